@@ -1,0 +1,132 @@
+# Everything a developer runs. Needs a C++17 compiler, make, and Python 3.9 to 3.12 with venv;
+# all else is installed into a virtual environment in this directory.
+#
+#   PYTHON=python3.10      the interpreter (default python3)
+#   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12, 2.18.1)
+#   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make pytest`
+
+# --- which environment; one for each pair of PYTHON and TENSORFLOW that is asked for ---
+VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))$(if $(TENSORFLOW),-$(TENSORFLOW))
+PYTHON := $(or $(PYTHON),python3)
+TENSORFLOW := $(or $(TENSORFLOW),$(shell $(PYTHON) cmake/tensorflow_install.py --default 2>/dev/null))
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
+
+SOURCES := CMakeLists.txt pyproject.toml \
+  $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
+
+.PHONY: help build test pytest sanitize lint format check demo bench core-bench horovod clean
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: $(VENV)/.installed  ## build the wheel and install it into the virtual environment
+
+test: sanitize pytest  ## all tests: C++ under sanitizers, Python against the installed wheel
+
+pytest: build  ## the Python tests only
+	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+check: lint test  ## everything that must pass before a commit
+
+demo: build  ## train the DLRM example on its sample
+	$(BIN)/python -m examples.dlrm.demo
+
+# --- the environment, in steps; a stamp file for each ---
+$(VENV)/.created:
+	@$(PYTHON) cmake/tensorflow_install.py --check "$(TENSORFLOW)"
+	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) --upgrade pip
+	@touch $@
+
+$(VENV)/.tensorflow: $(VENV)/.created
+	$(PIP_INSTALL) tensorflow-cpu==$(TENSORFLOW)
+	@# Without its dependency `tensorflow`, which would be installed over tensorflow-cpu.
+	for keras in $$($(PYTHON) cmake/tensorflow_install.py --keras $(TENSORFLOW)); do \
+	  $(PIP_INSTALL) --no-deps $$keras; \
+	done
+	@touch $@
+
+$(VENV)/.tools: requirements-dev.txt $(VENV)/.created
+	$(PIP_INSTALL) --requirement $<
+	@touch $@
+
+$(VENV)/.lint: requirements-lint.txt $(VENV)/.created
+	$(PIP_INSTALL) --requirement $<
+	@touch $@
+
+$(VENV)/.installed: $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
+	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+# --- C++ tests of the core, without Python and TensorFlow ---
+CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+  -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF --log-level=WARNING
+SANITIZED = -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g"
+CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*concurrent*_test.cc)))
+# Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
+# that new kernels randomise further than it expects.
+FIXED_ADDRESSES := $(shell setarch $$(uname -m) -R true 2>/dev/null && echo setarch $$(uname -m) -R)
+
+.PHONY: core-address core-thread
+sanitize: core-address core-thread  ## the C++ tests under address, undefined and thread sanitizers
+
+core-address: $(VENV)/.tools
+	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE="address;undefined"
+	$(BIN)/cmake --build build/$@
+	$(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error
+
+core-thread: $(VENV)/.tools
+	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE=thread
+	$(BIN)/cmake --build build/$@ --target $(CONCURRENT_TESTS)
+	$(FIXED_ADDRESSES) $(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error \
+	  --tests-regex concurrent
+
+# --- style ---
+CXX_SOURCES = $(shell find ops -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+
+lint: $(VENV)/.lint  ## formatting, lint and house rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+	$(PYTHON) .ci/house_rules.py
+
+format: $(VENV)/.lint  ## write what lint asks for
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CXX_SOURCES)
+
+# --- benchmarks, side by side with tensorflow-recommenders-addons where that exists ---
+PEER := tensorflow-recommenders-addons==0.7.2
+PEER_TENSORFLOW := 2.15.1
+
+$(VENV)/.peer: $(VENV)/.tensorflow
+ifeq ($(TENSORFLOW),$(PEER_TENSORFLOW))
+	$(PIP_INSTALL) --no-deps $(PEER)  # it would replace tensorflow-cpu by tensorflow
+else
+	@echo "$(PEER) needs TensorFlow $(PEER_TENSORFLOW): the benchmark runs without it."
+endif
+	@touch $@
+
+bench: build $(VENV)/.peer  ## speed against plain TensorFlow and a peer
+	$(BIN)/python -m benchmarks
+
+core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
+	$(CMAKE_CORE) -DSOK_BENCHMARKS=ON
+	$(BIN)/cmake --build build/$@
+	build/$@/engine_benchmark
+
+# --- Horovod: built against the TensorFlow in the environment, never from a cached wheel ---
+horovod: $(VENV)/.horovod  ## install Horovod with Gloo into the virtual environment
+$(VENV)/.horovod: $(VENV)/.tensorflow $(VENV)/.tools
+	$(PIP_INSTALL) "setuptools<81" wheel
+	PATH="$(abspath $(BIN)):$$PATH" HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 \
+	  HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 \
+	  MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) \
+	  $(PIP_INSTALL) --no-build-isolation --no-cache-dir horovod==0.28.1
+	@touch $@
+
+clean:  ## remove what was built; the virtual environments stay
+	rm -rf build dist
+	rm -f .venv*/.installed

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes `import sparse_operation_kit` give sok_compat. Run at every start of the interpreter by
+sok_compat.pth, so it imports nothing that is not loaded anyway.
+"""
+
+import sys
+
+PACKAGE = "sok_compat"
+ALIAS = "sparse_operation_kit"
+
+
+class _AliasLoader:
+    """Puts the module of the real name under the alias; the module itself stays as it is."""
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        import importlib
+
+        alias = module.__spec__.name
+        sys.modules[alias] = importlib.import_module(PACKAGE + alias[len(ALIAS) :])
+
+
+class _Finder:
+    """Resolves the two package names; every other name is left to the other finders."""
+
+    def find_spec(self, name, path=None, target=None):
+        root, _, submodule = name.partition(".")
+        if root == ALIAS:
+            is_free = self._is_ours() if submodule else self._find_elsewhere(ALIAS) is None
+            return _alias_spec(name) if is_free else None
+        if name == PACKAGE:
+            return self._find_installed()
+        return None
+
+    def _is_ours(self):
+        """Whether the alias was resolved here, and not by a real package of that name."""
+        return sys.modules[ALIAS] is sys.modules.get(PACKAGE)
+
+    def _find_elsewhere(self, name):
+        """What the other finders find; a mere directory of that name does not count."""
+        for finder in sys.meta_path:
+            find_spec = getattr(finder, "find_spec", None)
+            spec = find_spec(name, None) if find_spec and finder is not self else None
+            if spec is not None and spec.origin is not None:
+                return spec
+        return None
+
+    def _find_installed(self):
+        """The installed package where otherwise an unbuilt source tree on sys.path would win.
+
+        Without this, `import sok_compat` in a clone of the repository finds the sources, which
+        have no op library. An editable install has its own finder for the same purpose.
+        """
+        import os
+        from importlib.machinery import PathFinder
+
+        found = self._find_elsewhere(PACKAGE)
+        directory = os.path.dirname(found.origin) if found else ""
+        if os.path.exists(os.path.join(directory, "runtime", "_build_info.py")):
+            return None
+        installed = PathFinder.find_spec(PACKAGE, [os.path.dirname(os.path.abspath(__file__))])
+        return installed if installed is not None and installed.origin is not None else None
+
+
+def _alias_spec(name):
+    import importlib.util
+
+    real = importlib.util.find_spec(PACKAGE + name[len(ALIAS) :])
+    if real is None or (name == ALIAS and real.origin is None):
+        return None  # nothing, or the empty directory of a package that is gone
+    is_package = real.submodule_search_locations is not None
+    return importlib.util.spec_from_loader(
+        name, _AliasLoader(), origin=real.origin, is_package=is_package
+    )
+
+
+if not any(
+    type(finder).__name__ == _Finder.__name__ and type(finder).__module__ == __name__
+    for finder in sys.meta_path
+):
+    sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the installed TensorFlow without importing it, and says which versions fit.
+
+Used by the build backend, by CMake and by the Makefile; knows nothing of sok_compat.
+"""
+
+from __future__ import annotations  # so that an older Python gets as far as check_version
+
+import argparse
+import mmap
+import os
+import re
+import site
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+FIRST_MINOR, LAST_MINOR = 15, 18  # of TensorFlow 2; built and tested inside this range
+FIRST_MINOR_ON_PYTHON_3_12 = 16
+FIRST_MINOR_WITHOUT_KERAS_2 = 16
+
+
+class TensorFlowInstall(NamedTuple):
+    """One TensorFlow on disk."""
+
+    directory: Path  # the package: .../site-packages/tensorflow
+    version: str  # "2.15.1"
+
+
+def default_version() -> str:
+    """The TensorFlow to build against when none is installed and none is asked for."""
+    return "2.18.1" if sys.version_info >= (3, 12) else "2.15.1"
+
+
+def check_version(version: str) -> None:
+    """Raises ValueError unless sok_compat supports this TensorFlow on this Python."""
+    match = re.match(r"(\d+)\.(\d+)\.\d", version)
+    if not match or int(match[1]) != 2 or not FIRST_MINOR <= int(match[2]) <= LAST_MINOR:
+        raise ValueError(
+            f"sok_compat works with TensorFlow 2.{FIRST_MINOR} to 2.{LAST_MINOR}, not with "
+            f"{version!r}. Give a full version, for example 2.15.1 or 2.18.1."
+        )
+    python = "{}.{}".format(*sys.version_info[:2])
+    if not (3, 9) <= sys.version_info[:2] <= (3, 12):
+        raise ValueError(f"sok_compat needs Python 3.9 to 3.12; this is Python {python}.")
+    if sys.version_info >= (3, 12) and int(match[2]) < FIRST_MINOR_ON_PYTHON_3_12:
+        raise ValueError(
+            f"TensorFlow {version} does not exist for Python {python}. Take Python 3.9 to 3.11, "
+            f"or TensorFlow 2.{FIRST_MINOR_ON_PYTHON_3_12} or newer."
+        )
+
+
+def keras_requirement(version: str) -> list:
+    """Keras 2 for this TensorFlow; up to 2.15 it comes along."""
+    major, minor, _ = version.split(".", 2)
+    return [f"tf-keras=={major}.{minor}.*"] if int(minor) >= FIRST_MINOR_WITHOUT_KERAS_2 else []
+
+
+def find(version: str | None = None) -> TensorFlowInstall | None:
+    """The installed TensorFlow of this environment (of this version, if given), or None.
+
+    Site-packages come before sys.path: inside an isolated build sys.path holds only what the
+    build asked for, while the TensorFlow that will be used lies in the environment around it.
+    """
+    for directory in _package_directories():
+        install = _read(directory)
+        if install and version in (None, install.version):
+            return install
+    return None
+
+
+def _package_directories() -> Iterator[Path]:
+    roots = site.getsitepackages()
+    if site.ENABLE_USER_SITE or sys.prefix == sys.base_prefix:
+        roots.append(site.getusersitepackages())
+    for root in [*roots, *sys.path]:
+        yield Path(root or os.curdir, "tensorflow").absolute()
+
+
+def _read(directory: Path) -> TensorFlowInstall | None:
+    header = directory / "include" / "tensorflow" / "core" / "public" / "version.h"
+    if not header.is_file():
+        return None
+    text = header.read_text()
+    numbers = [
+        re.search(rf"#define TF_{part}_VERSION (\d+)", text)[1]
+        for part in ("MAJOR", "MINOR", "PATCH")
+    ]
+    suffix = re.search(r'#define TF_VERSION_SUFFIX "(.*)"', text)[1]
+    return TensorFlowInstall(directory, ".".join(numbers) + suffix)
+
+
+def framework_library(install: TensorFlowInstall) -> Path:
+    """The shared library that an op library links against."""
+    libraries = sorted(install.directory.glob("libtensorflow_framework.so.*"))
+    if not libraries:
+        raise FileNotFoundError(f"no libtensorflow_framework.so.* in {install.directory}")
+    return libraries[0]
+
+
+def uses_cxx11_abi(library: Path) -> bool:
+    """Whether TensorFlow's symbols use libstdc++'s std::__cxx11::string."""
+    with open(library, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return re.search(rb"_ZNK?10tensorflow\w*St7__cxx11", data) is not None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--default", action="store_true", help="print the default version")
+    parser.add_argument("--check", metavar="VERSION", help="fail unless this one is supported")
+    parser.add_argument("--keras", metavar="VERSION", help="print the Keras 2 that pip installs")
+    parser.add_argument("--directory", help="describe this package directory")
+    arguments = parser.parse_args()
+    try:
+        if arguments.default:
+            print(default_version())
+        elif arguments.check is not None:
+            check_version(arguments.check)
+        elif arguments.keras:
+            print(*keras_requirement(arguments.keras))
+        else:
+            _describe(arguments.directory)
+    except (ValueError, FileNotFoundError) as error:
+        sys.exit(str(error))
+
+
+def _describe(directory: str | None) -> None:
+    """Prints directory, version, framework library and ABI flag, one a line."""
+    install = _read(Path(directory)) if directory else find()
+    if install is None:
+        raise FileNotFoundError(f"TensorFlow is not installed in {directory or sys.prefix}")
+    check_version(install.version)
+    library = framework_library(install)
+    print(install.directory, install.version, library, int(uses_cxx11_abi(library)), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of a model with their defaults and their command line arguments. No TensorFlow."""
+
+import dataclasses
+
+BACKENDS = ("sok", "plain")
+LAYERS = ("all2all", "distributed")
+OPTIMIZERS = ("sgd", "adagrad", "adam", "lazyadam")
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelOptions:
+    """What is trained and how; nothing about files."""
+
+    backend: str = "sok"  # of BACKENDS
+    layer: str = "all2all"  # of LAYERS; only the sok backend has layers
+    rows: int = 1 << 22  # capacity of the table, on each rank
+    dim: int = 16  # of a row, and of the bottom MLP's output
+    bottom_widths: tuple = (64,)  # hidden layers, before the one of width dim
+    top_widths: tuple = (64, 32)  # hidden layers, before the logit
+    optimizer: str = "adagrad"  # of OPTIMIZERS; for the embedding
+    learning_rate: float = 0.05  # of that optimizer
+    dense_learning_rate: float = 0.001  # of the MLPs' Adam
+    global_batch_size: int = 2048  # samples over all ranks
+    seed: int = 1
+
+    def __post_init__(self):
+        for name, allowed in (("backend", BACKENDS), ("layer", LAYERS), ("optimizer", OPTIMIZERS)):
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {allowed}, got {getattr(self, name)!r}")
+        for name in ("rows", "dim", "global_batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if min((*self.bottom_widths, *self.top_widths), default=1) < 1:
+            raise ValueError(
+                "hidden layers must be at least 1 wide, got "
+                f"{self.bottom_widths} and {self.top_widths}"
+            )
+        if self.backend == "plain" and self.optimizer == "lazyadam":
+            raise ValueError(
+                "lazyadam comes with sok_compat; with backend 'plain' use one of "
+                f"{[name for name in OPTIMIZERS if name != 'lazyadam']}"
+            )
+
+
+_DEFAULTS = ModelOptions()
+
+
+def add_model_arguments(parser, without=()):
+    """Adds one argument for each field of ModelOptions, but for those `without`."""
+
+    def add(name, field, text, **kwargs):
+        if name in without:
+            return
+        parser.add_argument(
+            name,
+            dest=field,
+            default=getattr(_DEFAULTS, field),
+            help=f"{text} (default: %(default)s)",
+            **kwargs,
+        )
+
+    add("--backend", "backend", "what holds the embedding", choices=BACKENDS)
+    add("--layer", "layer", "which SOK layer looks it up", choices=LAYERS)
+    add("--rows", "rows", "capacity of the embedding table, on each rank", type=int)
+    add("--dim", "dim", "length of an embedding vector", type=int)
+    add("--bottom", "bottom_widths", "hidden layers of the bottom MLP", type=int, nargs="*")
+    add("--top", "top_widths", "hidden layers of the top MLP", type=int, nargs="*")
+    add("--optimizer", "optimizer", "optimizer of the embedding", choices=OPTIMIZERS)
+    add("--learning-rate", "learning_rate", "of that optimizer", type=float)
+    add("--dense-learning-rate", "dense_learning_rate", "of the MLPs' Adam", type=float)
+    add("--batch-size", "global_batch_size", "samples in a step", type=int)
+    add("--seed", "seed", "of all initial values", type=int)
+
+
+def model_options(arguments, **replaced):
+    """ModelOptions from parsed arguments; ValueError where they make no sense together."""
+    values = {**vars(arguments), **replaced}
+    values = {field.name: values[field.name] for field in dataclasses.fields(ModelOptions)}
+    values["bottom_widths"] = tuple(values["bottom_widths"])
+    values["top_widths"] = tuple(values["top_widths"])
+    return ModelOptions(**values)

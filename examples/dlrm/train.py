@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m examples.dlrm.train --data FILE...`: trains on Criteo files. See README.md."""
+
+import argparse
+import logging
+import sys
+
+from examples.dlrm import console, settings
+
+logger = logging.getLogger(__name__)
+
+
+def parse_arguments(arguments):
+    """The command line, as argparse gives it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m examples.dlrm.train", description="Trains a DLRM on Criteo files."
+    )
+    parser.add_argument(
+        "--data", nargs="+", required=True, metavar="FILE", help="training files, plain or gzip"
+    )
+    parser.add_argument(
+        "--test-data",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="files to measure the AUC on afterwards",
+    )
+    parser.add_argument(
+        "--format",
+        default="auto",
+        choices=("auto", "tsv", "csv"),
+        help="separator of the fields (default: what the first line has)",
+    )
+    parser.add_argument("--epochs", type=int, default=1, help="passes (default: %(default)s)")
+    parser.add_argument("--max-steps", type=int, default=None, help="stop after so many steps")
+    parser.add_argument(
+        "--summaries", default=None, metavar="DIR", help="write TensorBoard summaries there"
+    )
+    settings.add_model_arguments(parser)
+    return parser.parse_args(arguments)
+
+
+def program(arguments, stop):
+    """Trains, evaluates, reports; returns the exit status."""
+    from examples.dlrm import criteo
+
+    try:
+        options = settings.model_options(arguments)
+        train_files = criteo.inspect_files(arguments.data, arguments.format)
+        test_files = (
+            criteo.inspect_files(arguments.test_data, arguments.format)
+            if arguments.test_data
+            else []
+        )
+    except (ValueError, OSError) as error:
+        return console.fail(error)
+
+    console.quiet_tensorflow()
+    from examples.dlrm import trainer as trainer_module
+
+    trainer = trainer_module.Trainer(options, train_files, test_files)
+    num_samples = train(trainer, arguments, stop)
+    if num_samples == 0 and not stop.is_set:
+        return console.fail(f"no well-formed line in {arguments.data}")
+    if test_files and not stop.is_set:
+        test(trainer, stop)
+    trainer.close()
+    return console.EXIT_OK
+
+
+def train(trainer, arguments, stop):
+    """All passes over the training files; returns the number of samples trained on."""
+    from examples.dlrm import progress as progress_module
+
+    name = trainer.options.backend
+    progress = progress_module.TrainingProgress({name: trainer}, {name: arguments.summaries})
+    meter = progress.meters[name]
+    reports = []
+    for _ in range(arguments.epochs):
+        trainer.start_pass()
+        while not stop.is_set and meter.num_steps != arguments.max_steps:
+            result = trainer.train_step()
+            if result is None:
+                break
+            progress.add(name, result)
+        reports = reports or trainer.malformed.report()
+        if stop.is_set or meter.num_steps == arguments.max_steps:
+            break
+    progress.close()
+    for line in reports:
+        logger.warning("training data: %s", line)
+    print(
+        f"{'interrupted after' if stop.is_set else 'trained on'} {meter.num_samples} samples "
+        f"in {meter.num_steps} steps: loss {meter.loss():.4f}, AUC {meter.auc():.4f} "
+        f"(of the last {meter.window_samples}, before each update)"
+    )
+    return meter.num_samples
+
+
+def test(trainer, stop):
+    """Prints the exact AUC on the test files."""
+    from examples.dlrm import evaluation
+
+    result = evaluation.evaluate(trainer, stop)
+    for line in trainer.test_malformed.report():
+        logger.warning("test data: %s", line)
+    print(f"tested on {result.num_samples} samples: loss {result.loss:.4f}, AUC {result.auc:.4f}")
+
+
+def main():
+    """The console entry."""
+    sys.exit(console.run(program, parse_arguments(None)))
+
+
+if __name__ == "__main__":
+    main()

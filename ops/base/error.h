@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The core's one error type; the borders (TensorFlow, Python) translate its code. No framework.
+#ifndef SOK_OPS_BASE_ERROR_H_
+#define SOK_OPS_BASE_ERROR_H_
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace sok {
+
+enum class ErrorCode {
+  kInvalidArgument,     // the caller passed something that can never work
+  kFailedPrecondition,  // calls in the wrong order
+  kOutOfCapacity,       // a table reached the capacity that was declared for it
+  kOutOfMemory,         // the machine refused memory
+  kIo,                  // a file could not be read or written
+};
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ErrorCode code() const { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+/// Throws an Error whose message is all `parts` streamed one after the other.
+template <typename... Parts>
+[[noreturn]] void Throw(ErrorCode code, const Parts&... parts) {
+  std::ostringstream message;
+  (message << ... << parts);
+  throw Error(code, message.str());
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_ERROR_H_

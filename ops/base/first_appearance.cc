@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// An open-addressing table of positions in `distinct_keys`, where the keys themselves are.
+#include "ops/base/first_appearance.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/base/hash.h"
+#include "ops/base/prefetch.h"
+
+namespace sok {
+namespace {
+
+constexpr int32_t kEmpty = -1;
+constexpr int64_t kGroup = 16;  // keys whose lines are asked for together
+
+/// Keys -> their number, for the length of one call.
+class PositionTable {
+ public:
+  PositionTable(int64_t num_keys, int64_t* distinct_keys) : distinct_keys_(distinct_keys) {
+    size_t num_heads = 256;
+    while (num_heads < static_cast<size_t>(num_keys) * 3 / 2) num_heads *= 2;
+    heads_.assign(num_heads, kEmpty);
+  }
+
+  int64_t size() const { return size_; }
+  void Prefetch(uint64_t hash) const { PrefetchForWrite(&heads_[hash & mask()]); }
+
+  /// The number of `key`; a key that was not seen before gets the next one.
+  int32_t NumberOf(int64_t key, uint64_t hash) {
+    for (uint64_t slot = hash & mask();; slot = (slot + 1) & mask()) {
+      const int32_t head = heads_[slot];
+      if (head == kEmpty) return Append(key, slot);
+      if (distinct_keys_[head] == key) return head;
+    }
+  }
+
+ private:
+  uint64_t mask() const { return heads_.size() - 1; }
+
+  int32_t Append(int64_t key, uint64_t slot) {
+    heads_[slot] = static_cast<int32_t>(size_);
+    distinct_keys_[size_] = key;
+    return static_cast<int32_t>(size_++);
+  }
+
+  int64_t* distinct_keys_;
+  int64_t size_ = 0;
+  std::vector<int32_t> heads_;  // a power of two; at most two thirds of them in use
+};
+
+}  // namespace
+
+template <typename Key>
+int64_t NumberByFirstAppearance(int64_t num_keys, const Key* keys, int64_t* distinct_keys,
+                                int32_t* inverse) {
+  PositionTable table(num_keys, distinct_keys);
+  for (int64_t begin = 0; begin < num_keys; begin += kGroup) {
+    const int64_t count = std::min(kGroup, num_keys - begin);
+    uint64_t hashes[kGroup];
+    for (int64_t i = 0; i < count; ++i) {
+      hashes[i] = HashKey(static_cast<int64_t>(keys[begin + i]));
+      table.Prefetch(hashes[i]);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      inverse[begin + i] = table.NumberOf(static_cast<int64_t>(keys[begin + i]), hashes[i]);
+    }
+  }
+  return table.size();
+}
+
+template int64_t NumberByFirstAppearance(int64_t, const int64_t*, int64_t*, int32_t*);
+template int64_t NumberByFirstAppearance(int64_t, const uint32_t*, int64_t*, int32_t*);
+
+}  // namespace sok

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers the distinct keys of a batch in the order in which they first appear. One thread.
+#ifndef SOK_OPS_BASE_FIRST_APPEARANCE_H_
+#define SOK_OPS_BASE_FIRST_APPEARANCE_H_
+
+#include <cstdint>
+
+namespace sok {
+
+/// Writes the distinct values of `keys` in the order of their first appearance and returns how many
+/// there are; keys[i] == distinct_keys[inverse[i]] for all i. `distinct_keys` may be `keys` itself.
+template <typename Key>                                  // int64_t or uint32_t
+int64_t NumberByFirstAppearance(int64_t num_keys,        // at most INT32_MAX
+                                const Key* keys,         // [num_keys]
+                                int64_t* distinct_keys,  // [num_keys] of room
+                                int32_t* inverse);       // [num_keys]
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_FIRST_APPEARANCE_H_

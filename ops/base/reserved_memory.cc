@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReservedMemory on Linux: one private anonymous mapping each.
+#include "ops/base/reserved_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "ops/base/error.h"
+
+namespace sok {
+namespace {
+
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+
+size_t SmallPageBytes() {
+  static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+size_t RoundDown(size_t value, size_t unit) { return value / unit * unit; }
+
+char* Map(size_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return data == MAP_FAILED ? nullptr : static_cast<char*>(data);
+}
+
+/// Maps `bytes`, a multiple of the small page, at an address that is a multiple of the huge page:
+/// the kernel puts huge pages only at such addresses.
+char* MapAligned(size_t bytes) {
+  char* wide = Map(bytes + kHugePageBytes);
+  if (wide == nullptr) return nullptr;
+  const size_t address = reinterpret_cast<size_t>(wide);
+  const size_t before = RoundUp(address, kHugePageBytes) - address;
+  if (before > 0) munmap(wide, before);
+  munmap(wide + before + bytes, kHugePageBytes - before);
+  return wide + before;
+}
+
+/// Maps at least `size_bytes`, or throws kOutOfMemory.
+char* MapOrThrow(size_t size_bytes, bool is_huge) {
+  char* data = nullptr;
+  // Leaves room for the rounding and the alignment.
+  if (size_bytes <= SIZE_MAX - 2 * kHugePageBytes) {
+    const size_t bytes = RoundUp(size_bytes, SmallPageBytes());
+    data = is_huge ? MapAligned(bytes) : Map(bytes);
+  }
+  if (data == nullptr) {
+    Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
+          " bytes of address space; declare a smaller capacity, or raise the limit on virtual "
+          "memory (ulimit -v, vm.overcommit_memory)");
+  }
+  return data;
+}
+
+bool IsHuge(size_t size_bytes, PageSize page_size) {
+  return page_size == PageSize::kHuge && size_bytes >= kHugePageBytes;
+}
+
+/// Only a wish: without support for huge pages the mapping works as it is.
+void AdvisePageSize(void* data, size_t size_bytes, bool is_huge) {
+  madvise(data, size_bytes, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+}  // namespace
+
+ReservedMemory::ReservedMemory(size_t size_bytes, PageSize page_size) : page_size_(page_size) {
+  if (size_bytes == 0) return;
+  const bool is_huge = IsHuge(size_bytes, page_size);
+  data_ = MapOrThrow(size_bytes, is_huge);
+  size_bytes_ = size_bytes;
+  AdvisePageSize(data_, size_bytes, is_huge);
+}
+
+ReservedMemory::~ReservedMemory() {
+  if (data_ != nullptr) munmap(data_, RoundUp(size_bytes_, SmallPageBytes()));
+}
+
+ReservedMemory::ReservedMemory(ReservedMemory&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      page_size_(other.page_size_) {}
+
+ReservedMemory& ReservedMemory::operator=(ReservedMemory&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_bytes_, other.size_bytes_);
+  std::swap(page_size_, other.page_size_);
+  return *this;
+}
+
+void ReservedMemory::Grow(size_t size_bytes) {
+  if (size_bytes <= size_bytes_) return;
+  ReservedMemory place(size_bytes, page_size_);
+  if (data_ != nullptr) {
+    // Moves the page tables, not the pages, onto the new address.
+    void* moved =
+        mremap(data_, RoundUp(size_bytes_, SmallPageBytes()), RoundUp(size_bytes, SmallPageBytes()),
+               MREMAP_MAYMOVE | MREMAP_FIXED, place.data_);
+    if (moved == MAP_FAILED) {
+      Throw(ErrorCode::kOutOfMemory, "the system refused to extend a mapping of ", size_bytes_,
+            " bytes to ", size_bytes);
+    }
+    AdvisePageSize(moved, size_bytes, IsHuge(size_bytes, page_size_));
+    data_ = nullptr;
+  }
+  *this = std::move(place);
+}
+
+void ReservedMemory::Release(size_t begin_bytes, size_t end_bytes) {
+  const size_t begin = RoundUp(begin_bytes, SmallPageBytes());
+  const size_t end = RoundDown(end_bytes, SmallPageBytes());
+  if (begin < end) madvise(static_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
+}  // namespace sok

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/lookup/adam.h"
+
+#include <cmath>
+#include <vector>
+
+#include "ops/lookup/fixed_dim.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kPrefetchDistance = 8;  // rows; each brings three times dim floats
+
+int64_t RowCost(int64_t dim) { return 12 + dim / 2; }
+
+template <typename Dim>
+inline void UpdateRow(const AdamStep& step, Dim dim, const float* __restrict gradient,
+                      float* __restrict row, float* __restrict state) {
+  const int64_t size = dim;
+  float* m = state;
+  float* v = state + size;
+  for (int64_t column = 0; column < size; ++column) {
+    const float g = gradient[column];
+    m[column] = step.beta1 * m[column] + (1.0f - step.beta1) * g;
+    v[column] = step.beta2 * v[column] + (1.0f - step.beta2) * (g * g);
+    row[column] -= step.step_size * m[column] / (std::sqrt(v[column]) + step.epsilon);
+  }
+}
+
+template <typename Dim>
+inline void DecayRow(const AdamStep& step, Dim dim, float* __restrict row,
+                     float* __restrict state) {
+  const int64_t size = dim;
+  float* m = state;
+  float* v = state + size;
+  for (int64_t column = 0; column < size; ++column) {
+    m[column] *= step.beta1;
+    v[column] *= step.beta2;
+    row[column] -= step.step_size * m[column] / (std::sqrt(v[column]) + step.epsilon);
+  }
+}
+
+}  // namespace
+
+void ApplyLazyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& planes,
+                   int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
+  const int64_t size = planes.dim;
+  executor.ParallelFor(num_gradients, RowCost(size), [&](int64_t begin, int64_t end) {
+    WithFixedDim(size, [&](auto dim) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (i + kPrefetchDistance < end) {
+          const int64_t ahead = row_ids[i + kPrefetchDistance];
+          PrefetchRow(planes.rows + ahead * size, size);
+          PrefetchRow(planes.state + ahead * 2 * size, 2 * size);
+        }
+        const int64_t row = row_ids[i];
+        UpdateRow(step, dim, gradients + i * size, planes.rows + row * size,
+                  planes.state + row * 2 * size);
+      }
+    });
+  });
+}
+
+void ApplyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& planes, int64_t num_rows,
+               int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
+  const int64_t size = planes.dim;
+  constexpr int32_t kNoGradient = -1;
+  std::vector<int32_t> gradient_of_row(static_cast<size_t>(num_rows), kNoGradient);
+  for (int64_t i = 0; i < num_gradients; ++i)
+    gradient_of_row[static_cast<size_t>(row_ids[i])] = static_cast<int32_t>(i);
+  executor.ParallelFor(num_rows, RowCost(size), [&](int64_t begin, int64_t end) {
+    WithFixedDim(size, [&](auto dim) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t gradient = gradient_of_row[static_cast<size_t>(row)];
+        float* values = planes.rows + row * size;
+        float* state = planes.state + row * 2 * size;
+        if (gradient == kNoGradient) {
+          DecayRow(step, dim, values, state);
+        } else {
+          UpdateRow(step, dim, gradients + gradient * size, values, state);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace sok

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/lookup/bags.h"
+
+#include "ops/base/error.h"
+
+namespace sok {
+
+void RowSplitsFromIndices(const std::string& layer_name, int64_t num_keys, const int64_t* indices,
+                          int64_t num_bags, int64_t max_keys_per_bag, int64_t* row_splits) {
+  int64_t open_bag = 0;
+  row_splits[0] = 0;
+  for (int64_t i = 0; i < num_keys; ++i) {
+    const int64_t bag = indices[2 * i];
+    if (bag < 0 || bag >= num_bags) {
+      Throw(ErrorCode::kInvalidArgument, layer_name, ": entry ", i,
+            " of the SparseTensor has row index ", bag, ", but dense_shape has ", num_bags,
+            " rows");
+    }
+    if (bag < open_bag) {
+      Throw(ErrorCode::kInvalidArgument, layer_name,
+            ": the row indices of the SparseTensor must ascend, but entry ", i, " has row ", bag,
+            " after row ", open_bag, "; apply tf.sparse.reorder to it first");
+    }
+    while (open_bag < bag) row_splits[++open_bag] = i;
+    if (i - row_splits[bag] >= max_keys_per_bag) {
+      Throw(ErrorCode::kInvalidArgument, layer_name, ": row ", bag,
+            " of the SparseTensor has more than max_nnz = ", max_keys_per_bag,
+            " keys; raise max_nnz or drop keys");
+    }
+  }
+  while (open_bag < num_bags) row_splits[++open_bag] = num_keys;
+}
+
+}  // namespace sok

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/lookup/merge_gradients.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "ops/lookup/fixed_dim.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kPrefetchDistance = 16;
+
+/// The occurrences of each distinct key: bags[offsets[d]..offsets[d + 1]), in batch order.
+struct Occurrences {
+  std::vector<int32_t> offsets;     // [num_distinct + 1]
+  std::unique_ptr<int32_t[]> bags;  // [num_keys], not filled before it is written
+};
+
+/// A counting sort of the occurrences by distinct key.
+Occurrences GroupByDistinctKey(const Bags& bags) {
+  Occurrences groups;
+  // Counted two places on, so that filling moves each entry to the start of its own group's
+  // successor.
+  std::vector<int32_t> cursor(static_cast<size_t>(bags.num_distinct) + 2, 0);
+  for (int64_t i = 0; i < bags.num_keys; ++i) ++cursor[static_cast<size_t>(bags.inverse[i]) + 2];
+  for (size_t d = 2; d < cursor.size(); ++d) cursor[d] += cursor[d - 1];
+  groups.bags.reset(new int32_t[static_cast<size_t>(bags.num_keys)]);
+  if (bags.combiner == Combiner::kNone) {
+    for (int64_t i = 0; i < bags.num_keys; ++i) {
+      groups.bags[cursor[static_cast<size_t>(bags.inverse[i]) + 1]++] = static_cast<int32_t>(i);
+    }
+  } else {
+    for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
+      for (int64_t i = bags.row_splits[bag]; i < bags.row_splits[bag + 1]; ++i) {
+        groups.bags[cursor[static_cast<size_t>(bags.inverse[i]) + 1]++] = static_cast<int32_t>(bag);
+      }
+    }
+  }
+  cursor.pop_back();
+  groups.offsets = std::move(cursor);
+  return groups;
+}
+
+/// Adds the gradients of occurrences [begin, end) to sum[0..dim).
+template <typename Dim>
+void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim dim, const float* gradients,
+                    int64_t begin, int64_t end, int64_t prefetch_end, float* sum) {
+  const int64_t size = dim;
+  for (int64_t i = begin; i < end; ++i) {
+    if (i + kPrefetchDistance < prefetch_end)
+      PrefetchRow(gradients + groups.bags[i + kPrefetchDistance] * size, size);
+    const int64_t bag = groups.bags[i];
+    const float* gradient = gradients + bag * size;
+    if (bags.combiner == Combiner::kMean) {
+      const float scale = BagScale(bags.combiner, bags.row_splits[bag + 1] - bags.row_splits[bag]);
+      for (int64_t column = 0; column < size; ++column) sum[column] += scale * gradient[column];
+    } else {
+      for (int64_t column = 0; column < size; ++column) sum[column] += gradient[column];
+    }
+  }
+}
+
+/// Sums by blocks of occurrences, so that one hot key is shared by all threads. A block owns the
+/// keys whose first occurrence lies in it; what belongs to a key that began earlier goes to the
+/// block's row of `carries`.
+class BlockedSum {
+ public:
+  BlockedSum(const Bags& bags, const Occurrences& groups, int64_t dim, const float* gradients,
+             float* merged)
+      : bags_(bags),
+        groups_(groups),
+        dim_(dim),
+        gradients_(gradients),
+        merged_(merged),
+        carries_(static_cast<size_t>(num_blocks() * dim)) {}
+
+  int64_t num_blocks() const { return (bags_.num_keys + kBlock - 1) / kBlock; }
+
+  void SumBlock(int64_t block) {
+    const int64_t begin = block * kBlock;
+    const int64_t end = std::min(begin + kBlock, bags_.num_keys);
+    int64_t key = FirstKeyFrom(begin);
+    const int64_t carry_end = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key)]);
+    WithFixedDim(dim_, [&](auto dim) {
+      AddOccurrences(bags_, groups_, dim, gradients_, begin, carry_end, end, Carry(block));
+      for (; key < bags_.num_distinct && groups_.offsets[static_cast<size_t>(key)] < end; ++key) {
+        const int64_t first = groups_.offsets[static_cast<size_t>(key)];
+        const int64_t stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key) + 1]);
+        AddOccurrences(bags_, groups_, dim, gradients_, first, stop, end, merged_ + key * dim_);
+      }
+    });
+  }
+
+  void AddCarries() {
+    for (int64_t block = 1; block < num_blocks(); ++block) {
+      const int64_t key = FirstKeyFrom(block * kBlock) - 1;
+      float* sum = merged_ + key * dim_;
+      const float* carry = Carry(block);
+      for (int64_t column = 0; column < dim_; ++column) sum[column] += carry[column];
+    }
+  }
+
+  static constexpr int64_t kBlock =
+      4096;  // occurrences; a constant, or the sums would depend on the machine
+
+ private:
+  float* Carry(int64_t block) { return carries_.data() + block * dim_; }
+
+  /// The first distinct key whose occurrences begin at or after `occurrence`.
+  int64_t FirstKeyFrom(int64_t occurrence) const {
+    const auto begin = groups_.offsets.begin();
+    return std::lower_bound(begin, groups_.offsets.end() - 1, static_cast<int32_t>(occurrence)) -
+           begin;
+  }
+
+  const Bags& bags_;
+  const Occurrences& groups_;
+  const int64_t dim_;
+  const float* gradients_;
+  float* merged_;
+  std::vector<float> carries_;  // [num_blocks, dim]
+};
+
+}  // namespace
+
+void MergeGradients(Executor& executor, const Bags& bags, int64_t dim, const float* gradients,
+                    float* merged) {
+  std::fill_n(merged, bags.num_distinct * dim, 0.0f);
+  if (bags.num_keys == 0) return;
+  const Occurrences groups = GroupByDistinctKey(bags);
+  BlockedSum sum(bags, groups, dim, gradients, merged);
+  const int64_t block_nanoseconds = BlockedSum::kBlock * (4 + dim / 8);
+  executor.ParallelFor(sum.num_blocks(), block_nanoseconds, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) sum.SumBlock(block);
+  });
+  sum.AddCarries();
+}
+
+}  // namespace sok

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The directly indexed CPU table. Readers take no lock: a bit is released after its row is written.
+#include "ops/table/direct_table.h"
+
+#include <algorithm>
+
+#include "ops/base/error.h"
+#include "ops/table/new_keys.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kFindNanoseconds = 8;
+constexpr int64_t kRowsPerWord = 64;
+
+/// Whole pages of any size in use, so that Clear can give all of them back.
+size_t BitmapBytes(int64_t capacity) {
+  constexpr size_t kUnit = 64 << 10;
+  return (static_cast<size_t>(capacity) / 8 / kUnit + 1) * kUnit;
+}
+
+uint64_t Bit(int64_t row) { return uint64_t{1} << (row % kRowsPerWord); }
+
+}  // namespace
+
+CpuDirectTable::CpuDirectTable(const TableOptions& options)
+    : options_(options), bits_(BitmapBytes(options.capacity), PageSize::kSmall) {}
+
+int64_t CpuDirectTable::index_bytes() const { return (num_rows_ + 7) / 8; }
+
+bool CpuDirectTable::IsHeld(int64_t row) const {
+  return (__atomic_load_n(Word(row), __ATOMIC_ACQUIRE) & Bit(row)) != 0;
+}
+
+void CpuDirectTable::SetHeld(int64_t row) {
+  __atomic_fetch_or(Word(row), Bit(row), __ATOMIC_RELEASE);
+}
+
+int64_t CpuDirectTable::RowOf(int64_t key) const {
+  const int64_t row = key / options_.world_size;
+  const bool is_ours =
+      key >= 0 && row < options_.capacity && key - row * options_.world_size == options_.rank;
+  if (!is_ours) ThrowForeign(key);
+  return row;
+}
+
+void CpuDirectTable::ThrowForeign(int64_t key) const {
+  if (key >= 0 && key / options_.world_size < options_.capacity) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options_.name, "': key ", key,
+          " belongs to rank ", key % options_.world_size, " of ", options_.world_size,
+          ", and this is rank ", options_.rank, "; send keys to the rank key % world_size");
+  }
+  const auto end = static_cast<unsigned __int128>(options_.capacity) *
+                   static_cast<unsigned __int128>(options_.world_size);
+  const auto last = static_cast<int64_t>(std::min<unsigned __int128>(end - 1, INT64_MAX));
+  Throw(ErrorCode::kInvalidArgument, "table '", options_.name, "': key ", key,
+        " is outside of its range, 0 to ", last, " (", options_.capacity, " rows on each of ",
+        options_.world_size,
+        " ranks, no hash index); raise the capacity (max_vocabulary_size_per_gpu), or set "
+        "use_hashtable=True to allow any key");
+}
+
+void CpuDirectTable::Find(Executor& executor, int64_t num_keys, const int64_t* keys,
+                          int64_t* row_ids) {
+  FindLockFree(executor, num_keys, keys, row_ids);
+}
+
+int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const int64_t* keys,
+                                     int64_t* row_ids) const {
+  std::atomic<int64_t> num_missing{0};
+  executor.ParallelFor(num_keys, kFindNanoseconds, [&](int64_t begin, int64_t end) {
+    int64_t num_missing_here = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = RowOf(keys[i]);
+      const bool is_held = IsHeld(row);
+      row_ids[i] = is_held ? row : kNoRow;
+      num_missing_here += !is_held;
+    }
+    num_missing += num_missing_here;
+  });
+  return num_missing;
+}
+
+void CpuDirectTable::FindOrInsert(Executor& executor, int64_t num_keys, const int64_t* keys,
+                                  const float* initial_rows, const RowPlanes& planes,
+                                  int64_t* row_ids) {
+  if (FindLockFree(executor, num_keys, keys, row_ids) == 0) return;
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  // Again, because another writer may have inserted some of them in between.
+  const int64_t num_missing = FindLockFree(executor, num_keys, keys, row_ids);
+  NewKeys new_keys(options_.name, num_missing, num_keys, keys, row_ids);
+  int64_t end_row = num_rows_;
+  for (const int64_t key : new_keys.keys) {
+    new_keys.row_ids.push_back(RowOf(key));
+    end_row = std::max(end_row, new_keys.row_ids.back() + 1);
+  }
+  new_keys.WriteRows(executor, options_, initial_rows, planes);
+  for (const int64_t row : new_keys.row_ids) SetHeld(row);
+  size_ += new_keys.size();
+  num_rows_ = end_row;
+  new_keys.CopyRowIdsTo(row_ids);
+}
+
+int64_t CpuDirectTable::Erase(int64_t num_keys, const int64_t* keys) {
+  for (int64_t i = 0; i < num_keys; ++i) RowOf(keys[i]);  // throws before anything changes
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  int64_t num_erased = 0;
+  for (int64_t i = 0; i < num_keys; ++i) {
+    const int64_t row = RowOf(keys[i]);
+    const uint64_t before = __atomic_fetch_and(Word(row), ~Bit(row), __ATOMIC_ACQ_REL);
+    num_erased += (before & Bit(row)) != 0;
+  }
+  size_ -= num_erased;
+  return num_erased;
+}
+
+TableEntries CpuDirectTable::Export() const {
+  TableEntries entries;
+  entries.keys.reserve(static_cast<size_t>(size_.load()));
+  entries.row_ids.reserve(static_cast<size_t>(size_.load()));
+  for (int64_t row = 0; row < num_rows_; ++row) {
+    if (row % kRowsPerWord == 0 && __atomic_load_n(Word(row), __ATOMIC_RELAXED) == 0) {
+      row += kRowsPerWord - 1;
+      continue;
+    }
+    if (!IsHeld(row)) continue;
+    entries.keys.push_back(KeyOf(row));
+    entries.row_ids.push_back(row);
+  }
+  return entries;
+}
+
+void CpuDirectTable::Clear() {
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  bits_.Release(0, bits_.size_bytes());
+  size_ = 0;
+  num_rows_ = 0;
+}
+
+void CpuDirectTable::InsertAll(Executor& executor, const RowPlanes& planes) {
+  // In slices, so that the lists of new keys stay small beside the rows.
+  constexpr int64_t kSliceRows = 1 << 16;
+  std::vector<int64_t> keys;
+  std::vector<int64_t> row_ids;
+  for (int64_t begin = 0; begin < options_.capacity; begin += kSliceRows) {
+    keys.clear();
+    const int64_t end = std::min(begin + kSliceRows, options_.capacity);
+    for (int64_t row = begin; row < end; ++row) keys.push_back(KeyOf(row));
+    row_ids.resize(keys.size());
+    FindOrInsert(executor, end - begin, keys.data(), nullptr, planes, row_ids.data());
+  }
+}
+
+}  // namespace sok

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// A row's first value: a function of (seed, table name, key, column), on any device and rank.
+#ifndef SOK_OPS_TABLE_FIRST_VALUE_H_
+#define SOK_OPS_TABLE_FIRST_VALUE_H_
+
+#include <cstdint>
+#include <string>
+
+namespace sok {
+
+struct FirstValue {
+  enum class Kind {
+    kUniform,          // low + (high - low) * u, u in [0, 1)
+    kNormal,           // mean + stddev * n
+    kTruncatedNormal,  // as kNormal, n within two standard deviations of 0
+    kConstant,         // low
+    kPreset,           // what the row's memory holds when it is handed out
+  };
+  Kind kind = Kind::kConstant;
+  float low_or_mean = 0.0f;
+  float high_or_stddev = 0.0f;
+  uint64_t stream = 0;  // from FirstValueStream; tells tables and seeds apart
+};
+
+/// The random stream of one table under one seed.
+uint64_t FirstValueStream(int64_t seed, const std::string& table_name);
+
+/// Writes the first value of `key` to row[0..dim). kPreset leaves the row as it is.
+void WriteFirstValue(const FirstValue& first_value, int64_t key, int64_t dim, float* row);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TABLE_FIRST_VALUE_H_

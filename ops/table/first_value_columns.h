@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// From (stream, key, column) to a number: the definition of first values that all devices compile.
+#ifndef SOK_OPS_TABLE_FIRST_VALUE_COLUMNS_H_
+#define SOK_OPS_TABLE_FIRST_VALUE_COLUMNS_H_
+
+#include <cstdint>
+
+#include "ops/base/counter_random.h"
+#include "ops/table/first_value.h"
+
+namespace sok {
+
+/// Columns of a row that one draw serves.
+constexpr int64_t kColumnsPerDraw = 4;
+
+/// The words behind columns [4 * draw, 4 * draw + 4) of the row of `key`.
+SOK_HOST_DEVICE inline RandomWords DrawColumns(uint64_t stream, int64_t key, int64_t draw) {
+  const auto bits = static_cast<uint64_t>(key);
+  return Philox({{static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32),
+                  static_cast<uint32_t>(draw), 0}},
+                stream);
+}
+
+/// The number that a column's word stands for; not for kPreset.
+SOK_HOST_DEVICE inline float ColumnValue(const FirstValue& first_value, uint32_t word) {
+  const float first = first_value.low_or_mean;
+  const float second = first_value.high_or_stddev;
+  switch (first_value.kind) {
+    case FirstValue::Kind::kUniform:
+      return UniformFloat(word, first, second);
+    case FirstValue::Kind::kNormal:
+      return static_cast<float>(double{first} + double{second} * StandardNormal(word));
+    case FirstValue::Kind::kTruncatedNormal:
+      return static_cast<float>(double{first} + double{second} * TruncatedNormal(word));
+    case FirstValue::Kind::kConstant:
+    case FirstValue::Kind::kPreset:
+      break;
+  }
+  return first;
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TABLE_FIRST_VALUE_COLUMNS_H_

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What both CPU tables do with the keys of a batch that they do not hold. No index, no locks.
+#ifndef SOK_OPS_TABLE_NEW_KEYS_H_
+#define SOK_OPS_TABLE_NEW_KEYS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/base/executor.h"
+#include "ops/table/table.h"
+
+namespace sok {
+
+/// The keys of a batch whose row id is kNoRow, each once, in the order of their first appearance.
+class NewKeys {
+ public:
+  /// Throws kInvalidArgument when more than INT32_MAX of the keys have no row.
+  NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
+          const int64_t* keys,      // [num_keys]
+          const int64_t* row_ids);  // [num_keys], of which num_missing are kNoRow
+
+  int64_t size() const { return static_cast<int64_t>(keys.size()); }
+
+  /// Gives the new rows their first value in every plane. `row_ids` must be set.
+  void WriteRows(Executor& executor, const TableOptions& options,
+                 const float* initial_rows,  // [num_keys of the batch, dim], or nullptr
+                 const RowPlanes& planes) const;
+
+  /// Puts the new rows' ids at all places of the batch where their keys stand.
+  void CopyRowIdsTo(int64_t* batch_row_ids) const;
+
+  std::vector<int64_t> keys;     // [size]
+  std::vector<int64_t> row_ids;  // [size], filled in by the table
+
+ private:
+  std::vector<int64_t> FirstPlaces() const;
+
+  std::vector<int64_t> places_;   // [num_missing]: positions in the batch without a row, ascending
+  std::vector<int32_t> numbers_;  // [num_missing]: which of `keys` stands there
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TABLE_NEW_KEYS_H_

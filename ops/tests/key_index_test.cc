@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hash index against std::unordered_map: any int64, growth, erasing, crowded buckets.
+#include "ops/table/key_index.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <unordered_map>
+
+#include "ops/table/table.h"
+#include "ops/tests/check.h"
+
+namespace sok {
+namespace {
+
+using Model = std::unordered_map<int64_t, int64_t>;
+
+int64_t FindOne(const KeyIndex& index, int64_t key) {
+  int64_t row_id = -7;
+  const int64_t num_missing = index.Find(1, &key, &row_id);
+  CHECK_EQ(num_missing, int64_t{row_id == kNoRow});
+  return row_id;
+}
+
+void InsertOne(KeyIndex& index, int64_t key, int64_t row_id) { index.Insert(1, &key, &row_id); }
+
+void CheckSame(const KeyIndex& index, const Model& model) {
+  CHECK_EQ(index.size(), static_cast<int64_t>(model.size()));
+  for (const auto& [key, row_id] : model) CHECK_EQ(FindOne(index, key), row_id);
+  size_t num_visited = 0;
+  index.ForEach([&](int64_t key, uint32_t row_id) {
+    CHECK_EQ(model.at(key), int64_t{row_id});
+    ++num_visited;
+  });
+  CHECK_EQ(num_visited, model.size());
+}
+
+/// `count` keys that all start their search at the bucket where `like` does, in the index as it is
+/// now.
+std::vector<int64_t> KeysOfOneHome(const KeyIndex& index, int64_t like, size_t count) {
+  std::vector<int64_t> keys;
+  for (int64_t key = 0; keys.size() < count; ++key) {
+    if (index.HomeBucket(key) == index.HomeBucket(like)) keys.push_back(key);
+  }
+  return keys;
+}
+
+SOK_TEST(AnyInt64IsAnOrdinaryKey) {
+  KeyIndex index;
+  Model model;
+  const std::vector<int64_t> keys = {0,
+                                     -1,
+                                     1,
+                                     INT64_MIN,
+                                     INT64_MAX,
+                                     INT64_MIN + 1,
+                                     INT64_MAX - 1,
+                                     INT32_MIN,
+                                     INT32_MAX,
+                                     int64_t{1} << 32,
+                                     -(int64_t{1} << 32),
+                                     UINT32_MAX};
+  for (const int64_t key : keys) CHECK_EQ(FindOne(index, key), kNoRow);
+  for (const int64_t key : keys) {
+    model[key] = KeyIndex::kMaxRowIds - 1 - static_cast<int64_t>(model.size());
+    InsertOne(index, key, model[key]);
+    CheckSame(index, model);
+  }
+  for (const int64_t key : keys) {
+    CHECK_EQ(index.Erase(key), model[key]);
+    CHECK_EQ(index.Erase(key), kNoRow);
+    model.erase(key);
+    CheckSame(index, model);
+  }
+}
+
+SOK_TEST(GrowsInPlace) {
+  KeyIndex index;
+  Model model;
+  std::mt19937_64 random(1);
+  for (int64_t batch = 1; model.size() < 300'000; batch = batch * 3 / 2 + 1) {
+    std::vector<int64_t> keys;
+    std::vector<int64_t> row_ids;
+    for (int64_t i = 0; i < batch; ++i) {
+      const auto key = static_cast<int64_t>(random());
+      if (!model.emplace(key, static_cast<int64_t>(model.size())).second) continue;
+      keys.push_back(key);
+      row_ids.push_back(model[key]);
+    }
+    index.Insert(static_cast<int64_t>(keys.size()), keys.data(), row_ids.data());
+    CheckSame(index, model);
+    CHECK_TRUE(index.num_bytes() <= 24 * index.size() + 8192);
+  }
+  for (int i = 0; i < 100'000; ++i) {
+    const auto key = static_cast<int64_t>(random());
+    if (model.count(key) == 0) CHECK_EQ(FindOne(index, key), kNoRow);
+  }
+}
+
+SOK_TEST(CrowdedBuckets) {
+  KeyIndex index;
+  Model model;
+  index.Reserve(2000);
+  std::vector<int64_t> candidates = {0};
+  while (index.HomeBucket(candidates[0]) != index.num_buckets() - 1) ++candidates[0];
+  candidates.push_back(candidates[0] + 1);
+  for (const int64_t like : candidates) {  // the first crowd runs over the last bucket's end
+    for (const int64_t key : KeysOfOneHome(index, like, 100)) {
+      model[key] = static_cast<int64_t>(model.size());
+      InsertOne(index, key, model[key]);
+    }
+    CheckSame(index, model);
+  }
+  for (int64_t key = -1; key > -1000; --key) CHECK_EQ(FindOne(index, key), kNoRow);
+  index.Reserve(20'000);  // crowds move in place, too
+  CheckSame(index, model);
+}
+
+SOK_TEST(ErasingLeavesTheOthersReachable) {
+  KeyIndex index;
+  Model model;
+  const std::vector<int64_t> crowd = KeysOfOneHome(index, 5, 40);
+  for (const int64_t key : crowd) {
+    model[key] = key;
+    InsertOne(index, key, key);
+  }
+  for (size_t i = 0; i < crowd.size(); i += 2) {
+    CHECK_EQ(index.Erase(crowd[i]), crowd[i]);
+    model.erase(crowd[i]);
+    CheckSame(index, model);
+  }
+}
+
+SOK_TEST(SearchEndsWhenEveryBucketWasPassed) {
+  // A small index in which keys come and go around the same buckets, always as full as it gets.
+  KeyIndex index;
+  Model model;
+  std::mt19937_64 random(2);
+  const auto max_keys = static_cast<size_t>(index.num_buckets() * 5 * 8 / 10 - 5);
+  std::vector<int64_t> held;
+  for (int step = 0; step < 20'000; ++step) {
+    if (model.size() == max_keys) {
+      const size_t victim = random() % held.size();
+      CHECK_EQ(index.Erase(held[victim]), model[held[victim]]);
+      model.erase(held[victim]);
+      std::swap(held[victim], held.back());
+      held.pop_back();
+    }
+    const auto key = static_cast<int64_t>(random());
+    CHECK_EQ(FindOne(index, key), kNoRow);
+    CHECK_EQ(index.Erase(key), kNoRow);
+    model[key] = step;
+    held.push_back(key);
+    InsertOne(index, key, step);
+  }
+  CHECK_EQ(index.num_buckets(), 64);
+  CheckSame(index, model);
+}
+
+SOK_TEST(RandomChangesMatchTheModel) {
+  KeyIndex index;
+  Model model;
+  std::mt19937_64 random(3);
+  for (int step = 0; step < 200'000; ++step) {
+    const auto key = static_cast<int64_t>(random() % 20'000) - 10'000;
+    const auto found = model.find(key);
+    CHECK_EQ(FindOne(index, key), found == model.end() ? kNoRow : found->second);
+    if (found == model.end()) {
+      InsertOne(index, key, step);
+      model[key] = step;
+    } else if (random() % 2 == 0) {
+      CHECK_EQ(index.Erase(key), found->second);
+      model.erase(found);
+    }
+  }
+  CheckSame(index, model);
+  index.Clear();
+  CheckSame(index, {});
+}
+
+}  // namespace
+}  // namespace sok
+
+SOK_TEST_MAIN()

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/bags_input.h"
+
+#include "ops/tf/border.h"
+
+namespace sok {
+
+Combiner ParseCombiner(const std::string& name) {
+  if (name == "sum") return Combiner::kSum;
+  if (name == "mean") return Combiner::kMean;
+  return Combiner::kNone;
+}
+
+Bags BagsFromInputs(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
+                    const tensorflow::Tensor& row_splits) {
+  Bags bags;
+  bags.combiner = combiner;
+  bags.num_keys = inverse.NumElements();
+  bags.num_distinct = num_distinct;
+  bags.inverse = Data<int32_t>(inverse);
+  if (combiner == Combiner::kNone) {
+    bags.num_bags = bags.num_keys;
+    return bags;
+  }
+  bags.num_bags = row_splits.NumElements() - 1;
+  bags.row_splits = Data<int64_t>(row_splits);
+  if (bags.num_bags < 0 || bags.row_splits[bags.num_bags] != bags.num_keys) {
+    Throw(ErrorCode::kInvalidArgument, "row_splits must end at the number of keys, ", bags.num_keys,
+          "; the values and the indices of a SparseTensor must have the same length");
+  }
+  return bags;
+}
+
+}  // namespace sok

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors to Bags, for the ops of both directions.
+#ifndef SOK_OPS_TF_BAGS_INPUT_H_
+#define SOK_OPS_TF_BAGS_INPUT_H_
+
+#include <string>
+
+#include "ops/lookup/bags.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace sok {
+
+/// `name` is one of the values that the ops' attribute allows.
+Combiner ParseCombiner(const std::string& name);
+
+/// The bags that `inverse` [num_keys] and `row_splits` [num_bags + 1] describe; row_splits is not
+/// read where the combiner is kNone.
+Bags BagsFromInputs(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
+                    const tensorflow::Tensor& row_splits);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_BAGS_INPUT_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/border.h"
+
+#include <exception>
+#include <mutex>
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+absl::Status ToStatus(const Error& error) {
+  switch (error.code()) {
+    case ErrorCode::kInvalidArgument:
+      return absl::InvalidArgumentError(error.what());
+    case ErrorCode::kFailedPrecondition:
+      return absl::FailedPreconditionError(error.what());
+    case ErrorCode::kOutOfCapacity:
+    case ErrorCode::kOutOfMemory:
+      return absl::ResourceExhaustedError(error.what());
+    case ErrorCode::kIo:
+      return absl::UnknownError(error.what());
+  }
+  return absl::InternalError(error.what());
+}
+
+void ThrowIfError(const absl::Status& status) {
+  if (status.ok()) return;
+  const std::string message(status.message());
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+      throw Error(ErrorCode::kFailedPrecondition, message);
+    case absl::StatusCode::kResourceExhausted:
+      throw Error(ErrorCode::kOutOfMemory, message);
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnavailable:
+      throw Error(ErrorCode::kIo, message);
+    default:
+      throw Error(ErrorCode::kInvalidArgument, message);
+  }
+}
+
+OpExecutor::OpExecutor(tf::OpKernelContext* ctx)
+    : threads_(*ctx->device()->tensorflow_cpu_worker_threads()) {}
+
+int OpExecutor::num_threads() const { return threads_.num_threads; }
+
+void OpExecutor::ParallelFor(int64_t count, int64_t item_nanoseconds,
+                             const std::function<void(int64_t begin, int64_t end)>& body) {
+  std::mutex mutex;
+  std::exception_ptr first_failure;
+  threads_.workers->ParallelFor(count, item_nanoseconds, [&](int64_t begin, int64_t end) {
+    try {
+      body(begin, end);
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (!first_failure) first_failure = std::current_exception();
+    }
+  });
+  if (first_failure) std::rethrow_exception(first_failure);
+}
+
+const tf::Tensor& InputOfRank(tf::OpKernelContext* ctx, int index, const char* name, int rank) {
+  const tf::Tensor& tensor = ctx->input(index);
+  if (tensor.dims() != rank) {
+    Throw(ErrorCode::kInvalidArgument, ctx->op_kernel().name(), ": ", name, " must have ", rank,
+          " dimensions, got shape ", tensor.shape().DebugString());
+  }
+  return tensor;
+}
+
+tf::Tensor& Output(tf::OpKernelContext* ctx, int index, const tf::TensorShape& shape) {
+  tf::Tensor* tensor = nullptr;
+  ThrowIfError(ctx->allocate_output(index, shape, &tensor));
+  return *tensor;
+}
+
+}  // namespace sok

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the core meets TensorFlow: errors, threads and tensors, translated once.
+#ifndef SOK_OPS_TF_BORDER_H_
+#define SOK_OPS_TF_BORDER_H_
+
+#include <functional>
+#include <new>
+
+#include "ops/base/error.h"
+#include "ops/base/executor.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace sok {
+
+/// The tf.errors class that stands for a core error.
+absl::Status ToStatus(const Error& error);
+
+/// Throws a core error when `status` is not OK, so that kernels have one way to fail.
+void ThrowIfError(const absl::Status& status);
+
+/// Runs a kernel's body; what it throws becomes the op's status.
+template <typename Body>
+void FailOpOnThrow(tensorflow::OpKernelContext* ctx, Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    ctx->CtxFailure(ToStatus(error));
+  } catch (const std::bad_alloc&) {
+    ctx->CtxFailure(absl::ResourceExhaustedError("out of memory"));
+  }
+}
+
+/// TensorFlow's own intra-op threads.
+class OpExecutor : public Executor {
+ public:
+  explicit OpExecutor(tensorflow::OpKernelContext* ctx);
+  int num_threads() const override;
+  void ParallelFor(int64_t count, int64_t item_nanoseconds,
+                   const std::function<void(int64_t begin, int64_t end)>& body) override;
+
+ private:
+  const tensorflow::DeviceBase::CpuWorkerThreads& threads_;
+};
+
+/// An input of `rank` dimensions, or an error that names the input.
+const tensorflow::Tensor& InputOfRank(tensorflow::OpKernelContext* ctx, int index, const char* name,
+                                      int rank);
+
+/// Output `index`, allocated.
+tensorflow::Tensor& Output(tensorflow::OpKernelContext* ctx, int index,
+                           const tensorflow::TensorShape& shape);
+
+template <typename T>
+const T* Data(const tensorflow::Tensor& tensor) {
+  return tensor.flat<T>().data();
+}
+
+template <typename T>
+T* Data(tensorflow::Tensor& tensor) {
+  return tensor.flat<T>().data();
+}
+
+template <typename T>
+T Attribute(tensorflow::OpKernelConstruction* ctx, const char* name) {
+  T value{};
+  ThrowIfError(ctx->GetAttr(name, &value));
+  return value;
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_BORDER_H_

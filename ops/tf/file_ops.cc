@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move whole tables: to and from SOK's pair of files, out of tensors and into them.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ops/tf/border.h"
+#include "ops/tf/key_file.h"
+#include "ops/tf/table_resource.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokExportTable")
+    .Input("table: resource")
+    .Output("keys: int64")
+    .Output("row_ids: int64")
+    .Output("rows: float")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      c->set_output(1, c->Vector(InferenceContext::kUnknownDim));
+      c->set_output(2, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc("All keys of the table with their rows, in the order of row ids.");
+
+REGISTER_OP("SokDumpTable")
+    .Input("table: resource")
+    .Input("keys_path: string")
+    .Input("values_path: string")
+    .Attr("Tkey: {int64, uint32}")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Writes the keys and, in the same order, their rows; existing files are replaced once both "
+        "are complete.");
+
+REGISTER_OP("SokRestoreTable")
+    .Input("table: resource")
+    .Input("keys_path: string")
+    .Input("values_path: string")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes the table hold exactly what the files hold. Files that do not fit leave it as it "
+        "was.");
+
+REGISTER_OP("SokLoadTable")
+    .Input("table: resource")
+    .Input("values: float")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc("Makes the table hold exactly the keys 0..n-1 with the rows values [n, dim].");
+
+constexpr int64_t kChunkRows = 1 << 16;
+
+bool IsOwned(const TableOptions& options, int64_t key) {
+  const int64_t remainder = key % options.world_size;
+  return (remainder < 0 ? remainder + options.world_size : remainder) == options.rank;
+}
+
+/// Fails, before anything is lost, when `keys` cannot all be in the table.
+void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys) {
+  std::vector<int64_t> sorted(keys);
+  std::sort(sorted.begin(), sorted.end());
+  const auto repeat = std::adjacent_find(sorted.begin(), sorted.end());
+  if (repeat != sorted.end()) {
+    Throw(ErrorCode::kInvalidArgument, "table ", options.name, ": key ", *repeat,
+          " appears twice in what is restored");
+  }
+  const auto count = static_cast<int64_t>(keys.size());
+  if (count > options.capacity) {
+    Throw(ErrorCode::kOutOfCapacity, "table ", options.name, ": ", count,
+          " keys to restore, but its capacity is ", options.capacity,
+          " rows; raise max_vocabulary_size_per_gpu");
+  }
+  if (options.use_hash_index || sorted.empty()) return;
+  const int64_t limit = options.capacity * options.world_size;
+  if (sorted.front() < 0 || sorted.back() >= limit) {
+    Throw(ErrorCode::kInvalidArgument, "table ", options.name, ": key ",
+          sorted.front() < 0 ? sorted.front() : sorted.back(), " is outside [0, ", limit,
+          "), the range of a table without a hash table; raise max_vocabulary_size_per_gpu or use "
+          "use_hashtable=True");
+  }
+}
+
+/// The keys that the table holds; without a hash index, all that it can hold, each with its first
+/// value at least.
+TableEntries AllEntries(Executor& executor, Table& table, const RowPlanes& planes) {
+  table.InsertAll(executor, planes);
+  return table.Export();
+}
+
+class ExportTableOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpExecutor executor(ctx);
+      LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
+        const TableEntries entries = AllEntries(executor, table, planes);
+        const auto count = static_cast<int64_t>(entries.keys.size());
+        const int64_t dim = table.options().dim;
+        std::copy_n(entries.keys.data(), count, Data<int64_t>(Output(ctx, 0, {count})));
+        std::copy_n(entries.row_ids.data(), count, Data<int64_t>(Output(ctx, 1, {count})));
+        float* rows = Data<float>(Output(ctx, 2, {count, dim}));
+        for (int64_t i = 0; i < count; ++i) {
+          std::copy_n(planes.rows + entries.row_ids[static_cast<size_t>(i)] * dim, dim,
+                      rows + i * dim);
+        }
+      });
+    });
+  }
+};
+
+class DumpTableOp : public tf::OpKernel {
+ public:
+  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx), key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const std::string keys_path = ctx->input(1).scalar<tf::tstring>()();
+      const std::string values_path = ctx->input(2).scalar<tf::tstring>()();
+      OpExecutor executor(ctx);
+      LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
+        const TableEntries entries = AllEntries(executor, table, planes);
+        const int64_t dim = table.options().dim;
+        ReplacedFile keys_file(ctx->env(), keys_path);
+        for (const int64_t key : entries.keys)
+          keys_file.Append(&key, key_bytes_);  // little-endian: the low bytes
+        ReplacedFile values_file(ctx->env(), values_path);
+        for (const int64_t row : entries.row_ids) {
+          values_file.Append(planes.rows + row * dim, static_cast<size_t>(dim) * sizeof(float));
+        }
+        keys_file.Finish();
+        values_file.Finish();
+        keys_file.Commit();
+        values_file.Commit();
+      });
+    });
+  }
+
+ private:
+  const size_t key_bytes_;
+};
+
+class RestoreTableOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const std::string keys_path = ctx->input(1).scalar<tf::tstring>()();
+      const std::string values_path = ctx->input(2).scalar<tf::tstring>()();
+      OpExecutor executor(ctx);
+      LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
+        const TableOptions& options = table.options();
+        const KeyFiles files(ctx->env(), keys_path, values_path, options.dim);
+        const std::vector<int64_t> keys = files.ReadKeys();
+        std::vector<int64_t> owned;
+        std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
+                     [&](int64_t key) { return IsOwned(options, key); });
+        CheckKeysFit(options, owned);
+        table.Clear();
+        files.ForEachChunk(kChunkRows, [&](int64_t first, int64_t count, const float* rows) {
+          InsertOwned(executor, table, planes, keys.data() + first, count, rows);
+        });
+      });
+    });
+  }
+
+ private:
+  static void InsertOwned(Executor& executor, Table& table, const RowPlanes& planes,
+                          const int64_t* keys, int64_t count, const float* rows) {
+    const int64_t dim = table.options().dim;
+    std::vector<int64_t> owned_keys;
+    std::vector<float> owned_rows;
+    for (int64_t i = 0; i < count; ++i) {
+      if (!IsOwned(table.options(), keys[i])) continue;
+      owned_keys.push_back(keys[i]);
+      owned_rows.insert(owned_rows.end(), rows + i * dim, rows + (i + 1) * dim);
+    }
+    std::vector<int64_t> row_ids(owned_keys.size());
+    table.FindOrInsert(executor, static_cast<int64_t>(owned_keys.size()), owned_keys.data(),
+                       owned_rows.data(), planes, row_ids.data());
+  }
+};
+
+class LoadTableOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const tf::Tensor& values = ctx->input(1);
+      OpExecutor executor(ctx);
+      LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
+        const TableOptions& options = table.options();
+        if (values.dims() != 2 || values.dim_size(0) == 0 || values.dim_size(1) != options.dim) {
+          Throw(ErrorCode::kInvalidArgument, "table ", options.name,
+                ": values must have shape [n >= 1, ", options.dim, "], got ",
+                values.shape().DebugString());
+        }
+        std::vector<int64_t> keys;
+        for (int64_t key = options.rank; key < values.dim_size(0); key += options.world_size)
+          keys.push_back(key);
+        CheckKeysFit(options, keys);
+        table.Clear();
+        std::vector<float> rows;
+        for (const int64_t key : keys) {
+          const float* row = Data<float>(values) + key * options.dim;
+          rows.insert(rows.end(), row, row + options.dim);
+        }
+        std::vector<int64_t> row_ids(keys.size());
+        table.FindOrInsert(executor, static_cast<int64_t>(keys.size()), keys.data(), rows.data(),
+                           planes, row_ids.data());
+      });
+    });
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("SokExportTable").Device(tf::DEVICE_CPU), ExportTableOp);
+REGISTER_KERNEL_BUILDER(Name("SokDumpTable").Device(tf::DEVICE_CPU), DumpTableOp);
+REGISTER_KERNEL_BUILDER(Name("SokRestoreTable").Device(tf::DEVICE_CPU), RestoreTableOp);
+REGISTER_KERNEL_BUILDER(Name("SokLoadTable").Device(tf::DEVICE_CPU), LoadTableOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that make tables and their planes.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "ops/tf/border.h"
+#include "ops/tf/table_resource.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokTableHandle")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .Output("table: resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc("A handle to the table named shared_name.");
+
+REGISTER_OP("SokTableInitialize")
+    .Input("table: resource")
+    .Input("rows: resource")
+    .Input("seed: int64")
+    .Attr("table_name: string")
+    .Attr("dim: int >= 1")
+    .Attr("capacity: int >= 1")
+    .Attr("use_hash_index: bool")
+    .Attr("first_value: {'uniform', 'normal', 'truncated_normal', 'constant', 'preset'}")
+    .Attr("low_or_mean: float")
+    .Attr("high_or_stddev: float")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc("Makes the table, empty, with its rows [capacity, dim] in the variable `rows`.");
+
+REGISTER_OP("SokTableAttachSlot")
+    .Input("table: resource")
+    .Input("slot: resource")
+    .Attr("slot_name: string")
+    .Attr("capacity: int >= 1")
+    .Attr("width: int >= 1")
+    .Attr("initial_value: float")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes the variable `slot` a plane [capacity, width] of the table; rows hold initial_value "
+        "when they appear.");
+
+REGISTER_OP("SokTableIsInitialized")
+    .Input("table: resource")
+    .Output("is_initialized: bool")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc("Whether SokTableInitialize has run.");
+
+REGISTER_OP("SokTableSize")
+    .Input("table: resource")
+    .Output("num_keys: int64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc("The number of keys in the table.");
+
+REGISTER_OP("SokTablePreset")
+    .Input("table: resource")
+    .Input("rows: resource")
+    .Input("values: float")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Writes values [capacity, dim] to the rows; they are what keys find when a table's first "
+        "value is 'preset'.");
+
+REGISTER_OP("SokReadRows")
+    .Input("rows: resource")
+    .Input("table: resource")
+    .Output("values: float")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc("All rows [capacity, dim], in the order of row ids; rows without a key are zeros.");
+
+FirstValue::Kind ParseFirstValueKind(const std::string& name) {
+  if (name == "uniform") return FirstValue::Kind::kUniform;
+  if (name == "normal") return FirstValue::Kind::kNormal;
+  if (name == "truncated_normal") return FirstValue::Kind::kTruncatedNormal;
+  if (name == "constant") return FirstValue::Kind::kConstant;
+  return FirstValue::Kind::kPreset;
+}
+
+class TableInitializeOp : public tf::OpKernel {
+ public:
+  explicit TableInitializeOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    options_.name = Attribute<std::string>(ctx, "table_name");
+    options_.dim = Attribute<int64_t>(ctx, "dim");
+    options_.capacity = Attribute<int64_t>(ctx, "capacity");
+    options_.use_hash_index = Attribute<bool>(ctx, "use_hash_index");
+    options_.first_value.kind = ParseFirstValueKind(Attribute<std::string>(ctx, "first_value"));
+    options_.first_value.low_or_mean = Attribute<float>(ctx, "low_or_mean");
+    options_.first_value.high_or_stddev = Attribute<float>(ctx, "high_or_stddev");
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      TableOptions options = options_;
+      options.first_value.stream =
+          FirstValueStream(ctx->input(2).scalar<int64_t>()(), options.name);
+      LookupOrMakeTable(ctx, 0)->Initialize(options, LookupOrMakeVariable(ctx, 1));
+    });
+  }
+
+ private:
+  TableOptions options_;
+};
+
+class TableAttachSlotOp : public tf::OpKernel {
+ public:
+  explicit TableAttachSlotOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        slot_name_(Attribute<std::string>(ctx, "slot_name")),
+        capacity_(Attribute<int64_t>(ctx, "capacity")),
+        width_(Attribute<int64_t>(ctx, "width")),
+        initial_value_(Attribute<float>(ctx, "initial_value")) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      LookupOrMakeTable(ctx, 0)->AttachSlot(slot_name_, LookupOrMakeVariable(ctx, 1), capacity_,
+                                            width_, initial_value_);
+    });
+  }
+
+ private:
+  const std::string slot_name_;
+  const int64_t capacity_;
+  const int64_t width_;
+  const float initial_value_;
+};
+
+class TableIsInitializedOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      Output(ctx, 0, {}).scalar<bool>()() = LookupOrMakeTable(ctx, 0)->is_initialized();
+    });
+  }
+};
+
+class TableSizeOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      Output(ctx, 0, {}).scalar<int64_t>()() = LookupTable(ctx, 0)->table()->size();
+    });
+  }
+};
+
+class TablePresetOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const TableOptions& options = LookupTable(ctx, 0)->table()->options();
+      const auto variable = LookupVariable(ctx, 1);
+      const tf::Tensor& values = ctx->input(2);
+      if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
+        Throw(ErrorCode::kInvalidArgument, "table ", options.name,
+              ": the initializer gave values of shape ", values.shape().DebugString(),
+              ", expected [", options.capacity, ", ", options.dim, "]");
+      }
+      SharedLocks locks({variable.get()});
+      std::copy_n(Data<float>(values), values.NumElements(),
+                  PlaneData(variable.get(), options.capacity, options.dim));
+    });
+  }
+};
+
+class ReadRowsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpExecutor executor(ctx);
+      LookupTable(ctx, 1)->WithPlanes([&](Table& table, const RowPlanes& planes) {
+        table.InsertAll(executor, planes);
+        tf::Tensor& values = Output(ctx, 0, {table.options().capacity, table.options().dim});
+        std::copy_n(planes.rows, values.NumElements(), Data<float>(values));
+      });
+    });
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("SokTableHandle").Device(tf::DEVICE_CPU),
+                        tf::ResourceHandleOp<TableResource>);
+REGISTER_KERNEL_BUILDER(Name("SokTableInitialize").Device(tf::DEVICE_CPU), TableInitializeOp);
+REGISTER_KERNEL_BUILDER(Name("SokTableAttachSlot").Device(tf::DEVICE_CPU), TableAttachSlotOp);
+REGISTER_KERNEL_BUILDER(Name("SokTableIsInitialized").Device(tf::DEVICE_CPU), TableIsInitializedOp);
+REGISTER_KERNEL_BUILDER(Name("SokTableSize").Device(tf::DEVICE_CPU), TableSizeOp);
+REGISTER_KERNEL_BUILDER(Name("SokTablePreset").Device(tf::DEVICE_CPU), TablePresetOp);
+REGISTER_KERNEL_BUILDER(Name("SokReadRows").Device(tf::DEVICE_CPU), ReadRowsOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/table_resource.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/tf/border.h"
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+namespace {
+
+[[noreturn]] void ThrowNotInitialized(const std::string& name) {
+  Throw(ErrorCode::kFailedPrecondition, "table ", name,
+        " has not been initialized: run its initializer (tf.global_variables_initializer()) in "
+        "this session first");
+}
+
+}  // namespace
+
+void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPtr<tf::Var> rows) {
+  std::shared_ptr<Table> table = Table::Create(Device::kCpu, options);
+  MakePlane(rows.get(), options.capacity, options.dim);
+  tf::mutex_lock lock(mutex_);
+  table_ = std::move(table);
+  rows_ = std::move(rows);
+}
+
+void TableResource::AttachSlot(const std::string& slot_name,
+                               tf::core::RefCountPtr<tf::Var> variable, int64_t capacity,
+                               int64_t width, float initial_value) {
+  MakePlane(variable.get(), capacity, width);
+  tf::mutex_lock lock(mutex_);
+  if (table_ && initial_value != 0.0f) {
+    SharedLocks locks({variable.get()});
+    std::fill_n(PlaneData(variable.get(), capacity, width), table_->num_rows() * width,
+                initial_value);
+  }
+  slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
+                              [&](const Slot& slot) { return slot.name == slot_name; }),
+               slots_.end());
+  slots_.push_back({slot_name, std::move(variable), width, initial_value});
+}
+
+bool TableResource::is_initialized() const {
+  tf::tf_shared_lock lock(mutex_);
+  return table_ != nullptr;
+}
+
+std::shared_ptr<Table> TableResource::table() const {
+  tf::tf_shared_lock lock(mutex_);
+  if (!table_) ThrowNotInitialized(name_);
+  return table_;
+}
+
+void TableResource::WithPlanes(
+    const std::function<void(Table& table, const RowPlanes& planes)>& use) const {
+  tf::tf_shared_lock lock(mutex_);
+  if (!table_) ThrowNotInitialized(name_);
+  std::vector<tf::Var*> variables = {rows_.get()};
+  for (const Slot& slot : slots_) variables.push_back(slot.variable.get());
+  SharedLocks locks(variables);
+  const TableOptions& options = table_->options();
+  RowPlanes planes;
+  planes.rows = PlaneData(rows_.get(), options.capacity, options.dim);
+  for (const Slot& slot : slots_) {
+    planes.slots.push_back({PlaneData(slot.variable.get(), options.capacity, slot.width),
+                            slot.width, slot.initial_value});
+  }
+  use(*table_, planes);
+}
+
+std::string TableResource::DebugString() const {
+  tf::tf_shared_lock lock(mutex_);
+  return (table_ ? "table " : "table without a value: ") + name_;
+}
+
+tf::core::RefCountPtr<TableResource> LookupOrMakeTable(tf::OpKernelContext* ctx, int index) {
+  tf::core::RefCountPtr<TableResource> table;
+  const tf::ResourceHandle& handle = tf::HandleFromInput(ctx, index);
+  ThrowIfError(tf::LookupOrCreateResource<TableResource>(ctx, handle, &table,
+                                                         [&handle](TableResource** made) {
+                                                           *made = new TableResource(handle.name());
+                                                           return absl::OkStatus();
+                                                         }));
+  return table;
+}
+
+tf::core::RefCountPtr<TableResource> LookupTable(tf::OpKernelContext* ctx, int index) {
+  tf::core::RefCountPtr<TableResource> table;
+  const tf::ResourceHandle& handle = tf::HandleFromInput(ctx, index);
+  if (!tf::LookupResource(ctx, handle, &table).ok()) ThrowNotInitialized(handle.name());
+  return table;
+}
+
+}  // namespace sok

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table as a TensorFlow resource: the index, and which variables hold its planes.
+#ifndef SOK_OPS_TF_TABLE_RESOURCE_H_
+#define SOK_OPS_TF_TABLE_RESOURCE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/table/table.h"
+#include "ops/tf/plane_variable.h"
+
+namespace sok {
+
+class TableResource : public tensorflow::ResourceBase {
+ public:
+  explicit TableResource(std::string name) : name_(std::move(name)) {}
+
+  /// Makes the table anew, empty, with its rows in `rows`. Slots that were attached stay attached.
+  void Initialize(const TableOptions& options, tensorflow::core::RefCountPtr<tensorflow::Var> rows);
+
+  /// Makes `variable` a plane of `width` floats a row that holds `initial_value` for every row
+  /// there is and every row that will come. May run before Initialize. A slot of the same name
+  /// takes the place of the earlier one.
+  void AttachSlot(const std::string& slot_name,
+                  tensorflow::core::RefCountPtr<tensorflow::Var> variable, int64_t capacity,
+                  int64_t width, float initial_value);
+
+  bool is_initialized() const;
+
+  /// The table; kFailedPrecondition when Initialize has not run. Shared, so that a running step
+  /// outlives a new Initialize.
+  std::shared_ptr<Table> table() const;
+
+  /// Calls use(table, planes) with the planes locked; errors as table().
+  void WithPlanes(const std::function<void(Table& table, const RowPlanes& planes)>& use) const;
+
+  std::string DebugString() const override;
+
+ private:
+  struct Slot {
+    std::string name;
+    tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+    int64_t width;
+    float initial_value;
+  };
+
+  const std::string name_;
+  mutable tensorflow::mutex mutex_;
+  std::shared_ptr<Table> table_;
+  tensorflow::core::RefCountPtr<tensorflow::Var> rows_;
+  std::vector<Slot> slots_;
+};
+
+/// The table behind input `index`; made, without Initialize, when it does not exist yet.
+tensorflow::core::RefCountPtr<TableResource> LookupOrMakeTable(tensorflow::OpKernelContext* ctx,
+                                                               int index);
+
+/// The table behind input `index`; kFailedPrecondition, saying what to run, when it does not exist.
+tensorflow::core::RefCountPtr<TableResource> LookupTable(tensorflow::OpKernelContext* ctx,
+                                                         int index);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLE_RESOURCE_H_

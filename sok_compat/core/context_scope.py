@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`OptimizerScope`: where stock optimizers make their slots for tables."""
+
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.variables.embedding_variable import EmbeddingVariable
+from sok_compat.variables.slot_variable import SlotVariable
+
+
+class OptimizerScope:
+    """Build `apply_gradients` of a stock optimizer inside it. API of SparseOperationKit 1.x.
+
+    Slots that the optimizer makes for tables become planes of these tables: they take memory for
+    rows in use instead of the whole capacity. Everything else is as outside.
+
+    ```
+    with sok.OptimizerScope(embedding_variables):
+        train_op = optimizer.apply_gradients(zip(gradients, embedding_variables))
+    ```
+    """
+
+    def __init__(self, trainable_variables):
+        """Takes a list or tuple of variables; those that are no tables are ignored.
+
+        Raises:
+          RuntimeError: another type.
+        """
+        if not isinstance(trainable_variables, (list, tuple)):
+            raise RuntimeError(
+                "OptimizerScope takes a list or tuple of variables, got "
+                f"{type(trainable_variables).__name__}"
+            )
+        self._tables = [v for v in trainable_variables if isinstance(v, EmbeddingVariable)]
+        self._creator_scope = None
+
+    def __enter__(self):
+        self._creator_scope = tf.variable_creator_scope(self._make_variable)
+        self._creator_scope.__enter__()
+        return self
+
+    def __exit__(self, exception_type, exception, traceback):
+        self._creator_scope.__exit__(exception_type, exception, traceback)
+        return False
+
+    def _make_variable(self, next_creator, **kwargs):
+        table = self._table_of(kwargs.get("name") or "")
+        if table is None or kwargs.get("trainable"):
+            return next_creator(**kwargs)
+        initial_value = kwargs["initial_value"]
+        if callable(initial_value):
+            initial_value = initial_value()
+        fill = _fill_value(initial_value)
+        if fill is None or initial_value.shape != table.shape or initial_value.dtype != tf.float32:
+            return next_creator(**dict(kwargs, initial_value=initial_value))
+        return SlotVariable(table, kwargs["name"], table.shape[1], fill)
+
+    def _table_of(self, variable_name):
+        """The table whose name is part of `variable_name`: how optimizers name slots."""
+        owners = [t for t in self._tables if f"/{t.m_var_name}/" in f"/{variable_name}/"]
+        return max(owners, key=lambda table: len(table.m_var_name), default=None)
+
+
+def _fill_value(tensor):
+    """The float that a constant tensor is filled with, or None; never makes the tensor's value."""
+    if not isinstance(tensor, tf.Tensor):
+        return None
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    if tensor.op.type == "Fill":
+        value = constant_value(tensor.op.inputs[1])
+        return None if value is None else float(value)
+    if tensor.op.type == "Const":
+        values = tensor.op.get_attr("value").float_val
+        return values[0] if len(values) == 1 else None
+    return None

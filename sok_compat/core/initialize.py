@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Init`: the first call of every script."""
+
+import secrets
+
+import tensorflow as tf
+
+from sok_compat.runtime.initialization import (
+    Initialization,
+    raise_under_distribution_strategy,
+    set_initialization,
+)
+from sok_compat.runtime.ranks import current_ranks
+
+
+def Init(**kwargs):
+    """Prepares tables for the default graph, and checks the settings.
+
+    API of SparseOperationKit 1.x. May be called again, for any number of graphs and sessions.
+
+    Args:
+      global_batch_size: samples in a step over all ranks, an int >= 1 that the number of ranks
+        divides. Batches may be smaller (the last one often is).
+      seed: int64; the same seed gives the same first values of rows. Absent or 0: a random one.
+      **kwargs: others are ignored, as in SparseOperationKit.
+
+    Returns:
+      A scalar string tensor, `b'OK'`. SparseOperationKit wants it run first in the session; here
+      the variables' initializers do so themselves if it was not.
+
+    Raises:
+      KeyError: global_batch_size is missing.
+      TypeError, ValueError: a setting is no int or out of range.
+      RuntimeError: under a tf.distribute strategy.
+    """
+    raise_under_distribution_strategy("sok.Init")
+    if "global_batch_size" not in kwargs:
+        raise KeyError("sok.Init needs global_batch_size, the samples in a step over all ranks")
+    ranks = current_ranks()
+    global_batch_size = _checked_int("global_batch_size", kwargs["global_batch_size"])
+    if global_batch_size < 1 or global_batch_size % ranks.size:
+        raise ValueError(
+            f"global_batch_size must be a multiple of the number of ranks, {ranks.size}, and at "
+            f"least 1, got {global_batch_size}"
+        )
+    seed = _checked_int("seed", kwargs.get("seed") or 0)
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed must fit in 64 bits, got {seed}")
+    status = tf.constant(b"OK", name="SokInit")
+    set_initialization(
+        Initialization(
+            global_batch_size=global_batch_size,
+            seed=seed or secrets.randbits(62) + 1,
+            ranks=ranks,
+            status=None if tf.executing_eagerly() else status,
+        )
+    )
+    return status
+
+
+def _checked_int(name, value):
+    try:
+        return value.__index__()  # ints and NumPy ints, not floats
+    except AttributeError:
+        raise TypeError(f"{name} must be an int, got {value!r}") from None

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both embedding layers share: the table, the key dtype, `training`, the output dtype."""
+
+import tensorflow as tf
+
+from sok_compat.runtime.initialization import current_initialization
+from sok_compat.runtime.tf_versions import keras
+from sok_compat.variables.embedding_variable import EmbeddingVariable, checked_key_dtype
+
+
+class EmbeddingLayer(keras.layers.Layer):
+    """A Keras layer that owns one table, made in `__init__`."""
+
+    def __init__(
+        self,
+        max_vocabulary_size_per_gpu,
+        embedding_vec_size,
+        slot_num,
+        use_hashtable,
+        key_dtype,
+        embedding_initializer,
+        **kwargs,
+    ):
+        current_initialization(type(self).__name__)
+        super().__init__(**kwargs)
+        self.max_vocabulary_size_per_gpu = checked_size(
+            "max_vocabulary_size_per_gpu", max_vocabulary_size_per_gpu
+        )
+        self.embedding_vec_size = checked_size("embedding_vec_size", embedding_vec_size)
+        self.slot_num = checked_size("slot_num", slot_num)
+        self.use_hashtable = use_hashtable
+        self.key_dtype = checked_key_dtype(key_dtype)
+        self.embedding_initializer = embedding_initializer
+        self.var = EmbeddingVariable.CreateInstances(
+            shape=[self.max_vocabulary_size_per_gpu, self.embedding_vec_size],
+            initializer=embedding_initializer,
+            use_hashtable=use_hashtable,
+            key_dtype=self.key_dtype,
+            trainable=self.trainable,
+        )
+        self.var.set_embedding_layer(self)
+
+    @property
+    def embedding_variable(self):
+        """The layer's EmbeddingVariable."""
+        return self.var
+
+    def build(self, input_shape):
+        """Nothing: the table is made in `__init__`."""
+        del input_shape
+        self.built = True
+
+    def checked_keys(self, keys):
+        """`keys`, if their dtype is the layer's.
+
+        Raises:
+          ValueError: it is not.
+        """
+        if keys.dtype != self.key_dtype:
+            raise ValueError(
+                f"{self.name}: keys must be {self.key_dtype.name} (the layer's key_dtype), got "
+                f"{keys.dtype.name}; use tf.cast, or make the layer with key_dtype='int64' or "
+                "'uint32'"
+            )
+        return keys
+
+    def checked_training(self, training):
+        """`training` as a bool; None is the default, True.
+
+        Raises:
+          ValueError: it is a tensor.
+        """
+        if isinstance(training, (tf.Tensor, tf.Variable)):
+            raise ValueError(
+                f"{self.name}: training must be a Python bool, got the tensor {training.name}; "
+                "call the layer once for each"
+            )
+        return True if training is None else bool(training)
+
+    def in_compute_dtype(self, output):
+        """The output, cast where a mixed-precision policy asks for it; the table stays float32."""
+        dtype = tf.as_dtype(self._compute_dtype or tf.float32)
+        return output if dtype == tf.float32 else tf.cast(output, dtype)
+
+    def get_config(self):
+        """The arguments of `__init__`."""
+        return {
+            **super().get_config(),
+            "max_vocabulary_size_per_gpu": self.max_vocabulary_size_per_gpu,
+            "embedding_vec_size": self.embedding_vec_size,
+            "slot_num": self.slot_num,
+            "use_hashtable": self.use_hashtable,
+            "key_dtype": self.key_dtype.name,
+            "embedding_initializer": keras.initializers.serialize(self.embedding_initializer)
+            if callable(self.embedding_initializer)
+            else self.embedding_initializer,
+        }
+
+
+def checked_size(name, value):
+    """`value` as an int >= 1.
+
+    Raises:
+      ValueError: it is none.
+    """
+    try:
+        size = value.__index__()
+    except AttributeError:
+        raise ValueError(f"{name} must be an int >= 1, got {value!r}") from None
+    if size < 1:
+        raise ValueError(f"{name} must be >= 1, got {size}")
+    return size

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a caller passes as keys and rows -> arrays for the C++ module, or a clear error."""
+
+import numpy as np
+
+KEY_DTYPES = {name: np.dtype(name) for name in ("int64", "uint32")}
+
+
+def parse_key_dtype(key_dtype) -> np.dtype:
+    """np.dtype('int64') or np.dtype('uint32')."""
+    try:
+        dtype = np.dtype(key_dtype)
+    except TypeError:
+        dtype = None
+    if dtype not in KEY_DTYPES.values():
+        raise ValueError(f"key_dtype must be one of {sorted(KEY_DTYPES)}, got {key_dtype!r}")
+    return dtype
+
+
+def as_keys(keys, key_dtype: np.dtype) -> np.ndarray:
+    """`keys` as a contiguous int64 vector, from any integer type with values within `key_dtype`."""
+    array = keys if isinstance(keys, np.ndarray) else _array_of(keys)
+    if array.dtype.kind == "O" and all(isinstance(key, (int, np.integer)) for key in array.flat):
+        _check_range(array, key_dtype)
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"keys must be integers, got an array of {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"keys must have one dimension, got the shape {array.shape}")
+    if not np.can_cast(array.dtype, key_dtype, "safe"):
+        _check_range(array, key_dtype)
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def as_rows(rows, num_keys: int, dim: int, what: str) -> np.ndarray:
+    """`rows` as a contiguous float32 matrix [num_keys, dim]."""
+    array = np.asarray(rows)
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{what} must be real numbers, got an array of {array.dtype}")
+    if array.shape != (num_keys, dim):
+        raise ValueError(
+            f"{what} must have the shape [number of keys, dim] = {(num_keys, dim)}, "
+            f"got {array.shape}"
+        )
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _array_of(keys) -> np.ndarray:
+    """np.asarray, but integers of which NumPy would make floats stay integers, or objects."""
+    array = np.asarray(keys)
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind == "f":
+        objects = np.array(keys, dtype=object)
+        if all(isinstance(key, (int, np.integer)) for key in objects.flat):
+            return objects  # as in [0, 2**63]
+    return array
+
+
+def _check_range(array, key_dtype):
+    limits = np.iinfo(key_dtype)
+    outside = np.flatnonzero((array < limits.min) | (array > limits.max))
+    if outside.size:
+        raise ValueError(
+            f"{key_dtype} keys go from {limits.min} to {limits.max}, got {array.flat[outside[0]]} "
+            f"at position {outside[0]}"
+        )

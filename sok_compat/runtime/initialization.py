@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `Init` settled for a graph, and how layers find it."""
+
+import dataclasses
+from typing import Optional
+
+import tensorflow as tf
+
+from sok_compat.runtime.ranks import Ranks
+
+_COLLECTION = "SparseOperationKitInit"
+
+
+@dataclasses.dataclass(frozen=True)
+class Initialization:
+    """One call of `Init`."""
+
+    global_batch_size: int
+    seed: int  # of all tables; not 0
+    ranks: Ranks
+    status: Optional[tf.Tensor] = None  # what Init returned in a graph; None in eager mode
+
+
+_eager_initialization = None
+
+
+def set_initialization(initialization):
+    """Makes `initialization` hold for the default graph; in eager mode, for graphs without one."""
+    if tf.executing_eagerly():
+        global _eager_initialization
+        _eager_initialization = initialization
+        return
+    tf.compat.v1.get_collection_ref(_COLLECTION)[:] = [initialization]
+
+
+def current_initialization(user):
+    """What holds for the default graph.
+
+    Args:
+      user: who asks, for the message.
+
+    Raises:
+      RuntimeError: `Init` has not been called, or a tf.distribute strategy is active.
+    """
+    raise_under_distribution_strategy(user)
+    in_graph = [] if tf.executing_eagerly() else tf.compat.v1.get_collection(_COLLECTION)
+    if in_graph:
+        return in_graph[0]
+    if _eager_initialization is None:
+        raise RuntimeError(
+            f"{user} needs sok.Init: call sok.Init(global_batch_size=...) in this graph first, and "
+            "run what it returns in the session"
+        )
+    return _eager_initialization
+
+
+def raise_under_distribution_strategy(user):
+    """Raises RuntimeError inside a tf.distribute strategy's scope."""
+    if tf.distribute.has_strategy():
+        raise RuntimeError(
+            f"{user} was called under tf.distribute's "
+            f"{type(tf.distribute.get_strategy()).__name__}; sok_compat spreads tables with "
+            "Horovod: leave the strategy's scope and start the script with horovodrun"
+        )

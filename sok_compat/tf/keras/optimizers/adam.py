@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sok.tf.keras.optimizers.Adam`: Keras Adam, fused on tables."""
+
+import tensorflow as tf
+
+from sok_compat.lookup import fused_adam
+from sok_compat.runtime.tf_versions import keras
+from sok_compat.variables.embedding_variable import EmbeddingVariable
+
+
+class Adam(keras.optimizers.legacy.Adam):
+    """Keras Adam (TF1 and Keras 2), with a fused update of tables. API of SparseOperationKit 1.x.
+
+    The numbers are Keras Adam's: all rows in use decay and move in every step. On tables the cost
+    follows the rows in use, not the capacity; on ordinary variables this is Keras Adam itself.
+    Works inside OptimizerScope and outside. Arguments: as keras.optimizers.legacy.Adam.
+    """
+
+    def _create_slots(self, var_list):
+        tables = [v for v in var_list if isinstance(v, EmbeddingVariable)]
+        if tables and self.amsgrad:
+            raise ValueError(f"amsgrad=True is not available for the table {tables[0].m_var_name}")
+        for variable in tables:
+            slots = self._slots.setdefault(variable._shared_name, {})  # as get_slot looks it up
+            if fused_adam.SLOT_NAME not in slots:
+                slots[fused_adam.SLOT_NAME] = fused_adam.make_state(variable)
+                self._weights.append(slots[fused_adam.SLOT_NAME])
+        super()._create_slots([v for v in var_list if not isinstance(v, EmbeddingVariable)])
+
+    def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices, **kwargs):
+        if not isinstance(handle, EmbeddingVariable):
+            return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices, **kwargs)
+        step = tf.cast(self.iterations + 1, tf.float32)
+        beta1 = tf.identity(self._get_hyper("beta_1", tf.float32))
+        beta2 = tf.identity(self._get_hyper("beta_2", tf.float32))
+        return fused_adam.apply_adam(
+            handle,
+            self.get_slot(handle, fused_adam.SLOT_NAME),
+            grad,
+            indices,
+            learning_rate=self._decayed_lr(tf.float32),
+            beta1=beta1,
+            beta2=beta2,
+            epsilon=self.epsilon,
+            beta1_power=tf.pow(beta1, step),
+            beta2_power=tf.pow(beta2, step),
+            is_lazy=False,
+        )

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`EmbeddingVariable`: a table as TensorFlow and its optimizers see it."""
+
+import tensorflow as tf
+
+from sok_compat.runtime.initialization import current_initialization
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import (
+    BaseResourceVariable,
+    var_handle_op,
+    var_is_initialized_op,
+)
+from sok_compat.variables.first_value import parse_initializer
+
+KEY_DTYPES = (tf.int64, tf.uint32)
+
+
+class EmbeddingVariable(BaseResourceVariable):
+    """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x (TF1).
+
+    `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
+    that `tf.gradients`, `tf.gather` and stock optimizers work on it; rows stand in the order in
+    which their keys came. `emb_handle` is the table itself, keys to row ids. Memory is used for
+    rows in use, not for the capacity.
+
+    Running `initializer` again empties the table. `tf.train.Saver` cannot save it (the keys are not
+    in it): use `sok.Saver`.
+    """
+
+    def __init__(
+        self,
+        shape,
+        local_replica_id,
+        initializer=None,
+        trainable=True,
+        use_hashtable=True,
+        name="EmbeddingVariable",
+        dtype=None,
+        key_dtype=None,
+        *args,
+        **kwargs,
+    ):
+        """Makes the table's ops in the default graph.
+
+        Args:
+          shape: list [capacity, dim]; capacity counts rows on this rank.
+          local_replica_id: kept as an attribute; the rank comes from `sok.Init`.
+          initializer: see `parse_initializer`.
+          trainable: whether it is put into TRAINABLE_VARIABLES.
+          use_hashtable: False: the row of a key is key // number of ranks.
+          name: made unique in the graph's current name scope.
+          dtype: float32 or None.
+          key_dtype: tf.int64 (also None) or tf.uint32, or their names.
+          *args: ignored, as in SparseOperationKit.
+          **kwargs: ignored, as in SparseOperationKit.
+
+        Raises:
+          RuntimeError: in eager mode, before `sok.Init`, under a tf.distribute strategy.
+          ValueError: shape, dtype or key_dtype out of range.
+        """
+        del args, kwargs
+        if tf.executing_eagerly():
+            raise RuntimeError(
+                "EmbeddingVariable works in graph mode only: call "
+                "tf.compat.v1.disable_eager_execution() or build inside tf.Graph().as_default()"
+            )
+        capacity, dim = _checked_shape(shape)
+        if tf.as_dtype(dtype or tf.float32) != tf.float32:
+            raise ValueError(f"the dtype of a table must be float32, got {dtype!r}")
+        self.m_key_dtype = checked_key_dtype(key_dtype)
+        self.m_initializer = initializer
+        self.m_use_hashtable = bool(use_hashtable)
+        self.m_shape_per_gpu = [capacity, dim]
+        self.m_local_replica_id = local_replica_id
+        self.m_dtype = tf.float32
+        self.m_trainable = trainable
+        self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
+        self._initialization = current_initialization("EmbeddingVariable")
+
+        with tf.name_scope(name) as scope, tf.device("CPU:0"):
+            self.m_var_name = scope.rstrip("/")
+            self.m_unique_id = f"{self.m_var_name}_{id(self)}"
+            self.tf_handle = var_handle_op(
+                dtype=tf.float32, shape=[capacity, dim], shared_name=self.m_var_name, name=scope
+            )
+            self.emb_handle = ops.sok_table_handle(
+                shared_name=self.m_var_name + "/table", name="table"
+            )
+            value = ops.sok_read_rows(self.tf_handle, self.emb_handle, name="Read")
+            value.set_shape([capacity, dim])
+            super().__init__(
+                trainable=trainable,
+                shape=[capacity, dim],
+                dtype=tf.float32,
+                handle=self.tf_handle,
+                name=self.m_var_name,
+                unique_id=self.m_unique_id,
+                handle_name=self.m_var_name,
+                graph_element=value,
+                initializer_op=self._make_initializer(capacity, dim),
+                is_initialized_op=var_is_initialized_op(self.tf_handle),
+                in_graph_mode=True,
+            )
+        collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
+        if trainable:
+            collections.append(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+        tf.compat.v1.add_to_collections(collections, self)
+
+    @classmethod
+    def CreateInstances(cls, *args, **kwargs):
+        """One instance, with local_replica_id 0: one process, one device."""
+        return cls(*args, local_replica_id=0, **kwargs)
+
+    def _make_initializer(self, capacity, dim):
+        first = self.first_value
+        seed = self._initialization.seed if first.seed is None else first.seed
+        status = self._initialization.status
+        in_this_graph = status is not None and status.graph is tf.compat.v1.get_default_graph()
+        with tf.control_dependencies([status] if in_this_graph else []):
+            initialize = ops.sok_table_initialize(
+                self.emb_handle,
+                self.tf_handle,
+                tf.constant(seed, tf.int64),
+                table_name=self.m_var_name,
+                dim=dim,
+                capacity=capacity,
+                use_hash_index=self.m_use_hashtable,
+                first_value=first.op_kind,
+                low_or_mean=first.low_or_mean,
+                high_or_stddev=first.high_or_stddev,
+                name="Initialize",
+            )
+        if first.kind != "preset":
+            return initialize
+        with tf.control_dependencies([initialize]):
+            values = first.initializer([capacity, dim], dtype=tf.float32)
+            return ops.sok_table_preset(self.emb_handle, self.tf_handle, values, name="Preset")
+
+    @property
+    def m_handle(self):
+        """The table's handle (SparseOperationKit's name for `emb_handle`)."""
+        return self.emb_handle
+
+    @property
+    def embedding_layer(self):
+        """What `set_embedding_layer` was given.
+
+        Raises:
+          ValueError: it has not been called.
+        """
+        layer = getattr(self, "m_embedding_layer", None)
+        if layer is None:
+            raise ValueError(
+                f"{self.m_var_name} has no embedding layer yet: call set_embedding_layer"
+            )
+        return layer
+
+    def set_embedding_layer(self, embedding_layer):
+        """Remembers the layer that reads this table; once.
+
+        Raises:
+          ValueError: called a second time.
+        """
+        if getattr(self, "m_embedding_layer", None) is not None:
+            raise ValueError(f"{self.m_var_name} already has an embedding layer")
+        self.m_embedding_layer = embedding_layer
+
+    def num_keys(self):
+        """A scalar int64 tensor: the keys in the table."""
+        return ops.sok_table_size(self.emb_handle)
+
+    def export(self):
+        """All keys int64 [n] and their rows float32 [n, dim], in the order of row ids."""
+        keys, _, rows = ops.sok_export_table(self.emb_handle)
+        rows.set_shape([None, self.shape[1]])
+        return keys, rows
+
+    def value(self):
+        """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
+        values = ops.sok_read_rows(self.tf_handle, self.emb_handle)
+        values.set_shape(self.shape)
+        return values
+
+    def read_value(self):
+        """As value()."""
+        return self.value()
+
+    def _dense_var_to_tensor(self, dtype=None, name=None, as_ref=False):
+        del name, as_ref
+        if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
+            return NotImplemented
+        return self.value()
+
+
+def _not_implemented(method):
+    def raise_not_implemented(self, *args, **kwargs):
+        del args, kwargs
+        raise NotImplementedError(
+            f"{method} is not defined for the table {self.m_var_name}: its rows belong to keys. "
+            "Use an optimizer, or sok.Saver().load_embedding_values to set rows"
+        )
+
+    raise_not_implemented.__name__ = method
+    return raise_not_implemented
+
+
+for _method in (
+    "assign",
+    "assign_add",
+    "count_up_to",
+    "from_proto",
+    "gather_nd",
+    "sparse_read",
+    "to_proto",
+    "_gather_saveables_for_checkpoint",
+    "__int__",
+    "__iadd__",
+    "__isub__",
+    "__imul__",
+    "__itruediv__",
+):
+    setattr(EmbeddingVariable, _method, _not_implemented(_method))
+
+
+def checked_key_dtype(key_dtype):
+    """tf.int64 or tf.uint32, from a dtype, a name or None.
+
+    Raises:
+      ValueError: another dtype.
+    """
+    dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
+    if dtype not in KEY_DTYPES:
+        raise ValueError(f"key_dtype must be int64 or uint32, got {dtype.name}")
+    return dtype
+
+
+def _checked_shape(shape):
+    if not isinstance(shape, list) or len(shape) != 2:
+        raise ValueError(f"shape must be a list [capacity, dim], got {shape!r}")
+    for size in shape:
+        if int(size) != size or size < 1:
+            raise ValueError(f"shape must be two ints >= 1, got {shape!r}")
+    return int(shape[0]), int(shape[1])
+
+
+@tf.RegisterGradient("SokReadRows")
+def _read_rows_gradient(op, gradient):
+    del op
+    return gradient, None

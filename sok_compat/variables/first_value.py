@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Initializers, turned into what a row holds when its key first comes."""
+
+import dataclasses
+import math
+from typing import Callable, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import keras
+
+# Keras draws truncated normals whose own deviation is this much below stddev (its VarianceScaling).
+_TRUNCATED_DEVIATION = 0.87962566103423978
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstValue:
+    """What a row holds when its key first comes.
+
+    kind:
+      'uniform', 'normal', 'truncated_normal', 'constant': a function of (seed, table name, key,
+        column), whenever and in whatever company the key comes.
+      'evaluated': `initializer` is run for the keys of a step that are new.
+      'preset': `initializer` is run once for the whole table; the n-th key gets the n-th row
+        (without a hash table: key n).
+    """
+
+    kind: str
+    low_or_mean: float = 0.0
+    high_or_stddev: float = 0.0
+    seed: Optional[int] = None  # the initializer's own, if it has one
+    initializer: Optional[Callable] = None
+
+    @property
+    def op_kind(self):
+        """The kind as the op library knows it: it is given the rows that are 'evaluated'."""
+        return "constant" if self.kind == "evaluated" else self.kind
+
+
+def parse_initializer(initializer, shape, use_hashtable=True):
+    """The FirstValue that a layer's `embedding_initializer` asks for.
+
+    Args:
+      initializer: None (uniform in [-0.05, 0.05)), a name that Keras knows, or a Keras or TF1
+        initializer: a callable of (shape, dtype).
+      shape: of the whole table, [capacity, dim].
+      use_hashtable: False: all rows are there from the start, so none is evaluated later.
+    """
+    if initializer is None:
+        return FirstValue("uniform", -0.05, 0.05)
+    if not callable(initializer) or isinstance(initializer, (str, type)):
+        initializer = keras.initializers.get(initializer)
+    return _as_pure_function(initializer, shape) or _as_evaluated(
+        initializer, shape, use_hashtable
+    )
+
+
+def _as_pure_function(initializer, shape):
+    """For the stock distributions, whose parameters are known; None for everything else."""
+    kind = type(initializer)
+    if kind.__module__.split(".")[0] not in ("tensorflow", "keras", "tf_keras"):
+        return None
+    try:
+        if hasattr(initializer, "distribution"):  # VarianceScaling: Glorot, He, LeCun
+            return _variance_scaling(initializer, shape)
+        if kind.__name__ in ("RandomUniform", "UniformUnitScaling") and hasattr(
+            initializer, "minval"
+        ):
+            high = 1.0 if initializer.maxval is None else initializer.maxval
+            return _random("uniform", initializer.minval, high, initializer)
+        if kind.__name__ in ("RandomNormal", "TruncatedNormal"):
+            name = "normal" if kind.__name__ == "RandomNormal" else "truncated_normal"
+            return _random(name, initializer.mean, initializer.stddev, initializer)
+        if kind.__name__ == "Constant":
+            value = np.asarray(initializer.value)
+            return FirstValue("constant", float(value)) if value.ndim == 0 else None
+    except (TypeError, ValueError):  # a parameter that is a tensor
+        return None
+    constants = {"Zeros": 0.0, "Ones": 1.0}
+    return FirstValue("constant", constants[kind.__name__]) if kind.__name__ in constants else None
+
+
+def _random(kind, first, second, initializer):
+    seed = getattr(initializer, "seed", None)
+    return FirstValue(kind, float(first), float(second), None if seed is None else int(seed))
+
+
+def _variance_scaling(initializer, shape):
+    fan_in, fan_out = shape
+    fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[
+        initializer.mode
+    ]
+    variance = initializer.scale / max(1.0, fan)
+    if initializer.distribution == "uniform":
+        limit = math.sqrt(3.0 * variance)
+        return _random("uniform", -limit, limit, initializer)
+    if initializer.distribution == "untruncated_normal":
+        return _random("normal", 0.0, math.sqrt(variance), initializer)
+    return _random("truncated_normal", 0.0, math.sqrt(variance) / _TRUNCATED_DEVIATION, initializer)
+
+
+def _as_evaluated(initializer, shape, use_hashtable):
+    """'evaluated' if rows come with keys and the initializer can make any number, else 'preset'."""
+    if not use_hashtable:
+        return FirstValue("preset", initializer=initializer)
+    has_values_of_its_own = np.ndim(getattr(initializer, "value", 0.0)) > 0
+    can_make_any_number = not has_values_of_its_own and _takes_unknown_number(initializer, shape[1])
+    return FirstValue("evaluated" if can_make_any_number else "preset", initializer=initializer)
+
+
+def _takes_unknown_number(initializer, dim):
+    with tf.Graph().as_default():
+        num_rows = tf.compat.v1.placeholder(tf.int32, [])
+        try:
+            rows = initializer(tf.stack([num_rows, dim]), dtype=tf.float32)
+        except Exception:  # noqa: BLE001  whatever a foreign initializer raises: it wants a known shape
+            return False
+        return rows.shape.is_compatible_with([None, dim])

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures for all tests that use TensorFlow; nothing here imports it before a test asks."""
+
+import os
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+
+@pytest.fixture
+def graph():
+    """An empty default graph."""
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as new_graph:
+        yield new_graph
+
+
+@pytest.fixture
+def sok(graph):
+    """The package, with Init called in the default graph; seed 7."""
+    import sok_compat
+
+    sok_compat.Init(global_batch_size=8, seed=7)
+    return sok_compat

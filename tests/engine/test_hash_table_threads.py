@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HashTable used from several Python threads at once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from sok_compat import HashTable
+from sok_compat.engine import CapacityError
+
+THREADS = 4
+
+
+def run_threads(work):
+    """work(0), ..., work(THREADS - 1), started together; their results."""
+    barrier = threading.Barrier(THREADS)
+
+    def start(thread):
+        barrier.wait()
+        return work(thread)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(start, range(THREADS)))
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_all_threads_see_the_same_rows(num_threads):
+    table = HashTable(4, num_threads=num_threads)
+    expected = HashTable(4).gather(np.arange(50_000))
+
+    def work(thread):
+        random = np.random.default_rng(thread)
+        seen = {}
+        for _ in range(40):
+            keys = random.integers(0, 50_000, 2000)
+            seen.update(zip(keys.tolist(), table.insert(keys).tolist()))
+            np.testing.assert_array_equal(table.gather(keys), expected[keys])
+        return seen
+
+    row_ids = {}
+    for seen in run_threads(work):
+        for key, row_id in seen.items():
+            assert row_ids.setdefault(key, row_id) == row_id
+    assert sorted(row_ids.values()) == list(range(len(table)))
+
+
+def test_no_addition_is_lost():
+    table = HashTable(1, initializer="zeros")
+    table.insert(np.arange(1000))
+
+    def work(thread):
+        keys = np.random.default_rng(thread).permutation(1000)
+        for _ in range(50):
+            table.scatter_add(keys, np.ones((1000, 1)))
+
+    run_threads(work)
+    assert (table.gather(np.arange(1000)) == 50 * THREADS).all()
+
+
+def test_erasing_touches_nobody_elses_rows():
+    table = HashTable(1, initializer="zeros")
+
+    def work(thread):
+        keys = np.arange(500) * THREADS + thread
+        for step in range(40):
+            table.insert(keys)
+            table.scatter_add(keys, np.full((500, 1), thread * 100 + step))
+            assert (table.gather(keys) == thread * 100 + step).all()
+            assert table.erase(keys) == 500
+
+    run_threads(work)
+    assert len(table) == 0
+
+
+def test_a_full_table_takes_whole_batches():
+    table = HashTable(1, capacity=1000)
+
+    def work(thread):
+        keys = np.arange(400) + 1000 * thread
+        try:
+            table.insert(keys)
+        except CapacityError:
+            assert (table.find(keys) == -1).all()
+            return False
+        return True
+
+    assert sum(run_threads(work)) == 2
+    assert len(table) == 800

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong inputs: the error's class, and that its message says which."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.support.layer_cases import LayerCase
+from tests.support.sessions import initialized_session
+
+InvalidArgument = tf.errors.InvalidArgumentError
+KEYS = [1, 2, 3]
+
+# Fed to a layer with slot_num 2, max_nnz 3: (indices, dense_shape), what the message says.
+BAD_SPARSE = {
+    "rows-no-multiple-of-slot_num": ([[0, 0], [1, 0], [2, 0]], [3, 3], r"3 rows.*slot_num = 2"),
+    "unsorted": ([[0, 0], [3, 0], [1, 0]], [4, 3], r"must ascend.*row 1 after row 3"),
+    "row-out-of-range": ([[0, 0], [1, 0], [4, 0]], [4, 3], r"row index 4.*4 rows"),
+    "negative-row": ([[-1, 0], [1, 0], [2, 0]], [4, 3], r"row index -1"),
+    "more-indices-than-keys": ([[0, 0], [0, 1], [1, 0], [1, 1]], [2, 3], r"same length"),
+    "rank-3": ([[0, 0, 0], [0, 1, 0], [1, 0, 0]], [2, 2, 2], r"rank 2.*got rank 3"),
+    "rank-1": ([[0], [1], [2]], [4], r"rank 2.*got rank 1"),
+}
+
+
+def make_sparse_layer(sok, **kwargs):
+    options = dict(combiner="sum", slot_num=2, max_nnz=3, name="layer_name")
+    return sok.DistributedEmbedding(
+        **{**options, **kwargs}, max_vocabulary_size_per_gpu=10, embedding_vec_size=4
+    )
+
+
+def make_dense_layer(sok, **kwargs):
+    options = dict(slot_num=2, nnz_per_slot=3, name="layer_name")
+    return sok.All2AllDenseEmbedding(
+        **{**options, **kwargs}, max_vocabulary_size_per_gpu=10, embedding_vec_size=4
+    )
+
+
+@pytest.mark.parametrize("indices, shape, message", BAD_SPARSE.values(), ids=BAD_SPARSE)
+def test_sparse_tensor_that_does_not_fit(sok, indices, shape, message):
+    layer = make_sparse_layer(sok)
+    inputs = tf.compat.v1.sparse_placeholder(tf.int64)
+    output = layer(inputs)
+    num_keys = layer.embedding_variable.num_keys()
+    with initialized_session() as session:
+        with pytest.raises(InvalidArgument, match=message) as caught:
+            session.run(output, {inputs: (indices, KEYS, shape)})
+        if "same length" not in message:
+            assert "layer_name" in str(caught.value)
+        good = ([[0, 0], [0, 1], [3, 0]], KEYS, [4, 3])
+        assert session.run(output, {inputs: good}).shape == (2, 2, 4)
+        assert session.run(num_keys) == 3
+
+
+def test_more_keys_than_max_nnz(sok):
+    output = make_sparse_layer(sok)(
+        tf.SparseTensor([[1, i] for i in range(4)], tf.range(4, dtype=tf.int64), [2, 4])
+    )
+    with initialized_session() as session:
+        with pytest.raises(InvalidArgument, match="layer_name: row 1 .*more than max_nnz = 3"):
+            session.run(output)
+
+
+def test_static_rank_of_a_sparse_tensor(sok):
+    cube = tf.SparseTensor([[0, 0, 0]], tf.constant([1], tf.int64), [2, 2, 2])
+    with pytest.raises(ValueError, match="must have rank 2.*got rank 3"):
+        make_sparse_layer(sok)(cube)
+
+
+@pytest.mark.parametrize("inputs", [[[1, 2], [3, 4]], tf.ragged], ids=["list", "ragged"])
+def test_sparse_layer_wants_a_sparse_tensor(sok, inputs):
+    value = (
+        tf.ragged.constant([[1], [2]], dtype=tf.int64)
+        if inputs is tf.ragged
+        else tf.constant(inputs, tf.int64)
+    )
+    with pytest.raises(TypeError, match="sp_ids must be SparseTensor"):
+        make_sparse_layer(sok)(value)
+
+
+@pytest.mark.parametrize("case_input", ["sum", "mean", "static", "dynamic"])
+@pytest.mark.parametrize("key_dtype, given", [("int64", "uint32"), ("uint32", "int64"),
+                                              ("int64", "int32"), ("int64", "float32"),
+                                              ("uint32", "int32")])  # fmt: skip
+def test_key_dtype(sok, case_input, key_dtype, given):
+    case = LayerCase(case_input, True, key_dtype)
+    with pytest.raises(ValueError, match=f"keys must be {key_dtype}.*got {given}"):
+        case.make_layer()(case.placeholder(given))
+
+
+BAD_DENSE_SHAPES = {
+    "static": [[4, 2, 2], [4, 3, 3], [4, 6], [4, 2, 3, 1], [6], []],
+    "dynamic": [[4, 1], [2, 2, 3], []],
+}
+
+
+@pytest.mark.parametrize("is_static", [True, False], ids=["when-built", "when-run"])
+@pytest.mark.parametrize(
+    "kind, shape", [(kind, shape) for kind, shapes in BAD_DENSE_SHAPES.items() for shape in shapes]
+)
+def test_dense_shape(sok, kind, shape, is_static):
+    layer = make_dense_layer(sok, dynamic_input=kind == "dynamic")
+    batch = np.zeros(shape, np.int64)
+    expected = r"batch, slot_num, nnz_per_slot" if kind == "static" else r"\[n\]"
+    if is_static:
+        with pytest.raises(ValueError, match=expected):
+            layer(tf.constant(batch))
+        return
+    inputs = tf.compat.v1.placeholder(tf.int64, None)
+    output = layer(inputs)
+    with initialized_session() as session, pytest.raises(InvalidArgument, match="[Ss]hape"):
+        session.run(output, {inputs: batch})
+
+
+@pytest.mark.parametrize("case_input", ["sum", "static", "dynamic"])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("key_dtype, key", [
+    ("int64", -1), ("int64", -(2**63)), ("int64", 48), ("int64", 2**63 - 1), ("uint32", 48),
+    ("uint32", 2**32 - 1),
+])  # fmt: skip
+def test_key_out_of_range_without_hashtable(sok, case_input, training, key_dtype, key):
+    case = LayerCase(case_input, False, key_dtype)  # capacity 48
+    layer, inputs = case.make_layer(), case.placeholder()
+    output = layer(inputs, training=training)
+    num_keys = layer.embedding_variable.num_keys()
+    batch = case.batch(np.random.default_rng(0), 2, [key])
+    with initialized_session() as session:
+        with pytest.raises(InvalidArgument, match=f"EmbeddingVariable.*key {key} "):
+            session.run(output, {inputs: batch})
+        assert session.run(num_keys) == 0
+        rng = np.random.default_rng(0)
+        session.run(output, {inputs: case.batch(rng, 2, case.keys(rng))})
+
+
+BAD_ARGUMENTS = {
+    "capacity-0": (dict(max_vocabulary_size_per_gpu=0), "max_vocabulary_size_per_gpu must be >= 1"),
+    "capacity-float": (dict(max_vocabulary_size_per_gpu=1.5), "max_vocabulary_size_per_gpu"),
+    "dim-0": (dict(embedding_vec_size=0), "embedding_vec_size must be >= 1"),
+    "slot_num-0": (dict(slot_num=0), "slot_num must be >= 1"),
+    "slot_num-text": (dict(slot_num="2"), "slot_num must be an int"),
+    "key_dtype": (dict(key_dtype="int32"), "key_dtype must be int64 or uint32, got int32"),
+    "initializer": (dict(embedding_initializer="no_such"), "no_such"),
+}
+BAD_SPARSE_ARGUMENTS = {
+    "max_nnz-0": (dict(max_nnz=0), "max_nnz must be >= 1"),
+    "max_feature_num-0": (dict(max_feature_num=0), r"max_feature_num must be in \[1, .* = 6\]"),
+    "max_feature_num-7": (dict(max_feature_num=7), r"max_feature_num must be in \[1, .* = 6\]"),
+}
+
+
+@pytest.mark.parametrize("arguments, message", [*BAD_ARGUMENTS.values(),
+                                                *BAD_SPARSE_ARGUMENTS.values()],
+                         ids=[*BAD_ARGUMENTS, *BAD_SPARSE_ARGUMENTS])  # fmt: skip
+def test_arguments_of_the_sparse_layer(sok, arguments, message):
+    good = dict(combiner="sum", max_vocabulary_size_per_gpu=9, embedding_vec_size=4, slot_num=2,
+                max_nnz=3)  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        sok.DistributedEmbedding(**{**good, **arguments})
+
+
+@pytest.mark.parametrize("arguments, message", [*BAD_ARGUMENTS.values(),
+                                                (dict(nnz_per_slot=0), "nnz_per_slot must be >=")])
+def test_arguments_of_the_dense_layer(sok, arguments, message):
+    good = dict(max_vocabulary_size_per_gpu=9, embedding_vec_size=4, slot_num=2, nnz_per_slot=3)
+    with pytest.raises(ValueError, match=message):
+        sok.All2AllDenseEmbedding(**{**good, **arguments})
+
+
+@pytest.mark.parametrize("given, kept", [(1, 6), (2, 2), (6, 6)])
+def test_max_feature_num(sok, given, kept):
+    assert make_sparse_layer(sok, max_feature_num=given).max_feature_num == kept

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of the TensorFlow API share: data, layers, optimizers, sessions, plain references."""

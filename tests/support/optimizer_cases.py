@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every optimizer that trains tables, with what it must equal on an ordinary variable."""
+
+import dataclasses
+from typing import Callable, Optional
+
+import tensorflow as tf
+
+import sok_compat as sok
+from sok_compat.runtime.tf_versions import keras
+
+train = tf.compat.v1.train
+legacy = keras.optimizers.legacy
+
+
+class DenseLazyAdam:
+    """Lazy Adam on whole ordinary variables, in plain TensorFlow.
+
+    For every row with a gradient: m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, row -= lr *
+    sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + epsilon). All other rows, their m and v stay.
+    """
+
+    def __init__(self, learning_rate, beta1=0.9, beta2=0.999, epsilon=1e-8):
+        self._hyper = learning_rate, beta1, beta2, epsilon
+
+    def apply_gradients(self, grads_and_vars):
+        step = tf.compat.v1.Variable(0.0, trainable=False)
+        with tf.control_dependencies([step.assign_add(1.0)]):
+            count = step.read_value()
+        return tf.group(*[self._apply(count, *pair) for pair in grads_and_vars])
+
+    def _apply(self, count, gradient, variable):
+        learning_rate, beta1, beta2, epsilon = self._hyper
+        num_rows = variable.shape[0]
+        merged = tf.math.unsorted_segment_sum(gradient.values, gradient.indices, num_rows)
+        touched = tf.math.unsorted_segment_sum(
+            tf.ones_like(gradient.indices), gradient.indices, num_rows
+        )
+        is_touched = (touched > 0)[:, tf.newaxis]
+        m, v = (tf.compat.v1.Variable(tf.zeros(variable.shape), trainable=False) for _ in "mv")
+        new_m = tf.where(is_touched, beta1 * m + (1 - beta1) * merged, m)
+        new_v = tf.where(is_touched, beta2 * v + (1 - beta2) * merged**2, v)
+        rate = learning_rate * tf.sqrt(1 - beta2**count) / (1 - beta1**count)
+        move = tf.where(is_touched, rate * new_m / (tf.sqrt(new_v) + epsilon), 0.0)
+        with tf.control_dependencies([new_m, new_v, move]):
+            return tf.group(m.assign(new_m), v.assign(new_v), variable.assign_sub(move))
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizerCase:
+    """`make` trains tables; `make_reference` (the same by default) ordinary variables."""
+
+    name: str
+    make: Callable
+    make_reference: Optional[Callable] = None
+    needs_scope: bool = False
+
+    def __str__(self):
+        return self.name
+
+    def train_tables(self, gradients, tables):
+        """The op that applies the gradients, built as the API asks for."""
+        optimizer = self.make()
+        if not self.needs_scope:
+            return optimizer.apply_gradients(zip(gradients, tables))
+        with sok.OptimizerScope(tables):
+            return optimizer.apply_gradients(zip(gradients, tables))
+
+    def train_reference(self, gradients, variables):
+        optimizer = (self.make_reference or self.make)()
+        return optimizer.apply_gradients(zip(gradients, variables))
+
+
+SOK_ADAM = OptimizerCase(
+    "sok.optimizers.Adam", lambda: sok.optimizers.Adam(0.01), lambda: legacy.Adam(0.01)
+)
+SOK_KERAS_ADAM = OptimizerCase(
+    "sok.tf.keras.Adam",
+    lambda: sok.tf.keras.optimizers.Adam(0.01),
+    lambda: legacy.Adam(0.01),
+)
+LAZY_ADAM = OptimizerCase(
+    "LazyAdam",
+    lambda: sok.tf.keras.optimizers.LazyAdamOptimizer(0.01),
+    lambda: DenseLazyAdam(0.01),
+)
+SOK_OPTIMIZERS = [
+    SOK_ADAM,
+    SOK_KERAS_ADAM,
+    dataclasses.replace(SOK_KERAS_ADAM, name="sok.tf.keras.Adam-in-scope", needs_scope=True),
+    LAZY_ADAM,
+    dataclasses.replace(LAZY_ADAM, name="LazyAdam-in-scope", needs_scope=True),
+]
+
+
+def _stock(name, make):
+    return OptimizerCase(name, make, needs_scope=True)
+
+
+STOCK_OPTIMIZERS = [
+    _stock("tf1.GradientDescent", lambda: train.GradientDescentOptimizer(0.1)),
+    _stock("tf1.Adagrad", lambda: train.AdagradOptimizer(0.05)),
+    _stock("tf1.Adam", lambda: train.AdamOptimizer(0.01)),
+    _stock("tf1.Momentum", lambda: train.MomentumOptimizer(0.05, 0.9)),
+    _stock("tf1.RMSProp", lambda: train.RMSPropOptimizer(0.01)),
+    _stock("keras.SGD", lambda: legacy.SGD(0.1)),
+    _stock("keras.Adagrad", lambda: legacy.Adagrad(0.05)),
+    _stock("keras.Adam", lambda: legacy.Adam(0.01)),
+]
+ALL_OPTIMIZERS = SOK_OPTIMIZERS + STOCK_OPTIMIZERS
