@@ -30,7 +30,7 @@ pytest: build  ## the Python tests only
 
 check: lint test  ## everything that must pass before a commit
 
-demo: build  ## train the DLRM example on its sample
+demo: build  ## train the DLRM example on generated data, beside plain TensorFlow
 	$(BIN)/python -m examples.dlrm.demo
 
 # --- the environment, in steps; a stamp file for each ---

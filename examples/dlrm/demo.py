@@ -64,6 +64,11 @@ def program(arguments, stop):
         options = {
             backend: settings.model_options(arguments, backend=backend) for backend in backends
         }
+        if arguments.train_samples < 2 or arguments.test_samples < 1:
+            raise ValueError(
+                "the demo needs at least 2 samples to train on (one for each of its two files) "
+                f"and 1 to test on, got {arguments.train_samples} and {arguments.test_samples}"
+            )
         arguments.out.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         return console.fail(error)
@@ -85,7 +90,7 @@ def _run(arguments, options, data_folder, deadline, stop):
         return console.EXIT_INTERRUPTED
     trainers = _make_trainers(options, data)
     meters = _train_in_turn(trainers, arguments, deadline, stop)
-    evaluations = _evaluate(trainers, arguments, stop)
+    evaluations = {} if stop.is_set else _evaluate(trainers, arguments, stop)
     for trainer in trainers.values():
         trainer.close()
     titles = {name: _TITLES[name] for name in trainers}

@@ -51,11 +51,11 @@ tf::core::RefCountPtr<tf::Var> LookupVariable(tf::OpKernelContext* ctx, int inde
   return variable;
 }
 
-void MakePlane(tf::Var* variable, int64_t capacity, int64_t width) {
+void MakePlane(tf::Var* variable, int64_t capacity, int64_t width, PageSize page_size) {
   const tf::TensorShape shape({capacity, width});
   const size_t size_bytes = static_cast<size_t>(shape.num_elements()) * sizeof(float);
   tf::core::RefCountPtr<tf::TensorBuffer> buffer(
-      new ReservedBuffer(ReservedMemory(size_bytes, PageSize::kHuge)));
+      new ReservedBuffer(ReservedMemory(size_bytes, page_size)));
   tf::mutex_lock lock(*variable->mu());
   *variable->tensor() = tf::Tensor(tf::DT_FLOAT, shape, std::move(buffer));
   variable->is_initialized = true;

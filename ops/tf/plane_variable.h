@@ -24,7 +24,7 @@ tensorflow::core::RefCountPtr<tensorflow::Var> LookupVariable(tensorflow::OpKern
 /// Gives `variable` a value of `capacity` rows of `width` floats, all zeros, none of them
 /// committed. The variable goes into copy-on-read mode: otherwise one dense read would make the
 /// next sparse update copy the whole plane.
-void MakePlane(tensorflow::Var* variable, int64_t capacity, int64_t width);
+void MakePlane(tensorflow::Var* variable, int64_t capacity, int64_t width, PageSize page_size);
 
 /// Shared locks on variables while their memory is used, taken in TensorFlow's order (by address of
 /// the mutex).

@@ -45,6 +45,7 @@ REGISTER_OP("SokTableAttachSlot")
     .Attr("capacity: int >= 1")
     .Attr("width: int >= 1")
     .Attr("initial_value: float")
+    .Attr("rows_fill_in_order: bool")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
@@ -121,25 +122,22 @@ class TableInitializeOp : public tf::OpKernel {
 
 class TableAttachSlotOp : public tf::OpKernel {
  public:
-  explicit TableAttachSlotOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        slot_name_(Attribute<std::string>(ctx, "slot_name")),
-        capacity_(Attribute<int64_t>(ctx, "capacity")),
-        width_(Attribute<int64_t>(ctx, "width")),
-        initial_value_(Attribute<float>(ctx, "initial_value")) {}
+  explicit TableAttachSlotOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    options_.name = Attribute<std::string>(ctx, "slot_name");
+    options_.capacity = Attribute<int64_t>(ctx, "capacity");
+    options_.width = Attribute<int64_t>(ctx, "width");
+    options_.initial_value = Attribute<float>(ctx, "initial_value");
+    options_.rows_fill_in_order = Attribute<bool>(ctx, "rows_fill_in_order");
+  }
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      LookupOrMakeTable(ctx, 0)->AttachSlot(slot_name_, LookupOrMakeVariable(ctx, 1), capacity_,
-                                            width_, initial_value_);
+      LookupOrMakeTable(ctx, 0)->AttachSlot(options_, LookupOrMakeVariable(ctx, 1));
     });
   }
 
  private:
-  const std::string slot_name_;
-  const int64_t capacity_;
-  const int64_t width_;
-  const float initial_value_;
+  SlotOptions options_;
 };
 
 class TableIsInitializedOp : public tf::OpKernel {

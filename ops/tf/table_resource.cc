@@ -22,26 +22,26 @@ namespace {
 
 void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPtr<tf::Var> rows) {
   std::shared_ptr<Table> table = Table::Create(Device::kCpu, options);
-  MakePlane(rows.get(), options.capacity, options.dim);
+  MakePlane(rows.get(), options.capacity, options.dim, PageSizeFor(options.use_hash_index));
   tf::mutex_lock lock(mutex_);
   table_ = std::move(table);
   rows_ = std::move(rows);
 }
 
-void TableResource::AttachSlot(const std::string& slot_name,
-                               tf::core::RefCountPtr<tf::Var> variable, int64_t capacity,
-                               int64_t width, float initial_value) {
-  MakePlane(variable.get(), capacity, width);
+void TableResource::AttachSlot(const SlotOptions& options,
+                               tf::core::RefCountPtr<tf::Var> variable) {
+  MakePlane(variable.get(), options.capacity, options.width,
+            PageSizeFor(options.rows_fill_in_order));
   tf::mutex_lock lock(mutex_);
-  if (table_ && initial_value != 0.0f) {
+  if (table_ && options.initial_value != 0.0f) {
     SharedLocks locks({variable.get()});
-    std::fill_n(PlaneData(variable.get(), capacity, width), table_->num_rows() * width,
-                initial_value);
+    std::fill_n(PlaneData(variable.get(), options.capacity, options.width),
+                table_->num_rows() * options.width, options.initial_value);
   }
   slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
-                              [&](const Slot& slot) { return slot.name == slot_name; }),
+                              [&](const Slot& slot) { return slot.options.name == options.name; }),
                slots_.end());
-  slots_.push_back({slot_name, std::move(variable), width, initial_value});
+  slots_.push_back({options, std::move(variable)});
 }
 
 bool TableResource::is_initialized() const {
@@ -66,8 +66,9 @@ void TableResource::WithPlanes(
   RowPlanes planes;
   planes.rows = PlaneData(rows_.get(), options.capacity, options.dim);
   for (const Slot& slot : slots_) {
-    planes.slots.push_back({PlaneData(slot.variable.get(), options.capacity, slot.width),
-                            slot.width, slot.initial_value});
+    planes.slots.push_back(
+        {PlaneData(slot.variable.get(), slot.options.capacity, slot.options.width),
+         slot.options.width, slot.options.initial_value});
   }
   use(*table_, planes);
 }

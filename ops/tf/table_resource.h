@@ -14,6 +14,20 @@
 
 namespace sok {
 
+struct SlotOptions {
+  std::string name;
+  int64_t capacity = 0;  // rows, the table's
+  int64_t width = 0;     // floats in a row
+  float initial_value = 0.0f;
+  bool rows_fill_in_order = true;
+};
+
+/// Huge pages where rows fill in order; where they are touched here and there, each would commit
+/// 2 MiB for one row.
+inline PageSize PageSizeFor(bool rows_fill_in_order) {
+  return rows_fill_in_order ? PageSize::kHuge : PageSize::kSmall;
+}
+
 class TableResource : public tensorflow::ResourceBase {
  public:
   explicit TableResource(std::string name) : name_(std::move(name)) {}
@@ -21,12 +35,11 @@ class TableResource : public tensorflow::ResourceBase {
   /// Makes the table anew, empty, with its rows in `rows`. Slots that were attached stay attached.
   void Initialize(const TableOptions& options, tensorflow::core::RefCountPtr<tensorflow::Var> rows);
 
-  /// Makes `variable` a plane of `width` floats a row that holds `initial_value` for every row
-  /// there is and every row that will come. May run before Initialize. A slot of the same name
-  /// takes the place of the earlier one.
-  void AttachSlot(const std::string& slot_name,
-                  tensorflow::core::RefCountPtr<tensorflow::Var> variable, int64_t capacity,
-                  int64_t width, float initial_value);
+  /// Makes `variable` a plane that holds the initial value for every row there is and every row
+  /// that will come. May run before Initialize. Takes the place of an earlier slot of the same
+  /// name.
+  void AttachSlot(const SlotOptions& options,
+                  tensorflow::core::RefCountPtr<tensorflow::Var> variable);
 
   bool is_initialized() const;
 
@@ -41,10 +54,8 @@ class TableResource : public tensorflow::ResourceBase {
 
  private:
   struct Slot {
-    std::string name;
+    SlotOptions options;
     tensorflow::core::RefCountPtr<tensorflow::Var> variable;
-    int64_t width;
-    float initial_value;
   };
 
   const std::string name_;

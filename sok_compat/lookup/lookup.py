@@ -94,4 +94,4 @@ def rows_are_distinct(row_ids):
     """Whether a gradient's indices are known, from the graph, to name each row once."""
     while row_ids.op.type == "Identity":
         row_ids = row_ids.op.inputs[0]
-    return row_ids.op.type == "SokFindRows"
+    return row_ids.op.type in ("SokFindRows", "Range")

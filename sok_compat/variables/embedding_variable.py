@@ -107,6 +107,11 @@ class EmbeddingVariable(BaseResourceVariable):
         tf.compat.v1.add_to_collections(collections, self)
 
     @classmethod
+    def _variable_call(cls, *args, **kwargs):
+        """Keeps TensorFlow from matching positional arguments with those of tf.Variable."""
+        return None
+
+    @classmethod
     def CreateInstances(cls, *args, **kwargs):
         """One instance, with local_replica_id 0: one process, one device."""
         return cls(*args, local_replica_id=0, **kwargs)
@@ -210,6 +215,9 @@ for _method in (
     "count_up_to",
     "from_proto",
     "gather_nd",
+    *(f"scatter_{update}" for update in ("add", "div", "max", "min", "mul", "sub", "update")),
+    *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
+    "batch_scatter_update",
     "sparse_read",
     "to_proto",
     "_gather_saveables_for_checkpoint",

@@ -42,6 +42,7 @@ class SlotVariable(BaseResourceVariable):
                 capacity=capacity,
                 width=width,
                 initial_value=fill,
+                rows_fill_in_order=table_variable.m_use_hashtable,
                 name="Assign",
             )
             with tf.name_scope("Read"):

@@ -13,7 +13,7 @@ import types
 import pytest
 from dlrm_data import ROOT
 
-from examples.dlrm import console, demo_data, demo_report, evaluation
+from examples.dlrm import console, demo, demo_data, demo_report, evaluation
 
 SMALL = ["--rows", "400000", "--dim", "4", "--batch-size", "256"]
 START_SECONDS = 120  # a loaded machine may take long to import TensorFlow
@@ -82,14 +82,19 @@ def test_interrupted_while_generating(tmp_path):
     assert not list(tmp_path.glob("data-*"))
 
 
-def test_time_limit_ends_training(tmp_path):
-    process = start_demo(
-        tmp_path, "--only", "plain", "--train-samples", "1000", "--test-samples", "1000",
-        "--time-limit", "0",
-    )  # fmt: skip
-    output, _ = process.communicate(timeout=START_SECONDS)
-    assert process.returncode == 0, output
+def test_time_limit_ends_training(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(console, "quiet_tensorflow", lambda: None)
+    arguments = ["--out", str(tmp_path), *SMALL, "--only", "plain", "--time-limit", "0"]
+    arguments += ["--train-samples", "1000", "--test-samples", "1000"]
+    assert demo.program(demo.parse_arguments(arguments), console.StopRequest()) == 0
+    output = capsys.readouterr().out
     assert "the time limit of 0 s ended training after 0 of 1,000 samples" in output
+
+
+def test_too_few_samples(tmp_path, capsys):
+    arguments = demo.parse_arguments(["--out", str(tmp_path), "--train-samples", "1"])
+    assert demo.program(arguments, console.StopRequest()) == 2
+    assert "error: the demo needs at least 2 samples" in capsys.readouterr().err
 
 
 def test_first_ctrl_c_asks_and_the_second_raises():

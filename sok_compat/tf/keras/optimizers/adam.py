@@ -30,14 +30,22 @@ class Adam(keras.optimizers.legacy.Adam):
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices, **kwargs):
         if not isinstance(handle, EmbeddingVariable):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices, **kwargs)
+        return self._apply_to_table(handle, grad, indices)
+
+    def _resource_apply_dense(self, grad, var, apply_state=None):
+        if not isinstance(var, EmbeddingVariable):
+            return super()._resource_apply_dense(grad, var, apply_state)
+        return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
+
+    def _apply_to_table(self, variable, gradient, row_ids):
         step = tf.cast(self.iterations + 1, tf.float32)
         beta1 = tf.identity(self._get_hyper("beta_1", tf.float32))
         beta2 = tf.identity(self._get_hyper("beta_2", tf.float32))
         return fused_adam.apply_adam(
-            handle,
-            self.get_slot(handle, fused_adam.SLOT_NAME),
-            grad,
-            indices,
+            variable,
+            self.get_slot(variable, fused_adam.SLOT_NAME),
+            gradient,
+            row_ids,
             learning_rate=self._decayed_lr(tf.float32),
             beta1=beta1,
             beta2=beta2,

@@ -39,12 +39,20 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
         if not isinstance(handle, EmbeddingVariable):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
+        return self._apply_to_table(handle, grad, indices)
+
+    def _resource_apply_dense(self, grad, var):
+        if not isinstance(var, EmbeddingVariable):
+            return super()._resource_apply_dense(grad, var)
+        return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
+
+    def _apply_to_table(self, variable, gradient, row_ids):
         beta1_power, beta2_power = self._get_beta_accumulators()
         return fused_adam.apply_adam(
-            handle,
-            self._state_of(handle),
-            grad,
-            indices,
+            variable,
+            self._state_of(variable),
+            gradient,
+            row_ids,
             learning_rate=self._lr_t,
             beta1=self._beta1_t,
             beta2=self._beta2_t,
