@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rates of the core on the CPU, beside what the memory of the same machine gives in the same run.
 //
-// Build with g++ -std=c++17 -O3 -ffp-contract=off -pthread -I. from this file, the .cc files of
-// ops/base and ops/table, and ops/lookup/distinct.cc.
-//
+// make core-bench builds and runs it.
 // usage: engine_benchmark [threads = 1] [largest number of keys in Mi = 16]
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/lookup/adam.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -62,16 +63,23 @@ void ApplyLazyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& p
 }
 
 void ApplyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& planes, int64_t num_rows,
-               int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
+               const int64_t* rows_in_use, int64_t num_gradients, const int64_t* row_ids,
+               const float* gradients) {
   const int64_t size = planes.dim;
   constexpr int32_t kNoGradient = -1;
-  std::vector<int32_t> gradient_of_row(static_cast<size_t>(num_rows), kNoGradient);
-  for (int64_t i = 0; i < num_gradients; ++i)
-    gradient_of_row[static_cast<size_t>(row_ids[i])] = static_cast<int32_t>(i);
+  std::vector<int32_t> gradient_of(static_cast<size_t>(num_rows), kNoGradient);  // by place
+  for (int64_t i = 0; i < num_gradients; ++i) {
+    const int64_t place =
+        rows_in_use
+            ? std::lower_bound(rows_in_use, rows_in_use + num_rows, row_ids[i]) - rows_in_use
+            : row_ids[i];
+    gradient_of[static_cast<size_t>(place)] = static_cast<int32_t>(i);
+  }
   executor.ParallelFor(num_rows, RowCost(size), [&](int64_t begin, int64_t end) {
     WithFixedDim(size, [&](auto dim) {
-      for (int64_t row = begin; row < end; ++row) {
-        const int64_t gradient = gradient_of_row[static_cast<size_t>(row)];
+      for (int64_t place = begin; place < end; ++place) {
+        const int64_t row = rows_in_use ? rows_in_use[place] : place;
+        const int64_t gradient = gradient_of[static_cast<size_t>(place)];
         float* values = planes.rows + row * size;
         float* state = planes.state + row * 2 * size;
         if (gradient == kNoGradient) {

@@ -30,11 +30,12 @@ void ApplyLazyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& p
                    const int64_t* row_ids,   // [num_gradients], distinct
                    const float* gradients);  // [num_gradients, dim]
 
-/// As ApplyLazyAdam, but for every row in [0, num_rows): rows not in `row_ids` have a gradient of
-/// zero, so their m and v decay and they move too.
+/// As ApplyLazyAdam, but for all rows in use: those not in `row_ids` have a gradient of zero, so
+/// their m and v decay and they move too.
 void ApplyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& planes, int64_t num_rows,
+               const int64_t* rows_in_use,  // [num_rows], ascending; nullptr: 0 to num_rows - 1
                int64_t num_gradients,
-               const int64_t* row_ids,   // [num_gradients], distinct, in [0, num_rows)
+               const int64_t* row_ids,   // [num_gradients], distinct, all in use
                const float* gradients);  // [num_gradients, dim]
 
 }  // namespace sok

@@ -45,6 +45,7 @@ REGISTER_OP("SokRestoreTable")
     .Input("table: resource")
     .Input("keys_path: string")
     .Input("values_path: string")
+    .Attr("Tkey: {int64, uint32}")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
@@ -71,22 +72,32 @@ void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys)
   std::sort(sorted.begin(), sorted.end());
   const auto repeat = std::adjacent_find(sorted.begin(), sorted.end());
   if (repeat != sorted.end()) {
-    Throw(ErrorCode::kInvalidArgument, "table ", options.name, ": key ", *repeat,
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", *repeat,
           " appears twice in what is restored");
   }
   const auto count = static_cast<int64_t>(keys.size());
   if (count > options.capacity) {
-    Throw(ErrorCode::kOutOfCapacity, "table ", options.name, ": ", count,
+    Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "': ", count,
           " keys to restore, but its capacity is ", options.capacity,
           " rows; raise max_vocabulary_size_per_gpu");
   }
   if (options.use_hash_index || sorted.empty()) return;
   const int64_t limit = options.capacity * options.world_size;
   if (sorted.front() < 0 || sorted.back() >= limit) {
-    Throw(ErrorCode::kInvalidArgument, "table ", options.name, ": key ",
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ",
           sorted.front() < 0 ? sorted.front() : sorted.back(), " is outside [0, ", limit,
           "), the range of a table without a hash table; raise max_vocabulary_size_per_gpu or use "
           "use_hashtable=True");
+  }
+}
+
+/// Fails when `keys` cannot be looked up in a table whose keys are uint32.
+void CheckKeysAreNarrow(const TableOptions& options, const std::vector<int64_t>& keys) {
+  for (const int64_t key : keys) {
+    if (key < 0 || key > int64_t{UINT32_MAX}) {
+      Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
+            " to restore is not a uint32, the table's key_dtype; use key_dtype='int64'");
+    }
   }
 }
 
@@ -153,13 +164,17 @@ class DumpTableOp : public tf::OpKernel {
 
 class RestoreTableOp : public tf::OpKernel {
  public:
-  using tf::OpKernel::OpKernel;
+  explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        has_narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_UINT32) {}
+
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       const std::string keys_path = ctx->input(1).scalar<tf::tstring>()();
       const std::string values_path = ctx->input(2).scalar<tf::tstring>()();
       OpExecutor executor(ctx);
-      LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
+      const auto resource = LookupTable(ctx, 0);
+      resource->WithPlanes([&](Table& table, const RowPlanes& planes) {
         const TableOptions& options = table.options();
         const KeyFiles files(ctx->env(), keys_path, values_path, options.dim);
         const std::vector<int64_t> keys = files.ReadKeys();
@@ -167,7 +182,8 @@ class RestoreTableOp : public tf::OpKernel {
         std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
                      [&](int64_t key) { return IsOwned(options, key); });
         CheckKeysFit(options, owned);
-        table.Clear();
+        if (has_narrow_keys_) CheckKeysAreNarrow(options, owned);
+        resource->Clear(table, planes);
         files.ForEachChunk(kChunkRows, [&](int64_t first, int64_t count, const float* rows) {
           InsertOwned(executor, table, planes, keys.data() + first, count, rows);
         });
@@ -190,6 +206,8 @@ class RestoreTableOp : public tf::OpKernel {
     table.FindOrInsert(executor, static_cast<int64_t>(owned_keys.size()), owned_keys.data(),
                        owned_rows.data(), planes, row_ids.data());
   }
+
+  const bool has_narrow_keys_;
 };
 
 class LoadTableOp : public tf::OpKernel {
@@ -199,18 +217,19 @@ class LoadTableOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       const tf::Tensor& values = ctx->input(1);
       OpExecutor executor(ctx);
-      LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
+      const auto resource = LookupTable(ctx, 0);
+      resource->WithPlanes([&](Table& table, const RowPlanes& planes) {
         const TableOptions& options = table.options();
         if (values.dims() != 2 || values.dim_size(0) == 0 || values.dim_size(1) != options.dim) {
-          Throw(ErrorCode::kInvalidArgument, "table ", options.name,
-                ": values must have shape [n >= 1, ", options.dim, "], got ",
+          Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+                "': values must have shape [n >= 1, ", options.dim, "], got ",
                 values.shape().DebugString());
         }
         std::vector<int64_t> keys;
         for (int64_t key = options.rank; key < values.dim_size(0); key += options.world_size)
           keys.push_back(key);
         CheckKeysFit(options, keys);
-        table.Clear();
+        resource->Clear(table, planes);
         std::vector<float> rows;
         for (const int64_t key : keys) {
           const float* row = Data<float>(values) + key * options.dim;

@@ -198,7 +198,7 @@ class InsertRowsOp : public tf::OpKernel {
         const TableOptions& options = table.options();
         if (initial_rows.dim_size(0) != keys.NumElements() ||
             initial_rows.dim_size(1) != options.dim) {
-          Throw(ErrorCode::kInvalidArgument, "table ", options.name, ": rows for ",
+          Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': rows for ",
                 keys.NumElements(), " keys must have shape [", keys.NumElements(), ", ",
                 options.dim, "], got ", initial_rows.shape().DebugString());
         }
@@ -232,8 +232,8 @@ class RowPointers {
     }
     if (absent_rows.dim_size(0) != static_cast<int64_t>(absent.size()) ||
         absent_rows.dim_size(1) != options.dim) {
-      Throw(ErrorCode::kInvalidArgument, "table ", options.name,
-            ": the initializer gave rows of shape ", absent_rows.shape().DebugString(),
+      Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+            "': the initializer gave rows of shape ", absent_rows.shape().DebugString(),
             ", expected [", absent.size(), ", ", options.dim, "]");
     }
     for (size_t j = 0; j < absent.size(); ++j) {

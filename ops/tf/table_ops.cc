@@ -68,7 +68,6 @@ REGISTER_OP("SokTableSize")
 
 REGISTER_OP("SokTablePreset")
     .Input("table: resource")
-    .Input("rows: resource")
     .Input("values: float")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
@@ -164,19 +163,7 @@ class TablePresetOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      const TableOptions& options = LookupTable(ctx, 0)->table()->options();
-      const auto variable = LookupVariable(ctx, 1);
-      const tf::Tensor& values = ctx->input(2);
-      if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
-        Throw(ErrorCode::kInvalidArgument, "table ", options.name,
-              ": the initializer gave values of shape ", values.shape().DebugString(),
-              ", expected [", options.capacity, ", ", options.dim, "]");
-      }
-      SharedLocks locks({variable.get()});
-      std::copy_n(Data<float>(values), values.NumElements(),
-                  PlaneData(variable.get(), options.capacity, options.dim));
-    });
+    FailOpOnThrow(ctx, [&] { LookupTable(ctx, 0)->SetPreset(ctx->input(1)); });
   }
 };
 

@@ -13,8 +13,8 @@ namespace tf = tensorflow;
 namespace {
 
 [[noreturn]] void ThrowNotInitialized(const std::string& name) {
-  Throw(ErrorCode::kFailedPrecondition, "table ", name,
-        " has not been initialized: run its initializer (tf.global_variables_initializer()) in "
+  Throw(ErrorCode::kFailedPrecondition, "table '", name,
+        "' has not been initialized: run its initializer (tf.global_variables_initializer()) in "
         "this session first");
 }
 
@@ -26,6 +26,30 @@ void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPt
   tf::mutex_lock lock(mutex_);
   table_ = std::move(table);
   rows_ = std::move(rows);
+  preset_ = tf::Tensor();
+}
+
+void TableResource::SetPreset(const tf::Tensor& values) {
+  tf::mutex_lock lock(mutex_);
+  if (!table_) ThrowNotInitialized(name_);
+  const TableOptions& options = table_->options();
+  if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+          "': the initializer gave values of shape ", values.shape().DebugString(), ", expected [",
+          options.capacity, ", ", options.dim, "]");
+  }
+  preset_ = values;
+  SharedLocks locks({rows_.get()});
+  WritePreset(PlaneData(rows_.get(), options.capacity, options.dim));
+}
+
+void TableResource::Clear(Table& table, const RowPlanes& planes) const {
+  table.Clear();
+  WritePreset(planes.rows);
+}
+
+void TableResource::WritePreset(float* rows) const {
+  if (preset_.dims() == 2) std::copy_n(Data<float>(preset_), preset_.NumElements(), rows);
 }
 
 void TableResource::AttachSlot(const SlotOptions& options,

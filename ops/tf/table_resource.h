@@ -41,6 +41,9 @@ class TableResource : public tensorflow::ResourceBase {
   void AttachSlot(const SlotOptions& options,
                   tensorflow::core::RefCountPtr<tensorflow::Var> variable);
 
+  /// Makes `values` [capacity, dim] what the rows hold before their keys come.
+  void SetPreset(const tensorflow::Tensor& values);
+
   bool is_initialized() const;
 
   /// The table; kFailedPrecondition when Initialize has not run. Shared, so that a running step
@@ -50,6 +53,9 @@ class TableResource : public tensorflow::ResourceBase {
   /// Calls use(table, planes) with the planes locked; errors as table().
   void WithPlanes(const std::function<void(Table& table, const RowPlanes& planes)>& use) const;
 
+  /// Forgets every key, for a `use` of WithPlanes; rows hold what was preset again.
+  void Clear(Table& table, const RowPlanes& planes) const;
+
   std::string DebugString() const override;
 
  private:
@@ -58,10 +64,13 @@ class TableResource : public tensorflow::ResourceBase {
     tensorflow::core::RefCountPtr<tensorflow::Var> variable;
   };
 
+  void WritePreset(float* rows) const;
+
   const std::string name_;
   mutable tensorflow::mutex mutex_;
   std::shared_ptr<Table> table_;
   tensorflow::core::RefCountPtr<tensorflow::Var> rows_;
+  tensorflow::Tensor preset_;  // [capacity, dim], or a scalar: none
   std::vector<Slot> slots_;
 };
 

@@ -11,6 +11,7 @@ from sok_compat.runtime.initialization import (
     set_initialization,
 )
 from sok_compat.runtime.ranks import current_ranks
+from sok_compat.saver.default_saver import set_default_saver
 
 
 def Init(**kwargs):
@@ -47,6 +48,8 @@ def Init(**kwargs):
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed must fit in 64 bits, got {seed}")
     status = tf.constant(b"OK", name="SokInit")
+    if not tf.executing_eagerly():
+        set_default_saver()
     set_initialization(
         Initialization(
             global_batch_size=global_batch_size,

@@ -44,10 +44,12 @@ class Saver:
         Returns:
           A scalar string tensor: run it. Its value is b'restored.'. Running it raises, and leaves
           the table as it was, when a file is missing or has a wrong size, a key appears twice or
-          is out of range, or the keys are more than the capacity.
+          is out of range, also of the key_dtype, or the keys are more than the capacity.
         """
         variable = _checked_variable(embedding_variable)
-        read = ops.sok_restore_table(variable.emb_handle, *_paths(variable, filepath))
+        read = ops.sok_restore_table(
+            variable.emb_handle, *_paths(variable, filepath), Tkey=variable.m_key_dtype
+        )
         return _after(read, b"restored.")
 
     def load_embedding_values(self, embedding_variable, tensors):

@@ -139,7 +139,7 @@ class EmbeddingVariable(BaseResourceVariable):
             return initialize
         with tf.control_dependencies([initialize]):
             values = first.initializer([capacity, dim], dtype=tf.float32)
-            return ops.sok_table_preset(self.emb_handle, self.tf_handle, values, name="Preset")
+            return ops.sok_table_preset(self.emb_handle, values, name="Preset")
 
     @property
     def m_handle(self):

@@ -51,9 +51,7 @@ def parse_initializer(initializer, shape, use_hashtable=True):
         return FirstValue("uniform", -0.05, 0.05)
     if not callable(initializer) or isinstance(initializer, (str, type)):
         initializer = keras.initializers.get(initializer)
-    return _as_pure_function(initializer, shape) or _as_evaluated(
-        initializer, shape, use_hashtable
-    )
+    return _as_pure_function(initializer, shape) or _as_evaluated(initializer, shape, use_hashtable)
 
 
 def _as_pure_function(initializer, shape):

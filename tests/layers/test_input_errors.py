@@ -57,9 +57,9 @@ def test_more_keys_than_max_nnz(sok):
     output = make_sparse_layer(sok)(
         tf.SparseTensor([[1, i] for i in range(4)], tf.range(4, dtype=tf.int64), [2, 4])
     )
-    with initialized_session() as session:
-        with pytest.raises(InvalidArgument, match="layer_name: row 1 .*more than max_nnz = 3"):
-            session.run(output)
+    message = "layer_name: row 1 .*more than max_nnz = 3"
+    with initialized_session() as session, pytest.raises(InvalidArgument, match=message):
+        session.run(output)
 
 
 def test_static_rank_of_a_sparse_tensor(sok):
@@ -159,8 +159,10 @@ def test_arguments_of_the_sparse_layer(sok, arguments, message):
         sok.DistributedEmbedding(**{**good, **arguments})
 
 
-@pytest.mark.parametrize("arguments, message", [*BAD_ARGUMENTS.values(),
-                                                (dict(nnz_per_slot=0), "nnz_per_slot must be >=")])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [*BAD_ARGUMENTS.values(), (dict(nnz_per_slot=0), "nnz_per_slot must be >=")],
+)
 def test_arguments_of_the_dense_layer(sok, arguments, message):
     good = dict(max_vocabulary_size_per_gpu=9, embedding_vec_size=4, slot_num=2, nnz_per_slot=3)
     with pytest.raises(ValueError, match=message):

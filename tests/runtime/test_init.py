@@ -68,7 +68,9 @@ def test_seed_decides_on_first_values():
 
 
 def test_no_seed_is_a_random_seed():
-    assert not np.any(first_rows(dict(global_batch_size=8)) == first_rows(dict(global_batch_size=8)))
+    assert not np.any(
+        first_rows(dict(global_batch_size=8)) == first_rows(dict(global_batch_size=8))
+    )
 
 
 @pytest.mark.parametrize("other", [dict(name_scope="scope"), dict(skip_layers=1)])

@@ -106,8 +106,11 @@ def test_restore_without_hashtable_puts_rows_at_their_keys(make_table):
 
 @pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
 @pytest.mark.parametrize("way", ["restore", "load"])
-def test_what_the_table_held_is_forgotten(make_table, way, use_hashtable):
-    saved = make_table(use_hashtable=use_hashtable)
+@pytest.mark.parametrize("is_preset", [False, True], ids=["default", "preset"])
+def test_what_the_table_held_is_forgotten(make_table, is_preset, way, use_hashtable):
+    preset = np.arange(16 * DIM, dtype=np.float32).reshape(16, DIM)
+    initializer = tf.compat.v1.constant_initializer(preset) if is_preset else None
+    saved = make_table(use_hashtable=use_hashtable, initializer=initializer)
     rows = random_rows([0, 1, 2])
     saved.write_files(rows)
     with initialized_session() as session:
@@ -118,7 +121,8 @@ def test_what_the_table_held_is_forgotten(make_table, way, use_hashtable):
         assert session.run(saved.table.num_keys()) == 3
         np.testing.assert_array_equal(session.run(saved.read, {saved.keys: [2]}), [rows[2]])
         again = session.run(saved.output, {saved.keys: [7, 8, 9]})
-        np.testing.assert_array_equal(again, first[1:])  # they start anew
+        anew = preset[[3, 4, 5]] if is_preset and use_hashtable else first[1:]
+        np.testing.assert_array_equal(again, anew)
 
 
 @pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)

@@ -99,11 +99,11 @@ def test_wide_keys_do_not_go_into_a_narrow_table(make_table):
 def test_before_the_initializer_has_run(make_table, op):
     saved = make_table()
     saved.write_files(random_rows([1]))
-    with tf.compat.v1.Session() as session:
-        with pytest.raises(
-            tf.errors.FailedPreconditionError, match="EmbeddingVariable.*global_variables_initial"
-        ):
-            session.run(getattr(saved, op), {saved.values: np.zeros([1, DIM])})
+    raises = pytest.raises(
+        tf.errors.FailedPreconditionError, match="EmbeddingVariable.*global_variables_initializer"
+    )
+    with tf.compat.v1.Session() as session, raises:
+        session.run(getattr(saved, op), {saved.values: np.zeros([1, DIM])})
 
 
 USES = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One model twice in one graph, on tables and on ordinary variables, trained on the same batches."""
+"""One model twice, on tables and on ordinary variables, trained on the same batches."""
 
 import dataclasses
 
@@ -19,13 +19,13 @@ VARIED_STEPS = [  # (batch size, whether sparse layers get keys), over and over
 
 @dataclasses.dataclass
 class Side:
-    """What one of the two models did; outputs and gradients as the model's calls and tables."""
+    """What one of the two models did."""
 
-    losses: list = dataclasses.field(default_factory=list)  # of steps
-    outputs: list = dataclasses.field(default_factory=list)  # of steps, then calls
-    gradients: list = dataclasses.field(default_factory=list)  # of steps, then tables; {key: sum of slices}
-    slices: list = dataclasses.field(default_factory=list)  # of steps, then tables; IndexedSlicesValue
-    rows: list = dataclasses.field(default_factory=list)  # of tables; {key: row} after the last step
+    losses: list  # [step]
+    outputs: list  # [step][call]
+    slices: list  # [step][table]: IndexedSlicesValue
+    gradients: list  # [step][table]: {key: sum of its slices}
+    rows: list  # [table]: {key: row} after the last step
 
 
 @dataclasses.dataclass
@@ -73,7 +73,7 @@ def train_both(layer_cases, optimizer, steps, num_calls=1, seed=3):
 
         with initialized_session() as session:
             session.run(copy_rows)
-            sides = Side(), Side()
+            sides = [Side([], [], [], [], []) for _ in range(2)]
             for size, has_keys in steps:
                 feeds = {labels: rng.normal(size=[size, 1])}
                 for layer, case, x, i in zip(calls, cases, inputs, ids):
@@ -103,9 +103,7 @@ def _dense_weights(rng, cases):
 
 def _finish(cases, variables, outputs, labels, weights, train):
     """The dense part, the loss and the training op."""
-    features = [
-        tf.reshape(out, [-1, c.features_per_sample]) for c, out in zip(cases, outputs)
-    ]
+    features = [tf.reshape(out, [-1, c.features_per_sample]) for c, out in zip(cases, outputs)]
     dense = [tf.compat.v1.Variable(w.astype(np.float32), use_resource=True) for w in weights]
     logits = tf.tanh(tf.concat(features, axis=1) @ dense[0]) @ dense[1]
     loss = tf.reduce_sum((logits - labels) ** 2) / GLOBAL_BATCH

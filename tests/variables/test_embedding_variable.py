@@ -188,7 +188,7 @@ def test_gradient_is_slices_of_distinct_rows(sok, case):
 @pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
 @pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
 def test_regularisation_of_all_rows_beside_lookups(sok, use_hashtable, optimizer):
-    """L2 on value() mixes a dense gradient with slices; the result equals an ordinary variable's."""
+    """L2 on value() mixes a dense gradient with slices; rows equal an ordinary variable's."""
     case = LayerCase("sum", use_hashtable, "int64", 3)
     layer = case.make_layer(capacity=4, embedding_initializer="ones")
     ids = [[0, 0], [1], [], [0, 2, 3]]

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What OptimizerScope makes of stock updates; their numbers are compared in tests/layers."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sok_compat as sok
+from sok_compat.runtime.tf_versions import keras
+
+tf1 = tf.compat.v1
+
+ADAGRADS = {
+    "TF1": lambda: tf1.train.AdagradOptimizer(0.1),
+    "Keras": lambda: keras.optimizers.legacy.Adagrad(0.1),
+}
+
+
+def _update_types(optimizer, num_lookups):
+    """One training step of `optimizer`: the types of the ops it ran, rows before, rows after."""
+    with tf.Graph().as_default() as graph:
+        sok.Init(global_batch_size=2, seed=1)
+        layer = sok.All2AllDenseEmbedding(10, 4, 1, 1, dynamic_input=True)
+        vectors = [layer(tf.constant([3, 5, 3], tf.int64)) for _ in range(num_lookups)]
+        first_rows = layer(tf.constant([3, 5], tf.int64), training=False)
+        loss = tf.add_n([tf.reduce_sum(tf.square(v)) for v in vectors])
+        variables = [layer.embedding_variable]
+        gradients = tf.gradients(loss, variables)
+        with sok.OptimizerScope(variables):
+            train = optimizer.apply_gradients(zip(gradients, variables))
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            before = session.run(first_rows)
+            metadata = tf1.RunMetadata()
+            options = tf1.RunOptions(trace_level=tf1.RunOptions.SOFTWARE_TRACE)
+            session.run(train, options=options, run_metadata=metadata)
+            after = session.run(first_rows)
+        names = {
+            node.node_name.split(":")[0]
+            for device in metadata.step_stats.dev_stats
+            for node in device.node_stats
+        }
+        known = {op.name: op.type for op in graph.get_operations()}
+        return {known[name] for name in names if name in known}, before, after
+
+
+@pytest.mark.parametrize("kind", ADAGRADS)
+def test_rows_named_once_are_not_merged_again(kind):
+    types, _, _ = _update_types(ADAGRADS[kind](), num_lookups=1)
+    assert "SokApplyAdagrad" in types
+    assert "Unique" not in types and "UnsortedSegmentSum" not in types
+
+
+@pytest.mark.parametrize("kind", ADAGRADS)
+def test_rows_named_by_two_lookups_are_merged_by_the_stock_optimizer(kind):
+    types, before, after = _update_types(ADAGRADS[kind](), num_lookups=2)
+    assert "SokApplyAdagrad" not in types and "Unique" in types
+    occurrences = np.array([[2], [1]])  # of the keys 3 and 5, in each lookup
+    gradient = 2 * 2 * occurrences * before
+    expected = before - 0.1 * gradient / np.sqrt(0.1 + gradient**2)
+    np.testing.assert_allclose(after, expected, rtol=1e-5)
+
+
+def test_an_optimizer_without_a_fused_update_skips_the_merge_too():
+    types, _, _ = _update_types(tf1.train.FtrlOptimizer(0.1), num_lookups=1)
+    assert "ResourceSparseApplyFtrl" in types and "Unique" not in types
