@@ -25,12 +25,12 @@ build: $(VENV)/.installed  ## build the wheel and install it into the virtual en
 
 test: sanitize pytest  ## all tests: C++ under sanitizers, Python against the installed wheel
 
-pytest: build  ## the Python tests only
+pytest: build $(VENV)/.horovod  ## the Python tests only
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
 
 check: lint test  ## everything that must pass before a commit
 
-demo: build  ## train the DLRM example on generated data, beside plain TensorFlow
+demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
 	$(BIN)/python -m examples.dlrm.demo
 
 # --- the environment, in steps; a stamp file for each ---
@@ -109,8 +109,9 @@ else
 endif
 	@touch $@
 
-bench: build $(VENV)/.peer  ## speed against plain TensorFlow and a peer
+bench: build $(VENV)/.peer  ## speed against plain TensorFlow and a peer; with Horovod, of several ranks
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.communication
 
 core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 	$(CMAKE_CORE) -DSOK_BENCHMARKS=ON

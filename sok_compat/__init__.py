@@ -14,6 +14,7 @@ _HOMES = {
     "HashTable": "sok_compat.engine.hash_table",
     "Init": "sok_compat.core.initialize",
     "OptimizerScope": "sok_compat.core.context_scope",
+    "communication_stats": "sok_compat.runtime.ranks",
     "Saver": "sok_compat.saver.Saver",
     "__version__": "sok_compat.core._version",
     "split_embedding_variable_from_others": "sok_compat.optimizers.utils",

@@ -36,11 +36,11 @@ class _Finder:
 
     def _is_ours(self):
         """Whether the alias was resolved here, and not by a real package of that name."""
-        return sys.modules[ALIAS] is sys.modules.get(PACKAGE)
+        return ALIAS in sys.modules and sys.modules[ALIAS] is sys.modules.get(PACKAGE)
 
     def _find_elsewhere(self, name):
         """What the other finders find; a mere directory of that name does not count."""
-        for finder in sys.meta_path:
+        for finder in tuple(sys.meta_path):
             find_spec = getattr(finder, "find_spec", None)
             spec = find_spec(name, None) if find_spec and finder is not self else None
             if spec is not None and spec.origin is not None:

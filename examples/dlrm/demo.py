@@ -2,7 +2,8 @@
 """`python -m examples.dlrm.demo`: SOK beside plain TensorFlow on data whose best AUC is known.
 
 Writes Criteo files from the planted model, trains both models on the same batches in turn, and
-prints their test AUC beside the best possible one. See README.md.
+prints their test AUC beside the best possible one; then trains the SOK model on the same batches
+again, on several processes, if Horovod is installed. See README.md.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import time
 from examples.dlrm import console, settings
 
 _TITLES = {"sok": "sok_compat", "plain": "plain TensorFlow"}
+_SECONDS_FOR_RANKS = 55  # what the run on several processes has at least, after the time limit
 
 
 def parse_arguments(arguments):
@@ -32,7 +34,7 @@ def parse_arguments(arguments):
     parser.add_argument(
         "--train-samples",
         type=int,
-        default=2_000_000,
+        default=1_500_000,
         help="lines to generate and train on (default: %(default)s)",
     )
     parser.add_argument(
@@ -52,6 +54,12 @@ def parse_arguments(arguments):
         "--keep-data", action="store_true", help="leave the generated files in the folder"
     )
     parser.add_argument("--only", choices=settings.BACKENDS, help="train one of the two models")
+    parser.add_argument(
+        "--ranks",
+        type=int,
+        default=2,
+        help="processes of the run with Horovod at the end, 0 for none (default: %(default)s)",
+    )
     settings.add_model_arguments(parser, without=("--backend",))
     return parser.parse_args(arguments)
 
@@ -105,7 +113,32 @@ def _run(arguments, options, data_folder, deadline, stop):
             "raise --time-limit to train on all of them"
         )
     print(f"TensorBoard: tensorboard --logdir {arguments.out}")
-    return console.EXIT_OK
+    if stop.is_set or "sok" not in evaluations or not num_trained:
+        return console.EXIT_OK
+    steps_alone = (meters["sok"].num_steps, evaluations["sok"])
+    return _run_ranks(arguments, options["sok"], data, steps_alone, deadline, stop)
+
+
+def _run_ranks(arguments, options, data, steps_alone, deadline, stop):
+    """The SOK model again, on several processes; returns the exit status.
+
+    Args:
+      steps_alone: (number of steps, Evaluation) of one process.
+    """
+    from examples.dlrm import demo_ranks, demo_report
+
+    num_steps, alone = steps_alone
+    if arguments.ranks < 1:
+        return console.EXIT_OK
+    if not demo_ranks.is_possible():
+        print(demo_ranks.INSTALL_HINT)
+        return console.EXIT_OK
+    print(f"\nthe same {num_steps} steps with sok_compat on {arguments.ranks} processes:")
+    outcome = demo_ranks.train(
+        arguments.ranks, options, data, num_steps, deadline + _SECONDS_FOR_RANKS, stop
+    )
+    print(demo_report.ranks_table(arguments.ranks, alone, outcome))
+    return console.EXIT_FAILED if outcome.has_failed else console.EXIT_OK
 
 
 def _make_trainers(options, data):

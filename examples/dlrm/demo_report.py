@@ -41,3 +41,13 @@ def _notes(titles, evaluations, data):
         difference = evaluations[first].auc - evaluations[second].auc
         notes.append(f"{titles[first]} minus {titles[second]}: {difference:+.4f} AUC")
     return notes
+
+
+def ranks_table(num_ranks, alone, together):
+    """Text: the model trained by one process (an Evaluation) and by several (an Outcome)."""
+    rows = [("", "test AUC", "test loss"), ("1 process", f"{alone.auc:.4f}", f"{alone.loss:.4f}")]
+    name = f"{num_ranks} processes"
+    if together.problem:
+        return "\n".join(["", *map(_line, rows), "", f"{name}: {together.problem}"])
+    rows.append((name, f"{together.auc:.4f}", f"{together.loss:.4f}"))
+    return "\n".join(["", *map(_line, rows)])

@@ -26,6 +26,8 @@ def make_embedding(options):
 class SokEmbedding:
     """One SOK table for all 26 features: they have distinct keys."""
 
+    sums_over_ranks = True  # whether gradients come as sums over all ranks
+
     def __init__(self, options):
         import sok_compat as sok  # here, so that --backend plain runs without it
 
@@ -63,6 +65,7 @@ class PlainEmbedding:
     """One ordinary variable; a key's row is `key mod rows`, so that keys may share a row."""
 
     session_init = None
+    sums_over_ranks = False
 
     def __init__(self, options):
         self._rows = options.rows

@@ -28,17 +28,19 @@ EMBEDDING_OPTIMIZERS = {  # of settings.OPTIMIZERS
 }
 
 
-def training_op(loss, embedding, options):
+def training_op(loss, embedding, options, ranks):
     """One op that applies the gradients of `loss` to all trainable variables.
 
-    `loss` is the sum over this rank's samples divided by the global batch size: the gradients of
-    embedding rows reach their owner as a sum over ranks and are not averaged. With several ranks
-    `other_gradients` would go through an allreduce (sum) here; nothing else would change.
+    `loss` is the sum over this rank's samples divided by the global batch size. All gradients are
+    then sums over ranks: SOK adds up those of embedding rows on its own, the others are added up
+    here. Variables that are not a SOK table start equal on all ranks, by their seeds, and stay so.
     """
     embedding_variables, others = embedding.split(tf1.trainable_variables())
     gradients = tf.gradients(loss, embedding_variables + others)
     embedding_gradients = gradients[: len(embedding_variables)]
-    other_gradients = gradients[len(embedding_variables) :]
+    if not embedding.sums_over_ranks:
+        embedding_gradients = ranks.sum(embedding_gradients)
+    other_gradients = ranks.sum(gradients[len(embedding_variables) :])
     embedding_optimizer = EMBEDDING_OPTIMIZERS[options.optimizer](options.learning_rate)
     with embedding.optimizer_scope(embedding_variables):
         embedding_step = embedding_optimizer.apply_gradients(

@@ -89,14 +89,15 @@ class Bar:
 class TrainingProgress:
     """Bars, meters and summaries of the models trained side by side (one, or a few)."""
 
-    def __init__(self, trainers, summary_folders, total=None):
+    def __init__(self, trainers, summary_folders, total=None, is_shown=True):
         """`trainers`: {name: Trainer}; `summary_folders`: {name: path or None}."""
         self.meters = {name: meter_module.Meter(name) for name in trainers}
         self._summaries = {
             name: Summaries(summary_folders[name], trainer.graph)
             for name, trainer in trainers.items()
         }
-        self._bars = {name: Bar(name, total, line) for line, name in enumerate(trainers)}
+        stream = None if is_shown else io.StringIO()
+        self._bars = {name: Bar(name, total, line, stream) for line, name in enumerate(trainers)}
 
     def add(self, name, result):
         """A model has made a step."""

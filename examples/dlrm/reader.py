@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads Criteo files through tf.data: lines -> blocks of lines -> batches of tensors.
+"""Reads Criteo files through tf.data: lines -> well-formed lines -> batches of tensors.
 
-Whole blocks are parsed by a few vectorised ops (a map over single lines is several times slower).
-One regular expression for each line decides whether it is well-formed; only the lines that fail it
-are handed to Python, which says why. See criteo.py for the pattern, malformed.py for the reasons.
+Whole blocks and batches go through a few vectorised ops (a map over single lines is several times
+slower). One regular expression for each line decides whether it is well-formed; only the lines that
+fail it are handed to Python, which says why. See criteo.py for the pattern, malformed.py for the
+reasons.
+
+Of several ranks each reads all lines, since the well-formed ones must be counted to know where a
+batch begins, but parses only its share of each batch.
 """
 
 from typing import Any, NamedTuple
@@ -28,10 +32,13 @@ class Batch(NamedTuple):
     keys: Any  # [batch, 26] int64, distinct per feature
 
 
-def read_batches(files, malformed, batch_size):
+def read_batches(files, malformed, batch_size, rank=0, num_ranks=1):
     """A dataset of `Batch` over `files` (criteo.CriteoFile, one layout), in their order.
 
     The last batch may be short. Malformed lines are left out and counted in `malformed`.
+
+    Of each batch of `batch_size` samples, rank 0 of 2 gets samples 0, 2, 4, ..., rank 1 the others.
+    All ranks get the same number of batches; in the last one a rank's share may be empty.
     """
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
@@ -45,11 +52,15 @@ def read_batches(files, malformed, batch_size):
         )
     ).flat_map(_read_blocks)
 
-    def parse(file_number, first_line, lines):
-        return _parse_block(file_number, first_line, lines, layout, malformed)
+    def keep_good(file_number, first_line, lines):
+        return _keep_good_lines(file_number, first_line, lines, layout, malformed)
 
-    batches = blocks.map(parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return batches.rebatch(batch_size).prefetch(4)
+    def parse_share(lines):
+        return _parse_lines(lines[rank::num_ranks], layout)
+
+    in_order = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": True}
+    batches = blocks.map(keep_good, **in_order).rebatch(batch_size)
+    return batches.map(parse_share, **in_order).prefetch(4)
 
 
 def _read_blocks(file_number, path, compression, header_lines):
@@ -62,14 +73,17 @@ def _read_blocks(file_number, path, compression, header_lines):
     return lines.batch(_BLOCK_LINES).enumerate().map(place)
 
 
-def _parse_block(file_number, first_line, lines, layout, malformed):
+def _keep_good_lines(file_number, first_line, lines, layout, malformed):
     lines = tf.strings.lower(lines)
     is_good = tf.strings.regex_full_match(lines, layout.line_pattern())
     with tf.control_dependencies(
         [_count_malformed(file_number, first_line, lines, is_good, malformed)]
     ):
-        good_lines = tf.boolean_mask(lines, is_good)
-    fields = tf.strings.split(good_lines, layout.separator).values
+        return tf.boolean_mask(lines, is_good)
+
+
+def _parse_lines(lines, layout):
+    fields = tf.strings.split(lines, layout.separator).values
     fields = tf.reshape(fields, [-1, len(layout.columns)])
     label = fields[:, layout.columns.index(criteo.LABEL)]
     dense = _columns(fields, layout.positions(criteo.DENSE_NAMES))

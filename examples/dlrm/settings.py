@@ -44,33 +44,46 @@ class ModelOptions:
 
 
 _DEFAULTS = ModelOptions()
+_ARGUMENTS = {  # of each field
+    "backend": "--backend",
+    "layer": "--layer",
+    "rows": "--rows",
+    "dim": "--dim",
+    "bottom_widths": "--bottom",
+    "top_widths": "--top",
+    "optimizer": "--optimizer",
+    "learning_rate": "--learning-rate",
+    "dense_learning_rate": "--dense-learning-rate",
+    "global_batch_size": "--batch-size",
+    "seed": "--seed",
+}
 
 
 def add_model_arguments(parser, without=()):
     """Adds one argument for each field of ModelOptions, but for those `without`."""
 
-    def add(name, field, text, **kwargs):
-        if name in without:
+    def add(field, text, **kwargs):
+        if _ARGUMENTS[field] in without:
             return
         parser.add_argument(
-            name,
+            _ARGUMENTS[field],
             dest=field,
             default=getattr(_DEFAULTS, field),
             help=f"{text} (default: %(default)s)",
             **kwargs,
         )
 
-    add("--backend", "backend", "what holds the embedding", choices=BACKENDS)
-    add("--layer", "layer", "which SOK layer looks it up", choices=LAYERS)
-    add("--rows", "rows", "capacity of the embedding table, on each rank", type=int)
-    add("--dim", "dim", "length of an embedding vector", type=int)
-    add("--bottom", "bottom_widths", "hidden layers of the bottom MLP", type=int, nargs="*")
-    add("--top", "top_widths", "hidden layers of the top MLP", type=int, nargs="*")
-    add("--optimizer", "optimizer", "optimizer of the embedding", choices=OPTIMIZERS)
-    add("--learning-rate", "learning_rate", "of that optimizer", type=float)
-    add("--dense-learning-rate", "dense_learning_rate", "of the MLPs' Adam", type=float)
-    add("--batch-size", "global_batch_size", "samples in a step", type=int)
-    add("--seed", "seed", "of all initial values", type=int)
+    add("backend", "what holds the embedding", choices=BACKENDS)
+    add("layer", "which SOK layer looks it up", choices=LAYERS)
+    add("rows", "capacity of the embedding table, on each rank", type=int)
+    add("dim", "length of an embedding vector", type=int)
+    add("bottom_widths", "hidden layers of the bottom MLP", type=int, nargs="*")
+    add("top_widths", "hidden layers of the top MLP", type=int, nargs="*")
+    add("optimizer", "optimizer of the embedding", choices=OPTIMIZERS)
+    add("learning_rate", "of that optimizer", type=float)
+    add("dense_learning_rate", "of the MLPs' Adam", type=float)
+    add("global_batch_size", "samples in a step, over all ranks", type=int)
+    add("seed", "of all initial values", type=int)
 
 
 def model_options(arguments, **replaced):
@@ -80,3 +93,12 @@ def model_options(arguments, **replaced):
     values["bottom_widths"] = tuple(values["bottom_widths"])
     values["top_widths"] = tuple(values["top_widths"])
     return ModelOptions(**values)
+
+
+def command_line(options):
+    """The arguments that give these ModelOptions."""
+    words = []
+    for field, name in _ARGUMENTS.items():
+        value = getattr(options, field)
+        words += [name, *map(str, value if isinstance(value, tuple) else (value,))]
+    return words

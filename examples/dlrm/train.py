@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m examples.dlrm.train --data FILE...`: trains on Criteo files. See README.md."""
+"""`python -m examples.dlrm.train --data FILE...`: trains on Criteo files. See README.md.
+
+`horovodrun -np 2 python -m examples.dlrm.train ...` trains the same model on two processes.
+"""
 
 import argparse
 import logging
@@ -56,9 +59,16 @@ def program(arguments, stop):
         return console.fail(error)
 
     console.quiet_tensorflow()
+    from examples.dlrm import ranks as ranks_module
     from examples.dlrm import trainer as trainer_module
 
-    trainer = trainer_module.Trainer(options, train_files, test_files)
+    ranks = ranks_module.connect()
+    if options.global_batch_size % ranks.size:
+        return console.fail(
+            f"--batch-size counts the samples over all ranks: {options.global_batch_size} is no "
+            f"multiple of {ranks.size}"
+        )
+    trainer = trainer_module.Trainer(options, train_files, test_files, ranks)
     num_samples = train(trainer, arguments, stop)
     if num_samples == 0 and not stop.is_set:
         return console.fail(f"no well-formed line in {arguments.data}")
@@ -73,7 +83,10 @@ def train(trainer, arguments, stop):
     from examples.dlrm import progress as progress_module
 
     name = trainer.options.backend
-    progress = progress_module.TrainingProgress({name: trainer}, {name: arguments.summaries})
+    is_first = trainer.ranks.rank == 0
+    progress = progress_module.TrainingProgress(
+        {name: trainer}, {name: arguments.summaries if is_first else None}, is_shown=is_first
+    )
     meter = progress.meters[name]
     reports = []
     for _ in range(arguments.epochs):
@@ -87,21 +100,24 @@ def train(trainer, arguments, stop):
         if stop.is_set or meter.num_steps == arguments.max_steps:
             break
     progress.close()
-    for line in reports:
-        logger.warning("training data: %s", line)
-    print(
-        f"{'interrupted after' if stop.is_set else 'trained on'} {meter.num_samples} samples "
-        f"in {meter.num_steps} steps: loss {meter.loss():.4f}, AUC {meter.auc():.4f} "
-        f"(of the last {meter.window_samples}, before each update)"
-    )
+    if is_first:
+        for line in reports:
+            logger.warning("training data: %s", line)
+        print(
+            f"{'interrupted after' if stop.is_set else 'trained on'} {meter.num_samples} samples "
+            f"in {meter.num_steps} steps: loss {meter.loss():.4f}, AUC {meter.auc():.4f} "
+            f"(of the last {meter.window_samples}, before each update)"
+        )
     return meter.num_samples
 
 
 def test(trainer, stop):
-    """Prints the exact AUC on the test files."""
+    """Prints the exact AUC on the test files, all ranks together."""
     from examples.dlrm import evaluation
 
     result = evaluation.evaluate(trainer, stop)
+    if trainer.ranks.rank != 0:
+        return
     for line in trainer.test_malformed.report():
         logger.warning("test data: %s", line)
     print(f"tested on {result.num_samples} samples: loss {result.loss:.4f}, AUC {result.auc:.4f}")

@@ -9,12 +9,13 @@ import tensorflow as tf
 
 from examples.dlrm import embedding as embedding_module
 from examples.dlrm import malformed, model, optimizers, reader
+from examples.dlrm import ranks as ranks_module
 
 tf1 = tf.compat.v1
 
 
 class StepResult(NamedTuple):
-    """What one training step shows; the probabilities are those before the update."""
+    """What one training step over all ranks shows; the probabilities precede the update."""
 
     loss: float  # mean over the batch
     labels: np.ndarray  # [batch]
@@ -23,10 +24,15 @@ class StepResult(NamedTuple):
 
 
 class Trainer:
-    """Trains on `train_files` and evaluates on `test_files` (lists of criteo.CriteoFile)."""
+    """Trains on `train_files` and evaluates on `test_files` (lists of criteo.CriteoFile).
 
-    def __init__(self, options, train_files, test_files=()):
+    Of several ranks (ranks.HorovodRanks), all must make the same calls: each works on its share of
+    every batch, and each gets the results of the whole batch.
+    """
+
+    def __init__(self, options, train_files, test_files=(), ranks=None):
         self.options = options
+        self.ranks = ranks or ranks_module.OneRank()
         self.malformed = _malformed_of(train_files)
         self.test_malformed = _malformed_of(test_files) if test_files else None
         self.graph = tf.Graph()
@@ -43,28 +49,35 @@ class Trainer:
         options = self.options
         embedding = embedding_module.make_embedding(options)
         dlrm = model.Dlrm(options)
-        self._train_iterator = tf1.data.make_initializable_iterator(
-            reader.read_batches(train_files, self.malformed, options.global_batch_size)
-        )
+        self._train_iterator = self._make_iterator(train_files, self.malformed)
         batch = self._train_iterator.get_next()
         logits = dlrm(batch.dense, embedding(batch.keys, training=True))
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=batch.labels, logits=logits)
-        # The constant global batch size, also for a short last batch: each sample weighs the same.
+        # The constant global batch size, on every rank and also for a short last batch: each sample
+        # weighs the same.
         loss = tf.reduce_sum(losses) / options.global_batch_size
-        train_op = optimizers.training_op(loss, embedding, options)
+        train_op = optimizers.training_op(loss, embedding, options, self.ranks)
         # Fetched together with the update, computed from what was read before it.
-        self._step = (tf.reduce_mean(losses), batch.labels, tf.sigmoid(logits), train_op)
+        self._step = (self._gather(batch.labels, tf.sigmoid(logits), losses), train_op)
         if test_files:
             self._build_test(dlrm, embedding, test_files)
         return embedding.session_init
 
     def _build_test(self, dlrm, embedding, test_files):
-        self._test_iterator = tf1.data.make_initializable_iterator(
-            reader.read_batches(test_files, self.test_malformed, self.options.global_batch_size)
-        )
+        self._test_iterator = self._make_iterator(test_files, self.test_malformed)
         batch = self._test_iterator.get_next()
         logits = dlrm(batch.dense, embedding(batch.keys, training=False))
-        self._predict = (batch.labels, tf.sigmoid(logits))
+        self._predict = self._gather(batch.labels, tf.sigmoid(logits))
+
+    def _make_iterator(self, files, malformed_lines):
+        dataset = reader.read_batches(
+            files, malformed_lines, self.options.global_batch_size, self.ranks.rank, self.ranks.size
+        )
+        return tf1.data.make_initializable_iterator(dataset)
+
+    def _gather(self, *columns):
+        """[batch share] each -> [columns, batch]: an AUC needs the scores of all ranks at once."""
+        return tf.transpose(self.ranks.gather(tf.stack(columns, axis=1)))
 
     def start_pass(self):
         """Begins the training files again; the counts of malformed lines begin again, too."""
@@ -75,10 +88,11 @@ class Trainer:
         """Trains on the next batch; None when the files have been read."""
         start = time.perf_counter()
         try:
-            loss, labels, probabilities, _ = self.session.run(self._step)
+            (labels, probabilities, losses), _ = self.session.run(self._step)
         except tf.errors.OutOfRangeError:
             return None
-        return StepResult(float(loss), labels, probabilities, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        return StepResult(float(losses.mean()), labels, probabilities, seconds)
 
     def test_batches(self):
         """Yields (labels, probabilities) of the test files, batch by batch."""

@@ -15,6 +15,7 @@ enum class ErrorCode {
   kOutOfCapacity,       // a table reached the capacity that was declared for it
   kOutOfMemory,         // the machine refused memory
   kIo,                  // a file could not be read or written
+  kAborted,             // another rank failed
 };
 
 class Error : public std::runtime_error {

@@ -2,6 +2,8 @@
 // The two executors of the core: the caller's thread alone, and a small pool of threads.
 #include "ops/base/executor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -86,7 +88,9 @@ class ThreadExecutor : public Executor {
       is_stopped_ = true;
     }
     work_arrived_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    // A child of fork() has no threads but the caller's: nothing to wait for.
+    const bool is_child = getpid() != process_id_;
+    for (std::thread& thread : threads_) is_child ? thread.detach() : thread.join();
   }
 
   int num_threads() const override { return static_cast<int>(threads_.size()) + 1; }
@@ -150,6 +154,7 @@ class ThreadExecutor : public Executor {
   std::condition_variable helper_left_;
   std::list<Loop*> loops_;
   bool is_stopped_ = false;
+  const pid_t process_id_ = getpid();
   std::vector<std::thread> threads_;
 };
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/base/error.h"
 #include "ops/lookup/fixed_dim.h"
 
 namespace sok {
@@ -73,6 +74,10 @@ void ApplyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& plane
         rows_in_use
             ? std::lower_bound(rows_in_use, rows_in_use + num_rows, row_ids[i]) - rows_in_use
             : row_ids[i];
+    if (place >= num_rows || (rows_in_use && rows_in_use[place] != row_ids[i])) {
+      Throw(ErrorCode::kInvalidArgument, "gradient for row ", row_ids[i],
+            ", which is not in use; was the table emptied during the step?");
+    }
     gradient_of[static_cast<size_t>(place)] = static_cast<int32_t>(i);
   }
   executor.ParallelFor(num_rows, RowCost(size), [&](int64_t begin, int64_t end) {

@@ -31,7 +31,7 @@ void ApplyLazyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& p
                    const float* gradients);  // [num_gradients, dim]
 
 /// As ApplyLazyAdam, but for all rows in use: those not in `row_ids` have a gradient of zero, so
-/// their m and v decay and they move too.
+/// their m and v decay and they move too. kInvalidArgument for a gradient of a row not in use.
 void ApplyAdam(Executor& executor, const AdamStep& step, const AdamPlanes& planes, int64_t num_rows,
                const int64_t* rows_in_use,  // [num_rows], ascending; nullptr: 0 to num_rows - 1
                int64_t num_gradients,

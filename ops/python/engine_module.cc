@@ -119,6 +119,7 @@ PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
     case ErrorCode::kOutOfMemory:
       return PyExc_MemoryError;
     case ErrorCode::kIo:
+    case ErrorCode::kAborted:
       return PyExc_OSError;
   }
   return PyExc_RuntimeError;

@@ -19,6 +19,8 @@ absl::Status ToStatus(const Error& error) {
       return absl::ResourceExhaustedError(error.what());
     case ErrorCode::kIo:
       return absl::UnknownError(error.what());
+    case ErrorCode::kAborted:
+      return absl::AbortedError(error.what());
   }
   return absl::InternalError(error.what());
 }

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "ops/tf/border.h"
+#include "ops/tf/exchange_service.h"
 #include "ops/tf/key_file.h"
+#include "ops/tf/table_contents.h"
+#include "ops/tf/table_gather.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -19,16 +22,24 @@ using tf::shape_inference::InferenceContext;
 REGISTER_OP("SokExportTable")
     .Input("table: resource")
     .Output("keys: int64")
-    .Output("row_ids: int64")
     .Output("rows: float")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      c->set_output(1, c->Vector(InferenceContext::kUnknownDim));
-      c->set_output(2, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
+      c->set_output(1, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
       return absl::OkStatus();
     })
     .Doc("All keys of the table with their rows, in the order of row ids.");
+
+REGISTER_OP("SokRowsInUse")
+    .Input("table: resource")
+    .Output("row_ids: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc("The row ids of all keys that the table holds, ascending.");
 
 REGISTER_OP("SokDumpTable")
     .Input("table: resource")
@@ -101,64 +112,75 @@ void CheckKeysAreNarrow(const TableOptions& options, const std::vector<int64_t>&
   }
 }
 
-/// The keys that the table holds; without a hash index, all that it can hold, each with its first
-/// value at least.
-TableEntries AllEntries(Executor& executor, Table& table, const RowPlanes& planes) {
-  table.InsertAll(executor, planes);
-  return table.Export();
-}
-
 class ExportTableOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      OpExecutor executor(ctx);
       LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        const TableEntries entries = AllEntries(executor, table, planes);
-        const auto count = static_cast<int64_t>(entries.keys.size());
-        const int64_t dim = table.options().dim;
-        std::copy_n(entries.keys.data(), count, Data<int64_t>(Output(ctx, 0, {count})));
-        std::copy_n(entries.row_ids.data(), count, Data<int64_t>(Output(ctx, 1, {count})));
-        float* rows = Data<float>(Output(ctx, 2, {count, dim}));
-        for (int64_t i = 0; i < count; ++i) {
-          std::copy_n(planes.rows + entries.row_ids[static_cast<size_t>(i)] * dim, dim,
-                      rows + i * dim);
+        const TableContents contents(table, planes);
+        int64_t* keys = Data<int64_t>(Output(ctx, 0, {contents.size()}));
+        float* rows = Data<float>(Output(ctx, 1, {contents.size(), contents.dim()}));
+        for (int64_t i = 0; i < contents.size(); ++i) {
+          keys[i] = contents.key(i);
+          contents.CopyRow(i, rows + i * contents.dim());
         }
       });
     });
   }
 };
 
-class DumpTableOp : public tf::OpKernel {
+class RowsInUseOp : public tf::OpKernel {
  public:
-  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
-
+  using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      const std::string keys_path = ctx->input(1).scalar<tf::tstring>()();
-      const std::string values_path = ctx->input(2).scalar<tf::tstring>()();
-      OpExecutor executor(ctx);
-      LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        const TableEntries entries = AllEntries(executor, table, planes);
-        const int64_t dim = table.options().dim;
-        ReplacedFile keys_file(ctx->env(), keys_path);
-        for (const int64_t key : entries.keys)
-          keys_file.Append(&key, key_bytes_);  // little-endian: the low bytes
-        ReplacedFile values_file(ctx->env(), values_path);
-        for (const int64_t row : entries.row_ids) {
-          values_file.Append(planes.rows + row * dim, static_cast<size_t>(dim) * sizeof(float));
-        }
-        keys_file.Finish();
-        values_file.Finish();
-        keys_file.Commit();
-        values_file.Commit();
-      });
+      const std::vector<int64_t> row_ids = LookupTable(ctx, 0)->table()->Export().row_ids;
+      const auto count = static_cast<int64_t>(row_ids.size());
+      std::copy(row_ids.begin(), row_ids.end(), Data<int64_t>(Output(ctx, 0, {count})));
+    });
+  }
+};
+
+/// Rank 0 writes; the others send it their part. Waits for them on a thread of its own.
+class DumpTableOp : public tf::AsyncOpKernel {
+ public:
+  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
+      : tf::AsyncOpKernel(ctx),
+        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
+
+  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
+    ctx->env()->SchedClosure([this, ctx, done] {
+      FailStepOnThrow(ctx, [&] { Dump(ctx); });
+      done();
     });
   }
 
  private:
+  void Dump(tf::OpKernelContext* ctx) const {
+    const std::string keys_path = ctx->input(1).scalar<tf::tstring>()();
+    const std::string values_path = ctx->input(2).scalar<tf::tstring>()();
+    LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
+      const TableContents contents(table, planes);
+      TableGather gather(name(), ctx->step_id(), table.options());
+      if (table.options().rank != 0) {
+        gather.Send(contents);
+        return;
+      }
+      const auto row_bytes = static_cast<size_t>(table.options().dim) * sizeof(float);
+      ReplacedFile keys_file(ctx->env(), keys_path);
+      ReplacedFile values_file(ctx->env(), values_path);
+      gather.Receive(contents, [&](int64_t key, const char* row) {
+        keys_file.Append(&key, key_bytes_);  // little-endian: the low bytes
+        values_file.Append(row, row_bytes);
+      });
+      keys_file.Finish();
+      values_file.Finish();
+      keys_file.Commit();
+      values_file.Commit();
+    });
+  }
+
   const size_t key_bytes_;
 };
 
@@ -244,6 +266,7 @@ class LoadTableOp : public tf::OpKernel {
 };
 
 REGISTER_KERNEL_BUILDER(Name("SokExportTable").Device(tf::DEVICE_CPU), ExportTableOp);
+REGISTER_KERNEL_BUILDER(Name("SokRowsInUse").Device(tf::DEVICE_CPU), RowsInUseOp);
 REGISTER_KERNEL_BUILDER(Name("SokDumpTable").Device(tf::DEVICE_CPU), DumpTableOp);
 REGISTER_KERNEL_BUILDER(Name("SokRestoreTable").Device(tf::DEVICE_CPU), RestoreTableOp);
 REGISTER_KERNEL_BUILDER(Name("SokLoadTable").Device(tf::DEVICE_CPU), LoadTableOp);

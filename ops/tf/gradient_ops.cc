@@ -5,6 +5,7 @@
 #include "ops/lookup/merge_gradients.h"
 #include "ops/tf/bags_input.h"
 #include "ops/tf/border.h"
+#include "ops/tf/exchange_service.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -34,7 +35,7 @@ class MergeGradientsOp : public tf::OpKernel {
       : tf::OpKernel(ctx), combiner_(ParseCombiner(Attribute<std::string>(ctx, "combiner"))) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
+    FailStepOnThrow(ctx, [&] {
       const tf::Tensor& gradients = InputOfRank(ctx, 0, "gradients", 2);
       const int64_t num_distinct = InputOfRank(ctx, 1, "row_ids", 1).NumElements();
       const Bags bags = BagsFromInputs(combiner_, num_distinct, InputOfRank(ctx, 2, "inverse", 1),

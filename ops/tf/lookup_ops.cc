@@ -8,6 +8,8 @@
 #include "ops/lookup/pool_rows.h"
 #include "ops/tf/bags_input.h"
 #include "ops/tf/border.h"
+#include "ops/tf/exchange_service.h"
+#include "ops/tf/row_pointers.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -101,6 +103,20 @@ REGISTER_OP("SokPoolRows")
         "keys with the row id -1 "
         "absent_rows [number of such keys, dim] are used, or, if it is empty, their first values.");
 
+REGISTER_OP("SokPoolReceivedRows")
+    .Input("rows: float")
+    .Input("inverse: int32")
+    .Input("row_splits: int64")
+    .Attr("combiner: {'none', 'sum', 'mean'}")
+    .Output("output: float")
+    .SetShapeFn([](InferenceContext* c) {
+      ShapeHandle rows;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &rows));
+      c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, c->Dim(rows, 1)));
+      return absl::OkStatus();
+    })
+    .Doc("As SokPoolRows, for rows [number of distinct keys, dim] that other ranks have sent.");
+
 class RowSplitsOp : public tf::OpKernel {
  public:
   explicit RowSplitsOp(tf::OpKernelConstruction* ctx)
@@ -110,7 +126,7 @@ class RowSplitsOp : public tf::OpKernel {
         max_nnz_(Attribute<int64_t>(ctx, "max_nnz")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
+    FailStepOnThrow(ctx, [&] {
       const tf::Tensor& indices = InputOfRank(ctx, 0, "indices", 2);
       const tf::Tensor& dense_shape = InputOfRank(ctx, 1, "dense_shape", 1);
       if (indices.dim_size(1) != 2 || dense_shape.NumElements() != 2) {
@@ -141,7 +157,7 @@ class DistinctKeysOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
+    FailStepOnThrow(ctx, [&] {
       const tf::Tensor& keys = InputOfRank(ctx, 0, "keys", 1);
       if (keys.NumElements() > kMaxBatchKeys) {
         Throw(ErrorCode::kInvalidArgument, name(), ": a batch may have ", kMaxBatchKeys,
@@ -165,7 +181,7 @@ class FindRowsOp : public tf::OpKernel {
       : tf::OpKernel(ctx), insert_(Attribute<bool>(ctx, "insert")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
+    FailStepOnThrow(ctx, [&] {
       const tf::Tensor& keys = InputOfRank(ctx, 1, "keys", 1);
       const int64_t num_keys = keys.NumElements();
       int64_t* row_ids = Data<int64_t>(Output(ctx, 0, keys.shape()));
@@ -189,7 +205,7 @@ class InsertRowsOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
+    FailStepOnThrow(ctx, [&] {
       const tf::Tensor& keys = InputOfRank(ctx, 1, "keys", 1);
       const tf::Tensor& initial_rows = InputOfRank(ctx, 2, "initial_rows", 2);
       int64_t* row_ids = Data<int64_t>(Output(ctx, 0, keys.shape()));
@@ -209,68 +225,13 @@ class InsertRowsOp : public tf::OpKernel {
   }
 };
 
-/// Where each distinct key's row is read: in the plane, or, for keys without a row, in
-/// `absent_rows`, or, if these are empty, in first values made here.
-class RowPointers {
- public:
-  RowPointers(const Table& table, const float* rows, const tf::Tensor& keys,
-              const tf::Tensor& row_ids, const tf::Tensor& absent_rows)
-      : pointers_(static_cast<size_t>(row_ids.NumElements())) {
-    const TableOptions& options = table.options();
-    const int64_t* ids = Data<int64_t>(row_ids);
-    std::vector<size_t> absent;
-    for (size_t i = 0; i < pointers_.size(); ++i) {
-      if (ids[i] == kNoRow) {
-        absent.push_back(i);
-      } else {
-        pointers_[i] = rows + ids[i] * options.dim;
-      }
-    }
-    if (absent_rows.dim_size(0) == 0) {
-      MakeFirstValues(table, rows, Data<int64_t>(keys), absent);
-      return;
-    }
-    if (absent_rows.dim_size(0) != static_cast<int64_t>(absent.size()) ||
-        absent_rows.dim_size(1) != options.dim) {
-      Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-            "': the initializer gave rows of shape ", absent_rows.shape().DebugString(),
-            ", expected [", absent.size(), ", ", options.dim, "]");
-    }
-    for (size_t j = 0; j < absent.size(); ++j) {
-      pointers_[absent[j]] = Data<float>(absent_rows) + static_cast<int64_t>(j) * options.dim;
-    }
-  }
-
-  const float* const* data() const { return pointers_.data(); }
-
- private:
-  void MakeFirstValues(const Table& table, const float* rows, const int64_t* keys,
-                       const std::vector<size_t>& absent) {
-    const TableOptions& options = table.options();
-    first_values_.resize(absent.size() * static_cast<size_t>(options.dim));
-    const bool is_preset = options.first_value.kind == FirstValue::Kind::kPreset;
-    int64_t next_row = table.num_rows();
-    for (size_t j = 0; j < absent.size(); ++j, ++next_row) {
-      const int64_t key = keys[absent[j]];
-      float* row = first_values_.data() + j * static_cast<size_t>(options.dim);
-      WriteFirstValue(options.first_value, key, options.dim, row);
-      const int64_t row_id = options.use_hash_index ? next_row : key / options.world_size;
-      const bool has_preset = is_preset && row_id < options.capacity;
-      pointers_[absent[j]] = has_preset ? rows + row_id * options.dim : row;
-    }
-  }
-
-  std::vector<const float*> pointers_;
-  std::vector<float> first_values_;
-};
-
 class PoolRowsOp : public tf::OpKernel {
  public:
   explicit PoolRowsOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx), combiner_(ParseCombiner(Attribute<std::string>(ctx, "combiner"))) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
+    FailStepOnThrow(ctx, [&] {
       const auto variable = LookupVariable(ctx, 0);
       const std::shared_ptr<Table> table = LookupTable(ctx, 1)->table();
       const TableOptions& options = table->options();
@@ -292,6 +253,33 @@ class PoolRowsOp : public tf::OpKernel {
   const Combiner combiner_;
 };
 
+class PoolReceivedRowsOp : public tf::OpKernel {
+ public:
+  explicit PoolReceivedRowsOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx), combiner_(ParseCombiner(Attribute<std::string>(ctx, "combiner"))) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const tf::Tensor& rows = InputOfRank(ctx, 0, "rows", 2);
+      const int64_t dim = rows.dim_size(1);
+      const Bags bags =
+          BagsFromInputs(combiner_, rows.dim_size(0), InputOfRank(ctx, 1, "inverse", 1),
+                         InputOfRank(ctx, 2, "row_splits", 1));
+      std::vector<const float*> pointers(static_cast<size_t>(bags.num_distinct));
+      for (size_t i = 0; i < pointers.size(); ++i) {
+        pointers[i] = Data<float>(rows) + static_cast<int64_t>(i) * dim;
+      }
+      tf::Tensor& output = Output(ctx, 0, {bags.num_bags, dim});
+      OpExecutor executor(ctx);
+      PoolRows(executor, bags, dim, pointers.data(), Data<float>(output));
+    });
+  }
+
+ private:
+  const Combiner combiner_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("SokPoolReceivedRows").Device(tf::DEVICE_CPU), PoolReceivedRowsOp);
 REGISTER_KERNEL_BUILDER(Name("SokRowSplits").Device(tf::DEVICE_CPU), RowSplitsOp);
 REGISTER_KERNEL_BUILDER(
     Name("SokDistinctKeys").Device(tf::DEVICE_CPU).TypeConstraint<int64_t>("Tkey"),

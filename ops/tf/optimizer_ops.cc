@@ -5,6 +5,7 @@
 #include "ops/lookup/adagrad.h"
 #include "ops/lookup/adam.h"
 #include "ops/tf/border.h"
+#include "ops/tf/exchange_service.h"
 #include "ops/tf/row_gradients.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -55,7 +56,7 @@ class ApplyAdamOp : public tf::OpKernel {
         row_ids_are_distinct_(Attribute<bool>(ctx, "row_ids_are_distinct")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
+    FailStepOnThrow(ctx, [&] {
       const auto rows = LookupVariable(ctx, 0);
       const auto state = LookupVariable(ctx, 1);
       const std::shared_ptr<Table> table = LookupTable(ctx, 2)->table();
@@ -99,7 +100,7 @@ class ApplyAdagradOp : public tf::OpKernel {
       : tf::OpKernel(ctx), row_ids_are_distinct_(Attribute<bool>(ctx, "row_ids_are_distinct")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
+    FailStepOnThrow(ctx, [&] {
       const auto rows = LookupVariable(ctx, 0);
       const auto accumulator = LookupVariable(ctx, 1);
       const std::shared_ptr<Table> table = LookupTable(ctx, 2)->table();

@@ -13,6 +13,8 @@ namespace tf = tensorflow;
 
 namespace {
 
+constexpr size_t kMaxPlaneBytes = size_t{1} << 47;
+
 class ReservedBuffer : public tf::TensorBuffer {
  public:
   explicit ReservedBuffer(ReservedMemory memory)
@@ -53,7 +55,13 @@ tf::core::RefCountPtr<tf::Var> LookupVariable(tf::OpKernelContext* ctx, int inde
 
 void MakePlane(tf::Var* variable, int64_t capacity, int64_t width, PageSize page_size) {
   const tf::TensorShape shape({capacity, width});
-  const size_t size_bytes = static_cast<size_t>(shape.num_elements()) * sizeof(float);
+  size_t size_bytes = 0;
+  if (__builtin_mul_overflow(shape.num_elements(), sizeof(float), &size_bytes) ||
+      size_bytes > kMaxPlaneBytes) {
+    Throw(ErrorCode::kOutOfMemory, "a table of ", capacity, " rows of ", width,
+          " floats does not fit in the address space of 2^47 bytes; lower the capacity "
+          "(max_vocabulary_size_per_gpu)");
+  }
   tf::core::RefCountPtr<tf::TensorBuffer> buffer(
       new ReservedBuffer(ReservedMemory(size_bytes, page_size)));
   tf::mutex_lock lock(*variable->mu());

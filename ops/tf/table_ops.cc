@@ -31,6 +31,8 @@ REGISTER_OP("SokTableInitialize")
     .Attr("dim: int >= 1")
     .Attr("capacity: int >= 1")
     .Attr("use_hash_index: bool")
+    .Attr("num_ranks: int >= 1")
+    .Attr("rank: int >= 0")
     .Attr("first_value: {'uniform', 'normal', 'truncated_normal', 'constant', 'preset'}")
     .Attr("low_or_mean: float")
     .Attr("high_or_stddev: float")
@@ -51,13 +53,6 @@ REGISTER_OP("SokTableAttachSlot")
     .Doc(
         "Makes the variable `slot` a plane [capacity, width] of the table; rows hold initial_value "
         "when they appear.");
-
-REGISTER_OP("SokTableIsInitialized")
-    .Input("table: resource")
-    .Output("is_initialized: bool")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::ScalarShape)
-    .Doc("Whether SokTableInitialize has run.");
 
 REGISTER_OP("SokTableSize")
     .Input("table: resource")
@@ -101,6 +96,8 @@ class TableInitializeOp : public tf::OpKernel {
     options_.dim = Attribute<int64_t>(ctx, "dim");
     options_.capacity = Attribute<int64_t>(ctx, "capacity");
     options_.use_hash_index = Attribute<bool>(ctx, "use_hash_index");
+    options_.world_size = Attribute<int64_t>(ctx, "num_ranks");
+    options_.rank = Attribute<int64_t>(ctx, "rank");
     options_.first_value.kind = ParseFirstValueKind(Attribute<std::string>(ctx, "first_value"));
     options_.first_value.low_or_mean = Attribute<float>(ctx, "low_or_mean");
     options_.first_value.high_or_stddev = Attribute<float>(ctx, "high_or_stddev");
@@ -137,16 +134,6 @@ class TableAttachSlotOp : public tf::OpKernel {
 
  private:
   SlotOptions options_;
-};
-
-class TableIsInitializedOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      Output(ctx, 0, {}).scalar<bool>()() = LookupOrMakeTable(ctx, 0)->is_initialized();
-    });
-  }
 };
 
 class TableSizeOp : public tf::OpKernel {
@@ -186,7 +173,6 @@ REGISTER_KERNEL_BUILDER(Name("SokTableHandle").Device(tf::DEVICE_CPU),
                         tf::ResourceHandleOp<TableResource>);
 REGISTER_KERNEL_BUILDER(Name("SokTableInitialize").Device(tf::DEVICE_CPU), TableInitializeOp);
 REGISTER_KERNEL_BUILDER(Name("SokTableAttachSlot").Device(tf::DEVICE_CPU), TableAttachSlotOp);
-REGISTER_KERNEL_BUILDER(Name("SokTableIsInitialized").Device(tf::DEVICE_CPU), TableIsInitializedOp);
 REGISTER_KERNEL_BUILDER(Name("SokTableSize").Device(tf::DEVICE_CPU), TableSizeOp);
 REGISTER_KERNEL_BUILDER(Name("SokTablePreset").Device(tf::DEVICE_CPU), TablePresetOp);
 REGISTER_KERNEL_BUILDER(Name("SokReadRows").Device(tf::DEVICE_CPU), ReadRowsOp);

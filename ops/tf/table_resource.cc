@@ -27,6 +27,11 @@ void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPt
   table_ = std::move(table);
   rows_ = std::move(rows);
   preset_ = tf::Tensor();
+  // Slots of an earlier table of this name with another capacity: of a graph that is gone.
+  const auto is_foreign = [&](const Slot& slot) {
+    return slot.options.capacity != options.capacity;
+  };
+  slots_.erase(std::remove_if(slots_.begin(), slots_.end(), is_foreign), slots_.end());
 }
 
 void TableResource::SetPreset(const tf::Tensor& values) {
@@ -57,20 +62,21 @@ void TableResource::AttachSlot(const SlotOptions& options,
   MakePlane(variable.get(), options.capacity, options.width,
             PageSizeFor(options.rows_fill_in_order));
   tf::mutex_lock lock(mutex_);
+  if (table_ && table_->options().capacity != options.capacity) {
+    Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.capacity,
+          " rows, but table '", name_, "' has ", table_->options().capacity);
+  }
   if (table_ && options.initial_value != 0.0f) {
     SharedLocks locks({variable.get()});
-    std::fill_n(PlaneData(variable.get(), options.capacity, options.width),
-                table_->num_rows() * options.width, options.initial_value);
+    float* slot = PlaneData(variable.get(), options.capacity, options.width);
+    for (const int64_t row : table_->Export().row_ids) {
+      std::fill_n(slot + row * options.width, options.width, options.initial_value);
+    }
   }
   slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
                               [&](const Slot& slot) { return slot.options.name == options.name; }),
                slots_.end());
   slots_.push_back({options, std::move(variable)});
-}
-
-bool TableResource::is_initialized() const {
-  tf::tf_shared_lock lock(mutex_);
-  return table_ != nullptr;
 }
 
 std::shared_ptr<Table> TableResource::table() const {

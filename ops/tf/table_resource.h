@@ -44,8 +44,6 @@ class TableResource : public tensorflow::ResourceBase {
   /// Makes `values` [capacity, dim] what the rows hold before their keys come.
   void SetPreset(const tensorflow::Tensor& values);
 
-  bool is_initialized() const;
-
   /// The table; kFailedPrecondition when Initialize has not run. Shared, so that a running step
   /// outlives a new Initialize.
   std::shared_ptr<Table> table() const;

@@ -10,8 +10,10 @@ from sok_compat.runtime.initialization import (
     raise_under_distribution_strategy,
     set_initialization,
 )
-from sok_compat.runtime.ranks import current_ranks
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.ranks import connect_ranks
 from sok_compat.saver.default_saver import set_default_saver
+from sok_compat.variables.embedding_variable import EmbeddingVariable
 
 
 def Init(**kwargs):
@@ -37,7 +39,7 @@ def Init(**kwargs):
     raise_under_distribution_strategy("sok.Init")
     if "global_batch_size" not in kwargs:
         raise KeyError("sok.Init needs global_batch_size, the samples in a step over all ranks")
-    ranks = current_ranks()
+    ranks = connect_ranks(lambda variable: isinstance(variable, EmbeddingVariable))
     global_batch_size = _checked_int("global_batch_size", kwargs["global_batch_size"])
     if global_batch_size < 1 or global_batch_size % ranks.size:
         raise ValueError(
@@ -47,18 +49,34 @@ def Init(**kwargs):
     seed = _checked_int("seed", kwargs.get("seed") or 0)
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed must fit in 64 bits, got {seed}")
-    status = tf.constant(b"OK", name="SokInit")
+    tables = []
+    status, agreed_seed = _agree(ranks, global_batch_size, seed, tables)
+    set_initialization(Initialization(global_batch_size, agreed_seed, ranks, status, tables))
     if not tf.executing_eagerly():
         set_default_saver()
-    set_initialization(
-        Initialization(
-            global_batch_size=global_batch_size,
-            seed=seed or secrets.randbits(62) + 1,
-            ranks=ranks,
-            status=None if tf.executing_eagerly() else status,
-        )
-    )
     return status
+
+
+def _agree(ranks, global_batch_size, seed, tables):
+    """(status, seed), tensors that fail when run if the ranks differ in settings or tables."""
+    any_seed = seed or secrets.randbits(62) + 1
+    if ranks.size == 1:
+        return tf.constant(b"OK", name="SokInit"), any_seed
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "with more than one rank, call sok.Init in graph mode: tf.compat.v1.disable_eager_"
+            "execution() first, or inside tf.Graph().as_default()"
+        )
+
+    def signature():  # when run: all layers have been made by then
+        return "\n".join([f"global_batch_size={global_batch_size}", *tables]).encode()
+
+    return ops.sok_agree(
+        tf.numpy_function(signature, [], tf.string),
+        tf.constant(any_seed, tf.int64),
+        seed_is_given=bool(seed),
+        name="SokInit",
+    )
 
 
 def _checked_int(name, value):

@@ -21,8 +21,8 @@ def make_state(variable):
 def slices_of_rows_in_use(variable, gradient):
     """(gradients [n, dim], row ids [n]) of a dense gradient [capacity, dim], as of value()."""
     with tf.control_dependencies([gradient]):  # so that this step's keys have come
-        num_rows = variable.num_keys()
-    return gradient[:num_rows], tf.range(num_rows)
+        row_ids = ops.sok_rows_in_use(variable.emb_handle)
+    return tf.gather(gradient, row_ids), row_ids
 
 
 def apply_adam(

@@ -41,6 +41,9 @@ def lookup_bags(variable, keys, row_splits, combiner, insert):
 def _lookup(variable, keys, row_splits, combiner, insert):
     with tf.device(variable.device):
         distinct_keys, inverse = ops.sok_distinct_keys(keys)
+        if variable.ranks.size > 1:
+            rows = _rows_from_owners(variable, distinct_keys, keys.dtype.size, insert)
+            return ops.sok_pool_received_rows(rows, inverse, row_splits, combiner=combiner)
         row_ids, absent_rows = _find_rows(variable, distinct_keys, insert)
         return ops.sok_pool_rows(
             variable.tf_handle,
@@ -54,6 +57,30 @@ def _lookup(variable, keys, row_splits, combiner, insert):
             dim=variable.shape[1],
             all_keys_have_rows=insert,
         )
+
+
+def _rows_from_owners(variable, keys, key_bytes, insert):
+    """The rows [n, dim] of distinct keys, asked of the ranks that own them."""
+    received, received_counts, send_order, send_counts = ops.sok_exchange_keys(
+        keys, num_ranks=variable.ranks.size, key_bytes=key_bytes
+    )
+    own_keys, inverse = ops.sok_distinct_keys(received)
+    row_ids, absent_rows = _find_rows(variable, own_keys, insert)
+    rows = ops.sok_exchange_rows(
+        variable.tf_handle,
+        variable.emb_handle,
+        own_keys,
+        row_ids,
+        absent_rows,
+        inverse,
+        received_counts,
+        send_order,
+        send_counts,
+        dim=variable.shape[1],
+        all_keys_have_rows=insert,
+    )
+    rows.set_shape([None, variable.shape[1]])
+    return rows
 
 
 def _find_rows(variable, keys, insert):
@@ -78,20 +105,44 @@ def _pool_rows_gradient(op, gradient):
     rows, _, _, row_ids, _, inverse, row_splits = op.inputs
     # The forward pass must have read its rows before an optimizer changes them, also where the
     # gradient does not depend on the output.
-    with tf.control_dependencies([op.outputs[0]]):
+    with tf.control_dependencies([tf.identity(op.outputs[0])]):  # captured, in a tf.cond
         merged = ops.sok_merge_gradients(
             gradient, row_ids, inverse, row_splits, combiner=op.get_attr("combiner")
         )
+    return [_slices(op, rows, merged, row_ids)] + [None] * 6
+
+
+@tf.RegisterGradient("SokExchangeRows")
+def _exchange_rows_gradient(op, gradient):
+    rows, _, _, row_ids, _, inverse, received_counts, send_order, send_counts = op.inputs
+    received = ops.sok_exchange_gradients(gradient, received_counts, send_order, send_counts)
+    merged = ops.sok_merge_gradients(
+        received, row_ids, inverse, tf.constant([], tf.int64), combiner="none"
+    )
+    return [_slices(op, rows, merged, row_ids)] + [None] * 8
+
+
+@tf.RegisterGradient("SokPoolReceivedRows")
+def _pool_received_rows_gradient(op, gradient):
+    rows, inverse, row_splits = op.inputs
+    places = tf.range(tf.shape(rows, out_type=tf.int64)[0])
+    merged = ops.sok_merge_gradients(
+        gradient, places, inverse, row_splits, combiner=op.get_attr("combiner")
+    )
+    return merged, None, None
+
+
+def _slices(op, rows, merged, row_ids):
+    """The gradient of a table's rows: one slice for each row that the op read."""
     merged.set_shape([None, op.get_attr("dim")])
     if not op.get_attr("all_keys_have_rows"):
         has_row = row_ids >= 0
         merged, row_ids = tf.boolean_mask(merged, has_row), tf.boolean_mask(row_ids, has_row)
-    shape = variable_shape(rows, out_type=tf.int64)
-    return [tf.IndexedSlices(merged, row_ids, shape)] + [None] * 6
+    return tf.IndexedSlices(merged, row_ids, variable_shape(rows, out_type=tf.int64))
 
 
 def rows_are_distinct(row_ids):
     """Whether a gradient's indices are known, from the graph, to name each row once."""
     while row_ids.op.type == "Identity":
         row_ids = row_ids.op.inputs[0]
-    return row_ids.op.type in ("SokFindRows", "Range")
+    return row_ids.op.type in ("SokFindRows", "SokRowsInUse")

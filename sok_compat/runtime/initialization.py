@@ -2,7 +2,7 @@
 """What `Init` settled for a graph, and how layers find it."""
 
 import dataclasses
-from typing import Optional
+from typing import Union
 
 import tensorflow as tf
 
@@ -16,9 +16,10 @@ class Initialization:
     """One call of `Init`."""
 
     global_batch_size: int
-    seed: int  # of all tables; not 0
+    seed: Union[int, tf.Tensor]  # of all tables; a tensor where ranks agree on it when run
     ranks: Ranks
-    status: Optional[tf.Tensor] = None  # what Init returned in a graph; None in eager mode
+    status: tf.Tensor  # what Init returned
+    tables: list[str] = dataclasses.field(default_factory=list)  # a line for each, in order
 
 
 _eager_initialization = None

@@ -4,7 +4,12 @@
 import tensorflow as tf
 
 
-def _load():
+def library_path():
+    """The op library's file.
+
+    Raises:
+      ImportError: it was not built, or for another TensorFlow.
+    """
     try:
         from sok_compat.runtime import _build_info
     except ImportError as error:
@@ -18,7 +23,7 @@ def _load():
             f"sok_compat's op library was built for TensorFlow {built_for}, but {tf.__version__} "
             "is installed. Build it again: pip install --force-reinstall --no-cache-dir sok_compat"
         )
-    return tf.load_op_library(str(_build_info.OPS_LIBRARY))
+    return _build_info.OPS_LIBRARY
 
 
-ops = _load()
+ops = tf.load_op_library(str(library_path()))

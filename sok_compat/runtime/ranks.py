@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many processes train together, and which of them this one is."""
+"""How many processes train together, and what connects them."""
 
 import dataclasses
-import sys
+
+from sok_compat.runtime.exchange import CommunicationStats, ExchangeThread
+from sok_compat.runtime.horovod_ranks import (
+    Collectives,
+    active_horovod,
+    adapt_optimizer_wrapper,
+)
+
+_exchange_thread = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,16 +21,27 @@ class Ranks:
     size: int = 1
 
 
-def current_ranks():
-    """The ranks of this process.
+def connect_ranks(is_table):
+    """The ranks of this process, ready to exchange; Horovod's, if the script initialized it.
 
-    Raises:
-      NotImplementedError: Horovod runs more than one process.
+    Args:
+      is_table: whether a variable is a table, for Horovod's optimizer wrapper.
     """
-    horovod = sys.modules.get("horovod.tensorflow")
-    if horovod is not None and horovod.is_initialized() and horovod.size() > 1:
-        raise NotImplementedError(
-            f"sok_compat runs on one process so far, but Horovod has {horovod.size()}; start the "
-            "script with python instead of horovodrun"
-        )
-    return Ranks()
+    horovod = active_horovod()
+    if horovod is None or horovod.size() == 1:
+        return Ranks()
+    global _exchange_thread
+    if _exchange_thread is None:
+        _exchange_thread = ExchangeThread(Collectives(horovod))
+        adapt_optimizer_wrapper(horovod, is_table)
+    return Ranks(horovod.rank(), horovod.size())
+
+
+def communication_stats():
+    """What the exchanges of this rank have sent since `sok.Init`, as CommunicationStats.
+
+    All zeros where one process trains alone.
+    """
+    if _exchange_thread is None:
+        return CommunicationStats(0, 0, 0, 0)
+    return _exchange_thread.stats()

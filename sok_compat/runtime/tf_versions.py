@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every difference between TensorFlow releases, and every private name of TensorFlow."""
+"""Every difference between TensorFlow releases, and the private functions of it that are used."""
 
 import tensorflow as tf
 from tensorflow.python.framework import tensor_util

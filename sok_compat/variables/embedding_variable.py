@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
@@ -19,7 +20,7 @@ class EmbeddingVariable(BaseResourceVariable):
     """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x (TF1).
 
     `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
-    that `tf.gradients`, `tf.gather` and stock optimizers work on it; rows stand in the order in
+    that `tf.gradients` and stock optimizers work on it; rows stand in the order in
     which their keys came. `emb_handle` is the table itself, keys to row ids. Memory is used for
     rows in use, not for the capacity.
 
@@ -76,6 +77,7 @@ class EmbeddingVariable(BaseResourceVariable):
         self.m_trainable = trainable
         self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
         self._initialization = current_initialization("EmbeddingVariable")
+        self.ranks = self._initialization.ranks
 
         with tf.name_scope(name) as scope, tf.device("CPU:0"):
             self.m_var_name = scope.rstrip("/")
@@ -101,6 +103,10 @@ class EmbeddingVariable(BaseResourceVariable):
                 is_initialized_op=var_is_initialized_op(self.tf_handle),
                 in_graph_mode=True,
             )
+        self._initialization.tables.append(
+            f"table {self.m_var_name}: dim {dim}, capacity {capacity}, "
+            f"use_hashtable {self.m_use_hashtable}, key_dtype {self.m_key_dtype.name}"
+        )
         collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
         if trainable:
             collections.append(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
@@ -120,16 +126,20 @@ class EmbeddingVariable(BaseResourceVariable):
         first = self.first_value
         seed = self._initialization.seed if first.seed is None else first.seed
         status = self._initialization.status
-        in_this_graph = status is not None and status.graph is tf.compat.v1.get_default_graph()
+        in_this_graph = tf.is_symbolic_tensor(status) and (
+            status.graph is tf.compat.v1.get_default_graph()
+        )
         with tf.control_dependencies([status] if in_this_graph else []):
             initialize = ops.sok_table_initialize(
                 self.emb_handle,
                 self.tf_handle,
-                tf.constant(seed, tf.int64),
+                tf.convert_to_tensor(seed, tf.int64),
                 table_name=self.m_var_name,
                 dim=dim,
                 capacity=capacity,
                 use_hash_index=self.m_use_hashtable,
+                num_ranks=self.ranks.size,
+                rank=self.ranks.rank,
                 first_value=first.op_kind,
                 low_or_mean=first.low_or_mean,
                 high_or_stddev=first.high_or_stddev,
@@ -138,7 +148,7 @@ class EmbeddingVariable(BaseResourceVariable):
         if first.kind != "preset":
             return initialize
         with tf.control_dependencies([initialize]):
-            values = first.initializer([capacity, dim], dtype=tf.float32)
+            values = tf.convert_to_tensor(first.initializer([capacity, dim], dtype=tf.float32))
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
 
     @property
@@ -176,9 +186,19 @@ class EmbeddingVariable(BaseResourceVariable):
 
     def export(self):
         """All keys int64 [n] and their rows float32 [n, dim], in the order of row ids."""
-        keys, _, rows = ops.sok_export_table(self.emb_handle)
+        keys, rows = ops.sok_export_table(self.emb_handle)
         rows.set_shape([None, self.shape[1]])
         return keys, rows
+
+    def assign(self, value, *args, **kwargs):
+        """Nothing for what hvd.broadcast gives: each rank's rows are its own.
+
+        Raises:
+          NotImplementedError: any other value.
+        """
+        if is_broadcast(value):
+            return tf.no_op()
+        return _not_implemented("assign")(self, value, *args, **kwargs)
 
     def value(self):
         """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
@@ -210,7 +230,6 @@ def _not_implemented(method):
 
 
 for _method in (
-    "assign",
     "assign_add",
     "count_up_to",
     "from_proto",

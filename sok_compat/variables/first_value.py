@@ -111,7 +111,8 @@ def _takes_unknown_number(initializer, dim):
     with tf.Graph().as_default():
         num_rows = tf.compat.v1.placeholder(tf.int32, [])
         try:
-            rows = initializer(tf.stack([num_rows, dim]), dtype=tf.float32)
+            rows = tf.convert_to_tensor(initializer(tf.stack([num_rows, dim]), dtype=tf.float32))
         except Exception:  # noqa: BLE001  whatever a foreign initializer raises: it wants a known shape
             return False
-        return rows.shape.is_compatible_with([None, dim])
+        # A number of rows that is known is a table of its own, whatever was asked for.
+        return rows.shape.rank in (None, 2) and (rows.shape.rank is None or rows.shape[0] is None)

@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
@@ -61,3 +62,9 @@ class SlotVariable(BaseResourceVariable):
                 in_graph_mode=True,
             )
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
+
+    def assign(self, value, *args, **kwargs):
+        """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own."""
+        if is_broadcast(value):
+            return tf.no_op()
+        return super().assign(value, *args, **kwargs)

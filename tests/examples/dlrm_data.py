@@ -36,13 +36,13 @@ def write(path, records, separator="\t", header=None, newline="\n"):
     return path
 
 
-def read(paths, batch_size=100, file_format="auto"):
+def read(paths, batch_size=100, file_format="auto", rank=0, num_ranks=1):
     """(batches as NumPy, MalformedLines) of one pass, in a graph and a session of its own."""
     files = criteo.inspect_files(paths, file_format)
     counts = malformed.MalformedLines([file.path for file in files], files[0].layout)
     batches = []
     with tf.Graph().as_default():
-        dataset = reader.read_batches(files, counts, batch_size)
+        dataset = reader.read_batches(files, counts, batch_size, rank, num_ranks)
         batch = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
         with tf.compat.v1.Session() as session:
             while True:

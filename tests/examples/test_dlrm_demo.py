@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m examples.dlrm.demo` from start to end, its table, and Ctrl-C at any time."""
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -53,6 +54,17 @@ def test_both_models_from_start_to_end(tmp_path):
     events = sorted(path.parent.name for path in tmp_path.glob("*/*/*tfevents*"))
     assert events == ["plain", "sok"]
     assert not list(tmp_path.glob("data-*"))  # the generated files are gone
+    check_several_processes(output, aucs[0])
+
+
+def check_several_processes(output, auc_alone):
+    """The run with Horovod, or how to get it."""
+    if importlib.util.find_spec("horovod") is None:
+        assert "`make horovod` installs it" in output
+        return
+    shown = re.findall(r"^(1 process|2 processes) +(\d\.\d{4}) +\d\.\d{4}$", output, re.MULTILINE)
+    assert [name for name, _ in shown] == ["1 process", "2 processes"], output
+    assert [float(auc) for _, auc in shown] == pytest.approx([auc_alone] * 2, abs=1e-3)
 
 
 def test_interrupted_while_training(tmp_path):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import sok_compat as sok
 from sok_compat.core import EmbeddingVariable
 from tests.support.bags import sparse_tensor
 from tests.support.layer_cases import ALL_CASES, LayerCase
@@ -212,3 +213,12 @@ def test_regularisation_of_all_rows_beside_lookups(sok, use_hashtable, optimizer
         for _ in range(3):
             session.run(steps)
         np.testing.assert_allclose(*session.run([table.value(), plain]), rtol=1e-5)
+
+
+def test_a_capacity_beyond_the_address_space_is_refused():
+    with tf.Graph().as_default():
+        sok.Init(global_batch_size=1)
+        layer = sok.All2AllDenseEmbedding(2**60, 4, 1, 1)
+        with tf.compat.v1.Session() as session:  # noqa: SIM117
+            with pytest.raises(tf.errors.ResourceExhaustedError, match="lower the capacity"):
+                session.run(layer.embedding_variable.initializer)

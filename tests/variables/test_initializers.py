@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
 from tests.support.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
@@ -194,3 +195,21 @@ def test_columns_and_keys_are_not_correlated(sok):
     assert np.abs(between_columns).max() < limit
     between_neighbours = np.corrcoef(rows[:-1].ravel(), rows[1:].ravel())[0, 1]
     assert abs(between_neighbours) < limit
+
+
+@pytest.mark.parametrize("convert", [tf.constant, np.asarray], ids=["tensor", "array"])
+def test_function_that_gives_a_whole_table(convert):
+    table = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with tf.Graph().as_default():
+        sok.Init(global_batch_size=1)
+        layer = sok.All2AllDenseEmbedding(
+            3,
+            4,
+            1,
+            1,
+            dynamic_input=True,
+            embedding_initializer=lambda shape, dtype=None: convert(table),
+        )
+        rows = layer(tf.constant([70, -5], tf.int64))
+        with initialized_session() as session:
+            np.testing.assert_array_equal(session.run(rows), table[:2])

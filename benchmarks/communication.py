@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What several ranks cost: bytes, exchanges, speed. `python -m benchmarks.communication`.
+
+Starts `horovodrun -np N python -m benchmarks.communication_steps` for each N and prints one table.
+Needs Horovod; see docs/distributed.md.
+"""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+_HEADINGS = (
+    "ranks", "layers", "MB/step", "over least", "exchanges", "step ms", "samples/s",
+    "without exchange ms", "share",
+)  # fmt: skip
+_TIMEOUT_SECONDS = 300
+LARGEST_OVER_LEAST = 1.15
+
+
+def measure(num_ranks, layers, cycle_ms, rounds):
+    """The results of communication_steps, a dict for each number of layers."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = os.path.join(folder, "result.json")
+        command = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
+        command += [sys.executable, "-m", "benchmarks.communication_steps", "--result", result]
+        command += ["--rounds", str(rounds), "--layers", *map(str, layers)]
+        command += ["--threads", str(max(1, os.cpu_count() // num_ranks))]
+        done = subprocess.run(
+            command,
+            env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "HOROVOD_CYCLE_TIME": str(cycle_ms)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=_TIMEOUT_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}")
+        with open(result) as stream:
+            return json.load(stream)
+
+
+def _line(cells):
+    return "".join(f"{cell:>{max(len(h), 9) + 2}}" for cell, h in zip(cells, _HEADINGS))
+
+
+def _cells(result):
+    if result["num_ranks"] == 1:
+        bytes_and_exchanges = ("-", "-", "-")
+        share = "-"
+    else:
+        bytes_and_exchanges = (
+            f"{result['sent_bytes'] / 1e6:.2f}",
+            f"{result['sent_bytes'] / result['least_bytes']:.3f}",
+            f"{result['exchanges']:.2f}",
+        )
+        share = f"{max(1 - result['local_seconds'] / result['seconds'], 0):.0%}"
+    return (
+        str(result["num_ranks"]),
+        str(result["num_layers"]),
+        *bytes_and_exchanges,
+        f"{result['seconds'] * 1e3:.1f}",
+        f"{result['batch_size'] / result['seconds']:,.0f}",
+        f"{result['local_seconds'] * 1e3:.1f}",
+        share,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--layers", type=int, nargs="+", default=[1, 8, 26])
+    parser.add_argument("--cycle-times", type=float, nargs="+", default=[1.0], help="milliseconds")
+    parser.add_argument("--rounds", type=int, default=30, help="timed steps")
+    arguments = parser.parse_args()
+    if importlib.util.find_spec("horovod") is None:
+        print("Horovod is not installed (`make horovod`): communication is not measured")
+        return
+    worst = 0.0
+    for cycle_ms in arguments.cycle_times:
+        print(f"\nHOROVOD_CYCLE_TIME {cycle_ms:g} ms, {os.cpu_count()} cores shared by all ranks")
+        print(_line(_HEADINGS))
+        for num_ranks in arguments.ranks:
+            for result in measure(num_ranks, arguments.layers, cycle_ms, arguments.rounds):
+                print(_line(_cells(result)), flush=True)
+                if num_ranks > 1:
+                    worst = max(worst, result["sent_bytes"] / result["least_bytes"])
+    if worst:
+        print(f"\nsent over least: at most {worst:.3f} (to stay below {LARGEST_OVER_LEAST})")
+        sys.exit(worst > LARGEST_OVER_LEAST)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several coordinators in one process, and an all-to-all between the threads that drive them.
+#ifndef SOK_OPS_TESTS_COORDINATOR_FIXTURE_H_
+#define SOK_OPS_TESTS_COORDINATOR_FIXTURE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "ops/exchange/coordinator.h"
+#include "ops/tests/check.h"
+
+namespace sok::testing {
+
+/// What MPI_Alltoallv does, for threads. Blocks until all ranks have come.
+class AllToAll {
+ public:
+  explicit AllToAll(int num_ranks) : sent_(static_cast<size_t>(num_ranks)) {}
+
+  Coordinator::Proposal Exchange(int rank, Coordinator::Proposal mine) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return num_taken_ == 0; });
+    sent_[static_cast<size_t>(rank)] = std::move(mine);
+    ++num_sent_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return num_sent_ == sent_.size(); });
+    Coordinator::Proposal received;
+    for (const Coordinator::Proposal& theirs : sent_) {
+      int64_t begin = 0;
+      for (int before = 0; before < rank; ++before)
+        begin += theirs.send_bytes[static_cast<size_t>(before)];
+      const int64_t size_bytes = theirs.send_bytes[static_cast<size_t>(rank)];
+      received.data.insert(received.data.end(), theirs.data.begin() + begin,
+                           theirs.data.begin() + begin + size_bytes);
+      received.send_bytes.push_back(size_bytes);
+    }
+    if (++num_taken_ == sent_.size()) num_sent_ = num_taken_ = 0;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return num_taken_ == 0; });
+    return received;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Coordinator::Proposal> sent_;
+  size_t num_sent_ = 0;
+  size_t num_taken_ = 0;
+};
+
+/// Coordinators with their driving threads. They leave together at the end, unless closed before.
+class Ranks {
+ public:
+  explicit Ranks(int num_ranks, double stall_seconds = 60.0, double grouping_seconds = 0.002)
+      : all_to_all_(num_ranks) {
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      CoordinatorOptions options;
+      options.rank = rank;
+      options.num_ranks = num_ranks;
+      options.stall_seconds = stall_seconds;
+      options.heartbeat_seconds = 0.02;
+      options.grouping_seconds = grouping_seconds;
+      coordinators_.push_back(std::make_unique<Coordinator>(options));
+    }
+    for (int rank = 0; rank < num_ranks; ++rank)
+      drivers_.emplace_back([this, rank] { Drive(rank); });
+  }
+
+  ~Ranks() {
+    for (const auto& coordinator : coordinators_) coordinator->Leave();
+    for (std::thread& driver : drivers_) driver.join();
+  }
+
+  int size() const { return static_cast<int>(coordinators_.size()); }
+  Coordinator& operator[](int rank) { return *coordinators_[static_cast<size_t>(rank)]; }
+
+ private:
+  void Drive(int rank) {
+    Coordinator& coordinator = (*this)[rank];
+    while (!coordinator.is_closed()) {
+      const Coordinator::Proposal received = all_to_all_.Exchange(rank, coordinator.Propose());
+      coordinator.Complete(received.data.data(), received.send_bytes);
+    }
+  }
+
+  AllToAll all_to_all_;
+  std::vector<std::unique_ptr<Coordinator>> coordinators_;
+  std::vector<std::thread> drivers_;
+};
+
+/// What `rank` sends to `to` for a request: a length and a content that tell all of these apart.
+inline std::string Content(int rank, int to, int64_t step, const std::string& name) {
+  const std::string text =
+      std::to_string(rank) + ">" + std::to_string(to) + ":" + std::to_string(step) + name;
+  return text + std::string(static_cast<size_t>((rank * 7 + to * 3 + step) % 11), '.');
+}
+
+inline ExchangeRequest Request(int rank, int num_ranks, int64_t step, const std::string& name,
+                               const std::string& kind = "keys") {
+  ExchangeRequest request;
+  request.kind = kind;
+  request.name = name;
+  request.step_id = 1000 * (rank + 1) + step * 3;  // each rank has its own step ids
+  for (int to = 0; to < num_ranks; ++to) {
+    const std::string content = Content(rank, to, step, name);
+    request.data.insert(request.data.end(), content.begin(), content.end());
+    request.send_bytes.push_back(static_cast<int64_t>(content.size()));
+  }
+  return request;
+}
+
+/// Submits and gives the result; several threads may wait for several.
+inline std::future<ExchangeResult> Submit(Coordinator& coordinator, ExchangeRequest request) {
+  auto promise = std::make_shared<std::promise<ExchangeResult>>();
+  std::future<ExchangeResult> future = promise->get_future();
+  request.done = [promise](ExchangeResult result) { promise->set_value(std::move(result)); };
+  coordinator.Submit(std::move(request));
+  return future;
+}
+
+inline void CheckReceived(const ExchangeResult& result, int rank, int num_ranks, int64_t step,
+                          const std::string& name) {
+  CHECK_EQ(result.error, "");
+  std::string expected;
+  for (int from = 0; from < num_ranks; ++from) expected += Content(from, rank, step, name);
+  CHECK_EQ(std::string(result.data.begin(), result.data.end()), expected);
+}
+
+inline void CheckFailed(const ExchangeResult& result, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (result.error.find(word) == std::string::npos)
+      Fail(__FILE__, __LINE__, "no '" + word + "' in: " + result.error);
+  }
+}
+
+}  // namespace sok::testing
+
+#endif  // SOK_OPS_TESTS_COORDINATOR_FIXTURE_H_

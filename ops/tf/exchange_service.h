@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The process's coordinator, and the C interface through which Python drives its rounds.
+#ifndef SOK_OPS_TF_EXCHANGE_SERVICE_H_
+#define SOK_OPS_TF_EXCHANGE_SERVICE_H_
+
+#include <memory>
+#include <string>
+
+#include "ops/exchange/coordinator.h"
+#include "ops/tf/border.h"
+
+namespace sok {
+
+/// The coordinator that sok.Init started; null in a process that trains alone.
+std::shared_ptr<Coordinator> CurrentCoordinator();
+
+/// As FailOpOnThrow, for ops of a step that other ranks take part in: the step fails on them, too.
+template <typename Body>
+void FailStepOnThrow(tensorflow::OpKernelContext* ctx, Body&& body) {
+  FailOpOnThrow(ctx, body);
+  if (ctx->status().ok()) return;
+  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+  if (coordinator) coordinator->FailStep(ctx->step_id(), std::string(ctx->status().message()));
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_EXCHANGE_SERVICE_H_

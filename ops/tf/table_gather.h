@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entries of a table from all ranks to rank 0, in parts that memory holds.
+#ifndef SOK_OPS_TF_TABLE_GATHER_H_
+#define SOK_OPS_TF_TABLE_GATHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/exchange/coordinator.h"
+#include "ops/table/table.h"
+#include "ops/tf/table_contents.h"
+
+namespace sok {
+
+/// One gather; all ranks make one with the same name in the same step. Blocks its thread.
+class TableGather {
+ public:
+  using Use = std::function<void(int64_t key, const char* row)>;
+
+  TableGather(const std::string& name, int64_t step_id, const TableOptions& options);
+
+  /// On ranks other than 0.
+  void Send(const TableContents& contents);
+
+  /// On rank 0: use(key, row [dim floats]) for its own entries, then for those of the others.
+  void Receive(const TableContents& contents, const Use& use);
+
+ private:
+  int64_t NumParts(int64_t num_keys);
+  std::vector<char> Part(const TableContents& contents, int64_t part) const;
+  ExchangeResult Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
+
+  const std::string name_;
+  const int64_t step_id_;
+  const TableOptions& options_;
+  const size_t entry_bytes_;  // key, then row
+  int64_t num_exchanges_ = 0;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLE_GATHER_H_

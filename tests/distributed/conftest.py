@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Skips the tests of several ranks where Horovod is not installed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.distributed.launch import horovodrun
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    """Marks the tests of this folder."""
+    if horovodrun() is not None:
+        return
+    skip = pytest.mark.skip(reason="Horovod is not installed: run `make horovod`")
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(skip)

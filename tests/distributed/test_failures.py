@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the other ranks see when one ends, hangs or fails a step."""
+
+import pytest
+
+from tests.distributed.launch import reports, run_ranks
+
+NUM_RANKS = 3
+STALL_SECONDS = 4
+ENVIRONMENT = {
+    "SOK_STALL_TIMEOUT_SECONDS": STALL_SECONDS,
+    "HOROVOD_GLOO_TIMEOUT_SECONDS": 2 * STALL_SECONDS,  # after that Horovod itself gives up
+}
+
+
+def run(mode):
+    return run_ranks("failures", NUM_RANKS, mode, timeout=60, environment=ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    "mode,words",
+    [
+        ("fewer", ["rank 2 has left", "same number of steps"]),
+        ("raise", ["rank 2 has left", "raised an exception"]),
+        ("kill", ["lost rank 2"]),
+        ("stop", ["lost rank 2"]),
+        ("check", ["rank 2"]),  # an op of the script fails between forward and backward pass
+    ],
+)
+def test_a_rank_that_is_gone_ends_the_step_of_the_others(mode, words):
+    others = run(mode)[:-1]
+    for rank in reports(others):
+        assert rank["step"] == 6
+        assert rank["kind"] == "AbortedError"
+        assert "exchange " in rank["error"]
+        assert all(word in rank["error"] for word in words), rank["error"]
+        assert rank["seconds"] < STALL_SECONDS + 4
+
+
+def test_a_step_that_fails_on_one_rank_fails_on_all_and_training_goes_on():
+    ranks = reports(run("bad steps"))
+    for number, rank in enumerate(ranks):
+        failed = [step for step, error in enumerate(rank["errors"]) if error]
+        assert failed == [2, 4]
+        for step, words in {2: "is full", 4: "order"}.items():
+            error = rank["errors"][step]
+            assert words in error
+            if number != NUM_RANKS - 1:
+                assert "rank 2 failed in this step" in error
+
+
+def test_the_end_is_quick():
+    for rank in run("none"):
+        (seen,) = reports([rank])
+        assert seen["error"] is None and seen["step"] == 11
+        assert rank.ended - seen["finished"] < 6

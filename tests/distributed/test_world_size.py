@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same global batches give the same numbers, whatever the number of ranks."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from tests.distributed.launch import reports, run_ranks
+
+TOLERANCE = dict(rtol=1e-5, atol=1e-6)
+
+
+@functools.cache
+def launched(num_ranks):
+    """One launch checks all models."""
+    return run_ranks("invariance", num_ranks, timeout=200)
+
+
+def trained(num_ranks):
+    """[ranks] of what it saw of each model."""
+    return reports(launched(num_ranks))
+
+
+def joined(num_ranks, model, what):
+    """[steps] of the ranks' values, one after the other: the samples of the global batch."""
+    ranks = [rank[model][what] for rank in trained(num_ranks)]
+    return [np.concatenate(parts) for parts in zip(*ranks)]
+
+
+def of_all_ranks(num_ranks, model, what):
+    """[tables] of {key: value}, no key on two ranks."""
+    tables = []
+    for parts in zip(*[rank[model][what] for rank in trained(num_ranks)]):
+        tables.append({key: value for part in parts for key, value in part.items()})
+        assert len(tables[-1]) == sum(map(len, parts))
+    return tables
+
+
+@pytest.fixture(scope="module", params=[2, 3, 4], ids="{} ranks".format)
+def num_ranks(request):
+    return request.param
+
+
+@pytest.mark.parametrize("model", range(3))
+class TestEqualsOneProcess:
+    """The model trained by several ranks and by one."""
+
+    @pytest.mark.parametrize("what", ["outputs", "losses"])
+    def test_samples(self, num_ranks, model, what):
+        for ours, alone in zip(joined(num_ranks, model, what), joined(1, model, what)):
+            np.testing.assert_allclose(ours, alone, **TOLERANCE)
+
+    def test_gradients_are_sums_over_ranks(self, num_ranks, model):
+        all_tables = of_all_ranks(num_ranks, model, "gradients")
+        for ours, alone in zip(all_tables, of_all_ranks(1, model, "gradients")):
+            assert ours.keys() == alone.keys()
+            for key, gradient in ours.items():
+                np.testing.assert_allclose(gradient, alone[key], **TOLERANCE)
+
+    def test_rows(self, num_ranks, model):
+        all_tables = of_all_ranks(num_ranks, model, "rows")
+        for ours, alone in zip(all_tables, of_all_ranks(1, model, "rows")):
+            assert ours.keys() == alone.keys()
+            for key, row in ours.items():
+                np.testing.assert_allclose(row, alone[key], **TOLERANCE)
+
+    def test_lookup_of_unknown_keys(self, num_ranks, model):
+        (alone,) = trained(1)
+        for rank in trained(num_ranks):
+            for ours, rows in zip(rank[model]["unknown"], alone[model]["unknown"]):
+                np.testing.assert_allclose(ours, rows, **TOLERANCE)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all workers share: the ranks, with or without Horovod, and the way to report."""
+
+import contextlib
+import os
+import pickle
+import signal
+from pathlib import Path
+
+import tensorflow as tf
+
+tf.compat.v1.disable_eager_execution()
+
+# One process does not even import Horovod.
+if "HOROVOD_RANK" in os.environ:
+    import horovod.tensorflow as hvd
+
+    hvd.init()
+    RANK, SIZE = hvd.rank(), hvd.size()
+else:
+    hvd = None
+    RANK, SIZE = 0, 1
+
+
+def report(value):
+    """Hands `value` to the test; a later one replaces it."""
+    path = Path(os.environ["SOK_TEST_FOLDER"], f"{RANK}.report")
+    partial = path.with_suffix(".partial")
+    partial.write_bytes(pickle.dumps(value))
+    partial.rename(path)
+
+
+def kill_rank(rank):
+    """Ends another rank at once, also one that is stopped."""
+    pid = Path(os.environ["SOK_TEST_FOLDER"], f"{rank}.pid")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+def session_config(threads=2, rewrites=True):
+    """Few threads, as several ranks share the machine; rewrites=False: graphs start faster."""
+    config = tf.compat.v1.ConfigProto(
+        inter_op_parallelism_threads=threads, intra_op_parallelism_threads=1
+    )
+    config.graph_options.rewrite_options.disable_meta_optimizer = not rewrites
+    return config
