@@ -34,7 +34,7 @@ def test_a_rank_that_is_gone_ends_the_step_of_the_others(mode, words):
         assert rank["kind"] == "AbortedError"
         assert "exchange " in rank["error"]
         assert all(word in rank["error"] for word in words), rank["error"]
-        assert rank["seconds"] < STALL_SECONDS + 4
+        assert rank["seconds"] < STALL_SECONDS + 12  # with room for a slow machine
 
 
 def test_a_step_that_fails_on_one_rank_fails_on_all_and_training_goes_on():
@@ -53,4 +53,4 @@ def test_the_end_is_quick():
     for rank in run("none"):
         (seen,) = reports([rank])
         assert seen["error"] is None and seen["step"] == 11
-        assert rank.ended - seen["finished"] < 6
+        assert rank.ended - seen["finished"] < 10
