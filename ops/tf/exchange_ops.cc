@@ -3,6 +3,7 @@
 // asynchronous: a step waits for other ranks without holding a thread.
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -322,21 +323,20 @@ class AgreeOp : public ExchangeOp {
     return text + std::string(ctx->input(0).scalar<tf::tstring>()());
   }
 
-  void CheckSame(const std::string& mine, const std::string& theirs, size_t rank) const {
-    if (mine == theirs) return;
-    const auto difference = static_cast<size_t>(
-        std::mismatch(mine.begin(), mine.end(), theirs.begin(), theirs.end()).first - mine.begin());
-    Throw(ErrorCode::kInvalidArgument, "the ranks disagree: this rank has '",
-          LineAt(mine, difference), "', rank ", rank, " has '", LineAt(theirs, difference),
-          "'; all ranks must call sok.Init alike and make the same layers in the same order");
+  static void CheckSame(const std::string& mine, const std::string& theirs, size_t rank) {
+    std::istringstream my_lines(mine), their_lines(theirs);
+    while (my_lines || their_lines) {
+      const std::string my_line = NextLine(my_lines), their_line = NextLine(their_lines);
+      if (my_line == their_line) continue;
+      Throw(ErrorCode::kInvalidArgument, "the ranks disagree: this rank has '", my_line, "', rank ",
+            rank, " has '", their_line,
+            "'; all ranks must call sok.Init alike and make the same layers in the same order");
+    }
   }
 
-  static std::string LineAt(const std::string& text, size_t position) {
-    if (position >= text.size()) return "nothing more";
-    const size_t line_break = text.rfind('\n', position);
-    size_t begin = line_break == std::string::npos ? 0 : line_break + 1;
-    if (text[position] == '\n') begin = text.rfind('\n', position ? position - 1 : 0) + 1;
-    return text.substr(begin, text.find('\n', begin) - begin);
+  static std::string NextLine(std::istringstream& lines) {
+    std::string line;
+    return std::getline(lines, line) ? line : "nothing more";
   }
 
   const bool seed_is_given_;

@@ -14,6 +14,7 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import connect_ranks
 from sok_compat.saver.default_saver import set_default_saver
 from sok_compat.variables.embedding_variable import EmbeddingVariable
+from sok_compat.variables.slot_variable import SlotVariable
 
 
 def Init(**kwargs):
@@ -34,12 +35,12 @@ def Init(**kwargs):
     Raises:
       KeyError: global_batch_size is missing.
       TypeError, ValueError: a setting is no int or out of range.
-      RuntimeError: under a tf.distribute strategy.
+      RuntimeError: under a tf.distribute strategy, or one of several ranks without hvd.init().
     """
     raise_under_distribution_strategy("sok.Init")
     if "global_batch_size" not in kwargs:
         raise KeyError("sok.Init needs global_batch_size, the samples in a step over all ranks")
-    ranks = connect_ranks(lambda variable: isinstance(variable, EmbeddingVariable))
+    ranks = connect_ranks(lambda variable: isinstance(variable, (EmbeddingVariable, SlotVariable)))
     global_batch_size = _checked_int("global_batch_size", kwargs["global_batch_size"])
     if global_batch_size < 1 or global_batch_size % ranks.size:
         raise ValueError(

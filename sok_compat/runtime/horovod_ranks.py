@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one file that knows Horovod: ranks, the collectives under exchanges, its helpers."""
 
+import os
 import sys
 
 import numpy as np
@@ -9,16 +10,36 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 
+# How launchers tell a process the number of ranks: horovodrun, mpirun.
+_SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE")
+
+
 def active_horovod():
     """horovod.tensorflow, if the script imported and initialized it; else None.
 
     Raises:
-      ImportError: Horovod was built for another TensorFlow.
+      RuntimeError: the script was launched as one of several ranks, but its Horovod is not ready.
     """
     horovod = sys.modules.get("horovod.tensorflow")
-    if horovod is None or not hasattr(horovod, "is_initialized"):
-        return None
-    return horovod if horovod.is_initialized() else None
+    if hasattr(horovod, "is_initialized") and horovod.is_initialized():
+        return horovod
+    if "horovod" in sys.modules and _launched_size() > 1:
+        raise RuntimeError(
+            f"this process was launched as one of {_launched_size()} ranks, but "
+            + (
+                "Horovod is not initialized: call hvd.init() before sok.Init"
+                if hasattr(horovod, "is_initialized")
+                else "horovod.tensorflow is not imported, or its import failed: a Horovod that was "
+                "built for another TensorFlow does that. Build it again: pip install "
+                "--no-cache-dir --force-reinstall --no-build-isolation horovod"
+            )
+        )
+    return None
+
+
+def _launched_size():
+    sizes = [os.environ.get(variable, "") for variable in _SIZE_VARIABLES]
+    return max(int(size) if size.isdecimal() else 1 for size in sizes)
 
 
 class Collectives:
@@ -50,16 +71,38 @@ class Collectives:
         )
 
 
-def adapt_optimizer_wrapper(horovod, is_table):
+def adapt_helpers(horovod, is_sharded):
+    """Makes Horovod's helpers leave alone what each rank has its own part of.
+
+    Its other broadcasts assign: see `is_broadcast`.
+
+    Args:
+      horovod: horovod.tensorflow.
+      is_sharded: a function of a variable: whether it is a table, or a table's slot.
+    """
+    _adapt_optimizer_wrapper(horovod, is_sharded)
+    _adapt_broadcast_in_place(horovod, is_sharded)
+
+
+def _adapt_broadcast_in_place(horovod, is_sharded):
+    broadcast = horovod.broadcast_
+    if getattr(broadcast, "knows_tables", False):
+        return
+
+    def broadcast_dense(variables, *args, **kwargs):
+        dense = [variable for variable in variables if not is_sharded(variable)]
+        return broadcast(dense, *args, **kwargs) if dense else []
+
+    broadcast_dense.knows_tables = True
+    horovod.broadcast_ = horovod.functions.broadcast_ = broadcast_dense
+
+
+def _adapt_optimizer_wrapper(horovod, is_table):
     """Makes hvd.DistributedOptimizer leave the gradients of tables to the tables' own exchange.
 
     They are sums over all ranks already. Where the wrapper averages, they are divided by the number
     of ranks, as it does with what it calls local variables: with a loss that is a mean over the
     rank's batch, tables and dense variables then both see the mean over the global batch.
-
-    Args:
-      horovod: horovod.tensorflow.
-      is_table: a function of a variable.
     """
     make = horovod._make_allreduce_grads_fn
     if getattr(make, "knows_tables", False):
@@ -84,10 +127,29 @@ def adapt_optimizer_wrapper(horovod, is_table):
                 result[i] = gradient
             return result
 
+        reduce_gradients.knows_tables = True
         return reduce_gradients
 
     make_allreduce_grads.knows_tables = True
     horovod._make_allreduce_grads_fn = make_allreduce_grads
+    _refuse_early_wrappers(horovod, is_table)
+
+
+def _refuse_early_wrappers(horovod, is_table):
+    """Makes wrappers from before sok.Init raise where they would reduce a table's gradient."""
+    compute = horovod._DistributedOptimizer.compute_gradients
+
+    def compute_gradients(self, *args, **kwargs):
+        gradients = compute(self, *args, **kwargs)
+        tables = [variable.name for _, variable in gradients if is_table(variable)]
+        if tables and not getattr(self._allreduce_grads, "knows_tables", False):
+            raise RuntimeError(
+                f"call sok.Init before hvd.DistributedOptimizer: this one was made earlier, and "
+                f"would mix up the ranks' rows of {', '.join(tables)}"
+            )
+        return gradients
+
+    horovod._DistributedOptimizer.compute_gradients = compute_gradients
 
 
 def _scaled(gradient, scale):

@@ -7,7 +7,7 @@ from sok_compat.runtime.exchange import CommunicationStats, ExchangeThread
 from sok_compat.runtime.horovod_ranks import (
     Collectives,
     active_horovod,
-    adapt_optimizer_wrapper,
+    adapt_helpers,
 )
 
 _exchange_thread = None
@@ -21,11 +21,11 @@ class Ranks:
     size: int = 1
 
 
-def connect_ranks(is_table):
+def connect_ranks(is_sharded):
     """The ranks of this process, ready to exchange; Horovod's, if the script initialized it.
 
     Args:
-      is_table: whether a variable is a table, for Horovod's optimizer wrapper.
+      is_sharded: whether a variable is a table or its slot, for Horovod's helpers.
     """
     horovod = active_horovod()
     if horovod is None or horovod.size() == 1:
@@ -33,7 +33,7 @@ def connect_ranks(is_table):
     global _exchange_thread
     if _exchange_thread is None:
         _exchange_thread = ExchangeThread(Collectives(horovod))
-        adapt_optimizer_wrapper(horovod, is_table)
+        adapt_helpers(horovod, is_sharded)
     return Ranks(horovod.rank(), horovod.size())
 
 

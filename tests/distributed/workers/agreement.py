@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs that differ on the last rank: what running sok.Init's tensor says; then seeds."""
+
+import numpy as np
+import tensorflow as tf
+
+import sok_compat as sok
+from sok_compat.runtime.initialization import current_initialization
+from tests.distributed.workers.ranks import RANK, SIZE, report
+
+tf1 = tf.compat.v1
+LAYER = dict(max_vocabulary_size_per_gpu=20, embedding_vec_size=4, slot_num=1, nnz_per_slot=1)
+LAYERS = [dict(LAYER), dict(LAYER, embedding_vec_size=8)]
+
+
+def build(layers=LAYERS, batch=4, seed=5):
+    """(what sok.Init returned, layers) in the default graph."""
+    status = sok.Init(global_batch_size=batch * SIZE, **({} if seed is None else {"seed": seed}))
+    return status, [sok.All2AllDenseEmbedding(dynamic_input=True, **layer) for layer in layers]
+
+
+def second(**changes):
+    """The layers, the second one changed."""
+    return [LAYERS[0], dict(LAYERS[1], **changes)]
+
+
+DIFFERENCES = {  # of the last rank
+    "batch": dict(batch=8),
+    "dim": dict(layers=second(embedding_vec_size=9)),
+    "capacity": dict(layers=second(max_vocabulary_size_per_gpu=21)),
+    "hash table": dict(layers=second(use_hashtable=False)),
+    "key dtype": dict(layers=second(key_dtype="uint32")),
+    "initializer": dict(layers=second(embedding_initializer="ones")),
+    "fewer layers": dict(layers=LAYERS[:1]),
+    "more layers": dict(layers=[*LAYERS, LAYER]),
+    "order": dict(layers=LAYERS[::-1]),
+    "seed": dict(seed=6),
+    "no seed": dict(seed=None),
+}
+
+
+def message(difference):
+    """The error that running what sok.Init returned gives; None: no error."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        status, _ = build(**(difference if RANK == SIZE - 1 else {}))
+        try:
+            session.run(status)
+        except tf.errors.InvalidArgumentError as error:
+            return error.message
+        except tf.errors.AbortedError as error:
+            return error.message
+    return None
+
+
+def first_rows(seed):
+    """(the seed in use, rows of some keys)."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        status, layers = build(seed=seed)
+        rows = [layer(tf.range(10, dtype=tf.int64)) for layer in layers]
+        session.run(status)
+        session.run(tf1.global_variables_initializer())
+        in_use = current_initialization("the test").seed
+        return int(session.run(tf.constant(in_use) if SIZE == 1 else in_use)), session.run(rows)
+
+
+if __name__ == "__main__":
+    messages = {name: message(difference) for name, difference in DIFFERENCES.items()}
+    agreed_seed, rows_of_agreed = first_rows(None)
+    _, rows_of_given = first_rows(agreed_seed)
+    for agreed, given in zip(rows_of_agreed, rows_of_given):
+        np.testing.assert_array_equal(agreed, given)
+    report({"messages": messages, "seed": agreed_seed, "rows": rows_of_agreed})

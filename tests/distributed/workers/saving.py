@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restores the dumps in folders, each by a graph of its own; trains and dumps another.
+
+Arguments: the folder to dump into ('-': none), then those to restore.
+"""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+import sok_compat as sok
+from tests.distributed.workers.ranks import RANK, SIZE, report
+from tests.support.saved_table import DIM, SavedTable
+
+ROOM = 24  # keys, over all ranks, of a table without a hash table
+NUM_LOADED = 11
+KEYS = {  # of each table, over all ranks
+    "hash": [0, -1, 5, 2**40, -(2**63), 7, 8, 9],
+    "uint32": [0, 1, 2, 2**32 - 1, 6],
+    "direct": list(range(0, ROOM, 5)),
+    "on rank 0 only": [0, 12, 24, 120],
+}
+
+
+def make_tables(folder):
+    """{name: SavedTable} in the default graph."""
+    return {
+        "hash": SavedTable(folder),
+        "uint32": SavedTable(folder, key_dtype="uint32"),
+        "direct": SavedTable(folder, use_hashtable=False, capacity=ROOM // SIZE),
+        "on rank 0 only": SavedTable(folder),
+    }
+
+
+def rows_of(session, tables):
+    return {name: table.rows(session) for name, table in tables.items()}
+
+
+def train_and_dump(folder):
+    """The rows that were dumped, of this rank."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sok.Init(global_batch_size=SIZE, seed=5)
+        tables = make_tables(folder)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for name, table in tables.items():
+            session.run(table.step, {table.keys: KEYS[name][RANK::SIZE]})
+        for table in tables.values():
+            assert session.run(table.dump) == b"saved."
+        return rows_of(session, tables)
+
+
+def restore(folder):
+    """The rows that this rank has after a restore, over rows of before."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sok.Init(global_batch_size=SIZE, seed=77)
+        tables = make_tables(folder)
+        session.run(tf.compat.v1.global_variables_initializer())
+        for table in tables.values():
+            session.run(table.step, {table.keys: [1, 2, 3]})
+        statuses = session.run([table.restore for table in tables.values()])
+        assert statuses == [b"restored."] * len(tables)
+        restored = rows_of(session, tables)
+        for table in tables.values():  # training goes on
+            session.run(table.step, {table.keys: [1, 2, 3]})
+        return restored
+
+
+def load():
+    """The rows that this rank has after load_embedding_values."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sok.Init(global_batch_size=SIZE)
+        tables = make_tables("unused")
+        session.run(tf.compat.v1.global_variables_initializer())
+        values = np.arange(NUM_LOADED * DIM).reshape(NUM_LOADED, DIM)
+        for table in tables.values():
+            assert session.run(table.load, {table.values: values}) == b"loaded."
+        return rows_of(session, tables)
+
+
+if __name__ == "__main__":
+    dump_folder, *restore_folders = sys.argv[1:]
+    seen = {"restored": [restore(folder) for folder in restore_folders], "loaded": load()}
+    if dump_folder != "-":
+        seen["dumped"] = train_and_dump(dump_folder)
+    report(seen)
