@@ -21,6 +21,7 @@ DEFAULT_STALL_SECONDS = 60.0
 HEARTBEAT_SECONDS = 0.5
 GROUPING_SECONDS = 0.02
 WATCH_SECONDS = 0.5
+LOST_RANK_SECONDS = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,12 +131,22 @@ class ExchangeThread:
         lines = joined.tobytes().decode().splitlines()
         return [(host, int(pid)) for host, pid in (line.split() for line in lines)]
 
+    def _find_lost_ranks(self):
+        """Ranks of this host that do not run; a killed process closes its connections a moment
+        before it counts as gone."""
+        until = time.monotonic() + LOST_RANK_SECONDS
+        while True:
+            gone = [
+                rank
+                for rank, (host, pid) in enumerate(self._processes)
+                if host == socket.gethostname() and not _is_running(pid)
+            ]
+            if gone or time.monotonic() > until:
+                return gone
+            time.sleep(0.05)
+
     def _describe_lost_ranks(self):
-        gone = [
-            rank
-            for rank, (host, pid) in enumerate(self._processes)
-            if host == socket.gethostname() and not _is_running(pid)
-        ]
+        gone = self._find_lost_ranks()
         if gone:
             ranks = f"rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))}"
             return f"lost {ranks}: ended or stopped"
