@@ -74,7 +74,8 @@ def test_several_graphs_in_a_process():
             np.testing.assert_array_equal(row, runs[0][key])
 
 
-@pytest.mark.parametrize("fetch", ["output", "read", "step", "size", "exported"])
+# Not a training step: there TensorFlow's own error for the optimizer's variables may come first.
+@pytest.mark.parametrize("fetch", ["output", "read", "size", "exported"])
 def test_before_the_initializer_has_run(sok, fetch):
     training = Training(ALL_OPTIMIZERS[0])
     with tf.compat.v1.Session() as session:
