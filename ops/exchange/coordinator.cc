@@ -2,8 +2,6 @@
 #include "ops/exchange/coordinator.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -67,7 +65,7 @@ void Coordinator::Submit(ExchangeRequest request) {
       failure = "the exchange " + request.name +
                 " was asked for twice in one step; a lookup cannot stand in a loop";
     } else {
-      pending_.emplace(key, Pending{std::move(request), step, Clock::now()});
+      pending_.emplace(key, Pending{std::move(request), Clock::now()});
     }
   }
   changed_.notify_all();

@@ -96,7 +96,6 @@ class Coordinator {
   using Clock = std::chrono::steady_clock;
   struct Pending {
     ExchangeRequest request;
-    int64_t step = 0;
     Clock::time_point since;
   };
   using Key = std::pair<int64_t, std::string>;  // step, name
