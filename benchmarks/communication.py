@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 _HEADINGS = (
-    "ranks", "layers", "MB/step", "over least", "exchanges", "step ms", "samples/s",
+    "ranks", "layers", "pooled", "MB/step", "over least", "exchanges", "step ms", "samples/s",
     "without exchange ms", "share",
 )  # fmt: skip
 _TIMEOUT_SECONDS = 300
@@ -62,6 +62,7 @@ def _cells(result):
     return (
         str(result["num_ranks"]),
         str(result["num_layers"]),
+        "yes" if result["is_pooled"] else "no",
         *bytes_and_exchanges,
         f"{result['seconds'] * 1e3:.1f}",
         f"{result['batch_size'] / result['seconds']:,.0f}",

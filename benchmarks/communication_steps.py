@@ -2,14 +2,15 @@
 """One rank of `python -m benchmarks.communication`: steps with the exchanges, and without.
 
 A step looks up a rank's share of the global batch in a few layers and updates their tables; there
-is no dense model. Each rank makes the same step also on tables of its own, which need no other
-rank: that one finds, pools, merges and updates as many distinct keys as the rank asks for, and
-sends nothing. Ranks take both steps in turn, so that all are in the same kind of step at a time.
-The share of communication is what the step loses to it: copying, Horovod, and waiting for the
-slowest rank are all in it.
+is no dense model. Each feature of a layer has an output of its own, or all are one bag. Each rank
+makes the same step also on tables of its own, which need no other rank: that one finds, pools,
+merges and updates as many distinct keys as the rank asks for, and sends nothing. Ranks take both
+steps in turn, so that all are in the same kind of step at a time. The share of communication is
+what the step loses to it: copying, Horovod, and waiting for the slowest rank are all in it.
 """
 
 import argparse
+import dataclasses
 import json
 import statistics
 import time
@@ -18,22 +19,30 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from benchmarks.least_bytes import least_bytes
 from benchmarks.workload import Workload
 
 tf1 = tf.compat.v1
 
 _WARM_UP_STEPS = 8
-_KEY_BYTES = 8
-_FLOAT_BYTES = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """How the features of a batch are looked up."""
+
+    num_layers: int
+    is_pooled: bool  # a layer's features are the keys of one bag, or have an output each
 
 
 class Tables:
     """Layers that share the features of a batch, in a graph and session of their own."""
 
-    def __init__(self, num_layers, dim, workload, num_threads):
+    def __init__(self, kind, dim, workload, num_threads):
         self.slots = [
-            len(part) for part in np.array_split(range(workload.num_features), num_layers)
+            len(part) for part in np.array_split(range(workload.num_features), kind.num_layers)
         ]
+        self._is_pooled = kind.is_pooled
         with tf.Graph().as_default() as graph:
             status = sok.Init(global_batch_size=workload.batch_size, seed=1)
             self._keys = tf1.placeholder(tf.int64, [None, workload.num_features])
@@ -47,16 +56,27 @@ class Tables:
         self._session.run(initialize)
 
     def _build(self, dim, workload):
-        layers = [
-            sok.All2AllDenseEmbedding(workload.num_keys, dim, slot_num=slots, nnz_per_slot=1)
-            for slots in self.slots
-        ]
+        make_layer = self._pooled_layer if self._is_pooled else self._dense_layer
+        layers = [make_layer(workload.num_keys, dim, slots) for slots in self.slots]
         parts = tf.split(self._keys, self.slots, axis=1)
-        vectors = [layer(part[:, :, tf.newaxis]) for layer, part in zip(layers, parts)]
+        vectors = [layer(self._inputs(part)) for layer, part in zip(layers, parts)]
         loss = tf.add_n([tf.reduce_sum(tf.square(v)) for v in vectors]) / workload.batch_size
         variables = [layer.embedding_variable for layer in layers]
         optimizer = sok.tf.keras.optimizers.LazyAdamOptimizer(0.01)
         return optimizer.apply_gradients(zip(tf.gradients(loss, variables), variables))
+
+    def _pooled_layer(self, capacity, dim, num_keys):
+        return sok.DistributedEmbedding("mean", capacity, dim, slot_num=1, max_nnz=num_keys)
+
+    def _dense_layer(self, capacity, dim, num_keys):
+        return sok.All2AllDenseEmbedding(capacity, dim, slot_num=num_keys, nnz_per_slot=1)
+
+    def _inputs(self, keys):
+        """A layer's inputs from keys [batch, features of the layer]."""
+        if not self._is_pooled:
+            return keys[:, :, tf.newaxis]
+        places = tf.where(tf.ones_like(keys, tf.bool))
+        return tf.SparseTensor(places, tf.reshape(keys, [-1]), tf.shape(keys, out_type=tf.int64))
 
     def train(self, keys):
         """Seconds of a step on keys [share of the batch, features]."""
@@ -68,53 +88,33 @@ class Tables:
         self._session.close()
 
 
-def least_bytes(keys, slots, dim, rank, num_ranks):
-    """What a rank cannot but send to others in a step, if no two ranks tell each other their keys.
-
-    The distinct keys of each layer that others own, the rows that others ask of this rank, and the
-    gradients of the rows that it got.
-
-    Args:
-      keys: int64 [num_ranks, share, features], the shares of all ranks.
-      slots: features of each layer.
-    """
-    total = 0
-    begin = 0
-    for width in slots:
-        asked = [np.unique(share[:, begin : begin + width]) for share in keys]
-        begin += width
-        sent = np.count_nonzero(asked[rank] % num_ranks != rank)
-        answered = sum(
-            np.count_nonzero(asked[other] % num_ranks == rank)
-            for other in range(num_ranks)
-            if other != rank
-        )
-        total += sent * (_KEY_BYTES + dim * _FLOAT_BYTES) + answered * dim * _FLOAT_BYTES
-    return total
-
-
-def _measure(hvd, num_layers, local, arguments, workload):
+def _measure(hvd, kind, local, arguments, workload):
     """The figures of this rank."""
     rank, num_ranks = hvd.rank(), hvd.size()
-    spread = Tables(num_layers, arguments.dim, workload, local.num_threads)
+    spread = Tables(kind, arguments.dim, workload, local.num_threads)
     shares = workload.batches().reshape(workload.num_batches, num_ranks, -1, workload.num_features)
+    ends = np.cumsum(spread.slots)[:-1]
     figures = {"seconds": [], "local_seconds": []}
     sent = []
     for step in range(_WARM_UP_STEPS + arguments.rounds):
-        batch = shares[step % workload.num_batches]
-        local_seconds = local.tables[num_layers].train(batch[rank])
+        keys = shares[step % workload.num_batches, rank]
+        local_seconds = local.tables[kind].train(keys)
         before = sok.communication_stats()
-        seconds = spread.train(batch[rank])
+        seconds = spread.train(keys)
         after = sok.communication_stats()
         if step < _WARM_UP_STEPS:
             continue
         figures["seconds"].append(seconds)
         figures["local_seconds"].append(local_seconds)
+        least = sum(
+            least_bytes(bags, arguments.dim, rank, num_ranks, kind.is_pooled)
+            for bags in np.split(keys, ends, axis=1)
+        )
         sent.append(
             (
                 after.payload_bytes - before.payload_bytes
                 + after.negotiation_bytes - before.negotiation_bytes,
-                least_bytes(batch, spread.slots, arguments.dim, rank, num_ranks),
+                least,
                 after.exchanges - before.exchanges,
             )
         )  # fmt: skip
@@ -127,9 +127,9 @@ def _measure(hvd, num_layers, local, arguments, workload):
 class LocalTables:
     """The tables that need no other rank; made before Horovod is initialized."""
 
-    def __init__(self, layers, dim, workload, num_threads):
+    def __init__(self, kinds, dim, workload, num_threads):
         self.num_threads = num_threads
-        self.tables = {n: Tables(n, dim, workload, num_threads) for n in layers}
+        self.tables = {kind: Tables(kind, dim, workload, num_threads) for kind in kinds}
 
 
 def main():
@@ -142,7 +142,13 @@ def main():
     arguments = parser.parse_args()
     tf1.disable_eager_execution()
     workload = Workload(num_batches=16)
-    local = LocalTables(arguments.layers, arguments.dim, workload, arguments.threads)
+    kinds = [
+        Kind(layers, is_pooled)
+        for is_pooled in (False, True)
+        for layers in arguments.layers
+        if layers < workload.num_features or not is_pooled
+    ]
+    local = LocalTables(kinds, arguments.dim, workload, arguments.threads)
 
     import horovod.tensorflow as hvd
 
@@ -151,13 +157,12 @@ def main():
         figures = tf1.placeholder(tf.float64, [5])
         mean = hvd.allreduce(figures, op=hvd.Average)
         results = []
-        for num_layers in arguments.layers:
-            mine = _measure(hvd, num_layers, local, arguments, workload)
+        for kind in kinds:
+            mine = _measure(hvd, kind, local, arguments, workload)
             names = ("seconds", "local_seconds", "sent_bytes", "least_bytes", "exchanges")
             result = dict(zip(names, session.run(mean, {figures: mine}).tolist()))
-            result.update(
-                num_ranks=hvd.size(), num_layers=num_layers, batch_size=workload.batch_size
-            )
+            result.update(dataclasses.asdict(kind), num_ranks=hvd.size())
+            result.update(batch_size=workload.batch_size)
             results.append(result)
     if hvd.rank() == 0:
         with open(arguments.result, "w") as stream:

@@ -22,12 +22,18 @@ struct Bags {
   const int64_t* row_splits =
       nullptr;  // [num_bags + 1], ascending, 0 to num_keys; unused where the combiner is kNone
   Combiner combiner = Combiner::kNone;
-};
+  const int64_t* mean_splits =
+      nullptr;  // [num_bags + 1], what kMean divides by; nullptr: row_splits. Differs from
+                // row_splits where some of the rows are sums of several
 
-/// What the rows of a bag with `num_keys` keys are multiplied by.
-inline float BagScale(Combiner combiner, int64_t num_keys) {
-  return combiner == Combiner::kMean && num_keys > 1 ? 1.0f / static_cast<float>(num_keys) : 1.0f;
-}
+  /// What the rows of a bag are multiplied by.
+  float Scale(int64_t bag) const {
+    if (combiner != Combiner::kMean) return 1.0f;
+    const int64_t* splits = mean_splits ? mean_splits : row_splits;
+    const int64_t size = splits[bag + 1] - splits[bag];
+    return size > 1 ? 1.0f / static_cast<float>(size) : 1.0f;
+  }
+};
 
 /// The row splits of a sparse matrix whose entries stand in row order. Throws kInvalidArgument,
 /// naming `layer_name`, for a row index outside [0, num_bags), for indices that descend, and for a

@@ -54,7 +54,7 @@ void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim dim, const 
     const int64_t bag = groups.bags[i];
     const float* gradient = gradients + bag * size;
     if (bags.combiner == Combiner::kMean) {
-      const float scale = BagScale(bags.combiner, bags.row_splits[bag + 1] - bags.row_splits[bag]);
+      const float scale = bags.Scale(bag);
       for (int64_t column = 0; column < size; ++column) sum[column] += scale * gradient[column];
     } else {
       for (int64_t column = 0; column < size; ++column) sum[column] += gradient[column];

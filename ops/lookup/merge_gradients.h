@@ -11,7 +11,7 @@
 
 namespace sok {
 
-/// merged[d] = sum over the occurrences of distinct key d of BagScale * gradients[bag of the
+/// merged[d] = sum over the occurrences of distinct key d of Scale * gradients[bag of the
 /// occurrence]; a distinct key without occurrences gets zeros. The order of additions is fixed: the
 /// same input gives the same bits on any executor.
 void MergeGradients(Executor& executor, const Bags& bags, int64_t dim,

@@ -60,7 +60,7 @@ void PoolRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begi
         sum[column] += block_sum[static_cast<size_t>(column)];
       }
     }
-    const float scale = BagScale(bags.combiner, stop - first);
+    const float scale = bags.Scale(bag);
     if (scale != 1.0f) {
       for (int64_t column = 0; column < size; ++column) sum[column] *= scale;
     }

@@ -10,7 +10,7 @@
 
 namespace sok {
 
-/// out[b] = BagScale * sum of rows[inverse[i]] for i in bag b, added up in a fixed order; an empty
+/// out[b] = Scale * sum of rows[inverse[i]] for i in bag b, added up in a fixed order; an empty
 /// bag gives zeros. Combiner kNone: out[i] = rows[inverse[i]].
 void PoolRows(Executor& executor, const Bags& bags, int64_t dim,
               const float* const* rows,  // [num_distinct], each points at dim floats

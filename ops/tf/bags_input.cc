@@ -12,7 +12,7 @@ Combiner ParseCombiner(const std::string& name) {
 }
 
 Bags BagsFromInputs(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
-                    const tensorflow::Tensor& row_splits) {
+                    const tensorflow::Tensor& row_splits, const tensorflow::Tensor* mean_splits) {
   Bags bags;
   bags.combiner = combiner;
   bags.num_keys = inverse.NumElements();
@@ -27,6 +27,13 @@ Bags BagsFromInputs(Combiner combiner, int64_t num_distinct, const tensorflow::T
   if (bags.num_bags < 0 || bags.row_splits[bags.num_bags] != bags.num_keys) {
     Throw(ErrorCode::kInvalidArgument, "row_splits must end at the number of keys, ", bags.num_keys,
           "; the values and the indices of a SparseTensor must have the same length");
+  }
+  if (mean_splits) {
+    if (mean_splits->NumElements() != row_splits.NumElements()) {
+      Throw(ErrorCode::kInvalidArgument, "mean_splits must have the length of row_splits, ",
+            row_splits.NumElements(), ", got ", mean_splits->NumElements());
+    }
+    bags.mean_splits = Data<int64_t>(*mean_splits);
   }
   return bags;
 }

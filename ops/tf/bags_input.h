@@ -14,9 +14,10 @@ namespace sok {
 Combiner ParseCombiner(const std::string& name);
 
 /// The bags that `inverse` [num_keys] and `row_splits` [num_bags + 1] describe; row_splits is not
-/// read where the combiner is kNone.
+/// read where the combiner is kNone. `mean_splits`: see Bags.
 Bags BagsFromInputs(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
-                    const tensorflow::Tensor& row_splits);
+                    const tensorflow::Tensor& row_splits,
+                    const tensorflow::Tensor* mean_splits = nullptr);
 
 }  // namespace sok
 

@@ -19,6 +19,7 @@ REGISTER_OP("SokMergeGradients")
     .Input("row_ids: int64")
     .Input("inverse: int32")
     .Input("row_splits: int64")
+    .Input("mean_splits: int64")
     .Attr("combiner: {'none', 'sum', 'mean'}")
     .Output("merged: float")
     .SetShapeFn([](InferenceContext* c) {
@@ -27,7 +28,7 @@ REGISTER_OP("SokMergeGradients")
     })
     .Doc(
         "The gradient of each distinct row, summed over its occurrences; gradients is [num_bags, "
-        "dim].");
+        "dim]. A mean divides by the sizes that mean_splits gives.");
 
 class MergeGradientsOp : public tf::OpKernel {
  public:
@@ -39,7 +40,8 @@ class MergeGradientsOp : public tf::OpKernel {
       const tf::Tensor& gradients = InputOfRank(ctx, 0, "gradients", 2);
       const int64_t num_distinct = InputOfRank(ctx, 1, "row_ids", 1).NumElements();
       const Bags bags = BagsFromInputs(combiner_, num_distinct, InputOfRank(ctx, 2, "inverse", 1),
-                                       InputOfRank(ctx, 3, "row_splits", 1));
+                                       InputOfRank(ctx, 3, "row_splits", 1),
+                                       &InputOfRank(ctx, 4, "mean_splits", 1));
       if (gradients.dim_size(0) != bags.num_bags) {
         Throw(ErrorCode::kInvalidArgument, name(), ": gradients for ", bags.num_bags,
               " bags expected, got ", gradients.dim_size(0));

@@ -107,6 +107,7 @@ REGISTER_OP("SokPoolReceivedRows")
     .Input("rows: float")
     .Input("inverse: int32")
     .Input("row_splits: int64")
+    .Input("mean_splits: int64")
     .Attr("combiner: {'none', 'sum', 'mean'}")
     .Output("output: float")
     .SetShapeFn([](InferenceContext* c) {
@@ -115,7 +116,9 @@ REGISTER_OP("SokPoolReceivedRows")
       c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, c->Dim(rows, 1)));
       return absl::OkStatus();
     })
-    .Doc("As SokPoolRows, for rows [number of distinct keys, dim] that other ranks have sent.");
+    .Doc(
+        "As SokPoolRows, for rows [number of answers, dim] that other ranks have sent. A mean "
+        "divides by the sizes that mean_splits gives, since a row may be a sum of several.");
 
 class RowSplitsOp : public tf::OpKernel {
  public:
@@ -262,9 +265,9 @@ class PoolReceivedRowsOp : public tf::OpKernel {
     FailStepOnThrow(ctx, [&] {
       const tf::Tensor& rows = InputOfRank(ctx, 0, "rows", 2);
       const int64_t dim = rows.dim_size(1);
-      const Bags bags =
-          BagsFromInputs(combiner_, rows.dim_size(0), InputOfRank(ctx, 1, "inverse", 1),
-                         InputOfRank(ctx, 2, "row_splits", 1));
+      const Bags bags = BagsFromInputs(
+          combiner_, rows.dim_size(0), InputOfRank(ctx, 1, "inverse", 1),
+          InputOfRank(ctx, 2, "row_splits", 1), &InputOfRank(ctx, 3, "mean_splits", 1));
       std::vector<const float*> pointers(static_cast<size_t>(bags.num_distinct));
       for (size_t i = 0; i < pointers.size(); ++i) {
         pointers[i] = Data<float>(rows) + static_cast<int64_t>(i) * dim;

@@ -42,8 +42,9 @@ def _lookup(variable, keys, row_splits, combiner, insert):
     with tf.device(variable.device):
         distinct_keys, inverse = ops.sok_distinct_keys(keys)
         if variable.ranks.size > 1:
-            rows = _rows_from_owners(variable, distinct_keys, keys.dtype.size, insert)
-            return ops.sok_pool_received_rows(rows, inverse, row_splits, combiner=combiner)
+            return _lookup_at_owners(
+                variable, distinct_keys, inverse, row_splits, combiner, insert, keys.dtype.size
+            )
         row_ids, absent_rows = _find_rows(variable, distinct_keys, insert)
         return ops.sok_pool_rows(
             variable.tf_handle,
@@ -59,12 +60,22 @@ def _lookup(variable, keys, row_splits, combiner, insert):
         )
 
 
-def _rows_from_owners(variable, keys, key_bytes, insert):
-    """The rows [n, dim] of distinct keys, asked of the ranks that own them."""
-    received, received_counts, send_order, send_counts = ops.sok_exchange_keys(
-        keys, num_ranks=variable.ranks.size, key_bytes=key_bytes
+def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key_bytes):
+    """The pooled rows of distinct keys, asked of the ranks that own them."""
+    dim = variable.shape[1]
+    asked_keys, asked_places, asked_splits, asked_counts, answers, answer_splits, answer_counts = (
+        ops.sok_exchange_keys(
+            keys,
+            inverse,
+            row_splits,
+            combiner=combiner,
+            num_ranks=variable.ranks.size,
+            key_bytes=key_bytes,
+            dim=dim,
+            has_gradients=insert,
+        )
     )
-    own_keys, inverse = ops.sok_distinct_keys(received)
+    own_keys, own_places = ops.sok_distinct_keys(asked_keys)
     row_ids, absent_rows = _find_rows(variable, own_keys, insert)
     rows = ops.sok_exchange_rows(
         variable.tf_handle,
@@ -72,15 +83,15 @@ def _rows_from_owners(variable, keys, key_bytes, insert):
         own_keys,
         row_ids,
         absent_rows,
-        inverse,
-        received_counts,
-        send_order,
-        send_counts,
-        dim=variable.shape[1],
+        tf.gather(own_places, asked_places),
+        asked_splits,
+        asked_counts,
+        answer_counts,
+        dim=dim,
         all_keys_have_rows=insert,
     )
-    rows.set_shape([None, variable.shape[1]])
-    return rows
+    rows.set_shape([None, dim])
+    return ops.sok_pool_received_rows(rows, answers, answer_splits, row_splits, combiner=combiner)
 
 
 def _find_rows(variable, keys, insert):
@@ -107,29 +118,29 @@ def _pool_rows_gradient(op, gradient):
     # gradient does not depend on the output.
     with tf.control_dependencies([tf.identity(op.outputs[0])]):  # captured, in a tf.cond
         merged = ops.sok_merge_gradients(
-            gradient, row_ids, inverse, row_splits, combiner=op.get_attr("combiner")
+            gradient, row_ids, inverse, row_splits, row_splits, combiner=op.get_attr("combiner")
         )
     return [_slices(op, rows, merged, row_ids)] + [None] * 6
 
 
 @tf.RegisterGradient("SokExchangeRows")
 def _exchange_rows_gradient(op, gradient):
-    rows, _, _, row_ids, _, inverse, received_counts, send_order, send_counts = op.inputs
-    received = ops.sok_exchange_gradients(gradient, received_counts, send_order, send_counts)
+    rows, _, _, row_ids, _, inverse, asked_splits, asked_counts, answer_counts = op.inputs
+    received = ops.sok_exchange_gradients(gradient, asked_counts, answer_counts)
     merged = ops.sok_merge_gradients(
-        received, row_ids, inverse, tf.constant([], tf.int64), combiner="none"
+        received, row_ids, inverse, asked_splits, asked_splits, combiner="sum"
     )
     return [_slices(op, rows, merged, row_ids)] + [None] * 8
 
 
 @tf.RegisterGradient("SokPoolReceivedRows")
 def _pool_received_rows_gradient(op, gradient):
-    rows, inverse, row_splits = op.inputs
+    rows, answers, answer_splits, row_splits = op.inputs
     places = tf.range(tf.shape(rows, out_type=tf.int64)[0])
     merged = ops.sok_merge_gradients(
-        gradient, places, inverse, row_splits, combiner=op.get_attr("combiner")
+        gradient, places, answers, answer_splits, row_splits, combiner=op.get_attr("combiner")
     )
-    return merged, None, None
+    return merged, None, None, None
 
 
 def _slices(op, rows, merged, row_ids):

@@ -16,10 +16,10 @@ def train(num_ranks, settings, timeout=100):
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_three_exchanges_of_few_bytes_a_step(num_ranks):
-    settings = [
-        dict(layers=layers, batch=64, steps=30, keys=5000, with_horovod=False)
-        for layers in (1, 8, 12, 26)
-    ]
+    common = dict(batch=64, steps=30, keys=5000, with_horovod=False)
+    settings = [dict(common, layers=layers) for layers in (1, 8, 12, 26)]
+    # Bags that are fewer bytes as sums for the wider layers, and as rows for the others.
+    settings += [dict(common, layers=8, combiner="mean", nnz=nnz) for nnz in (3, 20)]
     for results in zip(*train(num_ranks, settings)):
         for rank in results:
             # A busy machine may tear a group apart now and then.

@@ -14,7 +14,7 @@ TOLERANCE = dict(rtol=1e-5, atol=1e-6)
 @functools.cache
 def launched(num_ranks):
     """One launch checks all models."""
-    return run_ranks("invariance", num_ranks, timeout=200)
+    return run_ranks("invariance", num_ranks, timeout=400)
 
 
 def trained(num_ranks):
@@ -42,7 +42,7 @@ def num_ranks(request):
     return request.param
 
 
-@pytest.mark.parametrize("model", range(3))
+@pytest.mark.parametrize("model", range(7))
 class TestEqualsOneProcess:
     """The model trained by several ranks and by one."""
 

@@ -29,6 +29,7 @@ class LayerCase:
     use_hashtable: bool
     key_dtype: str
     dim: int = 4
+    max_nnz: int = MAX_NNZ
 
     def __str__(self):
         return f"{self.input}-{'hash' if self.use_hashtable else 'direct'}-{self.key_dtype}"
@@ -39,7 +40,7 @@ class LayerCase:
 
     @property
     def keys_per_sample(self):
-        return DYNAMIC_KEYS if self.input == "dynamic" else SLOT_NUM * MAX_NNZ
+        return DYNAMIC_KEYS if self.input == "dynamic" else SLOT_NUM * self.max_nnz
 
     @property
     def features_per_sample(self):
@@ -59,9 +60,11 @@ class LayerCase:
             **kwargs,
         )
         if self.is_sparse:
-            return sok.DistributedEmbedding(combiner=self.input, max_nnz=MAX_NNZ, **options)
+            return sok.DistributedEmbedding(combiner=self.input, max_nnz=self.max_nnz, **options)
         is_dynamic = self.input == "dynamic"
-        return sok.All2AllDenseEmbedding(nnz_per_slot=MAX_NNZ, dynamic_input=is_dynamic, **options)
+        return sok.All2AllDenseEmbedding(
+            nnz_per_slot=self.max_nnz, dynamic_input=is_dynamic, **options
+        )
 
     def keys(self, rng):
         """NUM_KEYS different keys that the layer takes."""
@@ -76,21 +79,21 @@ class LayerCase:
     def batch(self, rng, batch_size, keys):
         """Random keys, in the layer's form, as a NumPy value."""
         if self.is_sparse:
-            bags = random_bags(rng, batch_size * SLOT_NUM, MAX_NNZ, keys)
-            return sparse_value(bags, MAX_NNZ, self.numpy_dtype)
+            bags = random_bags(rng, batch_size * SLOT_NUM, self.max_nnz, keys)
+            return sparse_value(bags, self.max_nnz, self.numpy_dtype)
         shape = [batch_size, self.keys_per_sample]
         places = np.minimum(rng.integers(0, len(keys), shape), rng.integers(0, len(keys), shape))
         return self.dense_value(np.array(keys, self.numpy_dtype)[places])
 
     def dense_value(self, keys):
-        return np.reshape(keys, [-1] if self.input == "dynamic" else [-1, SLOT_NUM, MAX_NNZ])
+        return np.reshape(keys, [-1] if self.input == "dynamic" else [-1, SLOT_NUM, self.max_nnz])
 
     def placeholder(self, key_dtype=None):
         """What a batch is fed to; `key_dtype` in place of the layer's."""
         dtype = tf.as_dtype(key_dtype or self.key_dtype)
         if self.is_sparse:
-            return tf.compat.v1.sparse_placeholder(dtype, [None, MAX_NNZ])
-        shape = [None] if self.input == "dynamic" else [None, SLOT_NUM, MAX_NNZ]
+            return tf.compat.v1.sparse_placeholder(dtype, [None, self.max_nnz])
+        shape = [None] if self.input == "dynamic" else [None, SLOT_NUM, self.max_nnz]
         return tf.compat.v1.placeholder(dtype, shape)
 
     def reference(self, rows, ids):
@@ -108,7 +111,7 @@ class LayerCase:
         num_samples = -(-len(keys) // per_sample)
         padded = (list(keys) + [keys[0]] * per_sample)[: num_samples * per_sample]
         if self.is_sparse:
-            value = sparse_value([[key] for key in padded], MAX_NNZ, self.numpy_dtype)
+            value = sparse_value([[key] for key in padded], self.max_nnz, self.numpy_dtype)
             inputs = tf.SparseTensor(value.indices, value.values, value.dense_shape)
         else:
             inputs = tf.constant(self.dense_value(np.array(padded, self.numpy_dtype)))

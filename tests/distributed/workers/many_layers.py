@@ -8,14 +8,16 @@ import dataclasses
 import json
 import sys
 import time
+from typing import Optional
 
 import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from benchmarks.least_bytes import least_bytes
 from tests.distributed.workers.ranks import RANK, SIZE, hvd, report, session_config
 
-SLOTS, NNZ = 2, 3
+SLOTS = 2
 WARM_UP = 10
 
 
@@ -24,6 +26,8 @@ class Settings:
     """One graph and how it is trained."""
 
     layers: int = 12
+    combiner: Optional[str] = None  # of a sparse layer; None: a dense layer
+    nnz: int = 3  # keys of a slot
     steps: int = 20
     batch: int = 2  # of this rank
     keys: int = 1000
@@ -37,14 +41,15 @@ class Model:
 
     def __init__(self, settings):
         sok.Init(global_batch_size=settings.batch * SIZE, seed=5)
-        self.inputs = tf.compat.v1.placeholder(tf.int64, [None, SLOTS, NNZ])
-        layers = [
-            sok.All2AllDenseEmbedding(settings.keys, 2 + 2 * i, SLOTS, NNZ)
-            for i in range(settings.layers)
-        ]
+        self.inputs = tf.compat.v1.placeholder(tf.int64, [None, SLOTS, settings.nnz])
+        layers = [make_layer(settings, 2 + 2 * i) for i in range(settings.layers)]
         self.dims = [layer.embedding_vec_size for layer in layers]
-        outputs = [layer(self.inputs) for layer in layers]
-        features = [tf.reduce_sum(output, axis=[1, 2]) for output in outputs]
+        inputs = as_bags(self.inputs, settings.nnz) if settings.combiner else self.inputs
+        outputs = [layer(inputs) for layer in layers]
+        features = [
+            tf.reduce_sum(tf.reshape(output, [settings.batch, -1, dim]), axis=1)
+            for output, dim in zip(outputs, self.dims)
+        ]
         dense = [tf.compat.v1.Variable(tf.ones([dim, 1])) for dim in self.dims]
         logits = tf.add_n([x @ w for x, w in zip(features, dense)])
         self.loss = tf.reduce_mean(logits**2)
@@ -61,15 +66,21 @@ class Model:
             zip(dense_gradients, dense)
         )
         self.step = [self.loss, train_tables, train_dense]
-        self.read = [layer(self.inputs, training=False) for layer in layers]
+        self.read = [layer(inputs, training=False) for layer in layers]
         self.init = tf.compat.v1.global_variables_initializer()
 
 
-def least_bytes(keys, dims):
-    """What this rank and the owners must at least send for the keys of one step."""
-    distinct = np.unique(keys)
-    foreign = np.sum(distinct % SIZE != RANK)
-    return sum(int(foreign) * (8 + 4 * dim + 4 * dim) for dim in dims)
+def make_layer(settings, dim):
+    if not settings.combiner:
+        return sok.All2AllDenseEmbedding(settings.keys, dim, SLOTS, settings.nnz)
+    return sok.DistributedEmbedding(settings.combiner, settings.keys, dim, SLOTS, settings.nnz)
+
+
+def as_bags(keys, nnz):
+    """The SparseTensor [batch * slots, nnz] of keys [batch, slots, nnz], all of them there."""
+    rows = tf.reshape(keys, [-1, nnz])
+    shape = tf.shape(rows, out_type=tf.int64)
+    return tf.SparseTensor(tf.where(tf.ones_like(rows, tf.bool)), tf.reshape(rows, [-1]), shape)
 
 
 def train(settings):
@@ -84,9 +95,11 @@ def train(settings):
             for step in range(settings.steps):
                 if step == min(WARM_UP, settings.steps - 1):
                     least, before = 0, sok.communication_stats()
-                keys = rng.integers(0, settings.keys, [settings.batch, SLOTS, NNZ])
+                keys = rng.integers(0, settings.keys, [settings.batch, SLOTS, settings.nnz])
                 loss = session.run(model.step, {model.inputs: keys})[0]
-                least += least_bytes(keys, model.dims)
+                bags = keys.reshape(-1, settings.nnz)
+                is_pooled = settings.combiner is not None
+                least += sum(least_bytes(bags, dim, RANK, SIZE, is_pooled) for dim in model.dims)
                 if settings.evaluate_every and step % settings.evaluate_every == 0:
                     session.run(model.read, {model.inputs: keys})
             after = sok.communication_stats()

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all ops that wait for other ranks have in common.
+#ifndef SOK_OPS_TF_EXCHANGE_OP_H_
+#define SOK_OPS_TF_EXCHANGE_OP_H_
+
+#include "ops/exchange/coordinator.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace sok {
+
+/// An op whose second half runs when the exchange has come back. A step waits for other ranks
+/// without holding a thread.
+class ExchangeOp : public tensorflow::AsyncOpKernel {
+ public:
+  using tensorflow::AsyncOpKernel::AsyncOpKernel;
+
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
+
+ protected:
+  /// Fills the request's data and send_bytes.
+  virtual void Send(tensorflow::OpKernelContext* ctx, ExchangeRequest* request) = 0;
+  /// Makes the outputs that Send has not made.
+  virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_EXCHANGE_OP_H_
