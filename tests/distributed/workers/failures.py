@@ -36,8 +36,9 @@ class Model:
         is_good = tf.logical_and(tf.math.is_finite(loss), ~self.is_bad)
         with tf.control_dependencies([tf.debugging.Assert(is_good, ["the script's own check"])]):
             loss = tf.identity(loss)
+            first_gradient = tf.ones_like(loss)  # so that the backward pass waits for the check
         tables = [layer.embedding_variable for layer in (*layers, bag_layer)]
-        gradients = tf.gradients(loss, tables)
+        gradients = tf.gradients(loss, tables, first_gradient)
         train = sok.optimizers.Adam(0.01).apply_gradients(zip(gradients, tables))
         self.step = [loss, train]
         self.exported = [table.export() for table in tables]
