@@ -101,7 +101,8 @@ void CheckEveryBagGetsItsKeys(const QuestionOptions& options, const std::vector<
     const Bags& bags = batches[rank].bags;
     const std::vector<Keys> answers = Answers(options, of_ranks, rank);
     const bool by_bag = bags.combiner != Combiner::kNone;
-    CHECK_EQ(of_ranks[rank].answer_splits.size(), by_bag ? bags.num_bags + 1u : 0u);
+    CHECK_EQ(of_ranks[rank].answer_splits.size(),
+             by_bag ? static_cast<size_t>(bags.num_bags) + 1 : 0);
     for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
       Keys keys;
       const int64_t begin = by_bag ? of_ranks[rank].answer_splits[bag] : bag;
