@@ -1,72 +1,157 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training and lookup steps against plain TensorFlow and a peer: `python -m benchmarks`."""
+"""Speed of whole steps beside plain TensorFlow and a peer: `python -m benchmarks`.
+
+Prints Markdown; docs/performance.md says what the numbers mean.
+"""
 
 import argparse
+import datetime
+import os
 import platform
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.contenders import make_ours, make_peer, make_plain
-from benchmarks.timing import interleaved_medians
+from benchmarks import bags, decay, inserts, scaling, training
+from benchmarks.tables import comparison_lines, lines
 from benchmarks.workload import Workload
 
+MAIN_DIM = 16
 
-def _contenders(dim, workload, num_threads):
-    contenders = [
-        make_ours("adagrad", dim, workload.num_keys, workload.num_features, num_threads),
-        make_ours("lazy_adam", dim, workload.num_keys, workload.num_features, num_threads),
-        make_plain(dim, workload.num_keys, num_threads),
+
+class Report:
+    """Prints as it goes, and keeps what it printed."""
+
+    def __init__(self):
+        self._lines = []
+
+    def add(self, *new_lines):
+        print(*new_lines, "", sep="\n", flush=True)
+        self._lines += [*new_lines, ""]
+
+    def write(self, path):
+        with open(path, "w") as stream:
+            stream.write("\n".join(self._lines))
+
+
+def _processor():
+    with open("/proc/cpuinfo") as info:
+        names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _introduce(report, arguments, workload):
+    distinct = np.mean([len(np.unique(batch)) for batch in workload.batches()])
+    report.add(
+        f"{datetime.date.today()}, {_processor()}, {os.cpu_count()} cores; TensorFlow "
+        f"{tf.__version__}, {arguments.threads} threads. Batches of {workload.batch_size:,} x "
+        f"{workload.num_features} of {workload.num_keys:,} keys, Zipf {workload.exponent}: "
+        f"{distinct:,.0f} distinct keys in a batch. Medians of {arguments.rounds} steps, taken in "
+        "turn.",
+    )
+
+
+def _report_training(report, arguments, workload):
+    report.add("## One key a feature: training and lookup")
+    lookups = []
+    for dim in arguments.dims:
+        trained, looked_up = training.compare(dim, workload, arguments.threads, arguments.rounds)
+        lookups.append(looked_up)
+        report.add(*comparison_lines(trained))
+    report.add("Lookup, all keys known:", "", *comparison_lines(lookups))
+
+
+def _report_bags(report, arguments, workload):
+    report.add("## Ragged bags, forward and backward")
+    compared = bags.compare(MAIN_DIM, workload, arguments.threads, arguments.rounds)
+    report.add(*comparison_lines(compared))
+
+
+def _report_decay(report, arguments, workload):
+    report.add("## sok.optimizers.Adam: all rows move")
+    compared = decay.compare(MAIN_DIM, workload, arguments.threads, arguments.rounds)
+    report.add(*comparison_lines(compared))
+
+
+def _report_inserts(report, arguments, workload):
+    report.add("## New keys")
+    compared = inserts.compare(MAIN_DIM, workload, arguments.threads)
+    report.add(*comparison_lines([compared]))
+    ratio = inserts.memory_ratio(MAIN_DIM, workload, arguments.threads)
+    report.add(
+        f"Resident memory of {inserts.NUM_NEW_KEYS:,} keys with Adagrad, dim {MAIN_DIM}, over "
+        f"rows, slots and {inserts.INDEX_BYTES} bytes a key: {ratio:.2f} (at most "
+        f"{inserts.MEMORY_BAR})."
+    )
+
+
+def _report_growth(report, arguments, workload):
+    report.add(f"## {inserts.MANY_KEYS:,} keys of dim {inserts.MANY_KEYS_DIM}, Adagrad")
+    if inserts.available_bytes() < inserts.MANY_KEYS_BYTES:
+        report.add(f"Left out: it needs {inserts.MANY_KEYS_BYTES >> 30} GiB of free memory.")
+        return
+    (few, many), used_bytes = inserts.grow(workload, arguments.threads)
+    report.add(
+        *lines(
+            ["keys held", "new keys/s in a training step", "known keys/s in a lookup"],
+            [
+                [
+                    f"{rates.num_keys:,}",
+                    f"{rates.insert / 1e6:.2f} M",
+                    f"{rates.look_up / 1e6:.2f} M",
+                ]
+                for rates in (few, many)
+            ],
+        )
+    )
+    report.add(
+        f"Slower by {few.insert / many.insert:.2f} and {few.look_up / many.look_up:.2f} (at most "
+        f"{inserts.SLOWDOWN_BAR:g}); {used_bytes / 2**30:.1f} GiB resident."
+    )
+
+
+def _report_scaling(report, arguments, workload):
+    report.add("## Threads, and how often keys repeat")
+    taken = scaling.threads(MAIN_DIM, workload, arguments.rounds)
+    rows = [[n, f"{s * 1e3:.2f}", f"{taken[1] / s:.2f}"] for n, s in taken.items()]
+    report.add(*lines(["threads", "training step, ms", "times one thread"], rows))
+    kinds = scaling.distributions(MAIN_DIM, workload, arguments.threads, arguments.rounds)
+    _, zipf = kinds["Zipf"]
+    rows = [
+        [kind, f"{distinct:,}", f"{seconds * 1e3:.2f}", f"{seconds / zipf:.2f}"]
+        for kind, (distinct, seconds) in kinds.items()
     ]
-    try:
-        contenders.append(make_peer(dim, num_threads))
-    except ImportError as error:
-        print(f"without tensorflow-recommenders-addons: {error}")
-    return contenders
+    headings = ["keys", "distinct", "training step, ms", "times Zipf"]
+    report.add(*lines(headings, rows), "", f"(at most {scaling.DISTRIBUTION_BAR:g} times Zipf)")
 
 
-def _insert_all_keys(contenders, workload):
-    shape = (-1, workload.num_features)
-    keys = np.arange(workload.num_keys - workload.num_keys % workload.num_features)
-    for part in np.array_split(keys.reshape(shape), 16):
-        for contender in contenders:
-            contender.insert(part)
-
-
-def _print_table(title, medians, ours):
-    print(f"\n{title}")
-    for name, seconds in medians.items():
-        ratios = "  ".join(f"{medians[o] and seconds / medians[o]:5.2f}x {o}" for o in ours)
-        print(f"  {name:32s} {seconds * 1e3:8.2f} ms   time over ours: {ratios}")
+SECTIONS = {
+    "training": _report_training,
+    "bags": _report_bags,
+    "decay": _report_decay,
+    "inserts": _report_inserts,
+    "growth": _report_growth,
+    "scaling": _report_scaling,
+}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dims", type=int, nargs="+", default=[16])
+    parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=[*SECTIONS])
+    parser.add_argument("--dims", type=int, nargs="+", default=[4, 16, 64, 128])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=60, help="timed steps of each contender")
     parser.add_argument("--num-keys", type=int, default=Workload.num_keys)
+    parser.add_argument("--report", help="a Markdown file to write")
     arguments = parser.parse_args()
     tf.compat.v1.disable_eager_execution()
     workload = Workload(num_keys=arguments.num_keys)
-    batches = workload.batches()
-    distinct = np.mean([len(np.unique(batch)) for batch in batches])
-    print(
-        f"{platform.processor() or platform.machine()}, TensorFlow {tf.__version__}, "
-        f"{arguments.threads} threads; batch {workload.batch_size} x {workload.num_features}, "
-        f"{workload.num_keys} keys, Zipf {workload.exponent}: {distinct:.0f} distinct keys a batch"
-    )
-    for dim in arguments.dims:
-        contenders = _contenders(dim, workload, arguments.threads)
-        _insert_all_keys(contenders, workload)
-        ours = [c.name for c in contenders if c.name.startswith("sok_compat")]
-        for title, method in (("training step", "train"), ("lookup, all keys known", "look_up")):
-            runs = {c.name: getattr(c, method) for c in contenders}
-            interleaved_medians(runs, batches, 8)  # to warm up
-            medians = interleaved_medians(runs, batches, arguments.rounds)
-            _print_table(f"{title}, dim {dim}", medians, ours)
-        for contender in contenders:
-            contender.session.close()
+    report = Report()
+    _introduce(report, arguments, workload)
+    for section in arguments.sections:
+        SECTIONS[section](report, arguments, workload)
+    if arguments.report:
+        report.write(arguments.report)
 
 
 if __name__ == "__main__":

@@ -1,104 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same training step on a table of ours, a plain TensorFlow variable, and a peer's table."""
+"""The same step on a table of ours, a plain TensorFlow variable, and a peer's table.
 
-import dataclasses
-from typing import Callable
+Each has the ops `train`, `look_up` (inserts nothing) and `insert`, of keys [batch, features].
+"""
+
+import functools
 
 import tensorflow as tf
 
 import sok_compat as sok
+from benchmarks.contender import BATCH_FOR_MEAN, LEARNING_RATE, Contender, Parts
 
 tf1 = tf.compat.v1
 
-LEARNING_RATE = 0.1
+PEER_NAME = "recommenders-addons"
+PLAIN_NAME = "plain TensorFlow"
+_FIRST_VALUES = tf1.random_uniform_initializer(-0.05, 0.05)
 
 
-@dataclasses.dataclass
-class Contender:
-    """A graph with its session. `train(keys)` and `look_up(keys)` run one step."""
-
-    name: str
-    session: tf1.Session
-    keys: tf.Tensor  # int64 placeholder [batch, features]
-    train_op: tf.Operation
-    lookup_op: tf.Operation  # inserts nothing
-    insert_op: tf.Operation
-
-    def train(self, keys):
-        self.session.run(self.train_op, {self.keys: keys})
-
-    def look_up(self, keys):
-        self.session.run(self.lookup_op, {self.keys: keys})
-
-    def insert(self, keys):
-        self.session.run(self.insert_op, {self.keys: keys})
+def _keys():
+    return tf1.placeholder(tf.int64, [None, None], name="keys")
 
 
-def _loss(vectors):
-    return tf.reduce_sum(tf.square(vectors)) / tf.cast(tf.shape(vectors)[0], tf.float32)
+def _loss(vectors, num_features, dim):
+    """The squares of a linear model of all features: next to no work beside the embedding's."""
+    features = tf.reshape(vectors, [-1, num_features * dim])
+    weights = tf.constant(0.01, shape=[num_features * dim, 1])
+    return tf.reduce_mean(tf.square(features @ weights))
 
 
-def _make(name, build: Callable, num_threads):
-    """Builds a contender in a graph of its own; `build(keys)` gives its three ops."""
-    graph = tf.Graph()
-    with graph.as_default():
-        keys = tf1.placeholder(tf.int64, [None, None], name="keys")
-        train_op, lookup_op, insert_op, first = build(keys)
-        initialize = tf1.global_variables_initializer()
-        # .op: run the step, do not fetch megabytes to Python.
-        ops = [
-            op.op if isinstance(op, tf.Tensor) else op for op in (train_op, lookup_op, insert_op)
-        ]
-    config = tf1.ConfigProto(
-        intra_op_parallelism_threads=num_threads, inter_op_parallelism_threads=num_threads
-    )
-    session = tf1.Session(graph=graph, config=config)
-    for op in (*first, initialize):
-        session.run(op)
-    return Contender(name, session, keys, *ops)
+def train_tables(optimizer, loss, variables):
+    """The training op of our tables.
+
+    Args:
+      optimizer: 'adagrad' (stock, in OptimizerScope) or 'lazy_adam'.
+      loss: a scalar.
+      variables: the tables.
+    """
+    slices = list(zip(tf.gradients(loss, variables), variables))
+    if optimizer == "lazy_adam":
+        return sok.tf.keras.optimizers.LazyAdamOptimizer(LEARNING_RATE).apply_gradients(slices)
+    with sok.OptimizerScope(variables):
+        return tf1.train.AdagradOptimizer(LEARNING_RATE).apply_gradients(slices)
 
 
-def make_ours(optimizer, dim, num_keys, num_features, num_threads=2):
-    """All2AllDenseEmbedding; `optimizer`: 'adagrad' (stock, in OptimizerScope) or 'lazy_adam'."""
+def make_ours(optimizer, dim, num_keys, num_features, num_threads):
+    """All2AllDenseEmbedding; `optimizer`: see train_tables."""
 
-    def build(keys):
-        first = [sok.Init(global_batch_size=1, seed=1)]
+    def build():
+        first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
+        keys = _keys()
         layer = sok.All2AllDenseEmbedding(num_keys, dim, slot_num=num_features, nnz_per_slot=1)
-        vectors = layer(keys[:, :, tf.newaxis])
-        variables = [layer.embedding_variable]
-        gradients = tf.gradients(_loss(vectors), variables)
-        if optimizer == "adagrad":
-            with sok.OptimizerScope(variables):
-                train_op = tf1.train.AdagradOptimizer(LEARNING_RATE).apply_gradients(
-                    zip(gradients, variables)
-                )
-        else:
-            train_op = sok.tf.keras.optimizers.LazyAdamOptimizer(LEARNING_RATE).apply_gradients(
-                zip(gradients, variables)
-            )
-        return train_op, layer(keys[:, :, tf.newaxis], training=False), vectors, first
+        inputs = keys[:, :, tf.newaxis]
+        vectors = layer(inputs)
+        loss = _loss(vectors, num_features, dim)
+        ops = {
+            "train": train_tables(optimizer, loss, [layer.embedding_variable]),
+            "look_up": layer(inputs, training=False),
+            "insert": vectors,
+        }
+        return Parts([keys], ops, first)
 
-    return _make(f"sok_compat {optimizer}", build, num_threads)
+    return Contender(f"sok_compat {optimizer}", build, num_threads)
 
 
-def make_plain(dim, num_keys, num_threads=2):
-    """A tf.Variable without hashing, and stock Adagrad."""
+def make_plain(dim, num_keys, num_features, num_threads):
+    """A tf.Variable without hashing, and stock Adagrad; keys are row numbers."""
 
-    def build(keys):
-        variable = tf1.get_variable(
-            "table",
-            [num_keys, dim],
-            initializer=tf1.random_uniform_initializer(-0.05, 0.05),
-            use_resource=True,
+    def build():
+        keys = _keys()
+        rows = tf1.get_variable(
+            "table", [num_keys, dim], initializer=_FIRST_VALUES, use_resource=True
         )
-        vectors = tf.nn.embedding_lookup(variable, keys)
-        train_op = tf1.train.AdagradOptimizer(LEARNING_RATE).minimize(_loss(vectors))
-        return train_op, tf.nn.embedding_lookup(variable, keys), vectors, []
+        vectors = tf.nn.embedding_lookup(rows, keys)
+        loss = _loss(vectors, num_features, dim)
+        train_op = tf1.train.AdagradOptimizer(LEARNING_RATE).minimize(loss)
+        look_up = tf.nn.embedding_lookup(rows, keys)
+        return Parts([keys], {"train": train_op, "look_up": look_up, "insert": tf.no_op()})
 
-    return _make("plain TensorFlow adagrad", build, num_threads)
+    return Contender(PLAIN_NAME, build, num_threads)
 
 
-def make_peer(dim, num_threads=2):
+def make_peer(dim, num_features, num_threads):
     """tensorflow-recommenders-addons: embedding_lookup_unique and DynamicEmbeddingOptimizer.
 
     Raises:
@@ -108,25 +91,40 @@ def make_peer(dim, num_threads=2):
 
     embedding = tfra.dynamic_embedding
 
-    def build(keys):
+    def build():
+        keys = _keys()
         variable = embedding.get_variable(
             "table",
             key_dtype=tf.int64,
             value_dtype=tf.float32,
             dim=dim,
             devices=["/CPU:0"],
-            initializer=tf1.random_uniform_initializer(-0.05, 0.05),
+            initializer=_FIRST_VALUES,
         )
-        vectors, trainable = embedding.embedding_lookup_unique(
-            variable, tf.reshape(keys, [-1]), return_trainable=True
-        )
-        vectors = tf.reshape(vectors, tf.concat([tf.shape(keys), [dim]], axis=0))
-        optimizer = embedding.DynamicEmbeddingOptimizer(tf1.train.AdagradOptimizer(LEARNING_RATE))
-        train_op = optimizer.minimize(_loss(vectors), var_list=[trainable])
-        distinct, inverse = tf.unique(tf.reshape(keys, [-1]))
-        lookup_op = tf.gather(variable.lookup(distinct), inverse)
         flat = tf.reshape(keys, [-1])
+        vectors, trainable = embedding.embedding_lookup_unique(
+            variable, flat, return_trainable=True
+        )
+        loss = _loss(vectors, num_features, dim)
+        optimizer = embedding.DynamicEmbeddingOptimizer(tf1.train.AdagradOptimizer(LEARNING_RATE))
+        distinct, inverse = tf.unique(flat)
         initial_rows = tf.random.uniform([tf.size(flat), dim], -0.05, 0.05)
-        return train_op, lookup_op, variable.upsert(flat, initial_rows), []
+        ops = {
+            "train": optimizer.minimize(loss, var_list=[trainable]),
+            "look_up": tf.gather(variable.lookup(distinct), inverse),
+            "insert": variable.upsert(flat, initial_rows),
+        }
+        return Parts([keys], ops)
 
-    return _make("recommenders-addons adagrad", build, num_threads)
+    return Contender(PEER_NAME, build, num_threads)
+
+
+@functools.cache
+def has_peer():
+    """Whether tensorflow-recommenders-addons can be imported; says once that it cannot."""
+    try:
+        import tensorflow_recommenders_addons  # noqa: F401
+    except ImportError as error:
+        print(f"without tensorflow-recommenders-addons: {error}")
+        return False
+    return True

@@ -15,9 +15,9 @@
 
 #include "ops/base/executor.h"
 #include "ops/base/hash.h"
-#include "ops/base/prefetch.h"
 #include "ops/base/reserved_memory.h"
 #include "ops/lookup/distinct.h"
+#include "ops/lookup/gather_rows.h"
 #include "ops/table/table.h"
 
 namespace sok {
@@ -64,19 +64,6 @@ struct Plane {
   int64_t dim;
   ReservedMemory memory;
 };
-
-/// out[i] = plane[rows[i]], rows asked for 24 ahead.
-void GatherRows(const Plane& plane, const std::vector<int64_t>& rows, float* out, int64_t begin,
-                int64_t end) {
-  constexpr int64_t kAhead = 24;
-  const int64_t dim = plane.dim;
-  for (int64_t i = begin; i < end; ++i) {
-    const float* ahead =
-        plane.data() + rows[static_cast<size_t>(std::min(i + kAhead, end - 1))] * dim;
-    for (int64_t c = 0; c < dim; c += kLineFloats) PrefetchForRead(ahead + c);
-    std::copy_n(plane.data() + rows[static_cast<size_t>(i)] * dim, dim, out + i * dim);
-  }
-}
 
 class Benchmark {
  public:
@@ -179,9 +166,8 @@ class Benchmark {
                       [&](int run) {
                         table_->Find(*executor_, kBatch, batches[static_cast<size_t>(run)].data(),
                                      row_ids.data());
-                        executor_->ParallelFor(kBatch, 40, [&](int64_t begin, int64_t end) {
-                          GatherRows(plane, row_ids, out.data(), begin, end);
-                        });
+                        GatherRows(*executor_, kBatch, dim, row_ids.data(), plane.data(),
+                                   out.data());
                       }) /
         kBatch;
     const auto row_bytes = static_cast<double>(dim * 4);

@@ -4,23 +4,31 @@
 import statistics
 import time
 
+WARM_UP_ROUNDS = 8
 
-def interleaved_medians(runs, batches, rounds):
-    """Median seconds of each run.
+
+def timed(function, *values):
+    """Seconds of one call."""
+    start = time.perf_counter()
+    function(*values)
+    return time.perf_counter() - start
+
+
+def interleaved_medians(contenders, what, batches, rounds):
+    """Median seconds of a step.
 
     Args:
-      runs: {name: callable of one batch}.
-      batches: what is passed on, over and over.
-      rounds: timed calls of each run.
+      contenders: [Contender].
+      what: the name of the op.
+      batches: tuples of the ops' inputs, over and over.
+      rounds: timed steps of each; some more come before them, to warm up.
 
     Returns:
-      {name: median seconds}.
+      {name of the contender: seconds}.
     """
-    seconds = {name: [] for name in runs}
-    for i in range(rounds):
+    seconds = {contender.name: [] for contender in contenders}
+    for i in range(WARM_UP_ROUNDS + rounds):
         batch = batches[i % len(batches)]
-        for name, run in runs.items():
-            start = time.perf_counter()
-            run(batch)
-            seconds[name].append(time.perf_counter() - start)
-    return {name: statistics.median(values) for name, values in seconds.items()}
+        for contender in contenders:
+            seconds[contender.name].append(timed(contender.run, what, *batch))
+    return {name: statistics.median(taken[WARM_UP_ROUNDS:]) for name, taken in seconds.items()}

@@ -5,6 +5,14 @@
 
 namespace sok {
 
+bool IsOneToOneInOrder(const Bags& bags) {
+  if (bags.combiner != Combiner::kNone || bags.num_keys != bags.num_distinct) return false;
+  for (int64_t i = 0; i < bags.num_keys; ++i) {
+    if (bags.inverse[i] != i) return false;
+  }
+  return true;
+}
+
 void RowSplitsFromIndices(const std::string& layer_name, int64_t num_keys, const int64_t* indices,
                           int64_t num_bags, int64_t max_keys_per_bag, int64_t* row_splits) {
   int64_t open_bag = 0;

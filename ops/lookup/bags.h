@@ -35,6 +35,9 @@ struct Bags {
   }
 };
 
+/// Whether output i is the row of distinct key i, for all i.
+bool IsOneToOneInOrder(const Bags& bags);
+
 /// The row splits of a sparse matrix whose entries stand in row order. Throws kInvalidArgument,
 /// naming `layer_name`, for a row index outside [0, num_bags), for indices that descend, and for a
 /// row with more than `max_keys_per_bag`.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/base/wide_vectors.h"
 #include "ops/lookup/fixed_dim.h"
 
 namespace sok {
@@ -45,14 +46,15 @@ Occurrences GroupByDistinctKey(const Bags& bags) {
 
 /// Adds the gradients of occurrences [begin, end) to sum[0..dim).
 template <typename Dim>
-void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim dim, const float* gradients,
-                    int64_t begin, int64_t end, int64_t prefetch_end, float* sum) {
+SOK_INLINE void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim dim,
+                               const float* gradients, int64_t begin, int64_t end,
+                               int64_t prefetch_end, float* __restrict sum) {
   const int64_t size = dim;
   for (int64_t i = begin; i < end; ++i) {
     if (i + kPrefetchDistance < prefetch_end)
       PrefetchRow(gradients + groups.bags[i + kPrefetchDistance] * size, size);
     const int64_t bag = groups.bags[i];
-    const float* gradient = gradients + bag * size;
+    const float* __restrict gradient = gradients + bag * size;
     if (bags.combiner == Combiner::kMean) {
       const float scale = bags.Scale(bag);
       for (int64_t column = 0; column < size; ++column) sum[column] += scale * gradient[column];
@@ -80,16 +82,8 @@ class BlockedSum {
 
   void SumBlock(int64_t block) {
     const int64_t begin = block * kBlock;
-    const int64_t end = std::min(begin + kBlock, bags_.num_keys);
-    int64_t key = FirstKeyFrom(begin);
-    const int64_t carry_end = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key)]);
     WithFixedDim(dim_, [&](auto dim) {
-      AddOccurrences(bags_, groups_, dim, gradients_, begin, carry_end, end, Carry(block));
-      for (; key < bags_.num_distinct && groups_.offsets[static_cast<size_t>(key)] < end; ++key) {
-        const int64_t first = groups_.offsets[static_cast<size_t>(key)];
-        const int64_t stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key) + 1]);
-        AddOccurrences(bags_, groups_, dim, gradients_, first, stop, end, merged_ + key * dim_);
-      }
+      SumOccurrences(dim, begin, std::min(begin + kBlock, bags_.num_keys), Carry(block));
     });
   }
 
@@ -106,6 +100,18 @@ class BlockedSum {
       4096;  // occurrences; a constant, or the sums would depend on the machine
 
  private:
+  template <typename Dim>
+  SOK_WIDE_VECTORS void SumOccurrences(Dim dim, int64_t begin, int64_t end, float* carry) {
+    int64_t key = FirstKeyFrom(begin);
+    const int64_t carry_end = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key)]);
+    AddOccurrences(bags_, groups_, dim, gradients_, begin, carry_end, end, carry);
+    for (; key < bags_.num_distinct && groups_.offsets[static_cast<size_t>(key)] < end; ++key) {
+      const int64_t first = groups_.offsets[static_cast<size_t>(key)];
+      const int64_t stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key) + 1]);
+      AddOccurrences(bags_, groups_, dim, gradients_, first, stop, end, merged_ + key * dim_);
+    }
+  }
+
   float* Carry(int64_t block) { return carries_.data() + block * dim_; }
 
   /// The first distinct key whose occurrences begin at or after `occurrence`.

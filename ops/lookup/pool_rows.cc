@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/base/wide_vectors.h"
 #include "ops/lookup/fixed_dim.h"
 
 namespace sok {
@@ -19,8 +20,8 @@ constexpr int64_t kBlock = 1024;
 int64_t RowCost(int64_t dim) { return 8 + dim / 8; }
 
 template <typename Dim>
-void CopyRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin, int64_t end,
-               float* out) {
+SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
+                                int64_t end, float* out) {
   const int64_t size = dim;
   for (int64_t i = begin; i < end; ++i) {
     if (i + kPrefetchDistance < end) PrefetchRow(rows[bags.inverse[i + kPrefetchDistance]], size);
@@ -42,8 +43,8 @@ void AddRows(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
 }
 
 template <typename Dim>
-void PoolRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin, int64_t end,
-               float* out) {
+SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
+                                int64_t end, float* out) {
   const int64_t size = dim;
   const int64_t last = bags.row_splits[end];
   std::vector<float> block_sum;

@@ -7,14 +7,12 @@
 #include <shared_mutex>
 
 #include "ops/base/error.h"
-#include "ops/base/prefetch.h"
+#include "ops/lookup/gather_rows.h"
 
 namespace sok {
 namespace {
 
-constexpr int64_t kRowsAhead = 24;  // rows are asked for this many keys before they are copied
-constexpr int64_t kCopyNanoseconds = 30;
-constexpr int64_t kFloatsPerLine = 16;
+constexpr int64_t kWriteNanoseconds = 30;  // a first value
 
 size_t PlaneBytes(const TableOptions& options) {
   const auto row_bytes = static_cast<size_t>(options.dim) * sizeof(float);
@@ -46,20 +44,11 @@ void StoredTable::Gather(int64_t num_keys, const int64_t* keys, float* rows) {
   std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
   table_->Find(*executor_, num_keys, keys, row_ids.data());
-  const auto ask_for_row = [&](int64_t row_id) {
-    if (row_id == kNoRow) return;
-    for (int64_t c = 0; c < dim(); c += kFloatsPerLine) PrefetchForRead(Row(row_id) + c);
-  };
-  executor_->ParallelFor(num_keys, kCopyNanoseconds, [&](int64_t begin, int64_t end) {
+  GatherRows(*executor_, num_keys, dim(), row_ids.data(), Row(0), rows);
+  executor_->ParallelFor(num_keys, kWriteNanoseconds, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      if (i + kRowsAhead < end) ask_for_row(row_ids[static_cast<size_t>(i + kRowsAhead)]);
-      const int64_t row_id = row_ids[static_cast<size_t>(i)];
-      float* out = rows + i * dim();
-      if (row_id == kNoRow) {
-        WriteFirstValue(table_->options().first_value, keys[i], dim(), out);
-      } else {
-        std::copy_n(Row(row_id), dim(), out);
-      }
+      if (row_ids[static_cast<size_t>(i)] != kNoRow) continue;
+      WriteFirstValue(table_->options().first_value, keys[i], dim(), rows + i * dim());
     }
   });
 }

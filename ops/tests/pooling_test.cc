@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/lookup/bags.h"
+#include "ops/lookup/gather_rows.h"
 #include "ops/lookup/merge_gradients.h"
 #include "ops/lookup/pool_rows.h"
 #include "ops/tests/check.h"
@@ -141,6 +142,62 @@ SOK_TEST(MergingSharesAHotKeyAmongBlocks) {
   for (const double hot_share : {0.0, 0.5, 1.0}) {
     CheckMerging(Batch(20000, 1, 3000, hot_share, Combiner::kNone), 8);
     CheckMerging(Batch(5000, 9, 3, hot_share, Combiner::kMean), 8);
+  }
+}
+
+SOK_TEST(OneToOneInOrder) {
+  const auto is_one_to_one = [](const std::vector<int32_t>& inverse, int64_t num_distinct) {
+    Bags bags;
+    bags.num_keys = bags.num_bags = static_cast<int64_t>(inverse.size());
+    bags.num_distinct = num_distinct;
+    bags.inverse = inverse.data();
+    return IsOneToOneInOrder(bags);
+  };
+  CHECK_TRUE(is_one_to_one({}, 0));
+  CHECK_TRUE(is_one_to_one({0, 1, 2}, 3));
+  CHECK_TRUE(!is_one_to_one({0, 2, 1}, 3));
+  CHECK_TRUE(!is_one_to_one({0, 1, 0}, 2));
+  CHECK_TRUE(!is_one_to_one({0, 1}, 3));
+}
+
+/// Bags of two sums of three keys each, say: a mean over six.
+SOK_TEST(MeanOfSums) {
+  const std::vector<int64_t> row_splits = {0, 2}, mean_splits = {0, 6};
+  const std::vector<int32_t> inverse = {1, 0};
+  const std::vector<float> sums = {12, 18};
+  const std::vector<const float*> pointers = {&sums[0], &sums[1]};
+  Bags bags;
+  bags.num_keys = bags.num_distinct = 2;
+  bags.inverse = inverse.data();
+  bags.num_bags = 1;
+  bags.row_splits = row_splits.data();
+  bags.combiner = Combiner::kMean;
+  bags.mean_splits = mean_splits.data();
+  float mean = 0;
+  PoolRows(SerialExecutor(), bags, 1, pointers.data(), &mean);
+  CHECK_EQ(mean, 5.0f);
+  std::vector<float> merged(2);
+  const float gradient = 6;
+  MergeGradients(SerialExecutor(), bags, 1, &gradient, merged.data());
+  CHECK_TRUE(merged == std::vector<float>({1, 1}));
+}
+
+SOK_TEST(GatheringLeavesOutWhatHasNoRow) {
+  const auto threads = MakeThreadExecutor(3);
+  for (const int64_t dim : kDims) {
+    constexpr int64_t kNumRows = 50;
+    std::vector<float> plane(static_cast<size_t>(kNumRows * dim));
+    for (size_t i = 0; i < plane.size(); ++i) plane[i] = static_cast<float>(i);
+    std::vector<int64_t> row_ids(10000);
+    for (size_t i = 0; i < row_ids.size(); ++i) row_ids[i] = static_cast<int64_t>(i * 7 % 51) - 1;
+    std::vector<float> out(row_ids.size() * static_cast<size_t>(dim), -5.0f);
+    GatherRows(*threads, static_cast<int64_t>(row_ids.size()), dim, row_ids.data(), plane.data(),
+               out.data());
+    for (size_t i = 0; i < out.size(); ++i) {
+      const int64_t row = row_ids[i / static_cast<size_t>(dim)];
+      const auto column = static_cast<int64_t>(i) % dim;
+      CHECK_EQ(out[i], row < 0 ? -5.0f : static_cast<float>(row * dim + column));
+    }
   }
 }
 

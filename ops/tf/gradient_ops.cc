@@ -46,6 +46,10 @@ class MergeGradientsOp : public tf::OpKernel {
         Throw(ErrorCode::kInvalidArgument, name(), ": gradients for ", bags.num_bags,
               " bags expected, got ", gradients.dim_size(0));
       }
+      if (IsOneToOneInOrder(bags)) {  // nothing to add up
+        ctx->set_output(0, gradients);
+        return;
+      }
       const int64_t dim = gradients.dim_size(1);
       tf::Tensor& merged = Output(ctx, 0, {num_distinct, dim});
       OpExecutor executor(ctx);

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One way of doing a job: a graph in a session of its own, and the ops that are timed."""
+
+import dataclasses
+import functools
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+LEARNING_RATE = 0.1
+BATCH_FOR_MEAN = 1  # what sok.Init is told: losses here are means already
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """What a contender's graph is made of."""
+
+    inputs: list  # placeholders
+    ops: dict  # by name: an op, a tensor, or a list of them
+    first: list = dataclasses.field(default_factory=list)  # run before the initializers
+
+
+class Contender:
+    """Use as a context: the session and its memory are gone at the end."""
+
+    def __init__(self, name, build, num_threads):
+        """Builds the graph and initializes it.
+
+        Args:
+          name: in reports.
+          build: a function without arguments that returns Parts, in the default graph.
+          num_threads: of TensorFlow, within an op and between ops.
+        """
+        self.name = name
+        with tf.Graph().as_default() as graph:
+            parts = build()
+            initialize = tf1.global_variables_initializer()
+            self._ops = {what: _as_ops(fetches) for what, fetches in parts.ops.items()}
+        self._inputs = parts.inputs
+        config = tf1.ConfigProto(
+            intra_op_parallelism_threads=num_threads, inter_op_parallelism_threads=num_threads
+        )
+        self._session = tf1.Session(graph=graph, config=config)
+        for op in (*parts.first, initialize):
+            self._session.run(op)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self._session.close()
+
+    def run(self, what, *values):
+        """One step of the op, with the values of its inputs."""
+        self._session.run(self._ops[what], dict(zip(self._inputs, values)))
+
+    def runner(self, what):
+        """`run` of one op, as a function of the values."""
+        return functools.partial(self.run, what)
+
+
+def _as_ops(fetches):
+    """Ops, so that a step fetches no megabytes to Python; not in a tf.group, into which Grappler
+    would optimize them away."""
+    return [
+        fetch.op if isinstance(fetch, tf.Tensor) else fetch for fetch in tf.nest.flatten(fetches)
+    ]

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables that grow: new keys a second, memory, and speed when there are 100 million keys."""
+
+import contextlib
+import dataclasses
+import gc
+import statistics
+
+import numpy as np
+
+from benchmarks.contenders import PEER_NAME, has_peer, make_ours, make_peer
+from benchmarks.tables import Comparison
+from benchmarks.timing import timed
+
+NUM_NEW_KEYS = 5_000_000
+INSERT_BAR = 5.0
+INDEX_BYTES = 24  # allowed for a key beside its row
+MEMORY_BAR = 1.3
+FEW_KEYS, MANY_KEYS = 1_000_000, 100_000_000
+MANY_KEYS_DIM = 4
+MANY_KEYS_BYTES = 16 << 30  # of memory that has to be free
+SLOWDOWN_BAR = 2.0
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def new_keys(begin, end, num_features):
+    """int64 [n, num_features]: the keys numbered begin to end, all over the range of int64."""
+    numbers = np.arange(begin, end - (end - begin) % num_features, dtype=np.uint64)
+    return (numbers * _ODD).view(np.int64).reshape(-1, num_features)
+
+
+def resident_bytes():
+    """Of this process."""
+    with open("/proc/self/status") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return int(fields["VmRSS"].split()[0]) << 10
+
+
+def available_bytes():
+    """Of this machine."""
+    with open("/proc/meminfo") as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return int(fields["MemAvailable"].split()[0]) << 10
+
+
+def _batches(begin, end, workload):
+    size = workload.batch_size * workload.num_features
+    for first in range(begin, end, size):
+        yield new_keys(first, min(first + size, end), workload.num_features)
+
+
+def compare(dim, workload, num_threads):
+    """Comparison of inserting NUM_NEW_KEYS into empty tables, batch by batch in turn."""
+    with contextlib.ExitStack() as stack:
+        ours = make_ours("adagrad", dim, NUM_NEW_KEYS, workload.num_features, num_threads)
+        contenders = [stack.enter_context(ours)]
+        if has_peer():
+            contenders.append(
+                stack.enter_context(make_peer(dim, workload.num_features, num_threads))
+            )
+        seconds = dict.fromkeys((contender.name for contender in contenders), 0.0)
+        for keys in _batches(0, NUM_NEW_KEYS, workload):
+            for contender in contenders:
+                seconds[contender.name] += timed(contender.run, "insert", keys)
+    return Comparison(f"insert {NUM_NEW_KEYS:,} keys, dim {dim}", seconds, {PEER_NAME: INSERT_BAR})
+
+
+def memory_ratio(dim, workload, num_threads):
+    """Resident memory of NUM_NEW_KEYS keys, without optimizer, over rows and INDEX_BYTES a key."""
+    with make_ours("adagrad", dim, NUM_NEW_KEYS, workload.num_features, num_threads) as ours:
+        ours.run("look_up", new_keys(0, workload.num_features * 4096, workload.num_features))
+        gc.collect()
+        before = resident_bytes()
+        for keys in _batches(0, NUM_NEW_KEYS, workload):
+            ours.run("insert", keys)
+        # Adagrad's slot has as many bytes as the rows.
+        return (resident_bytes() - before) / (NUM_NEW_KEYS * (2 * dim * 4 + INDEX_BYTES))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rates:
+    """Keys a second in a table of num_keys."""
+
+    num_keys: int
+    insert: float
+    look_up: float
+
+
+def grow(workload, num_threads):
+    """([Rates] with few and with many keys, resident bytes in the end); trains with Adagrad."""
+    random = np.random.default_rng(workload.seed)
+    shape = (workload.batch_size, workload.num_features)
+    before = resident_bytes()
+    rates = []
+    inserted = 0
+    make = make_ours("adagrad", MANY_KEYS_DIM, MANY_KEYS, workload.num_features, num_threads)
+    with make as ours:
+        for goal in (FEW_KEYS, MANY_KEYS):
+            per_key = []
+            for keys in _batches(inserted, goal, workload):
+                per_key.append(timed(ours.run, "train", keys) / keys.size)
+            inserted = goal
+            look_ups = []
+            for _ in range(24):
+                numbers = random.integers(0, goal - workload.num_features, shape, np.uint64)
+                keys = (numbers * _ODD).view(np.int64)
+                look_ups.append(timed(ours.run, "look_up", keys) / keys.size)
+            # All of the latest batches, with the ones in which the index grew.
+            latest = per_key[-(FEW_KEYS * 10 // (shape[0] * shape[1])) :]
+            rates.append(
+                Rates(goal, 1 / statistics.mean(latest), 1 / statistics.median(look_ups[8:]))
+            )
+        return rates, resident_bytes() - before
