@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from benchmarks.contender import BATCH_FOR_MEAN, LEARNING_RATE, Contender, Parts
+from benchmarks.tables import OURS
 
 tf1 = tf.compat.v1
 
@@ -45,7 +46,7 @@ def train_tables(optimizer, loss, variables):
 
 
 def make_ours(optimizer, dim, num_keys, num_features, num_threads):
-    """All2AllDenseEmbedding; `optimizer`: see train_tables."""
+    """All2AllDenseEmbedding; `optimizer`: see train_tables, or None: it has no `train`."""
 
     def build():
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
@@ -54,14 +55,12 @@ def make_ours(optimizer, dim, num_keys, num_features, num_threads):
         inputs = keys[:, :, tf.newaxis]
         vectors = layer(inputs)
         loss = _loss(vectors, num_features, dim)
-        ops = {
-            "train": train_tables(optimizer, loss, [layer.embedding_variable]),
-            "look_up": layer(inputs, training=False),
-            "insert": vectors,
-        }
+        ops = {"look_up": layer(inputs, training=False), "insert": vectors}
+        if optimizer:
+            ops["train"] = train_tables(optimizer, loss, [layer.embedding_variable])
         return Parts([keys], ops, first)
 
-    return Contender(f"sok_compat {optimizer}", build, num_threads)
+    return Contender(f"{OURS} {optimizer or ''}".strip(), build, num_threads)
 
 
 def make_plain(dim, num_keys, num_features, num_threads):

@@ -52,7 +52,7 @@ def _batches(begin, end, workload):
 def compare(dim, workload, num_threads):
     """Comparison of inserting NUM_NEW_KEYS into empty tables, batch by batch in turn."""
     with contextlib.ExitStack() as stack:
-        ours = make_ours("adagrad", dim, NUM_NEW_KEYS, workload.num_features, num_threads)
+        ours = make_ours(None, dim, NUM_NEW_KEYS, workload.num_features, num_threads)
         contenders = [stack.enter_context(ours)]
         if has_peer():
             contenders.append(
@@ -66,14 +66,13 @@ def compare(dim, workload, num_threads):
 
 
 def memory_ratio(dim, workload, num_threads):
-    """Resident memory of NUM_NEW_KEYS keys, without optimizer, over rows and INDEX_BYTES a key."""
+    """Resident memory of NUM_NEW_KEYS keys with Adagrad, over rows, slots and INDEX_BYTES a key."""
     with make_ours("adagrad", dim, NUM_NEW_KEYS, workload.num_features, num_threads) as ours:
         ours.run("look_up", new_keys(0, workload.num_features * 4096, workload.num_features))
         gc.collect()
         before = resident_bytes()
         for keys in _batches(0, NUM_NEW_KEYS, workload):
             ours.run("insert", keys)
-        # Adagrad's slot has as many bytes as the rows.
         return (resident_bytes() - before) / (NUM_NEW_KEYS * (2 * dim * 4 + INDEX_BYTES))
 
 
@@ -105,8 +104,8 @@ def grow(workload, num_threads):
                 numbers = random.integers(0, goal - workload.num_features, shape, np.uint64)
                 keys = (numbers * _ODD).view(np.int64)
                 look_ups.append(timed(ours.run, "look_up", keys) / keys.size)
-            # All of the latest batches, with the ones in which the index grew.
-            latest = per_key[-(FEW_KEYS * 10 // (shape[0] * shape[1])) :]
+            # The second half of the keys: in it the index, which grows by half, has grown.
+            latest = per_key[-max(1, goal // 2 // (shape[0] * shape[1])) :]
             rates.append(
                 Rates(goal, 1 / statistics.mean(latest), 1 / statistics.median(look_ups[8:]))
             )

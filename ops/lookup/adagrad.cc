@@ -9,8 +9,6 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kPrefetchDistance = 8;  // rows; each brings twice dim floats
-
 int64_t RowCost(int64_t dim) { return 10 + dim / 3; }
 
 template <typename Dim>
@@ -28,11 +26,11 @@ template <typename Dim>
 SOK_WIDE_VECTORS void UpdateRange(AdagradStep step, Dim dim, AdagradPlanes planes, int64_t begin,
                                   int64_t end, const int64_t* row_ids, const float* gradients) {
   const int64_t size = dim;
+  const int64_t ahead = PrefetchDistance(2 * NumLines(size));
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kPrefetchDistance < end) {
-      const int64_t ahead = row_ids[i + kPrefetchDistance] * size;
-      PrefetchRow(planes.rows + ahead, size);
-      PrefetchRow(planes.accumulator + ahead, size);
+    if (i + ahead < end) {
+      PrefetchRow(planes.rows + row_ids[i + ahead] * size, size);
+      PrefetchRow(planes.accumulator + row_ids[i + ahead] * size, size);
     }
     const int64_t offset = row_ids[i] * size;
     UpdateRow(step, dim, gradients + i * size, planes.rows + offset, planes.accumulator + offset);

@@ -12,7 +12,6 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kPrefetchDistance = 8;  // rows; each brings three times dim floats
 constexpr int32_t kNoGradient = -1;
 
 int64_t RowCost(int64_t dim) { return 12 + dim / 2; }
@@ -47,11 +46,11 @@ template <typename Dim>
 SOK_WIDE_VECTORS void UpdateRange(AdamStep step, Dim dim, AdamPlanes planes, int64_t begin,
                                   int64_t end, const int64_t* row_ids, const float* gradients) {
   const int64_t size = dim;
+  const int64_t ahead = PrefetchDistance(NumLines(size) + NumLines(2 * size));
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kPrefetchDistance < end) {
-      const int64_t ahead = row_ids[i + kPrefetchDistance];
-      PrefetchRow(planes.rows + ahead * size, size);
-      PrefetchRow(planes.state + ahead * 2 * size, 2 * size);
+    if (i + ahead < end) {
+      PrefetchRow(planes.rows + row_ids[i + ahead] * size, size);
+      PrefetchRow(planes.state + row_ids[i + ahead] * 2 * size, 2 * size);
     }
     const int64_t row = row_ids[i];
     UpdateRow(step, dim, gradients + i * size, planes.rows + row * size,

@@ -8,8 +8,6 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kPrefetchDistance = 24;  // rows
-
 int64_t RowCost(int64_t dim) { return 12 + dim / 8; }
 
 }  // namespace
@@ -19,10 +17,10 @@ void GatherRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t
   executor.ParallelFor(num_rows, RowCost(dim), [&](int64_t begin, int64_t end) {
     WithFixedDim(dim, [&](auto fixed_dim) {
       const int64_t size = fixed_dim;
+      const int64_t ahead = PrefetchDistance(NumLines(size));
       for (int64_t i = begin; i < end; ++i) {
         // A prefetch of no row does nothing: addresses that do not exist are ignored.
-        if (i + kPrefetchDistance < end)
-          PrefetchRow(plane + row_ids[i + kPrefetchDistance] * size, size);
+        if (i + ahead < end) PrefetchRow(plane + row_ids[i + ahead] * size, size);
         if (row_ids[i] >= 0) std::copy_n(plane + row_ids[i] * size, size, out + i * size);
       }
     });

@@ -11,8 +11,6 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kPrefetchDistance = 16;
-
 /// The occurrences of each distinct key: bags[offsets[d]..offsets[d + 1]), in batch order.
 struct Occurrences {
   std::vector<int32_t> offsets;     // [num_distinct + 1]
@@ -50,9 +48,9 @@ SOK_INLINE void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim 
                                const float* gradients, int64_t begin, int64_t end,
                                int64_t prefetch_end, float* __restrict sum) {
   const int64_t size = dim;
+  const int64_t ahead = PrefetchDistance(NumLines(size));
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kPrefetchDistance < prefetch_end)
-      PrefetchRow(gradients + groups.bags[i + kPrefetchDistance] * size, size);
+    if (i + ahead < prefetch_end) PrefetchRow(gradients + groups.bags[i + ahead] * size, size);
     const int64_t bag = groups.bags[i];
     const float* __restrict gradient = gradients + bag * size;
     if (bags.combiner == Combiner::kMean) {

@@ -10,9 +10,6 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kPrefetchDistance =
-    16;  // rows; hides a cache miss behind the copies of the rows before
-
 // keys; a bag's sum is a sum of block sums, so that a million keys lose no more digits than these
 constexpr int64_t kBlock = 1024;
 
@@ -23,8 +20,9 @@ template <typename Dim>
 SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
                                 int64_t end, float* out) {
   const int64_t size = dim;
+  const int64_t ahead = PrefetchDistance(NumLines(size));
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kPrefetchDistance < end) PrefetchRow(rows[bags.inverse[i + kPrefetchDistance]], size);
+    if (i + ahead < end) PrefetchRow(rows[bags.inverse[i + ahead]], size);
     std::copy_n(rows[bags.inverse[i]], size, out + i * size);
   }
 }
@@ -34,9 +32,9 @@ template <typename Dim>
 void AddRows(const Bags& bags, Dim dim, const float* const* rows, int64_t begin, int64_t end,
              int64_t prefetch_end, float* sum) {
   const int64_t size = dim;
+  const int64_t ahead = PrefetchDistance(NumLines(size));
   for (int64_t i = begin; i < end; ++i) {
-    if (i + kPrefetchDistance < prefetch_end)
-      PrefetchRow(rows[bags.inverse[i + kPrefetchDistance]], size);
+    if (i + ahead < prefetch_end) PrefetchRow(rows[bags.inverse[i + ahead]], size);
     const float* row = rows[bags.inverse[i]];
     for (int64_t column = 0; column < size; ++column) sum[column] += row[column];
   }

@@ -172,9 +172,9 @@ class ExchangeRowsOp : public ExchangeOp {
     request->data.resize(static_cast<size_t>(sums.num_bags * options.dim) * sizeof(float));
     OpExecutor executor(ctx);
     SharedLocks locks({variable.get()});
-    const RowPointers pointers(*table, PlaneData(variable.get(), options.capacity, options.dim),
-                               InputOfRank(ctx, 2, "keys", 1), row_ids,
-                               InputOfRank(ctx, 4, "absent_rows", 2));
+    const RowPointers pointers(
+        executor, *table, PlaneData(variable.get(), options.capacity, options.dim),
+        InputOfRank(ctx, 2, "keys", 1), row_ids, InputOfRank(ctx, 4, "absent_rows", 2));
     PoolRows(executor, sums, options.dim, pointers.data(),
              reinterpret_cast<float*>(request->data.data()));
   }

@@ -246,7 +246,7 @@ class PoolRowsOp : public tf::OpKernel {
       OpExecutor executor(ctx);
       SharedLocks locks({variable.get()});
       const float* rows = PlaneData(variable.get(), options.capacity, options.dim);
-      const RowPointers pointers(*table, rows, InputOfRank(ctx, 2, "keys", 1), row_ids,
+      const RowPointers pointers(executor, *table, rows, InputOfRank(ctx, 2, "keys", 1), row_ids,
                                  InputOfRank(ctx, 4, "absent_rows", 2));
       PoolRows(executor, bags, options.dim, pointers.data(), Data<float>(output));
     });

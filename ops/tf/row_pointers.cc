@@ -1,25 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/row_pointers.h"
 
+#include <atomic>
+
 #include "ops/tf/border.h"
 
 namespace sok {
 
-RowPointers::RowPointers(const Table& table, const float* rows, const tensorflow::Tensor& keys,
-                         const tensorflow::Tensor& row_ids, const tensorflow::Tensor& absent_rows)
+namespace {
+
+constexpr int64_t kPointerNanoseconds = 1;
+constexpr int64_t kColumnNanoseconds = 8;  // of a first value
+
+}  // namespace
+
+RowPointers::RowPointers(Executor& executor, const Table& table, const float* rows,
+                         const tensorflow::Tensor& keys, const tensorflow::Tensor& row_ids,
+                         const tensorflow::Tensor& absent_rows)
     : pointers_(static_cast<size_t>(row_ids.NumElements())) {
   const TableOptions& options = table.options();
   const int64_t* ids = Data<int64_t>(row_ids);
+  std::atomic<bool> has_absent{false};
+  executor.ParallelFor(row_ids.NumElements(), kPointerNanoseconds, [&](int64_t begin, int64_t end) {
+    bool is_absent = false;
+    for (int64_t i = begin; i < end; ++i) {
+      pointers_[static_cast<size_t>(i)] = rows + ids[i] * options.dim;
+      is_absent |= ids[i] == kNoRow;
+    }
+    if (is_absent) has_absent = true;
+  });
+  if (!has_absent) return;
   std::vector<size_t> absent;
   for (size_t i = 0; i < pointers_.size(); ++i) {
-    if (ids[i] == kNoRow) {
-      absent.push_back(i);
-    } else {
-      pointers_[i] = rows + ids[i] * options.dim;
-    }
+    if (ids[i] == kNoRow) absent.push_back(i);
   }
   if (absent_rows.dim_size(0) == 0) {
-    MakeFirstValues(table, rows, Data<int64_t>(keys), absent);
+    MakeFirstValues(executor, table, rows, Data<int64_t>(keys), absent);
     return;
   }
   if (absent_rows.dim_size(0) != static_cast<int64_t>(absent.size()) ||
@@ -33,20 +49,26 @@ RowPointers::RowPointers(const Table& table, const float* rows, const tensorflow
   }
 }
 
-void RowPointers::MakeFirstValues(const Table& table, const float* rows, const int64_t* keys,
-                                  const std::vector<size_t>& absent) {
+void RowPointers::MakeFirstValues(Executor& executor, const Table& table, const float* rows,
+                                  const int64_t* keys, const std::vector<size_t>& absent) {
   const TableOptions& options = table.options();
-  first_values_.resize(absent.size() * static_cast<size_t>(options.dim));
+  const auto dim = static_cast<size_t>(options.dim);
+  first_values_.resize(absent.size() * dim);
   const bool is_preset = options.first_value.kind == FirstValue::Kind::kPreset;
-  int64_t next_row = table.num_rows();
-  for (size_t j = 0; j < absent.size(); ++j, ++next_row) {
-    const int64_t key = keys[absent[j]];
-    float* row = first_values_.data() + j * static_cast<size_t>(options.dim);
-    WriteFirstValue(options.first_value, key, options.dim, row);
-    const int64_t row_id = options.use_hash_index ? next_row : key / options.world_size;
-    const bool has_preset = is_preset && row_id < options.capacity;
-    pointers_[absent[j]] = has_preset ? rows + row_id * options.dim : row;
-  }
+  const int64_t next_row = table.num_rows();
+  executor.ParallelFor(
+      static_cast<int64_t>(absent.size()), options.dim * kColumnNanoseconds,
+      [&](int64_t begin, int64_t end) {
+        for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end); ++j) {
+          const int64_t key = keys[absent[j]];
+          float* row = first_values_.data() + j * dim;
+          WriteFirstValue(options.first_value, key, options.dim, row);
+          const int64_t row_id = options.use_hash_index ? next_row + static_cast<int64_t>(j)
+                                                        : key / options.world_size;
+          const bool has_preset = is_preset && row_id < options.capacity;
+          pointers_[absent[j]] = has_preset ? rows + row_id * options.dim : row;
+        }
+      });
 }
 
 }  // namespace sok

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "ops/base/executor.h"
 #include "ops/table/table.h"
 #include "tensorflow/core/framework/tensor.h"
 
@@ -14,14 +15,15 @@ namespace sok {
 /// these are empty, in first values made here.
 class RowPointers {
  public:
-  RowPointers(const Table& table, const float* rows, const tensorflow::Tensor& keys,
-              const tensorflow::Tensor& row_ids, const tensorflow::Tensor& absent_rows);
+  RowPointers(Executor& executor, const Table& table, const float* rows,
+              const tensorflow::Tensor& keys, const tensorflow::Tensor& row_ids,
+              const tensorflow::Tensor& absent_rows);
 
   const float* const* data() const { return pointers_.data(); }
 
  private:
-  void MakeFirstValues(const Table& table, const float* rows, const int64_t* keys,
-                       const std::vector<size_t>& absent);
+  void MakeFirstValues(Executor& executor, const Table& table, const float* rows,
+                       const int64_t* keys, const std::vector<size_t>& absent);
 
   std::vector<const float*> pointers_;
   std::vector<float> first_values_;

@@ -40,16 +40,19 @@ def lookup_bags(variable, keys, row_splits, combiner, insert):
 
 def _lookup(variable, keys, row_splits, combiner, insert):
     with tf.device(variable.device):
-        distinct_keys, inverse = ops.sok_distinct_keys(keys)
+        if _needs_distinct_keys(variable, insert):
+            keys_to_find, inverse = ops.sok_distinct_keys(keys)
+        else:
+            keys_to_find, inverse = tf.cast(keys, tf.int64), tf.range(tf.size(keys))
         if variable.ranks.size > 1:
             return _lookup_at_owners(
-                variable, distinct_keys, inverse, row_splits, combiner, insert, keys.dtype.size
+                variable, keys_to_find, inverse, row_splits, combiner, insert, keys.dtype.size
             )
-        row_ids, absent_rows = _find_rows(variable, distinct_keys, insert)
+        row_ids, absent_rows = _find_rows(variable, keys_to_find, insert)
         return ops.sok_pool_rows(
             variable.tf_handle,
             variable.emb_handle,
-            distinct_keys,
+            keys_to_find,
             row_ids,
             absent_rows,
             inverse,
@@ -58,6 +61,13 @@ def _lookup(variable, keys, row_splits, combiner, insert):
             dim=variable.shape[1],
             all_keys_have_rows=insert,
         )
+
+
+def _needs_distinct_keys(variable, insert):
+    """Whether repeated keys have to be known. To find them again, which their cache lines still are
+    near for, takes less time than to tell them apart."""
+    is_shared = variable.ranks.size > 1  # each key travels once
+    return insert or is_shared or variable.first_value.kind in ("evaluated", "preset")
 
 
 def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key_bytes):
@@ -114,6 +124,9 @@ def _find_rows(variable, keys, insert):
 @tf.RegisterGradient("SokPoolRows")
 def _pool_rows_gradient(op, gradient):
     rows, _, _, row_ids, _, inverse, row_splits = op.inputs
+    if not op.get_attr("all_keys_have_rows"):  # the keys may not have been made distinct
+        row_ids, numbers = ops.sok_distinct_keys(row_ids)
+        inverse = tf.gather(numbers, inverse)
     # The forward pass must have read its rows before an optimizer changes them, also where the
     # gradient does not depend on the output.
     with tf.control_dependencies([tf.identity(op.outputs[0])]):  # captured, in a tf.cond
