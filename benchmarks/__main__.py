@@ -91,21 +91,26 @@ def _report_growth(report, arguments, workload):
         report.add(f"Left out: it needs {inserts.MANY_KEYS_BYTES >> 30} GiB of free memory.")
         return
     (few, many), used_bytes = inserts.grow(workload, arguments.threads)
+    rows = [
+        [
+            f"{rates.num_keys:,}",
+            f"{rates.insert_seconds * 1e9:.0f}",
+            f"{rates.kernel_seconds * 1e9:.0f}",
+            f"{rates.look_up_seconds * 1e9:.0f}",
+        ]
+        for rates in (few, many)
+    ]
+    headings = [
+        "keys held",
+        "ns a new key, training",
+        "of it in the kernel",
+        "ns a known key, lookup",
+    ]
+    report.add(*lines(headings, rows))
+    slower_insert = many.insert_seconds / few.insert_seconds
+    slower_look_up = many.look_up_seconds / few.look_up_seconds
     report.add(
-        *lines(
-            ["keys held", "new keys/s in a training step", "known keys/s in a lookup"],
-            [
-                [
-                    f"{rates.num_keys:,}",
-                    f"{rates.insert / 1e6:.2f} M",
-                    f"{rates.look_up / 1e6:.2f} M",
-                ]
-                for rates in (few, many)
-            ],
-        )
-    )
-    report.add(
-        f"Slower by {few.insert / many.insert:.2f} and {few.look_up / many.look_up:.2f} (at most "
+        f"Slower by {slower_insert:.2f} and {slower_look_up:.2f} (at most "
         f"{inserts.SLOWDOWN_BAR:g}); {used_bytes / 2**30:.1f} GiB resident."
     )
 
@@ -122,7 +127,8 @@ def _report_scaling(report, arguments, workload):
         for kind, (distinct, seconds) in kinds.items()
     ]
     headings = ["keys", "distinct", "training step, ms", "times Zipf"]
-    report.add(*lines(headings, rows), "", f"(at most {scaling.DISTRIBUTION_BAR:g} times Zipf)")
+    report.add(*lines(headings, rows))
+    report.add(f"(at most {scaling.DISTRIBUTION_BAR:g} times Zipf)")
 
 
 SECTIONS = {

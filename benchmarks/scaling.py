@@ -2,29 +2,65 @@
 """Our training step with more threads, and with keys that repeat more or less."""
 
 import contextlib
+import multiprocessing
 import statistics
 
 import numpy as np
+import tensorflow as tf
 
 from benchmarks.contenders import make_ours
-from benchmarks.timing import WARM_UP_ROUNDS, interleaved_medians, timed
+from benchmarks.timing import WARM_UP_ROUNDS, timed
 from benchmarks.training import insert_all_keys
 
 THREADS = (1, 2, 4, 8)
+STEPS_OF_A_TURN = 10
 DISTRIBUTION_BAR = 1.5  # times the step with Zipf keys
 
 
+class _ThreadedStep:
+    """A contender in a process of its own: its first session sets a process's threads."""
+
+    def __init__(self, number, dim, workload):
+        tf.compat.v1.disable_eager_execution()
+        sizes = (dim, workload.num_keys, workload.num_features, number)
+        self._ours = make_ours("adagrad", *sizes)
+        self._batches = workload.batches()
+        self._next = 0
+        insert_all_keys([self._ours], workload)
+
+    def run(self, steps):
+        """Seconds of each step."""
+        seconds = []
+        for _ in range(steps):
+            seconds.append(timed(self._ours.run, "train", self._batches[self._next]))
+            self._next = (self._next + 1) % len(self._batches)
+        return seconds
+
+
+def _start(*args):
+    global _step
+    _step = _ThreadedStep(*args)
+
+
+def _run(steps):
+    return _step.run(steps)
+
+
 def threads(dim, workload, rounds):
-    """{number of threads: seconds of a step}."""
-    batches = [(batch,) for batch in workload.batches()]
+    """{number of threads: seconds of a step}; the processes take turns, a few steps each."""
+    context = multiprocessing.get_context("spawn")
+    seconds = {number: [] for number in THREADS}
     with contextlib.ExitStack() as stack:
-        contenders = {}
-        for number in THREADS:
-            ours = make_ours("adagrad", dim, workload.num_keys, workload.num_features, number)
-            ours.name = number
-            contenders[number] = stack.enter_context(ours)
-        insert_all_keys(contenders.values(), workload)
-        return interleaved_medians(list(contenders.values()), "train", batches, rounds)
+        pools = {
+            number: stack.enter_context(context.Pool(1, _start, (number, dim, workload)))
+            for number in THREADS
+        }
+        for turn in range(1 + rounds // STEPS_OF_A_TURN):
+            for number, pool in pools.items():
+                taken = pool.apply(_run, (STEPS_OF_A_TURN,))
+                if turn > 0:  # the first warms up
+                    seconds[number] += taken
+    return {number: statistics.median(taken) for number, taken in seconds.items()}
 
 
 def _kinds_of_batches(workload):
