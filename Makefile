@@ -109,7 +109,7 @@ else
 endif
 	@touch $@
 
-bench: build $(VENV)/.peer  ## speed against plain TensorFlow and a peer; with Horovod, of several ranks
+bench: core-bench build $(VENV)/.peer  ## speed of the core, and beside others; with Horovod, of several ranks
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.communication
 

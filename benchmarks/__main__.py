@@ -43,6 +43,8 @@ def _processor():
 def _introduce(report, arguments, workload):
     distinct = np.mean([len(np.unique(batch)) for batch in workload.batches()])
     report.add(
+        "# Benchmark results",
+        "",
         f"{datetime.date.today()}, {_processor()}, {os.cpu_count()} cores; TensorFlow "
         f"{tf.__version__}, {arguments.threads} threads. Batches of {workload.batch_size:,} x "
         f"{workload.num_features} of {workload.num_keys:,} keys, Zipf {workload.exponent}: "
@@ -94,21 +96,21 @@ def _report_growth(report, arguments, workload):
     rows = [
         [
             f"{rates.num_keys:,}",
-            f"{rates.insert_seconds * 1e9:.0f}",
-            f"{rates.kernel_seconds * 1e9:.0f}",
-            f"{rates.look_up_seconds * 1e9:.0f}",
+            f"{rates.insert * 1e9:.0f}",
+            f"{rates.kernel * 1e9:.0f}",
+            f"{rates.look_up * 1e9:.0f}",
         ]
         for rates in (few, many)
     ]
     headings = [
         "keys held",
         "ns a new key, training",
-        "of it in the kernel",
+        "CPU ns in the kernel",
         "ns a known key, lookup",
     ]
     report.add(*lines(headings, rows))
-    slower_insert = many.insert_seconds / few.insert_seconds
-    slower_look_up = many.look_up_seconds / few.look_up_seconds
+    slower_insert = many.insert / few.insert
+    slower_look_up = many.look_up / few.look_up
     report.add(
         f"Slower by {slower_insert:.2f} and {slower_look_up:.2f} (at most "
         f"{inserts.SLOWDOWN_BAR:g}); {used_bytes / 2**30:.1f} GiB resident."

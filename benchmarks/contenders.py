@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same step on a table of ours, a plain TensorFlow variable, and a peer's table.
 
-Each has the ops `train`, `look_up` (inserts nothing) and `insert`, of keys [batch, features].
+Each has the ops `train`, `look_up` (inserts nothing) and `insert`, of keys [batch, features]; the
+peer also `look_up_repeats`, which does not make keys distinct first.
 """
 
 import functools
@@ -111,6 +112,7 @@ def make_peer(dim, num_features, num_threads):
         ops = {
             "train": optimizer.minimize(loss, var_list=[trainable]),
             "look_up": tf.gather(variable.lookup(distinct), inverse),
+            "look_up_repeats": variable.lookup(flat),
             "insert": variable.upsert(flat, initial_rows),
         }
         return Parts([keys], ops)

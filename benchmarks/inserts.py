@@ -92,52 +92,47 @@ def memory_ratio(dim, workload, num_threads):
 
 @dataclasses.dataclass(frozen=True)
 class Rates:
-    """Speed in a table of num_keys."""
+    """Seconds in a table of num_keys."""
 
     num_keys: int
-    insert_seconds: float  # of a new key, in a training step
-    kernel_seconds: float  # of them, for giving the process memory: CPU time of the kernel
-    look_up_seconds: float  # of a known key
+    insert: float  # of a new key, in a training step, over the second half of the keys
+    kernel: float  # for a new key: CPU time of the kernel, of all threads
+    look_up: float  # of a known key
+
+
+def grow(workload, num_threads):
+    """([Rates] with few and with many keys, resident bytes of the latter); trains with Adagrad."""
+    before = resident_bytes()
+    few = [_grow_to(FEW_KEYS, workload, num_threads)[0] for _ in range(1 + 2 * ROUNDS)][1:]
+    medians = [statistics.median(getattr(one, what) for one in few) for what in _RATES]
+    many, resident = _grow_to(MANY_KEYS, workload, num_threads)
+    return [Rates(FEW_KEYS, *medians), many], resident - before
+
+
+_RATES = ("insert", "kernel", "look_up")
+
+
+def _grow_to(num_keys, workload, num_threads):
+    """(Rates, resident bytes)."""
+    random = np.random.default_rng(workload.seed)
+    shape = (workload.batch_size, workload.num_features)
+    half = num_keys // 2
+    make = make_ours("adagrad", MANY_KEYS_DIM, num_keys, workload.num_features, num_threads)
+    with make as ours:
+        for keys in _batches(0, half, workload):
+            ours.run("train", keys)
+        kernel = _kernel_seconds()
+        insert = sum(timed(ours.run, "train", keys) for keys in _batches(half, num_keys, workload))
+        kernel = _kernel_seconds() - kernel
+        look_ups = []
+        for _ in range(24):
+            numbers = random.integers(0, half, shape, np.uint64)
+            numbers += random.integers(0, 2, shape, np.uint64) * np.uint64(half)
+            look_ups.append(timed(ours.run, "look_up", (numbers * _ODD).view(np.int64)))
+        look_up = statistics.median(look_ups[8:]) / numbers.size
+        rates = Rates(num_keys, insert / (num_keys - half), kernel / (num_keys - half), look_up)
+        return rates, resident_bytes()
 
 
 def _kernel_seconds():
     return resource.getrusage(resource.RUSAGE_SELF).ru_stime
-
-
-def grow(workload, num_threads):
-    """([Rates] with few and with many keys, resident bytes in the end); trains with Adagrad.
-
-    New keys are timed over the second half of them: in it the index, which grows by half, grows.
-    """
-    random = np.random.default_rng(workload.seed)
-    before = resident_bytes()
-    rates = []
-    inserted = 0
-    make = make_ours("adagrad", MANY_KEYS_DIM, MANY_KEYS, workload.num_features, num_threads)
-    with make as ours:
-        for goal in (FEW_KEYS, MANY_KEYS):
-            for keys in _batches(inserted, goal // 2, workload):
-                ours.run("train", keys)
-            kernel_seconds = _kernel_seconds()
-            seconds = sum(
-                timed(ours.run, "train", keys) for keys in _batches(goal // 2, goal, workload)
-            )
-            kernel_seconds = _kernel_seconds() - kernel_seconds
-            inserted = goal
-            look_ups = [
-                timed(ours.run, "look_up", _known_keys(random, goal, workload)) for _ in range(24)
-            ]
-            rates.append(
-                Rates(
-                    goal,
-                    seconds / (goal - goal // 2),
-                    kernel_seconds / (goal - goal // 2),
-                    statistics.median(look_ups[8:]) / (workload.batch_size * workload.num_features),
-                )
-            )
-        return rates, resident_bytes() - before
-
-
-def _known_keys(random, num_keys, workload):
-    shape = (workload.batch_size, workload.num_features)
-    return (random.integers(0, num_keys // 2, shape, np.uint64) * _ODD).view(np.int64)

@@ -6,7 +6,8 @@
 /// Before a function of an unnamed namespace, a template too: compiles it, with what is inlined
 /// into it, for AVX2 as well; the loader takes that one where the processor has it. The results are
 /// the same bits: each column sees the same operations in the same order, and AVX2 alone brings no
-/// fused multiply-add. Not under sanitizers, which the choice at load time comes too early for.
+/// fused multiply-add. Not under the address and thread sanitizers, which the choice at load time
+/// comes too early for.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define SOK_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))

@@ -29,8 +29,8 @@ SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* r
 
 /// Adds the rows of keys [begin, end) to sum[0..dim).
 template <typename Dim>
-void AddRows(const Bags& bags, Dim dim, const float* const* rows, int64_t begin, int64_t end,
-             int64_t prefetch_end, float* sum) {
+SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
+                        int64_t end, int64_t prefetch_end, float* sum) {
   const int64_t size = dim;
   const int64_t ahead = PrefetchDistance(NumLines(size));
   for (int64_t i = begin; i < end; ++i) {

@@ -2,6 +2,7 @@
 // Ops that carry keys to the ranks that own them, rows back, and gradients to the owners.
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -192,8 +193,15 @@ class ExchangeGradientsOp : public ExchangeOp {
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     const tf::Tensor& gradients = InputOfRank(ctx, 0, "gradients", 2);
     request->send_bytes = RowBytes(ctx->input(2), gradients.dim_size(1));
+    const auto size = static_cast<int64_t>(gradients.TotalBytes());
+    if (std::accumulate(request->send_bytes.begin(), request->send_bytes.end(), int64_t{0}) !=
+        size) {
+      Throw(ErrorCode::kInvalidArgument, name(), ": gradients of shape ",
+            gradients.shape().DebugString(), " do not fit ", ctx->input(2).SummarizeValue(8),
+            " answers");
+    }
     const auto* bytes = static_cast<const char*>(gradients.data());
-    request->data.assign(bytes, bytes + gradients.TotalBytes());
+    request->data.assign(bytes, bytes + size);
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "ops/base/first_appearance.h"
 #include "ops/tf/border.h"
 
 namespace sok {
@@ -49,26 +50,34 @@ RowPointers::RowPointers(Executor& executor, const Table& table, const float* ro
   }
 }
 
+/// One for each distinct key, however often it stands in the batch.
 void RowPointers::MakeFirstValues(Executor& executor, const Table& table, const float* rows,
                                   const int64_t* keys, const std::vector<size_t>& absent) {
   const TableOptions& options = table.options();
   const auto dim = static_cast<size_t>(options.dim);
-  first_values_.resize(absent.size() * dim);
-  const bool is_preset = options.first_value.kind == FirstValue::Kind::kPreset;
-  const int64_t next_row = table.num_rows();
+  std::vector<int64_t> absent_keys;
+  for (const size_t i : absent) absent_keys.push_back(keys[i]);
+  std::vector<int32_t> numbers(absent.size());
+  const int64_t num_distinct = NumberByFirstAppearance(
+      static_cast<int64_t>(absent.size()), absent_keys.data(), absent_keys.data(), numbers.data());
+  first_values_.resize(static_cast<size_t>(num_distinct) * dim);
   executor.ParallelFor(
-      static_cast<int64_t>(absent.size()), options.dim * kColumnNanoseconds,
-      [&](int64_t begin, int64_t end) {
+      num_distinct, options.dim * kColumnNanoseconds, [&](int64_t begin, int64_t end) {
         for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end); ++j) {
-          const int64_t key = keys[absent[j]];
-          float* row = first_values_.data() + j * dim;
-          WriteFirstValue(options.first_value, key, options.dim, row);
-          const int64_t row_id = options.use_hash_index ? next_row + static_cast<int64_t>(j)
-                                                        : key / options.world_size;
-          const bool has_preset = is_preset && row_id < options.capacity;
-          pointers_[absent[j]] = has_preset ? rows + row_id * options.dim : row;
+          WriteFirstValue(options.first_value, absent_keys[j], options.dim,
+                          first_values_.data() + j * dim);
         }
       });
+  const bool is_preset = options.first_value.kind == FirstValue::Kind::kPreset;
+  const int64_t next_row = table.num_rows();
+  for (size_t i = 0; i < absent.size(); ++i) {
+    const auto number = static_cast<size_t>(numbers[i]);
+    const int64_t row_id =
+        options.use_hash_index ? next_row + numbers[i] : absent_keys[number] / options.world_size;
+    const bool has_preset = is_preset && row_id < options.capacity;
+    pointers_[absent[i]] =
+        has_preset ? rows + row_id * options.dim : first_values_.data() + number * dim;
+  }
 }
 
 }  // namespace sok

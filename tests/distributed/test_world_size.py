@@ -51,9 +51,10 @@ class TestEqualsOneProcess:
         for ours, alone in zip(joined(num_ranks, model, what), joined(1, model, what)):
             np.testing.assert_allclose(ours, alone, **TOLERANCE)
 
-    def test_gradients_are_sums_over_ranks(self, num_ranks, model):
-        all_tables = of_all_ranks(num_ranks, model, "gradients")
-        for ours, alone in zip(all_tables, of_all_ranks(1, model, "gradients")):
+    @pytest.mark.parametrize("what", ["gradients", "read_gradients"])
+    def test_gradients_are_sums_over_ranks(self, num_ranks, model, what):
+        all_tables = of_all_ranks(num_ranks, model, what)
+        for ours, alone in zip(all_tables, of_all_ranks(1, model, what)):
             assert ours.keys() == alone.keys()
             for key, gradient in ours.items():
                 np.testing.assert_allclose(gradient, alone[key], **TOLERANCE)

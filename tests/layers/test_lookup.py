@@ -108,6 +108,21 @@ def test_gradient_of_training_false_skips_unknown_keys(sok):
         assert by_row == {0: [1000.0, 1000.0], 1: [101.0, 101.0]}
 
 
+def test_gradient_of_training_false_with_bags(sok):
+    layer = sok.DistributedEmbedding("mean", 10, 2, 1, max_nnz=3)
+    insert = layer(sparse_tensor([[5, 6]], 3))
+    bags = [[6, 99, 6], [], [5, 6], [99]]
+    output = tf.reshape(layer(sparse_tensor(bags, 3), training=False), [-1, 2])
+    weights = tf.constant([[3.0], [10.0], [200.0], [1000.0]])
+    (gradient,) = tf.gradients(tf.reduce_sum(output * weights), [layer.embedding_variable])
+    with initialized_session() as session:
+        session.run(insert)
+        slices = session.run(gradient)
+        assert sorted(slices.indices.tolist()) == [0, 1]
+        by_row = dict(zip(slices.indices.tolist(), slices.values.tolist()))
+        np.testing.assert_allclose([by_row[0], by_row[1]], [[100.0] * 2, [102.0] * 2], rtol=1e-6)
+
+
 @pytest.mark.parametrize("make_training", [lambda: tf.constant(True), lambda: tf.Variable(True)])
 @pytest.mark.parametrize("case", [ALL_CASES[0], ALL_CASES[-1]], ids=str)
 def test_training_must_not_be_a_tensor(sok, case, make_training):

@@ -95,6 +95,8 @@ class Model:
             if (tables := self.tables[first :: len(OPTIMIZERS)])
         ]
         self.unknown = [case.rows_of(layer, UNKNOWN) for (case, _), layer in zip(LAYERS, layers)]
+        reads = [layer(x, training=False) for layer, x in zip(layers, self.inputs)]
+        self.read_gradients = tf.gradients(reads, self.tables)
         self.num_keys = [table.num_keys() for table in self.tables]
         self.exported = [table.export() for table in self.tables]
 
@@ -146,6 +148,9 @@ def train(number, batches):
                 if "gradients" not in seen:
                     seen["gradients"] = gradients_by_key(session.run(model.exported), slices)
             before = session.run(model.num_keys)
+            feeds = model.feeds("equal", batches[0])
+            slices = session.run(model.read_gradients, feeds)
+            seen["read_gradients"] = gradients_by_key(session.run(model.exported), slices)
             seen["unknown"] = session.run(model.unknown)
             assert session.run(model.num_keys) == before
             seen["rows"] = rows_by_key(session.run(model.exported))
