@@ -7,7 +7,7 @@ import tensorflow as tf
 import sok_compat as sok
 from benchmarks.contender import BATCH_FOR_MEAN, Contender, Parts
 from benchmarks.contenders import PLAIN_NAME
-from benchmarks.tables import Comparison
+from benchmarks.tables import OURS, Comparison
 from benchmarks.timing import interleaved_medians
 
 tf1 = tf.compat.v1
@@ -42,7 +42,7 @@ def make_ours(combiner, dim, num_keys, num_threads):
         step = _there_and_back(vectors, layer.embedding_variable)
         return Parts(inputs, {"step": step, "insert": vectors}, first)
 
-    return Contender("sok_compat", build, num_threads)
+    return Contender(OURS, build, num_threads)
 
 
 def make_plain(combiner, dim, num_keys, num_threads):

@@ -2,7 +2,6 @@
 """One way of doing a job: a graph in a session of its own, and the ops that are timed."""
 
 import dataclasses
-import functools
 
 import tensorflow as tf
 
@@ -54,10 +53,6 @@ class Contender:
     def run(self, what, *values):
         """One step of the op, with the values of its inputs."""
         self._session.run(self._ops[what], dict(zip(self._inputs, values)))
-
-    def runner(self, what):
-        """`run` of one op, as a function of the values."""
-        return functools.partial(self.run, what)
 
 
 def _as_ops(fetches):

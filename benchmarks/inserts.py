@@ -35,18 +35,21 @@ def new_keys(begin, end, num_features):
     return (numbers * _ODD).view(np.int64).reshape(-1, num_features)
 
 
+def _bytes_in(path, field):
+    """A field of a file of /proc, which has lines like `field:  number kB`."""
+    with open(path) as status:
+        fields = dict(line.split(":", 1) for line in status)
+    return int(fields[field].split()[0]) << 10
+
+
 def resident_bytes():
     """Of this process."""
-    with open("/proc/self/status") as status:
-        fields = dict(line.split(":", 1) for line in status)
-    return int(fields["VmRSS"].split()[0]) << 10
+    return _bytes_in("/proc/self/status", "VmRSS")
 
 
 def available_bytes():
     """Of this machine."""
-    with open("/proc/meminfo") as status:
-        fields = dict(line.split(":", 1) for line in status)
-    return int(fields["MemAvailable"].split()[0]) << 10
+    return _bytes_in("/proc/meminfo", "MemAvailable")
 
 
 def _batches(begin, end, workload):
