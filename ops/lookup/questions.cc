@@ -124,8 +124,9 @@ class Asker {
 
   void LayOut() {
     size_t data_bytes = 0;
-    for (const Share& share : shares_) {
-      const bool asks_sums = SumsAreCheaper(share);
+    for (size_t owner = 0; owner < shares_.size(); ++owner) {
+      const Share& share = shares_[owner];
+      const bool asks_sums = pens_[owner].asks_sums = SumsAreCheaper(share);
       const size_t key_bytes = static_cast<size_t>(share.num_keys) * options_.key_bytes;
       size_t bytes = share.num_keys > 0 ? sizeof(Header) + key_bytes : 0;
       if (asks_sums) bytes += static_cast<size_t>(share.sums_bytes());
@@ -139,7 +140,6 @@ class Asker {
     for (size_t owner = 0; owner < shares_.size(); ++owner) {
       const Share& share = shares_[owner];
       Pen& pen = pens_[owner];
-      pen.asks_sums = SumsAreCheaper(share);
       pen.place_bytes = share.place_bytes();
       pen.next_answer = next_answer;
       next_answer += questions_.answer_counts[owner];

@@ -22,6 +22,9 @@ struct FirstValue {
   uint64_t stream = 0;  // from FirstValueStream; tells tables and seeds apart
 };
 
+/// What a column costs, roughly: a draw is shared by four of them, then comes a quantile.
+constexpr int64_t kFirstValueColumnNanoseconds = 8;
+
 /// The random stream of one table under one seed.
 uint64_t FirstValueStream(int64_t seed, const std::string& table_name);
 

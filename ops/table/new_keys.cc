@@ -10,13 +10,10 @@
 namespace sok {
 namespace {
 
-// A column costs about this much: a draw is shared by four of them, then comes a quantile.
-constexpr int64_t kColumnNanoseconds = 8;
-
 int64_t RowNanoseconds(const TableOptions& options, const RowPlanes& planes) {
   int64_t width = planes.rows == nullptr ? 0 : options.dim;
   for (const RowPlanes::Slot& slot : planes.slots) width += slot.width;
-  return kColumnNanoseconds * std::max<int64_t>(1, width);
+  return kFirstValueColumnNanoseconds * std::max<int64_t>(1, width);
 }
 
 }  // namespace

@@ -7,11 +7,9 @@
 #include "ops/tf/border.h"
 
 namespace sok {
-
 namespace {
 
 constexpr int64_t kPointerNanoseconds = 1;
-constexpr int64_t kColumnNanoseconds = 8;  // of a first value
 
 }  // namespace
 
@@ -62,7 +60,7 @@ void RowPointers::MakeFirstValues(Executor& executor, const Table& table, const 
       static_cast<int64_t>(absent.size()), absent_keys.data(), absent_keys.data(), numbers.data());
   first_values_.resize(static_cast<size_t>(num_distinct) * dim);
   executor.ParallelFor(
-      num_distinct, options.dim * kColumnNanoseconds, [&](int64_t begin, int64_t end) {
+      num_distinct, options.dim * kFirstValueColumnNanoseconds, [&](int64_t begin, int64_t end) {
         for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end); ++j) {
           WriteFirstValue(options.first_value, absent_keys[j], options.dim,
                           first_values_.data() + j * dim);
