@@ -37,7 +37,8 @@ void StoredTable::Find(int64_t num_keys, const int64_t* keys, int64_t* row_ids) 
 void StoredTable::Insert(int64_t num_keys, const int64_t* keys, const float* initial_rows,
                          int64_t* row_ids) {
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
-  table_->FindOrInsert(*executor_, num_keys, keys, initial_rows, {Row(0), {}}, row_ids);
+  table_->FindOrInsert(*executor_, num_keys, keys, /*keys_are_distinct=*/false, initial_rows,
+                       {Row(0), {}}, row_ids);
 }
 
 void StoredTable::Gather(int64_t num_keys, const int64_t* keys, float* rows) {

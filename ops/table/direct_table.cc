@@ -82,13 +82,13 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
 }
 
 void CpuDirectTable::FindOrInsert(Executor& executor, int64_t num_keys, const int64_t* keys,
-                                  const float* initial_rows, const RowPlanes& planes,
-                                  int64_t* row_ids) {
+                                  bool keys_are_distinct, const float* initial_rows,
+                                  const RowPlanes& planes, int64_t* row_ids) {
   if (FindLockFree(executor, num_keys, keys, row_ids) == 0) return;
   std::lock_guard<std::mutex> writer(writer_mutex_);
   // Again, because another writer may have inserted some of them in between.
   const int64_t num_missing = FindLockFree(executor, num_keys, keys, row_ids);
-  NewKeys new_keys(options_.name, num_missing, num_keys, keys, row_ids);
+  NewKeys new_keys(options_.name, num_missing, num_keys, keys, row_ids, keys_are_distinct);
   int64_t end_row = num_rows_;
   for (const int64_t key : new_keys.keys) {
     new_keys.row_ids.push_back(RowOf(key));
@@ -147,7 +147,8 @@ void CpuDirectTable::InsertAll(Executor& executor, const RowPlanes& planes) {
     const int64_t end = std::min(begin + kSliceRows, options_.capacity);
     for (int64_t row = begin; row < end; ++row) keys.push_back(KeyOf(row));
     row_ids.resize(keys.size());
-    FindOrInsert(executor, end - begin, keys.data(), nullptr, planes, row_ids.data());
+    FindOrInsert(executor, end - begin, keys.data(), /*keys_are_distinct=*/true, nullptr, planes,
+                 row_ids.data());
   }
 }
 

@@ -22,7 +22,8 @@ class CpuDirectTable : public Table {
   int64_t index_bytes() const override;
   void Find(Executor& executor, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
   void FindOrInsert(Executor& executor, int64_t num_keys, const int64_t* keys,
-                    const float* initial_rows, const RowPlanes& planes, int64_t* row_ids) override;
+                    bool keys_are_distinct, const float* initial_rows, const RowPlanes& planes,
+                    int64_t* row_ids) override;
   int64_t Erase(int64_t num_keys, const int64_t* keys) override;
   TableEntries Export() const override;
   void Clear() override;

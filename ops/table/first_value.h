@@ -31,6 +31,13 @@ uint64_t FirstValueStream(int64_t seed, const std::string& table_name);
 /// Writes the first value of `key` to row[0..dim). kPreset leaves the row as it is.
 void WriteFirstValue(const FirstValue& first_value, int64_t key, int64_t dim, float* row);
 
+/// As above for many keys at once, in less time: the same bits.
+void WriteFirstValues(const FirstValue& first_value, int64_t num_keys,
+                      const int64_t* keys,     // [num_keys]
+                      const int64_t* row_ids,  // [num_keys], or nullptr: row i is key i's
+                      int64_t dim,
+                      float* rows);  // [more than all row_ids, dim]
+
 }  // namespace sok
 
 #endif  // SOK_OPS_TABLE_FIRST_VALUE_H_

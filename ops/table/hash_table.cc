@@ -49,13 +49,13 @@ CpuHashTable::FindResult CpuHashTable::FindShared(Executor& executor, int64_t nu
 }
 
 void CpuHashTable::FindOrInsert(Executor& executor, int64_t num_keys, const int64_t* keys,
-                                const float* initial_rows, const RowPlanes& planes,
-                                int64_t* row_ids) {
+                                bool keys_are_distinct, const float* initial_rows,
+                                const RowPlanes& planes, int64_t* row_ids) {
   FindResult found = FindShared(executor, num_keys, keys, row_ids);
   if (found.num_missing == 0) return;
   std::lock_guard<std::mutex> writer(writer_mutex_);
   if (version_ != found.version) found = FindShared(executor, num_keys, keys, row_ids);
-  NewKeys new_keys(options_.name, found.num_missing, num_keys, keys, row_ids);
+  NewKeys new_keys(options_.name, found.num_missing, num_keys, keys, row_ids, keys_are_distinct);
   CheckFits(new_keys.size());
   new_keys.row_ids = NextRows(new_keys.size());
   new_keys.WriteRows(executor, options_, initial_rows, planes);

@@ -19,7 +19,7 @@ int64_t RowNanoseconds(const TableOptions& options, const RowPlanes& planes) {
 }  // namespace
 
 NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
-                 const int64_t* batch_keys, const int64_t* batch_row_ids) {
+                 const int64_t* batch_keys, const int64_t* batch_row_ids, bool keys_are_distinct) {
   if (num_missing > INT32_MAX) {
     Throw(ErrorCode::kInvalidArgument, "table '", table_name, "': ", num_missing,
           " new keys in one batch are above the limit of ", INT32_MAX,
@@ -32,6 +32,7 @@ NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num
     places_.push_back(i);
     keys.push_back(batch_keys[i]);
   }
+  if (keys_are_distinct) return;
   numbers_.resize(places_.size());
   const int64_t num_distinct =
       NumberByFirstAppearance(num_missing, keys.data(), keys.data(), numbers_.data());
@@ -42,8 +43,7 @@ NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num
 std::vector<int64_t> NewKeys::FirstPlaces() const {
   std::vector<int64_t> first_places;
   for (size_t i = 0; i < places_.size(); ++i) {
-    const bool is_first = static_cast<size_t>(numbers_[i]) == first_places.size();
-    if (is_first) first_places.push_back(places_[i]);
+    if (NumberAt(i) == first_places.size()) first_places.push_back(places_[i]);
   }
   return first_places;
 }
@@ -54,18 +54,20 @@ void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const f
   const int64_t dim = options.dim;
   const std::vector<int64_t> first_places =
       initial_rows == nullptr ? std::vector<int64_t>() : FirstPlaces();
-  const auto write_row = [&](size_t i) {
-    float* row = planes.rows + row_ids[i] * dim;
-    if (initial_rows != nullptr) {
-      std::copy_n(initial_rows + first_places[i] * dim, dim, row);
-    } else {
-      WriteFirstValue(options.first_value, keys[i], dim, row);
+  const auto write_rows = [&](int64_t begin, int64_t end) {
+    if (initial_rows == nullptr) {
+      WriteFirstValues(options.first_value, end - begin, keys.data() + begin,
+                       row_ids.data() + begin, dim, planes.rows);
+      return;
+    }
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      std::copy_n(initial_rows + first_places[i] * dim, dim, planes.rows + row_ids[i] * dim);
     }
   };
   executor.ParallelFor(size(), RowNanoseconds(options, planes), [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      if (planes.rows != nullptr) write_row(i);
-      for (const RowPlanes::Slot& slot : planes.slots) {
+    if (planes.rows != nullptr) write_rows(begin, end);
+    for (const RowPlanes::Slot& slot : planes.slots) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
         std::fill_n(slot.data + row_ids[i] * slot.width, slot.width, slot.initial_value);
       }
     }
@@ -74,7 +76,7 @@ void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const f
 
 void NewKeys::CopyRowIdsTo(int64_t* batch_row_ids) const {
   for (size_t i = 0; i < places_.size(); ++i) {
-    batch_row_ids[places_[i]] = row_ids[static_cast<size_t>(numbers_[i])];
+    batch_row_ids[places_[i]] = row_ids[NumberAt(i)];
   }
 }
 

@@ -16,8 +16,9 @@ class NewKeys {
  public:
   /// Throws kInvalidArgument when more than INT32_MAX of the keys have no row.
   NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
-          const int64_t* keys,      // [num_keys]
-          const int64_t* row_ids);  // [num_keys], of which num_missing are kNoRow
+          const int64_t* keys,     // [num_keys]
+          const int64_t* row_ids,  // [num_keys], of which num_missing are kNoRow
+          bool keys_are_distinct);
 
   int64_t size() const { return static_cast<int64_t>(keys.size()); }
 
@@ -33,10 +34,14 @@ class NewKeys {
   std::vector<int64_t> row_ids;  // [size], filled in by the table
 
  private:
+  size_t NumberAt(size_t i) const {
+    return numbers_.empty() ? i : static_cast<size_t>(numbers_[i]);
+  }
   std::vector<int64_t> FirstPlaces() const;
 
-  std::vector<int64_t> places_;   // [num_missing]: positions in the batch without a row, ascending
-  std::vector<int32_t> numbers_;  // [num_missing]: which of `keys` stands there
+  std::vector<int64_t> places_;  // [num_missing]: positions in the batch without a row, ascending
+  // [num_missing]: which of `keys` stands there; empty where all are distinct: the i-th.
+  std::vector<int32_t> numbers_;
 };
 
 }  // namespace sok

@@ -74,7 +74,8 @@ class Table {
   /// when the new keys do not all fit; the table is then as before the call.
   virtual void FindOrInsert(
       Executor& executor, int64_t num_keys,
-      const int64_t* keys,        // [num_keys], repeats allowed
+      const int64_t* keys,        // [num_keys]
+      bool keys_are_distinct,     // true: the caller knows that there are no repeats among them
       const float* initial_rows,  // [num_keys, dim] for the new keys, or nullptr: first values
       const RowPlanes& planes,
       int64_t* row_ids) = 0;  // [num_keys]

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/base/counter_random.h"
+#include "ops/base/philox_lanes.h"
 #include "ops/tests/check.h"
 
 namespace sok {
@@ -30,6 +31,47 @@ SOK_TEST(PhiloxKnownAnswers) {  // from the Random123 distribution's known-answe
              {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}});
   CheckWords(Philox({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0x299f31d0a4093822),
              {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}});
+}
+
+SOK_TEST(PhiloxLanesArePhilox) {
+  CounterLanes counters;
+  uint32_t bits = 1;
+  for (int i = 0; i < kPhiloxLanes; ++i) {
+    for (uint32_t* word : {counters.word0, counters.word1, counters.word2}) {
+      word[i] = bits = bits * 1664525u + 1013904223u;
+    }
+  }
+  for (const uint64_t stream : {uint64_t{0}, ~uint64_t{0}, uint64_t{0x299f31d0a4093822}}) {
+    std::vector<uint32_t> plain(4 * kPhiloxLanes);
+    std::vector<uint32_t> fast(4 * kPhiloxLanes);
+    PhiloxLanesPlain(counters, stream, plain.data());
+    PhiloxLanes(counters, stream, fast.data());
+    CHECK_TRUE(fast == plain);
+    CheckWords(Philox({{counters.word0[5], counters.word1[5], counters.word2[5], 0}}, stream),
+               {{fast[20], fast[21], fast[22], fast[23]}});
+  }
+}
+
+SOK_TEST(ManyRowsAreEachAsOne) {
+  for (const Kind kind : {Kind::kUniform, Kind::kNormal, Kind::kTruncatedNormal, Kind::kConstant}) {
+    const FirstValue first_value{kind, -0.5f, 2.0f, FirstValueStream(7, "user")};
+    for (const int64_t dim : {1, 3, 4, 16, 70}) {
+      const std::vector<int64_t> keys = {5, -1, INT64_MIN, INT64_MAX, 1 << 20, 0, 9};
+      const std::vector<int64_t> row_ids = {6, 0, 5, 2, 3, 1, 7};  // row 4 is left alone
+      std::vector<float> rows(static_cast<size_t>(8 * dim), -99.0f);
+      const auto num_keys = static_cast<int64_t>(keys.size());
+      WriteFirstValues(first_value, num_keys, keys.data(), row_ids.data(), dim, rows.data());
+      const auto row = [&](int64_t i) {
+        return std::vector<float>(rows.begin() + i * dim, rows.begin() + (i + 1) * dim);
+      };
+      for (size_t i = 0; i < keys.size(); ++i) {
+        CHECK_TRUE(row(row_ids[i]) == Row(first_value, keys[i], dim));
+      }
+      CHECK_TRUE(row(4) == std::vector<float>(static_cast<size_t>(dim), -99.0f));
+      WriteFirstValues(first_value, num_keys, keys.data(), nullptr, dim, rows.data());
+      CHECK_TRUE(row(1) == Row(first_value, keys[1], dim));
+    }
+  }
 }
 
 SOK_TEST(PortableLogIsLog) {

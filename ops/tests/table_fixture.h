@@ -45,9 +45,12 @@ class TableWithRows {
   std::vector<int64_t> FindOrInsert(const std::vector<int64_t>& keys,
                                     const float* initial_rows = nullptr,
                                     Executor& executor = SerialExecutor()) const {
-    std::vector<int64_t> row_ids(keys.size(), -7);
-    table_->FindOrInsert(executor, Size(keys), keys.data(), initial_rows, planes(), row_ids.data());
-    return row_ids;
+    return FindOrInsert(keys, /*keys_are_distinct=*/false, initial_rows, executor);
+  }
+
+  std::vector<int64_t> FindOrInsertDistinct(const std::vector<int64_t>& keys,
+                                            const float* initial_rows = nullptr) const {
+    return FindOrInsert(keys, /*keys_are_distinct=*/true, initial_rows, SerialExecutor());
   }
 
   int64_t Erase(const std::vector<int64_t>& keys) const {
@@ -71,6 +74,13 @@ class TableWithRows {
   }
 
  private:
+  std::vector<int64_t> FindOrInsert(const std::vector<int64_t>& keys, bool keys_are_distinct,
+                                    const float* initial_rows, Executor& executor) const {
+    std::vector<int64_t> row_ids(keys.size(), -7);
+    table_->FindOrInsert(executor, Size(keys), keys.data(), keys_are_distinct, initial_rows,
+                         planes(), row_ids.data());
+    return row_ids;
+  }
   static size_t Bytes(int64_t num_floats) {
     return static_cast<size_t>(num_floats) * sizeof(float);
   }

@@ -90,11 +90,27 @@ SOK_TEST(InitialRowsGoToNewKeysOnly) {
   }
 }
 
+SOK_TEST(DistinctKeysAreNotComparedAgain) {
+  for (const bool use_hash_index : {true, false}) {
+    const TableWithRows table(Options(use_hash_index, 1000, 3));
+    const TableWithRows expected(Options(use_hash_index, 1000, 3));
+    table.FindOrInsert({3, 8});
+    expected.FindOrInsert({3, 8});
+    const Ids keys = {9, 8, 500, 3, 7};
+    const std::vector<float> rows(15, 2.0f);
+    CHECK_TRUE(table.FindOrInsertDistinct(keys) == expected.FindOrInsert(keys));
+    CHECK_TRUE(table.FindOrInsertDistinct({11, 9}, rows.data()) == expected.FindOrInsert({11, 9}));
+    CHECK_EQ(table.rows(table.Find({11})[0])[2], 2.0f);
+    for (const int64_t key : keys) table.CheckIsFresh(key, table.Find({key})[0]);
+  }
+}
+
 SOK_TEST(RowsMayBeLeftToTheCaller) {
   const TableWithRows table(Options(true, 10, 1));
   const Ids keys = {1, 2};
   Ids row_ids(2);
-  table->FindOrInsert(SerialExecutor(), 2, keys.data(), nullptr, RowPlanes{}, row_ids.data());
+  table->FindOrInsert(SerialExecutor(), 2, keys.data(), false, nullptr, RowPlanes{},
+                      row_ids.data());
   CHECK_TRUE(row_ids == (Ids{0, 1}));
   CHECK_EQ(table.rows(0)[0], 0.0f);
 }
@@ -164,7 +180,7 @@ SOK_TEST(HugeCapacitiesMayBeDeclared) {
   const auto table = Table::Create(Device::kCpu, options);
   const Ids keys = {INT64_MIN, INT64_MAX};
   Ids row_ids(2);
-  table->FindOrInsert(SerialExecutor(), 2, keys.data(), nullptr, {}, row_ids.data());
+  table->FindOrInsert(SerialExecutor(), 2, keys.data(), false, nullptr, {}, row_ids.data());
   CHECK_TRUE(row_ids == (Ids{0, 1}));
   CHECK_TRUE(table->index_bytes() < 10'000);
 
@@ -173,7 +189,7 @@ SOK_TEST(HugeCapacitiesMayBeDeclared) {
   const auto direct = Table::Create(Device::kCpu, options);
   const int64_t key = (int64_t{1} << 60) - (1 << 20);
   int64_t row_id = 0;
-  direct->FindOrInsert(SerialExecutor(), 1, &key, nullptr, {}, &row_id);
+  direct->FindOrInsert(SerialExecutor(), 1, &key, false, nullptr, {}, &row_id);
   CHECK_EQ(row_id, (int64_t{1} << 40) - 1);
 }
 

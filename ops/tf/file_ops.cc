@@ -226,7 +226,7 @@ class RestoreTableOp : public tf::OpKernel {
     }
     std::vector<int64_t> row_ids(owned_keys.size());
     table.FindOrInsert(executor, static_cast<int64_t>(owned_keys.size()), owned_keys.data(),
-                       owned_rows.data(), planes, row_ids.data());
+                       /*keys_are_distinct=*/false, owned_rows.data(), planes, row_ids.data());
   }
 
   const bool has_narrow_keys_;
@@ -258,8 +258,8 @@ class LoadTableOp : public tf::OpKernel {
           rows.insert(rows.end(), row, row + options.dim);
         }
         std::vector<int64_t> row_ids(keys.size());
-        table.FindOrInsert(executor, static_cast<int64_t>(keys.size()), keys.data(), rows.data(),
-                           planes, row_ids.data());
+        table.FindOrInsert(executor, static_cast<int64_t>(keys.size()), keys.data(),
+                           /*keys_are_distinct=*/true, rows.data(), planes, row_ids.data());
       });
     });
   }

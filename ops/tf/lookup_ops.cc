@@ -55,6 +55,7 @@ REGISTER_OP("SokFindRows")
     .Input("table: resource")
     .Input("keys: int64")
     .Attr("insert: bool")
+    .Attr("keys_are_distinct: bool")
     .Output("row_ids: int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -63,7 +64,7 @@ REGISTER_OP("SokFindRows")
     })
     .Doc(
         "The row of each key. A key not held gets a row with its first value if `insert`, else the "
-        "row id -1.");
+        "row id -1. `keys_are_distinct`: they are known to be.");
 
 REGISTER_OP("SokInsertRows")
     .Input("table: resource")
@@ -181,7 +182,9 @@ class DistinctKeysOp : public tf::OpKernel {
 class FindRowsOp : public tf::OpKernel {
  public:
   explicit FindRowsOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), insert_(Attribute<bool>(ctx, "insert")) {}
+      : tf::OpKernel(ctx),
+        insert_(Attribute<bool>(ctx, "insert")),
+        keys_are_distinct_(Attribute<bool>(ctx, "keys_are_distinct")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
@@ -195,13 +198,15 @@ class FindRowsOp : public tf::OpKernel {
         return;
       }
       resource->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        table.FindOrInsert(executor, num_keys, Data<int64_t>(keys), nullptr, planes, row_ids);
+        table.FindOrInsert(executor, num_keys, Data<int64_t>(keys), keys_are_distinct_, nullptr,
+                           planes, row_ids);
       });
     });
   }
 
  private:
   const bool insert_;
+  const bool keys_are_distinct_;
 };
 
 class InsertRowsOp : public tf::OpKernel {
@@ -222,7 +227,7 @@ class InsertRowsOp : public tf::OpKernel {
                 options.dim, "], got ", initial_rows.shape().DebugString());
         }
         table.FindOrInsert(executor, keys.NumElements(), Data<int64_t>(keys),
-                           Data<float>(initial_rows), planes, row_ids);
+                           /*keys_are_distinct=*/false, Data<float>(initial_rows), planes, row_ids);
       });
     });
   }

@@ -61,10 +61,8 @@ void RowPointers::MakeFirstValues(Executor& executor, const Table& table, const 
   first_values_.resize(static_cast<size_t>(num_distinct) * dim);
   executor.ParallelFor(
       num_distinct, options.dim * kFirstValueColumnNanoseconds, [&](int64_t begin, int64_t end) {
-        for (auto j = static_cast<size_t>(begin); j < static_cast<size_t>(end); ++j) {
-          WriteFirstValue(options.first_value, absent_keys[j], options.dim,
-                          first_values_.data() + j * dim);
-        }
+        WriteFirstValues(options.first_value, end - begin, absent_keys.data() + begin, nullptr,
+                         options.dim, first_values_.data() + begin * options.dim);
       });
   const bool is_preset = options.first_value.kind == FirstValue::Kind::kPreset;
   const int64_t next_row = table.num_rows();

@@ -109,8 +109,11 @@ def _find_rows(variable, keys, insert):
     dim = variable.shape[1]
     no_rows = tf.zeros([0, dim], tf.float32)
     if variable.first_value.kind != "evaluated":
-        return ops.sok_find_rows(variable.emb_handle, keys, insert=insert), no_rows
-    row_ids = ops.sok_find_rows(variable.emb_handle, keys, insert=False)
+        row_ids = ops.sok_find_rows(
+            variable.emb_handle, keys, insert=insert, keys_are_distinct=insert
+        )
+        return row_ids, no_rows
+    row_ids = ops.sok_find_rows(variable.emb_handle, keys, insert=False, keys_are_distinct=False)
     positions = tf.where(row_ids < 0)
     num_absent = tf.shape(positions, out_type=tf.int32)[0]
     absent_rows = variable.first_value.initializer(tf.stack([num_absent, dim]), dtype=tf.float32)
