@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What works here, what is missing, and how to get it: `python -m sok_compat.doctor`.
+
+Ends with status 0 if tables can be trained in one process, else 1. Whatever might not load is tried
+in a process of its own.
+"""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+
+REBUILD = (
+    "pip install --force-reinstall --no-cache-dir --no-deps sok_compat (or, from a checkout, "
+    "pip install --no-deps .)"
+)
+REBUILD_HOROVOD = (
+    'pip install "cmake<4" "setuptools<81" wheel, then HOROVOD_WITH_TENSORFLOW=1 '
+    "HOROVOD_WITH_GLOO=1 pip install --no-cache-dir --no-build-isolation --force-reinstall "
+    "--no-deps horovod==0.28.1"
+)
+_PROBE_SECONDS = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One line of the report."""
+
+    status: str  # 'ok', 'missing' (an option is not there) or 'broken' (nothing works without)
+    subject: str
+    text: str
+    remedy: str = ""
+
+    def __str__(self):
+        remedy = f"\n{'':22}To get it: {self.remedy}" if self.remedy else ""
+        return f"{self.status:8}{self.subject:14}{self.text}{remedy}"
+
+
+def examine():
+    """All Findings, in the order in which one thing needs another."""
+    tensorflow = _probe(
+        "import tensorflow as tf; result = {'version': tf.__version__,"
+        " 'cuda': tf.test.is_built_with_cuda(),"
+        " 'gpus': len(tf.config.list_physical_devices('GPU'))}"
+    )
+    findings = [_engine(), _tensorflow(tensorflow)]
+    if "version" in tensorflow:
+        findings.append(_keras(tensorflow["version"]))
+        findings.append(_op_library(tensorflow["version"]))
+        findings.append(_horovod())
+    return [*findings, _cuda_compiler(), *_gpus(tensorflow)]
+
+
+def _engine():
+    found = _probe(
+        "import sok_compat; table = sok_compat.HashTable(dim=1, capacity=1);"
+        " result = {'rows': table.insert([7]).tolist()}"
+    )
+    if found.get("rows") == [0]:
+        return Finding("ok", "hash table", "sok_compat.HashTable works")
+    return Finding("broken", "hash table", found["error"], REBUILD)
+
+
+def _tensorflow(found):
+    built_for = _built_for()
+    if "version" in found:
+        return Finding("ok", "TensorFlow", found["version"])
+    if _installed_version("tensorflow") or _installed_version("tensorflow-cpu"):
+        return Finding("broken", "TensorFlow", f"does not import: {found['error']}")
+    remedy = f"pip install tensorflow-cpu=={built_for or '2.15.1'}"
+    return Finding("broken", "TensorFlow", "not installed; HashTable works without it", remedy)
+
+
+def _keras(tensorflow_version):
+    major, minor = tensorflow_version.split(".")[:2]
+    if (int(major), int(minor)) < (2, 16):
+        return Finding("ok", "Keras 2", f"part of TensorFlow {tensorflow_version}")
+    installed = _installed_version("tf-keras")
+    remedy = f"pip install --no-deps tf-keras~={major}.{minor}.0"
+    if installed is None:
+        text = f"TensorFlow {tensorflow_version} brings Keras 3, which has no TF1 graph mode"
+        return Finding("broken", "Keras 2", text, remedy)
+    if installed.split(".")[:2] != [major, minor]:
+        text = f"tf-keras {installed} is not made for TensorFlow {tensorflow_version}"
+        return Finding("broken", "Keras 2", text, remedy)
+    hint = (
+        ""
+        if os.environ.get("TF_USE_LEGACY_KERAS") == "1"
+        else "; set TF_USE_LEGACY_KERAS=1 if your script uses tf.keras itself"
+    )
+    return Finding("ok", "Keras 2", f"tf-keras {installed}{hint}")
+
+
+def _op_library(tensorflow_version):
+    built_for = _built_for()
+    if built_for is None:
+        text = "sok_compat was built without it: TensorFlow's ops are not there"
+        return Finding("broken", "op library", text, REBUILD)
+    if built_for != tensorflow_version:
+        text = f"built for TensorFlow {built_for}, but {tensorflow_version} is installed"
+        return Finding("broken", "op library", text, REBUILD)
+    found = _probe(
+        "from sok_compat.runtime.op_library import ops;"
+        " result = {'loaded': hasattr(ops, 'sok_find_rows')}"
+    )
+    if not found.get("loaded"):
+        return Finding("broken", "op library", f"does not load: {found.get('error')}", REBUILD)
+    return Finding("ok", "op library", f"built for TensorFlow {built_for}")
+
+
+def _horovod():
+    installed = _installed_version("horovod")
+    if installed is None:
+        return Finding("missing", "Horovod", "not installed: one process only", REBUILD_HOROVOD)
+    found = _probe(
+        "import horovod.tensorflow as hvd; result = {name: bool(getattr(hvd, name + '_built')())"
+        " for name in ('gloo', 'mpi', 'nccl')}"
+    )
+    if "error" in found:
+        text = f"{installed} does not import, perhaps built for another TensorFlow: "
+        return Finding("missing", "Horovod", text + found["error"], REBUILD_HOROVOD)
+    transports = [name for name in ("gloo", "mpi", "nccl") if found[name]]
+    return Finding("ok", "Horovod", f"{installed}, with {', '.join(transports)}")
+
+
+def _cuda_compiler():
+    compiler = os.environ.get("CUDACXX") or shutil.which("nvcc")
+    if compiler is None:
+        text = "no nvcc on PATH; not needed to train on the CPU"
+        return Finding("missing", "CUDA compiler", text, "NVIDIA's CUDA toolkit 12.0 or newer")
+    try:
+        shown = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        return Finding("missing", "CUDA compiler", f"{compiler} does not run: {error}")
+    release = [line for line in shown.stdout.splitlines() if "release" in line]
+    return Finding("ok", "CUDA compiler", (release or [compiler])[0].strip())
+
+
+def _gpus(tensorflow):
+    lister = shutil.which("nvidia-smi")
+    listed = subprocess.run([lister, "-L"], capture_output=True, text=True) if lister else None
+    names = listed.stdout.splitlines() if listed and listed.returncode == 0 else []
+    if not names:
+        yield Finding("missing", "GPU", "none is visible; tables are on the CPU")
+        return
+    yield Finding("ok", "GPU", "; ".join(names))
+    if "version" in tensorflow and not tensorflow["gpus"]:
+        reason = "is built without CUDA" if not tensorflow["cuda"] else "finds no GPU it can use"
+        remedy = f"pip install 'tensorflow[and-cuda]=={tensorflow['version']}'"
+        yield Finding("missing", "GPU for models", f"TensorFlow {reason}", remedy)
+
+
+def _built_for():
+    try:
+        from sok_compat.runtime import _build_info
+    except ImportError:
+        return None
+    return _build_info.TENSORFLOW_VERSION
+
+
+def _installed_version(distribution):
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _probe(code):
+    """What `code` leaves in `result`, run by another Python; {'error': a line} if it fails."""
+    program = f"import json; {code}; print(); print(json.dumps(result))"
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    try:
+        run = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=_PROBE_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer in {_PROBE_SECONDS} seconds"}
+    if run.returncode == 0:
+        return json.loads(run.stdout.splitlines()[-1])
+    if run.returncode < 0:
+        return {"error": f"Python was ended by signal {-run.returncode}"}
+    return {"error": (run.stderr.strip().splitlines() or ["no message"])[-1]}
+
+
+def main():
+    """Prints the report; the exit status says whether training can start."""
+    python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
+    print(f"sok_compat {_installed_version('sok_compat')}, {python}")
+    findings = examine()
+    print(*findings, sep="\n")
+    is_broken = any(finding.status == "broken" for finding in findings)
+    print("Training cannot start." if is_broken else "Tables can be trained here.")
+    return int(is_broken)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m sok_compat.doctor`: right where all is well, and where something is not."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from sok_compat import doctor
+
+
+def test_all_is_well_here():
+    done = subprocess.run(
+        [sys.executable, "-m", "sok_compat.doctor"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    first, *_, last = done.stdout.splitlines()
+    assert first.startswith("sok_compat ") and last == "Tables can be trained here."
+    assert f"built for TensorFlow {tf.__version__}" in done.stdout
+    assert "broken" not in done.stdout
+
+
+@pytest.fixture
+def broken_package(tmp_path, monkeypatch):
+    """Puts a package that fails to import before all others, for the processes that probe."""
+
+    def put(name, code):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(code)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+
+    return put
+
+
+def test_horovod_of_another_tensorflow(broken_package, monkeypatch):
+    broken_package("horovod", "raise ImportError('undefined symbol: _ZN10tensorflow8OpKernel')")
+    monkeypatch.setattr(doctor, "_installed_version", lambda name: "0.28.1")
+    finding = doctor._horovod()
+    assert finding.status == "missing"
+    assert "undefined symbol" in finding.text and "--no-cache-dir" in finding.remedy
+
+
+def test_a_tensorflow_that_kills_python(broken_package):
+    broken_package("tensorflow", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    found = doctor._probe("import tensorflow; result = {}")
+    assert found == {"error": "Python was ended by signal 4"}
+    finding = doctor._tensorflow(found)
+    assert finding.status == "broken" and "signal 4" in finding.text
+
+
+def test_no_tensorflow(monkeypatch):
+    monkeypatch.setattr(doctor, "_installed_version", lambda name: None)
+    finding = doctor._tensorflow({"error": "No module named 'tensorflow'"})
+    assert finding.status == "broken"
+    assert f"tensorflow-cpu=={tf.__version__}" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("built_for", "words"),
+    [(None, "built without it"), ("2.14.0", "built for TensorFlow 2.14.0, but 2.16.1")],
+)
+def test_op_library_that_does_not_fit(monkeypatch, built_for, words):
+    monkeypatch.setattr(doctor, "_built_for", lambda: built_for)
+    finding = doctor._op_library("2.16.1")
+    assert finding.status == "broken" and words in finding.text
+    assert "--force-reinstall" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "keras", "status", "words"),
+    [
+        ("2.15.1", None, "ok", "part of TensorFlow 2.15.1"),
+        ("2.18.1", "2.18.0", "ok", "tf-keras 2.18.0"),
+        ("2.18.1", None, "broken", "Keras 3"),
+        ("2.18.1", "2.16.0", "broken", "tf-keras 2.16.0 is not made for TensorFlow 2.18.1"),
+    ],
+)
+def test_keras_has_to_match(monkeypatch, tensorflow, keras, status, words):
+    monkeypatch.setattr(doctor, "_installed_version", lambda name: keras)
+    finding = doctor._keras(tensorflow)
+    assert finding.status == status and words in finding.text
+
+
+@pytest.mark.parametrize("is_visible", [True, False])
+def test_gpu(monkeypatch, tmp_path, is_visible):
+    lister = tmp_path / "nvidia-smi"
+    lister.write_text(
+        "#!/bin/sh\n" + ("echo 'GPU 0: Some Card'\n" if is_visible else "echo failed; exit 9\n")
+    )
+    lister.chmod(lister.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    gpu, *rest = doctor._gpus({"version": "2.15.1", "cuda": False, "gpus": 0})
+    if not is_visible:
+        assert gpu.status == "missing" and not rest
+        return
+    assert gpu.status == "ok" and "Some Card" in gpu.text
+    assert "without CUDA" in rest[0].text and "tensorflow[and-cuda]==2.15.1" in rest[0].remedy
+
+
+def test_something_broken_is_told_by_the_status(monkeypatch, capsys):
+    broken = doctor.Finding("broken", "op library", "not there", "build it")
+    monkeypatch.setattr(doctor, "examine", lambda: [broken])
+    assert doctor.main() == 1
+    printed = capsys.readouterr().out
+    assert "To get it: build it" in printed and "Training cannot start." in printed
