@@ -60,8 +60,9 @@ void CpuHashTable::FindOrInsert(Executor& executor, int64_t num_keys, const int6
   new_keys.row_ids = NextRows(new_keys.size());
   new_keys.WriteRows(executor, options_, initial_rows, planes);
   {
+    // Parts of its loops take no lock, as in FindShared.
     std::unique_lock<FairSharedMutex> lock(index_mutex_);
-    index_.Insert(new_keys.size(), new_keys.keys.data(), new_keys.row_ids.data());
+    index_.Insert(executor, new_keys.size(), new_keys.keys.data(), new_keys.row_ids.data());
     TakeRows(new_keys.size());
     ++version_;
   }

@@ -3,6 +3,7 @@
 #include "ops/table/key_index.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "ops/base/hash.h"
@@ -17,6 +18,10 @@ constexpr int64_t kMinBuckets = 64;
 constexpr int64_t kMaxLoadPercent = 80;
 constexpr int64_t kGrowthPercent = 150;
 constexpr int kAhead = 32;  // a bucket is asked for this many keys before it is needed
+constexpr int64_t kInsertNanoseconds = 20;  // a key in a large index, one thread
+constexpr int64_t kMinKeysPerPart = 4096;   // fewer are not worth another thread
+// Every thread that inserts looks at all keys, for those of its buckets.
+constexpr int64_t kMaxInsertParts = 8;
 
 /// The high half of hash * num_buckets: even over any number of buckets, and ascending in both.
 int64_t ScaleHash(uint64_t hash, int64_t num_buckets) {
@@ -26,6 +31,32 @@ int64_t ScaleHash(uint64_t hash, int64_t num_buckets) {
 }
 
 }  // namespace
+
+/// Keys that a thread must not put where they belong: it is another thread's place, or not free
+/// yet. Few, but nothing may fail once the first key has moved, so there is address space for all.
+class KeyIndex::WaitingKeys {
+ public:
+  struct Entry {
+    int64_t key;
+    uint32_t row_id;
+  };
+
+  explicit WaitingKeys(int64_t most)
+      : memory_(static_cast<size_t>(most) * sizeof(Entry), PageSize::kSmall) {}
+
+  /// From any thread.
+  void Add(int64_t key, uint32_t row_id) {
+    entries()[size_.fetch_add(1, std::memory_order_relaxed)] = {key, row_id};
+  }
+  const Entry* begin() const { return entries(); }
+  const Entry* end() const { return entries() + size_; }
+
+ private:
+  Entry* entries() const { return static_cast<Entry*>(memory_.data()); }
+
+  const ReservedMemory memory_;
+  std::atomic<int64_t> size_{0};
+};
 
 KeyIndex::KeyIndex() { Clear(); }
 
@@ -89,20 +120,80 @@ void KeyIndex::InsertAt(int64_t home, int64_t key, uint32_t row_id) {
   ++place.state;
 }
 
-void KeyIndex::Insert(int64_t num_keys, const int64_t* keys, const int64_t* row_ids) {
-  Reserve(size_ + num_keys);
-  for (int64_t begin = 0; begin < num_keys; begin += kAhead) {
-    const int64_t count = std::min<int64_t>(kAhead, num_keys - begin);
-    int64_t homes[kAhead];
-    for (int64_t i = 0; i < count; ++i) {
-      homes[i] = HomeBucket(keys[begin + i]);
-      PrefetchForWrite(buckets() + homes[i]);
-    }
-    for (int64_t i = 0; i < count; ++i) {
-      InsertAt(homes[i], keys[begin + i], static_cast<uint32_t>(row_ids[begin + i]));
+/// Without touching a bucket outside `range`; false, and nothing done, if that is impossible.
+bool KeyIndex::TryInsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id) {
+  if (home < range.begin || home >= range.end) return false;
+  int64_t bucket = home;
+  while (bucket < range.end && buckets()[bucket].is_full()) ++bucket;
+  if (bucket == range.end) return false;
+  InsertAt(home, key, row_id);
+  return true;
+}
+
+void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
+                      const int64_t* row_ids) {
+  Reserve(executor, size_ + num_keys);
+  const int64_t num_parts =
+      std::min<int64_t>({executor.num_threads(), kMaxInsertParts, num_keys / kMinKeysPerPart});
+  if (num_parts > 1) {
+    InsertInParallel(executor, num_parts, num_keys, keys, row_ids);
+  } else {
+    for (int64_t begin = 0; begin < num_keys; begin += kAhead) {
+      const int64_t count = std::min<int64_t>(kAhead, num_keys - begin);
+      int64_t homes[kAhead];
+      for (int64_t i = 0; i < count; ++i) {
+        homes[i] = HomeBucket(keys[begin + i]);
+        PrefetchForWrite(buckets() + homes[i]);
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        InsertAt(homes[i], keys[begin + i], static_cast<uint32_t>(row_ids[begin + i]));
+      }
     }
   }
   size_ += num_keys;
+}
+
+/// Each part of the buckets is filled by one thread.
+void KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
+                                const int64_t* keys, const int64_t* row_ids) {
+  WaitingKeys waiting(num_keys);
+  const auto part_begin = [&](int64_t part) { return num_buckets_ * part / num_parts; };
+  executor.ParallelFor(
+      num_parts, num_keys / num_parts * kInsertNanoseconds, [&](int64_t begin, int64_t end) {
+        InsertWithin({part_begin(begin), part_begin(end)}, num_keys, keys, row_ids, waiting);
+      });
+  InsertWaiting(waiting);
+}
+
+/// Those of the keys whose home is in `range`.
+void KeyIndex::InsertWithin(const Range& range, int64_t num_keys, const int64_t* keys,
+                            const int64_t* row_ids, WaitingKeys& waiting) {
+  struct Asked {
+    int64_t home;
+    int64_t position;
+  };
+  Asked asked[kAhead];
+  int num_asked = 0;
+  const auto insert_asked = [&] {
+    for (int i = 0; i < num_asked; ++i) {
+      const int64_t key = keys[asked[i].position];
+      const auto row_id = static_cast<uint32_t>(row_ids[asked[i].position]);
+      if (!TryInsertWithin(range, asked[i].home, key, row_id)) waiting.Add(key, row_id);
+    }
+    num_asked = 0;
+  };
+  for (int64_t i = 0; i < num_keys; ++i) {
+    const int64_t home = HomeBucket(keys[i]);
+    if (home < range.begin || home >= range.end) continue;
+    PrefetchForWrite(buckets() + home);
+    asked[num_asked++] = {home, i};
+    if (num_asked == kAhead) insert_asked();
+  }
+  insert_asked();
+}
+
+void KeyIndex::InsertWaiting(const WaitingKeys& waiting) {
+  for (const auto& entry : waiting) InsertAt(HomeBucket(entry.key), entry.key, entry.row_id);
 }
 
 int64_t KeyIndex::Erase(int64_t key) {
@@ -126,46 +217,55 @@ int64_t KeyIndex::Erase(int64_t key) {
   return row_id;
 }
 
-void KeyIndex::Reserve(int64_t num_keys) {
+void KeyIndex::Reserve(Executor& executor, int64_t num_keys) {
   const int64_t needed = num_keys * 100 / (kMaxLoadPercent * kSlots) + 1;
-  if (needed > num_buckets_) GrowTo(std::max(needed, num_buckets_ * kGrowthPercent / 100));
+  if (needed <= num_buckets_) return;
+  GrowTo(executor, std::max(needed, num_buckets_ * kGrowthPercent / 100));
 }
 
-/// Inserts without touching a bucket below `first_bucket`; false, and nothing done, if that is
-/// impossible.
-bool KeyIndex::TryInsertAbove(int64_t first_bucket, int64_t key, uint32_t row_id) {
-  const int64_t home = HomeBucket(key);
-  if (home < first_bucket) return false;
-  int64_t bucket = home;
-  while (bucket < num_buckets_ && buckets()[bucket].is_full()) ++bucket;
-  if (bucket == num_buckets_) return false;
-  InsertAt(home, key, row_id);
-  return true;
-}
-
-void KeyIndex::GrowTo(int64_t num_buckets) {
-  struct Entry {
-    int64_t key;
-    uint32_t row_id;
-  };
-  // Entries that have to wait until all buckets are converted. Few, but nothing may fail once the
-  // first has moved, so there is address space for all.
-  const ReservedMemory waiting_memory(static_cast<size_t>(size_) * sizeof(Entry), PageSize::kSmall);
-  auto* waiting = static_cast<Entry*>(waiting_memory.data());
+void KeyIndex::GrowTo(Executor& executor, int64_t num_buckets) {
+  WaitingKeys waiting(size_);
   memory_.Grow(static_cast<size_t>(num_buckets) * sizeof(Bucket));
   const int64_t num_old_buckets = std::exchange(num_buckets_, num_buckets);
-  int64_t num_waiting = 0;
-  // A key's home only moves up, onto buckets that are converted or beyond the old end.
-  for (int64_t i = num_old_buckets - 1; i >= 0; --i) {
+  const int64_t num_unmoved = MoveInParallel(executor, num_old_buckets, waiting);
+  Move({0, num_unmoved}, {0, num_buckets}, waiting);
+  InsertWaiting(waiting);
+}
+
+/// Moves old buckets from the end of the index for as long as there are enough of them whose keys
+/// all go past the last one that is not moved yet. Returns how many are left.
+int64_t KeyIndex::MoveInParallel(Executor& executor, int64_t num_old_buckets,
+                                 WaitingKeys& waiting) {
+  const int64_t num_parts = executor.num_threads();
+  const auto target = [&](int64_t old) { return old * num_buckets_ / num_old_buckets; };
+  int64_t end = num_old_buckets;
+  while (num_parts > 1) {
+    const int64_t begin = (end * num_old_buckets + num_buckets_ - 1) / num_buckets_;
+    const int64_t count = end - begin;  // target(begin) >= end
+    if (count * kSlots < num_parts * kMinKeysPerPart) break;
+    const auto part_begin = [&](int64_t part) { return begin + count * part / num_parts; };
+    executor.ParallelFor(num_parts, count / num_parts * kSlots * kInsertNanoseconds,
+                         [&](int64_t first_part, int64_t end_part) {
+                           const Range old{part_begin(first_part), part_begin(end_part)};
+                           Move(old, {target(old.begin), target(old.end)}, waiting);
+                         });
+    end = begin;
+  }
+  return end;
+}
+
+/// Moves keys of old buckets into `target`, from the last to the first: a key's home only moves up,
+/// onto buckets that are converted or beyond the old end.
+void KeyIndex::Move(const Range& old_buckets, const Range& target, WaitingKeys& waiting) {
+  for (int64_t i = old_buckets.end - 1; i >= old_buckets.begin; --i) {
     const Bucket old = std::exchange(buckets()[i], Bucket{});
+    const Range free{std::max(i, target.begin), target.end};
     for (uint32_t slot = 0; slot < old.count(); ++slot) {
-      if (!TryInsertAbove(i, old.keys[slot], old.row_ids[slot])) {
-        waiting[num_waiting++] = {old.keys[slot], old.row_ids[slot]};
+      const int64_t key = old.keys[slot];
+      if (!TryInsertWithin(free, HomeBucket(key), key, old.row_ids[slot])) {
+        waiting.Add(key, old.row_ids[slot]);
       }
     }
-  }
-  for (int64_t i = 0; i < num_waiting; ++i) {
-    InsertAt(HomeBucket(waiting[i].key), waiting[i].key, waiting[i].row_id);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "ops/base/executor.h"
 #include "ops/base/reserved_memory.h"
 
 namespace sok {
@@ -14,8 +15,9 @@ namespace sok {
 /// A bucket is one cache line of five keys. A key lives in its home bucket, or, when that was full,
 /// in the next one that was not. Every bucket counts the keys that went past it, so that a search
 /// for a missing key ends at the first bucket that none went past, and erasing needs no marks. Home
-/// buckets ascend with the hash, whatever their number, so that the index grows in place, in one
-/// pass from its end to its start.
+/// buckets ascend with the hash, whatever their number. So the index grows in place, from its end
+/// to its start, and threads that change disjoint ranges of buckets change disjoint ranges of
+/// hashes.
 class KeyIndex {
  public:
   static constexpr int64_t kMaxRowIds = (int64_t{1} << 32) - 1;
@@ -32,10 +34,11 @@ class KeyIndex {
 
   /// Makes room for `num_keys` keys in all; Insert does not allocate up to there.
   /// Throws kOutOfMemory, and the index is then as before.
-  void Reserve(int64_t num_keys);
+  void Reserve(Executor& executor, int64_t num_keys);
 
-  /// Adds keys that are distinct and that the index does not hold.
-  void Insert(int64_t num_keys,
+  /// Adds keys that are distinct and that the index does not hold. Throws kOutOfMemory, and the
+  /// index then holds what it did.
+  void Insert(Executor& executor, int64_t num_keys,
               const int64_t* keys,      // [num_keys]
               const int64_t* row_ids);  // [num_keys], in [0, kMaxRowIds)
 
@@ -80,8 +83,21 @@ class KeyIndex {
   int64_t Next(int64_t bucket) const { return bucket + 1 == num_buckets_ ? 0 : bucket + 1; }
   int64_t FindPast(int64_t home, int64_t key) const;
   void InsertAt(int64_t home, int64_t key, uint32_t row_id);
-  bool TryInsertAbove(int64_t first_bucket, int64_t key, uint32_t row_id);
-  void GrowTo(int64_t num_buckets);
+
+  struct Range {  // of buckets
+    int64_t begin;
+    int64_t end;
+  };
+  class WaitingKeys;
+  bool TryInsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
+  void InsertWithin(const Range& range, int64_t num_keys, const int64_t* keys,
+                    const int64_t* row_ids, WaitingKeys& waiting);
+  void InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
+                        const int64_t* keys, const int64_t* row_ids);
+  void InsertWaiting(const WaitingKeys& waiting);
+  void GrowTo(Executor& executor, int64_t num_buckets);
+  int64_t MoveInParallel(Executor& executor, int64_t num_old_buckets, WaitingKeys& waiting);
+  void Move(const Range& old_buckets, const Range& target, WaitingKeys& waiting);
 
   ReservedMemory memory_;
   int64_t num_buckets_ = 0;

@@ -22,7 +22,9 @@ int64_t FindOne(const KeyIndex& index, int64_t key) {
   return row_id;
 }
 
-void InsertOne(KeyIndex& index, int64_t key, int64_t row_id) { index.Insert(1, &key, &row_id); }
+void InsertOne(KeyIndex& index, int64_t key, int64_t row_id) {
+  index.Insert(SerialExecutor(), 1, &key, &row_id);
+}
 
 void CheckSame(const KeyIndex& index, const Model& model) {
   CHECK_EQ(index.size(), static_cast<int64_t>(model.size()));
@@ -74,7 +76,8 @@ SOK_TEST(AnyInt64IsAnOrdinaryKey) {
   }
 }
 
-SOK_TEST(GrowsInPlace) {
+void CheckGrowsInPlace(int num_threads) {
+  const auto executor = MakeThreadExecutor(num_threads);
   KeyIndex index;
   Model model;
   std::mt19937_64 random(1);
@@ -87,7 +90,7 @@ SOK_TEST(GrowsInPlace) {
       keys.push_back(key);
       row_ids.push_back(model[key]);
     }
-    index.Insert(static_cast<int64_t>(keys.size()), keys.data(), row_ids.data());
+    index.Insert(*executor, static_cast<int64_t>(keys.size()), keys.data(), row_ids.data());
     CheckSame(index, model);
     CHECK_TRUE(index.num_bytes() <= 24 * index.size() + 8192);
   }
@@ -97,10 +100,14 @@ SOK_TEST(GrowsInPlace) {
   }
 }
 
+SOK_TEST(GrowsInPlace) {
+  for (const int num_threads : {1, 2, 3, 7}) CheckGrowsInPlace(num_threads);
+}
+
 SOK_TEST(CrowdedBuckets) {
   KeyIndex index;
   Model model;
-  index.Reserve(2000);
+  index.Reserve(SerialExecutor(), 2000);
   std::vector<int64_t> candidates = {0};
   while (index.HomeBucket(candidates[0]) != index.num_buckets() - 1) ++candidates[0];
   candidates.push_back(candidates[0] + 1);
@@ -112,7 +119,30 @@ SOK_TEST(CrowdedBuckets) {
     CheckSame(index, model);
   }
   for (int64_t key = -1; key > -1000; --key) CHECK_EQ(FindOne(index, key), kNoRow);
-  index.Reserve(20'000);  // crowds move in place, too
+  index.Reserve(SerialExecutor(), 20'000);  // crowds move in place, too
+  CheckSame(index, model);
+}
+
+SOK_TEST(CrowdsAtTheEndOfAThreadsPart) {
+  const auto executor = MakeThreadExecutor(2);
+  KeyIndex index;
+  Model model;
+  index.Reserve(*executor, 12'000);
+  std::vector<int64_t> keys;
+  for (const int64_t home : {index.num_buckets() / 2 - 1, index.num_buckets() - 1}) {
+    int64_t like = 0;
+    while (index.HomeBucket(like) != home) ++like;
+    for (const int64_t key : KeysOfOneHome(index, like, 100)) keys.push_back(key);
+  }
+  for (int64_t key = -1; keys.size() < 10'000; --key) keys.push_back(key);
+  std::vector<int64_t> row_ids;
+  for (const int64_t key : keys) {
+    row_ids.push_back(static_cast<int64_t>(row_ids.size()));
+    model[key] = row_ids.back();
+  }
+  index.Insert(*executor, static_cast<int64_t>(keys.size()), keys.data(), row_ids.data());
+  CheckSame(index, model);
+  index.Reserve(*executor, 200'000);
   CheckSame(index, model);
 }
 

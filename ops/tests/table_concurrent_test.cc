@@ -48,6 +48,27 @@ void CheckSharedInserts(bool use_hash_index) {
   CHECK_TRUE(table.Find(entries.keys) == entries.row_ids);
 }
 
+/// Batches large enough that several threads insert them, and grow the index, while others read.
+SOK_TEST(LargeBatchesGrowTheIndexBesideReaders) {
+  constexpr int64_t kKeys = 60'000;
+  const TableWithRows table(Options(true, kKeys, 1));
+  const auto executor = MakeThreadExecutor(3);
+  RunThreads([&](int thread) {
+    for (int64_t step = 1; step <= 4; ++step) {
+      Ids keys;
+      for (int64_t key = thread; key < kKeys * step / 4; ++key) keys.push_back(key * 977);
+      const bool inserts = thread < 2;
+      const Ids row_ids = inserts ? table.FindOrInsert(keys, nullptr, *executor) : table.Find(keys);
+      for (size_t i = 0; i < keys.size(); i += 501) {
+        if (row_ids[i] != kNoRow) table.CheckIsFresh(keys[i], row_ids[i]);
+      }
+    }
+  });
+  const TableEntries entries = table->Export();
+  CHECK_EQ(TableWithRows::Size(entries.keys), kKeys);
+  CHECK_TRUE(table.Find(entries.keys) == entries.row_ids);
+}
+
 SOK_TEST(SharedInsertsIntoAHashTable) { CheckSharedInserts(true); }
 SOK_TEST(SharedInsertsIntoADirectTable) { CheckSharedInserts(false); }
 
