@@ -12,11 +12,12 @@ from sok_compat.runtime.tf_versions import (
     var_is_initialized_op,
 )
 from sok_compat.variables.first_value import parse_initializer
+from sok_compat.variables.row_updates import RowUpdates
 
 KEY_DTYPES = (tf.int64, tf.uint32)
 
 
-class EmbeddingVariable(BaseResourceVariable):
+class EmbeddingVariable(RowUpdates, BaseResourceVariable):
     """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x (TF1).
 
     `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
@@ -125,6 +126,7 @@ class EmbeddingVariable(BaseResourceVariable):
 
     def _make_initializer(self, capacity, dim):
         first = self.first_value
+        self.m_initial_value = str(first)
         seed = self._initialization.seed if first.seed is None else first.seed
         status = self._initialization.status
         in_this_graph = tf.is_symbolic_tensor(status) and (
@@ -150,6 +152,7 @@ class EmbeddingVariable(BaseResourceVariable):
             return initialize
         with tf.control_dependencies([initialize]):
             values = tf.convert_to_tensor(first.initializer([capacity, dim], dtype=tf.float32))
+            self.m_initial_value = values
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
 
     @property
@@ -235,7 +238,7 @@ for _method in (
     "count_up_to",
     "from_proto",
     "gather_nd",
-    *(f"scatter_{update}" for update in ("add", "div", "max", "min", "mul", "sub", "update")),
+    *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",
     "sparse_read",
