@@ -19,7 +19,7 @@ class EmbeddingLayerHandle:
     Each one is in its graph's collection GraphKeys.SparseOperationKitEmbeddingLayers.
     """
 
-    def __init__(self, embedding_variable, slot_num, compute_dtype=None, name=None):
+    def __init__(self, embedding_variable, slot_num=1, compute_dtype=None, name=None):
         """Makes the handle; a layer makes its own.
 
         Args:

@@ -76,7 +76,9 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         self.m_local_replica_id = local_replica_id
         self.m_dtype = tf.float32
         self.m_trainable = trainable
+        self.m_embedding_layer = None
         self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
+        self.m_initial_value = str(self.first_value)  # a tensor where that is a whole table
         self._initialization = current_initialization("EmbeddingVariable")
         self.ranks = self._initialization.ranks
 
@@ -126,7 +128,6 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
 
     def _make_initializer(self, capacity, dim):
         first = self.first_value
-        self.m_initial_value = str(first)
         seed = self._initialization.seed if first.seed is None else first.seed
         status = self._initialization.status
         in_this_graph = tf.is_symbolic_tensor(status) and (
@@ -167,20 +168,19 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         Raises:
           ValueError: it has not been called.
         """
-        layer = getattr(self, "m_embedding_layer", None)
-        if layer is None:
+        if self.m_embedding_layer is None:
             raise ValueError(
                 f"{self.m_var_name} has no embedding layer yet: call set_embedding_layer"
             )
-        return layer
+        return self.m_embedding_layer
 
     def set_embedding_layer(self, embedding_layer):
-        """Remembers the layer that reads this table; once.
+        """Remembers the handle of the layer that reads this table; once.
 
         Raises:
           ValueError: called a second time.
         """
-        if getattr(self, "m_embedding_layer", None) is not None:
+        if self.m_embedding_layer is not None:
             raise ValueError(f"{self.m_var_name} already has an embedding layer")
         self.m_embedding_layer = embedding_layer
 

@@ -144,6 +144,18 @@ def test_other_attributes_are_the_wrapped_optimizers(sok):
         _ = LossScaleOptimizer(tf1.train.AdagradOptimizer(0.1), 2).initializer
 
 
+def test_in_eager_mode():
+    variable = tf.Variable([1.0, 2.0])
+    optimizer = LossScaleOptimizer(keras.optimizers.legacy.SGD(0.5), "dynamic")
+    for factor in (1.0, np.inf):
+        with tf.GradientTape() as tape:
+            loss = optimizer.get_scaled_loss(tf.reduce_sum(variable) * factor)
+        gradients = optimizer.get_unscaled_gradients(tape.gradient(loss, [variable]))
+        optimizer.apply_gradients(zip(gradients, [variable]))
+    assert variable.numpy().tolist() == [0.5, 1.5]
+    assert optimizer.loss_scale().numpy() == 2.0**14
+
+
 @pytest.mark.parametrize("loss_scale", [0.5, 0, -2, None, "fixed", float("inf"), float("nan"), []])
 def test_loss_scale_must_be_at_least_one_or_dynamic(graph, loss_scale):
     with pytest.raises(ValueError, match="loss_scale must be a number >= 1 or 'dynamic'"):

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains with a dynamic loss scale; in step 1 the last rank's gradient overflows, no other's."""
+"""Names whose answer depends on the ranks: the loss scale, the replica id, a broadcast."""
 
 import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from sok_compat.embeddings import TFDistributedEmbedding, embedding_ops
 from sok_compat.tf.keras.mixed_precision import LossScaleOptimizer
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 
 STEPS = 4
 
 
-def main():
-    """Reports [step] of (loss scale, this rank's row) after it."""
+def train_with_loss_scale():
+    """[step] of (loss scale, this rank's row); in step 1 the last rank's gradient overflows."""
     sok.Init(global_batch_size=SIZE, seed=5)
     layer = sok.All2AllDenseEmbedding(10, 2, 1, 1, embedding_initializer="ones")
     table = layer.embedding_variable
@@ -30,8 +31,19 @@ def main():
             session.run(step, {factor: np.inf if overflows else 1.0})
             scale, (_, rows) = session.run([optimizer.loss_scale(), table.export()])
             seen.append((float(scale), rows.tolist()))
-    report(seen)
+    return seen
+
+
+def broadcast_error():
+    """What TFDistributedEmbedding.broadcast_variables raises; None: nothing."""
+    try:
+        TFDistributedEmbedding(4, 2).broadcast_variables()
+    except RuntimeError as error:
+        return str(error)
+    return None
 
 
 if __name__ == "__main__":
-    main()
+    comm_tool = embedding_ops._get_comm_tool()
+    replica = (comm_tool, embedding_ops.get_global_replica_id(comm_tool))
+    report({"training": train_with_loss_scale(), "replica": replica, "error": broadcast_error()})
