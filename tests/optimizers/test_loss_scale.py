@@ -144,6 +144,12 @@ def test_other_attributes_are_the_wrapped_optimizers(sok):
         _ = LossScaleOptimizer(tf1.train.AdagradOptimizer(0.1), 2).initializer
 
 
+@pytest.mark.parametrize("loss_scale", [2, "dynamic"])
+def test_makes_no_word_of_what_to_use_instead(graph, loss_scale, caplog):
+    LossScaleOptimizer(tf1.train.AdagradOptimizer(0.1), loss_scale)
+    assert "deprecated" not in caplog.text
+
+
 def test_in_eager_mode():
     variable = tf.Variable([1.0, 2.0])
     optimizer = LossScaleOptimizer(keras.optimizers.legacy.SGD(0.5), "dynamic")

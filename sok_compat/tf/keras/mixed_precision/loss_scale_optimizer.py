@@ -4,6 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.runtime.horovod_ranks import sum_over_ranks
+from sok_compat.runtime.tf_versions import silence_deprecation
 
 scales = tf.compat.v1.mixed_precision
 
@@ -38,7 +39,8 @@ class LossScaleOptimizer:
         if not callable(getattr(opt, "apply_gradients", None)):
             raise TypeError(f"opt must be an optimizer, got {opt!r}")
         self._optimizer = opt
-        self._loss_scale = _parse_loss_scale(loss_scale)
+        with silence_deprecation():  # TensorFlow points to a class that cannot wrap TF1 optimizers
+            self._loss_scale = _parse_loss_scale(loss_scale)
 
     @property
     def loss_scale(self):
