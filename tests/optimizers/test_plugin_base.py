@@ -33,6 +33,10 @@ def test_a_subclass_trains_tables(sok):
     np.testing.assert_allclose(before - after, np.broadcast_to(moved, before.shape), rtol=1e-5)
 
 
+def test_states_need_no_initializer_in_eager_mode():
+    assert Descent("mine").initializer is None
+
+
 def test_a_subclass_trains_nothing_else(sok):
     variable = tf.compat.v1.Variable([1.0], use_resource=True)
     with pytest.raises(ValueError, match="sok.optimizers.Descent trains EmbeddingVariables only"):
