@@ -15,11 +15,21 @@ _HOMES = {
     "Init": "sok_compat.core.initialize",
     "OptimizerScope": "sok_compat.core.context_scope",
     "communication_stats": "sok_compat.runtime.ranks",
+    "get_embedding": "sok_compat.embeddings.get_embedding_op",
     "Saver": "sok_compat.saver.Saver",
     "__version__": "sok_compat.core._version",
     "split_embedding_variable_from_others": "sok_compat.optimizers.utils",
 }
-_SUBPACKAGES = ("core", "embeddings", "engine", "optimizers", "saver", "tf")
+_SUBPACKAGES = (
+    "core",
+    "embeddings",
+    "engine",
+    "kit_lib",
+    "operations",
+    "optimizers",
+    "saver",
+    "tf",
+)
 
 __all__ = sorted((*_HOMES, *_SUBPACKAGES))
 

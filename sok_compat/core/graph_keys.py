@@ -5,4 +5,5 @@
 class GraphKeys:
     """Collections of SparseOperationKit 1.x."""
 
+    SparseOperationKitEmbeddingLayers = "SparseOperationKitEmbeddingLayers"  # handles of layers
     SparseOperationKitOptimizer = "SparseOperationKitOptimizer"  # plugin optimizers

@@ -3,5 +3,12 @@
 
 from sok_compat.embeddings.all2all_dense_embedding import All2AllDenseEmbedding
 from sok_compat.embeddings.distributed_embedding import DistributedEmbedding
+from sok_compat.embeddings.get_embedding_op import get_embedding
+from sok_compat.embeddings.tf_distributed_embedding import TFDistributedEmbedding
 
-__all__ = ["All2AllDenseEmbedding", "DistributedEmbedding"]
+__all__ = [
+    "All2AllDenseEmbedding",
+    "DistributedEmbedding",
+    "TFDistributedEmbedding",
+    "get_embedding",
+]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`All2AllDenseEmbedding`: the same number of keys in each slot, not pooled."""
 
-import tensorflow as tf
-
+from sok_compat.core.embedding_layer_handle import DenseEmbeddingLayerHandle
 from sok_compat.embeddings.embedding_layer import EmbeddingLayer, checked_size
-from sok_compat.lookup.lookup import lookup
+from sok_compat.embeddings.embedding_ops import embedding_lookup
 
 
 class All2AllDenseEmbedding(EmbeddingLayer):
@@ -58,6 +57,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
         )
         self.nnz_per_slot = checked_size("nnz_per_slot", nnz_per_slot)
         self.dynamic_input = bool(dynamic_input)
+        self.set_handle(DenseEmbeddingLayerHandle, nnz_per_slot=self.nnz_per_slot)
 
     def call(self, inputs, training=True):
         """Looks up.
@@ -76,26 +76,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
             without a hash table.
           tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
         """
-        keys = self._checked_shape(self.checked_keys(tf.convert_to_tensor(inputs)))
-        rows = lookup(self.var, tf.reshape(keys, [-1]), self.checked_training(training))
-        static_shape = keys.shape.concatenate([self.embedding_vec_size])
-        output = tf.reshape(rows, tf.concat([tf.shape(keys), [self.embedding_vec_size]], axis=0))
-        output.set_shape(static_shape)
-        return self.in_compute_dtype(output)
-
-    def _checked_shape(self, keys):
-        expected = [None] if self.dynamic_input else [None, self.slot_num, self.nnz_per_slot]
-        if not keys.shape.is_compatible_with(expected):
-            what = (
-                "[n] (dynamic_input=True)"
-                if self.dynamic_input
-                else (
-                    "[batch, slot_num, nnz_per_slot] = "
-                    f"[batch, {self.slot_num}, {self.nnz_per_slot}]"
-                )
-            )
-            raise ValueError(f"{self.name}: keys must have shape {what}, got {keys.shape}")
-        return tf.ensure_shape(keys, expected)
+        return embedding_lookup(self.var, inputs, training, self.dynamic_input)
 
     def get_config(self):
         """The arguments of `__init__`."""

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`DistributedEmbedding`: several keys in each slot, pooled."""
 
-import tensorflow as tf
-
+from sok_compat.core.embedding_layer_handle import SparseEmbeddingLayerHandle
 from sok_compat.embeddings.embedding_layer import EmbeddingLayer, checked_size
-from sok_compat.lookup.lookup import lookup_bags
-from sok_compat.runtime.op_library import ops
+from sok_compat.embeddings.embedding_ops import embedding_lookup_sparse
 
 COMBINERS = ("mean", "sum")
 
@@ -72,6 +70,12 @@ class DistributedEmbedding(EmbeddingLayer):
                 f"{max_feature_num}"
             )
         self.max_feature_num = most_keys if max_feature_num == 1 else max_feature_num
+        self.set_handle(
+            SparseEmbeddingLayerHandle,
+            max_nnz=self.max_nnz,
+            max_feature_num=self.max_feature_num,
+            combiner=self.combiner,
+        )
 
     def call(self, inputs, training=True):
         """Looks up and pools.
@@ -91,30 +95,7 @@ class DistributedEmbedding(EmbeddingLayer):
             rows, more than max_nnz keys in a row, a key out of range without a hash table.
           tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
         """
-        if not isinstance(inputs, tf.SparseTensor):
-            raise TypeError(
-                f"{self.name}: sp_ids must be SparseTensor, got {type(inputs).__name__}"
-            )
-        rank = inputs.shape.rank
-        if rank not in (None, 2):
-            raise ValueError(
-                f"{self.name}: the SparseTensor must have rank 2, [batch * slot_num, max_nnz], got "
-                f"rank {rank}"
-            )
-        keys = self.checked_keys(inputs.values)
-        with tf.device(self.var.device):
-            row_splits = ops.sok_row_splits(
-                inputs.indices,
-                inputs.dense_shape,
-                layer_name=self.name,
-                slot_num=self.slot_num,
-                max_nnz=self.max_nnz,
-            )
-        pooled = lookup_bags(
-            self.var, keys, row_splits, self.combiner, self.checked_training(training)
-        )
-        output = tf.reshape(pooled, [-1, self.slot_num, self.embedding_vec_size])
-        return self.in_compute_dtype(output)
+        return embedding_lookup_sparse(self.var, inputs, self.slot_num, training)
 
     def get_config(self):
         """The arguments of `__init__`."""

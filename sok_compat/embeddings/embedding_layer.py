@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both embedding layers share: the table, the key dtype, `training`, the output dtype."""
-
-import tensorflow as tf
+"""What both embedding layers share: the table, its handle, the configuration."""
 
 from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.tf_versions import keras
@@ -38,7 +36,17 @@ class EmbeddingLayer(keras.layers.Layer):
             key_dtype=self.key_dtype,
             trainable=self.trainable,
         )
-        self.var.set_embedding_layer(self)
+
+    def set_handle(self, make_handle, **settings):
+        """Makes `emb_layer`, by which lookups and others know this layer; once, in `__init__`."""
+        self.emb_layer = make_handle(
+            self.var,
+            slot_num=self.slot_num,
+            compute_dtype=self._compute_dtype,
+            name=self.name,
+            **settings,
+        )
+        self.var.set_embedding_layer(self.emb_layer)
 
     @property
     def embedding_variable(self):
@@ -49,38 +57,6 @@ class EmbeddingLayer(keras.layers.Layer):
         """Nothing: the table is made in `__init__`."""
         del input_shape
         self.built = True
-
-    def checked_keys(self, keys):
-        """`keys`, if their dtype is the layer's.
-
-        Raises:
-          ValueError: it is not.
-        """
-        if keys.dtype != self.key_dtype:
-            raise ValueError(
-                f"{self.name}: keys must be {self.key_dtype.name} (the layer's key_dtype), got "
-                f"{keys.dtype.name}; use tf.cast, or make the layer with key_dtype='int64' or "
-                "'uint32'"
-            )
-        return keys
-
-    def checked_training(self, training):
-        """`training` as a bool; None is the default, True.
-
-        Raises:
-          ValueError: it is a tensor.
-        """
-        if isinstance(training, (tf.Tensor, tf.Variable)):
-            raise ValueError(
-                f"{self.name}: training must be a Python bool, got the tensor {training.name}; "
-                "call the layer once for each"
-            )
-        return True if training is None else bool(training)
-
-    def in_compute_dtype(self, output):
-        """The output, cast where a mixed-precision policy asks for it; the table stays float32."""
-        dtype = tf.as_dtype(self._compute_dtype or tf.float32)
-        return output if dtype == tf.float32 else tf.cast(output, dtype)
 
     def get_config(self):
         """The arguments of `__init__`."""

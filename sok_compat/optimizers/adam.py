@@ -3,16 +3,13 @@
 
 import logging
 
-import tensorflow as tf
-
-from sok_compat.core.graph_keys import GraphKeys
+from sok_compat.optimizers.optimizer import Optimizer
 from sok_compat.tf.keras.optimizers.adam import Adam as KerasAdam
-from sok_compat.variables.embedding_variable import EmbeddingVariable
 
 _logger = logging.getLogger(__name__)
 
 
-class Adam(KerasAdam):
+class Adam(Optimizer, KerasAdam):
     """Adam on tables, with the numbers of Keras Adam. API of SparseOperationKit 1.x.
 
     All rows in use decay and move in every step, also those without a gradient; a step costs what
@@ -42,29 +39,3 @@ class Adam(KerasAdam):
         if kwargs:
             _logger.warning("sok.optimizers.Adam ignores the arguments %s", sorted(kwargs))
         super().__init__(learning_rate, beta_1, beta_2, epsilon or 1e-7, name=name)
-        if not tf.executing_eagerly():
-            tf.compat.v1.add_to_collection(GraphKeys.SparseOperationKitOptimizer, self)
-
-    @property
-    def initializer(self):
-        """An op that initializes the states made so far; global_variables_initializer does, too."""
-        return tf.group(*(variable.initializer for variable in self.variables()))
-
-    def _create_slots(self, var_list):
-        for variable in var_list:
-            if not isinstance(variable, EmbeddingVariable):
-                raise ValueError(
-                    f"sok.optimizers.Adam trains EmbeddingVariables only, got {variable.name}; "
-                    "split the variables with sok.split_embedding_variable_from_others"
-                )
-        super()._create_slots(var_list)
-
-    def get_config(self):
-        """Not available, as in SparseOperationKit.
-
-        Raises:
-          NotImplementedError: always.
-        """
-        raise NotImplementedError(
-            "sok.optimizers.Adam has no config: make it anew with its arguments"
-        )

@@ -160,6 +160,14 @@ def _scaled(gradient, scale):
     return gradient * scale
 
 
+def sum_over_ranks(tensor):
+    """The sum of what all ranks have; the tensor itself where one process trains alone."""
+    horovod = active_horovod()
+    if horovod is None or horovod.size() == 1:
+        return tensor
+    return horovod.allreduce(tensor, op=horovod.Sum)
+
+
 def is_broadcast(tensor):
     """Whether a tensor is what hvd.broadcast gives."""
     return isinstance(tensor, tf.Tensor) and tensor.op.type == "HorovodBroadcast"

@@ -21,6 +21,12 @@ class Ranks:
     size: int = 1
 
 
+def horovod_ranks():
+    """The ranks of the Horovod that the script has initialized; None: there is none."""
+    horovod = active_horovod()
+    return None if horovod is None else Ranks(horovod.rank(), horovod.size())
+
+
 def connect_ranks(is_sharded):
     """The ranks of this process, ready to exchange; Horovod's, if the script initialized it.
 

@@ -4,6 +4,7 @@
 import tensorflow as tf
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
+from tensorflow.python.util import deprecation
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 
@@ -24,6 +25,7 @@ var_handle_op = gen_resource_variable_ops.var_handle_op
 var_is_initialized_op = gen_resource_variable_ops.var_is_initialized_op
 variable_shape = resource_variable_ops.variable_shape  # static where the handle's shape is
 constant_value = tensor_util.constant_value
+silence_deprecation = deprecation.silence
 
 
 def reroute_input(op, index, tensor):
@@ -37,6 +39,7 @@ __all__ = [
     "constant_value",
     "keras",
     "reroute_input",
+    "silence_deprecation",
     "var_handle_op",
     "var_is_initialized_op",
     "variable_shape",

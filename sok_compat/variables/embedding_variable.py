@@ -12,11 +12,12 @@ from sok_compat.runtime.tf_versions import (
     var_is_initialized_op,
 )
 from sok_compat.variables.first_value import parse_initializer
+from sok_compat.variables.row_updates import RowUpdates
 
 KEY_DTYPES = (tf.int64, tf.uint32)
 
 
-class EmbeddingVariable(BaseResourceVariable):
+class EmbeddingVariable(RowUpdates, BaseResourceVariable):
     """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x (TF1).
 
     `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
@@ -75,7 +76,9 @@ class EmbeddingVariable(BaseResourceVariable):
         self.m_local_replica_id = local_replica_id
         self.m_dtype = tf.float32
         self.m_trainable = trainable
+        self.m_embedding_layer = None
         self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
+        self.m_initial_value = str(self.first_value)  # a tensor where that is a whole table
         self._initialization = current_initialization("EmbeddingVariable")
         self.ranks = self._initialization.ranks
 
@@ -150,6 +153,7 @@ class EmbeddingVariable(BaseResourceVariable):
             return initialize
         with tf.control_dependencies([initialize]):
             values = tf.convert_to_tensor(first.initializer([capacity, dim], dtype=tf.float32))
+            self.m_initial_value = values
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
 
     @property
@@ -164,20 +168,19 @@ class EmbeddingVariable(BaseResourceVariable):
         Raises:
           ValueError: it has not been called.
         """
-        layer = getattr(self, "m_embedding_layer", None)
-        if layer is None:
+        if self.m_embedding_layer is None:
             raise ValueError(
                 f"{self.m_var_name} has no embedding layer yet: call set_embedding_layer"
             )
-        return layer
+        return self.m_embedding_layer
 
     def set_embedding_layer(self, embedding_layer):
-        """Remembers the layer that reads this table; once.
+        """Remembers the handle of the layer that reads this table; once.
 
         Raises:
           ValueError: called a second time.
         """
-        if getattr(self, "m_embedding_layer", None) is not None:
+        if self.m_embedding_layer is not None:
             raise ValueError(f"{self.m_var_name} already has an embedding layer")
         self.m_embedding_layer = embedding_layer
 
@@ -235,7 +238,7 @@ for _method in (
     "count_up_to",
     "from_proto",
     "gather_nd",
-    *(f"scatter_{update}" for update in ("add", "div", "max", "min", "mul", "sub", "update")),
+    *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",
     "sparse_read",

@@ -10,9 +10,21 @@ DOCUMENTS = sorted(
 )
 
 
+def blocks(path, language):
+    """The fenced blocks of a file in one language."""
+    fenced = rf"^```{language}\n(.*?)^```$"
+    return re.findall(fenced, path.read_text(), re.MULTILINE | re.DOTALL)
+
+
 def python_blocks(path):
     """The fenced Python blocks of a file."""
-    return re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+    return blocks(path, "python")
+
+
+def after_diff(diff):
+    """The text that a diff leads to."""
+    lines = [line for line in diff.splitlines() if not line.startswith("-")]
+    return "".join(f"{line[1:]}\n" for line in lines)
 
 
 def prose(path):

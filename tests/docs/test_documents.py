@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documents show runs, and what they name exists."""
 
-import importlib
 import os
 import re
 import subprocess
 import sys
+import textwrap
 
 import pytest
 from documents import (
     DOCUMENTS,
     ROOT,
+    after_diff,
     anchors,
+    blocks,
     code_words,
     links,
     python_blocks,
@@ -19,6 +21,7 @@ from documents import (
 )
 
 README = ROOT / "README.md"
+PORTING = ROOT / "docs" / "porting.md"
 QUICK_START, HASH_TABLE = python_blocks(README)
 TIMEOUT_SECONDS = 120  # a loaded machine may take long to import TensorFlow
 
@@ -57,52 +60,57 @@ def test_hash_table(tmp_path):
     assert lines[1:] == ["[0, 1, 2, 0] True 2", "False"]
 
 
+@pytest.fixture(scope="module")
+def ported(tmp_path_factory):
+    """What the scripts of docs/porting.md print: the ported one, the plain one, the comparison."""
+    batches, start, record, plain, compare = python_blocks(PORTING)
+    (diff,) = blocks(PORTING, "diff")
+    initialize = "    session.run(init)\n"
+    port = after_diff(diff)
+    assert initialize in port
+    port = port.replace(initialize, initialize + textwrap.indent(start, "    ")) + record
+    folder = tmp_path_factory.mktemp("porting")
+    (folder / "batches.py").write_text(batches)
+    for name, script in (("port", port), ("plain", plain), ("compare", compare)):
+        (folder / f"{name}.py").write_text(script)
+    return run(
+        """
+import runpy, sys
+import tensorflow as tf
+sys.path.insert(0, "")
+for name in ("port", "plain", "compare"):
+    with tf.Graph().as_default():
+        runpy.run_path(f"{name}.py")
+""",
+        folder,
+    )
+
+
+def test_ported_script_learns(ported):
+    first, last = re.search(r"^loss (\S+) to (\S+)$", ported, re.MULTILINE).groups()
+    assert float(last) < 0.95 * float(first)
+
+
+def test_port_trains_as_plain_tensorflow(ported):
+    differences = re.findall(r"^(?:losses|rows) differ by at most (\S+)$", ported, re.MULTILINE)
+    assert len(differences) == 2
+    assert all(float(difference) < 1e-5 for difference in differences)  # as the page says
+
+
+def test_script_before_porting_differs_in_tensorflow_only():
+    """The lines that are taken out and put in, and no others."""
+    (diff,) = blocks(PORTING, "diff")
+    changed = [line for line in diff.splitlines() if line[:1] in "-+"]
+    assert changed == [
+        "-import tensorflow as tf",
+        "+import tensorflow.compat.v1 as tf",
+        "+tf.disable_v2_behavior()",
+    ]
+
+
 def test_all_blocks_are_run():
-    others = {path: python_blocks(path) for path in DOCUMENTS if path != README}
+    others = {path: python_blocks(path) for path in DOCUMENTS if path not in (README, PORTING)}
     assert not any(others.values()), "run these blocks as well, or show them in README.md"
-
-
-def resolve(name):
-    """The object of a dotted name, part modules, part attributes; AttributeError if none."""
-    import sok_compat
-
-    found, path = sok_compat, "sok_compat"
-    for part in name.split(".")[1:]:
-        path = f"{path}.{part}"
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            try:
-                found = importlib.import_module(path)
-            except ModuleNotFoundError as error:
-                raise AttributeError(path) from error
-    return found
-
-
-def names_in_table():
-    """(name, state) of each name of the compatibility table."""
-    for names, state, _ in table_rows(README, "name"):
-        for name in code_words(names):
-            if name.startswith("sok."):
-                yield name, state
-
-
-@pytest.mark.parametrize("name,state", list(names_in_table()))
-def test_compatibility_table(name, state):
-    if state == "not yet":
-        with pytest.raises(AttributeError):
-            resolve(name)
-    else:
-        assert state in ("works", "differs")
-        assert resolve(name) is not None
-
-
-def test_compatibility_table_is_complete():
-    import sok_compat
-
-    listed = {name for name, _ in names_in_table()}
-    added = {"HashTable", "engine"}  # not of SparseOperationKit; described elsewhere
-    assert {f"sok.{name}" for name in sok_compat.__all__ if name not in added} <= listed
 
 
 def test_folders_exist():

@@ -213,3 +213,13 @@ def test_function_that_gives_a_whole_table(convert):
         rows = layer(tf.constant([70, -5], tf.int64))
         with initialized_session() as session:
             np.testing.assert_array_equal(session.run(rows), table[:2])
+
+
+def test_in_place_initializer_keeps_its_arguments_and_makes_no_rows(sok):
+    settings = dict(name="random_uniform", high=0.5)
+    initializer = sok.core.inplace_initializer.InPlaceInitializer(**settings)
+    copy = type(initializer).deserialize(initializer.serialize())
+    assert initializer.serialize() == copy.serialize() == settings
+    assert (copy.name, copy.high) == ("random_uniform", 0.5)
+    with pytest.raises(ValueError, match="Could not interpret initializer"):
+        sok.All2AllDenseEmbedding(10, 4, 1, 1, embedding_initializer=initializer)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of each public name of SparseOperationKit 1.x: the source of docs/names.md."""
+
+import dataclasses
+
+from sok_compat import kit_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """Paths of one object, and how it is beside SparseOperationKit's.
+
+    state: 'works'; 'differs', where `note` says how; 'refused', where it says why, and the object
+    is not there or raises `error`; 'new' for what SparseOperationKit has not.
+    """
+
+    paths: str  # separated by blanks
+    state: str
+    note: str = ""
+    error: type = None
+
+    @property
+    def names(self):
+        """The paths, one by one."""
+        return self.paths.split()
+
+
+def _kit_lib_refusals():
+    return [
+        Entry(
+            f"sok.kit_lib.{name}",
+            "refused",
+            f"raises `NotImplementedError`: {why}. {instead}.",
+            NotImplementedError,
+        )
+        for name, (why, instead) in kit_lib.REFUSED.items()
+    ]
+
+
+SECTIONS = {
+    "Setting up": [
+        Entry("sok.__version__ sok.core.__version__ sok.core._version.__version__", "differs",
+              "the version of sok_compat"),
+        Entry("sok.Init sok.core.initialize.Init sok.core.Init", "differs",
+              "May be called again, for any number of graphs and sessions; what it returns need "
+              "not be run first, since the tables' initializers depend on it. With a `seed`, "
+              "first values are the same in every run; without, or with 0, they are random. The "
+              "import itself sets no environment variables and prints nothing."),
+        Entry("sok.GraphKeys sok.core.graph_keys.GraphKeys sok.core.GraphKeys "
+              "sok.core.embedding_layer_handle.GraphKeys", "works"),
+        Entry("sok.OptimizerScope sok.core.context_scope.OptimizerScope sok.core.OptimizerScope",
+              "differs",
+              "Gradients and optimizers also work without it; inside, the slots of stock "
+              "optimizers take memory for rows in use instead of the whole capacity, and stock "
+              "Adagrad is fused. For Keras take `tf.keras.optimizers.legacy`: the newer ones do "
+              "not work in graph mode."),
+    ],
+    "Tables": [
+        Entry("sok.core.EmbeddingVariable", "differs",
+              "`handle` is always the variable of the rows. Each has a table of its own, also with "
+              "equal shapes. Its initializer may run again and empties the table. "
+              "`m_initial_value` is a tensor where an initializer makes the whole table at once, "
+              "else the name of the first value. `scatter_add`, `scatter_sub` and "
+              "`scatter_update` work, by row id, and so does `is_initialized()`. `num_keys()` "
+              "and `export()` are new."),
+        Entry("sok.core.embedding_layer_handle.EmbeddingLayerHandle",
+              "differs",
+              "A Python object: `handle` is the table's `emb_handle`, and running `initializer` "
+              "does nothing. Layers have it as `emb_layer`, variables as `embedding_layer`."),
+        Entry("sok.core.DenseEmbeddingLayerHandle "
+              "sok.core.embedding_layer_handle.DenseEmbeddingLayerHandle", "differs",
+              "as `EmbeddingLayerHandle`; the names of dispatchers and lookupers are ignored"),
+        Entry("sok.core.SparseEmbeddingLayerHandle "
+              "sok.core.embedding_layer_handle.SparseEmbeddingLayerHandle", "differs",
+              "as `EmbeddingLayerHandle`; the names of dispatchers and executors are ignored"),
+        Entry("sok.core.inplace_initializer.InPlaceInitializer sok.core.InPlaceInitializer",
+              "works", "No layer takes it."),
+    ],
+    "Layers and lookups": [
+        Entry("sok.DistributedEmbedding sok.embeddings.distributed_embedding.DistributedEmbedding "
+              "sok.embeddings.DistributedEmbedding", "differs",
+              "`combiner` in any case. `max_feature_num` is checked and otherwise unused. Unsorted "
+              "rows and more than `max_nnz` keys in a row raise. See also [where a table itself "
+              "behaves differently](../README.md#what-works)."),
+        Entry("sok.All2AllDenseEmbedding "
+              "sok.embeddings.all2all_dense_embedding.All2AllDenseEmbedding "
+              "sok.embeddings.All2AllDenseEmbedding", "differs",
+              "See [where a table itself behaves differently](../README.md#what-works)."),
+        Entry("sok.get_embedding sok.embeddings.get_embedding_op.get_embedding "
+              "sok.embeddings.get_embedding", "differs",
+              "All threads that build one graph share its names; calling a shared layer several "
+              "times in a step gives right gradients."),
+        Entry("sok.embeddings.tf_distributed_embedding.TFDistributedEmbedding "
+              "sok.embeddings.TFDistributedEmbedding", "differs",
+              "Works in one process, in graph mode and in eager mode; under a tf.distribute "
+              "strategy, which it needs there, it raises `RuntimeError`. `call` takes a shape that "
+              "is not fully known. `comm_options` is ignored."),
+        Entry("sok.embeddings.embedding_ops.embedding_lookup", "differs",
+              "Gives what the layer gives, with all its checks."),
+        Entry("sok.embeddings.embedding_ops.embedding_lookup_sparse", "differs",
+              "Gives what the layer gives, with all its checks."),
+        Entry("sok.embeddings.embedding_ops.get_global_replica_id", "differs",
+              "With Horovod the rank among all processes, not among those of one machine. 'MPI' "
+              "and 'Strategy' raise `RuntimeError`: only Horovod connects ranks."),
+        Entry("sok.embeddings.embedding_ops._get_comm_tool", "differs",
+              "'Horovod' once it is initialized, not once it is imported; never 'MPI'."),
+    ],
+    "Optimizers": [
+        Entry("sok.split_embedding_variable_from_others "
+              "sok.optimizers.split_embedding_variable_from_others "
+              "sok.optimizers.utils.split_embedding_variable_from_others", "works"),
+        Entry("sok.optimizers.Adam sok.optimizers.adam.Adam", "differs",
+              "Any number of them. `initializer` need not be run: "
+              "`tf.global_variables_initializer()` covers it. A step without gradients is fine. "
+              "Ignored arguments are logged."),
+        Entry("sok.optimizers.optimizer.Optimizer", "differs",
+              "A Keras 2 optimizer whose hooks a subclass overrides, as it would Keras's; those "
+              "that it leaves out are Keras's, too."),
+        Entry("sok.tf.keras.optimizers.Adam sok.tf.keras.optimizers.adam.Adam", "differs",
+              "All rows in use decay and move, not the rows without a key; `amsgrad=True` raises "
+              "for tables."),
+        Entry("sok.tf.keras.optimizers.LazyAdamOptimizer "
+              "sok.tf.keras.optimizers.lazy_adam.LazyAdamOptimizer", "differs",
+              "a subclass of `tf.compat.v1.train.AdamOptimizer`, since `tf.contrib` is gone"),
+        Entry("sok.tf.keras.mixed_precision.LossScaleOptimizer "
+              "sok.tf.keras.mixed_precision.loss_scale_optimizer.LossScaleOptimizer", "differs",
+              "A class of its own around any optimizer, TF1's too, and no subclass of Keras's. "
+              "`loss_scale` is a number, 'dynamic' or a `tf.compat.v1.mixed_precision.LossScale`. "
+              "With several ranks, a step that is not finite on one is skipped on all."),
+        Entry("sok.operations.unique sok.tf.unique", "works", "on the CPU as well"),
+        Entry("sok.operations.unsorted_segment_sum sok.tf.unsorted_segment_sum", "differs",
+              "Works on the CPU as well, and has a gradient."),
+    ],
+    "Saving": [
+        Entry("sok.Saver sok.saver.Saver sok.saver.Saver.Saver", "differs",
+              "Same files and same return values. Makes the folder. Restoring and loading forget "
+              "what the table held, and leave it alone when the files do not fit. Reads odd "
+              "numbers of uint32 keys. Without a hash table, too, rows are found by key."),
+    ],
+    "Raw ops": [
+        Entry("sok.kit_lib.in_tensorflow2", "differs",
+              "True, since TensorFlow is: a script that asks takes its branch for TensorFlow 2."),
+        Entry("sok.kit_lib.gen_random_seed", "works"),
+        Entry("sok.kit_lib.read_embedding_variable", "works"),
+        Entry("sok.kit_lib.embedding_variable_assign_sub", "works"),
+        Entry("sok.kit_lib.dump_to_file", "differs", "as `sok.Saver`"),
+        Entry("sok.kit_lib.restore_from_file", "differs", "as `sok.Saver`"),
+        Entry("sok.kit_lib.load_embedding_values", "differs", "as `sok.Saver`"),
+        *_kit_lib_refusals(),
+    ],
+    "Packages and modules": [
+        Entry(name, "works") for name in (
+            "sok.core", "sok.core.initialize", "sok.core.context_scope", "sok.core.graph_keys",
+            "sok.core.embedding_layer_handle", "sok.core.inplace_initializer",
+            "sok.core._version", "sok.embeddings", "sok.embeddings.distributed_embedding",
+            "sok.embeddings.all2all_dense_embedding", "sok.embeddings.get_embedding_op",
+            "sok.embeddings.embedding_ops", "sok.embeddings.tf_distributed_embedding",
+            "sok.kit_lib", "sok.operations", "sok.optimizers", "sok.optimizers.adam",
+            "sok.optimizers.optimizer", "sok.optimizers.utils", "sok.saver", "sok.tf",
+            "sok.tf.keras", "sok.tf.keras.optimizers", "sok.tf.keras.optimizers.adam",
+            "sok.tf.keras.optimizers.lazy_adam", "sok.tf.keras.mixed_precision",
+            "sok.tf.keras.mixed_precision.loss_scale_optimizer",
+        )
+    ] + [
+        Entry("sok.experiment", "refused",
+              "does not exist (`ModuleNotFoundError`): SparseOperationKit 2's API is another one",
+              ModuleNotFoundError),
+    ],
+    "Added by sok_compat": [
+        Entry("sok.communication_stats", "new",
+              "what this rank has sent, see [distributed](distributed.md#counting)"),
+        Entry("sok.HashTable sok.engine.HashTable", "new",
+              "the table on NumPy arrays, see [without TensorFlow](../README.md#without-tensorflow)"
+              ),
+        Entry("sok.engine", "new", "where `HashTable` lives"),
+    ],
+}  # fmt: skip
+
+BEHAVIOUR = [  # (what, state, note): of no single name
+    ("several processes (Horovod)", "works",
+     "`hvd.init()` before `sok.Init`, then `horovodrun`; embedding gradients are summed over "
+     "ranks, as there. `hvd.DistributedOptimizer` and Horovod's broadcasts leave tables to "
+     "sok_compat: [distributed](distributed.md). In eager mode it raises `RuntimeError`."),
+    ("tf.distribute strategies", "refused", "raise `RuntimeError`: use Horovod"),
+    ("eager mode", "refused", "layers and tables raise `RuntimeError`"),
+    ("environment variables `SOK_*` of SparseOperationKit", "differs", "read by nothing"),
+    ("`import sparse_operation_kit as sok`", "works",
+     "gives the same modules and objects, under every path above, unless a real "
+     "SparseOperationKit is installed"),
+]  # fmt: skip
+
+# Modules beside those above, which no script of SparseOperationKit imports.
+INTERNAL_MODULES = {
+    "sok_compat.embeddings.embedding_layer",
+    "sok_compat.operations.merging",
+    "sok_compat.optimizers.stock_updates",
+    "sok_compat.saver.default_saver",
+}
+
+
+def entries():
+    """All entries of names, in order."""
+    return [entry for section in SECTIONS.values() for entry in section]
