@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import variable_shape
+from sok_compat.runtime.tf_versions import variable_accessed, variable_shape
 
 
 def lookup(variable, keys, insert):
@@ -39,6 +39,7 @@ def lookup_bags(variable, keys, row_splits, combiner, insert):
 
 
 def _lookup(variable, keys, row_splits, combiner, insert):
+    variable_accessed(variable)
     with tf.device(variable.device):
         if _needs_distinct_keys(variable, insert):
             keys_to_find, inverse = ops.sok_distinct_keys(keys)
@@ -167,6 +168,8 @@ def _slices(op, rows, merged, row_ids):
 
 def rows_are_distinct(row_ids):
     """Whether a gradient's indices are known, from the graph, to name each row once."""
+    if not tf.is_symbolic_tensor(row_ids):
+        return False
     while row_ids.op.type == "Identity":
         row_ids = row_ids.op.inputs[0]
     return row_ids.op.type in ("SokFindRows", "SokRowsInUse")

@@ -5,11 +5,8 @@ import tensorflow as tf
 
 from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import (
-    BaseResourceVariable,
-    var_handle_op,
-    var_is_initialized_op,
-)
+from sok_compat.runtime.tf_versions import BaseResourceVariable, var_is_initialized_op
+from sok_compat.variables import resource_handles
 
 
 class SlotVariable(BaseResourceVariable):
@@ -27,44 +24,52 @@ class SlotVariable(BaseResourceVariable):
           width: floats in a row of the slot.
           fill: what a row of the slot holds when its key comes.
         """
-        capacity = table_variable.shape[0]
+        with tf.init_scope():  # out of functions and branches
+            self._make(table_variable, name, [table_variable.shape[0], width], fill)
+
+    def _make(self, table_variable, name, shape, fill):
+        in_graph = not tf.executing_eagerly()
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
-            slot_name = scope.rstrip("/")
-            handle = var_handle_op(
-                dtype=tf.float32,
-                shape=[capacity, width],
-                shared_name=slot_name,
-                name=scope,
-            )
+            slot_name = resource_handles.name_from_scope(scope)
+            handle = resource_handles.plane_handle(slot_name, scope, shape)
+            self._deleters = resource_handles.deleters(handle)
             initializer_op = ops.sok_table_attach_slot(
                 table_variable.emb_handle,
                 handle,
                 slot_name=slot_name,
-                capacity=capacity,
-                width=width,
+                capacity=shape[0],
+                width=shape[1],
                 initial_value=fill,
                 rows_fill_in_order=table_variable.m_use_hashtable,
                 name="Assign",
             )
-            with tf.name_scope("Read"):
-                value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
             super().__init__(
                 trainable=False,
-                shape=[capacity, width],
+                shape=shape,
                 dtype=tf.float32,
                 handle=handle,
                 name=slot_name,
-                unique_id=slot_name,
+                unique_id=resource_handles.unique_id(slot_name),
                 handle_name=slot_name,
-                graph_element=value,
+                graph_element=_read(handle) if in_graph else None,
                 initializer_op=initializer_op,
-                is_initialized_op=var_is_initialized_op(handle),
-                in_graph_mode=True,
+                is_initialized_op=var_is_initialized_op(handle) if in_graph else None,
+                in_graph_mode=in_graph,
             )
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
+        if in_graph:
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
+
+    def __repr__(self):
+        """Without the rows, of which there may be very many."""
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def assign(self, value, *args, **kwargs):
         """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own."""
         if is_broadcast(value):
             return tf.no_op()
         return super().assign(value, *args, **kwargs)
+
+
+def _read(handle):
+    with tf.name_scope("Read"):
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
