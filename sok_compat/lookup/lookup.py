@@ -13,8 +13,8 @@ def lookup(variable, keys, insert):
     Args:
       variable: the EmbeddingVariable.
       keys: int64 or uint32 [num_keys].
-      insert: Python bool; a key that the table does not hold gets a row (True), or only its first
-        value in the output (False).
+      insert: bool, or a scalar bool tensor; a key that the table does not hold gets a row (True),
+        or only its first value in the output (False).
 
     Returns:
       float32 [num_keys, dim], differentiable by `variable`.
@@ -60,7 +60,7 @@ def _lookup(variable, keys, row_splits, combiner, insert):
             row_splits,
             combiner=combiner,
             dim=variable.shape[1],
-            all_keys_have_rows=insert,
+            all_keys_have_rows=insert is True,
         )
 
 
@@ -68,7 +68,7 @@ def _needs_distinct_keys(variable, insert):
     """Whether repeated keys have to be known. To find them again, which their cache lines still are
     near for, takes less time than to tell them apart."""
     is_shared = variable.ranks.size > 1  # each key travels once
-    return insert or is_shared or variable.first_value.kind in ("evaluated", "preset")
+    return insert is not False or is_shared or variable.first_value.kind in ("evaluated", "preset")
 
 
 def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key_bytes):
@@ -83,7 +83,7 @@ def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key
             num_ranks=variable.ranks.size,
             key_bytes=key_bytes,
             dim=dim,
-            has_gradients=insert,
+            has_gradients=insert is not False,
         )
     )
     own_keys, own_places = ops.sok_distinct_keys(asked_keys)
@@ -99,7 +99,7 @@ def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key
         asked_counts,
         answer_counts,
         dim=dim,
-        all_keys_have_rows=insert,
+        all_keys_have_rows=insert is True,
     )
     rows.set_shape([None, dim])
     return ops.sok_pool_received_rows(rows, answers, answer_splits, row_splits, combiner=combiner)
@@ -107,6 +107,12 @@ def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key
 
 def _find_rows(variable, keys, insert):
     """(row ids [n], -1 for keys without one; rows for those keys, or none: their first values)."""
+    if not isinstance(insert, bool):
+        return tf.cond(
+            insert,
+            lambda: _find_rows(variable, keys, True),
+            lambda: _find_rows(variable, keys, False),
+        )
     dim = variable.shape[1]
     no_rows = tf.zeros([0, dim], tf.float32)
     if variable.first_value.kind != "evaluated":

@@ -25,6 +25,7 @@ EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
 anonymous_name = (
     context.anonymous_name
 )  # a shared_name that gives each handle a resource of its own
+eager_mode = context.eager_mode  # as a context manager
 var_handle_op = gen_resource_variable_ops.var_handle_op
 var_is_initialized_op = gen_resource_variable_ops.var_is_initialized_op
 variable_accessed = resource_variable_ops.variable_accessed  # tells tapes and functions
@@ -50,6 +51,7 @@ __all__ = [
     "EagerResourceDeleter",
     "anonymous_name",
     "constant_value",
+    "eager_mode",
     "eager_variable_handle",
     "keras",
     "reroute_input",

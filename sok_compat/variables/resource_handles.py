@@ -27,7 +27,12 @@ def name_from_scope(scope):
     names start over with tf.keras.backend.clear_session().
     """
     name = scope.rstrip("/")
-    return tf.compat.v1.get_default_graph().unique_name(name) if tf.executing_eagerly() else name
+    if not tf.executing_eagerly():
+        return name
+    graph = tf.compat.v1.get_default_graph()
+    while hasattr(graph, "outer_graph"):  # a function that is being traced
+        graph = graph.outer_graph
+    return graph.unique_name(name)
 
 
 def unique_id(name):

@@ -5,7 +5,11 @@ import tensorflow as tf
 
 from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import BaseResourceVariable, var_is_initialized_op
+from sok_compat.runtime.tf_versions import (
+    BaseResourceVariable,
+    eager_mode,
+    var_is_initialized_op,
+)
 from sok_compat.variables import resource_handles
 
 
@@ -31,12 +35,13 @@ class SlotVariable(BaseResourceVariable):
         in_graph = not tf.executing_eagerly()
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
             slot_name = resource_handles.name_from_scope(scope)
+            unique_id = resource_handles.unique_id(slot_name)
             handle = resource_handles.plane_handle(slot_name, scope, shape)
-            self._deleters = resource_handles.deleters(handle)
             initializer_op = ops.sok_table_attach_slot(
                 table_variable.emb_handle,
                 handle,
-                slot_name=slot_name,
+                # In a graph a slot that is made again takes the place of the earlier one.
+                slot_name=slot_name if in_graph else unique_id,
                 capacity=shape[0],
                 width=shape[1],
                 initial_value=fill,
@@ -49,14 +54,17 @@ class SlotVariable(BaseResourceVariable):
                 dtype=tf.float32,
                 handle=handle,
                 name=slot_name,
-                unique_id=resource_handles.unique_id(slot_name),
+                unique_id=unique_id,
                 handle_name=slot_name,
                 graph_element=_read(handle) if in_graph else None,
                 initializer_op=initializer_op,
                 is_initialized_op=var_is_initialized_op(handle) if in_graph else None,
                 in_graph_mode=in_graph,
             )
-        if in_graph:
+        if not in_graph:
+            self._detacher = _Detacher(table_variable.emb_handle, handle)
+            self._deleters = resource_handles.deleters(handle)
+        else:
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
 
     def __repr__(self):
@@ -68,6 +76,20 @@ class SlotVariable(BaseResourceVariable):
         if is_broadcast(value):
             return tf.no_op()
         return super().assign(value, *args, **kwargs)
+
+
+class _Detacher:
+    """Makes the table forget a slot whose owner is gone, in eager mode. As EagerResourceDeleter, an
+    object of its own, so that the owner can be part of a reference cycle."""
+
+    def __init__(self, table_handle, slot_handle):
+        self._handles = table_handle, slot_handle
+
+    def __del__(self):
+        if tf is None or eager_mode is None:  # the interpreter is ending
+            return
+        with eager_mode():  # wherever the garbage collector runs
+            ops.sok_table_detach_slot(*self._handles)
 
 
 def _read(handle):
