@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.optimizers.stock_updates import speed_up
-from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.runtime.tf_versions import constant_value, make_slots
 from sok_compat.variables.embedding_variable import EmbeddingVariable
 from sok_compat.variables.slot_variable import SlotVariable
 
@@ -20,6 +20,13 @@ class OptimizerScope:
     with sok.OptimizerScope(embedding_variables):
         train_op = optimizer.apply_gradients(zip(gradients, embedding_variables))
     ```
+
+    Where somebody else calls `apply_gradients`, as `model.fit` does, have the slots made before:
+
+    ```
+    sok.OptimizerScope(model.trainable_variables).build(optimizer)
+    model.compile(optimizer, ...)
+    ```
     """
 
     def __init__(self, trainable_variables):
@@ -33,6 +40,7 @@ class OptimizerScope:
                 "OptimizerScope takes a list or tuple of variables, got "
                 f"{type(trainable_variables).__name__}"
             )
+        self._variables = list(trainable_variables)
         self._tables = [v for v in trainable_variables if isinstance(v, EmbeddingVariable)]
         self._creator_scope = None
 
@@ -48,6 +56,15 @@ class OptimizerScope:
         if exception_type is None:
             speed_up(_operations()[self._num_operations :], self._tables)
         return False
+
+    def build(self, optimizer):
+        """Makes the slots of a Keras optimizer for all variables of this scope, now.
+
+        Raises:
+          TypeError: it is no Keras optimizer.
+        """
+        with self:
+            make_slots(optimizer, self._variables)
 
     def _make_variable(self, next_creator, **kwargs):
         table = self._table_of(kwargs.get("name") or "")
