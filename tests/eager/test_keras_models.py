@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keras models with tables, compiled and fitted, equal the same models on ordinary variables."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,68 +10,9 @@ import tensorflow as tf
 import sok_compat
 from sok_compat.runtime.tf_versions import keras
 from tests.support.assertions import TOLERANCE
-from tests.support.layer_cases import MAX_NNZ, SLOT_NUM, LayerCase
-
-SPARSE, DENSE = (LayerCase(kind, True, "int64") for kind in ("mean", "static"))
-KEYS = list(range(48))
-
-
-class PlainEmbedding(keras.layers.Layer):
-    """The case's lookup on an ordinary variable that starts as the table would."""
-
-    def __init__(self, case, rows):
-        super().__init__()
-        self.case = case
-        self.rows = tf.Variable(rows)
-
-    def call(self, inputs):
-        return self.case.reference(self.rows, inputs)
-
-
-class Top(keras.Model):
-    """What all models end in; subclassed models put an embedding before it."""
-
-    def __init__(self, embedding):
-        super().__init__()
-        self.embedding = embedding
-        self.flatten = keras.layers.Flatten()
-        self.dense = keras.layers.Dense(
-            1, kernel_initializer=keras.initializers.RandomNormal(seed=1)
-        )
-
-    def call(self, inputs):
-        return self.dense(self.flatten(self.embedding(inputs)))
-
-
-class TopWithTraining(Top):
-    def call(self, inputs, training=None):
-        return self.dense(self.flatten(self.embedding(inputs, training=training)))
-
-
-def functional(case, embedding):
-    shape = [MAX_NNZ] if case.is_sparse else [SLOT_NUM, MAX_NNZ]
-    inputs = keras.Input(shape, dtype=tf.int64, sparse=case.is_sparse)
-    return keras.Model(inputs, Top(embedding)(inputs))
-
-
-STYLES = {
-    "functional": functional,
-    "subclassed": lambda case, embedding: Top(embedding),
-    "subclassed-training": lambda case, embedding: (
-        Top if isinstance(embedding, PlainEmbedding) else TopWithTraining
-    )(embedding),
-}
-
-
-def batches(case, keys, seed):
-    """A tf.data.Dataset of batches of 8, 8 and 3."""
-    rng = np.random.default_rng(seed)
-    parts = []
-    for size in (8, 8, 3):
-        keys_of_batch = case.batch(rng, size, keys)
-        inputs = tf.SparseTensor.from_value(keys_of_batch) if case.is_sparse else keys_of_batch
-        parts.append(tf.data.Dataset.from_tensors((inputs, rng.normal(size=[size, 1]))))
-    return parts[0].concatenate(parts[1]).concatenate(parts[2])
+from tests.support.keras_models import DENSE, KEYS, SPARSE, STYLES, PlainEmbedding, batches
+from tests.support.layer_cases import MAX_NNZ, SLOT_NUM
+from tests.support.subprocess_python import run_python
 
 
 def models(case, style):
@@ -110,6 +53,42 @@ def test_styles(sok, style, case, run_eagerly):
     plain_model.compile(keras.optimizers.legacy.Adam(0.01), "mse", run_eagerly=run_eagerly)
     assert_fits_alike(case, table_model, plain_model, table)
     assert [v is table for v in table_model.trainable_variables] == [True, False, False]
+
+
+@pytest.mark.parametrize("case, style", [(SPARSE, "functional"), (DENSE, "subclassed-training")])
+def test_graph_mode(sok, case, style):
+    """Keras of TF1 style gives the same losses, and inserts nothing in evaluation where the model
+    hands `training` on."""
+    code = f"""
+        import json
+        import tensorflow as tf
+        import sok_compat as sok
+        from sok_compat.runtime.tf_versions import keras
+        from tests.support import keras_models
+        from tests.support.layer_cases import LayerCase
+
+        tf.compat.v1.disable_eager_execution()
+        sok.Init(global_batch_size=8, seed=7)
+        case = {case!r}
+        layer = case.make_layer(capacity=200)
+        model = keras_models.STYLES[{style!r}](case, layer)
+        model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse")
+        data = keras_models.batches(case, keras_models.KEYS, 1, sizes=(8, 8))
+        losses = model.fit(data, epochs=3, verbose=0)
+        num_keys = layer.embedding_variable.num_keys()
+        numbers = [keras.backend.eval(num_keys)]
+        other_keys = [key + 1000 for key in keras_models.KEYS]
+        model.evaluate(keras_models.batches(case, other_keys, 2), verbose=0)
+        print(json.dumps([losses.history["loss"], [*numbers, keras.backend.eval(num_keys)]], default=int))
+        """
+    losses, numbers = json.loads(run_python(code))
+    table_model, _, table = models(case, style)
+    table_model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse")
+    data = batches(case, KEYS, seed=1, sizes=(8, 8))  # TF1's Keras does not weigh batches by size
+    expected = table_model.fit(data, epochs=3, verbose=0).history["loss"]
+    np.testing.assert_allclose(losses, expected, rtol=TOLERANCE)
+    assert numbers[0] == table.num_keys().numpy()
+    assert (numbers[1] == numbers[0]) == (style == "subclassed-training")
 
 
 OPTIMIZERS = {
@@ -169,7 +148,7 @@ def test_training_follows_keras(sok):
         call(tf.fill([1, SLOT_NUM, MAX_NNZ], tf.constant(key, tf.int64)))
         return table.num_keys().numpy()
 
-    model = functional(DENSE, layer)
+    model = STYLES["functional"](DENSE, layer)
     assert num_keys_after(layer, 1) == 1  # True by default
     assert num_keys_after(lambda x: layer(x, training=False), 2) == 1
     assert num_keys_after(lambda x: model(x, training=False), 3) == 1
