@@ -79,7 +79,8 @@ def test_graph_mode(sok, case, style):
         numbers = [keras.backend.eval(num_keys)]
         other_keys = [key + 1000 for key in keras_models.KEYS]
         model.evaluate(keras_models.batches(case, other_keys, 2), verbose=0)
-        print(json.dumps([losses.history["loss"], [*numbers, keras.backend.eval(num_keys)]], default=int))
+        numbers.append(keras.backend.eval(num_keys))
+        print(json.dumps([losses.history["loss"], numbers], default=int))
         """
     losses, numbers = json.loads(run_python(code))
     table_model, _, table = models(case, style)
