@@ -84,6 +84,15 @@ def test_a_table_goes_with_its_layer(sok):
         ops.sok_table_size(handle)
 
 
+def test_tables_of_one_name_need_scopes_of_their_own(sok):
+    tables = [EmbeddingVariable([4, 2], 0)]
+    keras.backend.clear_session()
+    tables.append(EmbeddingVariable([4, 2], 0))
+    with pytest.raises(ValueError, match="2 tables named EmbeddingVariable"):
+        sok.OptimizerScope(tables)
+    sok.OptimizerScope([tables[0], tables[0]])
+
+
 def resident_mib():
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
