@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`OptimizerScope`: where stock optimizers make their slots for tables."""
 
+import collections
+
 import tensorflow as tf
 
 from sok_compat.optimizers.stock_updates import speed_up
-from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.runtime.tf_versions import constant_value, make_slots
 from sok_compat.variables.embedding_variable import EmbeddingVariable
 from sok_compat.variables.slot_variable import SlotVariable
 
@@ -20,6 +22,13 @@ class OptimizerScope:
     with sok.OptimizerScope(embedding_variables):
         train_op = optimizer.apply_gradients(zip(gradients, embedding_variables))
     ```
+
+    Where somebody else calls `apply_gradients`, as `model.fit` does, have the slots made before:
+
+    ```
+    sok.OptimizerScope(model.trainable_variables).build(optimizer)
+    model.compile(optimizer, ...)
+    ```
     """
 
     def __init__(self, trainable_variables):
@@ -27,38 +36,57 @@ class OptimizerScope:
 
         Raises:
           RuntimeError: another type.
+          ValueError: two tables of one name, by which slots are told apart; in eager mode, where
+            tf.keras.backend.clear_session() came between them.
         """
         if not isinstance(trainable_variables, (list, tuple)):
             raise RuntimeError(
                 "OptimizerScope takes a list or tuple of variables, got "
                 f"{type(trainable_variables).__name__}"
             )
+        self._variables = list(trainable_variables)
         self._tables = [v for v in trainable_variables if isinstance(v, EmbeddingVariable)]
         self._creator_scope = None
+        names = {table.m_unique_id: table.m_var_name for table in self._tables}.values()
+        for name, count in collections.Counter(names).items():
+            if count > 1:
+                raise ValueError(
+                    f"OptimizerScope got {count} tables named {name}, and tells their slots apart "
+                    "by name: use a scope for each, or make them in name scopes of their own"
+                )
 
     def __enter__(self):
-        self._creator_scope = tf.variable_creator_scope(self._make_variable)
-        self._creator_scope.__enter__()
-        self._num_operations = len(tf.compat.v1.get_default_graph().get_operations())
+        with tf.init_scope():  # where optimizers make their slots, also from inside a tf.function
+            self._creator_scope = tf.variable_creator_scope(self._make_variable)
+            self._creator_scope.__enter__()
+        self._num_operations = len(_operations())
         return self
 
     def __exit__(self, exception_type, exception, traceback):
         self._creator_scope.__exit__(exception_type, exception, traceback)
         if exception_type is None:
-            operations = tf.compat.v1.get_default_graph().get_operations()
-            speed_up(operations[self._num_operations :], self._tables)
+            speed_up(_operations()[self._num_operations :], self._tables)
         return False
+
+    def build(self, optimizer):
+        """Makes the slots of a Keras optimizer for all variables of this scope, now.
+
+        Raises:
+          TypeError: it is no Keras optimizer.
+        """
+        with self:
+            make_slots(optimizer, self._variables)
 
     def _make_variable(self, next_creator, **kwargs):
         table = self._table_of(kwargs.get("name") or "")
         if table is None or kwargs.get("trainable"):
             return next_creator(**kwargs)
         initial_value = kwargs["initial_value"]
-        if callable(initial_value):
-            initial_value = initial_value()
-        fill = _fill_value(initial_value)
-        if fill is None or initial_value.shape != table.shape or initial_value.dtype != tf.float32:
-            return next_creator(**dict(kwargs, initial_value=initial_value))
+        if not tf.executing_eagerly() and callable(initial_value):
+            initial_value = kwargs["initial_value"] = initial_value()
+        fill = _fill_value(initial_value, table)
+        if fill is None:
+            return next_creator(**kwargs)
         return SlotVariable(table, kwargs["name"], table.shape[1], fill)
 
     def _table_of(self, variable_name):
@@ -67,10 +95,33 @@ class OptimizerScope:
         return max(owners, key=lambda table: len(table.m_var_name), default=None)
 
 
-def _fill_value(tensor):
-    """The float that a constant tensor is filled with, or None; never makes the tensor's value."""
-    if not isinstance(tensor, tf.Tensor):
+def _operations():
+    """Of the graph that is being built; none in eager mode."""
+    if tf.executing_eagerly():
+        return []
+    return tf.compat.v1.get_default_graph().get_operations()
+
+
+def _fill_value(initial_value, table):
+    """The float that a slot of the table's shape starts as, everywhere; None for other slots.
+
+    Never makes the value, which has the size of the declared capacity.
+    """
+    if callable(initial_value):  # in eager mode: look at what it would compute
+        with tf.Graph().as_default():
+            return _fill_value(initial_value(), table)
+    if not isinstance(initial_value, tf.Tensor):
         return None
+    if initial_value.shape != table.shape or initial_value.dtype != tf.float32:
+        return None
+    if tf.is_symbolic_tensor(initial_value):
+        return _constant_fill(initial_value)
+    first = initial_value[0, 0]  # somebody has made it already
+    return float(first) if tf.reduce_all(tf.equal(initial_value, first)) else None
+
+
+def _constant_fill(tensor):
+    """The float that a graph's tensor is filled with, or None."""
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     if tensor.op.type == "Fill":

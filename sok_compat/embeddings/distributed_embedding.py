@@ -49,7 +49,7 @@ class DistributedEmbedding(EmbeddingLayer):
           **kwargs: for the Keras layer.
 
         Raises:
-          RuntimeError: before sok.Init, in eager mode, or under a tf.distribute strategy.
+          RuntimeError: before sok.Init, or under a tf.distribute strategy.
           ValueError: an argument out of range.
         """
         super().__init__(
@@ -82,14 +82,16 @@ class DistributedEmbedding(EmbeddingLayer):
 
         Args:
           inputs: tf.SparseTensor [batch * slot_num, max_nnz] of keys, in row order; row =
-            sample * slot_num + slot. The batch may differ from step to step.
-          training: Python bool. False: unknown keys give their first value and are not inserted.
+            sample * slot_num + slot. Or tf.RaggedTensor, [batch * slot_num, (keys)] or
+            [batch, slot_num, (keys)]. The batch may differ from step to step.
+          training: False: unknown keys give their first value and are not inserted. A bool, or a
+            scalar bool tensor.
 
         Returns:
           [batch, slot_num, embedding_vec_size]; slots without keys are zeros.
 
         Raises:
-          TypeError: inputs is no SparseTensor.
+          TypeError: inputs is neither a SparseTensor nor a RaggedTensor.
           ValueError: its dtype or rank does not fit.
           tf.errors.InvalidArgumentError: when run: rows that are no multiple of slot_num, unsorted
             rows, more than max_nnz keys in a row, a key out of range without a hash table.

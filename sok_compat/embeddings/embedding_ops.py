@@ -7,9 +7,10 @@ from sok_compat.core.embedding_layer_handle import (
     DenseEmbeddingLayerHandle,
     SparseEmbeddingLayerHandle,
 )
+from sok_compat.lookup.bags_of_keys import keys_and_row_splits
 from sok_compat.lookup.lookup import lookup, lookup_bags
-from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import horovod_ranks
+from sok_compat.runtime.tf_versions import constant_value
 
 __all__ = [
     "_get_comm_tool",
@@ -43,7 +44,7 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
     keys = _checked_keys(layer, tf.convert_to_tensor(values))
     keys = _checked_shape(layer, keys, dynamic_input)
     dim = embedding_variable.shape[1]
-    rows = lookup(embedding_variable, tf.reshape(keys, [-1]), _checked_training(layer, training))
+    rows = lookup(embedding_variable, tf.reshape(keys, [-1]), _checked_training(training))
     output = tf.reshape(rows, tf.concat([tf.shape(keys), [dim]], axis=0))
     output.set_shape(keys.shape.concatenate([dim]))
     return _in_compute_dtype(layer, output)
@@ -71,25 +72,11 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
       tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
     """
     layer = _layer_of(embedding_variable, SparseEmbeddingLayerHandle, "embedding_lookup_sparse")
-    if not isinstance(sp_ids, tf.SparseTensor):
-        raise TypeError(f"{layer.name}: sp_ids must be SparseTensor, got {type(sp_ids).__name__}")
-    rank = sp_ids.shape.rank
-    if rank not in (None, 2):
-        raise ValueError(
-            f"{layer.name}: the SparseTensor must have rank 2, [batch * slot_num, max_nnz], got "
-            f"rank {rank}"
-        )
-    keys = _checked_keys(layer, sp_ids.values)
     with tf.device(embedding_variable.device):
-        row_splits = ops.sok_row_splits(
-            sp_ids.indices,
-            sp_ids.dense_shape,
-            layer_name=layer.name,
-            slot_num=slot_num,
-            max_nnz=layer.max_nnz,
-        )
+        keys, row_splits = keys_and_row_splits(sp_ids, slot_num, layer.max_nnz, layer.name)
+    keys = _checked_keys(layer, keys)
     pooled = lookup_bags(
-        embedding_variable, keys, row_splits, layer.combiner, _checked_training(layer, training)
+        embedding_variable, keys, row_splits, layer.combiner, _checked_training(training)
     )
     output = tf.reshape(pooled, [-1, slot_num, embedding_variable.shape[1]])
     return _in_compute_dtype(layer, output)
@@ -130,14 +117,20 @@ def _checked_shape(layer, keys, dynamic_input):
     return tf.ensure_shape(keys, expected)
 
 
-def _checked_training(layer, training):
-    """`training` as a bool; None is the default, True."""
-    if isinstance(training, (tf.Tensor, tf.Variable)):
-        raise ValueError(
-            f"{layer.name}: training must be a Python bool, got the tensor {training.name}; "
-            "call the layer once for each"
-        )
-    return True if training is None else bool(training)
+def _checked_training(training):
+    """`training` as a bool, or as a scalar bool tensor where it is not known before the step.
+
+    None is the default, True.
+    """
+    if training is None:
+        return True
+    if not isinstance(training, (tf.Tensor, tf.Variable)):
+        return bool(training)
+    training = tf.cast(training, tf.bool)
+    if not tf.is_symbolic_tensor(training):
+        return bool(training)
+    value = constant_value(training)
+    return training if value is None else bool(value)
 
 
 def _in_compute_dtype(layer, output):

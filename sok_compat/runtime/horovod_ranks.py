@@ -170,4 +170,4 @@ def sum_over_ranks(tensor):
 
 def is_broadcast(tensor):
     """Whether a tensor is what hvd.broadcast gives."""
-    return isinstance(tensor, tf.Tensor) and tensor.op.type == "HorovodBroadcast"
+    return tf.is_symbolic_tensor(tensor) and tensor.op.type == "HorovodBroadcast"

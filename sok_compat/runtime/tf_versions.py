@@ -2,6 +2,7 @@
 """Every difference between TensorFlow releases, and the private functions of it that are used."""
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
 from tensorflow.python.util import deprecation
@@ -21,11 +22,41 @@ else:
     keras = tf.keras
 
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
+EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
+anonymous_name = context.anonymous_name  # as shared_name: a resource for each handle
+track_variable = keras.__internal__.backend.track_variable  # for Keras to initialize, in a graph
+eager_context = context.context  # the process's, which ops run in
+eager_mode = context.eager_mode  # as a context manager
 var_handle_op = gen_resource_variable_ops.var_handle_op
 var_is_initialized_op = gen_resource_variable_ops.var_is_initialized_op
+variable_accessed = resource_variable_ops.variable_accessed  # tells tapes and functions
 variable_shape = resource_variable_ops.variable_shape  # static where the handle's shape is
 constant_value = tensor_util.constant_value
 silence_deprecation = deprecation.silence
+
+
+def eager_variable_handle(shape, dtype, name):
+    """The handle of a variable without a value, in eager mode."""
+    return resource_variable_ops._variable_handle_from_shape_and_dtype(
+        shape, dtype, shared_name=None, name=name, graph_mode=False
+    )
+
+
+def make_slots(optimizer, variables):
+    """Makes all variables of a Keras optimizer that trains `variables`.
+
+    The newer optimizers hand over initial values, not functions of them: inside a function, which
+    only describes values, these are never made.
+
+    Raises:
+      TypeError: it is no Keras optimizer.
+    """
+    if hasattr(optimizer, "_create_all_weights"):  # a legacy one
+        optimizer._create_all_weights(variables)
+    elif hasattr(optimizer, "build"):
+        tf.function(lambda: optimizer.build(variables), autograph=False)()
+    else:
+        raise TypeError(f"expected a Keras optimizer, got {type(optimizer).__name__}")
 
 
 def reroute_input(op, index, tensor):
@@ -36,11 +67,19 @@ def reroute_input(op, index, tensor):
 __all__ = [
     "VERSION",
     "BaseResourceVariable",
+    "EagerResourceDeleter",
+    "anonymous_name",
     "constant_value",
+    "eager_context",
+    "eager_mode",
+    "eager_variable_handle",
     "keras",
+    "make_slots",
     "reroute_input",
     "silence_deprecation",
+    "track_variable",
     "var_handle_op",
     "var_is_initialized_op",
+    "variable_accessed",
     "variable_shape",
 ]
