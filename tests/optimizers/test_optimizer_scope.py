@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import sok_compat
 from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.optimizer_cases import COMMON_OPTIMIZERS
 from tests.support.sessions import initialized_session
 from tests.support.subprocess_python import run_python
 
@@ -58,15 +58,15 @@ def test_exceptions_propagate_and_the_scope_ends(sok):
     assert type(made).__name__ != "SlotVariable"
 
 
-@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
+@pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
 def test_slots_are_global_variables_and_not_trainable(sok, optimizer):
     layer = CASE.make_layer(capacity=100)
     table = layer.embedding_variable
     slots = [
         v for v in new_variables(lambda: training_of(optimizer, table, layer)) if v.shape.rank == 2
     ]
-    assert len(slots) == {"tf1.GradientDescent": 0, "keras.SGD": 0, "tf1.Adam": 2,
-                          "keras.Adam": 2, "tf1.RMSProp": 2}.get(str(optimizer), 1)  # fmt: skip
+    assert len(slots) == {"tf1.GradientDescent": 0, "legacy.SGD": 0, "tf1.Adam": 2,
+                          "legacy.Adam": 2, "tf1.RMSProp": 2}.get(str(optimizer), 1)  # fmt: skip
     for slot in slots:
         assert slot.shape[0] == 100
         assert f"/{table.m_var_name}/" in f"/{slot.name}"
@@ -92,7 +92,7 @@ def train_tables_named(scopes, optimizer):
             return {scope: rows for scope, (_, rows) in zip(scopes, session.run(exported))}
 
 
-@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
+@pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
 def test_tables_keep_their_slots_apart(optimizer):
     """Two tables, of which one's name ends in the other's, train as each alone."""
     together = train_tables_named(["", "scope"], optimizer)
@@ -101,7 +101,7 @@ def test_tables_keep_their_slots_apart(optimizer):
 
 
 # Stock Adam passes over all rows that are declared.
-FOLLOW_USE = [str(o) for o in ALL_OPTIMIZERS if str(o) not in ("tf1.Adam", "keras.Adam")]
+FOLLOW_USE = [str(o) for o in COMMON_OPTIMIZERS if str(o) not in ("tf1.Adam", "legacy.Adam")]
 
 
 def test_declared_capacity_takes_no_memory():
@@ -111,7 +111,7 @@ def test_declared_capacity_takes_no_memory():
         import resource
         import tensorflow as tf
         import sok_compat as sok
-        from tests.support.optimizer_cases import ALL_OPTIMIZERS
+        from tests.support.optimizer_cases import COMMON_OPTIMIZERS
 
         def train(optimizer, use_hashtable, capacity=2_000_000_000):
             sok.Init(global_batch_size=4)
@@ -128,7 +128,7 @@ def test_declared_capacity_takes_no_memory():
                     session.run(step)
                 assert (session.run(output) != before).all()
 
-        for optimizer in ALL_OPTIMIZERS:
+        for optimizer in COMMON_OPTIMIZERS:
             for use_hashtable in (True, False):
                 if str(optimizer) in {FOLLOW_USE}:
                     with tf.Graph().as_default():
