@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`OptimizerScope`: where stock optimizers make their slots for tables."""
 
+import numpy as np
 import tensorflow as tf
 
+from sok_compat.optimizers.rows_in_use import update_rows_in_use_only
 from sok_compat.optimizers.stock_updates import speed_up
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.variables.embedding_variable import EmbeddingVariable
@@ -13,8 +15,9 @@ class OptimizerScope:
     """Build `apply_gradients` of a stock optimizer inside it. API of SparseOperationKit 1.x.
 
     Slots that the optimizer makes for tables become planes of these tables: they take memory for
-    rows in use instead of the whole capacity. Sparse updates of tables get faster, with the same
-    numbers (optimizers/stock_updates.py). Everything else is as outside.
+    rows in use instead of the whole capacity. Updates of all rows become updates of the rows in
+    use (optimizers/rows_in_use.py), and sparse updates get faster (optimizers/stock_updates.py),
+    with the same numbers. Everything else is as outside.
 
     ```
     with sok.OptimizerScope(embedding_variables):
@@ -45,8 +48,9 @@ class OptimizerScope:
     def __exit__(self, exception_type, exception, traceback):
         self._creator_scope.__exit__(exception_type, exception, traceback)
         if exception_type is None:
-            operations = tf.compat.v1.get_default_graph().get_operations()
-            speed_up(operations[self._num_operations :], self._tables)
+            operations = tf.compat.v1.get_default_graph().get_operations()[self._num_operations :]
+            speed_up(operations, self._tables)
+            update_rows_in_use_only(operations, self._tables)
         return False
 
     def _make_variable(self, next_creator, **kwargs):
@@ -59,7 +63,7 @@ class OptimizerScope:
         fill = _fill_value(initial_value)
         if fill is None or initial_value.shape != table.shape or initial_value.dtype != tf.float32:
             return next_creator(**dict(kwargs, initial_value=initial_value))
-        return SlotVariable(table, kwargs["name"], table.shape[1], fill)
+        return SlotVariable(table, kwargs["name"], table.shape[1], float(fill))
 
     def _table_of(self, variable_name):
         """The table whose name is part of `variable_name`: how optimizers name slots."""
@@ -68,15 +72,19 @@ class OptimizerScope:
 
 
 def _fill_value(tensor):
-    """The float that a constant tensor is filled with, or None; never makes the tensor's value."""
+    """The float32 that a tensor is filled with, or None; never makes the tensor's value."""
     if not isinstance(tensor, tf.Tensor):
         return None
-    while tensor.op.type == "Identity":
-        tensor = tensor.op.inputs[0]
-    if tensor.op.type == "Fill":
-        value = constant_value(tensor.op.inputs[1])
-        return None if value is None else float(value)
-    if tensor.op.type == "Const":
-        values = tensor.op.get_attr("value").float_val
-        return values[0] if len(values) == 1 else None
+    op = tensor.op
+    if op.type == "Identity":
+        return _fill_value(op.inputs[0])
+    if op.type == "Fill":
+        value = constant_value(op.inputs[1])
+        return None if value is None else np.float32(value)
+    if op.type == "Const":
+        values = op.get_attr("value").float_val
+        return np.float32(values[0]) if len(values) == 1 else None
+    if op.type == "Mul":  # TF1's Ftrl: ones times what the slot starts with
+        factors = [_fill_value(factor) for factor in op.inputs]
+        return None if None in factors else factors[0] * factors[1]
     return None

@@ -31,11 +31,18 @@ def reroute_input(op, index, tensor):
     op._update_input(index, tensor)
 
 
+def replace_control_inputs(op, control_inputs):
+    """Makes an op that no session has run yet wait for other ops than before."""
+    op._remove_all_control_inputs()
+    op._add_control_inputs(control_inputs)
+
+
 __all__ = [
     "VERSION",
     "BaseResourceVariable",
     "constant_value",
     "keras",
+    "replace_control_inputs",
     "reroute_input",
     "var_handle_op",
     "var_is_initialized_op",

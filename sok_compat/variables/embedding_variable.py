@@ -75,6 +75,7 @@ class EmbeddingVariable(BaseResourceVariable):
         self.m_local_replica_id = local_replica_id
         self.m_dtype = tf.float32
         self.m_trainable = trainable
+        self.slots = []  # the SlotVariables of this table
         self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
         self._initialization = current_initialization("EmbeddingVariable")
         self.ranks = self._initialization.ranks

@@ -62,6 +62,7 @@ class SlotVariable(BaseResourceVariable):
                 in_graph_mode=True,
             )
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
+        table_variable.slots.append(self)
 
     def assign(self, value, *args, **kwargs):
         """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own."""
