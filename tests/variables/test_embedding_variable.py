@@ -9,7 +9,7 @@ import sok_compat as sok
 from sok_compat.core import EmbeddingVariable
 from tests.support.bags import sparse_tensor
 from tests.support.layer_cases import ALL_CASES, LayerCase
-from tests.support.optimizer_cases import COMMON_OPTIMIZERS
+from tests.support.optimizer_cases import ALL_OPTIMIZERS
 from tests.support.sessions import initialized_session
 
 Keys = tf.compat.v1.GraphKeys
@@ -186,7 +186,7 @@ def test_gradient_is_slices_of_distinct_rows(sok, case):
         assert slices.dense_shape.tolist() == [48, case.dim]
 
 
-@pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
+@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
 @pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
 def test_regularisation_of_all_rows_beside_lookups(sok, use_hashtable, optimizer):
     """L2 on value() mixes a dense gradient with slices; rows equal an ordinary variable's."""
