@@ -54,6 +54,13 @@ REGISTER_OP("SokTableAttachSlot")
         "Makes the variable `slot` a plane [capacity, width] of the table; rows hold initial_value "
         "when they appear.");
 
+REGISTER_OP("SokTableDetachSlot")
+    .Input("table: resource")
+    .Input("slot: resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc("Makes the table forget the variable `slot`; nothing where one of them is gone already.");
+
 REGISTER_OP("SokTableSize")
     .Input("table: resource")
     .Output("num_keys: int64")
@@ -136,6 +143,19 @@ class TableAttachSlotOp : public tf::OpKernel {
   SlotOptions options_;
 };
 
+class TableDetachSlotOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<TableResource> table;
+    tf::core::RefCountPtr<tf::Var> slot;
+    if (tf::LookupResource(ctx, tf::HandleFromInput(ctx, 0), &table).ok() &&
+        tf::LookupResource(ctx, tf::HandleFromInput(ctx, 1), &slot).ok()) {
+      table->DetachSlot(slot.get());
+    }
+  }
+};
+
 class TableSizeOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -173,6 +193,7 @@ REGISTER_KERNEL_BUILDER(Name("SokTableHandle").Device(tf::DEVICE_CPU),
                         tf::ResourceHandleOp<TableResource>);
 REGISTER_KERNEL_BUILDER(Name("SokTableInitialize").Device(tf::DEVICE_CPU), TableInitializeOp);
 REGISTER_KERNEL_BUILDER(Name("SokTableAttachSlot").Device(tf::DEVICE_CPU), TableAttachSlotOp);
+REGISTER_KERNEL_BUILDER(Name("SokTableDetachSlot").Device(tf::DEVICE_CPU), TableDetachSlotOp);
 REGISTER_KERNEL_BUILDER(Name("SokTableSize").Device(tf::DEVICE_CPU), TableSizeOp);
 REGISTER_KERNEL_BUILDER(Name("SokTablePreset").Device(tf::DEVICE_CPU), TablePresetOp);
 REGISTER_KERNEL_BUILDER(Name("SokReadRows").Device(tf::DEVICE_CPU), ReadRowsOp);

@@ -85,6 +85,13 @@ std::shared_ptr<Table> TableResource::table() const {
   return table_;
 }
 
+void TableResource::DetachSlot(const tf::Var* variable) {
+  tf::mutex_lock lock(mutex_);
+  slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
+                              [&](const Slot& slot) { return slot.variable.get() == variable; }),
+               slots_.end());
+}
+
 void TableResource::WithPlanes(
     const std::function<void(Table& table, const RowPlanes& planes)>& use) const {
   tf::tf_shared_lock lock(mutex_);

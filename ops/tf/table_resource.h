@@ -41,6 +41,9 @@ class TableResource : public tensorflow::ResourceBase {
   void AttachSlot(const SlotOptions& options,
                   tensorflow::core::RefCountPtr<tensorflow::Var> variable);
 
+  /// Forgets the slot that AttachSlot was given `variable` for, if there is one.
+  void DetachSlot(const tensorflow::Var* variable);
+
   /// Makes `values` [capacity, dim] what the rows hold before their keys come.
   void SetPreset(const tensorflow::Tensor& values);
 

@@ -40,15 +40,16 @@ class OptimizerScope:
         self._creator_scope = None
 
     def __enter__(self):
-        self._creator_scope = tf.variable_creator_scope(self._make_variable)
-        self._creator_scope.__enter__()
-        self._num_operations = len(tf.compat.v1.get_default_graph().get_operations())
+        with tf.init_scope():  # where optimizers make their slots, also from inside a tf.function
+            self._creator_scope = tf.variable_creator_scope(self._make_variable)
+            self._creator_scope.__enter__()
+        self._num_operations = len(_operations())
         return self
 
     def __exit__(self, exception_type, exception, traceback):
         self._creator_scope.__exit__(exception_type, exception, traceback)
         if exception_type is None:
-            operations = tf.compat.v1.get_default_graph().get_operations()[self._num_operations :]
+            operations = _operations()[self._num_operations :]
             speed_up(operations, self._tables)
             update_rows_in_use_only(operations, self._tables)
         return False
@@ -58,11 +59,11 @@ class OptimizerScope:
         if table is None or kwargs.get("trainable"):
             return next_creator(**kwargs)
         initial_value = kwargs["initial_value"]
-        if callable(initial_value):
-            initial_value = initial_value()
-        fill = _fill_value(initial_value)
-        if fill is None or initial_value.shape != table.shape or initial_value.dtype != tf.float32:
-            return next_creator(**dict(kwargs, initial_value=initial_value))
+        if not tf.executing_eagerly() and callable(initial_value):
+            initial_value = kwargs["initial_value"] = initial_value()
+        fill = _fill_value(initial_value, table)
+        if fill is None:
+            return next_creator(**kwargs)
         return SlotVariable(table, kwargs["name"], table.shape[1], float(fill))
 
     def _table_of(self, variable_name):
@@ -71,13 +72,36 @@ class OptimizerScope:
         return max(owners, key=lambda table: len(table.m_var_name), default=None)
 
 
-def _fill_value(tensor):
-    """The float32 that a tensor is filled with, or None; never makes the tensor's value."""
-    if not isinstance(tensor, tf.Tensor):
+def _operations():
+    """Of the graph that is being built; none in eager mode."""
+    if tf.executing_eagerly():
+        return []
+    return tf.compat.v1.get_default_graph().get_operations()
+
+
+def _fill_value(initial_value, table):
+    """The float that a slot of the table's shape starts as, everywhere; None for other slots.
+
+    Never makes the value, which has the size of the declared capacity.
+    """
+    if callable(initial_value):  # in eager mode: look at what it would compute
+        with tf.Graph().as_default():
+            return _fill_value(initial_value(), table)
+    if not isinstance(initial_value, tf.Tensor):
         return None
+    if initial_value.shape != table.shape or initial_value.dtype != tf.float32:
+        return None
+    if tf.is_symbolic_tensor(initial_value):
+        return _constant_fill(initial_value)
+    first = initial_value[0, 0]  # somebody has made it already
+    return float(first) if tf.reduce_all(tf.equal(initial_value, first)) else None
+
+
+def _constant_fill(tensor):
+    """The float32 that a graph's tensor is filled with, or None."""
     op = tensor.op
     if op.type == "Identity":
-        return _fill_value(op.inputs[0])
+        return _constant_fill(op.inputs[0])
     if op.type == "Fill":
         value = constant_value(op.inputs[1])
         return None if value is None else np.float32(value)
@@ -85,6 +109,6 @@ def _fill_value(tensor):
         values = op.get_attr("value").float_val
         return np.float32(values[0]) if len(values) == 1 else None
     if op.type == "Mul":  # TF1's Ftrl: ones times what the slot starts with
-        factors = [_fill_value(factor) for factor in op.inputs]
+        factors = [_constant_fill(factor) for factor in op.inputs]
         return None if None in factors else factors[0] * factors[1]
     return None

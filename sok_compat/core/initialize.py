@@ -18,7 +18,7 @@ from sok_compat.variables.slot_variable import SlotVariable
 
 
 def Init(**kwargs):
-    """Prepares tables for the default graph, and checks the settings.
+    """Prepares tables for the default graph or, in eager mode, the process; checks the settings.
 
     API of SparseOperationKit 1.x. May be called again, for any number of graphs and sessions.
 

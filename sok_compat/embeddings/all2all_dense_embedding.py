@@ -44,7 +44,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
           **kwargs: for the Keras layer.
 
         Raises:
-          RuntimeError: before sok.Init, in eager mode, or under a tf.distribute strategy.
+          RuntimeError: before sok.Init, or under a tf.distribute strategy.
           ValueError: an argument out of range.
         """
         super().__init__(
@@ -65,7 +65,8 @@ class All2AllDenseEmbedding(EmbeddingLayer):
         Args:
           inputs: keys [batch, slot_num, nnz_per_slot], or [n] with dynamic_input. The batch may
             differ from step to step.
-          training: Python bool. False: unknown keys give their first value and are not inserted.
+          training: False: unknown keys give their first value and are not inserted. A bool, or a
+            scalar bool tensor.
 
         Returns:
           The shape of the inputs and embedding_vec_size after it.

@@ -51,7 +51,7 @@ class DistributedEmbedding(EmbeddingLayer):
           **kwargs: for the Keras layer.
 
         Raises:
-          RuntimeError: before sok.Init, in eager mode, or under a tf.distribute strategy.
+          RuntimeError: before sok.Init, or under a tf.distribute strategy.
           ValueError: an argument out of range.
         """
         super().__init__(
@@ -79,7 +79,8 @@ class DistributedEmbedding(EmbeddingLayer):
         Args:
           inputs: tf.SparseTensor [batch * slot_num, max_nnz] of keys, in row order; row =
             sample * slot_num + slot. The batch may differ from step to step.
-          training: Python bool. False: unknown keys give their first value and are not inserted.
+          training: False: unknown keys give their first value and are not inserted. A bool, or a
+            scalar bool tensor.
 
         Returns:
           [batch, slot_num, embedding_vec_size]; slots without keys are zeros.

@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.runtime.initialization import current_initialization
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import constant_value, keras
 from sok_compat.variables.embedding_variable import EmbeddingVariable, checked_key_dtype
 
 
@@ -65,17 +65,19 @@ class EmbeddingLayer(keras.layers.Layer):
         return keys
 
     def checked_training(self, training):
-        """`training` as a bool; None is the default, True.
+        """`training` as a bool, or as a scalar bool tensor where it is not known before the step.
 
-        Raises:
-          ValueError: it is a tensor.
+        None is the default, True.
         """
-        if isinstance(training, (tf.Tensor, tf.Variable)):
-            raise ValueError(
-                f"{self.name}: training must be a Python bool, got the tensor {training.name}; "
-                "call the layer once for each"
-            )
-        return True if training is None else bool(training)
+        if training is None:
+            return True
+        if not isinstance(training, (tf.Tensor, tf.Variable)):
+            return bool(training)
+        training = tf.cast(training, tf.bool)
+        if not tf.is_symbolic_tensor(training):
+            return bool(training)
+        value = constant_value(training)
+        return training if value is None else bool(value)
 
     def in_compute_dtype(self, output):
         """The output, cast where a mixed-precision policy asks for it; the table stays float32."""

@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import variable_shape
+from sok_compat.runtime.tf_versions import variable_accessed, variable_shape
 
 
 def lookup(variable, keys, insert):
@@ -13,8 +13,8 @@ def lookup(variable, keys, insert):
     Args:
       variable: the EmbeddingVariable.
       keys: int64 or uint32 [num_keys].
-      insert: Python bool; a key that the table does not hold gets a row (True), or only its first
-        value in the output (False).
+      insert: bool, or a scalar bool tensor; a key that the table does not hold gets a row (True),
+        or only its first value in the output (False).
 
     Returns:
       float32 [num_keys, dim], differentiable by `variable`.
@@ -39,6 +39,7 @@ def lookup_bags(variable, keys, row_splits, combiner, insert):
 
 
 def _lookup(variable, keys, row_splits, combiner, insert):
+    variable_accessed(variable)
     with tf.device(variable.device):
         if _needs_distinct_keys(variable, insert):
             keys_to_find, inverse = ops.sok_distinct_keys(keys)
@@ -59,7 +60,7 @@ def _lookup(variable, keys, row_splits, combiner, insert):
             row_splits,
             combiner=combiner,
             dim=variable.shape[1],
-            all_keys_have_rows=insert,
+            all_keys_have_rows=insert is True,
         )
 
 
@@ -67,7 +68,7 @@ def _needs_distinct_keys(variable, insert):
     """Whether repeated keys have to be known. To find them again, which their cache lines still are
     near for, takes less time than to tell them apart."""
     is_shared = variable.ranks.size > 1  # each key travels once
-    return insert or is_shared or variable.first_value.kind in ("evaluated", "preset")
+    return insert is not False or is_shared or variable.first_value.kind in ("evaluated", "preset")
 
 
 def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key_bytes):
@@ -82,7 +83,7 @@ def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key
             num_ranks=variable.ranks.size,
             key_bytes=key_bytes,
             dim=dim,
-            has_gradients=insert,
+            has_gradients=insert is not False,
         )
     )
     own_keys, own_places = ops.sok_distinct_keys(asked_keys)
@@ -98,7 +99,7 @@ def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key
         asked_counts,
         answer_counts,
         dim=dim,
-        all_keys_have_rows=insert,
+        all_keys_have_rows=insert is True,
     )
     rows.set_shape([None, dim])
     return ops.sok_pool_received_rows(rows, answers, answer_splits, row_splits, combiner=combiner)
@@ -106,6 +107,12 @@ def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key
 
 def _find_rows(variable, keys, insert):
     """(row ids [n], -1 for keys without one; rows for those keys, or none: their first values)."""
+    if not isinstance(insert, bool):
+        return tf.cond(
+            insert,
+            lambda: _find_rows(variable, keys, True),
+            lambda: _find_rows(variable, keys, False),
+        )
     dim = variable.shape[1]
     no_rows = tf.zeros([0, dim], tf.float32)
     if variable.first_value.kind != "evaluated":
@@ -167,6 +174,8 @@ def _slices(op, rows, merged, row_ids):
 
 def rows_are_distinct(row_ids):
     """Whether a gradient's indices are known, from the graph, to name each row once."""
+    if not tf.is_symbolic_tensor(row_ids):
+        return False
     while row_ids.op.type == "Identity":
         row_ids = row_ids.op.inputs[0]
     return row_ids.op.type in ("SokFindRows", "SokRowsInUse")

@@ -47,7 +47,12 @@ class Adam(KerasAdam):
 
     @property
     def initializer(self):
-        """An op that initializes the states made so far; global_variables_initializer does, too."""
+        """An op that initializes the states made so far; global_variables_initializer does, too.
+
+        None in eager mode, where states are made initialized.
+        """
+        if tf.executing_eagerly():
+            return None
         return tf.group(*(variable.initializer for variable in self.variables()))
 
     def _create_slots(self, var_list):

@@ -10,6 +10,8 @@ On a table that costs the declared capacity, and nearly all of it is zeros that 
 that no key has yet starts with fresh slots when its key comes. So what is computed, element by
 element, from planes of one table and from scalars, and put back into a plane, is computed for the
 rows in use only. The numbers are the same.
+
+Not in a tf.function, which runs every update that was made while it was traced.
 """
 
 import tensorflow as tf
@@ -43,6 +45,8 @@ def update_rows_in_use_only(operations, tables):
       operations: of one graph, in the order in which they were made.
       tables: EmbeddingVariables of that graph.
     """
+    if not operations or operations[0].graph.building_function:
+        return
     table_of = {plane.handle.name: t for t in tables for plane in (t, *t.slots)}
     replaced = {}
     for op in operations:

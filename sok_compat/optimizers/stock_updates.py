@@ -14,17 +14,30 @@ from sok_compat.runtime.tf_versions import reroute_input
 
 
 def speed_up(operations, tables):
-    """Rewires the sparse updates of tables among operations that no session has run yet.
+    """Rewires the sparse updates of tables among operations that have not run yet.
 
     Args:
-      operations: of one graph.
-      tables: EmbeddingVariables of that graph.
+      operations: of one graph, or of one function that is being traced.
+      tables: EmbeddingVariables that it uses.
     """
-    by_handle = {table.tf_handle.name: table for table in tables}
-    for op in operations:
-        table = by_handle.get(op.inputs[0].name) if op.inputs else None
-        if table is not None and op.type.startswith("ResourceSparseApply"):
+    updates = [op for op in operations if op.type.startswith("ResourceSparseApply")]
+    if not updates:
+        return
+    by_handle = _tables_by_handle(updates[0].graph, tables)
+    for op in updates:
+        table = by_handle.get(op.inputs[0].name)
+        if table is not None:
             _speed_up(op, table)
+
+
+def _tables_by_handle(graph, tables):
+    """{name of the tensor that is the handle of a table's rows in `graph`: the table}."""
+    by_handle = {t.tf_handle.name: t for t in tables if tf.is_symbolic_tensor(t.tf_handle)}
+    for outside, inside in getattr(graph, "captures", ()):  # a function's
+        for table in tables:
+            if outside is table.tf_handle:
+                by_handle[inside.name] = table
+    return by_handle
 
 
 def _speed_up(op, table):
@@ -34,9 +47,8 @@ def _speed_up(op, table):
         return
     values, row_ids = grad.op.inputs[0], indices.op.inputs[0]
     inputs = dict(zip(names, op.inputs))
-    if op.type in ("ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2") and op.get_attr(
-        "update_slots"
-    ):
+    # In a function, an op made now would run after what was made since the update.
+    if inputs["var"] is table.tf_handle and _is_adagrad(op):
         with tf.device(table.device), tf.control_dependencies(op.control_inputs):
             fused = ops.sok_apply_adagrad(
                 table.tf_handle,
@@ -53,6 +65,11 @@ def _speed_up(op, table):
             values, row_ids = tf.zeros([0, table.shape[1]]), tf.zeros([0], tf.int64)
     reroute_input(op, names.index("grad"), values)
     reroute_input(op, names.index("indices"), row_ids)
+
+
+def _is_adagrad(op):
+    types = ("ResourceSparseApplyAdagrad", "ResourceSparseApplyAdagradV2")
+    return op.type in types and op.get_attr("update_slots")
 
 
 def _is_merged_in_vain(grad, indices):

@@ -162,4 +162,4 @@ def _scaled(gradient, scale):
 
 def is_broadcast(tensor):
     """Whether a tensor is what hvd.broadcast gives."""
-    return isinstance(tensor, tf.Tensor) and tensor.op.type == "HorovodBroadcast"
+    return tf.is_symbolic_tensor(tensor) and tensor.op.type == "HorovodBroadcast"

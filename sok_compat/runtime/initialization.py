@@ -44,13 +44,14 @@ def current_initialization(user):
       RuntimeError: `Init` has not been called, or a tf.distribute strategy is active.
     """
     raise_under_distribution_strategy(user)
-    in_graph = [] if tf.executing_eagerly() else tf.compat.v1.get_collection(_COLLECTION)
+    with tf.init_scope():  # inside a function: what holds where it was called
+        in_graph = [] if tf.executing_eagerly() else tf.compat.v1.get_collection(_COLLECTION)
     if in_graph:
         return in_graph[0]
     if _eager_initialization is None:
         raise RuntimeError(
-            f"{user} needs sok.Init: call sok.Init(global_batch_size=...) in this graph first, and "
-            "run what it returns in the session"
+            f"{user} needs sok.Init: call sok.Init(global_batch_size=...) first; in graph mode "
+            "in this graph, and run what it returns in the session"
         )
     return _eager_initialization
 

@@ -2,6 +2,7 @@
 """Every difference between TensorFlow releases, and the private functions of it that are used."""
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
 
@@ -20,10 +21,23 @@ else:
     keras = tf.keras
 
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
+EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
+anonymous_name = (
+    context.anonymous_name
+)  # a shared_name that gives each handle a resource of its own
+eager_mode = context.eager_mode  # as a context manager
 var_handle_op = gen_resource_variable_ops.var_handle_op
 var_is_initialized_op = gen_resource_variable_ops.var_is_initialized_op
+variable_accessed = resource_variable_ops.variable_accessed  # tells tapes and functions
 variable_shape = resource_variable_ops.variable_shape  # static where the handle's shape is
 constant_value = tensor_util.constant_value
+
+
+def eager_variable_handle(shape, dtype, name):
+    """The handle of a variable without a value, in eager mode."""
+    return resource_variable_ops._variable_handle_from_shape_and_dtype(
+        shape, dtype, shared_name=None, name=name, graph_mode=False
+    )
 
 
 def reroute_input(op, index, tensor):
@@ -40,11 +54,16 @@ def replace_control_inputs(op, control_inputs):
 __all__ = [
     "VERSION",
     "BaseResourceVariable",
+    "EagerResourceDeleter",
+    "anonymous_name",
     "constant_value",
+    "eager_mode",
+    "eager_variable_handle",
     "keras",
     "replace_control_inputs",
     "reroute_input",
     "var_handle_op",
     "var_is_initialized_op",
+    "variable_accessed",
     "variable_shape",
 ]

@@ -8,24 +8,26 @@ from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
-    var_handle_op,
     var_is_initialized_op,
+    variable_accessed,
 )
+from sok_compat.variables import resource_handles
 from sok_compat.variables.first_value import parse_initializer
 
 KEY_DTYPES = (tf.int64, tf.uint32)
 
 
 class EmbeddingVariable(BaseResourceVariable):
-    """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x (TF1).
+    """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x.
 
     `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
     that `tf.gradients` and stock optimizers work on it; rows stand in the order in
     which their keys came. `emb_handle` is the table itself, keys to row ids. Memory is used for
     rows in use, not for the capacity.
 
-    Running `initializer` again empties the table. `tf.train.Saver` cannot save it (the keys are not
-    in it): use `sok.Saver`.
+    In a graph, running `initializer` makes the table, and again empties it. In eager mode it is
+    made at once, and freed with this object. `tf.train.Saver` cannot save it (the keys are not in
+    it): use `sok.Saver`.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class EmbeddingVariable(BaseResourceVariable):
         *args,
         **kwargs,
     ):
-        """Makes the table's ops in the default graph.
+        """Makes the table; in a graph, its ops.
 
         Args:
           shape: list [capacity, dim]; capacity counts rows on this rank.
@@ -49,22 +51,17 @@ class EmbeddingVariable(BaseResourceVariable):
           initializer: see `parse_initializer`.
           trainable: whether it is put into TRAINABLE_VARIABLES.
           use_hashtable: False: the row of a key is key // number of ranks.
-          name: made unique in the graph's current name scope.
+          name: made unique in the current name scope of the default graph, also in eager mode.
           dtype: float32 or None.
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
           *args: ignored, as in SparseOperationKit.
           **kwargs: ignored, as in SparseOperationKit.
 
         Raises:
-          RuntimeError: in eager mode, before `sok.Init`, under a tf.distribute strategy.
+          RuntimeError: before `sok.Init`, under a tf.distribute strategy.
           ValueError: shape, dtype or key_dtype out of range.
         """
         del args, kwargs
-        if tf.executing_eagerly():
-            raise RuntimeError(
-                "EmbeddingVariable works in graph mode only: call "
-                "tf.compat.v1.disable_eager_execution() or build inside tf.Graph().as_default()"
-            )
         capacity, dim = _checked_shape(shape)
         if tf.as_dtype(dtype or tf.float32) != tf.float32:
             raise ValueError(f"the dtype of a table must be float32, got {dtype!r}")
@@ -75,22 +72,22 @@ class EmbeddingVariable(BaseResourceVariable):
         self.m_local_replica_id = local_replica_id
         self.m_dtype = tf.float32
         self.m_trainable = trainable
-        self.slots = []  # the SlotVariables of this table
+        self.slots = []  # the SlotVariables of this table, in a graph
         self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
         self._initialization = current_initialization("EmbeddingVariable")
         self.ranks = self._initialization.ranks
 
+        with tf.init_scope():  # out of functions and branches
+            self._make(name, trainable, capacity, dim)
+
+    def _make(self, name, trainable, capacity, dim):
+        in_graph = not tf.executing_eagerly()
         with tf.name_scope(name) as scope, tf.device("CPU:0"):
-            self.m_var_name = scope.rstrip("/")
-            self.m_unique_id = f"{self.m_var_name}_{id(self)}"
-            self.tf_handle = var_handle_op(
-                dtype=tf.float32, shape=[capacity, dim], shared_name=self.m_var_name, name=scope
-            )
-            self.emb_handle = ops.sok_table_handle(
-                shared_name=self.m_var_name + "/table", name="table"
-            )
-            value = ops.sok_read_rows(self.tf_handle, self.emb_handle, name="Read")
-            value.set_shape([capacity, dim])
+            self.m_var_name = resource_handles.name_from_scope(scope)
+            self.m_unique_id = resource_handles.unique_id(self.m_var_name)
+            self.tf_handle = resource_handles.plane_handle(self.m_var_name, scope, [capacity, dim])
+            self.emb_handle = resource_handles.table_handle(self.m_var_name)
+            self._deleters = resource_handles.deleters(self.tf_handle, self.emb_handle)
             super().__init__(
                 trainable=trainable,
                 shape=[capacity, dim],
@@ -99,11 +96,13 @@ class EmbeddingVariable(BaseResourceVariable):
                 name=self.m_var_name,
                 unique_id=self.m_unique_id,
                 handle_name=self.m_var_name,
-                graph_element=value,
+                graph_element=self._read([capacity, dim], name="Read") if in_graph else None,
                 initializer_op=self._make_initializer(capacity, dim),
-                is_initialized_op=var_is_initialized_op(self.tf_handle),
-                in_graph_mode=True,
+                is_initialized_op=var_is_initialized_op(self.tf_handle) if in_graph else None,
+                in_graph_mode=in_graph,
             )
+        if not in_graph:
+            return
         self._initialization.tables.append(
             f"table {self.m_var_name}: dim {dim}, capacity {capacity}, "
             f"use_hashtable {self.m_use_hashtable}, key_dtype {self.m_key_dtype.name}, "
@@ -204,13 +203,21 @@ class EmbeddingVariable(BaseResourceVariable):
 
     def value(self):
         """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
-        values = ops.sok_read_rows(self.tf_handle, self.emb_handle)
-        values.set_shape(self.shape)
-        return values
+        variable_accessed(self)
+        return self._read(self.shape)
 
     def read_value(self):
         """As value()."""
         return self.value()
+
+    def _read(self, shape, name=None):
+        values = ops.sok_read_rows(self.tf_handle, self.emb_handle, name=name)
+        values.set_shape(shape)
+        return values
+
+    def __repr__(self):
+        """Without the rows, of which there may be very many."""
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def _dense_var_to_tensor(self, dtype=None, name=None, as_ref=False):
         del name, as_ref
@@ -242,6 +249,7 @@ for _method in (
     "sparse_read",
     "to_proto",
     "_gather_saveables_for_checkpoint",
+    "__deepcopy__",
     "__int__",
     "__iadd__",
     "__isub__",

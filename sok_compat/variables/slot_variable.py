@@ -7,9 +7,10 @@ from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
-    var_handle_op,
+    eager_mode,
     var_is_initialized_op,
 )
+from sok_compat.variables import resource_handles
 
 
 class SlotVariable(BaseResourceVariable):
@@ -27,45 +28,71 @@ class SlotVariable(BaseResourceVariable):
           width: floats in a row of the slot.
           fill: what a row of the slot holds when its key comes.
         """
-        capacity = table_variable.shape[0]
+        with tf.init_scope():  # out of functions and branches
+            self._make(table_variable, name, [table_variable.shape[0], width], fill)
+
+    def _make(self, table_variable, name, shape, fill):
+        in_graph = not tf.executing_eagerly()
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
-            slot_name = scope.rstrip("/")
-            handle = var_handle_op(
-                dtype=tf.float32,
-                shape=[capacity, width],
-                shared_name=slot_name,
-                name=scope,
-            )
+            slot_name = resource_handles.name_from_scope(scope)
+            unique_id = resource_handles.unique_id(slot_name)
+            handle = resource_handles.plane_handle(slot_name, scope, shape)
             initializer_op = ops.sok_table_attach_slot(
                 table_variable.emb_handle,
                 handle,
-                slot_name=slot_name,
-                capacity=capacity,
-                width=width,
+                # In a graph a slot that is made again takes the place of the earlier one.
+                slot_name=slot_name if in_graph else unique_id,
+                capacity=shape[0],
+                width=shape[1],
                 initial_value=fill,
                 rows_fill_in_order=table_variable.m_use_hashtable,
                 name="Assign",
             )
-            with tf.name_scope("Read"):
-                value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
             super().__init__(
                 trainable=False,
-                shape=[capacity, width],
+                shape=shape,
                 dtype=tf.float32,
                 handle=handle,
                 name=slot_name,
-                unique_id=slot_name,
+                unique_id=unique_id,
                 handle_name=slot_name,
-                graph_element=value,
+                graph_element=_read(handle) if in_graph else None,
                 initializer_op=initializer_op,
-                is_initialized_op=var_is_initialized_op(handle),
-                in_graph_mode=True,
+                is_initialized_op=var_is_initialized_op(handle) if in_graph else None,
+                in_graph_mode=in_graph,
             )
-        tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
-        table_variable.slots.append(self)
+        if not in_graph:
+            self._detacher = _Detacher(table_variable.emb_handle, handle)
+            self._deleters = resource_handles.deleters(handle)
+        else:
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
+            table_variable.slots.append(self)
+
+    def __repr__(self):
+        """Without the rows, of which there may be very many."""
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def assign(self, value, *args, **kwargs):
         """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own."""
         if is_broadcast(value):
             return tf.no_op()
         return super().assign(value, *args, **kwargs)
+
+
+class _Detacher:
+    """Makes the table forget a slot whose owner is gone, in eager mode. As EagerResourceDeleter, an
+    object of its own, so that the owner can be part of a reference cycle."""
+
+    def __init__(self, table_handle, slot_handle):
+        self._handles = table_handle, slot_handle
+
+    def __del__(self):
+        if tf is None or eager_mode is None:  # the interpreter is ending
+            return
+        with eager_mode():  # wherever the garbage collector runs
+            ops.sok_table_detach_slot(*self._handles)
+
+
+def _read(handle):
+    with tf.name_scope("Read"):
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)

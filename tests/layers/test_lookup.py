@@ -123,12 +123,34 @@ def test_gradient_of_training_false_with_bags(sok):
         np.testing.assert_allclose([by_row[0], by_row[1]], [[100.0] * 2, [102.0] * 2], rtol=1e-6)
 
 
-@pytest.mark.parametrize("make_training", [lambda: tf.constant(True), lambda: tf.Variable(True)])
+def run_for(shape, dtype=None):
+    """An initializer that is run for new keys."""
+    return tf.fill(shape, tf.constant(0.5, dtype))
+
+
+@pytest.mark.parametrize("initializer", [None, run_for], ids=["function of the key", "run"])
 @pytest.mark.parametrize("case", [ALL_CASES[0], ALL_CASES[-1]], ids=str)
-def test_training_must_not_be_a_tensor(sok, case, make_training):
-    layer = case.make_layer()
-    with pytest.raises(ValueError, match="training must be a Python bool"):
-        layer(case.placeholder(), training=make_training())
+def test_training_may_be_a_tensor(sok, case, initializer):
+    """One lookup then serves training and evaluation, with gradients of rows there are."""
+    layer, inputs = case.make_layer(embedding_initializer=initializer), case.placeholder()
+    training = tf.compat.v1.placeholder(tf.bool, [])
+    output = layer(inputs, training=training)
+    always = layer(inputs, training=tf.constant(False))
+    (gradient,) = tf.gradients(tf.reduce_sum(output), [layer.embedding_variable])
+    rng = np.random.default_rng(1)
+    batch = case.batch(rng, 8, case.keys(rng))
+    keys = np.unique(batch.values if case.is_sparse else batch)
+    with initialized_session() as session:
+
+        def run(is_training):
+            found = session.run([output, always, gradient], {inputs: batch, training: is_training})
+            np.testing.assert_array_equal(found[0], found[1])
+            return sorted(found[2].indices), session.run(layer.embedding_variable.num_keys())
+
+        in_use = keys.tolist() if not case.use_hashtable else list(range(len(keys)))
+        assert run(False) == ([], 0)
+        assert run(True) == (in_use, len(keys))
+        assert run(False) == (in_use, len(keys))
 
 
 def test_tables_of_equal_shape_are_distinct(sok):

@@ -119,23 +119,13 @@ def test_init_holds_for_its_graph_only(sok):
     LAYER.make_layer()
 
 
-def test_eager_mode():
-    """Tables want graph mode and say so; an Init before the graph was made holds in the graph."""
+def test_eager_init_holds_in_graphs_made_later():
     printed = run_python(
         """
         import tensorflow as tf
         import sok_compat as sok
-        from sok_compat.core import EmbeddingVariable
 
         print(sok.Init(global_batch_size=8, seed=1).numpy())
-        makers = [lambda: sok.DistributedEmbedding("sum", 10, 4, 1, 1),
-                  lambda: sok.All2AllDenseEmbedding(10, 4, 1, 1),
-                  lambda: EmbeddingVariable([10, 4], 0)]
-        for make in makers:
-            try:
-                make()
-            except RuntimeError as error:
-                print("graph mode only" in str(error))
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             layer = sok.All2AllDenseEmbedding(10, 4, 1, 1, dynamic_input=True)
             output = layer(tf.constant([1, 2], tf.int64))
@@ -143,4 +133,4 @@ def test_eager_mode():
             print(session.run(output).shape)
         """
     )
-    assert printed.splitlines() == ["b'OK'", "True", "True", "True", "(2, 4)"]
+    assert printed.splitlines() == ["b'OK'", "(2, 4)"]

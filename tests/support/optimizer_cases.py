@@ -62,7 +62,10 @@ class OptimizerCase:
 
     def train_tables(self, gradients, tables):
         """The op that applies the gradients, built as the API asks for."""
-        optimizer = self.make()
+        return self.apply(self.make(), gradients, tables)
+
+    def apply(self, optimizer, gradients, tables):
+        """As train_tables, by an optimizer that `make` made; in eager mode a step of it."""
         if not self.needs_scope:
             return optimizer.apply_gradients(zip(gradients, tables))
         with sok.OptimizerScope(tables):

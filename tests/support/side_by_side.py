@@ -59,7 +59,7 @@ def train_both(layer_cases, optimizer, steps, num_calls=1, seed=3):
         inputs = [case.placeholder() for case in cases]
         ids = [case.placeholder("int64") for case in cases]
         labels = tf.compat.v1.placeholder(tf.float32, [None, 1])
-        weights = _dense_weights(rng, cases)
+        weights = random_dense_weights(rng, cases)
 
         outputs = [layers[layer](x) for layer, x in zip(calls, inputs)]
         sok_model = _finish(cases, tables, outputs, labels, weights, optimizer.train_tables)
@@ -77,7 +77,7 @@ def train_both(layer_cases, optimizer, steps, num_calls=1, seed=3):
             for size, has_keys in steps:
                 feeds = {labels: rng.normal(size=[size, 1])}
                 for layer, case, x, i in zip(calls, cases, inputs, ids):
-                    batch = _batch(case, rng, size, keys[layer], has_keys)
+                    batch = random_batch(case, rng, size, keys[layer], has_keys)
                     feeds[x] = batch
                     feeds[i] = replace_keys(batch, _ids_of(keys[layer]))
                 for side, model in zip(sides, (sok_model, plain_model)):
@@ -96,7 +96,8 @@ def _plain_variable(case):
     return tf.compat.v1.Variable(tf.zeros([NUM_KEYS, case.dim]), use_resource=True)
 
 
-def _dense_weights(rng, cases):
+def random_dense_weights(rng, cases):
+    """Of the two dense layers, NumPy arrays."""
     num_features = sum(case.features_per_sample for case in cases)
     return rng.normal(0, 0.3, [num_features, 8]), rng.normal(0, 0.5, [8, 1])
 
@@ -116,7 +117,8 @@ def _finish(cases, variables, outputs, labels, weights, train):
     return _Model(variables, outputs, loss, table_gradients, step)
 
 
-def _batch(case, rng, size, keys, has_keys):
+def random_batch(case, rng, size, keys, has_keys):
+    """A batch of the case; without keys, where it is sparse and `has_keys` is False."""
     batch = case.batch(rng, size, keys)
     if has_keys or not case.is_sparse:
         return batch

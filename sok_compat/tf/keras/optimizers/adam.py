@@ -21,7 +21,9 @@ class Adam(keras.optimizers.legacy.Adam):
         if tables and self.amsgrad:
             raise ValueError(f"amsgrad=True is not available for the table {tables[0].m_var_name}")
         for variable in tables:
-            slots = self._slots.setdefault(variable._shared_name, {})  # as get_slot looks it up
+            # As get_slot looks it up.
+            key = variable._shared_name if variable._in_graph_mode else variable._unique_id
+            slots = self._slots.setdefault(key, {})
             if fused_adam.SLOT_NAME not in slots:
                 slots[fused_adam.SLOT_NAME] = fused_adam.make_state(variable)
                 self._weights.append(slots[fused_adam.SLOT_NAME])

@@ -31,7 +31,7 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
 
     def _state_of(self, variable):
         slots = self._slot_dict(fused_adam.SLOT_NAME)
-        key = (variable._graph_key, variable._shared_name)
+        key = (variable._graph_key, variable._unique_id)
         if key not in slots:
             slots[key] = fused_adam.make_state(variable)
         return slots[key]

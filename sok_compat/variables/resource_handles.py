@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handles of tables and planes.
+
+In a graph a handle is an op, found again by its name. In eager mode it is a value of its own, and
+what it refers to is freed with the Python object that holds it.
+"""
+
+import itertools
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import (
+    EagerResourceDeleter,
+    anonymous_name,
+    eager_variable_handle,
+    var_handle_op,
+)
+
+_next_unique_id = itertools.count()
+
+
+def name_from_scope(scope):
+    """The name of a variable whose ops are in the name scope `scope`; unique in the default graph.
+
+    Eager mode does not keep name scopes apart, so there the name is registered. As in a graph,
+    names start over with tf.keras.backend.clear_session().
+    """
+    name = scope.rstrip("/")
+    if not tf.executing_eagerly():
+        return name
+    graph = tf.compat.v1.get_default_graph()
+    while hasattr(graph, "outer_graph"):  # a function that is being traced
+        graph = graph.outer_graph
+    return graph.unique_name(name)
+
+
+def unique_id(name):
+    """No other variable of this process has it, also not one that is gone."""
+    return f"{name}_{next(_next_unique_id)}"
+
+
+def plane_handle(name, scope, shape):
+    """The handle of a float32 resource variable, without a value yet.
+
+    Args:
+      name: of the variable.
+      scope: the name scope of its ops.
+      shape: [capacity, width].
+    """
+    if tf.executing_eagerly():
+        return eager_variable_handle(shape, tf.float32, name)
+    return var_handle_op(dtype=tf.float32, shape=shape, shared_name=name, name=scope)
+
+
+def table_handle(name):
+    """The handle of a table, not initialized yet."""
+    shared_name = anonymous_name() if tf.executing_eagerly() else name + "/table"
+    return ops.sok_table_handle(shared_name=shared_name, name="table")
+
+
+def deleters(*handles):
+    """What the handles' owner holds, so that their resources go when it goes; in a graph nothing,
+    since there they belong to the session."""
+    if not tf.executing_eagerly():
+        return []
+    return [EagerResourceDeleter(handle, handle.device) for handle in handles]

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tables are in eager mode: their names, and that what they hold goes with them."""
+
+import gc
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.core import EmbeddingVariable
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import keras
+from sok_compat.variables.slot_variable import SlotVariable
+from tests.support.layer_cases import LayerCase
+
+CASE = LayerCase("dynamic", True, "int64", dim=3)
+
+
+def test_names_are_those_of_graph_mode(sok):
+    first, second = EmbeddingVariable([4, 2], 0), CASE.make_layer().embedding_variable
+    with tf.name_scope("outer"):
+        third, fourth = EmbeddingVariable([4, 2], 0), EmbeddingVariable([4, 2], 0)
+
+    @tf.function
+    def make():
+        made.append(EmbeddingVariable([4, 2], 0))
+
+    made = []
+    make()
+    tables = [first, second, third, fourth, *made]
+    assert [table.m_var_name for table in tables] == [
+        "EmbeddingVariable",
+        "EmbeddingVariable_1",
+        "outer/EmbeddingVariable",
+        "outer/EmbeddingVariable_1",
+        "EmbeddingVariable_2",
+    ]
+    assert len({table._unique_id for table in tables}) == 5
+    keras.backend.clear_session()
+    again = EmbeddingVariable([4, 2], 0)
+    assert again.m_var_name == "EmbeddingVariable" and again._unique_id != first._unique_id
+
+
+def test_a_table_as_a_variable(sok):
+    layer = CASE.make_layer(capacity=10**9)
+    table = layer.embedding_variable
+    assert table.is_initialized()
+    assert table.initializer is None and table.num_keys() == 0
+    assert isinstance(table, tf.Variable) and "10000" in repr(table) and "numpy" not in repr(table)
+    assert [v is table for v in layer.trainable_variables] == [True]
+    assert not tf.compat.v1.global_variables() and not tf.compat.v1.trainable_variables()
+    with pytest.raises(NotImplementedError):
+        table.__deepcopy__({})
+
+
+def test_value_is_differentiable(sok):
+    layer = CASE.make_layer(capacity=5)
+    output = layer(tf.constant([8, 9], tf.int64))
+    table = layer.embedding_variable
+    np.testing.assert_array_equal(table.numpy()[:2], output)
+    assert not table.numpy()[2:].any()
+    with tf.GradientTape() as tape:
+        loss = tf.nn.l2_loss(table.value())
+    np.testing.assert_array_equal(tape.gradient(loss, table), table.numpy())
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(table * 2.0)
+    assert tape.gradient(loss, table).shape == [5, 3]
+
+
+def test_a_table_goes_with_its_layer(sok):
+    def make():
+        layer = CASE.make_layer()
+        layer(tf.constant([1, 2], tf.int64))
+        return layer.embedding_variable.emb_handle, layer
+
+    handle, layer = make()
+    assert ops.sok_table_size(handle).numpy() == 2
+    del layer
+    gc.collect()
+    with pytest.raises(tf.errors.FailedPreconditionError):
+        ops.sok_table_size(handle)
+
+
+def resident_mib():
+    status = Path("/proc/self/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
+
+
+@pytest.mark.parametrize("what", ["tables", "slots"])
+def test_memory_is_given_back(sok, what):
+    """Six times 64 MiB, one after the other."""
+    rows, dim = 2**16, 256
+    keys = tf.range(rows, dtype=tf.int64)
+
+    def use_a_table():
+        layer = sok.All2AllDenseEmbedding(rows, dim, 1, 1, dynamic_input=True)
+        layer(keys)
+        return layer
+
+    kept = use_a_table()
+    before = resident_mib()
+    for _ in range(6):
+        if what == "tables":
+            use_a_table()
+        else:
+            slot = SlotVariable(kept.embedding_variable, "slot", dim, fill=1.0)
+            assert np.all(slot.sparse_read([0, rows - 1]) == 1.0)
+            del slot
+        gc.collect()
+    assert resident_mib() < before + 150
+
+
+def test_slots_of_one_name_live_side_by_side(sok):
+    """Two optimizers of one kind on one table: new rows start afresh in both."""
+    layer = CASE.make_layer()
+    table = layer.embedding_variable
+    slots = [SlotVariable(table, "slot", 3, fill) for fill in (1.0, 2.0)]
+    layer(tf.constant([5], tf.int64))
+    assert [slot.sparse_read([0])[0, 0].numpy() for slot in slots] == [1.0, 2.0]
+    assert slots[0].name != slots[1].name
