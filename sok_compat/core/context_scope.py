@@ -49,10 +49,26 @@ class OptimizerScope:
     def __exit__(self, exception_type, exception, traceback):
         self._creator_scope.__exit__(exception_type, exception, traceback)
         if exception_type is None:
+            self._raise_for_keras_in_graph()
             operations = _operations()[self._num_operations :]
             speed_up(operations, self._tables)
             update_rows_in_use_only(operations, self._tables)
         return False
+
+    def _raise_for_keras_in_graph(self):
+        """Optimizers of tf.keras.optimizers name a slot 'm/<table>', all others '<table>/m'."""
+        is_graph = not tf.executing_eagerly() and not (
+            tf.compat.v1.get_default_graph().building_function
+        )
+        for table in self._tables if is_graph else []:
+            for slot in table.slots:
+                if f"/{slot.name}".endswith(f"/{table.name}"):
+                    raise RuntimeError(
+                        f"the optimizer that made the slot {slot.name} does not work in graph "
+                        "mode, where its apply_gradients counts a step and updates nothing: take "
+                        "the one of the same name in tf.keras.optimizers.legacy, or call "
+                        "apply_gradients in a tf.function"
+                    )
 
     def _make_variable(self, next_creator, **kwargs):
         table = self._table_of(kwargs.get("name") or "")

@@ -191,15 +191,51 @@ class EmbeddingVariable(BaseResourceVariable):
         rows.set_shape([None, self.shape[1]])
         return keys, rows
 
-    def assign(self, value, *args, **kwargs):
-        """Nothing for what hvd.broadcast gives: each rank's rows are its own.
+    def assign(self, value, use_locking=None, name=None, read_value=True):
+        """Gives the rows in use what `value` [capacity, dim] holds for them, as of value().
+
+        So that optimizers can; nothing for what hvd.broadcast gives: each rank's rows are its own.
 
         Raises:
-          NotImplementedError: any other value.
+          NotImplementedError: a value of another shape.
         """
+        del use_locking
         if is_broadcast(value):
             return tf.no_op()
-        return _not_implemented("assign")(self, value, *args, **kwargs)
+        value = tf.convert_to_tensor(value, tf.float32)
+        if not value.shape.is_compatible_with(self.shape) or value.shape.rank == 0:
+            return _not_implemented("assign")(self)
+        with tf.control_dependencies([value]):  # value() may have brought all rows into use
+            row_ids = ops.sok_rows_in_use(self.emb_handle)
+        update = tf.raw_ops.ResourceScatterUpdate(
+            resource=self.handle, indices=row_ids, updates=tf.gather(value, row_ids), name=name
+        )
+        return self._lazy_read(update) if read_value else update
+
+    def scatter_add(self, sparse_delta, use_locking=False, name=None):
+        """Adds slices, by row id. For optimizers, in eager mode and in functions.
+
+        Raises:
+          NotImplementedError: in a graph.
+        """
+        self._raise_in_graph("scatter_add")
+        return super().scatter_add(sparse_delta, use_locking, name)
+
+    def assign_add(self, delta, use_locking=None, name=None, read_value=True):
+        """Adds [capacity, dim] to the rows, as scatter_add."""
+        self._raise_in_graph("assign_add")
+        return super().assign_add(delta, use_locking, name, read_value)
+
+    def _raise_in_graph(self, method):
+        graph = tf.compat.v1.get_default_graph()
+        if not tf.executing_eagerly() and not graph.building_function:
+            raise NotImplementedError(
+                f"{method} is not defined for the table {self.m_var_name} in graph mode: its rows "
+                "belong to keys. If an optimizer of tf.keras.optimizers called it: those do not "
+                "work in graph mode (apply_gradients counts a step and updates nothing); take the "
+                "one of the same name in tf.keras.optimizers.legacy, or call apply_gradients in a "
+                "tf.function"
+            )
 
     def value(self):
         """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
@@ -239,11 +275,10 @@ def _not_implemented(method):
 
 
 for _method in (
-    "assign_add",
     "count_up_to",
     "from_proto",
     "gather_nd",
-    *(f"scatter_{update}" for update in ("add", "div", "max", "min", "mul", "sub", "update")),
+    *(f"scatter_{update}" for update in ("div", "max", "min", "mul", "sub", "update")),
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",
     "sparse_read",

@@ -44,6 +44,25 @@ def read_between_updates(rows, m, gradient, indices):
     return rows.assign_sub(0.1 * (after - before))
 
 
+def read_before_the_only_update(rows, m, gradient, indices):
+    """As above, where nothing that comes later waits for what uses the read."""
+    before = tf.raw_ops.ReadVariableOp(resource=m.handle, dtype=tf.float32)
+    with tf.control_dependencies([before]):
+        added = scatter_add(m, indices, gradient)
+    return tf.group(rows.assign_sub(0.1 * before), added)
+
+
+def gather_before_an_update(rows, m, gradient, indices):
+    """Moves rows by what a slot held for them before the step."""
+    before = tf.raw_ops.ReadVariableOp(resource=m.handle, dtype=tf.float32)
+    with tf.control_dependencies([before]), tf.control_dependencies([m.assign(0.5 * m)]):
+        added = scatter_add(m, indices, gradient)
+    with tf.control_dependencies([added]):
+        return scatter_add(
+            rows, indices, -0.1 * tf.raw_ops.GatherV2(params=before, indices=indices, axis=0)
+        )
+
+
 def scale_all_rows(rows, m, gradient, indices):
     """Lets rows themselves decay, with a rate that is fed without a shape."""
     with tf.control_dependencies([scatter_add(m, indices, gradient)]):
@@ -59,7 +78,13 @@ def with_a_whole_tensor(rows, m, gradient, indices):
         return rows.assign_sub(0.1 * m.value())
 
 
-UPDATES = (read_between_updates, scale_all_rows, with_a_whole_tensor)
+UPDATES = (
+    read_between_updates,
+    read_before_the_only_update,
+    gather_before_an_update,
+    scale_all_rows,
+    with_a_whole_tensor,
+)
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=lambda update: update.__name__)
@@ -75,6 +100,8 @@ def test_optimizers_of_users(update):
 
 REWRITTEN = {
     "read_between_updates": {"ResourceScatterUpdate", "AssignSubVariableOp"},
+    "read_before_the_only_update": {"AssignSubVariableOp"},
+    "gather_before_an_update": {"ResourceScatterUpdate"},
     "scale_all_rows": {"ResourceScatterUpdate", "ResourceScatterSub"},
     "with_a_whole_tensor": {"AssignVariableOp", "ResourceScatterSub"},
 }

@@ -56,6 +56,7 @@ class OptimizerCase:
     needs_scope: bool = False
     num_slots: int = 1  # variables of a table's shape, or twice as wide
     step_rows: str = "batch"  # whose rows a step touches in the scope: 'batch' or 'in use'
+    needs_all_keys: bool = False  # equal numbers only where all keys come before the first step
 
     def __str__(self):
         return self.name
@@ -176,3 +177,30 @@ STOCK_OPTIMIZERS = [
     ),
 ]
 ALL_OPTIMIZERS = SOK_OPTIMIZERS + STOCK_OPTIMIZERS
+
+
+def _keras(name, make, needs_all_keys=False):
+    return OptimizerCase(name, make, needs_all_keys=needs_all_keys)
+
+
+# Of tf.keras.optimizers, for eager mode and functions.
+KERAS_OPTIMIZERS = [
+    _keras("keras.SGD", lambda: keras.optimizers.SGD(0.1)),
+    _keras("keras.SGD-momentum", lambda: keras.optimizers.SGD(0.05, momentum=0.9)),
+    _keras("keras.SGD-nesterov", lambda: keras.optimizers.SGD(0.05, momentum=0.9, nesterov=True)),
+    _keras("keras.Adagrad", lambda: keras.optimizers.Adagrad(0.05)),
+    _keras("keras.Adam", lambda: keras.optimizers.Adam(0.01)),
+    _keras("keras.Adam-amsgrad", lambda: keras.optimizers.Adam(0.01, amsgrad=True)),
+    _keras("keras.Adam-clipnorm", lambda: keras.optimizers.Adam(0.01, clipnorm=0.1)),
+    _keras("keras.Adam-ema", lambda: keras.optimizers.Adam(0.01, use_ema=True)),
+    _keras("keras.AdamW", lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1), True),
+    _keras("keras.Adamax", lambda: keras.optimizers.Adamax(0.01)),
+    _keras("keras.Nadam", lambda: keras.optimizers.Nadam(0.01)),
+    _keras("keras.RMSprop", lambda: keras.optimizers.RMSprop(0.01)),
+    _keras("keras.RMSprop-momentum", lambda: keras.optimizers.RMSprop(0.01, momentum=0.5)),
+    _keras("keras.RMSprop-centered", lambda: keras.optimizers.RMSprop(0.01, centered=True)),
+    _keras("keras.Adadelta", lambda: keras.optimizers.Adadelta(0.5)),
+    _keras("keras.Ftrl", lambda: keras.optimizers.Ftrl(0.05), True),
+    _keras("keras.Adafactor", lambda: keras.optimizers.Adafactor(0.01), True),
+    _keras("keras.Lion", lambda: keras.optimizers.Lion(0.01)),
+]
