@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import sok_compat
 from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS, COMMON_OPTIMIZERS
+from tests.support.optimizer_cases import ALL_OPTIMIZERS, COMMON_OPTIMIZERS, legacy
 from tests.support.sessions import initialized_session
 from tests.support.subprocess_python import run_python
 
@@ -71,6 +71,64 @@ def test_slots_are_planes_global_and_not_trainable(sok, optimizer):
         assert slot.shape[0] == 100
         assert f"/{table.m_var_name}/" in f"/{slot.name}"
         assert not any(slot is v for v in tf.compat.v1.trainable_variables())
+
+
+INITIAL_SLOTS = {
+    "tf1.Adagrad": (
+        lambda: train.AdagradOptimizer(0.1, initial_accumulator_value=0.75),
+        {"accumulator": 0.75},
+    ),
+    "tf1.AdagradDA": (
+        lambda: train.AdagradDAOptimizer(
+            0.1,
+            train.get_or_create_global_step(),
+            initial_gradient_squared_accumulator_value=0.75,
+        ),
+        {"gradient_accumulator": 0.0, "gradient_squared_accumulator": 0.75},
+    ),
+    "tf1.Ftrl": (
+        lambda: train.FtrlOptimizer(0.1, initial_accumulator_value=0.75),
+        {"accum": 0.75, "linear": 0.0},
+    ),
+    "tf1.RMSProp": (
+        lambda: train.RMSPropOptimizer(0.1, centered=True),
+        {"rms": 1.0, "mg": 0.0, "momentum": 0.0},
+    ),
+    "tf1.ProximalAdagrad": (
+        lambda: train.ProximalAdagradOptimizer(0.1, initial_accumulator_value=0.75),
+        {"accumulator": 0.75},
+    ),
+    "tf1.Adam": (lambda: train.AdamOptimizer(0.1), {"m": 0.0, "v": 0.0}),
+    "legacy.Adagrad": (
+        lambda: legacy.Adagrad(0.1, initial_accumulator_value=0.75),
+        {"accumulator": 0.75},
+    ),
+    "legacy.Ftrl": (
+        lambda: legacy.Ftrl(0.1, initial_accumulator_value=0.75),
+        {"accumulator": 0.75, "linear": 0.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INITIAL_SLOTS, ids=str)
+@pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
+def test_slots_of_rows_that_come_later_start_afresh(sok, case, use_hashtable):
+    make, initial = INITIAL_SLOTS[case]
+    case = LayerCase("dynamic", use_hashtable, "int64")
+    layer, keys, optimizer = case.make_layer(), case.placeholder(), make()
+    table, output = layer.embedding_variable, layer(keys)
+    with sok.OptimizerScope([table]):
+        step = optimizer.apply_gradients([(tf.gradients(tf.reduce_sum(output), [table])[0], table)])
+    assert sorted(optimizer.get_slot_names()) == sorted(initial)
+    slots = {name: optimizer.get_slot(table, name) for name in initial}
+    early, late = (0, 1) if use_hashtable else (5, 9)  # rows of the keys 5 and 9
+    with initialized_session() as session:
+        for _ in range(2):
+            session.run(step, {keys: [5]})
+        session.run(output, {keys: [9]})
+        for name, rows in session.run(slots).items():
+            np.testing.assert_array_equal(rows[late], np.full(case.dim, initial[name], np.float32))
+            assert (rows[early] != initial[name]).all() or name == "momentum"
 
 
 def train_tables_named(scopes, optimizer):
