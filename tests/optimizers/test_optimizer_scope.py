@@ -118,7 +118,9 @@ def test_slots_of_rows_that_come_later_start_afresh(sok, case, use_hashtable):
     layer, keys, optimizer = case.make_layer(), case.placeholder(), make()
     table, output = layer.embedding_variable, layer(keys)
     with sok.OptimizerScope([table]):
-        step = optimizer.apply_gradients([(tf.gradients(tf.reduce_sum(output), [table])[0], table)])
+        step = optimizer.apply_gradients(
+            [(tf.gradients(tf.reduce_sum(2 * output), [table])[0], table)]
+        )
     assert sorted(optimizer.get_slot_names()) == sorted(initial)
     slots = {name: optimizer.get_slot(table, name) for name in initial}
     early, late = (0, 1) if use_hashtable else (5, 9)  # rows of the keys 5 and 9
