@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from sok_compat.optimizers.rows_in_use import update_rows_in_use_only
 from sok_compat.optimizers.stock_updates import speed_up
-from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.runtime.tf_versions import constant_value, make_slots
 from sok_compat.variables.embedding_variable import EmbeddingVariable
 from sok_compat.variables.slot_variable import SlotVariable
 
@@ -23,6 +23,13 @@ class OptimizerScope:
     with sok.OptimizerScope(embedding_variables):
         train_op = optimizer.apply_gradients(zip(gradients, embedding_variables))
     ```
+
+    Where somebody else calls `apply_gradients`, as `model.fit` does, have the slots made before:
+
+    ```
+    sok.OptimizerScope(model.trainable_variables).build(optimizer)
+    model.compile(optimizer, ...)
+    ```
     """
 
     def __init__(self, trainable_variables):
@@ -36,6 +43,7 @@ class OptimizerScope:
                 "OptimizerScope takes a list or tuple of variables, got "
                 f"{type(trainable_variables).__name__}"
             )
+        self._variables = list(trainable_variables)
         self._tables = [v for v in trainable_variables if isinstance(v, EmbeddingVariable)]
         self._creator_scope = None
 
@@ -44,6 +52,7 @@ class OptimizerScope:
             self._creator_scope = tf.variable_creator_scope(self._make_variable)
             self._creator_scope.__enter__()
         self._num_operations = len(_operations())
+        self._num_slots = {table.m_var_name: len(table.slots) for table in self._tables}
         return self
 
     def __exit__(self, exception_type, exception, traceback):
@@ -55,13 +64,22 @@ class OptimizerScope:
             update_rows_in_use_only(operations, self._tables)
         return False
 
+    def build(self, optimizer):
+        """Makes the slots of a Keras optimizer for all variables of this scope, now.
+
+        Raises:
+          TypeError: it is no Keras optimizer.
+        """
+        with tf.init_scope(), tf.variable_creator_scope(self._make_variable):
+            make_slots(optimizer, self._variables)
+
     def _raise_for_keras_in_graph(self):
         """Optimizers of tf.keras.optimizers name a slot 'm/<table>', all others '<table>/m'."""
         is_graph = not tf.executing_eagerly() and not (
             tf.compat.v1.get_default_graph().building_function
         )
         for table in self._tables if is_graph else []:
-            for slot in table.slots:
+            for slot in table.slots[self._num_slots[table.m_var_name] :]:
                 if f"/{slot.name}".endswith(f"/{table.name}"):
                     raise RuntimeError(
                         f"the optimizer that made the slot {slot.name} does not work in graph "

@@ -30,12 +30,13 @@ def Init(**kwargs):
 
     Returns:
       A scalar string tensor, `b'OK'`. SparseOperationKit wants it run first in the session; here
-      the variables' initializers do so themselves if it was not.
+      the variables' initializers do so themselves if it was not. In eager mode it has run.
 
     Raises:
       KeyError: global_batch_size is missing.
       TypeError, ValueError: a setting is no int or out of range.
-      RuntimeError: under a tf.distribute strategy, or one of several ranks without hvd.init().
+      RuntimeError: under a tf.distribute strategy, one of several ranks without hvd.init(), or
+        several ranks in eager mode.
     """
     raise_under_distribution_strategy("sok.Init")
     if "global_batch_size" not in kwargs:
@@ -50,11 +51,12 @@ def Init(**kwargs):
     seed = _checked_int("seed", kwargs.get("seed") or 0)
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed must fit in 64 bits, got {seed}")
-    tables = []
-    status, agreed_seed = _agree(ranks, global_batch_size, seed, tables)
-    set_initialization(Initialization(global_batch_size, agreed_seed, ranks, status, tables))
-    if not tf.executing_eagerly():
-        set_default_saver()
+    with tf.init_scope():  # out of functions and branches, as tables are
+        tables = []
+        status, agreed_seed = _agree(ranks, global_batch_size, seed, tables)
+        set_initialization(Initialization(global_batch_size, agreed_seed, ranks, status, tables))
+        if not tf.executing_eagerly():
+            set_default_saver()
     return status
 
 

@@ -143,6 +143,16 @@ def _pool_rows_gradient(op, gradient):
     return [_slices(op, rows, merged, row_ids)] + [None] * 6
 
 
+@tf.RegisterGradient("SokMergeGradients")
+def _merge_gradients_gradient(op, gradient):
+    """Of second order: what is summed for a row is spread to its occurrences, as in a lookup."""
+    _, _, inverse, row_splits, mean_splits = op.inputs
+    spread = ops.sok_pool_received_rows(
+        gradient, inverse, row_splits, mean_splits, combiner=op.get_attr("combiner")
+    )
+    return [spread] + [None] * 4
+
+
 @tf.RegisterGradient("SokExchangeRows")
 def _exchange_rows_gradient(op, gradient):
     rows, _, _, row_ids, _, inverse, asked_splits, asked_counts, answer_counts = op.inputs
@@ -169,6 +179,8 @@ def _slices(op, rows, merged, row_ids):
     if not op.get_attr("all_keys_have_rows"):
         has_row = row_ids >= 0
         merged, row_ids = tf.boolean_mask(merged, has_row), tf.boolean_mask(row_ids, has_row)
+    elif tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
+        row_ids = tf.identity(row_ids)  # captured: the gradient is taken in a function of its own
     return tf.IndexedSlices(merged, row_ids, variable_shape(rows, out_type=tf.int64))
 
 

@@ -25,6 +25,7 @@ EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
 anonymous_name = (
     context.anonymous_name
 )  # a shared_name that gives each handle a resource of its own
+track_variable = keras.__internal__.backend.track_variable  # for Keras to initialize, in a graph
 eager_mode = context.eager_mode  # as a context manager
 var_handle_op = gen_resource_variable_ops.var_handle_op
 var_is_initialized_op = gen_resource_variable_ops.var_is_initialized_op
@@ -38,6 +39,23 @@ def eager_variable_handle(shape, dtype, name):
     return resource_variable_ops._variable_handle_from_shape_and_dtype(
         shape, dtype, shared_name=None, name=name, graph_mode=False
     )
+
+
+def make_slots(optimizer, variables):
+    """Makes all variables of a Keras optimizer that trains `variables`.
+
+    The newer optimizers hand over initial values, not functions of them: inside a function, which
+    only describes values, these are never made.
+
+    Raises:
+      TypeError: it is no Keras optimizer.
+    """
+    if hasattr(optimizer, "_create_all_weights"):  # a legacy one
+        optimizer._create_all_weights(variables)
+    elif hasattr(optimizer, "build"):
+        tf.function(lambda: optimizer.build(variables), autograph=False)()
+    else:
+        raise TypeError(f"expected a Keras optimizer, got {type(optimizer).__name__}")
 
 
 def reroute_input(op, index, tensor):
@@ -60,8 +78,10 @@ __all__ = [
     "eager_mode",
     "eager_variable_handle",
     "keras",
+    "make_slots",
     "replace_control_inputs",
     "reroute_input",
+    "track_variable",
     "var_handle_op",
     "var_is_initialized_op",
     "variable_accessed",

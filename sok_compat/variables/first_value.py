@@ -112,11 +112,17 @@ def _as_evaluated(initializer, shape, use_hashtable):
 
 
 def _takes_unknown_number(initializer, dim):
-    with tf.Graph().as_default():
-        num_rows = tf.compat.v1.placeholder(tf.int32, [])
-        try:
-            rows = tf.convert_to_tensor(initializer(tf.stack([num_rows, dim]), dtype=tf.float32))
-        except Exception:  # noqa: BLE001  whatever a foreign initializer raises: it wants a known shape
-            return False
-        # A number of rows that is known is a table of its own, whatever was asked for.
-        return rows.shape.rank in (None, 2) and (rows.shape.rank is None or rows.shape[0] is None)
+    def first_rows(num_rows):
+        return tf.convert_to_tensor(initializer(tf.stack([num_rows, dim]), dtype=tf.float32))
+
+    try:
+        if tf.executing_eagerly():  # a function may use what the initializer has, a graph may not
+            trace = tf.function(first_rows, autograph=False).get_concrete_function
+            shape = trace(tf.TensorSpec([], tf.int32)).outputs[0].shape
+        else:
+            with tf.Graph().as_default():
+                shape = first_rows(tf.compat.v1.placeholder(tf.int32, [])).shape
+    except Exception:  # noqa: BLE001  whatever a foreign initializer raises: it wants a known shape
+        return False
+    # A number of rows that is known is a table of its own, whatever was asked for.
+    return shape.rank in (None, 2) and (shape.rank is None or shape[0] is None)

@@ -14,4 +14,5 @@ def sok(monkeypatch):
     keras.backend.clear_session()  # names start over
     monkeypatch.setattr(initialization, "_eager_initialization", None)  # and put back after
     sok_compat.Init(global_batch_size=8, seed=7)
-    return sok_compat
+    yield sok_compat
+    keras.backend.clear_session()  # and the learning phase

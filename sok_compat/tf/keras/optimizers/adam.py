@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.lookup import fused_adam
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras, track_variable
 from sok_compat.variables.embedding_variable import EmbeddingVariable
 
 
@@ -27,6 +27,7 @@ class Adam(keras.optimizers.legacy.Adam):
             if fused_adam.SLOT_NAME not in slots:
                 slots[fused_adam.SLOT_NAME] = fused_adam.make_state(variable)
                 self._weights.append(slots[fused_adam.SLOT_NAME])
+                track_variable(slots[fused_adam.SLOT_NAME])
         super()._create_slots([v for v in var_list if not isinstance(v, EmbeddingVariable)])
 
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices, **kwargs):

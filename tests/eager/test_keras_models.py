@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keras models with tables, compiled and fitted, equal the same models on ordinary variables."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sok_compat
+from sok_compat.runtime.tf_versions import keras
+from tests.support.assertions import TOLERANCE
+from tests.support.keras_models import DENSE, KEYS, SPARSE, STYLES, PlainEmbedding, batches
+from tests.support.layer_cases import MAX_NNZ, SLOT_NUM
+from tests.support.subprocess_python import run_python
+
+
+def models(case, style):
+    """(model on a table, the same on an ordinary variable, the table)."""
+    layer = case.make_layer(capacity=200)
+    plain = PlainEmbedding(case, case.rows_of(layer, KEYS))
+    table_model, plain_model = (STYLES[style](case, e) for e in (layer, plain))
+    return table_model, plain_model, layer.embedding_variable
+
+
+def assert_fits_alike(case, table_model, plain_model, table):
+    known = batches(case, KEYS, seed=1)
+    np.testing.assert_allclose(
+        table_model.fit(known, epochs=3, verbose=0).history["loss"],
+        plain_model.fit(known, epochs=3, verbose=0).history["loss"],
+        rtol=TOLERANCE,
+    )
+    num_keys = table.num_keys().numpy()
+    assert 20 < num_keys <= 48
+    unknown = batches(case, [key + 1000 for key in KEYS], seed=2)
+    table_model.evaluate(unknown, verbose=0)
+    assert table_model.predict(unknown, verbose=0).shape == (19, 1)
+    assert table.num_keys().numpy() == num_keys
+    known = batches(case, KEYS, seed=3)
+    for method in ("evaluate", "predict"):
+        actual, expected = (
+            getattr(m, method)(known, verbose=0) for m in (table_model, plain_model)
+        )
+        np.testing.assert_allclose(actual, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("run_eagerly", [False, True], ids=["function", "eager"])
+@pytest.mark.parametrize("case", [SPARSE, DENSE], ids=str)
+@pytest.mark.parametrize("style", STYLES)
+def test_styles(sok, style, case, run_eagerly):
+    table_model, plain_model, table = models(case, style)
+    table_model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse", run_eagerly=run_eagerly)
+    plain_model.compile(keras.optimizers.legacy.Adam(0.01), "mse", run_eagerly=run_eagerly)
+    assert_fits_alike(case, table_model, plain_model, table)
+    assert [v is table for v in table_model.trainable_variables] == [True, False, False]
+
+
+@pytest.mark.parametrize("case, style", [(SPARSE, "functional"), (DENSE, "subclassed-training")])
+def test_graph_mode(sok, case, style):
+    """Keras of TF1 style gives the same losses, and inserts nothing in evaluation where the model
+    hands `training` on."""
+    code = f"""
+        import json
+        import tensorflow as tf
+        import sok_compat as sok
+        from sok_compat.runtime.tf_versions import keras
+        from tests.support import keras_models
+        from tests.support.layer_cases import LayerCase
+
+        tf.compat.v1.disable_eager_execution()
+        sok.Init(global_batch_size=8, seed=7)
+        case = {case!r}
+        layer = case.make_layer(capacity=200)
+        model = keras_models.STYLES[{style!r}](case, layer)
+        model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse")
+        data = keras_models.batches(case, keras_models.KEYS, 1, sizes=(8, 8))
+        losses = model.fit(data, epochs=3, verbose=0)
+        num_keys = layer.embedding_variable.num_keys()
+        numbers = [keras.backend.eval(num_keys)]
+        other_keys = [key + 1000 for key in keras_models.KEYS]
+        model.evaluate(keras_models.batches(case, other_keys, 2), verbose=0)
+        numbers.append(keras.backend.eval(num_keys))
+        print(json.dumps([losses.history["loss"], numbers], default=int))
+        """
+    losses, numbers = json.loads(run_python(code))
+    table_model, _, table = models(case, style)
+    table_model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse")
+    data = batches(case, KEYS, seed=1, sizes=(8, 8))  # TF1's Keras does not weigh batches by size
+    expected = table_model.fit(data, epochs=3, verbose=0).history["loss"]
+    np.testing.assert_allclose(losses, expected, rtol=TOLERANCE)
+    assert numbers[0] == table.num_keys().numpy()
+    assert (numbers[1] == numbers[0]) == (style == "subclassed-training")
+
+
+OPTIMIZERS = {
+    "legacy SGD": lambda: keras.optimizers.legacy.SGD(0.1),
+    "legacy Adagrad": lambda: keras.optimizers.legacy.Adagrad(0.1),
+    "legacy Adam": lambda: keras.optimizers.legacy.Adam(0.01),
+    "Adam": lambda: keras.optimizers.Adam(0.01),
+}
+
+
+@pytest.mark.parametrize("is_built_in_scope", [False, True], ids=["outside", "built in scope"])
+@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_stock_optimizers(sok, make, is_built_in_scope):
+    table_model, plain_model, table = models(DENSE, "functional")
+    optimizer = make()
+    if is_built_in_scope:
+        sok.OptimizerScope(table_model.trainable_variables).build(optimizer)
+    table_model.compile(optimizer, "mse")
+    plain_model.compile(make(), "mse")
+    assert_fits_alike(DENSE, table_model, plain_model, table)
+    variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
+    slots = [v for v in variables if v.shape == table.shape]
+    assert all((type(v).__name__ == "SlotVariable") == is_built_in_scope for v in slots)
+
+
+def test_build_wants_a_keras_optimizer(sok):
+    with pytest.raises(TypeError, match="Keras optimizer, got int"):
+        sok.OptimizerScope([]).build(3)
+
+
+@pytest.mark.parametrize("clone", ["clone_model", "from_config"])
+def test_copies_have_tables_of_their_own(sok, clone):
+    layer = DENSE.make_layer(embedding_initializer=keras.initializers.RandomNormal(seed=2))
+    inputs = keras.Input([SLOT_NUM, MAX_NNZ], dtype=tf.int64)
+    model = keras.Model(inputs, layer(inputs))
+    if clone == "clone_model":
+        copy = keras.models.clone_model(model)
+    else:
+        types = {"All2AllDenseEmbedding": sok.All2AllDenseEmbedding}
+        copy = keras.Model.from_config(model.get_config(), custom_objects=types)
+    table = copy.layers[-1].embedding_variable
+    assert table is not layer.embedding_variable and table.name != layer.embedding_variable.name
+    keys = tf.zeros([1, SLOT_NUM, MAX_NNZ], tf.int64)
+    np.testing.assert_array_equal(model(keys).shape, copy(keys).shape)
+    assert copy.layers[-1].get_config() == layer.get_config()
+    lines = []
+    copy.summary(print_fn=lambda line, **_: lines.append(line))
+    assert "192 (768.00 Byte)" in "\n".join(lines)  # 48 rows of 4 floats
+
+
+def test_training_follows_keras(sok):
+    """As Dropout: what an outer call or the learning phase says, else the layer's default."""
+    layer = DENSE.make_layer()
+    table = layer.embedding_variable
+
+    def num_keys_after(call, key):
+        call(tf.fill([1, SLOT_NUM, MAX_NNZ], tf.constant(key, tf.int64)))
+        return table.num_keys().numpy()
+
+    model = STYLES["functional"](DENSE, layer)
+    assert num_keys_after(layer, 1) == 1  # True by default
+    assert num_keys_after(lambda x: layer(x, training=False), 2) == 1
+    assert num_keys_after(lambda x: model(x, training=False), 3) == 1
+    assert num_keys_after(lambda x: model(x, training=True), 4) == 2
+    assert num_keys_after(lambda x: model(x, training=tf.constant(False)), 5) == 2
+
+    @tf.function
+    def step(x, training):
+        return model(x, training=training)
+
+    assert num_keys_after(lambda x: step(x, tf.constant(False)), 6) == 2
+    assert num_keys_after(lambda x: step(x, tf.constant(True)), 7) == 3
+    assert num_keys_after(lambda x: step(x, False), 8) == 3
+    keras.backend.set_learning_phase(0)
+    assert num_keys_after(layer, 9) == 3
+
+
+def test_several_models_and_sessions_of_keras(sok):
+    """Models made one after the other, with clear_session in between, start with the same rows."""
+    runs = []
+    for _ in range(2):
+        keras.backend.clear_session()
+        first, second = (models(DENSE, "functional") for _ in range(2))
+        for table_model, _, _ in (first, second):
+            table_model.compile(sok_compat.optimizers.Adam(0.01), "mse")
+        assert first[2].name != second[2].name
+        data = batches(DENSE, KEYS, seed=1)
+        with pytest.raises(ValueError, match="trains EmbeddingVariables only"):
+            first[0].fit(data, verbose=0)
+        for table_model, _, _ in (first, second):
+            table_model.compile(keras.optimizers.legacy.SGD(0.1), "mse")
+        runs.append([m.fit(data, verbose=0).history["loss"] for m in (first[0], second[0])])
+    assert runs[0] == runs[1]
