@@ -149,7 +149,7 @@ class EmbeddingVariable(BaseResourceVariable):
         if first.kind != "preset":
             return initialize
         with tf.control_dependencies([initialize]):
-            values = tf.convert_to_tensor(first.initializer([capacity, dim], dtype=tf.float32))
+            values = first.evaluate([capacity, dim])
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
 
     @property

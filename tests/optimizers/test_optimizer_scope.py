@@ -7,7 +7,12 @@ import tensorflow as tf
 
 import sok_compat
 from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS, COMMON_OPTIMIZERS, legacy
+from tests.support.optimizer_cases import (
+    ALL_OPTIMIZERS,
+    COMMON_OPTIMIZERS,
+    STOCK_OPTIMIZERS,
+    legacy,
+)
 from tests.support.sessions import initialized_session
 from tests.support.subprocess_python import run_python
 
@@ -71,6 +76,35 @@ def test_slots_are_planes_global_and_not_trainable(sok, optimizer):
         assert slot.shape[0] == 100
         assert f"/{table.m_var_name}/" in f"/{slot.name}"
         assert not any(slot is v for v in tf.compat.v1.trainable_variables())
+
+
+def ops_behind(op):
+    """All ops that run where `op` does."""
+    ran, to_visit = set(), [op]
+    while to_visit:
+        op = to_visit.pop()
+        if op not in ran:
+            ran.add(op)
+            to_visit += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+    return ran
+
+
+@pytest.mark.parametrize("optimizer", STOCK_OPTIMIZERS, ids=str)
+def test_rows_that_a_step_touches(sok, optimizer):
+    layer = CASE.make_layer()
+    table = layer.embedding_variable
+    step = training_of(optimizer, table, layer)
+    ran = ops_behind(step if isinstance(step, tf.Operation) else step.op)
+    planes = {variable.handle.name for variable in (table, *table.slots)}
+    whole = [
+        op
+        for op in ran
+        if op.type in ("ReadVariableOp", "SokReadRows") or op.type.startswith("Assign")
+        if op.inputs[0].name in planes
+    ]
+    assert not whole
+    touches_all_in_use = any(op.type == "SokRowsInUse" for op in ran)
+    assert touches_all_in_use == (optimizer.step_rows == "in use")
 
 
 INITIAL_SLOTS = {
