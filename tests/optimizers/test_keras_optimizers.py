@@ -12,6 +12,7 @@ from sok_compat.runtime.tf_versions import keras
 from tests.support.assertions import assert_close
 from tests.support.optimizer_cases import KERAS_OPTIMIZERS
 from tests.support.sessions import initialized_session
+from tests.support.subprocess_python import run_python
 
 NUM_STEPS = 50
 NUM_KEYS = 12
@@ -116,3 +117,42 @@ def test_in_a_graph_through_a_function(sok):
         before = session.run(output)
         session.run(step)
         np.testing.assert_allclose(session.run(output), before - 0.5, rtol=1e-5)
+
+
+def test_declared_capacity_takes_no_memory_in_eager_mode():
+    """1e9 rows of 16 floats, 64 GB, and as much for each slot: a few rows are trained by those
+    optimizers that touch the rows of the batch only."""
+    printed = run_python(
+        """
+        import resource
+        import tensorflow as tf
+        import sok_compat as sok
+        from tests.support.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
+
+        def train(optimizer, use_hashtable, capacity=1_000_000_000):
+            sok.Init(global_batch_size=4)
+            layer = sok.All2AllDenseEmbedding(
+                capacity, 16, 1, 1, dynamic_input=True, use_hashtable=use_hashtable)
+            keys = tf.constant([0, 5, capacity - 1, 5], tf.int64)
+            before = layer(keys)
+            tables = [layer.embedding_variable]
+            sok.OptimizerScope(tables).build(optimizer)
+            for _ in range(2):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_sum(layer(keys) ** 2)
+                optimizer.apply_gradients(zip(tape.gradient(loss, tables), tables))
+            assert (layer(keys).numpy() != before.numpy()).all()
+
+        cases = [c for c in KERAS_OPTIMIZERS if str(c) == "keras.Adagrad"]
+        cases += [c for c in STOCK_OPTIMIZERS
+                  if str(c).startswith("legacy") and c.step_rows == "batch"
+                  and str(c) != "legacy.Adamax"]
+        for case in cases:
+            for use_hashtable in (True, False):
+                train(case.make(), use_hashtable)
+            print(case, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        """
+    )
+    peaks = dict(line.split(" ") for line in printed.splitlines())  # MiB, so far
+    assert len(peaks) == 10
+    assert all(100 < int(peak) < 1500 for peak in peaks.values()), peaks
