@@ -51,7 +51,7 @@ class OptimizerScope:
         with tf.init_scope():  # where optimizers make their slots, also from inside a tf.function
             self._creator_scope = tf.variable_creator_scope(self._make_variable)
             self._creator_scope.__enter__()
-        self._num_operations = len(_operations())
+        self._num_operations = len(self._all_operations())
         self._num_slots = {table.m_var_name: len(table.slots) for table in self._tables}
         return self
 
@@ -59,10 +59,18 @@ class OptimizerScope:
         self._creator_scope.__exit__(exception_type, exception, traceback)
         if exception_type is None:
             self._raise_for_keras_in_graph()
-            operations = _operations()[self._num_operations :]
-            speed_up(operations, self._tables)
-            update_rows_in_use_only(operations, self._tables)
+            speed_up(self._new_operations(), self._tables)
+            update_rows_in_use_only(self._new_operations(), self._tables)
         return False
+
+    def _all_operations(self):
+        """Of the graph that is being built; none in eager mode."""
+        if tf.executing_eagerly():
+            return []
+        return tf.compat.v1.get_default_graph().get_operations()
+
+    def _new_operations(self):
+        return self._all_operations()[self._num_operations :]
 
     def build(self, optimizer):
         """Makes the slots of a Keras optimizer for all variables of this scope, now.
@@ -104,13 +112,6 @@ class OptimizerScope:
         """The table whose name is part of `variable_name`: how optimizers name slots."""
         owners = [t for t in self._tables if f"/{t.m_var_name}/" in f"/{variable_name}/"]
         return max(owners, key=lambda table: len(table.m_var_name), default=None)
-
-
-def _operations():
-    """Of the graph that is being built; none in eager mode."""
-    if tf.executing_eagerly():
-        return []
-    return tf.compat.v1.get_default_graph().get_operations()
 
 
 def _fill_value(initial_value, table):

@@ -9,7 +9,8 @@ _ELEMENTWISE = (
     *("SquaredDifference",),
 )
 _SCALARS_SOMETIMES = ("Placeholder", "PlaceholderWithDefault")  # of unknown shape
-_CHANGE_NOTHING = (*PLANE_READS, "ResourceGather", "VariableShape")
+_LOOKUPS = ("SokPoolRows", "SokExchangeRows")
+_CHANGE_NOTHING = (*PLANE_READS, *_LOOKUPS, "ResourceGather", "VariableShape")
 
 
 def is_read(op, table_of):
@@ -64,7 +65,7 @@ def _updates_of_plane(read, operations):
     return [
         op
         for op in operations
-        if op.inputs and op.inputs[0] is read.inputs[0] and op.type not in _CHANGE_NOTHING
+        if op.type not in _CHANGE_NOTHING and any(tensor is read.inputs[0] for tensor in op.inputs)
     ]
 
 

@@ -49,7 +49,8 @@ def read_before_the_only_update(rows, m, gradient, indices):
     before = tf.raw_ops.ReadVariableOp(resource=m.handle, dtype=tf.float32)
     with tf.control_dependencies([before]):
         added = scatter_add(m, indices, gradient)
-    return tf.group(rows.assign_sub(0.1 * before), added)
+    with tf.control_dependencies([gradient]):  # so that the lookup has read the rows
+        return tf.group(rows.assign_sub(0.1 * before), added)
 
 
 def gather_before_an_update(rows, m, gradient, indices):
