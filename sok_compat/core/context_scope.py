@@ -3,8 +3,10 @@
 
 import collections
 
+import numpy as np
 import tensorflow as tf
 
+from sok_compat.optimizers.rows_in_use import update_rows_in_use_only
 from sok_compat.optimizers.stock_updates import speed_up
 from sok_compat.runtime.tf_versions import constant_value, make_slots
 from sok_compat.variables.embedding_variable import EmbeddingVariable
@@ -15,8 +17,9 @@ class OptimizerScope:
     """Build `apply_gradients` of a stock optimizer inside it. API of SparseOperationKit 1.x.
 
     Slots that the optimizer makes for tables become planes of these tables: they take memory for
-    rows in use instead of the whole capacity. Sparse updates of tables get faster, with the same
-    numbers (optimizers/stock_updates.py). Everything else is as outside.
+    rows in use instead of the whole capacity. Updates of all rows become updates of the rows in
+    use (optimizers/rows_in_use.py), and sparse updates get faster (optimizers/stock_updates.py),
+    with the same numbers. Everything else is as outside.
 
     ```
     with sok.OptimizerScope(embedding_variables):
@@ -59,14 +62,26 @@ class OptimizerScope:
         with tf.init_scope():  # where optimizers make their slots, also from inside a tf.function
             self._creator_scope = tf.variable_creator_scope(self._make_variable)
             self._creator_scope.__enter__()
-        self._num_operations = len(_operations())
+        self._num_operations = len(self._all_operations())
+        self._num_slots = {table.m_var_name: len(table.slots) for table in self._tables}
         return self
 
     def __exit__(self, exception_type, exception, traceback):
         self._creator_scope.__exit__(exception_type, exception, traceback)
         if exception_type is None:
-            speed_up(_operations()[self._num_operations :], self._tables)
+            self._raise_for_keras_in_graph()
+            speed_up(self._new_operations(), self._tables)
+            update_rows_in_use_only(self._new_operations(), self._tables)
         return False
+
+    def _all_operations(self):
+        """Of the graph that is being built; none in eager mode."""
+        if tf.executing_eagerly():
+            return []
+        return tf.compat.v1.get_default_graph().get_operations()
+
+    def _new_operations(self):
+        return self._all_operations()[self._num_operations :]
 
     def build(self, optimizer):
         """Makes the slots of a Keras optimizer for all variables of this scope, now.
@@ -74,8 +89,23 @@ class OptimizerScope:
         Raises:
           TypeError: it is no Keras optimizer.
         """
-        with self:
+        with tf.init_scope(), tf.variable_creator_scope(self._make_variable):
             make_slots(optimizer, self._variables)
+
+    def _raise_for_keras_in_graph(self):
+        """Optimizers of tf.keras.optimizers name a slot 'm/<table>', all others '<table>/m'."""
+        is_graph = not tf.executing_eagerly() and not (
+            tf.compat.v1.get_default_graph().building_function
+        )
+        for table in self._tables if is_graph else []:
+            for slot in table.slots[self._num_slots[table.m_var_name] :]:
+                if f"/{slot.name}".endswith(f"/{table.name}"):
+                    raise RuntimeError(
+                        f"the optimizer that made the slot {slot.name} does not work in graph "
+                        "mode, where its apply_gradients counts a step and updates nothing: take "
+                        "the one of the same name in tf.keras.optimizers.legacy, or call "
+                        "apply_gradients in a tf.function"
+                    )
 
     def _make_variable(self, next_creator, **kwargs):
         table = self._table_of(kwargs.get("name") or "")
@@ -87,19 +117,12 @@ class OptimizerScope:
         fill = _fill_value(initial_value, table)
         if fill is None:
             return next_creator(**kwargs)
-        return SlotVariable(table, kwargs["name"], table.shape[1], fill)
+        return SlotVariable(table, kwargs["name"], table.shape[1], float(fill))
 
     def _table_of(self, variable_name):
         """The table whose name is part of `variable_name`: how optimizers name slots."""
         owners = [t for t in self._tables if f"/{t.m_var_name}/" in f"/{variable_name}/"]
         return max(owners, key=lambda table: len(table.m_var_name), default=None)
-
-
-def _operations():
-    """Of the graph that is being built; none in eager mode."""
-    if tf.executing_eagerly():
-        return []
-    return tf.compat.v1.get_default_graph().get_operations()
 
 
 def _fill_value(initial_value, table):
@@ -121,13 +144,17 @@ def _fill_value(initial_value, table):
 
 
 def _constant_fill(tensor):
-    """The float that a graph's tensor is filled with, or None."""
-    while tensor.op.type == "Identity":
-        tensor = tensor.op.inputs[0]
-    if tensor.op.type == "Fill":
-        value = constant_value(tensor.op.inputs[1])
-        return None if value is None else float(value)
-    if tensor.op.type == "Const":
-        values = tensor.op.get_attr("value").float_val
-        return values[0] if len(values) == 1 else None
+    """The float32 that a graph's tensor is filled with, or None."""
+    op = tensor.op
+    if op.type == "Identity":
+        return _constant_fill(op.inputs[0])
+    if op.type == "Fill":
+        value = constant_value(op.inputs[1])
+        return None if value is None else np.float32(value)
+    if op.type == "Const":
+        values = op.get_attr("value").float_val
+        return np.float32(values[0]) if len(values) == 1 else None
+    if op.type == "Mul":  # TF1's Ftrl: ones times what the slot starts with
+        factors = [_constant_fill(factor) for factor in op.inputs]
+        return None if None in factors else factors[0] * factors[1]
     return None

@@ -123,7 +123,7 @@ def _find_rows(variable, keys, insert):
     row_ids = ops.sok_find_rows(variable.emb_handle, keys, insert=False, keys_are_distinct=False)
     positions = tf.where(row_ids < 0)
     num_absent = tf.shape(positions, out_type=tf.int32)[0]
-    absent_rows = variable.first_value.initializer(tf.stack([num_absent, dim]), dtype=tf.float32)
+    absent_rows = variable.first_value.evaluate(tf.stack([num_absent, dim]))
     if not insert:
         return row_ids, absent_rows
     absent_keys = tf.gather(keys, positions[:, 0])

@@ -64,6 +64,12 @@ def reroute_input(op, index, tensor):
     op._update_input(index, tensor)
 
 
+def replace_control_inputs(op, control_inputs):
+    """Makes an op that no session has run yet wait for other ops than before."""
+    op._remove_all_control_inputs()
+    op._add_control_inputs(control_inputs)
+
+
 __all__ = [
     "VERSION",
     "BaseResourceVariable",
@@ -75,6 +81,7 @@ __all__ = [
     "eager_variable_handle",
     "keras",
     "make_slots",
+    "replace_control_inputs",
     "reroute_input",
     "silence_deprecation",
     "track_variable",

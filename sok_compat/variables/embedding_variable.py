@@ -3,7 +3,6 @@
 
 import tensorflow as tf
 
-from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
@@ -74,6 +73,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         self.m_dtype = tf.float32
         self.m_trainable = trainable
         self.m_embedding_layer = None
+        self.slots = []  # the SlotVariables made for it
         self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
         self.m_initial_value = str(self.first_value)  # a tensor where that is a whole table
         self._initialization = current_initialization("EmbeddingVariable")
@@ -151,8 +151,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         if first.kind != "preset":
             return initialize
         with tf.control_dependencies([initialize]):
-            values = tf.convert_to_tensor(first.initializer([capacity, dim], dtype=tf.float32))
-            self.m_initial_value = values
+            values = self.m_initial_value = first.evaluate([capacity, dim])
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
 
     @property
@@ -193,16 +192,6 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         rows.set_shape([None, self.shape[1]])
         return keys, rows
 
-    def assign(self, value, *args, **kwargs):
-        """Nothing for what hvd.broadcast gives: each rank's rows are its own.
-
-        Raises:
-          NotImplementedError: any other value.
-        """
-        if is_broadcast(value):
-            return tf.no_op()
-        return _not_implemented("assign")(self, value, *args, **kwargs)
-
     def value(self):
         """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
         variable_accessed(self)
@@ -241,7 +230,6 @@ def _not_implemented(method):
 
 
 for _method in (
-    "assign_add",
     "count_up_to",
     "from_proto",
     "gather_nd",

@@ -41,6 +41,10 @@ class FirstValue:
         """The kind as the op library knows it: it is given the rows that are 'evaluated'."""
         return "constant" if self.kind == "evaluated" else self.kind
 
+    def evaluate(self, shape):
+        """What `initializer` gives for a shape [n, dim], as float32."""
+        return tf.cast(self.initializer(shape, dtype=tf.float32), tf.float32)
+
 
 def parse_initializer(initializer, shape, use_hashtable=True):
     """The FirstValue that a layer's `embedding_initializer` asks for.
@@ -66,9 +70,10 @@ def _as_pure_function(initializer, shape):
     try:
         if hasattr(initializer, "distribution"):  # VarianceScaling: Glorot, He, LeCun
             return _variance_scaling(initializer, shape)
-        if kind.__name__ in ("RandomUniform", "UniformUnitScaling") and hasattr(
-            initializer, "minval"
-        ):
+        if kind.__name__ == "UniformUnitScaling":
+            limit = math.sqrt(3.0 / shape[0]) * initializer.factor
+            return _random("uniform", -limit, limit, initializer)
+        if kind.__name__ == "RandomUniform":
             high = 1.0 if initializer.maxval is None else initializer.maxval
             return _random("uniform", initializer.minval, high, initializer)
         if kind.__name__ in ("RandomNormal", "TruncatedNormal"):

@@ -1,33 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse updates of a table's rows by row id, for optimizers that call methods of the variable."""
+"""Updates of a table's rows, for optimizers that call methods of the variable."""
 
 import tensorflow as tf
 
+from sok_compat.runtime.horovod_ranks import is_broadcast
+from sok_compat.runtime.op_library import ops
+
 
 class RowUpdates:
-    """`scatter_add`, `scatter_sub` and `scatter_update` of a variable over `tf_handle`.
+    """`assign`, `assign_add` and the `scatter_...` that go by row id, over `tf_handle`.
 
     Row ids are those of the table's gradients, not keys. Where an id comes twice, both are added
     or subtracted, and one of the two stays in an update.
     """
+
+    def assign(self, value, use_locking=None, name=None, read_value=True):
+        """Gives the rows in use what `value` [capacity, dim] holds for them, as of value().
+
+        So that optimizers can; nothing for what hvd.broadcast gives: each rank's rows are its own.
+
+        Raises:
+          NotImplementedError: a value of another shape.
+        """
+        del use_locking
+        if is_broadcast(value):
+            return tf.no_op()
+        value = tf.convert_to_tensor(value, tf.float32)
+        if not value.shape.is_compatible_with(self.shape) or value.shape.rank == 0:
+            raise NotImplementedError(
+                f"assign to the table {self.m_var_name} takes the shape {self.shape}, got "
+                f"{value.shape}: rows belong to keys. Use an optimizer, or "
+                "sok.Saver().load_embedding_values to set rows"
+            )
+        with tf.control_dependencies([value]):  # value() may have brought all rows into use
+            row_ids = ops.sok_rows_in_use(self.emb_handle)
+        update = tf.raw_ops.ResourceScatterUpdate(
+            resource=self.handle, indices=row_ids, updates=tf.gather(value, row_ids), name=name
+        )
+        return self._lazy_read(update) if read_value else update
+
+    def assign_add(self, delta, use_locking=None, name=None, read_value=True):
+        """Adds [capacity, dim] to the rows, in eager mode and in functions.
+
+        Raises:
+          NotImplementedError: in a graph.
+        """
+        self._raise_in_graph("assign_add")
+        return super().assign_add(delta, use_locking, name, read_value)
 
     def scatter_add(self, sparse_delta, use_locking=False, name=None):
         """Adds tf.IndexedSlices to rows; returns the op, or in eager mode the variable.
 
         Raises:
           TypeError: sparse_delta is no tf.IndexedSlices.
+          NotImplementedError: in a graph. There `tf.raw_ops.ResourceScatterAdd` on `tf_handle`
+            does it.
           tf.errors.InvalidArgumentError: when run: a row id is not in [0, capacity).
         """
         del use_locking
+        self._raise_in_graph("scatter_add")
         return self._scatter("add", tf.raw_ops.ResourceScatterAdd, sparse_delta, name)
 
     def scatter_sub(self, sparse_delta, use_locking=False, name=None):
-        """As `scatter_add`, but subtracts."""
+        """As `scatter_add`, but subtracts, and in graphs, too."""
         del use_locking
         return self._scatter("sub", tf.raw_ops.ResourceScatterSub, sparse_delta, name)
 
     def scatter_update(self, sparse_delta, use_locking=False, name=None):
-        """As `scatter_add`, but replaces rows."""
+        """As `scatter_sub`, but replaces rows."""
         del use_locking
         return self._scatter("update", tf.raw_ops.ResourceScatterUpdate, sparse_delta, name)
 
@@ -45,3 +85,14 @@ class RowUpdates:
                 name=name,
             )
         return self if tf.executing_eagerly() else op
+
+    def _raise_in_graph(self, method):
+        graph = tf.compat.v1.get_default_graph()
+        if not tf.executing_eagerly() and not graph.building_function:
+            raise NotImplementedError(
+                f"{method} is not defined for the table {self.m_var_name} in graph mode: its rows "
+                "belong to keys. If an optimizer of tf.keras.optimizers called it: those do not "
+                "work in graph mode (apply_gradients counts a step and updates nothing); take the "
+                "one of the same name in tf.keras.optimizers.legacy, or call apply_gradients in a "
+                "tf.function"
+            )

@@ -67,6 +67,7 @@ class SlotVariable(BaseResourceVariable):
             self._deleters = resource_handles.deleters(handle)
         else:
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
+            table_variable.slots.append(self)
 
     def __repr__(self):
         """Without the rows, of which there may be very many."""

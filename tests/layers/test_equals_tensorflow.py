@@ -13,7 +13,7 @@ from tests.support.assertions import (
     assert_rows_equal,
 )
 from tests.support.layer_cases import ALL_CASES
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.optimizer_cases import COMMON_OPTIMIZERS
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
 NUM_STEPS = 50
@@ -22,7 +22,7 @@ NUM_LAYERS = len(ALL_CASES)
 layers = pytest.mark.parametrize("layer", range(NUM_LAYERS), ids=map(str, ALL_CASES))
 
 
-@pytest.fixture(scope="module", params=ALL_OPTIMIZERS, ids=str)
+@pytest.fixture(scope="module", params=COMMON_OPTIMIZERS, ids=str)
 def sides(request):
     steps = itertools.islice(itertools.cycle(VARIED_STEPS), NUM_STEPS)
     return train_both(ALL_CASES, request.param, steps)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import sok_compat
 from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.optimizer_cases import COMMON_OPTIMIZERS
 from tests.support.sessions import initialized_session
 
 CAPACITY = 4
@@ -41,7 +41,7 @@ def message_for(num_held, num_new):
     )
 
 
-@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
+@pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
 def test_training_goes_on_with_the_keys_held(sok, optimizer, initializer):
     keys, output, train, table = make_training(optimizer, initializer)
     exported = table.export()
@@ -67,7 +67,7 @@ def test_a_failed_step_leaves_no_trace():
     for has_failed_step in (True, False):
         with tf.Graph().as_default():
             sok_compat.Init(global_batch_size=8, seed=7)
-            keys, _, train, table = make_training(ALL_OPTIMIZERS[0])
+            keys, _, train, table = make_training(COMMON_OPTIMIZERS[0])
             with initialized_session() as session:
                 session.run(train, {keys: [10, 11, 12]})
                 if has_failed_step:

@@ -14,7 +14,7 @@ from tests.support.assertions import (
     assert_rows_equal,
 )
 from tests.support.layer_cases import ALL_CASES
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.optimizer_cases import COMMON_OPTIMIZERS
 from tests.support.sessions import initialized_session
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
@@ -37,7 +37,7 @@ SCENARIOS = {
     "several-calls-of-a-layer": Scenario(ALL_CASES[1::4], VARIED_STEPS, num_calls=3),
 }
 
-optimizers = pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
+optimizers = pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
 
 
 @optimizers

@@ -9,11 +9,11 @@ import tensorflow as tf
 
 import sok_compat
 from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS
+from tests.support.optimizer_cases import COMMON_OPTIMIZERS, STOCK_OPTIMIZERS
 from tests.support.sessions import initialized_session
 
 LAYER = LayerCase("dynamic", True, "int64")
-optimizers = pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
+optimizers = pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
 
 
 class Training:
@@ -62,7 +62,7 @@ def test_several_graphs_in_a_process():
         tf.compat.v1.reset_default_graph()
         with tf.compat.v1.get_default_graph().as_default():
             sok_compat.Init(global_batch_size=8, seed=4)
-            training = Training(ALL_OPTIMIZERS[0])
+            training = Training(COMMON_OPTIMIZERS[0])
             with initialized_session() as session:
                 assert session.run(training.size) == 0
                 for keys in ([1, 2], [2, 5], [9]):
@@ -77,7 +77,7 @@ def test_several_graphs_in_a_process():
 # Not a training step: there TensorFlow's own error for the optimizer's variables may come first.
 @pytest.mark.parametrize("fetch", ["output", "read", "size", "exported"])
 def test_before_the_initializer_has_run(sok, fetch):
-    training = Training(ALL_OPTIMIZERS[0])
+    training = Training(COMMON_OPTIMIZERS[0])
     with tf.compat.v1.Session() as session:
         with pytest.raises(
             tf.errors.FailedPreconditionError,
@@ -108,7 +108,7 @@ def test_running_the_initializer_again_empties_the_table(sok, optimizer):
 
 
 @pytest.mark.parametrize(
-    "optimizer", [ALL_OPTIMIZERS[0], ALL_OPTIMIZERS[3], STOCK_OPTIMIZERS[1]], ids=str
+    "optimizer", [COMMON_OPTIMIZERS[0], COMMON_OPTIMIZERS[3], STOCK_OPTIMIZERS[1]], ids=str
 )
 def test_threads_lose_no_keys(sok, optimizer):
     """Training, lookups and reads of one session at the same time, while the table grows."""

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.optimizer_cases import COMMON_OPTIMIZERS
 from tests.support.saved_table import DIM, SavedTable, assert_rows_equal, random_rows
 from tests.support.sessions import initialized_session
 
@@ -125,7 +125,7 @@ def test_what_the_table_held_is_forgotten(make_table, is_preset, way, use_hashta
         np.testing.assert_array_equal(again, anew)
 
 
-@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
+@pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
 def test_training_goes_on_after_a_restore(make_table, optimizer):
     """As it begins on a table that starts with these rows: states have their initial value."""
     saved = make_table(optimizer=optimizer)

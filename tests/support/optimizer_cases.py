@@ -54,6 +54,9 @@ class OptimizerCase:
     make: Callable
     make_reference: Optional[Callable] = None
     needs_scope: bool = False
+    num_slots: int = 1  # variables of a table's shape, or twice as wide
+    step_rows: str = "batch"  # whose rows a step touches in the scope: 'batch' or 'in use'
+    needs_all_keys: bool = False  # equal numbers only where all keys come before the first step
 
     def __str__(self):
         return self.name
@@ -75,12 +78,16 @@ class OptimizerCase:
 
 
 SOK_ADAM = OptimizerCase(
-    "sok.optimizers.Adam", lambda: sok.optimizers.Adam(0.01), lambda: legacy.Adam(0.01)
+    "sok.optimizers.Adam",
+    lambda: sok.optimizers.Adam(0.01),
+    lambda: legacy.Adam(0.01),
+    step_rows="in use",
 )
 SOK_KERAS_ADAM = OptimizerCase(
     "sok.tf.keras.Adam",
     lambda: sok.tf.keras.optimizers.Adam(0.01),
     lambda: legacy.Adam(0.01),
+    step_rows="in use",
 )
 LAZY_ADAM = OptimizerCase(
     "LazyAdam",
@@ -96,18 +103,104 @@ SOK_OPTIMIZERS = [
 ]
 
 
-def _stock(name, make):
-    return OptimizerCase(name, make, needs_scope=True)
+def _global_step():
+    return tf.compat.v1.train.get_or_create_global_step()
 
 
+def _stock(name, num_slots, make, step_rows="batch"):
+    return OptimizerCase(name, make, needs_scope=True, num_slots=num_slots, step_rows=step_rows)
+
+
+# What models mostly use: with every kind of layer, and in the tests of sessions, saving, ranks.
+COMMON_STOCK_OPTIMIZERS = [
+    _stock("tf1.GradientDescent", 0, lambda: train.GradientDescentOptimizer(0.1)),
+    _stock("tf1.Adagrad", 1, lambda: train.AdagradOptimizer(0.05)),
+    _stock("tf1.Adam", 2, lambda: train.AdamOptimizer(0.01), "in use"),
+    _stock("tf1.Momentum", 1, lambda: train.MomentumOptimizer(0.05, 0.9)),
+    _stock("tf1.RMSProp", 2, lambda: train.RMSPropOptimizer(0.01)),
+    _stock("legacy.SGD", 0, lambda: legacy.SGD(0.1)),
+    _stock("legacy.Adagrad", 1, lambda: legacy.Adagrad(0.05)),
+    _stock("legacy.Adam", 2, lambda: legacy.Adam(0.01), "in use"),
+]
+COMMON_OPTIMIZERS = SOK_OPTIMIZERS + COMMON_STOCK_OPTIMIZERS
+_L1_L2 = dict(l1_regularization_strength=0.01, l2_regularization_strength=0.01)
 STOCK_OPTIMIZERS = [
-    _stock("tf1.GradientDescent", lambda: train.GradientDescentOptimizer(0.1)),
-    _stock("tf1.Adagrad", lambda: train.AdagradOptimizer(0.05)),
-    _stock("tf1.Adam", lambda: train.AdamOptimizer(0.01)),
-    _stock("tf1.Momentum", lambda: train.MomentumOptimizer(0.05, 0.9)),
-    _stock("tf1.RMSProp", lambda: train.RMSPropOptimizer(0.01)),
-    _stock("keras.SGD", lambda: legacy.SGD(0.1)),
-    _stock("keras.Adagrad", lambda: legacy.Adagrad(0.05)),
-    _stock("keras.Adam", lambda: legacy.Adam(0.01)),
+    *COMMON_STOCK_OPTIMIZERS,
+    _stock("tf1.Nesterov", 1, lambda: train.MomentumOptimizer(0.05, 0.9, use_nesterov=True)),
+    _stock(
+        "tf1.AdagradDA",
+        2,
+        lambda: train.AdagradDAOptimizer(0.05, _global_step(), **_L1_L2),
+    ),
+    _stock(
+        "tf1.RMSProp-centered",
+        3,
+        lambda: train.RMSPropOptimizer(0.01, momentum=0.5, centered=True),
+    ),
+    _stock("tf1.Ftrl", 2, lambda: train.FtrlOptimizer(0.05, **_L1_L2)),
+    _stock(
+        "tf1.Ftrl-shrinkage",
+        2,
+        lambda: train.FtrlOptimizer(0.05, l2_shrinkage_regularization_strength=0.01),
+    ),
+    _stock("tf1.Adadelta", 2, lambda: train.AdadeltaOptimizer(0.5)),
+    _stock("tf1.ProximalAdagrad", 1, lambda: train.ProximalAdagradOptimizer(0.05, **_L1_L2)),
+    _stock(
+        "tf1.ProximalGradientDescent",
+        0,
+        lambda: train.ProximalGradientDescentOptimizer(0.05, **_L1_L2),
+    ),
+    _stock("legacy.SGD-momentum", 1, lambda: legacy.SGD(0.05, momentum=0.9)),
+    _stock("legacy.SGD-nesterov", 1, lambda: legacy.SGD(0.05, momentum=0.9, nesterov=True)),
+    _stock("legacy.Adam-amsgrad", 3, lambda: legacy.Adam(0.01, amsgrad=True), "in use"),
+    _stock("legacy.Adamax", 2, lambda: legacy.Adamax(0.01)),
+    _stock("legacy.Nadam", 2, lambda: legacy.Nadam(0.01), "in use"),
+    _stock("legacy.RMSprop", 1, lambda: legacy.RMSprop(0.01), "in use"),
+    _stock("legacy.RMSprop-momentum", 2, lambda: legacy.RMSprop(0.01, momentum=0.5)),
+    _stock(
+        "legacy.RMSprop-centered",
+        2,
+        lambda: legacy.RMSprop(0.01, centered=True),
+        "in use",
+    ),
+    _stock(
+        "legacy.RMSprop-centered-momentum",
+        3,
+        lambda: legacy.RMSprop(0.01, momentum=0.5, centered=True),
+    ),
+    _stock("legacy.Adadelta", 2, lambda: legacy.Adadelta(0.5)),
+    _stock("legacy.Ftrl", 2, lambda: legacy.Ftrl(0.05, **_L1_L2)),
+    _stock(
+        "legacy.Ftrl-shrinkage",
+        2,
+        lambda: legacy.Ftrl(0.05, l2_shrinkage_regularization_strength=0.01, beta=0.1),
+    ),
 ]
 ALL_OPTIMIZERS = SOK_OPTIMIZERS + STOCK_OPTIMIZERS
+
+
+def _keras(name, make, needs_all_keys=False):
+    return OptimizerCase(name, make, needs_all_keys=needs_all_keys)
+
+
+# Of tf.keras.optimizers, for eager mode and functions.
+KERAS_OPTIMIZERS = [
+    _keras("keras.SGD", lambda: keras.optimizers.SGD(0.1)),
+    _keras("keras.SGD-momentum", lambda: keras.optimizers.SGD(0.05, momentum=0.9)),
+    _keras("keras.SGD-nesterov", lambda: keras.optimizers.SGD(0.05, momentum=0.9, nesterov=True)),
+    _keras("keras.Adagrad", lambda: keras.optimizers.Adagrad(0.05)),
+    _keras("keras.Adam", lambda: keras.optimizers.Adam(0.01)),
+    _keras("keras.Adam-amsgrad", lambda: keras.optimizers.Adam(0.01, amsgrad=True)),
+    _keras("keras.Adam-clipnorm", lambda: keras.optimizers.Adam(0.01, clipnorm=0.1)),
+    _keras("keras.Adam-ema", lambda: keras.optimizers.Adam(0.01, use_ema=True)),
+    _keras("keras.AdamW", lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1), True),
+    _keras("keras.Adamax", lambda: keras.optimizers.Adamax(0.01)),
+    _keras("keras.Nadam", lambda: keras.optimizers.Nadam(0.01)),
+    _keras("keras.RMSprop", lambda: keras.optimizers.RMSprop(0.01)),
+    _keras("keras.RMSprop-momentum", lambda: keras.optimizers.RMSprop(0.01, momentum=0.5)),
+    _keras("keras.RMSprop-centered", lambda: keras.optimizers.RMSprop(0.01, centered=True)),
+    _keras("keras.Adadelta", lambda: keras.optimizers.Adadelta(0.5)),
+    _keras("keras.Ftrl", lambda: keras.optimizers.Ftrl(0.05), True),
+    _keras("keras.Adafactor", lambda: keras.optimizers.Adafactor(0.01), True),
+    _keras("keras.Lion", lambda: keras.optimizers.Lion(0.01)),
+]

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.optimizer_cases import COMMON_OPTIMIZERS
 
 DIM = 3
 
@@ -20,7 +20,7 @@ class SavedTable:
         use_hashtable=True,
         key_dtype="int64",
         capacity=16,
-        optimizer=ALL_OPTIMIZERS[0],
+        optimizer=COMMON_OPTIMIZERS[0],
         initializer=None,
     ):
         case = LayerCase("dynamic", use_hashtable, key_dtype, DIM)

@@ -8,7 +8,7 @@ import sok_compat as sok
 from tests.distributed.workers.global_batch import GLOBAL_BATCH, division, part, without_keys
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 from tests.support.layer_cases import ALL_CASES, LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.optimizer_cases import COMMON_OPTIMIZERS
 
 STEPS = [  # (how the batch is divided, which keys)
     ("equal", "any"),
@@ -24,7 +24,7 @@ UNKNOWN = [49, 50, 51, 52, 59, 61]
 
 OPTIMIZERS = [
     optimizer
-    for optimizer in ALL_OPTIMIZERS
+    for optimizer in COMMON_OPTIMIZERS
     if str(optimizer)
     in (
         "sok.optimizers.Adam",
@@ -33,7 +33,7 @@ OPTIMIZERS = [
         "tf1.GradientDescent",
         "tf1.Adagrad",
         "tf1.Adam",
-        "keras.Adam",
+        "legacy.Adam",
     )
 ]
 

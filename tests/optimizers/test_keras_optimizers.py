@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The optimizers of tf.keras.optimizers, which work in eager mode and in functions."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sok_compat as sok
+from sok_compat.runtime.tf_versions import keras
+from tests.support.assertions import assert_close
+from tests.support.optimizer_cases import KERAS_OPTIMIZERS
+from tests.support.sessions import initialized_session
+from tests.support.subprocess_python import run_python
+
+NUM_STEPS = 50
+NUM_KEYS = 12
+DIM = 3
+EVERY_KEY = np.arange(NUM_KEYS)
+
+
+def make_layers():
+    """A table with a hash index and one without."""
+    sok.Init(global_batch_size=4, seed=3)
+    return [
+        sok.All2AllDenseEmbedding(
+            NUM_KEYS, DIM, 1, 1, dynamic_input=True, use_hashtable=use_hashtable
+        )
+        for use_hashtable in (True, False)
+    ]
+
+
+def lookup_of_distinct(variable):
+    """A lookup in an ordinary variable whose gradient names each row once, as that of a table."""
+
+    def lookup(keys):
+        distinct, places = tf.unique(keys)
+        return tf.gather(tf.gather(variable, distinct), places)
+
+    return lookup
+
+
+def make_step(lookups, variables, case):
+    """A training step (keys, labels) -> loss of one optimizer on tables and a dense variable."""
+    weights = tf.Variable(tf.ones([DIM * len(lookups), 1]))
+    optimizer = case.make()
+
+    def step(keys, labels):
+        with tf.GradientTape() as tape:
+            features = tf.concat([lookup(keys) for lookup in lookups], axis=1)
+            loss = tf.reduce_mean((features @ weights - labels) ** 2)
+        trained = [*variables, weights]
+        case.apply(optimizer, tape.gradient(loss, trained), trained)
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("mode", ["eager-in-scope", "function"])
+@pytest.mark.parametrize("case", KERAS_OPTIMIZERS, ids=str)
+def test_equals_ordinary_variables(case, mode):
+    layers = make_layers()
+    tables = [layer.embedding_variable for layer in layers]
+    plain = [tf.Variable(layer(EVERY_KEY, training=case.needs_all_keys)) for layer in layers]
+    on_tables = make_step(
+        layers, tables, dataclasses.replace(case, needs_scope=mode == "eager-in-scope")
+    )
+    on_plain = make_step([lookup_of_distinct(variable) for variable in plain], plain, case)
+    if mode == "function":
+        on_tables, on_plain = tf.function(on_tables), tf.function(on_plain)
+    rng = np.random.default_rng(0)
+    before = [variable.numpy() for variable in plain]
+    for _ in range(NUM_STEPS):
+        keys = tf.constant(np.minimum(*rng.integers(0, NUM_KEYS, [2, 5])))
+        labels = tf.constant(rng.normal(size=[5, 1]), tf.float32)
+        assert_close(on_tables(keys, labels), on_plain(keys, labels))
+    for layer, variable, start in zip(layers, plain, before):
+        assert_close(layer(EVERY_KEY, training=False), variable)
+        assert np.abs(variable.numpy() - start).max() > 1e-3
+
+
+def training_in_a_graph(sok, optimizer, in_scope):
+    layer = make_layers()[0]
+    table = layer.embedding_variable
+    gradients = tf.gradients(tf.reduce_sum(layer(tf.constant([1, 2], tf.int64))), [table])
+    if not in_scope:
+        return optimizer.apply_gradients(zip(gradients, [table]))
+    with sok.OptimizerScope([table]):
+        return optimizer.apply_gradients(zip(gradients, [table]))
+
+
+@pytest.mark.parametrize(
+    "make, in_scope",
+    [
+        (lambda: keras.optimizers.SGD(0.1), False),
+        (lambda: keras.optimizers.SGD(0.1, momentum=0.5), False),
+        (lambda: keras.optimizers.Adagrad(0.1), True),
+        (lambda: keras.optimizers.Adam(0.1), True),
+        (lambda: keras.optimizers.Lion(0.1), True),
+    ],
+)
+def test_refused_in_a_graph(sok, make, in_scope):
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"keras.optimizers.legacy"):
+        training_in_a_graph(sok, make(), in_scope)
+
+
+def test_in_a_graph_through_a_function(sok):
+    layer = make_layers()[0]
+    table = layer.embedding_variable
+    output = layer(tf.constant([1, 2], tf.int64))
+    gradients = tf.gradients(tf.reduce_sum(output), [table])
+    optimizer = keras.optimizers.SGD(0.5)
+    step = tf.function(lambda slices: optimizer.apply_gradients([(slices, table)]))(*gradients)
+    with initialized_session() as session:
+        session.run([v.initializer for v in optimizer.variables])
+        before = session.run(output)
+        session.run(step)
+        np.testing.assert_allclose(session.run(output), before - 0.5, rtol=1e-5)
+
+
+def test_declared_capacity_takes_no_memory_in_eager_mode():
+    """1e9 rows of 16 floats, 64 GB, and as much for each slot: a few rows are trained by those
+    optimizers that touch the rows of the batch only."""
+    printed = run_python(
+        """
+        import resource
+        import tensorflow as tf
+        import sok_compat as sok
+        from tests.support.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
+
+        def train(optimizer, use_hashtable, capacity=1_000_000_000):
+            sok.Init(global_batch_size=4)
+            layer = sok.All2AllDenseEmbedding(
+                capacity, 16, 1, 1, dynamic_input=True, use_hashtable=use_hashtable)
+            keys = tf.constant([0, 5, capacity - 1, 5], tf.int64)
+            before = layer(keys)
+            tables = [layer.embedding_variable]
+            sok.OptimizerScope(tables).build(optimizer)
+            for _ in range(2):
+                with tf.GradientTape() as tape:
+                    loss = tf.reduce_sum(layer(keys) ** 2)
+                optimizer.apply_gradients(zip(tape.gradient(loss, tables), tables))
+            assert (layer(keys).numpy() != before.numpy()).all()
+
+        cases = [c for c in KERAS_OPTIMIZERS if str(c) == "keras.Adagrad"]
+        cases += [c for c in STOCK_OPTIMIZERS
+                  if str(c).startswith("legacy") and c.step_rows == "batch"
+                  and str(c) != "legacy.Adamax"]
+        for case in cases:
+            for use_hashtable in (True, False):
+                train(case.make(), use_hashtable)
+            print(case, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        """
+    )
+    peaks = dict(line.split(" ") for line in printed.splitlines())  # MiB, so far
+    assert len(peaks) == 10
+    assert all(100 < int(peak) < 1500 for peak in peaks.values()), peaks
