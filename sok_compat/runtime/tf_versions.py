@@ -4,6 +4,7 @@
 import tensorflow as tf
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
+from tensorflow.python.training.saver import BaseSaverBuilder
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 
@@ -34,6 +35,7 @@ def reroute_input(op, index, tensor):
 __all__ = [
     "VERSION",
     "BaseResourceVariable",
+    "BaseSaverBuilder",
     "constant_value",
     "keras",
     "reroute_input",

@@ -24,8 +24,8 @@ class EmbeddingVariable(BaseResourceVariable):
     which their keys came. `emb_handle` is the table itself, keys to row ids. Memory is used for
     rows in use, not for the capacity.
 
-    Running `initializer` again empties the table. `tf.train.Saver` cannot save it (the keys are not
-    in it): use `sok.Saver`.
+    Running `initializer` again empties the table. `tf.compat.v1.train.Saver` saves it with its
+    `slots`; `sok.Saver` writes SparseOperationKit's files.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class EmbeddingVariable(BaseResourceVariable):
         self.m_local_replica_id = local_replica_id
         self.m_dtype = tf.float32
         self.m_trainable = trainable
+        self.slots = []  # the SlotVariables made for it
         self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
         self._initialization = current_initialization("EmbeddingVariable")
         self.ranks = self._initialization.ranks
@@ -90,6 +91,8 @@ class EmbeddingVariable(BaseResourceVariable):
             )
             value = ops.sok_read_rows(self.tf_handle, self.emb_handle, name="Read")
             value.set_shape([capacity, dim])
+            with tf.name_scope("Read/"):  # how an imported meta graph reads it
+                tf.raw_ops.ReadVariableOp(resource=self.tf_handle, dtype=tf.float32)
             super().__init__(
                 trainable=trainable,
                 shape=[capacity, dim],
@@ -123,14 +126,23 @@ class EmbeddingVariable(BaseResourceVariable):
         """One instance, with local_replica_id 0: one process, one device."""
         return cls(*args, local_replica_id=0, **kwargs)
 
-    def _make_initializer(self, capacity, dim):
+    def initialize_if_missing(self):
+        """An op that makes the table, empty, unless it is there: for what is to fill it."""
+        with tf.device("CPU:0"):
+            return self._make_initializer(*self.m_shape_per_gpu, keep_existing=True)
+
+    def _make_initializer(self, capacity, dim, keep_existing=False):
         first = self.first_value
         seed = self._initialization.seed if first.seed is None else first.seed
         status = self._initialization.status
         in_this_graph = tf.is_symbolic_tensor(status) and (
             status.graph is tf.compat.v1.get_default_graph()
         )
-        with tf.control_dependencies([status] if in_this_graph else []):
+        before = [status] if in_this_graph else []
+        if keep_existing:
+            is_there = var_is_initialized_op(self.tf_handle)
+            before.append(is_there)
+        with tf.control_dependencies(before):
             initialize = ops.sok_table_initialize(
                 self.emb_handle,
                 self.tf_handle,
@@ -144,13 +156,18 @@ class EmbeddingVariable(BaseResourceVariable):
                 first_value=first.op_kind,
                 low_or_mean=first.low_or_mean,
                 high_or_stddev=first.high_or_stddev,
+                keep_existing=keep_existing,
                 name="Initialize",
             )
         if first.kind != "preset":
             return initialize
-        with tf.control_dependencies([initialize]):
+
+        def preset():
             values = tf.convert_to_tensor(first.initializer([capacity, dim], dtype=tf.float32))
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
+
+        with tf.control_dependencies([initialize]):
+            return tf.cond(is_there, tf.no_op, preset) if keep_existing else preset()
 
     @property
     def m_handle(self):
@@ -201,6 +218,13 @@ class EmbeddingVariable(BaseResourceVariable):
             return tf.no_op()
         return _not_implemented("assign")(self, value, *args, **kwargs)
 
+    def to_proto(self, export_scope=None):
+        """For meta graphs: the rows' variable. What is saved of it is in the graph's saver."""
+        proto = super().to_proto(export_scope)
+        if proto is not None:
+            proto.snapshot_name = ""  # the import then takes Read/ReadVariableOp
+        return proto
+
     def value(self):
         """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
         values = ops.sok_read_rows(self.tf_handle, self.emb_handle)
@@ -239,7 +263,6 @@ for _method in (
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",
     "sparse_read",
-    "to_proto",
     "_gather_saveables_for_checkpoint",
     "__int__",
     "__iadd__",

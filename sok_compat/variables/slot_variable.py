@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An optimizer's slot for a table: a plane that shares the table's row ids."""
 
+import functools
+
 import tensorflow as tf
 
 from sok_compat.runtime.horovod_ranks import is_broadcast
@@ -28,6 +30,7 @@ class SlotVariable(BaseResourceVariable):
           fill: what a row of the slot holds when its key comes.
         """
         capacity = table_variable.shape[0]
+        self.table = table_variable
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
             slot_name = scope.rstrip("/")
             handle = var_handle_op(
@@ -36,7 +39,8 @@ class SlotVariable(BaseResourceVariable):
                 shared_name=slot_name,
                 name=scope,
             )
-            initializer_op = ops.sok_table_attach_slot(
+            self._attach = functools.partial(
+                ops.sok_table_attach_slot,
                 table_variable.emb_handle,
                 handle,
                 slot_name=slot_name,
@@ -44,8 +48,8 @@ class SlotVariable(BaseResourceVariable):
                 width=width,
                 initial_value=fill,
                 rows_fill_in_order=table_variable.m_use_hashtable,
-                name="Assign",
             )
+            initializer_op = self._attach(name="Assign")
             with tf.name_scope("Read"):
                 value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
             super().__init__(
@@ -61,7 +65,13 @@ class SlotVariable(BaseResourceVariable):
                 is_initialized_op=var_is_initialized_op(handle),
                 in_graph_mode=True,
             )
+        table_variable.slots.append(self)
         tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
+
+    def initialize_if_missing(self):
+        """An op that makes the slot unless it is there: for what is to fill it."""
+        with tf.device(self.table.device):
+            return self._attach(keep_existing=True)
 
     def assign(self, value, *args, **kwargs):
         """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own."""
