@@ -102,6 +102,7 @@ class ExportPlanesOp : public tf::OpKernel {
                                                       const std::vector<size_t>& places) {
         const TableEntries held = table.Export();
         const auto count = static_cast<int64_t>(held.keys.size());
+        CheckAllSlotsAreNamed(table.options(), planes, places);
         if (rows_have_no_gaps_) CheckNoGaps(table.options(), held);
         std::copy_n(held.keys.begin(), count, Data<int64_t>(Output(ctx, 0, {count})));
         const int64_t dim = table.options().dim;

@@ -31,7 +31,8 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         """
         self._table = table
         self._slots = list(table.slots)
-        with tf.device("CPU:0"), tf.control_dependencies(None):
+        scope = tf.name_scope(f"{table.m_var_name}/")
+        with scope, tf.device("CPU:0"), tf.control_dependencies(None):
             keys, rows, slots = ops.sok_export_planes(
                 table.emb_handle,
                 num_slots=len(self._slots),

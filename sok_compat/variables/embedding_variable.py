@@ -91,7 +91,7 @@ class EmbeddingVariable(BaseResourceVariable):
             )
             value = ops.sok_read_rows(self.tf_handle, self.emb_handle, name="Read")
             value.set_shape([capacity, dim])
-            with tf.name_scope("Read/"):  # how an imported meta graph reads it
+            with tf.name_scope(f"{scope}Read/"):  # how an imported meta graph reads it
                 tf.raw_ops.ReadVariableOp(resource=self.tf_handle, dtype=tf.float32)
             super().__init__(
                 trainable=trainable,
