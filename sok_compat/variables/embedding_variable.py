@@ -80,7 +80,8 @@ class EmbeddingVariable(BaseResourceVariable):
         self._initialization = current_initialization("EmbeddingVariable")
         self.ranks = self._initialization.ranks
 
-        with tf.name_scope(name) as scope, tf.device("CPU:0"):
+        free = tf.control_dependencies(None)  # initializers wait for nothing that is around
+        with tf.name_scope(name) as scope, tf.device("CPU:0"), free:
             self.m_var_name = scope.rstrip("/")
             self.m_unique_id = f"{self.m_var_name}_{id(self)}"
             self.tf_handle = var_handle_op(
