@@ -84,13 +84,13 @@ def refused_by_tf_saver():
         sok.Init(global_batch_size=SIZE)
         SavedTable("unused")
         tf.compat.v1.get_variable("dense", [1])
-        default = tf.compat.v1.train.Scaffold().finalize().saver
-        saved = sorted(v.name for v in default._var_list)
+        error = None
         try:
             tf.compat.v1.train.Saver()
-        except NotImplementedError as error:
-            return str(error), saved
-        return None, saved
+        except NotImplementedError as raised:
+            error = str(raised)
+        default = tf.compat.v1.train.Scaffold().finalize().saver
+        return error, sorted(v.name for v in default._var_list)
 
 
 if __name__ == "__main__":
