@@ -6,9 +6,9 @@ import functools
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
-from sok_compat.saver.table_saveable import TableSaveable
 from sok_compat.variables.embedding_variable import EmbeddingVariable
 from sok_compat.variables.slot_variable import SlotVariable
+from sok_compat.variables.table_saveable import TableSaveable, ordinary_slots
 
 
 def let_tf_savers_save_tables():
@@ -78,15 +78,8 @@ def _table_of(variable):
 
 
 def _saveable(table, names, others):
-    if table.ranks.size > 1:
-        raise NotImplementedError(
-            f"tf.train.Saver cannot save the table {table.m_var_name} of {table.ranks.size} ranks, "
-            "each of which holds its own keys: give it the other variables (not the tables' "
-            "slots), and use sok.Saver for tables"
-        )
-    ordinary_slots = _ordinary_slots(table)
     given = {variable.ref() for _, variable in others if isinstance(variable, tf.Variable)}
-    left_out = [slot.name for slot in ordinary_slots if slot.ref() not in given]
+    left_out = [slot.name for slot in ordinary_slots(table) if slot.ref() not in given]
     if left_out:
         raise ValueError(
             f"the table {table.m_var_name} would be saved without {left_out}, its slots that were "
@@ -94,20 +87,7 @@ def _saveable(table, names, others):
             "these variables too"
         )
     name_of = [names.get(v.ref()) or v.op.name for v in (table, *table.slots)]
-    return TableSaveable(table, name_of[0], name_of[1:], bool(ordinary_slots))
-
-
-def _ordinary_slots(table):
-    """Variables of the graph that an optimizer made for the table as for any other."""
-    return [
-        variable
-        for variable in tf.compat.v1.global_variables()
-        if f"/{table.m_var_name}/" in f"/{variable.op.name}"
-        and not isinstance(variable, SlotVariable)
-        and variable.shape.rank == 2
-        and variable.shape[0] == table.shape[0]
-        and not variable.trainable
-    ]
+    return TableSaveable(table, name_of[0], name_of[1:])
 
 
 def _raise_for_imported_tables(variables):

@@ -12,6 +12,7 @@ from sok_compat.runtime.tf_versions import (
     var_is_initialized_op,
 )
 from sok_compat.variables.first_value import parse_initializer
+from sok_compat.variables.table_saveable import TableSaveable
 
 KEY_DTYPES = (tf.int64, tf.uint32)
 
@@ -219,6 +220,10 @@ class EmbeddingVariable(BaseResourceVariable):
             return tf.no_op()
         return _not_implemented("assign")(self, value, *args, **kwargs)
 
+    def _gather_saveables_for_checkpoint(self):
+        """For tf.train.Checkpoint: the table with its slots."""
+        return {"table": lambda name: TableSaveable(self, name)}
+
     def to_proto(self, export_scope=None):
         """For meta graphs: the rows' variable. What is saved of it is in the graph's saver."""
         proto = super().to_proto(export_scope)
@@ -264,7 +269,6 @@ for _method in (
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",
     "sparse_read",
-    "_gather_saveables_for_checkpoint",
     "__int__",
     "__iadd__",
     "__isub__",

@@ -73,6 +73,10 @@ class SlotVariable(BaseResourceVariable):
         with tf.device(self.table.device):
             return self._attach(keep_existing=True)
 
+    def _gather_saveables_for_checkpoint(self):
+        """Nothing of its own: tf.train.Checkpoint saves it with its table."""
+        return {}
+
     def assign(self, value, *args, **kwargs):
         """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own."""
         if is_broadcast(value):

@@ -80,4 +80,4 @@ def test_tf_saver_saves_no_table_of_several_ranks(runs, num_ranks):
         if num_ranks == 1:
             assert error is None
         else:
-            assert "EmbeddingVariable of 2 ranks" in error and "use sok.Saver" in error
+            assert "EmbeddingVariable of 2 ranks" in error and "tables with sok.Saver" in error

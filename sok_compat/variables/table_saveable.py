@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table and its slots as one object of a tf.train.Saver."""
+"""A table and its slots as one object of a tf.train.Saver or a tf.train.Checkpoint."""
 
 import tensorflow as tf
 
@@ -19,16 +19,23 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
     not even initialized; when something does not fit, what it held stays.
     """
 
-    def __init__(self, table, name, slot_names, rows_have_no_gaps=False):
+    def __init__(self, table, name, slot_names=None):
         """Makes the ops that read the table, in the default graph.
 
         Args:
           table: the EmbeddingVariable.
           name: of the table in the checkpoint.
-          slot_names: of its slots there, in the order of table.slots.
-          rows_have_no_gaps: saving fails if keys were erased. For slots that are ordinary
-            variables: they are saved by row id, and the n-th key gets row id n when restored.
+          slot_names: of its slots there, in the order of table.slots; None: their own names.
+
+        Raises:
+          NotImplementedError: several ranks share the table.
         """
+        if table.ranks.size > 1:
+            raise NotImplementedError(
+                f"tf.train checkpoints cannot hold the table {table.m_var_name} of "
+                f"{table.ranks.size} ranks, each of which has its own keys: save the other "
+                "variables with tf.train.Saver (not the tables' slots), and tables with sok.Saver"
+            )
         self._table = table
         self._slots = list(table.slots)
         scope = tf.name_scope(f"{table.m_var_name}/")
@@ -37,8 +44,10 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
                 table.emb_handle,
                 num_slots=len(self._slots),
                 slot_names=[slot.op.name for slot in self._slots],
-                rows_have_no_gaps=rows_have_no_gaps,
+                # Ordinary variables are saved by row id: the n-th key gets row id n when restored.
+                rows_have_no_gaps=bool(ordinary_slots(table)),
             )
+        slot_names = slot_names or [slot.op.name for slot in self._slots]
         tensors = [(f"{name}/keys", keys), (f"{name}/rows", rows), *zip(slot_names, slots)]
         specs = [BaseSaverBuilder.SaveSpec(tensor, "", title) for title, tensor in tensors]
         super().__init__(table.tf_handle, specs, name)
@@ -58,3 +67,17 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
                 slot_names=[slot.op.name for slot in self._slots],
                 Tkey=self._table.m_key_dtype,
             )
+
+
+def ordinary_slots(table):
+    """The graph's variables that an optimizer made for the table outside of OptimizerScope."""
+    ours = {slot.ref() for slot in table.slots}
+    return [
+        variable
+        for variable in tf.compat.v1.global_variables()
+        if f"/{table.m_var_name}/" in f"/{variable.op.name}"
+        and variable.ref() not in ours
+        and variable.shape.rank == 2
+        and variable.shape[0] == table.shape[0]
+        and not variable.trainable
+    ]
