@@ -94,7 +94,7 @@ def _raise_for_imported_tables(variables):
     """A meta graph has variables, but not that they are tables and slots."""
     for variable in variables:
         handle = getattr(variable, "handle", None)
-        if not tf.is_tensor(handle):
+        if not tf.is_symbolic_tensor(handle):  # also in eager mode, where no graph is imported
             continue
         if any(
             op.type in ("SokTableInitialize", "SokTableAttachSlot") for op in handle.consumers()

@@ -2,6 +2,7 @@
 """tf.train.Saver on tables: all that is in them, slots too, comes back."""
 
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -257,6 +258,28 @@ def test_millions_of_keys(in_new_graph):
     kept, rows = in_new_graph(use, optimizer=LAZY_ADAM, capacity=2**32)
     np.testing.assert_array_equal(kept, keys)
     assert rows.shape == (count, DIM) and np.all(rows.any(axis=1))
+
+
+def test_saving_while_steps_run(in_new_graph, tmp_path):
+    """Each checkpoint is whole: a row and a slot for each key, none of them unfinished."""
+
+    def use(session, saver, saved, path):
+        random = np.random.default_rng(3)
+        batches = [random.integers(0, 20000, 500) for _ in range(100)]
+        training = threading.Thread(target=train, args=(session, saved, batches))
+        training.start()
+        paths = [saver.save(session, path, global_step=step) for step in range(4)]
+        training.join()
+        return [tf.train.load_checkpoint(path) for path in paths]
+
+    options = dict(optimizer=ADAGRAD, capacity=20000, initializer="ones")
+    for checkpoint in in_new_graph(use, **options):
+        keys, rows, slots = (
+            checkpoint.get_tensor(f"EmbeddingVariable/{part}")
+            for part in ("keys", "rows", "Adagrad")
+        )
+        assert len(set(keys)) == len(keys) == len(rows) == len(slots)
+        assert np.all(rows > 0) and np.all(slots >= np.float32(0.1))
 
 
 def test_checkpoint_written_by_hand(in_new_graph, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.saver.tf_saver import let_tf_savers_save_tables
 from tests.support.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS, OptimizerCase
 from tests.support.saved_table import DIM, SavedTable, assert_rows_equal
 from tests.support.sessions import initialized_session
@@ -152,3 +153,15 @@ def test_savers_without_tables_are_as_ever(make_table, tmp_path):
     assert tf.train.list_variables(path) == [("dense", [2])]
     with pytest.raises(TypeError, match="should be passed in a dict or a list"):
         tf1.train.Saver(3)
+
+
+def test_savers_in_eager_mode_are_as_ever(tmp_path):
+    let_tf_savers_save_tables()
+    with tf.init_scope():
+        assert tf.executing_eagerly()
+        variable = tf.Variable([1.0, 2.0])
+        saver = tf1.train.Saver({"dense": variable})
+        path = saver.save(None, str(tmp_path / "model"))
+        variable.assign([0.0, 0.0])
+        saver.restore(None, path)
+        assert variable.numpy().tolist() == [1.0, 2.0]
