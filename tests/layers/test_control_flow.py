@@ -27,7 +27,9 @@ def lookups(sok):
     layer = sok.All2AllDenseEmbedding(
         CAPACITY, DIM, 1, 1, dynamic_input=True, use_hashtable=False, embedding_initializer="ones"
     )
-    plain = tf1.get_variable("plain", [CAPACITY, DIM], initializer=tf1.ones_initializer())
+    plain = tf1.get_variable(
+        "plain", [CAPACITY, DIM], initializer=tf1.ones_initializer(), use_resource=True
+    )
     return (
         (layer.embedding_variable, layer),
         (plain, lambda keys: tf.nn.embedding_lookup(plain, keys)),

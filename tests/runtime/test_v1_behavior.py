@@ -21,7 +21,8 @@ SCRIPT = """
     gradients = tf.gradients(loss, tables + others)
     with sok.OptimizerScope(tables):
         train = [tf.train.AdagradOptimizer(0.1).apply_gradients(zip(gradients, tables))]
-    train.append(tf.train.AdamOptimizer(0.01).apply_gradients(zip(gradients[2:], others)))
+    with tf.control_dependencies(train):  # which read what is a reference variable here
+        train.append(tf.train.AdamOptimizer(0.01).apply_gradients(zip(gradients[2:], others)))
     exported = [table.export() for table in tables]
     saver = tf.train.Saver()
     init = tf.global_variables_initializer()
