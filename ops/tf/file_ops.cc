@@ -7,6 +7,7 @@
 #include "ops/tf/border.h"
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/key_file.h"
+#include "ops/tf/restored_keys.h"
 #include "ops/tf/table_contents.h"
 #include "ops/tf/table_gather.h"
 #include "ops/tf/table_resource.h"
@@ -71,46 +72,6 @@ REGISTER_OP("SokLoadTable")
     .Doc("Makes the table hold exactly the keys 0..n-1 with the rows values [n, dim].");
 
 constexpr int64_t kChunkRows = 1 << 16;
-
-bool IsOwned(const TableOptions& options, int64_t key) {
-  const int64_t remainder = key % options.world_size;
-  return (remainder < 0 ? remainder + options.world_size : remainder) == options.rank;
-}
-
-/// Fails, before anything is lost, when `keys` cannot all be in the table.
-void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys) {
-  std::vector<int64_t> sorted(keys);
-  std::sort(sorted.begin(), sorted.end());
-  const auto repeat = std::adjacent_find(sorted.begin(), sorted.end());
-  if (repeat != sorted.end()) {
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", *repeat,
-          " appears twice in what is restored");
-  }
-  const auto count = static_cast<int64_t>(keys.size());
-  if (count > options.capacity) {
-    Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "': ", count,
-          " keys to restore, but its capacity is ", options.capacity,
-          " rows; raise max_vocabulary_size_per_gpu");
-  }
-  if (options.use_hash_index || sorted.empty()) return;
-  const int64_t limit = options.capacity * options.world_size;
-  if (sorted.front() < 0 || sorted.back() >= limit) {
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ",
-          sorted.front() < 0 ? sorted.front() : sorted.back(), " is outside [0, ", limit,
-          "), the range of a table without a hash table; raise max_vocabulary_size_per_gpu or use "
-          "use_hashtable=True");
-  }
-}
-
-/// Fails when `keys` cannot be looked up in a table whose keys are uint32.
-void CheckKeysAreNarrow(const TableOptions& options, const std::vector<int64_t>& keys) {
-  for (const int64_t key : keys) {
-    if (key < 0 || key > int64_t{UINT32_MAX}) {
-      Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
-            " to restore is not a uint32, the table's key_dtype; use key_dtype='int64'");
-    }
-  }
-}
 
 class ExportTableOp : public tf::OpKernel {
  public:

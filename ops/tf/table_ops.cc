@@ -36,9 +36,12 @@ REGISTER_OP("SokTableInitialize")
     .Attr("first_value: {'uniform', 'normal', 'truncated_normal', 'constant', 'preset'}")
     .Attr("low_or_mean: float")
     .Attr("high_or_stddev: float")
+    .Attr("keep_existing: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc("Makes the table, empty, with its rows [capacity, dim] in the variable `rows`.");
+    .Doc(
+        "Makes the table, empty, with its rows [capacity, dim] in the variable `rows`; with "
+        "keep_existing, only if it is not there.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")
@@ -48,11 +51,12 @@ REGISTER_OP("SokTableAttachSlot")
     .Attr("width: int >= 1")
     .Attr("initial_value: float")
     .Attr("rows_fill_in_order: bool")
+    .Attr("keep_existing: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Makes the variable `slot` a plane [capacity, width] of the table; rows hold initial_value "
-        "when they appear.");
+        "when they appear. With keep_existing, only if it is not one.");
 
 REGISTER_OP("SokTableDetachSlot")
     .Input("table: resource")
@@ -98,7 +102,8 @@ FirstValue::Kind ParseFirstValueKind(const std::string& name) {
 
 class TableInitializeOp : public tf::OpKernel {
  public:
-  explicit TableInitializeOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+  explicit TableInitializeOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx), keep_existing_(Attribute<bool>(ctx, "keep_existing")) {
     options_.name = Attribute<std::string>(ctx, "table_name");
     options_.dim = Attribute<int64_t>(ctx, "dim");
     options_.capacity = Attribute<int64_t>(ctx, "capacity");
@@ -115,17 +120,19 @@ class TableInitializeOp : public tf::OpKernel {
       TableOptions options = options_;
       options.first_value.stream =
           FirstValueStream(ctx->input(2).scalar<int64_t>()(), options.name);
-      LookupOrMakeTable(ctx, 0)->Initialize(options, LookupOrMakeVariable(ctx, 1));
+      LookupOrMakeTable(ctx, 0)->Initialize(options, LookupOrMakeVariable(ctx, 1), keep_existing_);
     });
   }
 
  private:
+  const bool keep_existing_;
   TableOptions options_;
 };
 
 class TableAttachSlotOp : public tf::OpKernel {
  public:
-  explicit TableAttachSlotOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+  explicit TableAttachSlotOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx), keep_existing_(Attribute<bool>(ctx, "keep_existing")) {
     options_.name = Attribute<std::string>(ctx, "slot_name");
     options_.capacity = Attribute<int64_t>(ctx, "capacity");
     options_.width = Attribute<int64_t>(ctx, "width");
@@ -135,11 +142,12 @@ class TableAttachSlotOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      LookupOrMakeTable(ctx, 0)->AttachSlot(options_, LookupOrMakeVariable(ctx, 1));
+      LookupOrMakeTable(ctx, 0)->AttachSlot(options_, LookupOrMakeVariable(ctx, 1), keep_existing_);
     });
   }
 
  private:
+  const bool keep_existing_;
   SlotOptions options_;
 };
 

@@ -20,7 +20,12 @@ namespace {
 
 }  // namespace
 
-void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPtr<tf::Var> rows) {
+void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPtr<tf::Var> rows,
+                               bool keep_existing) {
+  {
+    tf::tf_shared_lock lock(mutex_);
+    if (keep_existing && table_) return;
+  }
   std::shared_ptr<Table> table = Table::Create(Device::kCpu, options);
   MakePlane(rows.get(), options.capacity, options.dim, PageSizeFor(options.use_hash_index));
   tf::mutex_lock lock(mutex_);
@@ -57,8 +62,14 @@ void TableResource::WritePreset(float* rows) const {
   if (preset_.dims() == 2) std::copy_n(Data<float>(preset_), preset_.NumElements(), rows);
 }
 
-void TableResource::AttachSlot(const SlotOptions& options,
-                               tf::core::RefCountPtr<tf::Var> variable) {
+void TableResource::AttachSlot(const SlotOptions& options, tf::core::RefCountPtr<tf::Var> variable,
+                               bool keep_existing) {
+  const auto has_name = [&](const Slot& slot) { return slot.options.name == options.name; };
+  if (keep_existing) {
+    tf::tf_shared_lock lock(mutex_);
+    const auto slot = std::find_if(slots_.begin(), slots_.end(), has_name);
+    if (slot != slots_.end() && slot->variable.get() == variable.get()) return;
+  }
   MakePlane(variable.get(), options.capacity, options.width,
             PageSizeFor(options.rows_fill_in_order));
   tf::mutex_lock lock(mutex_);
@@ -73,9 +84,7 @@ void TableResource::AttachSlot(const SlotOptions& options,
       std::fill_n(slot + row * options.width, options.width, options.initial_value);
     }
   }
-  slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
-                              [&](const Slot& slot) { return slot.options.name == options.name; }),
-               slots_.end());
+  slots_.erase(std::remove_if(slots_.begin(), slots_.end(), has_name), slots_.end());
   slots_.push_back({options, std::move(variable)});
 }
 
@@ -96,9 +105,32 @@ void TableResource::WithPlanes(
     const std::function<void(Table& table, const RowPlanes& planes)>& use) const {
   tf::tf_shared_lock lock(mutex_);
   if (!table_) ThrowNotInitialized(name_);
+  SharedLocks locks(Variables());
+  use(*table_, Planes());
+}
+
+void TableResource::WithSlots(const std::vector<std::string>& slot_names,
+                              const UseOfSlots& use) const {
+  tf::tf_shared_lock lock(mutex_);
+  if (!table_) ThrowNotInitialized(name_);
+  SharedLocks locks(Variables());
+  use(*table_, Planes(), PlacesOf(slot_names));
+}
+
+void TableResource::Replace(const std::vector<std::string>& slot_names, const MakeTable& make) {
+  tf::mutex_lock lock(mutex_);
+  if (!table_) ThrowNotInitialized(name_);
+  SharedLocks locks(Variables());
+  table_ = make(*table_, Planes(), PlacesOf(slot_names));
+}
+
+std::vector<tf::Var*> TableResource::Variables() const {
   std::vector<tf::Var*> variables = {rows_.get()};
   for (const Slot& slot : slots_) variables.push_back(slot.variable.get());
-  SharedLocks locks(variables);
+  return variables;
+}
+
+RowPlanes TableResource::Planes() const {
   const TableOptions& options = table_->options();
   RowPlanes planes;
   planes.rows = PlaneData(rows_.get(), options.capacity, options.dim);
@@ -107,7 +139,22 @@ void TableResource::WithPlanes(
         {PlaneData(slot.variable.get(), slot.options.capacity, slot.options.width),
          slot.options.width, slot.options.initial_value});
   }
-  use(*table_, planes);
+  return planes;
+}
+
+std::vector<size_t> TableResource::PlacesOf(const std::vector<std::string>& slot_names) const {
+  std::vector<size_t> places;
+  for (const std::string& name : slot_names) {
+    const auto slot = std::find_if(slots_.begin(), slots_.end(),
+                                   [&](const Slot& s) { return s.options.name == name; });
+    if (slot == slots_.end()) {
+      Throw(ErrorCode::kFailedPrecondition, "slot '", name, "' of table '", name_,
+            "' has not been initialized: run its initializer (tf.global_variables_initializer()) "
+            "in this session first");
+    }
+    places.push_back(static_cast<size_t>(slot - slots_.begin()));
+  }
+  return places;
 }
 
 std::string TableResource::DebugString() const {

@@ -33,13 +33,15 @@ class TableResource : public tensorflow::ResourceBase {
   explicit TableResource(std::string name) : name_(std::move(name)) {}
 
   /// Makes the table anew, empty, with its rows in `rows`. Slots that were attached stay attached.
-  void Initialize(const TableOptions& options, tensorflow::core::RefCountPtr<tensorflow::Var> rows);
+  /// With `keep_existing`, a table that is there stays as it is.
+  void Initialize(const TableOptions& options, tensorflow::core::RefCountPtr<tensorflow::Var> rows,
+                  bool keep_existing);
 
   /// Makes `variable` a plane that holds the initial value for every row there is and every row
   /// that will come. May run before Initialize. Takes the place of an earlier slot of the same
-  /// name.
+  /// name; with `keep_existing`, that one stays if it has the same variable.
   void AttachSlot(const SlotOptions& options,
-                  tensorflow::core::RefCountPtr<tensorflow::Var> variable);
+                  tensorflow::core::RefCountPtr<tensorflow::Var> variable, bool keep_existing);
 
   /// Forgets the slot that AttachSlot was given `variable` for, if there is one.
   void DetachSlot(const tensorflow::Var* variable);
@@ -54,6 +56,21 @@ class TableResource : public tensorflow::ResourceBase {
   /// Calls use(table, planes) with the planes locked; errors as table().
   void WithPlanes(const std::function<void(Table& table, const RowPlanes& planes)>& use) const;
 
+  /// As above, but planes.slots[places[i]] is the slot called slot_names[i]. kFailedPrecondition
+  /// when there is no such slot.
+  using UseOfSlots = std::function<void(const Table& table, const RowPlanes& planes,
+                                        const std::vector<size_t>& places)>;
+  void WithSlots(const std::vector<std::string>& slot_names, const UseOfSlots& use) const;
+
+  /// Puts what `make` returns in the place of the table. Nobody else uses the table meanwhile. When
+  /// `make` throws, the table stays.
+  using MakeTable = std::function<std::shared_ptr<Table>(
+      const Table& table, const RowPlanes& planes, const std::vector<size_t>& places)>;
+  void Replace(const std::vector<std::string>& slot_names, const MakeTable& make);
+
+  /// Makes rows that no key has hold what was preset, if anything was.
+  void WritePreset(float* rows) const;
+
   /// Forgets every key, for a `use` of WithPlanes; rows hold what was preset again.
   void Clear(Table& table, const RowPlanes& planes) const;
 
@@ -65,7 +82,10 @@ class TableResource : public tensorflow::ResourceBase {
     tensorflow::core::RefCountPtr<tensorflow::Var> variable;
   };
 
-  void WritePreset(float* rows) const;
+  // These need mutex_.
+  std::vector<tensorflow::Var*> Variables() const;
+  RowPlanes Planes() const;  // and the variables locked
+  std::vector<size_t> PlacesOf(const std::vector<std::string>& slot_names) const;
 
   const std::string name_;
   mutable tensorflow::mutex mutex_;

@@ -13,6 +13,7 @@ from sok_compat.runtime.initialization import (
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import connect_ranks
 from sok_compat.saver.default_saver import set_default_saver
+from sok_compat.saver.tf_saver import let_tf_savers_save_tables
 from sok_compat.variables.embedding_variable import EmbeddingVariable
 from sok_compat.variables.slot_variable import SlotVariable
 
@@ -55,8 +56,9 @@ def Init(**kwargs):
         tables = []
         status, agreed_seed = _agree(ranks, global_batch_size, seed, tables)
         set_initialization(Initialization(global_batch_size, agreed_seed, ranks, status, tables))
-        if not tf.executing_eagerly():
+        if ranks.size > 1 and not tf.executing_eagerly():
             set_default_saver()
+    let_tf_savers_save_tables()
     return status
 
 

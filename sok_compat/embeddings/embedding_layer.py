@@ -20,6 +20,10 @@ class EmbeddingLayer(keras.layers.Layer):
         **kwargs,
     ):
         current_initialization(type(self).__name__)
+        if (
+            keras.layers.Layer().dtype is None
+        ):  # tf.compat.v1.disable_v2_behavior(): that of the keys
+            kwargs.setdefault("dtype", "float32")
         super().__init__(**kwargs)
         self.max_vocabulary_size_per_gpu = checked_size(
             "max_vocabulary_size_per_gpu", max_vocabulary_size_per_gpu

@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import variable_accessed, variable_shape
+from sok_compat.runtime.tf_versions import constant_value, variable_accessed, variable_shape
 
 
 def lookup(variable, keys, insert):
@@ -184,7 +184,16 @@ def _slices(op, rows, merged, row_ids):
         merged, row_ids = tf.boolean_mask(merged, has_row), tf.boolean_mask(row_ids, has_row)
     elif tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
         row_ids = tf.identity(row_ids)  # captured: the gradient is taken in a function of its own
-    return tf.IndexedSlices(merged, row_ids, variable_shape(rows, out_type=tf.int64))
+    return tf.IndexedSlices(merged, row_ids, _dense_shape(rows))
+
+
+def _dense_shape(rows):
+    """[capacity, dim]; as int32, as of stock lookups, where it fits: tf.cond of control flow v1
+    merges only slices of the same types."""
+    shape = variable_shape(rows, out_type=tf.int64)
+    sizes = constant_value(shape)
+    fits = sizes is not None and max(sizes) <= tf.int32.max
+    return tf.constant(sizes, tf.int32) if fits else shape
 
 
 def rows_are_distinct(row_ids):

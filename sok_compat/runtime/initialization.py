@@ -21,6 +21,11 @@ class Initialization:
     status: tf.Tensor  # what Init returned
     tables: list[str] = dataclasses.field(default_factory=list)  # a line for each, in order
 
+    @property
+    def name(self):
+        """What stands for it in a meta graph; there it is not an Initialization any more."""
+        return self.status.name
+
 
 _eager_initialization = None
 
@@ -46,7 +51,7 @@ def current_initialization(user):
     raise_under_distribution_strategy(user)
     with tf.init_scope():  # inside a function: what holds where it was called
         in_graph = [] if tf.executing_eagerly() else tf.compat.v1.get_collection(_COLLECTION)
-    if in_graph:
+    if in_graph and isinstance(in_graph[0], Initialization):
         return in_graph[0]
     if _eager_initialization is None:
         raise RuntimeError(

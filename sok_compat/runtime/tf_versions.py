@@ -5,6 +5,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
+from tensorflow.python.training.saver import BaseSaverBuilder
 from tensorflow.python.util import deprecation
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
@@ -73,6 +74,7 @@ def replace_control_inputs(op, control_inputs):
 __all__ = [
     "VERSION",
     "BaseResourceVariable",
+    "BaseSaverBuilder",
     "EagerResourceDeleter",
     "anonymous_name",
     "constant_value",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph's default tf.train.Saver: of everything but tables, which only sok.Saver can save."""
+"""The graph's default tf.train.Saver with several ranks: of everything but tables."""
 
 import logging
 
@@ -15,7 +15,8 @@ class DefaultSaver(tf.compat.v1.train.Saver):
     """A tf.train.Saver of all variables but tables and their slots.
 
     MonitoredTrainingSession and estimators take the saver in the graph's SAVERS collection. Where
-    there is none they make one of all variables, which fails on tables: rows do not tell keys.
+    there is none they make one of all variables, which raises with several ranks: each rank holds
+    its own keys, and checkpoints are written by one.
     """
 
     def __init__(self):
@@ -38,7 +39,9 @@ class DefaultSaver(tf.compat.v1.train.Saver):
     def save(self, *args, **kwargs):
         """As tf.train.Saver.save; says once that tables are not in the checkpoint."""
         if not self._has_warned:
-            _logger.warning("tables are not in tf.train checkpoints: save them with sok.Saver")
+            _logger.warning(
+                "tables of several ranks are not in tf.train checkpoints: save them with sok.Saver"
+            )
             self._has_warned = True
         return super().save(*args, **kwargs)
 

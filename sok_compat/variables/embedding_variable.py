@@ -13,6 +13,7 @@ from sok_compat.runtime.tf_versions import (
 from sok_compat.variables import resource_handles
 from sok_compat.variables.first_value import parse_initializer
 from sok_compat.variables.row_updates import RowUpdates
+from sok_compat.variables.table_saveable import TableSaveable
 
 KEY_DTYPES = (tf.int64, tf.uint32)
 
@@ -26,8 +27,8 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
     rows in use, not for the capacity.
 
     In a graph, running `initializer` makes the table, and again empties it. In eager mode it is
-    made at once, and freed with this object. `tf.train.Saver` cannot save it (the keys are not in
-    it): use `sok.Saver`.
+    made at once, and freed with this object. `tf.compat.v1.train.Saver` saves it with its `slots`;
+    `sok.Saver` writes SparseOperationKit's files.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         self._initialization = current_initialization("EmbeddingVariable")
         self.ranks = self._initialization.ranks
 
-        with tf.init_scope():  # out of functions and branches
+        with tf.init_scope():  # out of functions and branches; waits for nothing that is around
             self._make(name, trainable, capacity, dim)
 
     def _make(self, name, trainable, capacity, dim):
@@ -90,6 +91,10 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
             self.tf_handle = resource_handles.plane_handle(self.m_var_name, scope, [capacity, dim])
             self.emb_handle = resource_handles.table_handle(self.m_var_name)
             self._deleters = resource_handles.deleters(self.tf_handle, self.emb_handle)
+            value = self._read([capacity, dim], name="Read") if in_graph else None
+            if in_graph:
+                with tf.name_scope(f"{scope}Read/"):  # how an imported meta graph reads it
+                    tf.raw_ops.ReadVariableOp(resource=self.tf_handle, dtype=tf.float32)
             super().__init__(
                 trainable=trainable,
                 shape=[capacity, dim],
@@ -98,7 +103,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
                 name=self.m_var_name,
                 unique_id=self.m_unique_id,
                 handle_name=self.m_var_name,
-                graph_element=self._read([capacity, dim], name="Read") if in_graph else None,
+                graph_element=value,
                 initializer_op=self._make_initializer(capacity, dim),
                 is_initialized_op=var_is_initialized_op(self.tf_handle) if in_graph else None,
                 in_graph_mode=in_graph,
@@ -125,14 +130,23 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         """One instance, with local_replica_id 0: one process, one device."""
         return cls(*args, local_replica_id=0, **kwargs)
 
-    def _make_initializer(self, capacity, dim):
+    def initialize_if_missing(self):
+        """An op that makes the table, empty, unless it is there: for what is to fill it."""
+        with tf.device("CPU:0"):
+            return self._make_initializer(*self.m_shape_per_gpu, keep_existing=True)
+
+    def _make_initializer(self, capacity, dim, keep_existing=False):
         first = self.first_value
         seed = self._initialization.seed if first.seed is None else first.seed
         status = self._initialization.status
         in_this_graph = tf.is_symbolic_tensor(status) and (
             status.graph is tf.compat.v1.get_default_graph()
         )
-        with tf.control_dependencies([status] if in_this_graph else []):
+        before = [status] if in_this_graph else []
+        if keep_existing:
+            is_there = var_is_initialized_op(self.tf_handle)
+            before.append(is_there)
+        with tf.control_dependencies(before):
             initialize = ops.sok_table_initialize(
                 self.emb_handle,
                 self.tf_handle,
@@ -146,13 +160,20 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
                 first_value=first.op_kind,
                 low_or_mean=first.low_or_mean,
                 high_or_stddev=first.high_or_stddev,
+                keep_existing=keep_existing,
                 name="Initialize",
             )
         if first.kind != "preset":
             return initialize
-        with tf.control_dependencies([initialize]):
-            values = self.m_initial_value = first.evaluate([capacity, dim])
+
+        def preset():
+            values = first.evaluate([capacity, dim])
+            if not keep_existing:
+                self.m_initial_value = values
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
+
+        with tf.control_dependencies([initialize]):
+            return tf.cond(is_there, tf.no_op, preset) if keep_existing else preset()
 
     @property
     def m_handle(self):
@@ -191,6 +212,26 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         keys, rows = ops.sok_export_table(self.emb_handle)
         rows.set_shape([None, self.shape[1]])
         return keys, rows
+
+    def _gather_saveables_for_checkpoint(self):
+        """For tf.train.Checkpoint: the table with its slots.
+
+        Raises:
+          NotImplementedError: in eager mode.
+        """
+        if tf.executing_eagerly():
+            raise NotImplementedError(
+                f"tf.train.Checkpoint does not save the table {self.m_var_name} in eager mode: "
+                "give it the other variables, and use sok.Saver for tables"
+            )
+        return {"table": lambda name: TableSaveable(self, name)}
+
+    def to_proto(self, export_scope=None):
+        """For meta graphs: the rows' variable. What is saved of it is in the graph's saver."""
+        proto = super().to_proto(export_scope)
+        if proto is not None:
+            proto.snapshot_name = ""  # the import then takes Read/ReadVariableOp
+        return proto
 
     def value(self):
         """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
@@ -237,8 +278,6 @@ for _method in (
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",
     "sparse_read",
-    "to_proto",
-    "_gather_saveables_for_checkpoint",
     "__deepcopy__",
     "__int__",
     "__iadd__",

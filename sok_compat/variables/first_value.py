@@ -130,4 +130,4 @@ def _takes_unknown_number(initializer, dim):
     except Exception:  # noqa: BLE001  whatever a foreign initializer raises: it wants a known shape
         return False
     # A number of rows that is known is a table of its own, whatever was asked for.
-    return shape.rank in (None, 2) and (shape.rank is None or shape[0] is None)
+    return shape.rank in (None, 2) and (shape.rank is None or shape.as_list()[0] is None)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An optimizer's slot for a table: a plane that shares the table's row ids."""
 
+import functools
+
 import tensorflow as tf
 
 from sok_compat.runtime.horovod_ranks import is_broadcast
@@ -34,11 +36,13 @@ class SlotVariable(BaseResourceVariable):
 
     def _make(self, table_variable, name, shape, fill):
         in_graph = not tf.executing_eagerly()
+        self.table = table_variable if in_graph else None  # in eager mode it is not kept alive
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
             slot_name = resource_handles.name_from_scope(scope)
             unique_id = resource_handles.unique_id(slot_name)
             handle = resource_handles.plane_handle(slot_name, scope, shape)
-            initializer_op = ops.sok_table_attach_slot(
+            self._attach = functools.partial(
+                ops.sok_table_attach_slot,
                 table_variable.emb_handle,
                 handle,
                 # In a graph a slot that is made again takes the place of the earlier one.
@@ -47,8 +51,8 @@ class SlotVariable(BaseResourceVariable):
                 width=shape[1],
                 initial_value=fill,
                 rows_fill_in_order=table_variable.m_use_hashtable,
-                name="Assign",
             )
+            initializer_op = self._attach(name="Assign")
             super().__init__(
                 trainable=False,
                 shape=shape,
@@ -72,6 +76,15 @@ class SlotVariable(BaseResourceVariable):
     def __repr__(self):
         """Without the rows, of which there may be very many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def initialize_if_missing(self):
+        """An op that makes the slot unless it is there: for what is to fill it."""
+        with tf.device(self.table.device):
+            return self._attach(keep_existing=True)
+
+    def _gather_saveables_for_checkpoint(self):
+        """Nothing of its own: tf.train.Checkpoint saves it with its table."""
+        return {}
 
     def assign(self, value, *args, **kwargs):
         """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own."""

@@ -68,3 +68,16 @@ class TestSaving:
         if name == "direct":  # the other rows have their first values
             loaded = {key: row for key, row in loaded.items() if key < NUM_LOADED}
         assert_same_rows(loaded, dict(enumerate(values)))
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_tf_saver_saves_no_table_of_several_ranks(runs, num_ranks):
+    """It would write the keys of one rank only."""
+    for rank in runs[num_ranks]:
+        error, saved_by_default = rank["refused by tf.train.Saver"]
+        assert "dense:0" in saved_by_default
+        assert ("EmbeddingVariable:0" in saved_by_default) == (num_ranks == 1)
+        if num_ranks == 1:
+            assert error is None
+        else:
+            assert "EmbeddingVariable of 2 ranks" in error and "tables with sok.Saver" in error

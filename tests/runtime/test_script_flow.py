@@ -134,11 +134,11 @@ def test_runs_with_the_same_seed_are_the_same(script):
         assert_rows_equal(first, second)
 
 
-def train_monitored(script, last_step, **options):
+def train_monitored(script, last_step, num_steps=20, hooks=(), **options):
     """Losses of a MonitoredTrainingSession, which initializes and finalizes by itself."""
-    hooks = [tf.compat.v1.train.StopAtStepHook(last_step=last_step)]
+    hooks = [tf.compat.v1.train.StopAtStepHook(last_step=last_step), *hooks]
     with tf.compat.v1.train.MonitoredTrainingSession(hooks=hooks, **options) as session:
-        losses = script.train(session, 20)
+        losses = script.train(session, num_steps)
         assert session.should_stop()
     return losses
 
@@ -155,15 +155,41 @@ def test_monitored_training_session(counting_script):
     assert np.mean(losses[-4:]) < np.mean(losses[:4])
 
 
-def test_checkpoints_of_a_monitored_session_leave_tables_out(counting_script, tmp_path, caplog):
-    folder = tmp_path / "checkpoints"
-    train_monitored(counting_script, 20, checkpoint_dir=str(folder))
-    assert caplog.text.count("save them with sok.Saver") == 1
-    names = [name for name, _ in tf.train.list_variables(str(folder))]
+@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_monitored_session_resumes_from_its_checkpoint(optimizer, tmp_path):
+    """As if it had not stopped: tables, slots, dense variables and the global step."""
+
+    def run(last_step, **options):
+        with tf.Graph().as_default():
+            keras.utils.set_random_seed(3)
+            script = Script(tmp_path, *optimizer)
+            global_step = tf.compat.v1.train.get_or_create_global_step()
+            script.step = tf.group(script.step, global_step.assign_add(1))
+            ends = Ends(script)
+            train_monitored(script, last_step, hooks=[ends], **options)
+            return ends
+
+    folder = str(tmp_path / "checkpoints")
+    run(20, checkpoint_dir=folder)
+    resumed, whole = run(40, checkpoint_dir=folder), run(40, num_steps=40)
+    assert resumed.global_step == whole.global_step == 40
+    for actual, expected in zip(resumed.rows, whole.rows):
+        assert actual
+        assert_rows_equal(actual, expected)
+    names = [name for name, _ in tf.train.list_variables(folder)]
     assert "global_step" in names and any("dense" in name for name in names)
-    assert not any("EmbeddingVariable" in name for name in names)
-    with pytest.raises(RuntimeError, match="not initialized: EmbeddingVariable"):  # not silently
-        train_monitored(counting_script, 40, checkpoint_dir=str(folder))
+    assert {"EmbeddingVariable/keys", "EmbeddingVariable_1/rows"} <= set(names)
+
+
+class Ends(tf.compat.v1.train.SessionRunHook):
+    """Reads the tables when the session ends."""
+
+    def __init__(self, script):
+        self._script = script
+
+    def end(self, session):
+        self.rows = self._script.rows(session)
+        self.global_step = session.run(tf.compat.v1.train.get_global_step())
 
 
 def test_tf_saver_takes_the_other_variables(script, tmp_path):

@@ -134,7 +134,6 @@ NOT_IMPLEMENTED = {
     "sparse_read": lambda v: v.sparse_read([0]),
     "gather_nd": lambda v: v.gather_nd([0]),
     "count_up_to": lambda v: v.count_up_to(1),
-    "to_proto": lambda v: v.to_proto(),
     "from_proto": lambda v: v.from_proto(None),
     "int": int,
     "__iadd__": lambda v: v.__iadd__(1),

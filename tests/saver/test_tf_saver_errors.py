@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints that do not fit a table leave it as it was; savers that would save half raise."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sok_compat
+from sok_compat.saver.tf_saver import let_tf_savers_save_tables
+from tests.support.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS, OptimizerCase
+from tests.support.saved_table import DIM, SavedTable, assert_rows_equal
+from tests.support.sessions import initialized_session
+
+tf1 = tf.compat.v1
+InvalidArgument = tf.errors.InvalidArgumentError
+ADAGRAD = STOCK_OPTIMIZERS[1]
+KEYS, ROWS, SLOT = (f"EmbeddingVariable/{part}" for part in ("keys", "rows", "Adagrad"))
+
+
+def tensors(keys, width=DIM, slot_rows=None):
+    count = len(keys)
+    return {
+        KEYS: np.array(keys, np.int64),
+        ROWS: np.ones([count, width], np.float32),
+        SLOT: np.ones([count if slot_rows is None else slot_rows, DIM], np.float32),
+    }
+
+
+def write(path, values):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        session.run(
+            tf.raw_ops.SaveV2(
+                prefix=path,
+                tensor_names=list(values),
+                shape_and_slices=[""] * len(values),
+                tensors=[tf.constant(value) for value in values.values()],
+            )
+        )
+
+
+# What the checkpoint holds, what is raised, what the message says; and the table's options.
+BAD = {
+    "too-many-keys": (tensors(range(17)), tf.errors.ResourceExhaustedError, "17 keys.*16", {}),
+    "repeated-key": (tensors([1, 2, 1]), InvalidArgument, "key 1 appears twice", {}),
+    "other-dim": (tensors([1, 2], DIM + 2), InvalidArgument, "rows.*2,5.*2,3", {}),
+    "rows-of-a-slot": (tensors([1, 2], slot_rows=3), InvalidArgument, "Adagrad.*3,3.*2,3", {}),
+    "flat-keys": ({**tensors([1, 2]), KEYS: np.array([[1, 2]])}, InvalidArgument, "keys", {}),
+    "no-slot": (
+        {name: value for name, value in tensors([1]).items() if name != SLOT},
+        tf.errors.NotFoundError,
+        SLOT,
+        {},
+    ),
+    "no-table": ({"x": np.ones(3)}, tf.errors.NotFoundError, "EmbeddingVariable", {}),
+    "key-dtype": (
+        {**tensors([1]), KEYS: np.array([1], np.int32)},
+        InvalidArgument,
+        "int64",
+        {},
+    ),
+    "wide-key": (tensors([1, 2**32]), InvalidArgument, "uint32", dict(key_dtype="uint32")),
+    "negative-key": (tensors([1, -1]), InvalidArgument, "key -1 ", dict(use_hashtable=False)),
+    "key-too-large": (tensors([16]), InvalidArgument, "key 16 ", dict(use_hashtable=False)),
+}
+
+
+@pytest.mark.parametrize("values, error, message, options", BAD.values(), ids=BAD)
+def test_checkpoint_that_does_not_fit(make_table, tmp_path, values, error, message, options):
+    saved = make_table(optimizer=ADAGRAD, **options)
+    slot = saved.table.slots[0]
+    saver = tf1.train.Saver()
+    path = str(tmp_path / "model")
+    write(path, values)
+    with initialized_session() as session:
+        session.run(saved.step, {saved.keys: [5, 3]})
+        before, slot_before = saved.rows(session), session.run(slot)
+        with pytest.raises(error, match=message):
+            saver.restore(session, path)
+        assert_rows_equal(saved.rows(session), before)
+        np.testing.assert_array_equal(session.run(slot), slot_before)
+        session.run(saved.step, {saved.keys: [5, 6]})
+        write(path, tensors([7, 2]))
+        saver.restore(session, path)
+        assert session.run(saved.read, {saved.keys: [2]}).tolist() == [[1.0] * DIM]
+
+
+def test_before_the_initializer_has_run(make_table, tmp_path):
+    make_table(optimizer=ADAGRAD)
+    saver = tf1.train.Saver()
+    with (
+        tf1.Session() as session,
+        pytest.raises(
+            tf.errors.FailedPreconditionError,
+            match="EmbeddingVariable.*global_variables_initializer",
+        ),
+    ):
+        saver.save(session, str(tmp_path / "model"))
+
+
+def test_slots_made_after_the_saver(make_table, tmp_path):
+    saved = make_table(optimizer=STOCK_OPTIMIZERS[0])
+    saver = tf1.train.Saver()
+    with sok_compat.OptimizerScope([saved.table]):
+        gradients = tf.gradients(tf.reduce_sum(saved.output), [saved.table])
+        tf1.train.AdagradOptimizer(0.1).apply_gradients(zip(gradients, [saved.table]))
+    with (
+        initialized_session() as session,
+        pytest.raises(
+            tf.errors.FailedPreconditionError, match="1 slots.*0; make the tf.train.Saver after"
+        ),
+    ):
+        saver.save(session, str(tmp_path / "model"))
+
+
+OUTSIDE = OptimizerCase("Adagrad outside", ADAGRAD.make)
+
+
+def test_slots_outside_of_the_scope_are_saved_with_the_table(tmp_path):
+    """They are ordinary variables by row id, and rows come back in the same order."""
+
+    def run(batches, use=None, path=str(tmp_path / "model")):
+        with tf.Graph().as_default():
+            sok_compat.Init(global_batch_size=8, seed=3)
+            saved = SavedTable(tmp_path, optimizer=OUTSIDE)
+            saver = tf1.train.Saver()
+            with initialized_session() as session:
+                if use == "restore":
+                    saver.restore(session, path)
+                for keys in batches:
+                    session.run(saved.step, {saved.keys: keys})
+                if use == "save":
+                    saver.save(session, path)
+                return saved.rows(session)
+
+    first, last = [[7, 3], [3, 9]], [[9, 3], [1, 7]]
+    run(first, "save")
+    assert_rows_equal(run(last, "restore"), run(first + last))
+
+
+def test_slots_outside_of_the_scope_must_be_named(make_table):
+    saved = make_table(optimizer=OUTSIDE)
+    with pytest.raises(ValueError, match="EmbeddingVariable/Adagrad.*OptimizerScope"):
+        tf1.train.Saver([saved.table])
+    assert tf1.train.Saver(tf1.global_variables())
+
+
+def test_savers_without_tables_are_as_ever(make_table, tmp_path):
+    make_table(optimizer=ALL_OPTIMIZERS[0])
+    dense = tf1.get_variable("dense", [2])
+    saver = tf1.train.Saver([dense])
+    with initialized_session() as session:
+        path = saver.save(session, str(tmp_path / "model"))
+    assert tf.train.list_variables(path) == [("dense", [2])]
+    with pytest.raises(TypeError, match="should be passed in a dict or a list"):
+        tf1.train.Saver(3)
+
+
+def test_savers_in_eager_mode_are_as_ever(tmp_path):
+    let_tf_savers_save_tables()
+    with tf.init_scope():
+        assert tf.executing_eagerly()
+        variable = tf.Variable([1.0, 2.0])
+        saver = tf1.train.Saver({"dense": variable})
+        path = saver.save(None, str(tmp_path / "model"))
+        variable.assign([0.0, 0.0])
+        saver.restore(None, path)
+        assert variable.numpy().tolist() == [1.0, 2.0]
