@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from sok_compat.embeddings.arguments import checked_flag
 from sok_compat.embeddings.embedding_layer import EmbeddingLayer, checked_size
 from sok_compat.lookup.lookup import lookup
 
@@ -57,7 +58,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
             **kwargs,
         )
         self.nnz_per_slot = checked_size("nnz_per_slot", nnz_per_slot)
-        self.dynamic_input = bool(dynamic_input)
+        self.dynamic_input = checked_flag("dynamic_input", dynamic_input)
 
     def call(self, inputs, training=True):
         """Looks up.

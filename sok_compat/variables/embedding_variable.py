@@ -14,6 +14,7 @@ from sok_compat.runtime.tf_versions import (
 from sok_compat.variables.first_value import parse_initializer
 
 KEY_DTYPES = (tf.int64, tf.uint32)
+MAX_TABLE_BYTES = 1 << 47  # as kMaxPlaneBytes in ops/tf/plane_variable.cc
 
 
 class EmbeddingVariable(BaseResourceVariable):
@@ -149,7 +150,7 @@ class EmbeddingVariable(BaseResourceVariable):
         if first.kind != "preset":
             return initialize
         with tf.control_dependencies([initialize]):
-            values = tf.convert_to_tensor(first.initializer([capacity, dim], dtype=tf.float32))
+            values = first.whole_table([capacity, dim])
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
 
     @property
@@ -254,9 +255,12 @@ def checked_key_dtype(key_dtype):
     """tf.int64 or tf.uint32, from a dtype, a name or None.
 
     Raises:
-      ValueError: another dtype.
+      ValueError: another dtype, or none.
     """
-    dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
+    try:
+        dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
+    except TypeError:
+        raise ValueError(f"key_dtype must be int64 or uint32, got {key_dtype!r}") from None
     if dtype not in KEY_DTYPES:
         raise ValueError(f"key_dtype must be int64 or uint32, got {dtype.name}")
     return dtype
@@ -268,7 +272,14 @@ def _checked_shape(shape):
     for size in shape:
         if int(size) != size or size < 1:
             raise ValueError(f"shape must be two ints >= 1, got {shape!r}")
-    return int(shape[0]), int(shape[1])
+    capacity, dim = int(shape[0]), int(shape[1])
+    if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
+        raise ValueError(
+            f"a table of {capacity} rows (max_vocabulary_size_per_gpu) of {dim} floats "
+            f"(embedding_vec_size) does not fit into {MAX_TABLE_BYTES} bytes, the address space "
+            "of a process"
+        )
+    return capacity, dim
 
 
 @tf.RegisterGradient("SokReadRows")
