@@ -64,9 +64,7 @@ SPARSE_FAULTS = {
         "row index -1",
     ),
     "lowest-row": (
-        lambda layer, bags: (one := _one(layer))._replace(
-            indices=np.array([[-(2**63), 0], [0, 0]])
-        ),
+        lambda layer, bags: _one(layer)._replace(indices=np.array([[-(2**63), 0], [0, 0]])),
         "row index",
     ),
     "more-keys-than-indices": (
@@ -158,9 +156,7 @@ def _with_keys(layer, bags, keys):
 def faults_of(layer):
     """The names of the faults that a batch of this layer can have."""
     names = [*(SPARSE_FAULTS if layer.is_sparse else DENSE_FAULTS), *FEED_FAULTS]
-    if not layer.use_hashtable and layer.capacity <= 2**32 - 1:
-        names += DIRECT_FAULTS
-    elif not layer.use_hashtable and layer.key_dtype == "int64":
+    if not layer.use_hashtable and layer.capacity <= np.iinfo(layer.key_dtype).max:
         names += DIRECT_FAULTS
     return names
 

@@ -42,5 +42,5 @@ CHILDREN = {
 @pytest.mark.parametrize("end, problem", CHILDREN.values(), ids=CHILDREN)
 def test_a_process_is_watched(tmp_path, end, problem):
     log = tmp_path / "log"
-    code = f"import os, pathlib, signal, sys, time; pathlib.Path(sys.argv[1]).write_text('the case'); {end}"
-    assert watch.run([sys.executable, "-c", code, str(log)], log, 2) == problem
+    code = "import os, pathlib, signal, sys, time; pathlib.Path(sys.argv[1]).write_text('the case')"
+    assert watch.run([sys.executable, "-c", f"{code}; {end}", str(log)], log, 2) == problem
