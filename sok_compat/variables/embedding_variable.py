@@ -275,9 +275,9 @@ def _checked_shape(shape):
     capacity, dim = int(shape[0]), int(shape[1])
     if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
         raise ValueError(
-            f"a table of {capacity} rows (max_vocabulary_size_per_gpu) of {dim} floats "
-            f"(embedding_vec_size) does not fit into {MAX_TABLE_BYTES} bytes, the address space "
-            "of a process"
+            f"a table of {capacity} rows of {dim} floats (embedding_vec_size) does not fit into "
+            f"the {MAX_TABLE_BYTES} bytes that a process can address; lower "
+            "max_vocabulary_size_per_gpu"
         )
     return capacity, dim
 
