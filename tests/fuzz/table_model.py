@@ -54,7 +54,8 @@ class TableModel:
             rows = np.full([len(keys), layer.dim], first.constant)
         elif first.is_preset:
             numbers = np.arange(len(keys)) + len(self.rows) if layer.use_hashtable else keys
-            rows = np.repeat(np.array(numbers, float)[:, np.newaxis], layer.dim, axis=1)
+            numbers = np.where(np.array(numbers) < layer.capacity, numbers, 0.0)  # no row: zeros
+            rows = np.repeat(numbers[:, np.newaxis], layer.dim, axis=1)
         else:
             rows = self._random_rows(keys)
         return dict(zip(keys, rows))
