@@ -5,7 +5,7 @@
 #   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12, 2.18.1)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make pytest`
 #   DATA=path              the folder of ml-100k, for `make movielens`
-#   CASES=10000            how many cases `make fuzz` tries
+#   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
 
 # --- which environment; one for each pair of PYTHON and TENSORFLOW that is asked for ---
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))$(if $(TENSORFLOW),-$(TENSORFLOW))
@@ -48,7 +48,7 @@ pytest-layers: build
 
 CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
-	$(BIN)/python -m tests.fuzz --cases $(CASES)
+	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 check: lint test  ## everything that must pass before a commit
 
