@@ -7,7 +7,7 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 BIG = 2**31
-FAULTY_KEY = 1  # in the batches with a fault elsewhere
+FAULTY_KEY = 0  # in the batches with a fault elsewhere; every table can hold it
 UNEQUAL_LENGTHS = ("more-keys-than-indices", "fewer-keys-than-indices")
 
 
@@ -81,7 +81,7 @@ SPARSE_FAULTS = {
     ),
     "rank-1": (
         lambda layer, bags: tf1.SparseTensorValue(
-            np.array([[0]]), np.array([1], layer.key_dtype), np.array([layer.slot_num])
+            np.array([[0]]), np.array([FAULTY_KEY], layer.key_dtype), np.array([layer.slot_num])
         ),
         "rank 2",
     ),

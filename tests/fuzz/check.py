@@ -104,6 +104,8 @@ def _check_call(layer, call, sides, model, session, number):
     if call.fault:
         make, message = batches.FAULTS[call.fault]
         kinds = WRONG_FEED if call.fault in batches.FEED_FAULTS else WRONG_BATCH
+        if call.fault in batches.UNEQUAL_LENGTHS:  # found out after the keys are in
+            kinds, message = kinds + NO_ROOM, f"{message}|is full"
         with _expecting(kinds, message, "wrong batch"):
             session.run(fetches, {sides.inputs: make(layer, call.bags), sides.weights: 1.0})
         _take_in_keys_of_unequal_lengths(call, sides, model, session)
