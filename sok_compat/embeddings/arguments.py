@@ -26,12 +26,14 @@ def checked_layer_arguments(arguments):
     """The Keras layer's keyword arguments, if its name is one for a scope of the graph.
 
     Raises:
-      TypeError, ValueError: it is not; or `trainable` is no bool.
+      TypeError: the name is no string.
+      ValueError: it is none for a graph, or `trainable` is no bool.
     """
     name = arguments.get("name")
     if name is not None and not isinstance(name, str):
         raise TypeError(f"name must be a string, got {name!r}")
-    if name is not None and not _SCOPE_NAME.fullmatch(name):
+    is_free = name is None or tf.executing_eagerly()
+    if not is_free and not _SCOPE_NAME.fullmatch(name):
         raise ValueError(
             f"name must consist of letters, digits and _ . \\ / > -, as names in a graph do, got "
             f"{name!r}"
