@@ -4,6 +4,8 @@
 #   PYTHON=python3.10      the interpreter (default python3)
 #   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12, 2.18.1)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make pytest`
+#   DATA=path              the folder of ml-100k, for `make movielens`
+#   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
 
 # --- which environment; one for each pair of PYTHON and TENSORFLOW that is asked for ---
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))$(if $(TENSORFLOW),-$(TENSORFLOW))
@@ -17,21 +19,45 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
 
-.PHONY: help build test pytest sanitize lint format check demo bench core-bench horovod clean
+.PHONY: help build test pytest pytest-other fuzz sanitize lint format check demo movielens bench \
+  core-bench horovod clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: $(VENV)/.installed  ## build the wheel and install it into the virtual environment
 
-test: sanitize pytest  ## all tests: C++ under sanitizers, Python against the installed wheel
+test: sanitize pytest pytest-other  ## all tests: C++ under sanitizers, Python against the installed wheel
 
 pytest: build $(VENV)/.horovod  ## the Python tests only
 	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+
+# The other tested TensorFlow has an environment of its own, without Horovod.
+OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
+OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz
+
+pytest-other:  ## the Python tests of layers and optimizers on another TensorFlow, without Horovod
+ifeq ($(OTHER_TENSORFLOW),)
+	@echo "This Python has no other tested TensorFlow than $(TENSORFLOW): none is tested beside it."
+else
+	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW)
+endif
+
+.PHONY: pytest-layers
+pytest-layers: build
+	$(BIN)/python -m pytest -q $(OTHER_TESTS) $(PYTEST_ARGS)
+
+CASES := 10000
+fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
+	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 check: lint test  ## everything that must pass before a commit
 
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
 	$(BIN)/python -m examples.dlrm.demo
+
+movielens: build  ## train the MovieLens example on DATA=path, the folder of ml-100k
+	$(if $(DATA),,$(error give the folder of the files of MovieLens 100K: make movielens DATA=path))
+	$(BIN)/python -m examples.movielens.train --data "$(DATA)"
 
 # --- the environment, in steps; a stamp file for each ---
 $(VENV)/.created:

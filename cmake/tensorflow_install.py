@@ -19,6 +19,7 @@ from typing import NamedTuple
 FIRST_MINOR, LAST_MINOR = 15, 18  # of TensorFlow 2; built and tested inside this range
 FIRST_MINOR_ON_PYTHON_3_12 = 16
 FIRST_MINOR_WITHOUT_KERAS_2 = 16
+TESTED_VERSIONS = ("2.15.1", "2.18.1")  # by every run of all tests; the first that fits, in full
 
 
 class TensorFlowInstall(NamedTuple):
@@ -30,7 +31,21 @@ class TensorFlowInstall(NamedTuple):
 
 def default_version() -> str:
     """The TensorFlow to build against when none is installed and none is asked for."""
-    return "2.18.1" if sys.version_info >= (3, 12) else "2.15.1"
+    return next(filter(_is_supported, TESTED_VERSIONS), TESTED_VERSIONS[-1])
+
+
+def other_version(version: str) -> str | None:
+    """A tested TensorFlow that is not this one; None if there is none for this Python."""
+    others = (other for other in TESTED_VERSIONS if other != version)
+    return next(filter(_is_supported, others), None)
+
+
+def _is_supported(version: str) -> bool:
+    try:
+        check_version(version)
+    except ValueError:
+        return False
+    return True
 
 
 def check_version(version: str) -> None:
@@ -108,6 +123,7 @@ def uses_cxx11_abi(library: Path) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--default", action="store_true", help="print the default version")
+    parser.add_argument("--other", metavar="VERSION", help="print a tested version but this one")
     parser.add_argument("--check", metavar="VERSION", help="fail unless this one is supported")
     parser.add_argument("--keras", metavar="VERSION", help="print the Keras 2 that pip installs")
     parser.add_argument("--directory", help="describe this package directory")
@@ -115,6 +131,8 @@ def main() -> None:
     try:
         if arguments.default:
             print(default_version())
+        elif arguments.other is not None:
+            print(other_version(arguments.other) or "")
         elif arguments.check is not None:
             check_version(arguments.check)
         elif arguments.keras:

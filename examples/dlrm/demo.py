@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 
-from examples.dlrm import console, settings
+from examples import console
+from examples.dlrm import settings
 
 _TITLES = {"sok": "sok_compat", "plain": "plain TensorFlow"}
 _SECONDS_FOR_RANKS = 55  # what the run on several processes has at least, after the time limit
@@ -176,10 +177,11 @@ def _train_in_turn(trainers, arguments, deadline, stop):
 
 def _evaluate(trainers, arguments, stop):
     """{backend: Evaluation} on all test samples; empty when Ctrl-C leaves no time for it."""
-    from examples.dlrm import evaluation, progress
+    from examples import bars
+    from examples.dlrm import evaluation
 
     evaluations = {}
-    bar = progress.Bar("test", arguments.test_samples * len(trainers))
+    bar = bars.Bar("test", arguments.test_samples * len(trainers))
     for name, trainer in trainers.items():
         if not stop.is_set:
             evaluations[name] = evaluation.evaluate(trainer, stop, bar.advance)

@@ -4,7 +4,8 @@
 import pathlib
 from typing import NamedTuple
 
-from examples.dlrm import auc, evaluation, generator, progress
+from examples import bars
+from examples.dlrm import auc, evaluation, generator
 
 
 class DemoData(NamedTuple):
@@ -24,7 +25,7 @@ def generate(arguments, folder, stop):
     plan = zip(
         [*train_paths, test_path], [arguments.train_samples - half, half, arguments.test_samples]
     )
-    bar = progress.Bar("generate", arguments.train_samples + arguments.test_samples)
+    bar = bars.Bar("generate", arguments.train_samples + arguments.test_samples)
 
     def keep_going(num_new):
         bar.advance(num_new)

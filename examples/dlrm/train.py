@@ -8,7 +8,8 @@ import argparse
 import logging
 import sys
 
-from examples.dlrm import console, settings
+from examples import console
+from examples.dlrm import settings
 
 logger = logging.getLogger(__name__)
 

@@ -121,6 +121,9 @@ REGISTER_OP("SokPoolReceivedRows")
         "As SokPoolRows, for rows [number of answers, dim] that other ranks have sent. A mean "
         "divides by the sizes that mean_splits gives, since a row may be a sum of several.");
 
+// A bag without keys has a row in the output, too.
+constexpr int64_t kMaxBags = kMaxBatchKeys;
+
 class RowSplitsOp : public tf::OpKernel {
  public:
   explicit RowSplitsOp(tf::OpKernelConstruction* ctx)
@@ -139,6 +142,10 @@ class RowSplitsOp : public tf::OpKernel {
               dense_shape.NumElements());
       }
       const int64_t num_bags = dense_shape.vec<int64_t>()(0);
+      if (num_bags > kMaxBags) {
+        Throw(ErrorCode::kInvalidArgument, layer_name_, ": a SparseTensor may have ", kMaxBags,
+              " rows (dense_shape[0]), got ", num_bags);
+      }
       if (num_bags < 0 || num_bags % slot_num_ != 0) {
         Throw(ErrorCode::kInvalidArgument, layer_name_, ": the SparseTensor has ", num_bags,
               " rows (dense_shape[0]), which is not a multiple of slot_num = ", slot_num_,

@@ -2,6 +2,7 @@
 """`All2AllDenseEmbedding`: the same number of keys in each slot, not pooled."""
 
 from sok_compat.core.embedding_layer_handle import DenseEmbeddingLayerHandle
+from sok_compat.embeddings.arguments import checked_flag
 from sok_compat.embeddings.embedding_layer import EmbeddingLayer, checked_size
 from sok_compat.embeddings.embedding_ops import embedding_lookup
 
@@ -56,7 +57,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
             **kwargs,
         )
         self.nnz_per_slot = checked_size("nnz_per_slot", nnz_per_slot)
-        self.dynamic_input = bool(dynamic_input)
+        self.dynamic_input = checked_flag("dynamic_input", dynamic_input)
         self.set_handle(DenseEmbeddingLayerHandle, nnz_per_slot=self.nnz_per_slot)
 
     def call(self, inputs, training=True):

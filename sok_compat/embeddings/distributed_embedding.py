@@ -64,7 +64,7 @@ class DistributedEmbedding(EmbeddingLayer):
         self.combiner = _checked_combiner(combiner)
         self.max_nnz = checked_size("max_nnz", max_nnz)
         most_keys = self.slot_num * self.max_nnz
-        if not 1 <= max_feature_num <= most_keys:
+        if checked_size("max_feature_num", max_feature_num) > most_keys:
             raise ValueError(
                 f"max_feature_num must be in [1, slot_num * max_nnz = {most_keys}], got "
                 f"{max_feature_num}"
@@ -110,7 +110,7 @@ class DistributedEmbedding(EmbeddingLayer):
 
 
 def _checked_combiner(combiner):
-    name = combiner.lower() if isinstance(combiner, str) else combiner
+    name = combiner.lower() if isinstance(combiner, str) else None
     if name not in COMBINERS:
         raise ValueError(f"combiner must be 'mean' or 'sum' (in any case), got {combiner!r}")
     return name

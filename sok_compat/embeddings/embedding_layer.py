@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What both embedding layers share: the table, its handle, the configuration."""
 
+import operator
+
+import tensorflow as tf
+
+from sok_compat.embeddings.arguments import (
+    checked_compute_dtype,
+    checked_flag,
+    checked_layer_arguments,
+)
 from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.variables.embedding_variable import EmbeddingVariable, checked_key_dtype
@@ -24,19 +33,23 @@ class EmbeddingLayer(keras.layers.Layer):
             keras.layers.Layer().dtype is None
         ):  # tf.compat.v1.disable_v2_behavior(): that of the keys
             kwargs.setdefault("dtype", "float32")
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**checked_layer_arguments(kwargs))
+            checked_compute_dtype(self._compute_dtype)
+        except TypeError as error:  # Keras's own does not say of which argument
+            raise TypeError(f"{type(self).__name__} cannot take {kwargs}: {error}") from error
         self.max_vocabulary_size_per_gpu = checked_size(
             "max_vocabulary_size_per_gpu", max_vocabulary_size_per_gpu
         )
         self.embedding_vec_size = checked_size("embedding_vec_size", embedding_vec_size)
         self.slot_num = checked_size("slot_num", slot_num)
-        self.use_hashtable = use_hashtable
+        self.use_hashtable = checked_flag("use_hashtable", use_hashtable)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.embedding_initializer = embedding_initializer
         self.var = EmbeddingVariable.CreateInstances(
             shape=[self.max_vocabulary_size_per_gpu, self.embedding_vec_size],
             initializer=embedding_initializer,
-            use_hashtable=use_hashtable,
+            use_hashtable=self.use_hashtable,
             key_dtype=self.key_dtype,
             trainable=self.trainable,
         )
@@ -78,15 +91,17 @@ class EmbeddingLayer(keras.layers.Layer):
 
 
 def checked_size(name, value):
-    """`value` as an int >= 1.
+    """`value` as an int >= 1 of 64 bits.
 
     Raises:
       ValueError: it is none.
     """
     try:
-        size = value.__index__()
-    except AttributeError:
+        size = operator.index(value)
+    except (TypeError, AttributeError):  # the latter of a tensor of a graph
         raise ValueError(f"{name} must be an int >= 1, got {value!r}") from None
     if size < 1:
         raise ValueError(f"{name} must be >= 1, got {size}")
+    if size > tf.int64.max:
+        raise ValueError(f"{name} must be < 2^63, got {size}")
     return size

@@ -7,6 +7,7 @@ from sok_compat.core.embedding_layer_handle import (
     DenseEmbeddingLayerHandle,
     SparseEmbeddingLayerHandle,
 )
+from sok_compat.embeddings.arguments import checked_flag
 from sok_compat.lookup.bags_of_keys import keys_and_row_splits
 from sok_compat.lookup.lookup import lookup, lookup_bags
 from sok_compat.runtime.ranks import horovod_ranks
@@ -44,7 +45,7 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
     keys = _checked_keys(layer, tf.convert_to_tensor(values))
     keys = _checked_shape(layer, keys, dynamic_input)
     dim = embedding_variable.shape[1]
-    rows = lookup(embedding_variable, tf.reshape(keys, [-1]), _checked_training(training))
+    rows = lookup(embedding_variable, tf.reshape(keys, [-1]), _checked_training(layer, training))
     output = tf.reshape(rows, tf.concat([tf.shape(keys), [dim]], axis=0))
     output.set_shape(keys.shape.concatenate([dim]))
     return _in_compute_dtype(layer, output)
@@ -76,7 +77,7 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
         keys, row_splits = keys_and_row_splits(sp_ids, slot_num, layer.max_nnz, layer.name)
     keys = _checked_keys(layer, keys)
     pooled = lookup_bags(
-        embedding_variable, keys, row_splits, layer.combiner, _checked_training(training)
+        embedding_variable, keys, row_splits, layer.combiner, _checked_training(layer, training)
     )
     output = tf.reshape(pooled, [-1, slot_num, embedding_variable.shape[1]])
     return _in_compute_dtype(layer, output)
@@ -117,15 +118,18 @@ def _checked_shape(layer, keys, dynamic_input):
     return tf.ensure_shape(keys, expected)
 
 
-def _checked_training(training):
+def _checked_training(layer, training):
     """`training` as a bool, or as a scalar bool tensor where it is not known before the step.
 
     None is the default, True.
+
+    Raises:
+      ValueError: it is neither a bool nor a tensor.
     """
     if training is None:
         return True
     if not isinstance(training, (tf.Tensor, tf.Variable)):
-        return bool(training)
+        return checked_flag(f"{layer.name}: training", training)
     training = tf.cast(training, tf.bool)
     if not tf.is_symbolic_tensor(training):
         return bool(training)

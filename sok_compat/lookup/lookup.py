@@ -35,6 +35,8 @@ def lookup_bags(variable, keys, row_splits, combiner, insert):
     Returns:
       float32 [num_bags, dim], zeros for a bag without keys; differentiable by `variable`.
     """
+    with tf.control_dependencies([row_splits]):  # no key of bags that are refused is inserted
+        keys = tf.identity(keys)
     return _lookup(variable, keys, row_splits, combiner, insert)
 
 

@@ -16,6 +16,7 @@ from sok_compat.variables.row_updates import RowUpdates
 from sok_compat.variables.table_saveable import TableSaveable
 
 KEY_DTYPES = (tf.int64, tf.uint32)
+MAX_TABLE_BYTES = 1 << 47  # as kMaxPlaneBytes in ops/tf/plane_variable.cc
 
 
 class EmbeddingVariable(RowUpdates, BaseResourceVariable):
@@ -167,7 +168,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
             return initialize
 
         def preset():
-            values = first.evaluate([capacity, dim])
+            values = first.whole_table([capacity, dim])
             if not keep_existing:
                 self.m_initial_value = values
             return ops.sok_table_preset(self.emb_handle, values, name="Preset")
@@ -292,9 +293,12 @@ def checked_key_dtype(key_dtype):
     """tf.int64 or tf.uint32, from a dtype, a name or None.
 
     Raises:
-      ValueError: another dtype.
+      ValueError: another dtype, or none.
     """
-    dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
+    try:
+        dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
+    except TypeError:
+        raise ValueError(f"key_dtype must be int64 or uint32, got {key_dtype!r}") from None
     if dtype not in KEY_DTYPES:
         raise ValueError(f"key_dtype must be int64 or uint32, got {dtype.name}")
     return dtype
@@ -306,7 +310,14 @@ def _checked_shape(shape):
     for size in shape:
         if int(size) != size or size < 1:
             raise ValueError(f"shape must be two ints >= 1, got {shape!r}")
-    return int(shape[0]), int(shape[1])
+    capacity, dim = int(shape[0]), int(shape[1])
+    if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
+        raise ValueError(
+            f"a table of {capacity} rows of {dim} floats (embedding_vec_size) does not fit into "
+            f"the {MAX_TABLE_BYTES} bytes that a process can address; lower "
+            "max_vocabulary_size_per_gpu"
+        )
+    return capacity, dim
 
 
 @tf.RegisterGradient("SokReadRows")

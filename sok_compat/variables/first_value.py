@@ -13,6 +13,11 @@ from sok_compat.runtime.tf_versions import keras
 # Keras draws truncated normals whose own deviation is this much below stddev (its VarianceScaling).
 _TRUNCATED_DEVIATION = 0.87962566103423978
 
+_MUST_BE = (
+    "the initializer of a table (embedding_initializer) must be None, a name that Keras knows, or "
+    "a callable of (shape, dtype), got {!r}"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class FirstValue:
@@ -36,6 +41,26 @@ class FirstValue:
         numbers = [self.low_or_mean, self.high_or_stddev, self.seed]
         return f"{self.kind} {' '.join(str(number) for number in numbers if number is not None)}"
 
+    def whole_table(self, shape):
+        """What a 'preset' table's initializer gives for its `shape`, float32.
+
+        Raises:
+          ValueError: it raises, or gives something else.
+        """
+        try:
+            values = self.evaluate(shape)
+        except Exception as error:  # noqa: BLE001  whatever a foreign initializer raises
+            raise ValueError(
+                f"the initializer of a table (embedding_initializer) must give float32 values for "
+                f"(shape={shape}, dtype=tf.float32); {self.initializer!r} failed: {error}"
+            ) from error
+        if not values.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"the initializer of a table (embedding_initializer) must give the shape that it "
+                f"is asked for, {shape}; {self.initializer!r} gave {values.shape}"
+            )
+        return values
+
     @property
     def op_kind(self):
         """The kind as the op library knows it: it is given the rows that are 'evaluated'."""
@@ -58,8 +83,19 @@ def parse_initializer(initializer, shape, use_hashtable=True):
     if initializer is None:
         return FirstValue("uniform", -0.05, 0.05)
     if not callable(initializer) or isinstance(initializer, (str, type)):
-        initializer = keras.initializers.get(initializer)
+        initializer = _known_to_keras(initializer)
     return _as_pure_function(initializer, shape) or _as_evaluated(initializer, shape, use_hashtable)
+
+
+def _known_to_keras(initializer):
+    """The initializer that a name, a class or a configuration stands for."""
+    try:
+        found = keras.initializers.get(initializer)
+    except (TypeError, ValueError) as error:
+        raise ValueError(_MUST_BE.format(initializer)) from error
+    if not callable(found) or isinstance(found, type):
+        raise ValueError(_MUST_BE.format(initializer))
+    return found
 
 
 def _as_pure_function(initializer, shape):
@@ -130,4 +166,6 @@ def _takes_unknown_number(initializer, dim):
     except Exception:  # noqa: BLE001  whatever a foreign initializer raises: it wants a known shape
         return False
     # A number of rows that is known is a table of its own, whatever was asked for.
-    return shape.rank in (None, 2) and (shape.rank is None or shape.as_list()[0] is None)
+    return shape.rank is None or (
+        shape.is_compatible_with([None, dim]) and shape.as_list()[0] is None
+    )

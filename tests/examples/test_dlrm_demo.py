@@ -14,7 +14,8 @@ import types
 import pytest
 from dlrm_data import ROOT
 
-from examples.dlrm import console, demo, demo_data, demo_report, evaluation
+from examples import console
+from examples.dlrm import demo, demo_data, demo_report, evaluation
 
 SMALL = ["--rows", "400000", "--dim", "4", "--batch-size", "256"]
 START_SECONDS = 120  # a loaded machine may take long to import TensorFlow

@@ -10,7 +10,8 @@ import tensorflow as tf
 from dlrm_data import record, write
 
 import sok_compat  # noqa: F401  half of these tests are about it: say so at once if it is missing
-from examples.dlrm import auc, console, criteo, generator, settings, train, trainer
+from examples import console
+from examples.dlrm import auc, criteo, generator, settings, train, trainer
 
 CONFIGURATIONS = [
     {"backend": "plain", "optimizer": "adagrad"},

@@ -139,7 +139,8 @@ BAD_ARGUMENTS = {
 }
 BAD_SPARSE_ARGUMENTS = {
     "max_nnz-0": (dict(max_nnz=0), "max_nnz must be >= 1"),
-    "max_feature_num-0": (dict(max_feature_num=0), r"max_feature_num must be in \[1, .* = 6\]"),
+    "max_feature_num-0": (dict(max_feature_num=0), "max_feature_num must be >= 1"),
+    "max_feature_num-text": (dict(max_feature_num="2"), "max_feature_num must be an int"),
     "max_feature_num-7": (dict(max_feature_num=7), r"max_feature_num must be in \[1, .* = 6\]"),
 }
 
@@ -167,3 +168,58 @@ def test_arguments_of_the_dense_layer(sok, arguments, message):
 @pytest.mark.parametrize("given, kept", [(1, 6), (2, 2), (6, 6)])
 def test_max_feature_num(sok, given, kept):
     assert make_sparse_layer(sok, max_feature_num=given).max_feature_num == kept
+
+
+BAD_FLAGS = ["False", None, 2, 1.0, [], np.array([True, False])]
+
+
+@pytest.mark.parametrize("value", BAD_FLAGS, ids=repr)
+def test_flags_are_not_judged_by_their_truth(sok, value):
+    for name in ("use_hashtable", "dynamic_input", "trainable"):
+        with pytest.raises(ValueError, match=f"{name} must be True or False, got"):
+            make_dense_layer(sok, **{name: value})
+    if value is not None:
+        layer = make_dense_layer(sok)
+        with pytest.raises(ValueError, match="layer_name: training must be True or False, got"):
+            layer(tf.zeros([1, 2, 3], tf.int64), training=value)
+
+
+@pytest.mark.parametrize("num_rows", [2**31, 2**62, 2**63 - 1])
+def test_more_rows_than_a_batch_may_have(sok, num_rows):
+    """The output has a row for each, also without a key: no memory is asked for."""
+    layer = make_sparse_layer(sok, slot_num=1)
+    inputs = tf.compat.v1.sparse_placeholder(tf.int64)
+    output = layer(inputs)
+    batch = (np.zeros([0, 2], np.int64), np.zeros([0], np.int64), [num_rows, 3])
+    message = rf"layer_name: a SparseTensor may have {2**31 - 1} rows .*got {num_rows}"
+    with initialized_session() as session, pytest.raises(InvalidArgument, match=message):
+        session.run(output, {inputs: batch})
+
+
+@pytest.mark.parametrize("use_hashtable", [True, False])
+def test_bags_that_are_refused_insert_no_key(sok, use_hashtable):
+    layer = make_sparse_layer(sok, use_hashtable=use_hashtable)
+    inputs = tf.compat.v1.sparse_placeholder(tf.int64)
+    output, num_keys = layer(inputs), layer.embedding_variable.num_keys()
+    with initialized_session() as session:
+        for _ in range(20):  # the ops of a step may run in any order that the graph allows
+            with pytest.raises(InvalidArgument, match="must ascend"):
+                session.run(output, {inputs: ([[1, 0], [0, 0]], [4, 5], [2, 3])})
+        assert session.run(num_keys) == 0
+
+
+BAD_INITIALIZERS = {
+    "number": 3,
+    "class-of-none": object,
+    "no-arguments": lambda: 1.0,
+    "none": lambda shape, dtype=None: None,
+    "shape": lambda shape, dtype=None: tf.zeros([3, 3, 3], dtype),
+    "dtype": lambda shape, dtype=None: tf.fill(shape, "text"),
+}
+
+
+@pytest.mark.parametrize("use_hashtable", [True, False])
+@pytest.mark.parametrize("initializer", BAD_INITIALIZERS.values(), ids=BAD_INITIALIZERS)
+def test_initializer_that_does_not_fit(sok, initializer, use_hashtable):
+    with pytest.raises(ValueError, match="embedding_initializer"):
+        make_dense_layer(sok, embedding_initializer=initializer, use_hashtable=use_hashtable)

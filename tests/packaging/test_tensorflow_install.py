@@ -48,6 +48,15 @@ def test_unsupported_version_is_named(version):
     assert "2.15 to 2.18" in done.stderr and version in done.stderr
 
 
+def test_the_other_tested_version():
+    """None, and no error, where this Python has only one."""
+    has_both = sys.version_info < (3, 12)
+    assert run_script("--default").stdout.strip() == ("2.15.1" if has_both else "2.18.1")
+    assert run_script("--other", "2.15.1").stdout.strip() == "2.18.1"
+    assert run_script("--other", "2.18.1").stdout.strip() == ("2.15.1" if has_both else "")
+    assert run_script("--other", "2.17.1").stdout.strip() == ("2.15.1" if has_both else "2.18.1")
+
+
 @pytest.mark.parametrize("version, keras", [("2.15.1", []), ("2.18.1", ["tf-keras==2.18.*"])])
 def test_newer_tensorflow_needs_keras_2(version, keras):
     assert run_script("--keras", version).stdout.split() == keras
