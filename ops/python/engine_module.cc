@@ -113,6 +113,7 @@ PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
     case ErrorCode::kInvalidArgument:
       return PyExc_ValueError;
     case ErrorCode::kFailedPrecondition:
+    case ErrorCode::kCuda:
       return PyExc_RuntimeError;
     case ErrorCode::kOutOfCapacity:
       return capacity_error;

@@ -18,13 +18,6 @@ constexpr int64_t kMaxLoadPercent = 80;
 constexpr int64_t kGrowthPercent = 150;
 constexpr int kAhead = 32;  // a bucket is asked for this many keys before it is needed
 
-/// The high half of hash * num_buckets: even over any number of buckets, and ascending in both.
-int64_t ScaleHash(uint64_t hash, int64_t num_buckets) {
-  const auto product =
-      static_cast<unsigned __int128>(hash) * static_cast<unsigned __int128>(num_buckets);
-  return static_cast<int64_t>(product >> 64);
-}
-
 }  // namespace
 
 KeyIndex::KeyIndex() { Clear(); }
