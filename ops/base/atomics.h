@@ -46,8 +46,8 @@ SOK_HOST_DEVICE inline void AtomicMin(uint32_t* address, uint32_t value) {
   atomicMin(address, value);
 #else
   uint32_t held = __atomic_load_n(address, __ATOMIC_RELAXED);
-  while (value < held && !__atomic_compare_exchange_n(address, &held, value, true,
-                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  while (value < held && !__atomic_compare_exchange_n(address, &held, value, true, __ATOMIC_RELAXED,
+                                                      __ATOMIC_RELAXED)) {
   }
 #endif
 }

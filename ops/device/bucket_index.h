@@ -18,7 +18,8 @@ namespace sok {
 /// The rules are those of the CPU's KeyIndex: a key lives in its home bucket, or, when that was
 /// full, in the next one that was not; every bucket counts the keys that went past it, so that a
 /// search for a missing key ends at the first bucket that none went past, and erasing leaves no
-/// marks. Unlike there, the slots in use need not stand side by side, so that erasing moves nothing.
+/// marks. Unlike there, the slots in use need not stand side by side, so that erasing moves
+/// nothing.
 struct alignas(64) DeviceBucket {
   static constexpr int kSlots = 5;
   static constexpr uint32_t kFreeSlot = UINT32_MAX;

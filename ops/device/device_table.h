@@ -73,8 +73,8 @@ class DeviceTable {
   int64_t Erase(Stream stream, int64_t num_keys,
                 const int64_t* keys);  // [num_keys], repeats allowed
 
-  /// Writes all keys with their rows, in the order of row ids, and returns how many they are. Throws
-  /// kInvalidArgument when there is room for fewer. Waits.
+  /// Writes all keys with their rows, in the order of row ids, and returns how many they are.
+  /// Throws kInvalidArgument when there is room for fewer. Waits.
   int64_t Export(Stream stream, int64_t room,
                  int64_t* keys,      // [room]
                  int64_t* row_ids);  // [room]
@@ -95,14 +95,11 @@ class DeviceTable {
   /// Locks the table and puts the queue on `stream`.
   class Call {
    public:
-    Call(DeviceTable& table, Stream stream) : lock_(table.mutex_), queue_(table.queue_) {
-      queue_.BeginCall(stream);
-    }
-    ~Call() { queue_.EndCall(); }
+    Call(DeviceTable& table, Stream stream) : lock_(table.mutex_), call_(table.queue_, stream) {}
 
    private:
     std::lock_guard<std::mutex> lock_;
-    Queue& queue_;
+    QueueCall<Queue> call_;
   };
 
   struct NewKeys {

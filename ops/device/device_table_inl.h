@@ -120,8 +120,8 @@ typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num
   auto* distinct = scratch_.template Take<int64_t>(num_keys);
   auto* first_positions = scratch_.template Take<int32_t>(num_keys);
   auto* numbers = scratch_.template Take<int32_t>(num_keys);
-  const int32_t* num_new = DistinctKeys(queue_, scratch_, num_missing, missing_keys, distinct,
-                                        first_positions, numbers);
+  const int32_t* num_new =
+      DistinctKeys(queue_, scratch_, num_missing, missing_keys, distinct, first_positions, numbers);
   const Count num_new_keys(num_keys, num_new);
   queue_.ForEach(num_new_keys, PlaceFirst{places, first_positions});
   return {num_new_keys, distinct, first_positions, num_missing, places, numbers};
@@ -228,9 +228,12 @@ int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t
       num_keys, DistinctKeys(queue_, scratch_, num_keys, keys, distinct, nullptr, inverse));
   queue_.ForEachVote(num_distinct, FindSlots{index(), distinct, slots, is_held});
   queue_.ExclusiveSum(num_tiles, TileCount{is_held, num_distinct}, tile_sums);
-  queue_.ForEach(num_distinct,
-                 EraseFound{index(), distinct, slots, {is_held, tile_sums},
-                            &counters()->num_free, free_rows_memory_.template as<uint32_t>()});
+  queue_.ForEach(num_distinct, EraseFound{index(),
+                                          distinct,
+                                          slots,
+                                          {is_held, tile_sums},
+                                          &counters()->num_free,
+                                          free_rows_memory_.template as<uint32_t>()});
   queue_.ForEach(1, CommitErasures{counters(), tile_sums + num_tiles});
   return held.num_keys - ReadCounters().num_keys;
 }
@@ -272,8 +275,8 @@ template <typename Queue>
 void DeviceTable<Queue>::Clear(Stream stream) {
   const Call call(*this, stream);
   // The memory is taken anew and small, so that a cleared table costs as little as a new one.
-  index_memory_ = DeviceBuffer<Queue>(
-      queue_, kMinBuckets * static_cast<int64_t>(sizeof(DeviceBucket)));
+  index_memory_ =
+      DeviceBuffer<Queue>(queue_, kMinBuckets * static_cast<int64_t>(sizeof(DeviceBucket)));
   num_buckets_ = kMinBuckets;
   queue_.ForEach(num_buckets_, ClearBuckets{index().buckets});
   queue_.FillBytes(counters(), 0, sizeof(TableCounters));

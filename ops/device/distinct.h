@@ -111,8 +111,8 @@ const int32_t* DistinctKeys(Queue& queue, Scratch<Queue>& scratch, Count num_key
                             int32_t* first_positions,  // [num_keys] of room, or nullptr
                             int32_t* inverse) {        // [num_keys]
   const int64_t num_tiles = NumTiles(num_keys.bound);
-  const PositionCells table{
-      scratch.template Take<uint32_t>(PositionCells::Bound(num_keys.bound)), num_keys};
+  const PositionCells table{scratch.template Take<uint32_t>(PositionCells::Bound(num_keys.bound)),
+                            num_keys};
   auto* cell_of = scratch.template Take<uint32_t>(num_keys.bound);
   auto* is_first = scratch.template Take<uint32_t>(num_tiles);
   auto* tile_sums = scratch.template Take<int32_t>(num_tiles + 1);
@@ -120,8 +120,9 @@ const int32_t* DistinctKeys(Queue& queue, Scratch<Queue>& scratch, Count num_key
   queue.ForEach(num_keys, PlaceKeys{table, keys, cell_of});
   queue.ForEachVote(num_keys, FindFirst{table.cells, cell_of, is_first});
   queue.ExclusiveSum(num_tiles, TileCount{is_first, num_keys}, tile_sums);
-  queue.ForEach(num_keys, NumberKeys{keys, cell_of, {is_first, tile_sums}, distinct_keys,
-                                     first_positions, inverse});
+  queue.ForEach(
+      num_keys,
+      NumberKeys{keys, cell_of, {is_first, tile_sums}, distinct_keys, first_positions, inverse});
   return tile_sums + num_tiles;
 }
 

@@ -68,7 +68,8 @@ class PackGrid {
       : packs_per_row_(dim / Pack::width),
         // 2^64 / packs_per_row, rounded up: multiplying by it divides exactly as long as
         // i * packs_per_row stays below 2^64.
-        reciprocal_(packs_per_row_ == 1 ? 0 : UINT64_MAX / static_cast<uint64_t>(packs_per_row_) + 1) {}
+        reciprocal_(packs_per_row_ == 1 ? 0
+                                        : UINT64_MAX / static_cast<uint64_t>(packs_per_row_) + 1) {}
 
   struct Place {
     int64_t row;

@@ -16,8 +16,8 @@ template <typename Queue>
 class GrowingRows {
  public:
   /// Address space for `capacity` rows, no memory yet.
-  GrowingRows(int64_t capacity, int64_t width)
-      : capacity_(capacity), width_(width), memory_(LimitBytes(capacity, width)) {}
+  GrowingRows(Queue& queue, int64_t capacity, int64_t width)
+      : capacity_(capacity), width_(width), memory_(queue, LimitBytes(capacity, width)) {}
 
   float* data() const { return static_cast<float*>(memory_.data()); }
   int64_t width() const { return width_; }

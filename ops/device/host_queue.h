@@ -29,7 +29,7 @@ class HostQueue {
   /// ops/cuda/growing_memory.h.
   class GrowingMemory {
    public:
-    explicit GrowingMemory(int64_t limit_bytes)
+    GrowingMemory(HostQueue&, int64_t limit_bytes)
         : memory_(static_cast<size_t>(limit_bytes), PageSize::kSmall) {}
     void* data() const { return memory_.data(); }
     int64_t size_bytes() const { return size_bytes_; }
@@ -82,17 +82,17 @@ class HostQueue {
   template <typename Kernel>
   void ForEachVote(Count count, const Kernel& kernel) {
     const int64_t num_items = count.value();
-    executor_.ParallelFor(
-        NumTiles(num_items), kTile * kItemNanoseconds, [&](int64_t begin, int64_t end) {
-          for (int64_t tile = begin; tile < end; ++tile) {
-            uint32_t mask = 0;
-            const int64_t tile_end = std::min((tile + 1) * kTile, num_items);
-            for (int64_t i = tile * kTile; i < tile_end; ++i) {
-              mask |= static_cast<uint32_t>(kernel.Vote(i)) << (i % kTile);
-            }
-            kernel.Tally(tile, mask);
-          }
-        });
+    executor_.ParallelFor(NumTiles(num_items), kTile * kItemNanoseconds,
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t tile = begin; tile < end; ++tile) {
+                              uint32_t mask = 0;
+                              const int64_t tile_end = std::min((tile + 1) * kTile, num_items);
+                              for (int64_t i = tile * kTile; i < tile_end; ++i) {
+                                mask |= static_cast<uint32_t>(kernel.Vote(i)) << (i % kTile);
+                              }
+                              kernel.Tally(tile, mask);
+                            }
+                          });
   }
 
   /// sums[i] = value(0) + ... + value(i - 1) for i in [0, count]; sums has room for count + 1.
@@ -102,7 +102,8 @@ class HostQueue {
     for (int64_t i = 0; i < count; ++i) sums[i + 1] = sums[i] + value(i);
   }
 
-  /// Sorts (key, value) pairs by the low `num_bits` bits of their keys; equal keys keep their order.
+  /// Sorts (key, value) pairs by the low `num_bits` bits of their keys; equal keys keep their
+  /// order.
   void StableSort(int64_t count, int num_bits,
                   const uint32_t* keys,      // [count]
                   const int32_t* values,     // [count]

@@ -70,15 +70,15 @@ struct RehashBucket {
 /// then rows that were never in use: in the same order as on the CPU.
 struct InsertNewKeys {
   DeviceIndex index;
-  const int64_t* keys;         // [num_new], distinct, none of them held
-  const uint32_t* free_rows;   // [num_free]
-  const int64_t* num_free;     // before this batch
-  const int64_t* num_rows;     // before this batch
-  int64_t* new_rows;           // [num_new], written
+  const int64_t* keys;        // [num_new], distinct, none of them held
+  const uint32_t* free_rows;  // [num_free]
+  const int64_t* num_free;    // before this batch
+  const int64_t* num_rows;    // before this batch
+  int64_t* new_rows;          // [num_new], written
 
   SOK_HOST_DEVICE void operator()(int64_t k) const {
-    const int64_t row_id =
-        k < *num_free ? static_cast<int64_t>(free_rows[*num_free - 1 - k]) : *num_rows + k - *num_free;
+    const int64_t row_id = k < *num_free ? static_cast<int64_t>(free_rows[*num_free - 1 - k])
+                                         : *num_rows + k - *num_free;
     new_rows[k] = row_id;
     index.Insert(keys[k], static_cast<uint32_t>(row_id));
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backward: the gradients of bags to one gradient for each distinct key. No table.
 //
-// No atomic additions of floats: occurrences are sorted by distinct key (stable, so in batch order),
-// cut into runs of equal length whatever key they belong to, and each run adds up what it has. The
-// first key of a run may have begun in an earlier one; its part is carried, and the carries are
-// merged in the same way, until one run holds all. A key with a million occurrences is thus shared
-// by many threads, and the same input gives the same bits.
+// No atomic additions of floats: occurrences are sorted by distinct key (stable, so in batch
+// order), cut into runs of equal length whatever key they belong to, and each run adds up what it
+// has. The first key of a run may have begun in an earlier one; its part is carried, and the
+// carries are merged in the same way, until one run holds all. A key with a million occurrences is
+// thus shared by many threads, and the same input gives the same bits.
 #ifndef SOK_OPS_DEVICE_MERGING_H_
 #define SOK_OPS_DEVICE_MERGING_H_
 

@@ -164,8 +164,8 @@ void ApplyToRows(Queue& queue, const Rule& rule, const OptimizerPlanes& planes, 
 }
 
 /// Adam on all rows below num_rows: those not in `row_ids` have a gradient of zero, so their m and
-/// v decay and they move, too. Rows of erased keys also move, which nobody sees: a row starts afresh
-/// when it is handed out again.
+/// v decay and they move, too. Rows of erased keys also move, which nobody sees: a row starts
+/// afresh when it is handed out again.
 template <typename Queue>
 void ApplyAdamToAllRows(Queue& queue, const AdamStep& step, const OptimizerPlanes& planes,
                         int64_t num_rows, Count num_gradients,

@@ -140,9 +140,13 @@ void PoolRows(Queue& queue, const Bags& bags, const RowSource& source, KeyWeight
       return;
     }
     const int64_t* mean_splits = bags.mean_splits ? bags.mean_splits : bags.row_splits;
-    queue.ForEach(num_packs,
-                  PoolBags<Pack>{grid, source, bags.inverse, bags.row_splits, weights,
-                                 {bags.combiner, mean_splits, weights}, out});
+    queue.ForEach(num_packs, PoolBags<Pack>{grid,
+                                            source,
+                                            bags.inverse,
+                                            bags.row_splits,
+                                            weights,
+                                            {bags.combiner, mean_splits, weights},
+                                            out});
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device memory that lasts: buffers that only grow, and a call's scratch cut out of one of them.
+// A call on a queue, and its memory: buffers that only grow, and scratch cut out of one of them.
 #ifndef SOK_OPS_DEVICE_SCRATCH_H_
 #define SOK_OPS_DEVICE_SCRATCH_H_
 
@@ -8,6 +8,21 @@
 #include <vector>
 
 namespace sok {
+
+/// What follows, while it lives, runs on `stream` and after all earlier calls on the queue.
+template <typename Queue>
+class QueueCall {
+ public:
+  QueueCall(Queue& queue, typename Queue::Stream stream) : queue_(queue) {
+    queue.BeginCall(stream);
+  }
+  ~QueueCall() { queue_.EndCall(); }
+  QueueCall(const QueueCall&) = delete;
+  QueueCall& operator=(const QueueCall&) = delete;
+
+ private:
+  Queue& queue_;
+};
 
 /// One allocation on a queue. Movable, not copyable.
 template <typename Queue>
@@ -60,8 +75,8 @@ class Scratch {
   /// `count` values whose contents are undefined. Valid until the Frame that was open ends.
   template <typename Value>
   Value* Take(int64_t count) {
-    const int64_t bytes = (count * static_cast<int64_t>(sizeof(Value)) + kAlignment) / kAlignment *
-                          kAlignment;
+    const int64_t bytes =
+        (count * static_cast<int64_t>(sizeof(Value)) + kAlignment) / kAlignment * kAlignment;
     used_ += bytes;
     if (used_ <= buffer_bytes()) {
       return reinterpret_cast<Value*>(blocks_.front().template as<char>() + used_ - bytes);
@@ -78,8 +93,8 @@ class Scratch {
       if (used_before_ == 0) scratch_.Join();
     }
     ~Frame() {
-      scratch_.most_used_ = scratch_.used_ > scratch_.most_used_ ? scratch_.used_
-                                                                 : scratch_.most_used_;
+      scratch_.most_used_ =
+          scratch_.used_ > scratch_.most_used_ ? scratch_.used_ : scratch_.most_used_;
       scratch_.used_ = used_before_;
     }
     Frame(const Frame&) = delete;

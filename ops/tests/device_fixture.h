@@ -47,15 +47,18 @@ class DeviceArray {
  public:
   DeviceArray(TestQueue& queue, int64_t count)
       : queue_(queue), count_(count), buffer_(queue, (count + 1) * kBytes) {
+    const QueueCall<TestQueue> call(queue, {});
     queue.FillBytes(data(), 0xA5, count * kBytes);  // so that nothing is right by chance
   }
   DeviceArray(TestQueue& queue, const std::vector<Value>& values)
       : DeviceArray(queue, Size(values)) {
+    const QueueCall<TestQueue> call(queue, {});
     queue.CopyFromHost(data(), values.data(), count_ * kBytes);
   }
 
   Value* data() const { return buffer_.template as<Value>(); }
   std::vector<Value> ToHost() const {
+    const QueueCall<TestQueue> call(queue_, {});
     std::vector<Value> values(static_cast<size_t>(count_));
     queue_.CopyToHost(values.data(), data(), count_ * kBytes);
     return values;
@@ -86,8 +89,8 @@ class DeviceTableWithRows : private QueueForTests {
  public:
   explicit DeviceTableWithRows(const TableOptions& options, int max_load_percent = 80)
       : table(queue, options, {max_load_percent}),
-        rows_(options.capacity, options.dim),
-        slot_(options.capacity, kSlotWidth) {}
+        rows_(queue, options.capacity, options.dim),
+        slot_(queue, options.capacity, kSlotWidth) {}
 
   std::vector<int64_t> Find(const Ids& keys) {
     const DeviceArray<int64_t> device_keys(queue, keys);
@@ -134,6 +137,7 @@ class DeviceTableWithRows : private QueueForTests {
 
  private:
   std::vector<float> Read(const GrowingRows<TestQueue>& plane, int64_t row_id) {
+    const QueueCall<TestQueue> call(queue, {});
     std::vector<float> row(static_cast<size_t>(plane.width()));
     queue.CopyToHost(row.data(), plane.data() + row_id * plane.width(), plane.width() * 4);
     return row;

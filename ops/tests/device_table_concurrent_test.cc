@@ -176,8 +176,7 @@ SOK_TEST(OptionsAndBatchesAreChecked) {
 
 SOK_TEST(FirstValuesAreTheCpusBits) {
   using Kind = FirstValue::Kind;
-  for (const Kind kind :
-       {Kind::kUniform, Kind::kNormal, Kind::kTruncatedNormal, Kind::kConstant}) {
+  for (const Kind kind : {Kind::kUniform, Kind::kNormal, Kind::kTruncatedNormal, Kind::kConstant}) {
     for (const int64_t dim : {1, 3, 8}) {
       TableOptions options = Options(3000, dim);
       options.first_value = {kind, -0.5f, 0.25f, FirstValueStream(7, "t")};
