@@ -16,6 +16,7 @@
 #include "ops/cuda/cuda_stream_order.h"
 #include "ops/cuda/growing_memory.h"
 #include "ops/device/count.h"
+#include "ops/device/float_pack.h"
 
 namespace sok {
 
@@ -42,6 +43,26 @@ __global__ void __launch_bounds__(kThreadsPerBlock) RunForEachVote(Count count, 
     const bool vote = i < num_items && kernel.Vote(i);
     const unsigned mask = __ballot_sync(~0u, vote);
     if (lane == 0) kernel.Tally(i / kTile, mask);
+  }
+}
+
+template <typename Kernel>
+__global__ void __launch_bounds__(kThreadsPerBlock)
+    RunLookThenMove(Count count, PackGrid<FloatPack<1>> parts, Kernel kernel) {
+  const int64_t num_items = count.value();
+  const int64_t stride = int64_t{gridDim.x} * kThreadsPerBlock;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int num_parts = static_cast<int>(parts.packs_per_row());
+  for (int64_t i = int64_t{blockIdx.x} * kThreadsPerBlock + threadIdx.x; i - lane < num_items;
+       i += stride) {
+    const uint32_t looked = i < num_items ? kernel.Look(i) : 0;
+    // 32 items of num_parts parts for 32 lanes: every lane has num_parts turns.
+    for (int turn = 0; turn < num_parts; ++turn) {
+      const auto place = parts.At(turn * 32 + lane);
+      const auto item = static_cast<int>(place.row);
+      const uint32_t of_item = __shfl_sync(~0u, looked, item);
+      if (i - lane + item < num_items) kernel.Move(i - lane + item, place.column, of_item);
+    }
   }
 }
 
@@ -107,6 +128,14 @@ class CudaQueue : public CudaStreamOrder {
   void ForEachVote(Count count, const Kernel& kernel) {
     if (count.bound <= 0) return;
     RunForEachVote<<<NumBlocks(count.bound), kThreadsPerBlock, 0, stream()>>>(count, kernel);
+    SOK_CUDA_TRY(cudaGetLastError());
+  }
+
+  template <typename Kernel>
+  void ForEachLookThenMove(Count count, int64_t parts, const Kernel& kernel) {
+    if (count.bound <= 0) return;
+    RunLookThenMove<<<NumBlocks(count.bound), kThreadsPerBlock, 0, stream()>>>(
+        count, PackGrid<FloatPack<1>>(parts), kernel);
     SOK_CUDA_TRY(cudaGetLastError());
   }
 

@@ -55,6 +55,14 @@ class DeviceTable {
             const int64_t* keys,  // [num_keys], repeats allowed
             int64_t* row_ids);    // [num_keys]
 
+  /// As Find, and out[i] = the row of keys[i] in the plane of rows; where there is none, its first
+  /// value, or, with FirstValue::Kind::kPreset, what was in `out`.
+  void FindAndGatherRows(Stream stream, int64_t num_keys,
+                         const int64_t* keys,  // [num_keys]
+                         const GrowingRows<Queue>& rows,
+                         int64_t* row_ids,  // [num_keys]
+                         float* out);       // [num_keys, dim]
+
   /// As Find, but a key that is not held gets the next free row, in the order of `keys`, and the
   /// row its first value in every plane. Throws kOutOfCapacity when the new keys do not all fit,
   /// kOutOfMemory when the planes or the index cannot grow; the table is then as before the call.

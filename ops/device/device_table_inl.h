@@ -75,6 +75,21 @@ void DeviceTable<Queue>::Find(Stream stream, int64_t num_keys, const int64_t* ke
 }
 
 template <typename Queue>
+void DeviceTable<Queue>::FindAndGatherRows(Stream stream, int64_t num_keys, const int64_t* keys,
+                                           const GrowingRows<Queue>& rows, int64_t* row_ids,
+                                           float* out) {
+  CheckBatch(num_keys);
+  const Call call(*this, stream);
+  const int64_t dim = options_.dim;
+  WithPack(dim, {rows.data(), out}, [&](auto pack) {
+    using Pack = decltype(pack);
+    queue_.ForEachLookThenMove(num_keys, dim / Pack::width,
+                               FindAndGather<Pack>{index(), dim, keys, rows.data(), row_ids, out});
+  });
+  FillAbsentRows(queue_, num_keys, dim, options_.first_value, keys, row_ids, out);
+}
+
+template <typename Queue>
 void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int64_t* keys,
                                       bool are_distinct, const float* initial_rows,
                                       const Planes& planes, int64_t* row_ids) {

@@ -81,7 +81,7 @@ class PackGrid {
     const auto row = static_cast<int64_t>(MultiplyHigh(static_cast<uint64_t>(i), reciprocal_));
     return {row, (i - row * packs_per_row_) * Pack::width};
   }
-  int64_t packs_per_row() const { return packs_per_row_; }
+  SOK_HOST_DEVICE int64_t packs_per_row() const { return packs_per_row_; }
 
  private:
   int64_t packs_per_row_;

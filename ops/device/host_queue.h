@@ -95,6 +95,26 @@ class HostQueue {
                           });
   }
 
+  /// looked = kernel.Look(i) for the items of a tile, each by a thread of its own; then
+  /// kernel.Move(i, p, looked) for all items i and p in [0, parts), with the same threads spread
+  /// over the parts.
+  template <typename Kernel>
+  void ForEachLookThenMove(Count count, int64_t parts, const Kernel& kernel) {
+    const int64_t num_items = count.value();
+    executor_.ParallelFor(NumTiles(num_items), kTile * kItemNanoseconds,
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t tile = begin; tile < end; ++tile) {
+                              uint32_t looked[kTile];
+                              const int64_t first = tile * kTile;
+                              const int64_t size = std::min(kTile, num_items - first);
+                              for (int64_t i = 0; i < size; ++i) looked[i] = kernel.Look(first + i);
+                              for (int64_t j = 0; j < size * parts; ++j) {
+                                kernel.Move(first + j / parts, j % parts, looked[j / parts]);
+                              }
+                            }
+                          });
+  }
+
   /// sums[i] = value(0) + ... + value(i - 1) for i in [0, count]; sums has room for count + 1.
   template <typename ValueOf>
   void ExclusiveSum(int64_t count, const ValueOf& value, int32_t* sums) {

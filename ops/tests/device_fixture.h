@@ -110,6 +110,16 @@ class DeviceTableWithRows : private QueueForTests {
     return row_ids.ToHost();
   }
 
+  /// The rows of keys; row_ids are checked against Find.
+  std::vector<float> Gather(const Ids& keys) {
+    const DeviceArray<int64_t> device_keys(queue, keys);
+    const DeviceArray<int64_t> row_ids(queue, Size(keys));
+    const DeviceArray<float> out(queue, Size(keys) * table.options().dim);
+    table.FindAndGatherRows({}, Size(keys), device_keys.data(), rows_, row_ids.data(), out.data());
+    CHECK_TRUE(row_ids.ToHost() == Find(keys));
+    return out.ToHost();
+  }
+
   int64_t Erase(const Ids& keys) {
     return table.Erase({}, Size(keys), DeviceArray<int64_t>(queue, keys).data());
   }

@@ -103,6 +103,27 @@ SOK_TEST(RowsGivenAtInsertionGoToNewKeysOnly) {
   }
 }
 
+SOK_TEST(GatherGivesRowsAndFirstValues) {
+  for (const int64_t dim : {1, 3, 8, 132}) {
+    DeviceTableWithRows table(Options(1000, dim));
+    Ids keys;
+    for (int64_t key = 0; key < 100; ++key) keys.push_back(key * key);
+    std::vector<float> rows;
+    for (int64_t i = 0; i < 50 * dim; ++i) rows.push_back(static_cast<float>(i));
+    table.FindOrInsert({keys.begin(), keys.begin() + 50}, true, rows);
+    const std::vector<float> gathered = table.Gather(keys);
+    for (int64_t i = 0; i < 100 * dim; ++i) {
+      std::vector<float> expected(static_cast<size_t>(dim), static_cast<float>(i));
+      if (i >= 50 * dim) {
+        WriteFirstValue(table.table.options().first_value, keys[static_cast<size_t>(i / dim)], dim,
+                        expected.data());
+      }
+      const int64_t column = i >= 50 * dim ? i % dim : 0;
+      CHECK_EQ(gathered[static_cast<size_t>(i)], expected[static_cast<size_t>(column)]);
+    }
+  }
+}
+
 SOK_TEST(FullTableRefusesTheWholeBatchAndNoMore) {
   DeviceTableWithRows table(Options(5));
   CHECK_TRUE(table.FindOrInsert({10, 11, 12}) == (Ids{0, 1, 2}));
