@@ -28,7 +28,11 @@ CudaDeviceScope::~CudaDeviceScope() {
 CudaStreamOrder::CudaStreamOrder(int device) : device_(device) {
   const char* why = nullptr;
   const int count = CountCudaDevices(&why);
-  if (count == 0) Throw(ErrorCode::kCuda, "no CUDA device: ", why);
+  if (count == 0) {
+    Throw(ErrorCode::kCuda, "no CUDA device: ", why, ". This library was built with CUDA ",
+          CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10,
+          " for the architectures " SOK_CUDA_ARCHITECTURES);
+  }
   if (device < 0 || device >= count) {
     Throw(ErrorCode::kCuda, "no CUDA device ", device, ": this machine has ", count,
           ", numbered from 0");
