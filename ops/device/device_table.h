@@ -77,6 +77,10 @@ class DeviceTable {
                     const Planes& planes,
                     int64_t* row_ids);  // [num_keys]
 
+  /// Makes memory for `num_keys` keys in all, so that calls need not grow the table up to there.
+  /// Throws kOutOfMemory.
+  void Reserve(Stream stream, int64_t num_keys, const Planes& planes);
+
   /// Forgets the keys that are held, and returns how many were. Waits.
   int64_t Erase(Stream stream, int64_t num_keys,
                 const int64_t* keys);  // [num_keys], repeats allowed

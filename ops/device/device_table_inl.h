@@ -211,6 +211,14 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, const int64_t* keys, bool
   return num_new;
 }
 
+template <typename Queue>
+void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
+  const Call call(*this, stream);
+  const int64_t capacity = std::min(options_.capacity, kMaxKeys);
+  planes.Reserve(std::min(num_keys, capacity));  // rows of erased keys are handed out first
+  if (num_keys > RoomInIndex()) GrowIndex(std::min(num_keys, capacity));
+}
+
 /// Moves the keys into an index with room for `num_keys`; rows stay where they are.
 template <typename Queue>
 void DeviceTable<Queue>::GrowIndex(int64_t num_keys) {
@@ -220,7 +228,8 @@ void DeviceTable<Queue>::GrowIndex(int64_t num_keys) {
   DeviceBuffer<Queue> memory(queue_, num_buckets * static_cast<int64_t>(sizeof(DeviceBucket)));
   auto* buckets = memory.template as<DeviceBucket>();
   queue_.ForEach(num_buckets, ClearBuckets{buckets});
-  queue_.ForEach(num_buckets_, RehashBucket{index().buckets, {buckets, num_buckets}});
+  queue_.ForEach(num_buckets_ * DeviceBucket::kSlots,
+                 RehashSlot{index().buckets, {buckets, num_buckets}});
   index_memory_ = std::move(memory);
   num_buckets_ = num_buckets;
 }

@@ -74,19 +74,16 @@ struct FindAndGather {
   }
 };
 
-/// Moves bucket i of `from` into the empty or partly filled `to`.
-struct RehashBucket {
+/// Moves the key in slot i of `from` (bucket * kSlots + slot), if there is one, to `to`.
+struct RehashSlot {
   const DeviceBucket* from;
   DeviceIndex to;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
-    const DeviceBucket bucket = LoadBucket(from + i);
-    SOK_UNROLL
-    for (int slot = 0; slot < DeviceBucket::kSlots; ++slot) {
-      if (bucket.row_ids[slot] != DeviceBucket::kFreeSlot) {
-        to.Insert(bucket.keys[slot], bucket.row_ids[slot]);
-      }
-    }
+    const DeviceBucket* bucket = from + i / DeviceBucket::kSlots;
+    const uint32_t row_id = bucket->row_ids[i % DeviceBucket::kSlots];
+    if (row_id == DeviceBucket::kFreeSlot) return;
+    to.Insert(bucket->keys[i % DeviceBucket::kSlots], row_id);
   }
 };
 

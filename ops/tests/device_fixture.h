@@ -120,6 +120,8 @@ class DeviceTableWithRows : private QueueForTests {
     return out.ToHost();
   }
 
+  void Reserve(int64_t num_keys) { table.Reserve({}, num_keys, {&rows_, {{&slot_, kSlotValue}}}); }
+
   int64_t Erase(const Ids& keys) {
     return table.Erase({}, Size(keys), DeviceArray<int64_t>(queue, keys).data());
   }

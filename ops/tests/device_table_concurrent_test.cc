@@ -161,6 +161,20 @@ SOK_TEST(CrowdedIndex) {
   CheckSame(table, model);
 }
 
+SOK_TEST(ReservedMemoryIsEnough) {
+  DeviceTableWithRows table(Options(50'000));
+  table.Reserve(40'000);
+  const int64_t bytes = table.table.index_bytes();
+  CHECK_TRUE(bytes >= 40'000 * 16 && bytes < 50'000 * 16);
+  Ids keys;
+  for (int64_t key = 0; key < 40'000; ++key) keys.push_back(key);
+  for (auto begin = keys.begin(); begin != keys.end(); begin += 2000) {
+    table.FindOrInsert({begin, begin + 2000});
+  }
+  CHECK_EQ(table.table.index_bytes(), bytes);
+  CHECK_EQ(table.Find(keys).back(), 39'999);
+}
+
 SOK_TEST(ClearForgetsEverything) {
   DeviceTableWithRows table(Options(100'000));
   Ids keys;
