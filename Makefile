@@ -62,8 +62,8 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
 
 # --- C++ tests of the core, without Python and TensorFlow ---
 CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-  -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF --log-level=WARNING
-SANITIZED = -DSOK_CUDA=OFF -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g"
+  -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF --log-level=WARNING
+SANITIZED = -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g"
 CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*concurrent*_test.cc)))
 # Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
 # that new kernels randomise further than it expects.

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Between them these instantiate every kernel.
 SOURCES = [
     "ops/tests/device_lookup_concurrent_test.cc",
+    "ops/tests/device_optimizers_concurrent_test.cc",
     "ops/tests/stored_device_table_concurrent_test.cc",
 ]
 MAX_REGISTERS = 64

@@ -27,8 +27,9 @@ struct DeviceTableOptions {
 /// The same table as CpuHashTable, with the same row ids, on arrays in device memory.
 ///
 /// Calls may come from any thread and with any stream; they take effect in the order in which they
-/// were made. They return before their kernels have run, except where it says "waits": then the
-/// host waits for all earlier calls. Arrays given to a call must live until its kernels have run.
+/// were made. Who else uses the queue must not do so at the same time. They return before their
+/// kernels have run, except where it says "waits": then the host waits for all earlier calls.
+/// Arrays given to a call must live until its kernels have run.
 template <typename Queue>
 class DeviceTable {
  public:

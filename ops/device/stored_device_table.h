@@ -42,16 +42,26 @@ class StoredDeviceTable {
         rows_(queue, std::min(options.capacity, DeviceTable<Queue>::kMaxKeys), options.dim) {}
 
   int64_t dim() const { return table_.options().dim; }
-  int64_t index_bytes() const { return table_.index_bytes(); }
+  int64_t index_bytes() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return table_.index_bytes();
+  }
   /// Bytes of memory of the rows.
-  int64_t row_bytes() const { return rows_.size_bytes(); }
+  int64_t row_bytes() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return rows_.size_bytes();
+  }
   /// Keys held. Waits.
-  int64_t size(Stream stream) { return table_.Counters(stream).num_keys; }
+  int64_t size(Stream stream) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return table_.Counters(stream).num_keys;
+  }
 
   /// As DeviceTable::Find.
   void Find(Stream stream, int64_t num_keys,
             const int64_t* keys,  // [num_keys]
             int64_t* row_ids) {   // [num_keys]
+    const std::lock_guard<std::mutex> lock(mutex_);
     table_.Find(stream, num_keys, keys, row_ids);
   }
 
@@ -170,7 +180,7 @@ class StoredDeviceTable {
   int64_t FirstAbsent(int64_t num_keys, const int64_t* row_ids);
 
   Queue& queue_;
-  std::mutex mutex_;  // makes calls on the table and on rows_ one; guards scratch_
+  mutable std::mutex mutex_;  // held by every call: the queue serves one thread at a time
   Scratch<Queue> scratch_;
   DeviceTable<Queue> table_;
   GrowingRows<Queue> rows_;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device table that owns its rows: updates by key, export, clearing.
+#include <thread>
+
 #include "ops/device/stored_device_table.h"
 #include "ops/tests/device_fixture.h"
 
@@ -85,6 +87,51 @@ SOK_TEST(LargeBatchesOfFewKeys) {
   for (int64_t i = 0; i < 7; ++i) {
     CHECK_EQ(last[static_cast<size_t>(i * kDim)], static_cast<float>((2999 - i) / 7 * 7 + i));
   }
+}
+
+/// What one thread works on, made before the threads start: the queue is not theirs.
+struct ThreadArrays {
+  static constexpr int64_t kKeys = 600;
+
+  ThreadArrays(Stored& stored, int64_t thread)
+      : keys(stored.Device(KeysOf(thread))),
+        ones(stored.Device(Floats(kKeys, 1.0f))),
+        rows(stored.Device(Floats(kKeys, 0.0f))),
+        row_ids(stored.Device(Ids(kKeys))) {}
+
+  static Ids KeysOf(int64_t thread) {
+    Ids keys;
+    for (int64_t i = 0; i < kKeys; ++i) keys.push_back(i * 3 + thread);
+    return keys;
+  }
+
+  DeviceArray<int64_t> keys;
+  DeviceArray<float> ones;
+  DeviceArray<float> rows;
+  DeviceArray<int64_t> row_ids;
+};
+
+SOK_TEST(ThreadsShareATable) {
+  Stored stored(10'000);
+  std::vector<ThreadArrays> arrays;
+  for (int64_t t = 0; t < 3; ++t) arrays.emplace_back(stored, t);
+  std::vector<std::thread> threads;
+  for (ThreadArrays& mine : arrays) {
+    threads.emplace_back([&stored, &mine] {
+      const int64_t count = ThreadArrays::kKeys;
+      for (int turn = 0; turn < 5; ++turn) {
+        stored.table.Insert({}, count, mine.keys.data(), mine.ones.data(), mine.row_ids.data());
+        CHECK_EQ(stored.table.ScatterAdd({}, count, mine.keys.data(), mine.ones.data()), count);
+        stored.table.Gather({}, count, mine.keys.data(), mine.rows.data());
+        CHECK_EQ(stored.table.Erase({}, count, mine.keys.data()), count);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const ThreadArrays& of_one : arrays) {
+    CHECK_TRUE(of_one.rows.ToHost() == Floats(ThreadArrays::kKeys, 2.0f));
+  }
+  CHECK_EQ(stored.table.size({}), 0);
 }
 
 SOK_TEST(ExportFollowsRowIdsAndClearForgets) {
