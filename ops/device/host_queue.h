@@ -48,11 +48,12 @@ class HostQueue {
     void Request(HostQueue&, const Value* source) {
       value_ = *source;
       is_requested_ = true;
+      questions_left_ = 2;
     }
     bool is_requested() const { return is_requested_; }
     /// True when it has come: the last requested value, which then is no longer requested.
     bool TryTake(Value* value) {
-      if (!is_requested_) return false;
+      if (!is_requested_ || questions_left_-- > 0) return false;  // late, as from a busy GPU
       *value = value_;
       is_requested_ = false;
       return true;
@@ -62,6 +63,7 @@ class HostQueue {
    private:
     Value value_;
     bool is_requested_ = false;
+    int questions_left_ = 0;
   };
 
   explicit HostQueue(Executor& executor) : executor_(executor) {}

@@ -14,6 +14,7 @@
 #include "ops/cuda/cuda_queue.cuh"
 #else
 #include "ops/device/host_queue.h"
+#include "ops/tests/unruly_executor.h"
 #endif
 
 namespace sok::testing {
@@ -27,10 +28,9 @@ struct QueueForTests {
 #else
 using TestQueue = HostQueue;
 
-/// Several threads, so that kernels meet themselves.
 struct QueueForTests {
-  std::unique_ptr<Executor> executor = MakeThreadExecutor(4);
-  HostQueue queue{*executor};
+  UnrulyExecutor executor{4};
+  HostQueue queue{executor};
 };
 #endif
 
@@ -143,6 +143,19 @@ class DeviceTableWithRows : private QueueForTests {
     WriteFirstValue(options.first_value, key, options.dim, expected.data());
     CHECK_TRUE(Read(rows_, row_id) == expected);
     CHECK_TRUE(Read(slot_, row_id) == std::vector<float>(kSlotWidth, kSlotValue));
+  }
+
+  /// Slots of the index. Does not ask for the counters, by which the table would learn something.
+  int64_t NumSlots() const { return table.index().num_buckets * DeviceBucket::kSlots; }
+
+  /// Keys that are counted as having passed a full bucket.
+  int64_t NumPassed() {
+    const QueueCall<TestQueue> call(queue, {});
+    std::vector<DeviceBucket> buckets(static_cast<size_t>(table.index().num_buckets));
+    queue.CopyToHost(buckets.data(), table.index().buckets, table.index_bytes());
+    int64_t sum = 0;
+    for (const DeviceBucket& bucket : buckets) sum += bucket.num_passed;
+    return sum;
   }
 
   DeviceTable<TestQueue> table;

@@ -159,6 +159,45 @@ SOK_TEST(CrowdedIndex) {
     CHECK_TRUE(table.Find(keys) == model.Find(keys));
   }
   CheckSame(table, model);
+  CHECK_TRUE(table.NumPassed() > 0);
+  table.Erase(keys);
+  CHECK_EQ(table.NumPassed(), 0);
+}
+
+SOK_TEST(SmallBatchesGrowTheIndexInTime) {
+  DeviceTableWithRows table(Options(100'000));
+  for (int64_t batch = 0; batch < 60; ++batch) {
+    Ids keys;
+    for (int64_t i = 0; i < 40; ++i) keys.push_back(batch * 40 + i);
+    table.FindOrInsert(keys, true);
+    CHECK_TRUE((batch + 1) * 40 * 100 <= table.NumSlots() * 80);
+  }
+}
+
+/// All slots of a small index, filled by threads that want the same ones.
+SOK_TEST(InsertionsOfOneKernelMeet) {
+  constexpr int64_t kBuckets = 13;
+  constexpr int64_t kKeys = kBuckets * DeviceBucket::kSlots;
+  testing::QueueForTests fixture;
+  for (int64_t round = 0; round < 200; ++round) {
+    Ids keys;
+    for (int64_t i = 0; i < kKeys; ++i) keys.push_back(round * 1000 + i);
+    const testing::DeviceArray<int64_t> device_keys(fixture.queue, keys);
+    const testing::DeviceArray<int64_t> rows(fixture.queue, kKeys);
+    const testing::DeviceArray<int64_t> counters(fixture.queue, Ids{0, 0});
+    const testing::DeviceArray<DeviceBucket> buckets(fixture.queue, kBuckets);
+    const DeviceIndex index{buckets.data(), kBuckets};
+    {
+      const QueueCall<testing::TestQueue> call(fixture.queue, {});
+      fixture.queue.ForEach(kBuckets, ClearBuckets{buckets.data()});
+      fixture.queue.ForEach(kKeys,
+                            InsertNewKeys{index, device_keys.data(), nullptr, counters.data(),
+                                          counters.data() + 1, rows.data()});
+      fixture.queue.ForEach(kKeys, FindRows{index, device_keys.data(), rows.data()});
+    }
+    const Ids found = rows.ToHost();
+    for (int64_t i = 0; i < kKeys; ++i) CHECK_EQ(found[static_cast<size_t>(i)], i);
+  }
 }
 
 SOK_TEST(ReservedMemoryIsEnough) {
