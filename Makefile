@@ -136,7 +136,7 @@ cuda-build:
 	cmake -S . -B $(CUDA_BUILD) -DSOK_CUDA=ON -DSOK_ENGINE=ON -DSOK_TENSORFLOW=OFF -DSOK_CUDA_TESTS=ON \
 	  -DSOK_CUDA_BENCHMARKS=ON -DCMAKE_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" \
 	  -DPython_EXECUTABLE="$$(command -v python3)"
-	cmake --build $(CUDA_BUILD) --parallel
+	cmake --build $(CUDA_BUILD)
 	@# The package beside the module that was just built, for the Python tests.
 	rm -rf $(CUDA_BUILD)/python && mkdir -p $(CUDA_BUILD)/python
 	cp -r sok_compat tests $(CUDA_BUILD)/python/
