@@ -88,7 +88,7 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
 
 # --- C++ tests of the core, without Python and TensorFlow ---
 CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-  -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF --log-level=WARNING
+  -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF --log-level=WARNING
 SANITIZED = -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g"
 CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*concurrent*_test.cc)))
 # Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
@@ -110,7 +110,7 @@ core-thread: $(VENV)/.tools
 	  --tests-regex concurrent
 
 # --- style ---
-CXX_SOURCES = $(shell find ops -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+CXX_SOURCES = $(shell find ops benchmarks/gpu -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 lint: $(VENV)/.lint  ## formatting, lint and house rules
 	$(BIN)/ruff check .
@@ -143,6 +143,47 @@ core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 	$(CMAKE_CORE) -DSOK_BENCHMARKS=ON
 	$(BIN)/cmake --build build/$@
 	build/$@/engine_benchmark
+
+# --- CUDA. These use the cmake, ctest and python3 that are on the PATH, and nothing else, so that
+# they also run on a GPU machine that cannot download anything.
+#
+#   CUDA_ARCHITECTURES=90  what to compile for (default: the GPU that is there)
+#   CUDA_KEYS=25           log2 of the benchmark's keys
+.PHONY: cuda-report cuda-build cuda-test cuda-sanitize cuda-bench cuda-all
+CUDA_ARCHITECTURES ?= native
+CUDA_KEYS ?= 25
+CUDA_BUILD := build/cuda
+CUDA_TESTS := $(patsubst %_concurrent_test.cc,%_cuda_test,$(notdir $(wildcard ops/tests/*device*_concurrent_test.cc)))
+
+cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc, no GPU
+	python3 cmake/cuda_report.py
+
+cuda-build:
+	cmake -S . -B $(CUDA_BUILD) -DSOK_CUDA=ON -DSOK_ENGINE=ON -DSOK_TENSORFLOW=OFF -DSOK_CUDA_TESTS=ON \
+	  -DSOK_CUDA_BENCHMARKS=ON -DCMAKE_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" \
+	  -DPython_EXECUTABLE="$$(command -v python3)"
+	cmake --build $(CUDA_BUILD)
+	@# The package beside the module that was just built, for the Python tests.
+	rm -rf $(CUDA_BUILD)/python && mkdir -p $(CUDA_BUILD)/python
+	cp -r sok_compat tests $(CUDA_BUILD)/python/
+	rm -f $(CUDA_BUILD)/python/sok_compat/engine/*.so
+	cp $(CUDA_BUILD)/_engine*.so $(CUDA_BUILD)/python/sok_compat/engine/
+
+cuda-test: cuda-build  ## the tests of the CUDA back end, on a GPU; for Python's, CuPy
+	ctest --test-dir $(CUDA_BUILD) --output-on-failure --no-tests=error
+	cd $(CUDA_BUILD)/python && CUDA_VISIBLE_DEVICES=0 python3 -m pytest -q -p no:cacheprovider -rs \
+	  tests/engine
+
+cuda-sanitize: cuda-build  ## the same C++ tests under compute-sanitizer: memory, races, uninitialised reads
+	for test in $(CUDA_TESTS); do for tool in memcheck racecheck initcheck synccheck; do \
+	  echo "$$test under $$tool"; \
+	  compute-sanitizer --tool $$tool --error-exitcode 1 $(CUDA_BUILD)/$$test || exit 1; \
+	done; done
+
+cuda-bench: cuda-build  ## speed of the CUDA back end, beside the same memory traffic without a table
+	$(CUDA_BUILD)/gpu_benchmark $(CUDA_KEYS)
+
+cuda-all: cuda-test cuda-bench cuda-sanitize  ## all that needs a GPU
 
 # --- Horovod: built against the TensorFlow in the environment, never from a cached wheel ---
 horovod: $(VENV)/.horovod  ## install Horovod with Gloo into the virtual environment

@@ -1,5 +1,5 @@
 # Decides whether the CUDA back end is built. Sets SOK_HAS_CUDA and SOK_CUDA_SOURCES.
-# The back end is the .cu files beside the .cc files they accelerate, and ops/cuda/.
+# ops/device is the back end's logic and compiles without CUDA; ops/cuda holds its .cu files.
 
 set(SOK_HAS_CUDA OFF)
 set(SOK_CUDA_SOURCES)
@@ -10,8 +10,7 @@ if(SOK_CUDA STREQUAL "OFF")
   return()
 endif()
 
-file(GLOB cuda_sources CONFIGURE_DEPENDS
-  ops/base/*.cu ops/table/*.cu ops/lookup/*.cu ops/cuda/*.cu)
+file(GLOB cuda_sources CONFIGURE_DEPENDS ops/cuda/*.cu)
 if(NOT cuda_sources)
   if(SOK_CUDA STREQUAL "ON")
     message(FATAL_ERROR
@@ -34,12 +33,16 @@ if(NOT CMAKE_CUDA_COMPILER)
   return()
 endif()
 
+# Machine code for Turing, Ampere and Hopper, which runs on Ada, too, and intermediate code that
+# newer GPUs' drivers compile. Each one costs compile time: for one GPU, say
+# -DCMAKE_CUDA_ARCHITECTURES=90 (or native).
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES all-major)
+  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
 endif()
 set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 set(SOK_HAS_CUDA ON)
 set(SOK_CUDA_SOURCES ${cuda_sources})
-message(STATUS "CUDA: yes, ${CMAKE_CUDA_COMPILER}")
+message(STATUS "CUDA: yes, ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")

@@ -11,11 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-#ifdef __CUDACC__
-#define SOK_HOST_DEVICE __host__ __device__
-#else
-#define SOK_HOST_DEVICE
-#endif
+#include "ops/base/host_device.h"
 
 namespace sok {
 

@@ -16,6 +16,7 @@ enum class ErrorCode {
   kOutOfMemory,         // the machine refused memory
   kIo,                  // a file could not be read or written
   kAborted,             // another rank failed
+  kCuda,                // the CUDA driver or a kernel failed, or there is no GPU
 };
 
 class Error : public std::runtime_error {

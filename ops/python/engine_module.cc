@@ -10,6 +10,7 @@
 
 #include "ops/base/error.h"
 #include "ops/base/hash.h"
+#include "ops/python/cuda_bindings.h"
 #include "ops/python/stored_table.h"
 
 namespace nb = nanobind;
@@ -50,15 +51,19 @@ nb::ndarray<nb::numpy, Value> ToArray(std::vector<Value> values, Lengths... leng
   return nb::ndarray<nb::numpy, Value>(owned->data(), {static_cast<size_t>(lengths)...}, owner);
 }
 
-void Construct(StoredTable* self, const std::string& name, int64_t dim, int64_t capacity,
-               FirstValue::Kind kind, float low_or_mean, float high_or_stddev, int64_t seed,
-               int num_threads) {
+void Construct(StoredTable* self, const TableOptions& options, int num_threads) {
+  new (self) StoredTable(options, num_threads);
+}
+
+TableOptions MakeOptions(const std::string& name, int64_t dim, int64_t capacity,
+                         FirstValue::Kind kind, float low_or_mean, float high_or_stddev,
+                         int64_t seed) {
   TableOptions options;
   options.name = name;
   options.dim = dim;
   options.capacity = capacity;
   options.first_value = {kind, low_or_mean, high_or_stddev, FirstValueStream(seed, name)};
-  new (self) StoredTable(options, num_threads);
+  return options;
 }
 
 void Find(StoredTable& table, const Keys& keys, const RowIdsOut& row_ids) {
@@ -113,6 +118,7 @@ PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
     case ErrorCode::kInvalidArgument:
       return PyExc_ValueError;
     case ErrorCode::kFailedPrecondition:
+    case ErrorCode::kCuda:
       return PyExc_RuntimeError;
     case ErrorCode::kOutOfCapacity:
       return capacity_error;
@@ -152,10 +158,12 @@ NB_MODULE(_engine, module) {
       .value("NORMAL", FirstValue::Kind::kNormal)
       .value("TRUNCATED_NORMAL", FirstValue::Kind::kTruncatedNormal)
       .value("CONSTANT", FirstValue::Kind::kConstant);
+  nb::class_<TableOptions>(module, "TableOptions");
+  module.def("table_options", &MakeOptions, nb::kw_only(), nb::arg("name"), nb::arg("dim"),
+             nb::arg("capacity"), nb::arg("kind"), nb::arg("low_or_mean"),
+             nb::arg("high_or_stddev"), nb::arg("seed"));
   nb::class_<StoredTable>(module, "StoredTable")
-      .def("__init__", &Construct, nb::kw_only(), nb::arg("name"), nb::arg("dim"),
-           nb::arg("capacity"), nb::arg("kind"), nb::arg("low_or_mean"), nb::arg("high_or_stddev"),
-           nb::arg("seed"), nb::arg("num_threads"))
+      .def("__init__", &Construct, nb::arg("options"), nb::arg("num_threads"))
       .def_prop_ro("size", &StoredTable::size)
       .def_prop_ro("index_bytes", &StoredTable::index_bytes)
       .def_prop_ro("row_bytes", &StoredTable::row_bytes)
@@ -167,6 +175,7 @@ NB_MODULE(_engine, module) {
       .def("erase", &Erase)
       .def("export", &Export)
       .def("clear", [](StoredTable& table) { WithoutGil([&] { table.Clear(); }); });
+  BindCudaTable(module);
   module.def("hash_keys", &HashKeys, "The hashes of int64 keys, for tests that want collisions.");
 }
 

@@ -23,13 +23,6 @@ constexpr int64_t kMinKeysPerPart = 4096;   // fewer are not worth another threa
 // Every thread that inserts looks at all keys, for those of its buckets.
 constexpr int64_t kMaxInsertParts = 8;
 
-/// The high half of hash * num_buckets: even over any number of buckets, and ascending in both.
-int64_t ScaleHash(uint64_t hash, int64_t num_buckets) {
-  const auto product =
-      static_cast<unsigned __int128>(hash) * static_cast<unsigned __int128>(num_buckets);
-  return static_cast<int64_t>(product >> 64);
-}
-
 }  // namespace
 
 /// Keys that a thread must not put where they belong: it is another thread's place, or not free

@@ -21,6 +21,8 @@ absl::Status ToStatus(const Error& error) {
       return absl::UnknownError(error.what());
     case ErrorCode::kAborted:
       return absl::AbortedError(error.what());
+    case ErrorCode::kCuda:
+      return absl::InternalError(error.what());
   }
   return absl::InternalError(error.what());
 }

@@ -23,18 +23,29 @@ def as_keys(keys, key_dtype: np.dtype) -> np.ndarray:
     if array.dtype.kind == "O" and all(isinstance(key, (int, np.integer)) for key in array.flat):
         _check_range(array, key_dtype)
         array = array.astype(np.int64)
+    check_key_array(array, key_dtype)
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def check_key_array(array, key_dtype: np.dtype) -> None:
+    """Raises if `array`, of NumPy or CuPy, is no vector of integers within `key_dtype`."""
     if array.dtype.kind not in "iu":
         raise TypeError(f"keys must be integers, got an array of {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"keys must have one dimension, got the shape {array.shape}")
     if not np.can_cast(array.dtype, key_dtype, "safe"):
         _check_range(array, key_dtype)
-    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def as_rows(rows, num_keys: int, dim: int, what: str) -> np.ndarray:
     """`rows` as a contiguous float32 matrix [num_keys, dim]."""
     array = np.asarray(rows)
+    check_row_array(array, num_keys, dim, what)
+    return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def check_row_array(array, num_keys: int, dim: int, what: str) -> None:
+    """Raises if `array`, of NumPy or CuPy, is no matrix of numbers [num_keys, dim]."""
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{what} must be real numbers, got an array of {array.dtype}")
     if array.shape != (num_keys, dim):
@@ -42,7 +53,6 @@ def as_rows(rows, num_keys: int, dim: int, what: str) -> np.ndarray:
             f"{what} must have the shape [number of keys, dim] = {(num_keys, dim)}, "
             f"got {array.shape}"
         )
-    return np.ascontiguousarray(array, dtype=np.float32)
 
 
 def _array_of(keys) -> np.ndarray:
@@ -59,9 +69,10 @@ def _array_of(keys) -> np.ndarray:
 
 def _check_range(array, key_dtype):
     limits = np.iinfo(key_dtype)
-    outside = np.flatnonzero((array < limits.min) | (array > limits.max))
-    if outside.size:
+    outside = ((array < limits.min) | (array > limits.max)).ravel()
+    if outside.any():
+        first = int(outside.argmax())
         raise ValueError(
-            f"{key_dtype} keys go from {limits.min} to {limits.max}, got {array.flat[outside[0]]} "
-            f"at position {outside[0]}"
+            f"{key_dtype} keys go from {limits.min} to {limits.max}, got {array.ravel()[first]} "
+            f"at position {first}"
         )

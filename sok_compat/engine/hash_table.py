@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HashTable: integer keys -> rows of float32 that grow with the keys, on NumPy arrays."""
+"""HashTable: integer keys -> rows of float32 that grow with the keys, on NumPy or CuPy arrays."""
 
 import operator
 import os
@@ -8,7 +8,8 @@ from typing import Optional
 import numpy as np
 
 from sok_compat.engine import _engine
-from sok_compat.engine.arrays import as_keys, as_rows, parse_key_dtype
+from sok_compat.engine.arrays import parse_key_dtype
+from sok_compat.engine.cuda_table import CudaTable, parse_device
 from sok_compat.engine.initializers import (
     Constant,
     Normal,
@@ -16,6 +17,7 @@ from sok_compat.engine.initializers import (
     Uniform,
     parse_initializer,
 )
+from sok_compat.engine.numpy_table import NumpyTable
 
 _KINDS = {
     Uniform: _engine.FirstValueKind.UNIFORM,
@@ -34,6 +36,12 @@ class HashTable:
 
     Keys are one-dimensional arrays or sequences of integers and may repeat. All methods may be
     called from several threads at once, and a call that raises leaves the table as it was.
+
+    With device="cuda:0" keys and rows live in the memory of that GPU. Methods then take arrays on
+    it (CuPy's, or any with __cuda_array_interface__ or DLPack), or what they take on the CPU, and
+    return CuPy arrays. Calls run on CuPy's current stream, and take effect in the order in which
+    they were made also where streams differ. `find`, `gather` and, as long as the table need not
+    grow, `insert` return before they have run; the others wait.
 
     >>> table = HashTable(dim=2, initializer="zeros")
     >>> table.insert([7, -1, 7])
@@ -54,6 +62,7 @@ class HashTable:
         seed: int = 0,
         key_dtype="int64",
         num_threads: Optional[int] = None,
+        device: str = "cpu",
     ):
         """An empty table.
 
@@ -67,10 +76,12 @@ class HashTable:
           seed: any int64.
           key_dtype: "int64", where every value is an ordinary key, or "uint32".
           num_threads: threads that share the work of a large call; None: as many as this process
-            has processors.
+            has processors. On a GPU it has no effect.
+          device: "cpu", "cuda" (the first GPU) or "cuda:<number>".
 
         Raises:
           ValueError: for a number below 1, or a name that is not in the lists above.
+          RuntimeError: if there is no such GPU, no CuPy, or this build has no CUDA back end.
           MemoryError: if the system refuses the address space for `capacity` rows.
         """
         initializer = parse_initializer(initializer)
@@ -81,7 +92,9 @@ class HashTable:
         self._key_dtype = parse_key_dtype(key_dtype)
         if num_threads is None:
             num_threads = len(os.sched_getaffinity(0))
-        self._table = _engine.StoredTable(
+        num_threads = _whole_number("num_threads", num_threads, 1, 1024)
+        self._device = parse_device(device)
+        options = _engine.table_options(
             name=self._name,
             dim=self._dim,
             capacity=self._capacity,
@@ -89,8 +102,11 @@ class HashTable:
             low_or_mean=low_or_mean,
             high_or_stddev=high_or_stddev,
             seed=_whole_number("seed", seed, -(1 << 63)),
-            num_threads=_whole_number("num_threads", num_threads, 1, 1024),
         )
+        if self._device is None:
+            self._table = NumpyTable(options, num_threads)
+        else:
+            self._table = CudaTable(options, self._device)
 
     @property
     def name(self) -> str:
@@ -109,6 +125,11 @@ class HashTable:
     @property
     def key_dtype(self) -> np.dtype:
         return self._key_dtype
+
+    @property
+    def device(self) -> str:
+        """ "cpu" or "cuda:<number>"."""
+        return "cpu" if self._device is None else f"cuda:{self._device}"
 
     @property
     def size(self) -> int:
@@ -148,15 +169,15 @@ class HashTable:
         """
         keys = self._keys(keys)
         if rows is not None:
-            rows = as_rows(rows, len(keys), self.dim, "rows")
-        row_ids = np.empty(len(keys), np.int64)
+            rows = self._table.rows(rows, len(keys), self.dim, "rows")
+        row_ids = self._table.empty(len(keys), np.int64)
         self._table.insert(keys, rows, row_ids)
         return row_ids
 
     def find(self, keys) -> np.ndarray:
         """The row ids of `keys`, int64 [number of keys]; -1 for keys that are not held."""
         keys = self._keys(keys)
-        row_ids = np.empty(len(keys), np.int64)
+        row_ids = self._table.empty(len(keys), np.int64)
         self._table.find(keys, row_ids)
         return row_ids
 
@@ -166,7 +187,7 @@ class HashTable:
         A key that the table does not hold gives its first value, and is not inserted.
         """
         keys = self._keys(keys)
-        rows = np.empty((len(keys), self.dim), np.float32)
+        rows = self._table.empty((len(keys), self.dim), np.float32)
         self._table.gather(keys, rows)
         return rows
 
@@ -177,7 +198,7 @@ class HashTable:
           KeyError: naming the first key that the table does not hold; no row is changed then.
         """
         keys = self._keys(keys)
-        values = as_rows(values, len(keys), self.dim, "values")
+        values = self._table.rows(values, len(keys), self.dim, "values")
         self._check_held(keys, self._table.scatter_add(keys, values), "scatter_add")
 
     def assign(self, keys, rows) -> None:
@@ -187,7 +208,7 @@ class HashTable:
           KeyError: naming the first key that the table does not hold; no row is changed then.
         """
         keys = self._keys(keys)
-        rows = as_rows(rows, len(keys), self.dim, "rows")
+        rows = self._table.rows(rows, len(keys), self.dim, "rows")
         self._check_held(keys, self._table.assign(keys, rows), "assign")
 
     def erase(self, keys) -> int:
@@ -199,7 +220,7 @@ class HashTable:
 
     def export(self) -> tuple:
         """All keys [size], in the order of row ids, and their rows, float32 [size, dim]."""
-        keys, rows = self._table.export()
+        keys, rows = self._table.export(self.dim)
         return keys.astype(self.key_dtype, copy=False), rows
 
     def clear(self) -> None:
@@ -207,7 +228,7 @@ class HashTable:
         self._table.clear()
 
     def _keys(self, keys) -> np.ndarray:
-        return as_keys(keys, self._key_dtype)
+        return self._table.keys(keys, self._key_dtype)
 
     def _check_held(self, keys, num_held, call):
         if num_held < len(keys):

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Marks functions that nvcc compiles for the device as well. Nothing else.
+#ifndef SOK_OPS_BASE_HOST_DEVICE_H_
+#define SOK_OPS_BASE_HOST_DEVICE_H_
+
+#ifdef __CUDACC__
+#define SOK_HOST_DEVICE __host__ __device__
+#else
+#define SOK_HOST_DEVICE
+#endif
+
+/// Before a loop that must be unrolled, so that the arrays it indexes stay in registers.
+#ifdef __CUDA_ARCH__
+#define SOK_UNROLL _Pragma("unroll")
+#else
+#define SOK_UNROLL
+#endif
+
+#endif  // SOK_OPS_BASE_HOST_DEVICE_H_

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Virtual memory management of the driver, found at run time: nothing links libcuda, so a library
+// that was built with CUDA loads where there is no driver.
+#include <cuda.h>
+
+#include <algorithm>
+
+#include "ops/cuda/cuda_error.h"
+#include "ops/cuda/growing_memory.h"
+
+namespace sok {
+namespace {
+
+/// The driver's functions, each looked up once.
+struct Driver {
+  decltype(&cuMemGetAllocationGranularity) get_granularity;
+  decltype(&cuMemAddressReserve) reserve_address;
+  decltype(&cuMemAddressFree) free_address;
+  decltype(&cuMemCreate) create;
+  decltype(&cuMemRelease) release;
+  decltype(&cuMemMap) map;
+  decltype(&cuMemUnmap) unmap;
+  decltype(&cuMemSetAccess) set_access;
+  decltype(&cuGetErrorString) get_error_string;
+};
+
+template <typename Function>
+void LookUp(const char* name, Function* function) {
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult result;
+#if CUDART_VERSION >= 12050
+  constexpr unsigned kVersion = 10020;  // CUDA 10.2, where these functions appeared
+  SOK_CUDA_TRY(
+      cudaGetDriverEntryPointByVersion(name, &address, kVersion, cudaEnableDefault, &result));
+#else
+  SOK_CUDA_TRY(cudaGetDriverEntryPoint(name, &address, cudaEnableDefault, &result));
+#endif
+  if (result != cudaDriverEntryPointSuccess || address == nullptr) {
+    Throw(ErrorCode::kCuda, "CUDA: this driver has no ", name, "; install a newer driver");
+  }
+  *function = reinterpret_cast<Function>(address);
+}
+
+const Driver& TheDriver() {
+  static const Driver driver = [] {
+    Driver found;
+    LookUp("cuMemGetAllocationGranularity", &found.get_granularity);
+    LookUp("cuMemAddressReserve", &found.reserve_address);
+    LookUp("cuMemAddressFree", &found.free_address);
+    LookUp("cuMemCreate", &found.create);
+    LookUp("cuMemRelease", &found.release);
+    LookUp("cuMemMap", &found.map);
+    LookUp("cuMemUnmap", &found.unmap);
+    LookUp("cuMemSetAccess", &found.set_access);
+    LookUp("cuGetErrorString", &found.get_error_string);
+    return found;
+  }();
+  return driver;
+}
+
+void CheckDriver(CUresult result, const char* what, int64_t bytes) {
+  if (result == CUDA_SUCCESS) return;
+  const char* text = nullptr;
+  TheDriver().get_error_string(result, &text);
+  const bool is_memory = result == CUDA_ERROR_OUT_OF_MEMORY;
+  Throw(is_memory ? ErrorCode::kOutOfMemory : ErrorCode::kCuda, "CUDA: ", what, " of ", bytes,
+        " bytes failed: ", text != nullptr ? text : "unknown error",
+        is_memory ? "; free memory on the GPU, or declare smaller capacities" : "");
+}
+
+CUmemAllocationProp Properties(int device) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  return properties;
+}
+
+int64_t RoundUp(int64_t bytes, int64_t granularity) {
+  return (bytes + granularity - 1) / granularity * granularity;
+}
+
+}  // namespace
+
+CudaGrowingMemory::CudaGrowingMemory(int device, int64_t limit_bytes) : device_(device) {
+  const CUmemAllocationProp properties = Properties(device);
+  size_t granularity = 0;
+  CheckDriver(
+      TheDriver().get_granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+      "asking for the granularity of memory", 0);
+  granularity_ = static_cast<int64_t>(granularity);
+  reserved_bytes_ = RoundUp(std::max<int64_t>(limit_bytes, 1), granularity_);
+  CUdeviceptr address = 0;
+  CheckDriver(TheDriver().reserve_address(&address, static_cast<size_t>(reserved_bytes_), 0, 0, 0),
+              "reserving an address range", reserved_bytes_);
+  address_ = address;
+}
+
+CudaGrowingMemory::~CudaGrowingMemory() {
+  try {
+    Release();
+  } catch (const Error&) {
+    // A device that failed has already lost its memory; there is nobody to tell.
+  }
+  TheDriver().free_address(address_, static_cast<size_t>(reserved_bytes_));
+}
+
+void CudaGrowingMemory::Reserve(int64_t size_bytes) {
+  const int64_t bytes = RoundUp(std::min(size_bytes, reserved_bytes_), granularity_) - size_bytes_;
+  if (bytes <= 0) return;
+  const Driver& driver = TheDriver();
+  const CUmemAllocationProp properties = Properties(device_);
+  CUmemGenericAllocationHandle handle;
+  chunks_.reserve(chunks_.size() + 1);  // nothing may throw once the memory is mapped
+  CheckDriver(driver.create(&handle, static_cast<size_t>(bytes), &properties, 0),
+              "allocating a part of a table's rows", bytes);
+  const CUdeviceptr begin = address_ + static_cast<uint64_t>(size_bytes_);
+  CUresult result = driver.map(begin, static_cast<size_t>(bytes), 0, handle, 0);
+  if (result == CUDA_SUCCESS) {
+    CUmemAccessDesc access = {};
+    access.location = properties.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    result = driver.set_access(begin, static_cast<size_t>(bytes), &access, 1);
+    if (result != CUDA_SUCCESS) driver.unmap(begin, static_cast<size_t>(bytes));
+  }
+  if (result != CUDA_SUCCESS) driver.release(handle);
+  CheckDriver(result, "mapping a part of a table's rows", bytes);
+  chunks_.push_back({handle, bytes});
+  size_bytes_ += bytes;
+}
+
+void CudaGrowingMemory::Release() {
+  if (chunks_.empty()) return;
+  int previous = 0;
+  cudaGetDevice(&previous);
+  cudaSetDevice(device_);
+  const cudaError_t status = cudaDeviceSynchronize();
+  cudaSetDevice(previous);
+  const Driver& driver = TheDriver();
+  while (!chunks_.empty()) {
+    const Chunk chunk = chunks_.back();
+    chunks_.pop_back();
+    size_bytes_ -= chunk.bytes;
+    driver.unmap(address_ + static_cast<uint64_t>(size_bytes_), static_cast<size_t>(chunk.bytes));
+    driver.release(chunk.handle);
+  }
+  CheckCuda(status, "waiting for the device before its memory is given back");
+}
+
+}  // namespace sok

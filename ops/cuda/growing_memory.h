@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Device memory that grows at a fixed address: CUDA's virtual memory management.
+#ifndef SOK_OPS_CUDA_GROWING_MEMORY_H_
+#define SOK_OPS_CUDA_GROWING_MEMORY_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace sok {
+
+/// Address space on one GPU, of which a growing beginning has memory behind it. Kernels may run
+/// while it grows. Not copyable.
+class CudaGrowingMemory {
+ public:
+  /// Throws kOutOfMemory when the address space is refused, kCuda when the driver has no virtual
+  /// memory management.
+  CudaGrowingMemory(int device, int64_t limit_bytes);
+  ~CudaGrowingMemory();
+  CudaGrowingMemory(const CudaGrowingMemory&) = delete;
+  CudaGrowingMemory& operator=(const CudaGrowingMemory&) = delete;
+
+  void* data() const { return reinterpret_cast<void*>(address_); }
+  /// Bytes with memory behind them.
+  int64_t size_bytes() const { return size_bytes_; }
+
+  /// Memory for the first `size_bytes` at least, at most limit_bytes. What was there stays; the new
+  /// part holds anything. Throws kOutOfMemory, and the memory is then as before.
+  void Reserve(int64_t size_bytes);
+
+  /// Gives all memory back; the address space stays. Waits for the device.
+  void Release();
+
+ private:
+  struct Chunk {
+    unsigned long long handle;  // CUmemGenericAllocationHandle
+    int64_t bytes;
+  };
+
+  const int device_;
+  int64_t granularity_ = 0;
+  int64_t reserved_bytes_ = 0;
+  uint64_t address_ = 0;  // CUdeviceptr
+  int64_t size_bytes_ = 0;
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CUDA_GROWING_MEMORY_H_

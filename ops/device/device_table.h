@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// A hash table in device memory: keys -> row ids, on a queue (a CUDA stream). No communication.
+#ifndef SOK_OPS_DEVICE_DEVICE_TABLE_H_
+#define SOK_OPS_DEVICE_DEVICE_TABLE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "ops/base/error.h"
+#include "ops/device/distinct.h"
+#include "ops/device/growing_rows.h"
+#include "ops/device/index_kernels.h"
+#include "ops/device/new_key_kernels.h"
+#include "ops/device/row_kernels.h"
+#include "ops/device/scratch.h"
+#include "ops/table/table.h"
+
+namespace sok {
+
+struct DeviceTableOptions {
+  int max_load_percent = 80;  // keys per slot of the index before it grows; at most 95
+};
+
+/// The same table as CpuHashTable, with the same row ids, on arrays in device memory.
+///
+/// Calls may come from any thread and with any stream; they take effect in the order in which they
+/// were made. Who else uses the queue must not do so at the same time. They return before their
+/// kernels have run, except where it says "waits": then the host waits for all earlier calls.
+/// Arrays given to a call must live until its kernels have run.
+template <typename Queue>
+class DeviceTable {
+ public:
+  using Stream = typename Queue::Stream;
+  using Planes = DevicePlanes<Queue>;
+
+  /// Largest batch.
+  static constexpr int64_t kMaxBatch = int64_t{1} << 30;
+  /// Most keys that a table holds.
+  static constexpr int64_t kMaxKeys = INT32_MAX;
+
+  /// Throws kInvalidArgument for a dim, capacity or load out of range.
+  DeviceTable(Queue& queue, const TableOptions& options, DeviceTableOptions device_options = {});
+
+  const TableOptions& options() const { return options_; }
+  int64_t index_bytes() const { return index_memory_.size_bytes(); }
+  int64_t scratch_bytes() const { return scratch_.size_bytes(); }
+
+  /// What the table holds now. Waits.
+  TableCounters Counters(Stream stream);
+
+  /// row_ids[i] = row of keys[i], or kNoRow.
+  void Find(Stream stream, int64_t num_keys,
+            const int64_t* keys,  // [num_keys], repeats allowed
+            int64_t* row_ids);    // [num_keys]
+
+  /// As Find, and out[i] = the row of keys[i] in the plane of rows; where there is none, its first
+  /// value, or, with FirstValue::Kind::kPreset, what was in `out`.
+  void FindAndGatherRows(Stream stream, int64_t num_keys,
+                         const int64_t* keys,  // [num_keys]
+                         const GrowingRows<Queue>& rows,
+                         int64_t* row_ids,  // [num_keys]
+                         float* out);       // [num_keys, dim]
+
+  /// As Find, but a key that is not held gets the next free row, in the order of `keys`, and the
+  /// row its first value in every plane. Throws kOutOfCapacity when the new keys do not all fit,
+  /// kOutOfMemory when the planes or the index cannot grow; the table is then as before the call.
+  ///
+  /// Waits only when `num_keys` new keys might not fit into the memory that is there, judged by
+  /// what earlier calls are known to have left: when the table grows, and while it has less than
+  /// about two batches to go to its capacity.
+  void FindOrInsert(Stream stream, int64_t num_keys,
+                    const int64_t* keys,        // [num_keys]
+                    bool are_distinct,          // no key stands twice in `keys`: saves time
+                    const float* initial_rows,  // [num_keys, dim] for new keys, or nullptr
+                    const Planes& planes,
+                    int64_t* row_ids);  // [num_keys]
+
+  /// Makes memory for `num_keys` keys in all, so that calls need not grow the table up to there.
+  /// Throws kOutOfMemory.
+  void Reserve(Stream stream, int64_t num_keys, const Planes& planes);
+
+  /// Forgets the keys that are held, and returns how many were. Waits.
+  int64_t Erase(Stream stream, int64_t num_keys,
+                const int64_t* keys);  // [num_keys], repeats allowed
+
+  /// Writes all keys with their rows, in the order of row ids, and returns how many they are.
+  /// Throws kInvalidArgument when there is room for fewer. Waits.
+  int64_t Export(Stream stream, int64_t room,
+                 int64_t* keys,      // [room]
+                 int64_t* row_ids);  // [room]
+
+  /// Forgets every key.
+  void Clear(Stream stream);
+
+  /// For kernels that search by themselves, within the same call to the queue.
+  DeviceIndex index() const { return {index_memory_.template as<DeviceBucket>(), num_buckets_}; }
+
+ private:
+  static constexpr int64_t kMinBuckets = 64;
+  static constexpr int64_t kGrowthPercent = 150;
+  // Memory for this many batches is made when it is made for one: so far ahead of the counters that
+  // come back late may the host run without waiting.
+  static constexpr int64_t kBatchesAhead = 4;
+
+  /// Locks the table and puts the queue on `stream`.
+  class Call {
+   public:
+    Call(DeviceTable& table, Stream stream) : lock_(table.mutex_), call_(table.queue_, stream) {}
+
+   private:
+    std::lock_guard<std::mutex> lock_;
+    QueueCall<Queue> call_;
+  };
+
+  struct NewKeys {
+    Count count;                     // of new keys
+    const int64_t* keys;             // [count], distinct, in the order of first appearance
+    const int32_t* first_positions;  // [count], in the batch
+    Count num_missing;               // places of the batch without a row
+    const int32_t* places;           // [num_missing]
+    const int32_t* numbers;          // [num_missing], of `keys`; nullptr: 0, 1, ...
+  };
+
+  void CheckBatch(int64_t num_keys) const;
+  TableCounters ReadCounters();
+  void TightenBounds();
+  int64_t RoomInIndex() const;
+  int64_t MakeRoom(int64_t num_keys, const int64_t* keys, bool are_distinct, const Planes& planes);
+  void GrowIndex(int64_t num_keys);
+  NewKeys FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct, int64_t* row_ids);
+  void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
+                    const Planes& planes);
+  void ReserveFreeRows(int64_t num_in_use, int64_t num_needed);
+  TableCounters* counters() const { return counters_memory_.template as<TableCounters>(); }
+
+  Queue& queue_;
+  const TableOptions options_;
+  const DeviceTableOptions device_options_;
+  std::mutex mutex_;
+  Scratch<Queue> scratch_;
+  DeviceBuffer<Queue> index_memory_;
+  int64_t num_buckets_ = 0;
+  DeviceBuffer<Queue> free_rows_memory_;  // [num_free], the next one to hand out last
+  DeviceBuffer<Queue> counters_memory_;
+
+  // What the host knows: the counters on the device are at most these. They are known when all
+  // calls so far have run, or from a copy that was asked for late_inserts_ ago.
+  int64_t most_keys_ = 0;
+  int64_t most_rows_ = 0;
+  typename Queue::template LateValue<TableCounters> late_counters_;
+  int64_t most_inserts_since_ = 0;  // new keys since late_counters_ was asked for
+};
+
+}  // namespace sok
+
+#include "ops/device/device_table_inl.h"
+
+#endif  // SOK_OPS_DEVICE_DEVICE_TABLE_H_

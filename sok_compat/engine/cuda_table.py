@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table on a GPU for HashTable: CuPy arrays in and out, on CuPy's current stream."""
+
+import re
+
+import numpy as np
+
+from sok_compat.engine import _engine
+from sok_compat.engine.arrays import as_keys, as_rows, check_key_array, check_row_array
+
+
+def parse_device(device: str):
+    """None for "cpu", the number of the GPU for "cuda" or "cuda:<number>"."""
+    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", device) if isinstance(device, str) else None
+    if not match:
+        raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:<number>', got {device!r}")
+    return None if device == "cpu" else int(match[1] or 0)
+
+
+class CudaTable:
+    """What HashTable wants of a table, on GPU number `device`.
+
+    The C++ table orders all calls whatever their streams, but arrays belong to the stream that was
+    current when CuPy made them, so that is the stream that calls go to.
+
+    Raises:
+      RuntimeError: if this build has no CUDA back end, the machine no such GPU, or CuPy is missing.
+    """
+
+    def __init__(self, options, device: int):
+        if not _engine.HAS_CUDA:
+            raise RuntimeError(
+                f"device='cuda:{device}': this build of sok_compat has no CUDA back end. Build it "
+                "where CMake finds a CUDA compiler: CUDACXX=.../nvcc pip install . "
+                "-Ccmake.define.SOK_CUDA=ON"
+            )
+        self._table = _engine.StoredCudaTable(options, device)
+        self._device = device
+        self._cupy = _import_cupy()
+
+    @property
+    def size(self) -> int:
+        return self._table.size
+
+    @property
+    def index_bytes(self) -> int:
+        return self._table.index_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        return self._table.row_bytes
+
+    def keys(self, keys, key_dtype: np.dtype):
+        """`keys` as a contiguous int64 vector on the GPU; see arrays.as_keys."""
+        with self._on_device():
+            if not _is_on_gpu(keys):
+                return self._cupy.asarray(as_keys(keys, key_dtype))
+            array = self._as_cupy(keys)
+            check_key_array(array, key_dtype)
+            return self._cupy.ascontiguousarray(array, dtype=np.int64)
+
+    def rows(self, rows, num_keys: int, dim: int, what: str):
+        """`rows` as a contiguous float32 matrix [num_keys, dim] on the GPU."""
+        with self._on_device():
+            if not _is_on_gpu(rows):
+                return self._cupy.asarray(as_rows(rows, num_keys, dim, what))
+            array = self._as_cupy(rows)
+            check_row_array(array, num_keys, dim, what)
+            return self._cupy.ascontiguousarray(array, dtype=np.float32)
+
+    def empty(self, shape, dtype):
+        with self._on_device():
+            return self._cupy.empty(shape, dtype)
+
+    def find(self, keys, row_ids):
+        self._table.find(self._stream(), len(keys), keys.data.ptr, row_ids.data.ptr)
+
+    def insert(self, keys, rows, row_ids):
+        rows_address = 0 if rows is None else rows.data.ptr
+        self._table.insert(self._stream(), len(keys), keys.data.ptr, rows_address, row_ids.data.ptr)
+
+    def gather(self, keys, rows):
+        self._table.gather(self._stream(), len(keys), keys.data.ptr, rows.data.ptr)
+
+    def scatter_add(self, keys, values) -> int:
+        return self._table.scatter_add(self._stream(), len(keys), keys.data.ptr, values.data.ptr)
+
+    def assign(self, keys, values) -> int:
+        return self._table.assign(self._stream(), len(keys), keys.data.ptr, values.data.ptr)
+
+    def erase(self, keys) -> int:
+        return self._table.erase(self._stream(), len(keys), keys.data.ptr)
+
+    def export(self, dim: int):
+        size = self.size
+        keys = self.empty(size, np.int64)
+        rows = self.empty((size, dim), np.float32)
+        self._table.export(self._stream(), size, keys.data.ptr, rows.data.ptr)
+        return keys, rows
+
+    def clear(self):
+        self._table.clear(self._stream())
+
+    def _on_device(self):
+        return self._cupy.cuda.Device(self._device)
+
+    def _stream(self) -> int:
+        with self._on_device():
+            return self._cupy.cuda.get_current_stream().ptr
+
+    def _as_cupy(self, array):
+        if hasattr(array, "__cuda_array_interface__"):
+            return self._cupy.asarray(array)
+        return self._cupy.from_dlpack(array)
+
+
+def _is_on_gpu(array) -> bool:
+    if hasattr(array, "__cuda_array_interface__"):
+        return True
+    dlpack_device = getattr(array, "__dlpack_device__", None)
+    return dlpack_device is not None and dlpack_device()[0] == 2  # kDLCUDA
+
+
+def _import_cupy():
+    try:
+        import cupy
+    except ImportError as error:
+        raise RuntimeError(
+            "HashTable on a GPU gives and takes CuPy arrays, and CuPy cannot be imported "
+            f"({error}); pip install cupy-cuda12x or cupy-cuda13x, as your driver wants"
+        ) from None
+    return cupy
