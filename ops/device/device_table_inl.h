@@ -157,8 +157,8 @@ void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* ne
                        CopyGivenRows<Pack>{grid, options_.dim, new_rows, new_keys.first_positions,
                                            initial_rows, plane});
       } else if (first_value.kind != FirstValue::Kind::kPreset) {
-        queue_.ForEach(num_packs, WriteFirstValues<Pack>{grid, options_.dim, first_value,
-                                                         new_keys.keys, new_rows, plane});
+        queue_.ForEach(num_packs, FillFirstValues<Pack>{grid, options_.dim, first_value,
+                                                        new_keys.keys, new_rows, plane});
       }
     });
   }

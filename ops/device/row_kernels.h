@@ -75,7 +75,7 @@ struct ScatterPacks {
 
 /// plane[row_ids[k]] = first value of keys[k].
 template <typename Pack>
-struct WriteFirstValues {
+struct FillFirstValues {
   PackGrid<Pack> grid;
   int64_t dim;
   FirstValue first_value;  // not kPreset

@@ -21,7 +21,8 @@ class Model {
 
   Ids FindOrInsert(const Ids& keys) {
     Ids row_ids(keys.size());
-    table_->FindOrInsert(SerialExecutor(), Size(keys), keys.data(), nullptr, {}, row_ids.data());
+    table_->FindOrInsert(SerialExecutor(), Size(keys), keys.data(), false, nullptr, {},
+                         row_ids.data());
     return row_ids;
   }
   Ids Find(const Ids& keys) {
