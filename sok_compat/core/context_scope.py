@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`OptimizerScope`: where stock optimizers make their slots for tables."""
 
+import collections
+
 import numpy as np
 import tensorflow as tf
 
@@ -37,6 +39,8 @@ class OptimizerScope:
 
         Raises:
           RuntimeError: another type.
+          ValueError: two tables of one name, by which slots are told apart; in eager mode, where
+            tf.keras.backend.clear_session() came between them.
         """
         if not isinstance(trainable_variables, (list, tuple)):
             raise RuntimeError(
@@ -46,6 +50,13 @@ class OptimizerScope:
         self._variables = list(trainable_variables)
         self._tables = [v for v in trainable_variables if isinstance(v, EmbeddingVariable)]
         self._creator_scope = None
+        names = {table.m_unique_id: table.m_var_name for table in self._tables}.values()
+        for name, count in collections.Counter(names).items():
+            if count > 1:
+                raise ValueError(
+                    f"OptimizerScope got {count} tables named {name}, and tells their slots apart "
+                    "by name: use a scope for each, or make them in name scopes of their own"
+                )
 
     def __enter__(self):
         with tf.init_scope():  # where optimizers make their slots, also from inside a tf.function

@@ -4,8 +4,8 @@
 import tensorflow as tf
 
 from sok_compat.embeddings.embedding_layer import EmbeddingLayer, checked_size
+from sok_compat.lookup.bags_of_keys import keys_and_row_splits
 from sok_compat.lookup.lookup import lookup_bags
-from sok_compat.runtime.op_library import ops
 
 COMBINERS = ("mean", "sum")
 
@@ -78,7 +78,8 @@ class DistributedEmbedding(EmbeddingLayer):
 
         Args:
           inputs: tf.SparseTensor [batch * slot_num, max_nnz] of keys, in row order; row =
-            sample * slot_num + slot. The batch may differ from step to step.
+            sample * slot_num + slot. Or tf.RaggedTensor, [batch * slot_num, (keys)] or
+            [batch, slot_num, (keys)]. The batch may differ from step to step.
           training: False: unknown keys give their first value and are not inserted. A bool, or a
             scalar bool tensor.
 
@@ -86,34 +87,16 @@ class DistributedEmbedding(EmbeddingLayer):
           [batch, slot_num, embedding_vec_size]; slots without keys are zeros.
 
         Raises:
-          TypeError: inputs is no SparseTensor.
+          TypeError: inputs is neither a SparseTensor nor a RaggedTensor.
           ValueError: its dtype or rank does not fit.
           tf.errors.InvalidArgumentError: when run: rows that are no multiple of slot_num, unsorted
             rows, more than max_nnz keys in a row, a key out of range without a hash table.
           tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
         """
-        if not isinstance(inputs, tf.SparseTensor):
-            raise TypeError(
-                f"{self.name}: sp_ids must be SparseTensor, got {type(inputs).__name__}"
-            )
-        rank = inputs.shape.rank
-        if rank not in (None, 2):
-            raise ValueError(
-                f"{self.name}: the SparseTensor must have rank 2, [batch * slot_num, max_nnz], got "
-                f"rank {rank}"
-            )
-        keys = self.checked_keys(inputs.values)
         with tf.device(self.var.device):
-            row_splits = ops.sok_row_splits(
-                inputs.indices,
-                inputs.dense_shape,
-                layer_name=self.name,
-                slot_num=self.slot_num,
-                max_nnz=self.max_nnz,
-            )
-        pooled = lookup_bags(
-            self.var, keys, row_splits, self.combiner, self.checked_training(training)
-        )
+            keys, row_splits = keys_and_row_splits(inputs, self.slot_num, self.max_nnz, self.name)
+        training = self.checked_training(training)
+        pooled = lookup_bags(self.var, self.checked_keys(keys), row_splits, self.combiner, training)
         output = tf.reshape(pooled, [-1, self.slot_num, self.embedding_vec_size])
         return self.in_compute_dtype(output)
 

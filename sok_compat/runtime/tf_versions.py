@@ -22,10 +22,9 @@ else:
 
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
-anonymous_name = (
-    context.anonymous_name
-)  # a shared_name that gives each handle a resource of its own
+anonymous_name = context.anonymous_name  # as shared_name: a resource for each handle
 track_variable = keras.__internal__.backend.track_variable  # for Keras to initialize, in a graph
+eager_context = context.context  # the process's, which ops run in
 eager_mode = context.eager_mode  # as a context manager
 var_handle_op = gen_resource_variable_ops.var_handle_op
 var_is_initialized_op = gen_resource_variable_ops.var_is_initialized_op
@@ -75,6 +74,7 @@ __all__ = [
     "EagerResourceDeleter",
     "anonymous_name",
     "constant_value",
+    "eager_context",
     "eager_mode",
     "eager_variable_handle",
     "keras",

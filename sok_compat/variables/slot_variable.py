@@ -7,6 +7,7 @@ from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
+    eager_context,
     eager_mode,
     var_is_initialized_op,
 )
@@ -85,6 +86,7 @@ class _Detacher:
 
     def __init__(self, table_handle, slot_handle):
         self._handles = table_handle, slot_handle
+        self._context = eager_context()  # must outlive this: __del__ runs an op
 
     def __del__(self):
         if tf is None or eager_mode is None:  # the interpreter is ending

@@ -38,6 +38,11 @@ def test_says_what_differs(what):
         assert all(word in message for word in WORDS[what]), message
 
 
+def test_eager_mode_is_for_one_rank():
+    for rank in reports(launched()):
+        assert "with more than one rank, call sok.Init in graph mode" in rank["eager"]
+
+
 def test_a_seed_that_is_not_given_is_the_same_everywhere():
     first, *others = reports(launched())
     for rank in others:

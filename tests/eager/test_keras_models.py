@@ -10,7 +10,7 @@ import tensorflow as tf
 import sok_compat
 from sok_compat.runtime.tf_versions import keras
 from tests.support.assertions import TOLERANCE
-from tests.support.keras_models import DENSE, KEYS, SPARSE, STYLES, PlainEmbedding, batches
+from tests.support.keras_models import DENSE, KEYS, SPARSE, STYLES, PlainEmbedding, Top, batches
 from tests.support.layer_cases import MAX_NNZ, SLOT_NUM
 from tests.support.subprocess_python import run_python
 
@@ -53,6 +53,26 @@ def test_styles(sok, style, case, run_eagerly):
     plain_model.compile(keras.optimizers.legacy.Adam(0.01), "mse", run_eagerly=run_eagerly)
     assert_fits_alike(case, table_model, plain_model, table)
     assert [v is table for v in table_model.trainable_variables] == [True, False, False]
+
+
+def test_ragged_inputs(sok):
+    """From a RaggedTensor, which Keras splits into batches, as from batches of SparseTensors."""
+    data = batches(SPARSE, KEYS, seed=1)
+    bags = tf.concat([tf.RaggedTensor.from_sparse(keys) for keys, _ in data], axis=0)
+    labels = tf.concat([batch for _, batch in data], axis=0)
+    losses = []
+    for is_ragged in (False, True):
+        keras.backend.clear_session()
+        layer = SPARSE.make_layer()
+        model = STYLES["functional"](SPARSE, layer)
+        if is_ragged:
+            inputs = keras.Input([SLOT_NUM, None], dtype=tf.int64, ragged=True)
+            model = keras.Model(inputs, Top(layer).call(inputs))
+        model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse")
+        samples = tf.RaggedTensor.from_uniform_row_length(bags, SLOT_NUM)
+        args = dict(x=samples, y=labels, batch_size=8) if is_ragged else dict(x=data)
+        losses.append(model.fit(**args, shuffle=False, epochs=2, verbose=0).history["loss"])
+    np.testing.assert_allclose(*losses, rtol=TOLERANCE)
 
 
 @pytest.mark.parametrize("case, style", [(SPARSE, "functional"), (DENSE, "subclassed-training")])

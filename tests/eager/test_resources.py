@@ -14,6 +14,7 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.variables.slot_variable import SlotVariable
 from tests.support.layer_cases import LayerCase
+from tests.support.subprocess_python import run_python
 
 CASE = LayerCase("dynamic", True, "int64", dim=3)
 
@@ -83,6 +84,15 @@ def test_a_table_goes_with_its_layer(sok):
         ops.sok_table_size(handle)
 
 
+def test_tables_of_one_name_need_scopes_of_their_own(sok):
+    tables = [EmbeddingVariable([4, 2], 0)]
+    keras.backend.clear_session()
+    tables.append(EmbeddingVariable([4, 2], 0))
+    with pytest.raises(ValueError, match="2 tables named EmbeddingVariable"):
+        sok.OptimizerScope(tables)
+    sok.OptimizerScope([tables[0], tables[0]])
+
+
 def resident_mib():
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
@@ -120,3 +130,47 @@ def test_slots_of_one_name_live_side_by_side(sok):
     layer(tf.constant([5], tf.int64))
     assert [slot.sparse_read([0])[0, 0].numpy() for slot in slots] == [1.0, 2.0]
     assert slots[0].name != slots[1].name
+
+
+def test_declared_capacity_takes_no_memory():
+    """2e9 rows of 16 floats and their slots: a model is fitted, and a few rows trained by hand."""
+    printed = run_python(
+        """
+        import resource
+        import tensorflow as tf
+        import sok_compat as sok
+        from sok_compat.runtime.tf_versions import keras
+
+        sok.Init(global_batch_size=4)
+        keys = tf.constant([[[0]], [[5]], [[2_000_000_000 - 1]], [[5]]], tf.int64)
+
+        def fit(optimizer):
+            layer = sok.All2AllDenseEmbedding(2_000_000_000, 16, 1, 1, use_hashtable=hashes)
+            inputs = keras.Input([1, 1], dtype=tf.int64)
+            model = keras.Model(inputs, layer(inputs))
+            model.summary(print_fn=str)
+            sok.OptimizerScope(model.trainable_variables).build(optimizer)
+            model.compile(optimizer, "mse")
+            before = model.predict(keys, verbose=0)
+            model.fit(keys, tf.zeros([4, 1, 1, 16]), epochs=2, verbose=0)
+            assert (model.predict(keys, verbose=0) != before).all()
+            assert "2000000000" in repr(model.trainable_variables)
+
+        for hashes in (True, False):
+            fit(sok.tf.keras.optimizers.Adam(0.1))
+            fit(keras.optimizers.legacy.SGD(0.1, momentum=0.9))
+            fit(keras.optimizers.legacy.Adagrad(0.1))
+            layer = sok.All2AllDenseEmbedding(2_000_000_000, 16, 1, 1, use_hashtable=hashes)
+            optimizer = sok.tf.keras.optimizers.LazyAdamOptimizer(0.1)
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(layer(keys))
+            table = layer.embedding_variable
+            optimizer.apply_gradients([(tape.gradient(loss, table), table)])
+        # All slots are made; that they are cheap is what is tested.
+        optimizer = keras.optimizers.Adam(0.1)
+        sok.OptimizerScope([table]).build(optimizer)
+        assert [type(v).__name__ for v in optimizer.variables[1:]] == ["SlotVariable"] * 2
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        """
+    )
+    assert 100 < int(printed) < 1500  # MiB, of which TensorFlow itself takes several hundred

@@ -48,7 +48,7 @@ class TopWithTraining(Top):
 def functional(case, embedding):
     shape = [MAX_NNZ] if case.is_sparse else [SLOT_NUM, MAX_NNZ]
     inputs = keras.Input(shape, dtype=tf.int64, sparse=case.is_sparse)
-    return keras.Model(inputs, Top(embedding)(inputs))
+    return keras.Model(inputs, Top(embedding).call(inputs))
 
 
 STYLES = {

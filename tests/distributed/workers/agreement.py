@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.runtime.initialization import current_initialization
+from sok_compat.runtime.tf_versions import eager_mode
 from tests.distributed.workers.ranks import RANK, SIZE, report
 
 tf1 = tf.compat.v1
@@ -63,10 +64,27 @@ def first_rows(seed):
         return int(session.run(tf.constant(in_use) if SIZE == 1 else in_use)), session.run(rows)
 
 
+def eager_message():
+    """What sok.Init says in eager mode."""
+    with eager_mode():
+        try:
+            sok.Init(global_batch_size=SIZE)
+        except RuntimeError as error:
+            return str(error)
+    return None
+
+
 if __name__ == "__main__":
     messages = {name: message(difference) for name, difference in DIFFERENCES.items()}
     agreed_seed, rows_of_agreed = first_rows(None)
     _, rows_of_given = first_rows(agreed_seed)
     for agreed, given in zip(rows_of_agreed, rows_of_given):
         np.testing.assert_array_equal(agreed, given)
-    report({"messages": messages, "seed": agreed_seed, "rows": rows_of_agreed})
+    report(
+        {
+            "messages": messages,
+            "eager": eager_message(),
+            "seed": agreed_seed,
+            "rows": rows_of_agreed,
+        }
+    )
