@@ -149,6 +149,7 @@ core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 #
 #   CUDA_ARCHITECTURES=90  what to compile for (default: the GPU that is there)
 #   CUDA_KEYS=25           log2 of the benchmark's keys
+#   CUDA_CMAKE_ARGS=...    more options, as --compile-no-warning-as-error for a newer compiler
 .PHONY: cuda-report cuda-build cuda-test cuda-sanitize cuda-bench cuda-all
 CUDA_ARCHITECTURES ?= native
 CUDA_KEYS ?= 25
@@ -161,7 +162,7 @@ cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc, no 
 cuda-build:
 	cmake -S . -B $(CUDA_BUILD) -DSOK_CUDA=ON -DSOK_ENGINE=ON -DSOK_TENSORFLOW=OFF -DSOK_CUDA_TESTS=ON \
 	  -DSOK_CUDA_BENCHMARKS=ON -DCMAKE_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" \
-	  -DPython_EXECUTABLE="$$(command -v python3)"
+	  -DPython_EXECUTABLE="$$(command -v python3)" $(CUDA_CMAKE_ARGS)
 	cmake --build $(CUDA_BUILD)
 	@# The package beside the module that was just built, for the Python tests.
 	rm -rf $(CUDA_BUILD)/python && mkdir -p $(CUDA_BUILD)/python
@@ -170,15 +171,18 @@ cuda-build:
 	cp $(CUDA_BUILD)/_engine*.so $(CUDA_BUILD)/python/sok_compat/engine/
 
 cuda-test: cuda-build  ## the tests of the CUDA back end, on a GPU; for Python's, CuPy
-	ctest --test-dir $(CUDA_BUILD) --output-on-failure --no-tests=error
+	status=0; \
+	ctest --test-dir $(CUDA_BUILD) --output-on-failure --no-tests=error || status=1; \
 	cd $(CUDA_BUILD)/python && CUDA_VISIBLE_DEVICES=0 python3 -m pytest -q -p no:cacheprovider -rs \
-	  tests/engine
+	  tests/engine || status=1; \
+	exit $$status
 
 cuda-sanitize: cuda-build  ## the same C++ tests under compute-sanitizer: memory, races, uninitialised reads
+	status=0; \
 	for test in $(CUDA_TESTS); do for tool in memcheck racecheck initcheck synccheck; do \
 	  echo "$$test under $$tool"; \
-	  compute-sanitizer --tool $$tool --error-exitcode 1 $(CUDA_BUILD)/$$test || exit 1; \
-	done; done
+	  compute-sanitizer --tool $$tool --error-exitcode 1 $(CUDA_BUILD)/$$test || status=1; \
+	done; done; exit $$status
 
 cuda-bench: cuda-build  ## speed of the CUDA back end, beside the same memory traffic without a table
 	$(CUDA_BUILD)/gpu_benchmark $(CUDA_KEYS)

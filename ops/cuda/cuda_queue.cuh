@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
+#include <memory>
 
 #include "ops/cuda/cuda_error.h"
 #include "ops/cuda/cuda_stream_order.h"
@@ -90,10 +91,8 @@ class CudaQueue : public CudaStreamOrder {
   template <typename Value>
   class LateValue {
    public:
-    ~LateValue() { delete memory_; }
-
     void Request(CudaQueue& queue, const Value* source) {
-      if (memory_ == nullptr) memory_ = new CudaLateBytes(sizeof(Value));
+      if (memory_ == nullptr) memory_ = std::make_unique<CudaLateBytes>(sizeof(Value));
       memory_->Request(queue.stream(), source);
       is_requested_ = true;
     }
@@ -107,7 +106,7 @@ class CudaQueue : public CudaStreamOrder {
     void Forget() { is_requested_ = false; }
 
    private:
-    CudaLateBytes* memory_ = nullptr;
+    std::unique_ptr<CudaLateBytes> memory_;
     bool is_requested_ = false;
   };
 

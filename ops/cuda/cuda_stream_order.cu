@@ -56,12 +56,12 @@ CudaStreamOrder::~CudaStreamOrder() {
 void CudaStreamOrder::BeginCall(cudaStream_t stream) {
   int current = 0;
   SOK_CUDA_TRY(cudaGetDevice(&current));
-  if (current != device_) {
-    SOK_CUDA_TRY(cudaSetDevice(device_));
-    previous_device_ = current;
-  }
+  if (current != device_) SOK_CUDA_TRY(cudaSetDevice(device_));
   // Always, not only when the stream changes: a new stream may have the handle of one that is gone.
-  SOK_CUDA_TRY(cudaStreamWaitEvent(stream, last_call_, 0));
+  const cudaError_t status = cudaStreamWaitEvent(stream, last_call_, 0);
+  if (status != cudaSuccess && current != device_) cudaSetDevice(current);
+  CheckCuda(status, "ordering a stream after earlier calls");
+  previous_device_ = current != device_ ? current : -1;
   stream_ = stream;
   is_in_call_ = true;
 }

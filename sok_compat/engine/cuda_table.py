@@ -55,7 +55,7 @@ class CudaTable:
         with self._on_device():
             if not _is_on_gpu(keys):
                 return self._cupy.asarray(as_keys(keys, key_dtype))
-            array = self._as_cupy(keys)
+            array = self._as_cupy(keys, "keys")
             check_key_array(array, key_dtype)
             return self._cupy.ascontiguousarray(array, dtype=np.int64)
 
@@ -64,7 +64,7 @@ class CudaTable:
         with self._on_device():
             if not _is_on_gpu(rows):
                 return self._cupy.asarray(as_rows(rows, num_keys, dim, what))
-            array = self._as_cupy(rows)
+            array = self._as_cupy(rows, what)
             check_row_array(array, num_keys, dim, what)
             return self._cupy.ascontiguousarray(array, dtype=np.float32)
 
@@ -108,10 +108,16 @@ class CudaTable:
         with self._on_device():
             return self._cupy.cuda.get_current_stream().ptr
 
-    def _as_cupy(self, array):
-        if hasattr(array, "__cuda_array_interface__"):
-            return self._cupy.asarray(array)
-        return self._cupy.from_dlpack(array)
+    def _as_cupy(self, array, what: str):
+        """The same memory as a CuPy array."""
+        has_interface = hasattr(array, "__cuda_array_interface__")
+        array = self._cupy.asarray(array) if has_interface else self._cupy.from_dlpack(array)
+        if array.device.id != self._device:
+            raise ValueError(
+                f"{what} must be on the table's GPU, cuda:{self._device}, "
+                f"got an array on cuda:{array.device.id}"
+            )
+        return array
 
 
 def _is_on_gpu(array) -> bool:
