@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from tests.fuzz import cases, check, singles
 
+_CASES_BETWEEN_LINES = 500
+
 
 def run(num_cases, seed, log):
     """Checks every wrong value once, then random cases; raises, with the case, where one is wrong.
@@ -26,6 +28,8 @@ def run(num_cases, seed, log):
         num_checked += 1
         log.write_text(f"{case}\n")
         check.check(case)
+        if num_checked % _CASES_BETWEEN_LINES == 0:
+            print(f"{num_checked:,} cases, {time.monotonic() - start:.0f} s", flush=True)
 
     for case in singles.cases():
         one(case)
