@@ -31,7 +31,7 @@ class EmbeddingLayerHandle:
         self.embedding_variable = embedding_variable
         self.slot_num = slot_num
         self.compute_dtype = tf.as_dtype(compute_dtype or tf.float32)
-        self.name = name or embedding_variable.m_var_name
+        self.layer_name = name or embedding_variable.m_var_name
         with tf.init_scope():
             self._initializer = tf.no_op("embedding_layer")
             if not tf.executing_eagerly():
@@ -41,6 +41,12 @@ class EmbeddingLayerHandle:
     def initializer(self):
         """An op that does nothing (in eager mode None): only the table has to be initialized."""
         return self._initializer
+
+    @property
+    def name(self):
+        """The name of `initializer`, which stands for the handle in a meta graph; in eager mode the
+        layer's."""
+        return self.layer_name if self._initializer is None else self._initializer.name
 
     @property
     def handle(self):

@@ -74,7 +74,7 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
     """
     layer = _layer_of(embedding_variable, SparseEmbeddingLayerHandle, "embedding_lookup_sparse")
     with tf.device(embedding_variable.device):
-        keys, row_splits = keys_and_row_splits(sp_ids, slot_num, layer.max_nnz, layer.name)
+        keys, row_splits = keys_and_row_splits(sp_ids, slot_num, layer.max_nnz, layer.layer_name)
     keys = _checked_keys(layer, keys)
     pooled = lookup_bags(
         embedding_variable, keys, row_splits, layer.combiner, _checked_training(layer, training)
@@ -97,7 +97,7 @@ def _checked_keys(layer, keys):
     key_dtype = layer.embedding_variable.m_key_dtype
     if keys.dtype != key_dtype:
         raise ValueError(
-            f"{layer.name}: keys must be {key_dtype.name} (the layer's key_dtype), got "
+            f"{layer.layer_name}: keys must be {key_dtype.name} (the layer's key_dtype), got "
             f"{keys.dtype.name}; use tf.cast, or make the layer with key_dtype='int64' or "
             "'uint32'"
         )
@@ -114,7 +114,7 @@ def _checked_shape(layer, keys, dynamic_input):
                 f"[batch, slot_num, nnz_per_slot] = [batch, {layer.slot_num}, {layer.nnz_per_slot}]"
             )
         )
-        raise ValueError(f"{layer.name}: keys must have shape {what}, got {keys.shape}")
+        raise ValueError(f"{layer.layer_name}: keys must have shape {what}, got {keys.shape}")
     return tf.ensure_shape(keys, expected)
 
 
@@ -129,7 +129,7 @@ def _checked_training(layer, training):
     if training is None:
         return True
     if not isinstance(training, (tf.Tensor, tf.Variable)):
-        return checked_flag(f"{layer.name}: training", training)
+        return checked_flag(f"{layer.layer_name}: training", training)
     training = tf.cast(training, tf.bool)
     if not tf.is_symbolic_tensor(training):
         return bool(training)

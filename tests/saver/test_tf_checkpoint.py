@@ -34,7 +34,7 @@ class Trained:
 
 
 @pytest.mark.parametrize(
-    "case", [STOCK["tf1.Adagrad"], STOCK["keras.Adam"], SOK_ADAM, LAZY_ADAM], ids=str
+    "case", [STOCK["tf1.Adagrad"], STOCK["legacy.Adam"], SOK_ADAM, LAZY_ADAM], ids=str
 )
 def test_training_goes_on(case, tmp_path):
     first, last = ([3, 1], [4, 3]), ([1, 7], [3, 9])
