@@ -51,18 +51,22 @@ SECTIONS = {
         Entry("sok.OptimizerScope sok.core.context_scope.OptimizerScope sok.core.OptimizerScope",
               "differs",
               "Gradients and optimizers also work without it; inside, the slots of stock "
-              "optimizers take memory for rows in use instead of the whole capacity, and stock "
-              "Adagrad is fused. For Keras take `tf.keras.optimizers.legacy`: the newer ones do "
-              "not work in graph mode."),
+              "optimizers take memory for rows in use instead of the whole capacity, in a graph "
+              "updates of all rows (Adam) touch the rows in use, and stock Adagrad is fused: "
+              "[optimizers](optimizers.md). In graph mode take `tf.keras.optimizers.legacy`: the "
+              "newer ones do not work there. For `model.fit` call "
+              "`sok.OptimizerScope(model.trainable_variables).build(optimizer)` before `compile`."),
     ],
     "Tables": [
         Entry("sok.core.EmbeddingVariable", "differs",
               "`handle` is always the variable of the rows. Each has a table of its own, also with "
               "equal shapes. Its initializer may run again and empties the table. "
               "`m_initial_value` is a tensor where an initializer makes the whole table at once, "
-              "else the name of the first value. `scatter_add`, `scatter_sub` and "
-              "`scatter_update` work, by row id, and so does `is_initialized()`. `num_keys()` "
-              "and `export()` are new."),
+              "else the name of the first value. `assign`, `assign_sub`, `scatter_sub` and "
+              "`scatter_update` work, by row id, and so do `is_initialized()` and, in eager mode "
+              "and functions, `assign_add` and `scatter_add`. `num_keys()`, `export()` and `slots` "
+              "are new. In eager mode it is made at once, is freed with the Python object, and its "
+              "`initializer` is None. `tf.train.Saver` saves it."),
         Entry("sok.core.embedding_layer_handle.EmbeddingLayerHandle",
               "differs",
               "A Python object: `handle` is the table's `emb_handle`, and running `initializer` "
@@ -80,7 +84,8 @@ SECTIONS = {
         Entry("sok.DistributedEmbedding sok.embeddings.distributed_embedding.DistributedEmbedding "
               "sok.embeddings.DistributedEmbedding", "differs",
               "`combiner` in any case. `max_feature_num` is checked and otherwise unused. Unsorted "
-              "rows and more than `max_nnz` keys in a row raise. See also [where a table itself "
+              "rows and more than `max_nnz` keys in a row raise. Takes RaggedTensors, too; "
+              "`training` may be a tensor. Flags must be bools, 0 or 1. See also [where a table itself "
               "behaves differently](../README.md#what-works)."),
         Entry("sok.All2AllDenseEmbedding "
               "sok.embeddings.all2all_dense_embedding.All2AllDenseEmbedding "
@@ -182,7 +187,10 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "ranks, as there. `hvd.DistributedOptimizer` and Horovod's broadcasts leave tables to "
      "sok_compat: [distributed](distributed.md). In eager mode it raises `RuntimeError`."),
     ("tf.distribute strategies", "refused", "raise `RuntimeError`: use Horovod"),
-    ("eager mode", "refused", "layers and tables raise `RuntimeError`"),
+    ("eager mode, `tf.function`, `model.fit`", "works", "in one process"),
+    ("`tf.train.Saver`, `MonitoredTrainingSession`, `tf.estimator`", "works",
+     "in one process they save tables with their slots; with several ranks a Saver that is given a "
+     "table raises"),
     ("environment variables `SOK_*` of SparseOperationKit", "differs", "read by nothing"),
     ("`import sparse_operation_kit as sok`", "works",
      "gives the same modules and objects, under every path above, unless a real "
@@ -191,10 +199,14 @@ BEHAVIOUR = [  # (what, state, note): of no single name
 
 # Modules beside those above, which no script of SparseOperationKit imports.
 INTERNAL_MODULES = {
+    "sok_compat.embeddings.arguments",
     "sok_compat.embeddings.embedding_layer",
     "sok_compat.operations.merging",
+    "sok_compat.optimizers.plane_updates",
+    "sok_compat.optimizers.rows_in_use",
     "sok_compat.optimizers.stock_updates",
     "sok_compat.saver.default_saver",
+    "sok_compat.saver.tf_saver",
 }
 
 
