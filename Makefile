@@ -4,6 +4,7 @@
 #   PYTHON=python3.10      the interpreter (default python3)
 #   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12, 2.18.1)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make pytest`
+#   PYTEST_WORKERS=1       how many processes run tests (default: processors, at most 4)
 #   DATA=path              the folder of ml-100k, for `make movielens`
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
 
@@ -28,8 +29,12 @@ build: $(VENV)/.installed  ## build the wheel and install it into the virtual en
 
 test: sanitize pytest pytest-other  ## all tests: C++ under sanitizers, Python against the installed wheel
 
+# Files of tests share the processors; more than four processes ask for much memory.
+PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile
+
 pytest: build $(VENV)/.horovod  ## the Python tests only
-	$(BIN)/python -m pytest -q $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 # The other tested TensorFlow has an environment of its own, without Horovod.
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
@@ -44,7 +49,7 @@ endif
 
 .PHONY: pytest-layers
 pytest-layers: build
-	$(BIN)/python -m pytest -q $(OTHER_TESTS) $(PYTEST_ARGS)
+	$(PYTEST) $(OTHER_TESTS) $(PYTEST_ARGS)
 
 CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error

@@ -85,8 +85,8 @@ SECTIONS = {
               "sok.embeddings.DistributedEmbedding", "differs",
               "`combiner` in any case. `max_feature_num` is checked and otherwise unused. Unsorted "
               "rows and more than `max_nnz` keys in a row raise. Takes RaggedTensors, too; "
-              "`training` may be a tensor. Flags must be bools, 0 or 1. See also [where a table itself "
-              "behaves differently](../README.md#what-works)."),
+              "`training` may be a tensor. Flags must be bools, 0 or 1. See also [where a table "
+              "itself behaves differently](../README.md#what-works)."),
         Entry("sok.All2AllDenseEmbedding "
               "sok.embeddings.all2all_dense_embedding.All2AllDenseEmbedding "
               "sok.embeddings.All2AllDenseEmbedding", "differs",

@@ -57,11 +57,13 @@ def examine():
 
 def _engine():
     found = _probe(
-        "import sok_compat; table = sok_compat.HashTable(dim=1, capacity=1);"
-        " result = {'rows': table.insert([7]).tolist()}"
+        "import sok_compat; from sok_compat.engine import _engine;"
+        " table = sok_compat.HashTable(dim=1, capacity=1);"
+        " result = {'rows': table.insert([7]).tolist(), 'cuda': _engine.HAS_CUDA}"
     )
     if found.get("rows") == [0]:
-        return Finding("ok", "hash table", "sok_compat.HashTable works")
+        cuda = "with" if found["cuda"] else "without"
+        return Finding("ok", "hash table", f"sok_compat.HashTable works; built {cuda} CUDA")
     return Finding("broken", "hash table", found["error"], REBUILD)
 
 
@@ -130,7 +132,7 @@ def _horovod():
 def _cuda_compiler():
     compiler = os.environ.get("CUDACXX") or shutil.which("nvcc")
     if compiler is None:
-        text = "no nvcc on PATH; not needed to train on the CPU"
+        text = "no nvcc on PATH: HashTable is built for the CPU only"
         return Finding("missing", "CUDA compiler", text, "NVIDIA's CUDA toolkit 12.0 or newer")
     try:
         shown = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
@@ -145,7 +147,9 @@ def _gpus(tensorflow):
     listed = subprocess.run([lister, "-L"], capture_output=True, text=True) if lister else None
     names = listed.stdout.splitlines() if listed and listed.returncode == 0 else []
     if not names:
-        yield Finding("missing", "GPU", "none is visible; tables are on the CPU")
+        yield Finding(
+            "missing", "GPU", "none is visible; TensorFlow's tables are on the CPU anyway"
+        )
         return
     yield Finding("ok", "GPU", "; ".join(names))
     if "version" in tensorflow and not tensorflow["gpus"]:

@@ -51,7 +51,7 @@ class FirstValue:
             values = self.evaluate(shape)
         except Exception as error:  # noqa: BLE001  whatever a foreign initializer raises
             raise ValueError(
-                f"the initializer of a table (embedding_initializer) must give float32 values for "
+                f"the initializer of a table (embedding_initializer) must give numbers for "
                 f"(shape={shape}, dtype=tf.float32); {self.initializer!r} failed: {error}"
             ) from error
         if not values.shape.is_compatible_with(shape):
@@ -67,8 +67,19 @@ class FirstValue:
         return "constant" if self.kind == "evaluated" else self.kind
 
     def evaluate(self, shape):
-        """What `initializer` gives for a shape [n, dim], as float32."""
-        return tf.cast(self.initializer(shape, dtype=tf.float32), tf.float32)
+        """What `initializer` gives for a shape [n, dim], as float32.
+
+        Raises:
+          TypeError: it gives no real numbers.
+        """
+        return _as_floats(self.initializer(shape, dtype=tf.float32))
+
+
+def _as_floats(values):
+    values = tf.convert_to_tensor(values)
+    if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
+        raise TypeError(f"it gave {values.dtype.name}, not real numbers")
+    return tf.cast(values, tf.float32)
 
 
 def parse_initializer(initializer, shape, use_hashtable=True):
@@ -154,7 +165,7 @@ def _as_evaluated(initializer, shape, use_hashtable):
 
 def _takes_unknown_number(initializer, dim):
     def first_rows(num_rows):
-        return tf.convert_to_tensor(initializer(tf.stack([num_rows, dim]), dtype=tf.float32))
+        return _as_floats(initializer(tf.stack([num_rows, dim]), dtype=tf.float32))
 
     try:
         if tf.executing_eagerly():  # a function may use what the initializer has, a graph may not

@@ -20,9 +20,12 @@ from documents import (
     table_rows,
 )
 
+from sok_compat.runtime.tf_versions import VERSION
+
 README = ROOT / "README.md"
 PORTING = ROOT / "docs" / "porting.md"
-QUICK_START, HASH_TABLE = python_blocks(README)
+QUICK_START, KERAS, HASH_TABLE = python_blocks(README)
+KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as the README says
 TIMEOUT_SECONDS = 120  # a loaded machine may take long to import TensorFlow
 
 
@@ -34,7 +37,7 @@ def run(script, folder):
         capture_output=True,
         text=True,
         timeout=TIMEOUT_SECONDS,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **KERAS_2},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -50,6 +53,11 @@ def test_quick_start(module, tmp_path):
     assert float(losses[-1]) < 0.1
     names = sorted(path.name for path in (tmp_path / "tables").iterdir())
     assert names == ["EmbeddingVariable_keys.file", "EmbeddingVariable_values.file"]
+
+
+def test_quick_start_with_keras(tmp_path):
+    losses = re.findall(r"loss: (\d\.\d+)\s*$", run(KERAS, tmp_path), re.MULTILINE)
+    assert float(losses[0]) < 0.69 and float(losses[-1]) < 0.3
 
 
 def test_hash_table(tmp_path):

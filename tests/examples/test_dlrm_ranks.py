@@ -14,8 +14,8 @@ import dlrm_data
 import numpy as np
 import pytest
 
+from examples import console
 from examples.dlrm import (
-    console,
     demo_ranks,
     demo_report,
     evaluation,
