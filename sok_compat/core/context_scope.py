@@ -10,6 +10,7 @@ from sok_compat.optimizers.rows_in_use import update_rows_in_use_only
 from sok_compat.optimizers.stock_updates import speed_up
 from sok_compat.runtime.tf_versions import constant_value, make_slots
 from sok_compat.variables.embedding_variable import EmbeddingVariable
+from sok_compat.variables.slot_names import owner_by_name
 from sok_compat.variables.slot_variable import SlotVariable
 
 
@@ -108,7 +109,9 @@ class OptimizerScope:
                     )
 
     def _make_variable(self, next_creator, **kwargs):
-        table = self._table_of(kwargs.get("name") or "")
+        table = owner_by_name(kwargs.get("name") or "", self._tables)
+        if not any(table is ours for ours in self._tables):  # `in` would compare rows
+            table = None
         if table is None or kwargs.get("trainable"):
             return next_creator(**kwargs)
         initial_value = kwargs["initial_value"]
@@ -118,11 +121,6 @@ class OptimizerScope:
         if fill is None:
             return next_creator(**kwargs)
         return SlotVariable(table, kwargs["name"], table.shape[1], float(fill))
-
-    def _table_of(self, variable_name):
-        """The table whose name is part of `variable_name`: how optimizers name slots."""
-        owners = [t for t in self._tables if f"/{t.m_var_name}/" in f"/{variable_name}/"]
-        return max(owners, key=lambda table: len(table.m_var_name), default=None)
 
 
 def _fill_value(initial_value, table):

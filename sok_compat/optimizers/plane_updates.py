@@ -21,18 +21,22 @@ def is_read(op, table_of):
 class PlaneUpdate:
     """One op that gives a whole plane new values, and the expression behind them."""
 
-    def __init__(self, op, table_of):
+    def __init__(self, op, table_of, operations):
         self.op = op
         self.table = table_of[op.inputs[0].name]
         self.inner = []  # ops of the expression, each after its inputs
         self._reads = []
         self._table_of = table_of
-        self.is_elementwise = self._visit(op.inputs[1]) and bool(self._reads)
+        self._operations = operations
+        is_function = self._visit(op.inputs[1])
+        # What comes between a read that is older than `operations` and them, they do not tell.
+        self.is_elementwise = is_function and set() < set(self._reads) <= set(operations)
 
     def _visit(self, tensor):
         """Whether a tensor is a function, element by element, of planes of the table."""
         op = tensor.op
-        if tensor.shape.rank == 0 or op.type in _SCALARS_SOMETIMES or op in self.inner:
+        is_scalar_perhaps = op.type in _SCALARS_SOMETIMES and tensor.shape.rank is None
+        if tensor.shape.rank == 0 or is_scalar_perhaps or op in self.inner:
             return True
         if is_read(op, self._table_of):
             self._reads.append(op)
@@ -48,25 +52,25 @@ class PlaneUpdate:
         waited_for = [c for op in (*self.inner, self.op) for c in op.control_inputs]
         return [op for op in waited_for if op not in self.inner]
 
-    def reads_can_wait(self, operations):
+    def reads_can_wait(self):
         """Whether each plane could as well be read once all that is waited for has run: not if an
         update comes after the read, which then is of the values before."""
-        among = set(operations)
+        among = set(self._operations)
         before_update = _ancestors(self.waited_for(), among)
         return not any(
             op in before_update - _ancestors([read], among)
-            or _is_overtaken(read, self.op, op, operations)
+            or _is_overtaken(read, self.op, op, self._operations)
             for read in self._reads
-            for op in _updates_of_plane(read, operations)
+            for op in _updates_of_plane(read, self._operations)
         )
 
 
 def _updates_of_plane(read, operations):
-    return [
-        op
-        for op in operations
-        if op.type not in _CHANGE_NOTHING and any(tensor is read.inputs[0] for tensor in op.inputs)
-    ]
+    return [op for op in operations if _is_update_of_plane(op, read)]
+
+
+def _is_update_of_plane(op, read):
+    return op.type not in _CHANGE_NOTHING and any(x is read.inputs[0] for x in op.inputs)
 
 
 def _is_overtaken(read, user, update, operations):
@@ -97,6 +101,9 @@ def _ancestors(to_visit, among):
 def unused(operations, without):
     """Those of `operations` whose results nobody takes, but others of them and the set `without`.
 
+    A read that has no takers yet may be somebody's who will take it, and has put it before an
+    update; but not what an update returns, which is a read that waits for it.
+
     Args:
       operations: in the order in which they were made.
       without: ops that will not run.
@@ -104,6 +111,7 @@ def unused(operations, without):
     found = set()
     for op in reversed(operations):
         takers = {taker for tensor in op.outputs for taker in tensor.consumers()}
-        if takers <= found | without:
+        is_unused = takers <= found | without
+        if is_unused and (takers or any(_is_update_of_plane(c, op) for c in op.control_inputs)):
             found.add(op)
     return found

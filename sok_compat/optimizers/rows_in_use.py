@@ -74,11 +74,11 @@ class _Rewriting:
 
     def _updates_to_replace(self):
         updates = [
-            PlaneUpdate(op, self._table_of)
+            PlaneUpdate(op, self._table_of, self._operations)
             for op in self._operations
             if op.type in PLANE_UPDATES and op.inputs[0].name in self._table_of
         ]
-        return [u for u in updates if u.is_elementwise and u.reads_can_wait(self._operations)]
+        return [u for u in updates if u.is_elementwise and u.reads_can_wait()]
 
     def _waited_for(self, control_inputs):
         """The same, with what took the place of ops that are left out or replaced."""
@@ -94,7 +94,10 @@ class _Rewriting:
 
     def _of_rows_in_use(self, update):
         """Makes the op that updates the rows in use, after all that the old ones waited for."""
-        waited_for = self._waited_for(update.waited_for())
+        still_used = [  # of the values before the update
+            op for op in update.inner if op.type in PLANE_READS and op not in self._left_out
+        ]
+        waited_for = self._waited_for([*update.waited_for(), *still_used])
         with tf.device(update.table.device), tf.control_dependencies(waited_for):
             row_ids = ops.sok_rows_in_use(update.table.emb_handle)
             results = {}
@@ -112,7 +115,10 @@ class _Rewriting:
         is_by_row = constant_value(op.inputs[2]) == 0 and op.get_attr("batch_dims") == 0
         read = op.inputs[0].op
         return (
-            is_by_row and is_read(read, self._table_of) and is_read_for_good(read, self._operations)
+            is_by_row
+            and read in self._operations
+            and is_read(read, self._table_of)
+            and is_read_for_good(read, self._operations)
         )
 
     def _gather_from_the_slot(self, op):

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
+from sok_compat.variables.slot_names import owner_by_name
 
 
 class TableSaveable(BaseSaverBuilder.SaveableObject):
@@ -75,9 +76,9 @@ def ordinary_slots(table):
     return [
         variable
         for variable in tf.compat.v1.global_variables()
-        if f"/{table.m_var_name}/" in f"/{variable.op.name}"
-        and variable.ref() not in ours
+        if variable.ref() not in ours
         and variable.shape.rank == 2
         and variable.shape[0] == table.shape[0]
         and not variable.trainable
+        and owner_by_name(variable.op.name, [table]) is table
     ]

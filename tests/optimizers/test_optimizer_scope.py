@@ -194,6 +194,28 @@ def test_tables_keep_their_slots_apart(optimizer):
         np.testing.assert_array_equal(rows, train_tables_named([scope], optimizer)[scope])
 
 
+@pytest.mark.parametrize("are_both_in_scope", [True, False])
+def test_a_name_that_ends_like_another(sok, are_both_in_scope):
+    """'tower/x/Adam' is no slot of the table 'x', whichever tables the scope was given."""
+    first = CASE.make_layer().embedding_variable
+    with tf.name_scope("tower"):
+        second = CASE.make_layer().embedding_variable
+    assert second.m_var_name == f"tower/{first.m_var_name}"
+    gradient = tf.IndexedSlices(tf.ones([1, first.shape[1]]), tf.constant([0], tf.int64))
+    with sok.OptimizerScope([first, second] if are_both_in_scope else [first]):
+        train.AdamOptimizer().apply_gradients([(gradient, first), (gradient, second)])
+    names = [f"{first.m_var_name}/Adam", f"{first.m_var_name}/Adam_1"]
+    assert [slot.op.name for slot in first.slots] == names
+    seconds = [f"tower/{name}" for name in names] if are_both_in_scope else []
+    assert [slot.op.name for slot in second.slots] == seconds
+    assert train.Saver([first]).saver_def
+    if are_both_in_scope:
+        assert train.Saver([second]).saver_def
+    else:
+        with pytest.raises(ValueError, match="tower/.*outside of sok.OptimizerScope"):
+            train.Saver([second])
+
+
 def test_declared_capacity_takes_no_memory():
     """2e9 rows of 16 floats, 128 GB, and as much for each slot: a few rows are trained."""
     printed = run_python(

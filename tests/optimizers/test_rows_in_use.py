@@ -79,12 +79,30 @@ def with_a_whole_tensor(rows, m, gradient, indices):
         return rows.assign_sub(0.1 * m.value())
 
 
+def one_read_for_two_updates(rows, m, gradient, indices):
+    """Moves rows by what m becomes, in no order with the update of m itself."""
+    with tf.control_dependencies([scatter_add(m, indices, gradient)]):
+        halved = 0.5 * m.value()
+    with tf.control_dependencies([gradient]):
+        moved = rows.assign_sub(0.1 * halved, read_value=False)
+    return tf.group(m.assign(halved, read_value=False), moved)
+
+
+def with_a_fed_vector(rows, m, gradient, indices):
+    """A placeholder that is known not to be a scalar takes part."""
+    rates = tf.compat.v1.placeholder_with_default(tf.fill([rows.shape[0], 1], 0.1), [None, 1])
+    with tf.control_dependencies([scatter_add(m, indices, gradient)]):
+        return rows.assign_sub(rates * m)
+
+
 UPDATES = (
     read_between_updates,
     read_before_the_only_update,
     gather_before_an_update,
     scale_all_rows,
     with_a_whole_tensor,
+    one_read_for_two_updates,
+    with_a_fed_vector,
 )
 
 
@@ -99,12 +117,25 @@ def test_optimizers_of_users(update):
         assert_rows_equal(tables, plain, layer)
 
 
+def run_before(op):
+    """The op and all that runs before it."""
+    found, to_visit = set(), [op]
+    while to_visit:
+        op = to_visit.pop()
+        if op not in found:
+            found.add(op)
+            to_visit += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+    return found
+
+
 REWRITTEN = {
     "read_between_updates": {"ResourceScatterUpdate", "AssignSubVariableOp"},
     "read_before_the_only_update": {"AssignSubVariableOp"},
     "gather_before_an_update": {"ResourceScatterUpdate"},
     "scale_all_rows": {"ResourceScatterUpdate", "ResourceScatterSub"},
     "with_a_whole_tensor": {"AssignVariableOp", "ResourceScatterSub"},
+    "one_read_for_two_updates": {"ResourceScatterUpdate", "AssignSubVariableOp"},
+    "with_a_fed_vector": {"AssignSubVariableOp"},
 }
 
 
@@ -116,11 +147,30 @@ def test_updates_that_run(sok, update):
     with sok.OptimizerScope([table]):
         gradient = tf.IndexedSlices(tf.ones([1, 3]), tf.constant([0], tf.int64))
         step = SlotOptimizer(update).apply_gradients([(gradient, table)])
-    ran, to_visit = set(), [step]
-    while to_visit:
-        op = to_visit.pop()
-        if op not in ran:
-            ran.add(op)
-            to_visit += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+    ran = run_before(step)
     updates = {op.type for op in ran if op.type.startswith(("Assign", "ResourceScatter"))}
     assert updates - {"ResourceScatterAdd"} == REWRITTEN[update.__name__]
+
+
+def test_a_read_that_two_updates_share_comes_first(sok):
+    table = LAYERS[0].make_layer().embedding_variable
+    with sok.OptimizerScope([table]):
+        gradient = tf.IndexedSlices(tf.ones([1, 3]), tf.constant([0], tf.int64))
+        step = SlotOptimizer(one_read_for_two_updates).apply_gradients([(gradient, table)])
+    (of_rows,) = (op for op in run_before(step) if op.type == "AssignSubVariableOp")
+    (of_m,) = (op for op in run_before(step) if op.type == "ResourceScatterUpdate")
+    reads = {op for op in run_before(of_rows) if op.type == "ReadVariableOp"}
+    assert reads and reads <= run_before(of_m)
+
+
+@pytest.mark.parametrize("optimizer", ["Adagrad", "Adam"])
+def test_what_is_read_before_a_step_stays_before_it(sok, optimizer):
+    """Also when what was read is taken only after the scope."""
+    table = LAYERS[0].make_layer().embedding_variable
+    gradient = tf.IndexedSlices(tf.ones([1, 3]), tf.constant([0], tf.int64))
+    optimizer = getattr(tf.compat.v1.train, f"{optimizer}Optimizer")(0.1)
+    with sok.OptimizerScope([table]):
+        before = table.value()
+        with tf.control_dependencies([before]):
+            step = optimizer.apply_gradients([(gradient, table)])
+    assert before.op in run_before(step)
