@@ -100,7 +100,9 @@ class OptimizerScope:
         )
         for table in self._tables if is_graph else []:
             for slot in table.slots[self._num_slots[table.m_var_name] :]:
-                if f"/{slot.name}".endswith(f"/{table.name}"):
+                scope, _, last = slot.op.name.rpartition("/")
+                owner = f"/{table.m_var_name}"
+                if f"/{scope}/{last}".endswith(owner) and not f"/{scope}".endswith(owner):
                     raise RuntimeError(
                         f"the optimizer that made the slot {slot.name} does not work in graph "
                         "mode, where its apply_gradients counts a step and updates nothing: take "

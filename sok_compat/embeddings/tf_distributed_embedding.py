@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`TFDistributedEmbedding`: rows of a plain TensorFlow variable."""
 
+import numpy as np
 import tensorflow as tf
 
 from sok_compat.embeddings.embedding_layer import checked_size
@@ -36,7 +37,7 @@ class TFDistributedEmbedding(keras.layers.Layer):
 
         Raises:
           RuntimeError: under a tf.distribute strategy.
-          ValueError: a size below 1, or an array of another shape.
+          ValueError: a size below 1, or initializer is neither a name nor rows of that shape.
         """
         raise_under_distribution_strategy("TFDistributedEmbedding")
         super().__init__(**kwargs)
@@ -48,12 +49,13 @@ class TFDistributedEmbedding(keras.layers.Layer):
         if isinstance(initializer, str):
             make_rows = keras.initializers.get(initializer)
             rows = lambda: make_rows(shape, dtype=tf.float32)  # noqa: E731
-        elif list(initializer.shape) == shape:
+        elif list(np.shape(initializer)) == shape:
             rows = initializer
         else:
             raise ValueError(
-                f"initializer must have shape [vocabulary_size, embedding_vec_size] = {shape}, got "
-                f"{list(initializer.shape)}"
+                "initializer must be the name of a Keras initializer, or rows of shape "
+                f"[vocabulary_size, embedding_vec_size] = {shape}; got {type(initializer).__name__} "
+                f"of shape {list(np.shape(initializer))}"
             )
         self._embedding_weights = tf.Variable(rows, dtype=tf.float32, name="EmbeddingWeights")
 

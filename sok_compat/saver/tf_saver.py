@@ -43,7 +43,7 @@ def with_tables(names_to_saveables):
       The same kind of object; the given one if there is no table in it.
 
     Raises:
-      NotImplementedError: there is a table, and there are several ranks.
+      NotImplementedError: there is a table, and there are several ranks, or it is eager mode.
       ValueError: slots of a table that are ordinary variables are not among the variables, or a
         table came with an imported graph.
     """
@@ -65,6 +65,12 @@ def with_tables(names_to_saveables):
     _raise_for_imported_tables(variable for _, variable in others)
     if not tables:
         return names_to_saveables
+    if tf.executing_eagerly():
+        raise NotImplementedError(
+            f"tf.train.Saver does not save tables in eager mode, got "
+            f"{[table.m_var_name for table in tables.values()]}: give it the other variables, and "
+            "use sok.Saver for tables"
+        )
     saveables = [_saveable(table, names, others) for table in tables.values()]
     if is_dict:
         return {**dict(others), **{saveable.name: saveable for saveable in saveables}}

@@ -30,6 +30,14 @@ def test_dump_and_restore(sok, tmp_path, run, use_hashtable):
     np.testing.assert_array_equal(layer(tf.constant([5, 6], tf.int64)), before)
 
 
+@pytest.mark.parametrize("names", [list, lambda tables: {"old": tables[0]}], ids=["list", "dict"])
+def test_savers_of_tensorflow_refuse_tables(sok, tmp_path, names):
+    table = LayerCase("dynamic", True, "int64").make_layer().embedding_variable
+    saver = tf.compat.v1.train.Saver(names([table]))
+    with pytest.raises(NotImplementedError, match=f"eager mode.*{table.m_var_name}.*sok.Saver"):
+        saver.save(None, str(tmp_path / "model"))
+
+
 def test_load_embedding_values(sok, run):
     layer = LayerCase("dynamic", True, "int64").make_layer()
     rows = np.arange(12, dtype=np.float32).reshape(3, 4)

@@ -216,6 +216,16 @@ def test_a_name_that_ends_like_another(sok, are_both_in_scope):
             train.Saver([second])
 
 
+@pytest.mark.parametrize("make", [train.AdamOptimizer, legacy.Adam, legacy.RMSprop])
+@pytest.mark.parametrize("name", ["Adam", "m", "rms"])
+def test_a_table_named_as_slots_are(sok, make, name):
+    table = sok_compat.core.EmbeddingVariable([8, 2], 0, name=name)
+    with sok.OptimizerScope([table]):
+        gradient = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0], tf.int64))
+        make().apply_gradients([(gradient, table)])
+    assert table.slots
+
+
 def test_declared_capacity_takes_no_memory():
     """2e9 rows of 16 floats, 128 GB, and as much for each slot: a few rows are trained."""
     printed = run_python(
