@@ -75,6 +75,19 @@ class EmbeddingLayer(keras.layers.Layer):
         del input_shape
         self.built = True
 
+    def save_own_variables(self, store):
+        """For Keras's `.keras` and `.weights.h5` files, which would get rows without their keys.
+
+        Raises:
+          NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            f"Keras's files do not hold the table {self.var.m_var_name} of the layer {self.name}: "
+            "use sok.Saver for tables, and save the other layers one by one"
+        )
+
+    load_own_variables = save_own_variables
+
     def get_config(self):
         """The arguments of `__init__`."""
         return {

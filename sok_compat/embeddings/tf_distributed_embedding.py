@@ -54,8 +54,8 @@ class TFDistributedEmbedding(keras.layers.Layer):
         else:
             raise ValueError(
                 "initializer must be the name of a Keras initializer, or rows of shape "
-                f"[vocabulary_size, embedding_vec_size] = {shape}; got {type(initializer).__name__} "
-                f"of shape {list(np.shape(initializer))}"
+                f"[vocabulary_size, embedding_vec_size] = {shape}; got "
+                f"{type(initializer).__name__} of shape {list(np.shape(initializer))}"
             )
         self._embedding_weights = tf.Variable(rows, dtype=tf.float32, name="EmbeddingWeights")
 

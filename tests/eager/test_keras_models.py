@@ -203,3 +203,12 @@ def test_several_models_and_sessions_of_keras(sok):
             table_model.compile(keras.optimizers.legacy.SGD(0.1), "mse")
         runs.append([m.fit(data, verbose=0).history["loss"] for m in (first[0], second[0])])
     assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("file", ["model.keras", "model.weights.h5", "folder"])
+def test_files_of_keras_refuse_tables(sok, tmp_path, file):
+    """They would hold rows without their keys, which no table could take back."""
+    table_model, _, table = models(DENSE, "functional")
+    save = table_model.save if file == "model.keras" else table_model.save_weights
+    with pytest.raises(NotImplementedError, match=f"table {table.m_var_name} .*sok.Saver"):
+        save(str(tmp_path / file))
