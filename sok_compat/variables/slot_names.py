@@ -23,7 +23,7 @@ def owner_by_name(variable_name, tables):
 
 
 def _tables_of_graph():
-    """None in eager mode, where no graph knows its variables."""
+    """Nothing in eager mode, where no graph knows its variables."""
     with tf.init_scope():
         variables = [] if tf.executing_eagerly() else tf.compat.v1.global_variables()
     return [variable for variable in variables if hasattr(variable, "emb_handle")]

@@ -76,7 +76,8 @@ def ordinary_slots(table):
     return [
         variable
         for variable in tf.compat.v1.global_variables()
-        if variable.ref() not in ours
+        if f"/{table.m_var_name}/" in f"/{variable.op.name}"  # before the search for its owner
+        and variable.ref() not in ours
         and variable.shape.rank == 2
         and variable.shape[0] == table.shape[0]
         and not variable.trainable
