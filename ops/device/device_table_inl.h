@@ -214,9 +214,9 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, const int64_t* keys, bool
 template <typename Queue>
 void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
   const Call call(*this, stream);
-  const int64_t capacity = std::min(options_.capacity, kMaxKeys);
-  planes.Reserve(std::min(num_keys, capacity));  // rows of erased keys are handed out first
-  if (num_keys > RoomInIndex()) GrowIndex(std::min(num_keys, capacity));
+  const int64_t most_keys = std::min({num_keys, options_.capacity, kMaxKeys});
+  planes.Reserve(most_keys);  // rows of erased keys are handed out first
+  if (most_keys > RoomInIndex()) GrowIndex(most_keys);
 }
 
 /// Moves the keys into an index with room for `num_keys`; rows stay where they are.

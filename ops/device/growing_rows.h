@@ -24,12 +24,18 @@ class GrowingRows {
   int64_t num_rows() const { return num_rows_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
 
-  /// Memory for rows [0, num_rows) at least, num_rows <= capacity. Grows by a quarter or more, so
-  /// that a table that fills up asks rarely. Throws kOutOfMemory, and the plane is then as before.
+  /// Memory for rows [0, num_rows) at least, num_rows <= capacity. Grows by a quarter or more while
+  /// there is memory for that, so that a table that fills up asks rarely. Throws kOutOfMemory, and
+  /// the plane is then as before.
   void Reserve(int64_t num_rows) {
     if (num_rows <= num_rows_) return;
     const int64_t wanted = std::min(capacity_, std::max(num_rows, num_rows_ + num_rows_ / 4));
-    memory_.Reserve(wanted * RowBytes());
+    try {
+      memory_.Reserve(wanted * RowBytes());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory || wanted == num_rows) throw;
+      memory_.Reserve(num_rows * RowBytes());
+    }
     num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
   }
 

@@ -77,12 +77,13 @@ class Scratch {
   Value* Take(int64_t count) {
     const int64_t bytes =
         (count * static_cast<int64_t>(sizeof(Value)) + kAlignment) / kAlignment * kAlignment;
-    used_ += bytes;
-    if (used_ <= buffer_bytes()) {
+    if (used_ + bytes <= buffer_bytes()) {
+      used_ += bytes;
       return reinterpret_cast<Value*>(blocks_.front().template as<char>() + used_ - bytes);
     }
     // Does not fit this time: a block of its own now, one larger block from the next call on.
     blocks_.emplace_back(queue_, bytes);
+    used_ += bytes;  // not before: what was refused once is not asked for by later calls
     return blocks_.back().template as<Value>();
   }
 
@@ -116,7 +117,9 @@ class Scratch {
   void Join() {
     if (blocks_.size() <= 1 && buffer_bytes() >= most_used_) return;
     blocks_.clear();
-    blocks_.emplace_back(queue_, most_used_);
+    const int64_t bytes = std::exchange(most_used_, 0);  // if refused, calls start small again
+    blocks_.emplace_back(queue_, bytes);
+    most_used_ = bytes;
   }
 
   Queue& queue_;

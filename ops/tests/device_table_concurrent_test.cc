@@ -213,6 +213,10 @@ SOK_TEST(ReservedMemoryIsEnough) {
   }
   CHECK_EQ(table.table.index_bytes(), bytes);
   CHECK_EQ(table.Find(keys).back(), 39'999);
+  table.Reserve(1'000'000);  // no more than the capacity
+  const int64_t most_bytes = table.table.index_bytes();
+  table.Reserve(1'000'000);
+  CHECK_EQ(table.table.index_bytes(), most_bytes);
 }
 
 SOK_TEST(ClearForgetsEverything) {
