@@ -2,11 +2,21 @@
 """Fixtures for all tests that use TensorFlow; nothing here imports it before a test asks."""
 
 import os
+import sys
 
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+
+@pytest.fixture(autouse=True)
+def no_init_of_eager_mode_stays():
+    """What Init settles in eager mode holds for the process: here for one test."""
+    yield
+    initialization = sys.modules.get("sok_compat.runtime.initialization")
+    if initialization is not None:
+        initialization._eager_initialization = None
 
 
 @pytest.fixture
