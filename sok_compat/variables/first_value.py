@@ -137,6 +137,8 @@ def _as_pure_function(initializer, shape):
 
 def _random(kind, first, second, initializer):
     seed = getattr(initializer, "seed", None)
+    if hasattr(initializer, "_init_seed"):  # Keras 3 draws a seed where it was given none
+        seed = initializer._init_seed
     return FirstValue(kind, float(first), float(second), None if seed is None else int(seed))
 
 
