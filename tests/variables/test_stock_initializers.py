@@ -19,7 +19,7 @@ NEED_THE_WHOLE_SHAPE = ("Identity", "Orthogonal")
 NO_INITIALIZERS = {
     *("Initializer", "deserialize", "get", "serialize"),
     *("global_variables", "local_variables", "tables_initializer", "variables"),
-    *("STFT", "STFTInitializer"),  # Keras 3's, for audio: asks for SciPy
+    *("STFT", "STFTInitializer", "stft"),  # Keras 3's, for audio: asks for SciPy
 }
 
 
