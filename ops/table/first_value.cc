@@ -26,10 +26,10 @@ class PendingDraws {
   ~PendingDraws() { Write(); }
 
   void Add(int64_t key, int64_t draw, int64_t num_columns, float* columns) {
-    const auto bits = static_cast<uint64_t>(key);
-    counters_.word0[size_] = static_cast<uint32_t>(bits);
-    counters_.word1[size_] = static_cast<uint32_t>(bits >> 32);
-    counters_.word2[size_] = static_cast<uint32_t>(draw);
+    const RandomWords counter = DrawCounter(key, draw);
+    counters_.word0[size_] = counter.word[0];
+    counters_.word1[size_] = counter.word[1];
+    counters_.word2[size_] = counter.word[2];
     places_[size_] = {columns, num_columns};
     if (++size_ == kPhiloxLanes) Write();
   }

@@ -13,12 +13,16 @@ namespace sok {
 /// Columns of a row that one draw serves.
 constexpr int64_t kColumnsPerDraw = 4;
 
-/// The words behind columns [4 * draw, 4 * draw + 4) of the row of `key`.
-SOK_HOST_DEVICE inline RandomWords DrawColumns(uint64_t stream, int64_t key, int64_t draw) {
+/// Philox's counter for columns [4 * draw, 4 * draw + 4) of the row of `key`; its last word is 0.
+SOK_HOST_DEVICE inline RandomWords DrawCounter(int64_t key, int64_t draw) {
   const auto bits = static_cast<uint64_t>(key);
-  return Philox({{static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32),
-                  static_cast<uint32_t>(draw), 0}},
-                stream);
+  return {{static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32),
+           static_cast<uint32_t>(draw), 0}};
+}
+
+/// The words behind these columns.
+SOK_HOST_DEVICE inline RandomWords DrawColumns(uint64_t stream, int64_t key, int64_t draw) {
+  return Philox(DrawCounter(key, draw), stream);
 }
 
 /// The number that a column's word stands for; not for kPreset.

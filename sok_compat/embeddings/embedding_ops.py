@@ -28,7 +28,8 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
       embedding_variable: the EmbeddingVariable; its embedding_layer is a DenseEmbeddingLayerHandle.
       values: keys [batch, slot_num, nnz_per_slot], or [n] with dynamic_input, in the table's
         key_dtype.
-      training: Python bool. False: unknown keys give their first value and are not inserted.
+      training: bool or scalar bool tensor; None is True. False: unknown keys give their first value
+        and are not inserted.
       dynamic_input: whether values are a vector of any number of keys.
 
     Returns:
@@ -57,8 +58,9 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
     Args:
       embedding_variable: the EmbeddingVariable; its embedding_layer is a
         SparseEmbeddingLayerHandle, which has max_nnz and the combiner.
-      sp_ids: tf.SparseTensor [batch * slot_num, max_nnz] of keys in the table's key_dtype, in row
-        order; row = sample * slot_num + slot.
+      sp_ids: keys in the table's key_dtype: tf.SparseTensor [batch * slot_num, max_nnz] in row
+        order (row = sample * slot_num + slot), or tf.RaggedTensor [batch * slot_num, (keys)] or
+        [batch, slot_num, (keys)].
       slot_num: slots of a sample.
       training: as of `embedding_lookup`.
 
@@ -66,7 +68,8 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
       [batch, slot_num, dim] in the handle's compute_dtype; slots without keys are zeros.
 
     Raises:
-      TypeError: sp_ids is no SparseTensor, or the table's handle is one of lookups without pooling.
+      TypeError: sp_ids is neither a SparseTensor nor a RaggedTensor, or the table's handle is one
+        of lookups without pooling.
       ValueError: the table has no handle, or dtype or rank of sp_ids do not fit.
       tf.errors.InvalidArgumentError: when run: rows that are no multiple of slot_num, unsorted
         rows, more than max_nnz keys in a row, a key out of range without a hash table.
