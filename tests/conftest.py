@@ -10,6 +10,20 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 
+def pytest_addoption(parser):
+    """`--gpu-kernels`: graphs run the kernels of a GPU, on CPU threads."""
+    parser.addoption("--gpu-kernels", action="store_true")
+
+
+@pytest.fixture(autouse=True)
+def kernels(request, monkeypatch):
+    """Those that `--gpu-kernels` asks for."""
+    if request.config.getoption("--gpu-kernels"):
+        from tests.support.gpu_kernels import use_gpu_kernels
+
+        use_gpu_kernels(monkeypatch)
+
+
 @pytest.fixture(autouse=True)
 def no_init_of_eager_mode_stays():
     """What Init settles in eager mode holds for the process: here for one test."""

@@ -81,6 +81,7 @@ struct ValueOrEnd {
 class CudaQueue : public CudaStreamOrder {
  public:
   using Stream = cudaStream_t;
+  static Stream StreamOf(void* handle) { return static_cast<Stream>(handle); }
 
   class GrowingMemory : public CudaGrowingMemory {
    public:

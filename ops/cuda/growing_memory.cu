@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual memory management of the driver, found at run time: nothing links libcuda, so a library
-// that was built with CUDA loads where there is no driver.
-#include <cuda.h>
-
 #include <algorithm>
 
-#include "ops/cuda/cuda_error.h"
+#include "ops/cuda/cuda_driver.h"
 #include "ops/cuda/growing_memory.h"
 
 namespace sok {
@@ -24,35 +20,18 @@ struct Driver {
   decltype(&cuGetErrorString) get_error_string;
 };
 
-template <typename Function>
-void LookUp(const char* name, Function* function) {
-  void* address = nullptr;
-  cudaDriverEntryPointQueryResult result;
-#if CUDART_VERSION >= 12050
-  constexpr unsigned kVersion = 10020;  // CUDA 10.2, where these functions appeared
-  SOK_CUDA_TRY(
-      cudaGetDriverEntryPointByVersion(name, &address, kVersion, cudaEnableDefault, &result));
-#else
-  SOK_CUDA_TRY(cudaGetDriverEntryPoint(name, &address, cudaEnableDefault, &result));
-#endif
-  if (result != cudaDriverEntryPointSuccess || address == nullptr) {
-    Throw(ErrorCode::kCuda, "CUDA: this driver has no ", name, "; install a newer driver");
-  }
-  *function = reinterpret_cast<Function>(address);
-}
-
 const Driver& TheDriver() {
   static const Driver driver = [] {
     Driver found;
-    LookUp("cuMemGetAllocationGranularity", &found.get_granularity);
-    LookUp("cuMemAddressReserve", &found.reserve_address);
-    LookUp("cuMemAddressFree", &found.free_address);
-    LookUp("cuMemCreate", &found.create);
-    LookUp("cuMemRelease", &found.release);
-    LookUp("cuMemMap", &found.map);
-    LookUp("cuMemUnmap", &found.unmap);
-    LookUp("cuMemSetAccess", &found.set_access);
-    LookUp("cuGetErrorString", &found.get_error_string);
+    FindDriverFunction("cuMemGetAllocationGranularity", &found.get_granularity);
+    FindDriverFunction("cuMemAddressReserve", &found.reserve_address);
+    FindDriverFunction("cuMemAddressFree", &found.free_address);
+    FindDriverFunction("cuMemCreate", &found.create);
+    FindDriverFunction("cuMemRelease", &found.release);
+    FindDriverFunction("cuMemMap", &found.map);
+    FindDriverFunction("cuMemUnmap", &found.unmap);
+    FindDriverFunction("cuMemSetAccess", &found.set_access);
+    FindDriverFunction("cuGetErrorString", &found.get_error_string);
     return found;
   }();
   return driver;

@@ -95,6 +95,13 @@ class DeviceTable {
   /// Forgets every key.
   void Clear(Stream stream);
 
+  /// Rows that were ever handed out, for kernels of one call to the queue between calls to this
+  /// table; the same thread makes both.
+  Count RowsInUse() const {
+    // The low half of an int64 that is at most kMaxKeys, on processors that keep it first.
+    return {most_rows_, reinterpret_cast<const int32_t*>(&counters()->num_rows)};
+  }
+
   /// For kernels that search by themselves, within the same call to the queue.
   DeviceIndex index() const { return {index_memory_.template as<DeviceBucket>(), num_buckets_}; }
 

@@ -24,6 +24,7 @@ class HostQueue {
  public:
   /// Orders calls of different streams; here all calls are over when they return.
   using Stream = int;
+  static Stream StreamOf(void*) { return 0; }
 
   /// Address space for `limit_bytes` that keeps its address; pages come with Reserve. See
   /// ops/cuda/growing_memory.h.

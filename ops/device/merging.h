@@ -116,7 +116,7 @@ struct SumRun {
       for (int k = 0; k <= kAhead; ++k) key[k] = i + k < end ? keys[i + k] : kNoCarry;
       SOK_UNROLL
       for (int k = 0; k < kAhead; ++k) {
-        if (key[k] != kNoCarry) summands[k] = source.Load(i + k, place.column);
+        summands[k] = key[k] != kNoCarry ? source.Load(i + k, place.column) : ZeroPack<Pack>();
       }
       SOK_UNROLL
       for (int k = 0; k < kAhead; ++k) {

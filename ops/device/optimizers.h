@@ -168,18 +168,18 @@ void ApplyToRows(Queue& queue, const Rule& rule, const OptimizerPlanes& planes, 
 /// afresh when it is handed out again.
 template <typename Queue>
 void ApplyAdamToAllRows(Queue& queue, const AdamStep& step, const OptimizerPlanes& planes,
-                        int64_t num_rows, Count num_gradients,
+                        Count num_rows, Count num_gradients,
                         const int64_t* row_ids,         // [num_gradients], distinct
                         const float* gradients,         // [num_gradients, dim]
                         unsigned char* has_gradient) {  // [num_rows] of scratch memory
   const AdamRule rule{step};
-  queue.FillBytes(has_gradient, 0, num_rows);
+  queue.FillBytes(has_gradient, 0, num_rows.bound);
   queue.ForEach(num_gradients, MarkRows{row_ids, has_gradient});
   ApplyToRows(queue, rule, planes, num_gradients, row_ids, gradients);
   WithPack(planes.dim, {planes.rows, planes.state}, [&](auto pack) {
     using Pack = decltype(pack);
     const PackGrid<Pack> grid(planes.dim);
-    queue.ForEach(num_rows * grid.packs_per_row(),
+    queue.ForEach(num_rows.Times(grid.packs_per_row()),
                   DecayAdamRows<Pack>{grid, rule, planes, has_gradient});
   });
 }

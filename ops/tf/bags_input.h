@@ -19,6 +19,11 @@ Bags BagsFromInputs(Combiner combiner, int64_t num_distinct, const tensorflow::T
                     const tensorflow::Tensor& row_splits,
                     const tensorflow::Tensor* mean_splits = nullptr);
 
+/// As above, for tensors on a GPU: what they hold is not looked at.
+Bags BagsOnDevice(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
+                  const tensorflow::Tensor& row_splits,
+                  const tensorflow::Tensor* mean_splits = nullptr);
+
 }  // namespace sok
 
 #endif  // SOK_OPS_TF_BAGS_INPUT_H_

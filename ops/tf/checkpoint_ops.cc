@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/tf/border.h"
+#include "ops/tf/plane_checks.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -99,8 +100,10 @@ class ExportPlanesOp : public tf::OpKernel {
                                                       const std::vector<size_t>& places) {
         const TableEntries held = table.Export();
         const auto count = static_cast<int64_t>(held.keys.size());
-        CheckAllSlotsAreNamed(table.options(), planes, places);
-        if (rows_have_no_gaps_) CheckNoGaps(table.options(), held);
+        CheckAllSlotsAreNamed(table.options(), planes.slots.size(), places.size());
+        if (rows_have_no_gaps_ && count > 0) {
+          CheckNoGaps(table.options(), count, held.row_ids.back());
+        }
         std::copy_n(held.keys.begin(), count, Data<int64_t>(Output(ctx, 0, {count})));
         const int64_t dim = table.options().dim;
         ReadPlane(executor, planes.rows, held.row_ids, dim,
@@ -115,24 +118,6 @@ class ExportPlanesOp : public tf::OpKernel {
   }
 
  private:
-  static void CheckAllSlotsAreNamed(const TableOptions& options, const RowPlanes& planes,
-                                    const std::vector<size_t>& places) {
-    if (places.size() == planes.slots.size()) return;
-    Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "' has ", planes.slots.size(),
-          " slots of optimizers, but its saver was made when there were ", places.size(),
-          "; make the tf.train.Saver after apply_gradients, so that it saves all of them");
-  }
-
-  static void CheckNoGaps(const TableOptions& options, const TableEntries& held) {
-    const auto count = static_cast<int64_t>(held.row_ids.size());
-    if (!options.use_hash_index || count == 0 || held.row_ids.back() == count - 1) return;
-    Throw(
-        ErrorCode::kFailedPrecondition, "table '", options.name, "' holds ", count,
-        " keys, but rows up to ", held.row_ids.back(),
-        " are in use, since keys were erased. Slots that are ordinary variables would not fit the "
-        "rows when restored; build apply_gradients in sok.OptimizerScope");
-  }
-
   const std::vector<std::string> slot_names_;
   const bool rows_have_no_gaps_;
 };
@@ -154,10 +139,11 @@ class ImportPlanesOp : public tf::OpKernel {
       resource->Replace(slot_names_, [&](const Table& table, const RowPlanes& planes,
                                          const std::vector<size_t>& places) {
         const TableOptions& options = table.options();
-        CheckShape(ctx, 2, options, "rows", options.dim);
+        const auto num_keys = static_cast<int64_t>(keys.size());
+        CheckPlaneToRestore(options, "rows", num_keys, options.dim, ctx->input(2));
         for (size_t i = 0; i < places.size(); ++i) {
-          CheckShape(ctx, static_cast<int>(3 + i), options, slot_names_[i],
-                     planes.slots[places[i]].width);
+          CheckPlaneToRestore(options, slot_names_[i], num_keys, planes.slots[places[i]].width,
+                              ctx->input(static_cast<int>(3 + i)));
         }
         CheckKeysFit(options, keys);
         if (has_narrow_keys_) CheckKeysAreNarrow(options, keys);
@@ -182,16 +168,6 @@ class ImportPlanesOp : public tf::OpKernel {
   }
 
  private:
-  static void CheckShape(tf::OpKernelContext* ctx, int input, const TableOptions& options,
-                         const std::string& what, int64_t width) {
-    const tf::TensorShape expected({ctx->input(1).NumElements(), width});
-    if (ctx->input(input).shape() == expected) return;
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what,
-          " to restore have shape ", ctx->input(input).shape().DebugString(), ", but ",
-          expected.dim_size(0), " keys and a width of ", width, " ask for ", expected.DebugString(),
-          "; restore into a layer of the same embedding_vec_size and with the same optimizer");
-  }
-
   static std::vector<int64_t> Insert(Executor& executor, Table& table,
                                      const std::vector<int64_t>& keys) {
     const auto count = static_cast<int64_t>(keys.size());

@@ -2,7 +2,6 @@
 // Ops that carry keys to the ranks that own them, rows back, and gradients to the owners.
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "ops/tf/bags_input.h"
 #include "ops/tf/border.h"
 #include "ops/tf/exchange_op.h"
+#include "ops/tf/exchanged_rows.h"
 #include "ops/tf/row_pointers.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -138,22 +138,11 @@ class ExchangeKeysOp : public ExchangeOp {
   QuestionOptions options_;
 };
 
-std::vector<int64_t> RowBytes(const tf::Tensor& counts, int64_t dim) {
-  std::vector<int64_t> bytes(Data<int64_t>(counts), Data<int64_t>(counts) + counts.NumElements());
-  for (int64_t& count : bytes) count *= dim * static_cast<int64_t>(sizeof(float));
-  return bytes;
-}
-
 /// Output 0: what was received, which has to be counts[rank] rows of each rank.
 void ReceiveRows(tf::OpKernelContext* ctx, const std::string& op_name, const ExchangeResult& result,
                  const tf::Tensor& counts, int64_t dim) {
-  if (result.received_bytes != RowBytes(counts, dim)) {
-    Throw(ErrorCode::kInvalidArgument, op_name, ": rows of ", dim, " floats for ",
-          counts.SummarizeValue(8), " answers expected, got ", result.data.size(),
-          " bytes; do all ranks run the same layers?");
-  }
-  const auto num_floats = static_cast<int64_t>(result.data.size() / sizeof(float));
-  CopyTo(Output(ctx, 0, {num_floats / dim, dim}), result.data.data());
+  const int64_t num_rows = NumReceivedRows(op_name, result, counts, dim);
+  CopyTo(Output(ctx, 0, {num_rows, dim}), result.data.data());
 }
 
 class ExchangeRowsOp : public ExchangeOp {
@@ -192,16 +181,9 @@ class ExchangeGradientsOp : public ExchangeOp {
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     const tf::Tensor& gradients = InputOfRank(ctx, 0, "gradients", 2);
-    request->send_bytes = RowBytes(ctx->input(2), gradients.dim_size(1));
-    const auto size = static_cast<int64_t>(gradients.TotalBytes());
-    if (std::accumulate(request->send_bytes.begin(), request->send_bytes.end(), int64_t{0}) !=
-        size) {
-      Throw(ErrorCode::kInvalidArgument, name(), ": gradients of shape ",
-            gradients.shape().DebugString(), " do not fit ", ctx->input(2).SummarizeValue(8),
-            " answers");
-    }
+    request->send_bytes = GradientBytes(name(), gradients, ctx->input(2));
     const auto* bytes = static_cast<const char*>(gradients.data());
-    request->data.assign(bytes, bytes + size);
+    request->data.assign(bytes, bytes + gradients.TotalBytes());
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
@@ -210,6 +192,20 @@ class ExchangeGradientsOp : public ExchangeOp {
 };
 
 REGISTER_KERNEL_BUILDER(Name("SokExchangeKeys").Device(tf::DEVICE_CPU), ExchangeKeysOp);
+// On a GPU: keys travel from the host, where the ranks meet.
+REGISTER_KERNEL_BUILDER(Name("SokExchangeKeys")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("keys")
+                            .HostMemory("inverse")
+                            .HostMemory("row_splits")
+                            .HostMemory("asked_keys")
+                            .HostMemory("asked_places")
+                            .HostMemory("asked_splits")
+                            .HostMemory("asked_counts")
+                            .HostMemory("answers")
+                            .HostMemory("answer_splits")
+                            .HostMemory("answer_counts"),
+                        ExchangeKeysOp);
 REGISTER_KERNEL_BUILDER(Name("SokExchangeRows").Device(tf::DEVICE_CPU), ExchangeRowsOp);
 REGISTER_KERNEL_BUILDER(Name("SokExchangeGradients").Device(tf::DEVICE_CPU), ExchangeGradientsOp);
 

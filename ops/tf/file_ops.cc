@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "ops/tf/border.h"
+#include "ops/tf/dump_op.h"
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/key_file.h"
+#include "ops/tf/lookup_checks.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/table_contents.h"
-#include "ops/tf/table_gather.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -103,46 +104,16 @@ class RowsInUseOp : public tf::OpKernel {
   }
 };
 
-/// Rank 0 writes; the others send it their part. Waits for them on a thread of its own.
-class DumpTableOp : public tf::AsyncOpKernel {
+class DumpTableOp : public DumpOp {
  public:
-  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
-      : tf::AsyncOpKernel(ctx),
-        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
+  using DumpOp::DumpOp;
 
-  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
-    ctx->env()->SchedClosure([this, ctx, done] {
-      FailStepOnThrow(ctx, [&] { Dump(ctx); });
-      done();
-    });
-  }
-
- private:
-  void Dump(tf::OpKernelContext* ctx) const {
-    const std::string keys_path = ctx->input(1).scalar<tf::tstring>()();
-    const std::string values_path = ctx->input(2).scalar<tf::tstring>()();
+ protected:
+  void WithContents(tf::OpKernelContext* ctx, const UseContents& use) const override {
     LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
-      const TableContents contents(table, planes);
-      TableGather gather(name(), ctx->step_id(), table.options());
-      if (table.options().rank != 0) {
-        gather.Send(contents);
-        return;
-      }
-      const auto row_bytes = static_cast<size_t>(table.options().dim) * sizeof(float);
-      ReplacedFile keys_file(ctx->env(), keys_path);
-      ReplacedFile values_file(ctx->env(), values_path);
-      gather.Receive(contents, [&](int64_t key, const char* row) {
-        keys_file.Append(&key, key_bytes_);  // little-endian: the low bytes
-        values_file.Append(row, row_bytes);
-      });
-      keys_file.Finish();
-      values_file.Finish();
-      keys_file.Commit();
-      values_file.Commit();
+      use(table.options(), TableContents(table, planes));
     });
   }
-
-  const size_t key_bytes_;
 };
 
 class RestoreTableOp : public tf::OpKernel {
@@ -203,11 +174,7 @@ class LoadTableOp : public tf::OpKernel {
       const auto resource = LookupTable(ctx, 0);
       resource->WithPlanes([&](Table& table, const RowPlanes& planes) {
         const TableOptions& options = table.options();
-        if (values.dims() != 2 || values.dim_size(0) == 0 || values.dim_size(1) != options.dim) {
-          Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-                "': values must have shape [n >= 1, ", options.dim, "], got ",
-                values.shape().DebugString());
-        }
+        CheckLoadedValues(options, values);
         std::vector<int64_t> keys;
         for (int64_t key = options.rank; key < values.dim_size(0); key += options.world_size)
           keys.push_back(key);

@@ -6,6 +6,7 @@
 #include "ops/tf/bags_input.h"
 #include "ops/tf/border.h"
 #include "ops/tf/exchange_service.h"
+#include "ops/tf/lookup_checks.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -42,10 +43,7 @@ class MergeGradientsOp : public tf::OpKernel {
       const Bags bags = BagsFromInputs(combiner_, num_distinct, InputOfRank(ctx, 2, "inverse", 1),
                                        InputOfRank(ctx, 3, "row_splits", 1),
                                        &InputOfRank(ctx, 4, "mean_splits", 1));
-      if (gradients.dim_size(0) != bags.num_bags) {
-        Throw(ErrorCode::kInvalidArgument, name(), ": gradients for ", bags.num_bags,
-              " bags expected, got ", gradients.dim_size(0));
-      }
+      CheckGradientsOfBags(name(), gradients, bags);
       if (IsOneToOneInOrder(bags)) {  // nothing to add up
         ctx->set_output(0, gradients);
         return;

@@ -9,6 +9,7 @@
 #include "ops/tf/bags_input.h"
 #include "ops/tf/border.h"
 #include "ops/tf/exchange_service.h"
+#include "ops/tf/lookup_checks.h"
 #include "ops/tf/row_pointers.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -23,6 +24,7 @@ using tf::shape_inference::ShapeHandle;
 REGISTER_OP("SokRowSplits")
     .Input("indices: int64")
     .Input("dense_shape: int64")
+    .Input("num_values: int64")
     .Attr("layer_name: string")
     .Attr("slot_num: int >= 1")
     .Attr("max_nnz: int >= 1")
@@ -32,8 +34,8 @@ REGISTER_OP("SokRowSplits")
       return absl::OkStatus();
     })
     .Doc(
-        "Checks the indices [num_keys, 2] of a SparseTensor and gives its row splits [num_rows + "
-        "1].");
+        "Checks the indices [num_keys, 2] of a SparseTensor, that it has as many values, and gives "
+        "its row splits [num_rows + 1].");
 
 REGISTER_OP("SokDistinctKeys")
     .Input("keys: Tkey")
@@ -141,6 +143,12 @@ class RowSplitsOp : public tf::OpKernel {
               ": the SparseTensor must have rank 2 [batch * slot_num, max_nnz], got rank ",
               dense_shape.NumElements());
       }
+      const int64_t num_values = ctx->input(2).scalar<int64_t>()();
+      if (num_values != indices.dim_size(0)) {
+        Throw(ErrorCode::kInvalidArgument, layer_name_, ": the SparseTensor has ",
+              indices.dim_size(0), " indices and ", num_values,
+              " values; they must have the same length");
+      }
       const int64_t num_bags = dense_shape.vec<int64_t>()(0);
       if (num_bags > kMaxBags) {
         Throw(ErrorCode::kInvalidArgument, layer_name_, ": a SparseTensor may have ", kMaxBags,
@@ -170,10 +178,7 @@ class DistinctKeysOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const tf::Tensor& keys = InputOfRank(ctx, 0, "keys", 1);
-      if (keys.NumElements() > kMaxBatchKeys) {
-        Throw(ErrorCode::kInvalidArgument, name(), ": a batch may have ", kMaxBatchKeys,
-              " keys, got ", keys.NumElements());
-      }
+      CheckBatchOfKeys(name(), keys.NumElements());
       OpExecutor executor(ctx);
       tf::Tensor& inverse = Output(ctx, 1, keys.shape());
       tf::Tensor room;
@@ -226,13 +231,7 @@ class InsertRowsOp : public tf::OpKernel {
       int64_t* row_ids = Data<int64_t>(Output(ctx, 0, keys.shape()));
       OpExecutor executor(ctx);
       LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        const TableOptions& options = table.options();
-        if (initial_rows.dim_size(0) != keys.NumElements() ||
-            initial_rows.dim_size(1) != options.dim) {
-          Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': rows for ",
-                keys.NumElements(), " keys must have shape [", keys.NumElements(), ", ",
-                options.dim, "], got ", initial_rows.shape().DebugString());
-        }
+        CheckInitialRows(table.options(), keys, initial_rows);
         table.FindOrInsert(executor, keys.NumElements(), Data<int64_t>(keys),
                            /*keys_are_distinct=*/false, Data<float>(initial_rows), planes, row_ids);
       });
@@ -296,6 +295,14 @@ class PoolReceivedRowsOp : public tf::OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("SokPoolReceivedRows").Device(tf::DEVICE_CPU), PoolReceivedRowsOp);
 REGISTER_KERNEL_BUILDER(Name("SokRowSplits").Device(tf::DEVICE_CPU), RowSplitsOp);
+// On a GPU: indices come from the host, as what is read from files does.
+REGISTER_KERNEL_BUILDER(Name("SokRowSplits")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("indices")
+                            .HostMemory("dense_shape")
+                            .HostMemory("num_values")
+                            .HostMemory("row_splits"),
+                        RowSplitsOp);
 REGISTER_KERNEL_BUILDER(
     Name("SokDistinctKeys").Device(tf::DEVICE_CPU).TypeConstraint<int64_t>("Tkey"),
     DistinctKeysOp<int64_t>);

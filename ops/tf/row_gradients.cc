@@ -4,6 +4,7 @@
 #include "ops/lookup/distinct.h"
 #include "ops/lookup/merge_gradients.h"
 #include "ops/tf/border.h"
+#include "ops/tf/lookup_checks.h"
 
 namespace sok {
 
@@ -17,17 +18,11 @@ RowGradients::RowGradients(Executor& executor, const Table& table, const tensorf
 }
 
 void RowGradients::Check(const Table& table, const tensorflow::Tensor& values) const {
-  const TableOptions& options = table.options();
-  if (values.dim_size(0) != count_ || values.dim_size(1) != options.dim) {
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': gradients must have shape [",
-          count_, ", ", options.dim, "], got ", values.shape().DebugString());
-  }
+  CheckRowGradients(table.options(), values, count_);
   const int64_t num_rows = table.num_rows();
   for (int64_t i = 0; i < count_; ++i) {
     if (row_ids_[i] < 0 || row_ids_[i] >= num_rows) {
-      Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': gradient for row ",
-            row_ids_[i], ", but the table has ", num_rows,
-            " rows; take gradients with tf.gradients of this table's lookups");
+      ThrowNoSuchRow(table.options(), row_ids_[i], num_rows);
     }
   }
 }

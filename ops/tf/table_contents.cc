@@ -2,11 +2,15 @@
 #include "ops/tf/table_contents.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sok {
 
 TableContents::TableContents(const Table& table, const RowPlanes& planes)
     : options_(table.options()), rows_(planes.rows), held_(table.Export()) {}
+
+TableContents::TableContents(const TableOptions& options, TableEntries held, const float* rows)
+    : options_(options), rows_(rows), held_(std::move(held)) {}
 
 int64_t TableContents::size() const {
   return options_.use_hash_index ? static_cast<int64_t>(held_.keys.size()) : options_.capacity;

@@ -15,6 +15,8 @@ namespace sok {
 class TableContents {
  public:
   TableContents(const Table& table, const RowPlanes& planes);
+  /// Of a table with a hash index elsewhere: copies of its keys, row_ids [0, n), and rows [n, dim].
+  TableContents(const TableOptions& options, TableEntries held, const float* rows);
 
   int64_t size() const;
   int64_t dim() const { return options_.dim; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "ops/tf/border.h"
+#include "ops/tf/table_attributes.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -92,28 +93,12 @@ REGISTER_OP("SokReadRows")
     })
     .Doc("All rows [capacity, dim], in the order of row ids; rows without a key are zeros.");
 
-FirstValue::Kind ParseFirstValueKind(const std::string& name) {
-  if (name == "uniform") return FirstValue::Kind::kUniform;
-  if (name == "normal") return FirstValue::Kind::kNormal;
-  if (name == "truncated_normal") return FirstValue::Kind::kTruncatedNormal;
-  if (name == "constant") return FirstValue::Kind::kConstant;
-  return FirstValue::Kind::kPreset;
-}
-
 class TableInitializeOp : public tf::OpKernel {
  public:
   explicit TableInitializeOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), keep_existing_(Attribute<bool>(ctx, "keep_existing")) {
-    options_.name = Attribute<std::string>(ctx, "table_name");
-    options_.dim = Attribute<int64_t>(ctx, "dim");
-    options_.capacity = Attribute<int64_t>(ctx, "capacity");
-    options_.use_hash_index = Attribute<bool>(ctx, "use_hash_index");
-    options_.world_size = Attribute<int64_t>(ctx, "num_ranks");
-    options_.rank = Attribute<int64_t>(ctx, "rank");
-    options_.first_value.kind = ParseFirstValueKind(Attribute<std::string>(ctx, "first_value"));
-    options_.first_value.low_or_mean = Attribute<float>(ctx, "low_or_mean");
-    options_.first_value.high_or_stddev = Attribute<float>(ctx, "high_or_stddev");
-  }
+      : tf::OpKernel(ctx),
+        keep_existing_(Attribute<bool>(ctx, "keep_existing")),
+        options_(TableOptionsFrom(ctx)) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
@@ -126,19 +111,15 @@ class TableInitializeOp : public tf::OpKernel {
 
  private:
   const bool keep_existing_;
-  TableOptions options_;
+  const TableOptions options_;
 };
 
 class TableAttachSlotOp : public tf::OpKernel {
  public:
   explicit TableAttachSlotOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), keep_existing_(Attribute<bool>(ctx, "keep_existing")) {
-    options_.name = Attribute<std::string>(ctx, "slot_name");
-    options_.capacity = Attribute<int64_t>(ctx, "capacity");
-    options_.width = Attribute<int64_t>(ctx, "width");
-    options_.initial_value = Attribute<float>(ctx, "initial_value");
-    options_.rows_fill_in_order = Attribute<bool>(ctx, "rows_fill_in_order");
-  }
+      : tf::OpKernel(ctx),
+        keep_existing_(Attribute<bool>(ctx, "keep_existing")),
+        options_(SlotOptionsFrom(ctx)) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
@@ -148,7 +129,7 @@ class TableAttachSlotOp : public tf::OpKernel {
 
  private:
   const bool keep_existing_;
-  SlotOptions options_;
+  const SlotOptions options_;
 };
 
 class TableDetachSlotOp : public tf::OpKernel {

@@ -10,16 +10,6 @@ namespace sok {
 
 namespace tf = tensorflow;
 
-namespace {
-
-[[noreturn]] void ThrowNotInitialized(const std::string& name) {
-  Throw(ErrorCode::kFailedPrecondition, "table '", name,
-        "' has not been initialized: run its initializer (tf.global_variables_initializer()) in "
-        "this session first");
-}
-
-}  // namespace
-
 void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPtr<tf::Var> rows,
                                bool keep_existing) {
   {
@@ -32,11 +22,7 @@ void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPt
   table_ = std::move(table);
   rows_ = std::move(rows);
   preset_ = tf::Tensor();
-  // Slots of an earlier table of this name with another capacity: of a graph that is gone.
-  const auto is_foreign = [&](const Slot& slot) {
-    return slot.options.capacity != options.capacity;
-  };
-  slots_.erase(std::remove_if(slots_.begin(), slots_.end(), is_foreign), slots_.end());
+  slots_.RemoveOtherCapacities(options.capacity);
 }
 
 void TableResource::SetPreset(const tf::Tensor& values) {
@@ -64,11 +50,9 @@ void TableResource::WritePreset(float* rows) const {
 
 void TableResource::AttachSlot(const SlotOptions& options, tf::core::RefCountPtr<tf::Var> variable,
                                bool keep_existing) {
-  const auto has_name = [&](const Slot& slot) { return slot.options.name == options.name; };
   if (keep_existing) {
     tf::tf_shared_lock lock(mutex_);
-    const auto slot = std::find_if(slots_.begin(), slots_.end(), has_name);
-    if (slot != slots_.end() && slot->variable.get() == variable.get()) return;
+    if (slots_.Has(options.name, variable.get())) return;
   }
   MakePlane(variable.get(), options.capacity, options.width,
             PageSizeFor(options.rows_fill_in_order));
@@ -84,8 +68,7 @@ void TableResource::AttachSlot(const SlotOptions& options, tf::core::RefCountPtr
       std::fill_n(slot + row * options.width, options.width, options.initial_value);
     }
   }
-  slots_.erase(std::remove_if(slots_.begin(), slots_.end(), has_name), slots_.end());
-  slots_.push_back({options, std::move(variable)});
+  slots_.Put({options, std::move(variable), nullptr});
 }
 
 std::shared_ptr<Table> TableResource::table() const {
@@ -96,9 +79,7 @@ std::shared_ptr<Table> TableResource::table() const {
 
 void TableResource::DetachSlot(const tf::Var* variable) {
   tf::mutex_lock lock(mutex_);
-  slots_.erase(std::remove_if(slots_.begin(), slots_.end(),
-                              [&](const Slot& slot) { return slot.variable.get() == variable; }),
-               slots_.end());
+  slots_.Remove(variable);
 }
 
 void TableResource::WithPlanes(
@@ -114,19 +95,19 @@ void TableResource::WithSlots(const std::vector<std::string>& slot_names,
   tf::tf_shared_lock lock(mutex_);
   if (!table_) ThrowNotInitialized(name_);
   SharedLocks locks(Variables());
-  use(*table_, Planes(), PlacesOf(slot_names));
+  use(*table_, Planes(), slots_.PlacesOf(slot_names, name_));
 }
 
 void TableResource::Replace(const std::vector<std::string>& slot_names, const MakeTable& make) {
   tf::mutex_lock lock(mutex_);
   if (!table_) ThrowNotInitialized(name_);
   SharedLocks locks(Variables());
-  table_ = make(*table_, Planes(), PlacesOf(slot_names));
+  table_ = make(*table_, Planes(), slots_.PlacesOf(slot_names, name_));
 }
 
 std::vector<tf::Var*> TableResource::Variables() const {
   std::vector<tf::Var*> variables = {rows_.get()};
-  for (const Slot& slot : slots_) variables.push_back(slot.variable.get());
+  for (const TableSlot& slot : slots_.all()) variables.push_back(slot.variable.get());
   return variables;
 }
 
@@ -134,27 +115,12 @@ RowPlanes TableResource::Planes() const {
   const TableOptions& options = table_->options();
   RowPlanes planes;
   planes.rows = PlaneData(rows_.get(), options.capacity, options.dim);
-  for (const Slot& slot : slots_) {
+  for (const TableSlot& slot : slots_.all()) {
     planes.slots.push_back(
         {PlaneData(slot.variable.get(), slot.options.capacity, slot.options.width),
          slot.options.width, slot.options.initial_value});
   }
   return planes;
-}
-
-std::vector<size_t> TableResource::PlacesOf(const std::vector<std::string>& slot_names) const {
-  std::vector<size_t> places;
-  for (const std::string& name : slot_names) {
-    const auto slot = std::find_if(slots_.begin(), slots_.end(),
-                                   [&](const Slot& s) { return s.options.name == name; });
-    if (slot == slots_.end()) {
-      Throw(ErrorCode::kFailedPrecondition, "slot '", name, "' of table '", name_,
-            "' has not been initialized: run its initializer (tf.global_variables_initializer()) "
-            "in this session first");
-    }
-    places.push_back(static_cast<size_t>(slot - slots_.begin()));
-  }
-  return places;
 }
 
 std::string TableResource::DebugString() const {

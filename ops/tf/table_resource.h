@@ -11,16 +11,9 @@
 
 #include "ops/table/table.h"
 #include "ops/tf/plane_variable.h"
+#include "ops/tf/table_slots.h"
 
 namespace sok {
-
-struct SlotOptions {
-  std::string name;
-  int64_t capacity = 0;  // rows, the table's
-  int64_t width = 0;     // floats in a row
-  float initial_value = 0.0f;
-  bool rows_fill_in_order = true;
-};
 
 /// Huge pages where rows fill in order; where they are touched here and there, each would commit
 /// 2 MiB for one row.
@@ -77,22 +70,16 @@ class TableResource : public tensorflow::ResourceBase {
   std::string DebugString() const override;
 
  private:
-  struct Slot {
-    SlotOptions options;
-    tensorflow::core::RefCountPtr<tensorflow::Var> variable;
-  };
-
   // These need mutex_.
   std::vector<tensorflow::Var*> Variables() const;
   RowPlanes Planes() const;  // and the variables locked
-  std::vector<size_t> PlacesOf(const std::vector<std::string>& slot_names) const;
 
   const std::string name_;
   mutable tensorflow::mutex mutex_;
   std::shared_ptr<Table> table_;
   tensorflow::core::RefCountPtr<tensorflow::Var> rows_;
   tensorflow::Tensor preset_;  // [capacity, dim], or a scalar: none
-  std::vector<Slot> slots_;
+  TableSlots slots_;
 };
 
 /// The table behind input `index`; made, without Initialize, when it does not exist yet.

@@ -20,7 +20,8 @@ def keys_and_row_splits(bags, slot_num, max_nnz, name):
       TypeError: bags is neither a SparseTensor nor a RaggedTensor.
       ValueError: its rank does not fit.
       tf.errors.InvalidArgumentError: when run: bags that are no multiple of slot_num, more than
-        max_nnz keys in a bag, unsorted rows of a SparseTensor.
+        max_nnz keys in a bag; a SparseTensor with unsorted rows, or other than one value for each
+        index.
     """
     if isinstance(bags, tf.RaggedTensor):
         return _of_ragged(bags, slot_num, max_nnz, name)
@@ -35,7 +36,12 @@ def keys_and_row_splits(bags, slot_num, max_nnz, name):
             f"rank {rank}"
         )
     row_splits = ops.sok_row_splits(
-        bags.indices, bags.dense_shape, layer_name=name, slot_num=slot_num, max_nnz=max_nnz
+        bags.indices,
+        bags.dense_shape,
+        tf.size(bags.values, out_type=tf.int64),
+        layer_name=name,
+        slot_num=slot_num,
+        max_nnz=max_nnz,
     )
     return bags.values, row_splits
 

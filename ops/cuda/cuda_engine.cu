@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <mutex>
+
+#include "ops/cuda/cuda_driver.h"
+#include "ops/cuda/cuda_engine.h"
+#include "ops/cuda/cuda_queue.cuh"
+#include "ops/device/device_engine_on.h"
+
+namespace sok {
+namespace {
+
+struct ContextFunctions {
+  decltype(&cuStreamGetCtx) context_of_stream;
+  decltype(&cuCtxPushCurrent) push;
+  decltype(&cuCtxPopCurrent) pop;
+  decltype(&cuCtxGetDevice) device;
+};
+
+const ContextFunctions& TheContextFunctions() {
+  static const ContextFunctions functions = [] {
+    ContextFunctions found;
+    FindDriverFunction("cuStreamGetCtx", &found.context_of_stream);
+    FindDriverFunction("cuCtxPushCurrent", &found.push);
+    FindDriverFunction("cuCtxPopCurrent", &found.pop);
+    FindDriverFunction("cuCtxGetDevice", &found.device);
+    return found;
+  }();
+  return functions;
+}
+
+void CheckDriver(CUresult result, const char* what) {
+  if (result == CUDA_SUCCESS) return;
+  Throw(ErrorCode::kCuda, "CUDA: ", what, " failed with the driver's error ",
+        static_cast<int>(result));
+}
+
+/// TensorFlow counts the GPUs that a session sees, CUDA those that the process sees; the stream
+/// knows.
+int DeviceOf(DeviceStream stream) {
+  const ContextFunctions& driver = TheContextFunctions();
+  CUcontext context = nullptr;
+  CheckDriver(driver.context_of_stream(static_cast<CUstream>(stream), &context),
+              "finding the GPU of a stream");
+  CheckDriver(driver.push(context), "entering the context of a stream");
+  CUdevice device = 0;
+  const CUresult found = driver.device(&device);
+  driver.pop(&context);
+  CheckDriver(found, "finding the GPU of a context");
+  return static_cast<int>(device);
+}
+
+}  // namespace
+
+DeviceEngine& CudaEngineOf(DeviceStream stream) {
+  static std::mutex mutex;
+  static auto* engines = new std::map<int, DeviceEngineOn<CudaQueue>*>();
+  const int device = DeviceOf(stream);
+  const std::lock_guard<std::mutex> lock(mutex);
+  DeviceEngineOn<CudaQueue>*& engine = (*engines)[device];
+  if (engine == nullptr) engine = new DeviceEngineOn<CudaQueue>(device);
+  return *engine;
+}
+
+}  // namespace sok

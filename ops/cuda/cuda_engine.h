@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine of a GPU, for callers that nvcc does not compile.
+#ifndef SOK_OPS_CUDA_CUDA_ENGINE_H_
+#define SOK_OPS_CUDA_CUDA_ENGINE_H_
+
+#include "ops/device/device_engine.h"
+
+namespace sok {
+
+/// The engine of the GPU that `stream`, a cudaStream_t, belongs to. Lives as long as the process.
+/// Throws kCuda.
+DeviceEngine& CudaEngineOf(DeviceStream stream);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CUDA_CUDA_ENGINE_H_

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/device_table_resource.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/tf/border.h"
+#include "ops/tf/device_plane.h"
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+void DeviceTableResource::Initialize(DeviceCall& call, const TableOptions& options,
+                                     tf::core::RefCountPtr<tf::Var> rows, bool keep_existing) {
+  {
+    tf::tf_shared_lock lock(mutex_);
+    if (keep_existing && table_) return;
+  }
+  std::shared_ptr<EngineTable> table = call.engine().MakeTable(options);
+  std::shared_ptr<EnginePlane> plane =
+      MakeDevicePlane(call, rows.get(), options.capacity, options.dim);
+  tf::mutex_lock lock(mutex_);
+  table_ = std::move(table);
+  plane_ = std::move(plane);
+  rows_ = std::move(rows);
+  preset_ = tf::Tensor();
+  slots_.RemoveOtherCapacities(options.capacity);
+}
+
+void DeviceTableResource::SetPreset(DeviceCall& call, const tf::Tensor& values) {
+  tf::mutex_lock lock(mutex_);
+  CheckInitialized();
+  const TableOptions& options = table_->options();
+  if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+          "': the initializer gave values of shape ", values.shape().DebugString(), ", expected [",
+          options.capacity, ", ", options.dim, "]");
+  }
+  preset_ = values;
+  WritePreset(call);
+}
+
+void DeviceTableResource::WritePreset(DeviceCall& call) const {
+  if (preset_.dims() != 2) return;
+  plane_->Reserve(table_->options().capacity);
+  call.engine().CopyOnDevice(call.stream(), plane_->data(), preset_.data(),
+                             static_cast<int64_t>(preset_.TotalBytes()));
+}
+
+void DeviceTableResource::AttachSlot(DeviceCall& call, const SlotOptions& options,
+                                     tf::core::RefCountPtr<tf::Var> variable, bool keep_existing) {
+  if (keep_existing) {
+    tf::tf_shared_lock lock(mutex_);
+    if (slots_.Has(options.name, variable.get())) return;
+  }
+  TableSlot slot{options, std::move(variable), nullptr};
+  slot.plane = MakeDevicePlane(call, slot.variable.get(), options.capacity, options.width);
+  tf::mutex_lock lock(mutex_);
+  if (table_ && table_->options().capacity != options.capacity) {
+    Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.capacity,
+          " rows, but table '", name_, "' has ", table_->options().capacity);
+  }
+  if (table_) {
+    const int64_t num_rows = table_->size(call.stream()).num_rows;
+    slot.plane->Reserve(num_rows);
+    call.engine().Fill(call.stream(), slot.plane->data(), num_rows * options.width,
+                       options.initial_value);
+  }
+  slots_.Put(std::move(slot));
+}
+
+void DeviceTableResource::DetachSlot(const tf::Var* variable) {
+  tf::mutex_lock lock(mutex_);
+  slots_.Remove(variable);
+}
+
+void DeviceTableResource::WithSlots(DeviceCall& call, const std::vector<std::string>& slot_names,
+                                    const Use& use) {
+  tf::tf_shared_lock lock(mutex_);
+  use(View(call, slot_names));
+}
+
+void DeviceTableResource::Alone(DeviceCall& call, const std::vector<std::string>& slot_names,
+                                const Use& use) {
+  tf::mutex_lock lock(mutex_);
+  use(View(call, slot_names));
+}
+
+void DeviceTableResource::Replace(DeviceCall& call, const std::vector<std::string>& slot_names,
+                                  const Use& check, const std::vector<int64_t>& keys,
+                                  const Use& write) {
+  tf::mutex_lock lock(mutex_);
+  const DeviceView old = View(call, slot_names);
+  check(old);
+  std::shared_ptr<EngineTable> table = call.engine().MakeTable(old.table.options());
+  const auto num_keys = static_cast<int64_t>(keys.size());
+  table->FindOrInsert(call.stream(), num_keys, call.Upload(keys), /*keys_are_distinct=*/true,
+                      nullptr, EnginePlanes(), call.Temporary<int64_t>(num_keys));
+  table->Reserve(call.stream(), num_keys, old.planes);
+  table_ = std::move(table);
+  WritePreset(call);
+  for (const auto& slot : old.planes.slots) {
+    call.engine().Fill(call.stream(), slot.plane->data(), num_keys * slot.plane->width(),
+                       slot.initial_value);
+  }
+  write({*table_, old.planes, old.places});
+}
+
+void DeviceTableResource::WithPlaneOf(
+    DeviceCall& call, const tf::Var* variable,
+    const std::function<void(const EnginePlane& plane, int64_t num_rows, int64_t capacity)>& use) {
+  tf::tf_shared_lock lock(mutex_);
+  const DeviceView view = View(call, {});
+  const int64_t num_rows = view.table.size(call.stream()).num_rows;
+  const int64_t capacity = view.table.options().capacity;
+  if (variable == rows_.get()) {
+    use(*plane_, preset_.dims() == 2 ? capacity : num_rows, capacity);
+    return;
+  }
+  for (const TableSlot& slot : slots_.all()) {
+    if (slot.variable.get() == variable) return use(*slot.plane, num_rows, capacity);
+  }
+  Throw(ErrorCode::kFailedPrecondition, "a variable to read is not a slot of table '", name_,
+        "' in this session: run its initializer (tf.global_variables_initializer()) first");
+}
+
+void DeviceTableResource::CheckInitialized() const {
+  if (!table_) ThrowNotInitialized(name_);
+}
+
+DeviceView DeviceTableResource::View(DeviceCall& call, const std::vector<std::string>& slot_names) {
+  CheckInitialized();
+  const int64_t capacity = table_->options().capacity;
+  const auto num_rows = [&] { return table_->size(call.stream()).num_rows; };
+  const auto num_rows_of_table = [&] { return preset_.dims() == 2 ? capacity : num_rows(); };
+  DeviceView view{*table_, {}, slots_.PlacesOf(slot_names, name_)};
+  KeepInPlane(call, rows_.get(), plane_, capacity, num_rows_of_table);
+  view.planes.rows = plane_.get();
+  for (const TableSlot& slot : slots_.all()) {
+    KeepInPlane(call, slot.variable.get(), slot.plane, capacity, num_rows);
+    view.planes.slots.push_back({slot.plane.get(), slot.options.initial_value});
+  }
+  return view;
+}
+
+std::string DeviceTableResource::DebugString() const { return "table on a GPU: " + name_; }
+
+tf::core::RefCountPtr<DeviceTableResource> LookupOrMakeDeviceTable(tf::OpKernelContext* ctx,
+                                                                   int index) {
+  tf::core::RefCountPtr<DeviceTableResource> table;
+  const tf::ResourceHandle& handle = tf::HandleFromInput(ctx, index);
+  ThrowIfError(tf::LookupOrCreateResource<DeviceTableResource>(
+      ctx, handle, &table, [&handle](DeviceTableResource** made) {
+        *made = new DeviceTableResource(handle.name());
+        return absl::OkStatus();
+      }));
+  return table;
+}
+
+tf::core::RefCountPtr<DeviceTableResource> LookupDeviceTable(tf::OpKernelContext* ctx, int index) {
+  tf::core::RefCountPtr<DeviceTableResource> table;
+  const tf::ResourceHandle& handle = tf::HandleFromInput(ctx, index);
+  if (!tf::LookupResource(ctx, handle, &table).ok()) ThrowNotInitialized(handle.name());
+  return table;
+}
+
+}  // namespace sok

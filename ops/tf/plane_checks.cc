@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/plane_checks.h"
+
+#include "ops/base/error.h"
+
+namespace sok {
+
+void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t num_named) {
+  if (num_named == num_slots) return;
+  Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "' has ", num_slots,
+        " slots of optimizers, but its saver was made when there were ", num_named,
+        "; make the tf.train.Saver after apply_gradients, so that it saves all of them");
+}
+
+void CheckNoGaps(const TableOptions& options, int64_t num_keys, int64_t last_row_id) {
+  if (!options.use_hash_index || num_keys == 0 || last_row_id == num_keys - 1) return;
+  Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "' holds ", num_keys,
+        " keys, but rows up to ", last_row_id,
+        " are in use, since keys were erased. Slots that are ordinary variables would not fit the "
+        "rows when restored; build apply_gradients in sok.OptimizerScope");
+}
+
+void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
+                         int64_t width, const tensorflow::Tensor& values) {
+  const tensorflow::TensorShape expected({num_keys, width});
+  if (values.shape() == expected) return;
+  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what,
+        " to restore have shape ", values.shape().DebugString(), ", but ", num_keys,
+        " keys and a width of ", width, " ask for ", expected.DebugString(),
+        "; restore into a layer of the same embedding_vec_size and with the same optimizer");
+}
+
+}  // namespace sok

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of what a checkpoint takes from a table and gives back to it.
+#ifndef SOK_OPS_TF_PLANE_CHECKS_H_
+#define SOK_OPS_TF_PLANE_CHECKS_H_
+
+#include <string>
+
+#include "ops/table/table.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace sok {
+
+/// kFailedPrecondition when a table has slots that its saver does not know.
+void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t num_named);
+
+/// kFailedPrecondition when the n-th of `num_keys` keys would not have row id n.
+void CheckNoGaps(const TableOptions& options, int64_t num_keys, int64_t last_row_id);
+
+/// kInvalidArgument when `values`, called `what`, are not [num_keys, width].
+void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
+                         int64_t width, const tensorflow::Tensor& values);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_PLANE_CHECKS_H_

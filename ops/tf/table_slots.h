@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The slots of a table resource, by name and by variable.
+#ifndef SOK_OPS_TF_TABLE_SLOTS_H_
+#define SOK_OPS_TF_TABLE_SLOTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/device/device_engine.h"
+#include "ops/tf/plane_variable.h"
+
+namespace sok {
+
+struct SlotOptions {
+  std::string name;
+  int64_t capacity = 0;  // rows, the table's
+  int64_t width = 0;     // floats in a row
+  float initial_value = 0.0f;
+  bool rows_fill_in_order = true;
+};
+
+struct TableSlot {
+  SlotOptions options;
+  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
+  std::shared_ptr<EnginePlane> plane;  // of a table on a GPU
+};
+
+class TableSlots {
+ public:
+  const std::vector<TableSlot>& all() const { return slots_; }
+
+  /// Whether the slot called `name` is kept in `variable`.
+  bool Has(const std::string& name, const tensorflow::Var* variable) const;
+  /// Takes the place of an earlier slot of the same name.
+  void Put(TableSlot slot);
+  /// Nothing where `variable` is not a slot's.
+  void Remove(const tensorflow::Var* variable);
+  /// Slots of an earlier table of this name, of a graph that is gone.
+  void RemoveOtherCapacities(int64_t capacity);
+
+  /// all()[places[i]] is the slot called names[i]. kFailedPrecondition, naming `table_name`, when
+  /// there is no such slot.
+  std::vector<size_t> PlacesOf(const std::vector<std::string>& names,
+                               const std::string& table_name) const;
+
+ private:
+  template <typename Predicate>
+  void RemoveIf(const Predicate& predicate);
+
+  std::vector<TableSlot> slots_;
+};
+
+/// For tables and slots: says what to run.
+[[noreturn]] void ThrowNotInitialized(const std::string& table_name);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLE_SLOTS_H_
