@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
-#include <memory>
 
 #include "ops/cuda/cuda_error.h"
 #include "ops/cuda/cuda_stream_order.h"
@@ -92,22 +91,22 @@ class CudaQueue : public CudaStreamOrder {
   template <typename Value>
   class LateValue {
    public:
+    explicit LateValue(CudaQueue& queue) : memory_(queue.device(), sizeof(Value)) {}
     void Request(CudaQueue& queue, const Value* source) {
-      if (memory_ == nullptr) memory_ = std::make_unique<CudaLateBytes>(sizeof(Value));
-      memory_->Request(queue.stream(), source);
+      memory_.Request(queue.stream(), source);
       is_requested_ = true;
     }
     bool is_requested() const { return is_requested_; }
     bool TryTake(Value* value) {
-      if (!is_requested_ || !memory_->HasCome()) return false;
-      *value = *static_cast<const Value*>(memory_->data());
+      if (!is_requested_ || !memory_.HasCome()) return false;
+      *value = *static_cast<const Value*>(memory_.data());
       is_requested_ = false;
       return true;
     }
     void Forget() { is_requested_ = false; }
 
    private:
-    std::unique_ptr<CudaLateBytes> memory_;
+    CudaLateBytes memory_;
     bool is_requested_ = false;
   };
 

@@ -106,7 +106,8 @@ void CudaStreamOrder::Free(void* memory) noexcept {
   cudaEventRecord(last_call_, own_stream_);
 }
 
-CudaLateBytes::CudaLateBytes(size_t bytes) : bytes_(bytes) {
+CudaLateBytes::CudaLateBytes(int device, size_t bytes) : bytes_(bytes) {
+  const CudaDeviceScope scope(device);  // an event is one of the device that is current
   SOK_CUDA_TRY(cudaMallocHost(&data_, bytes));
   const cudaError_t status = cudaEventCreateWithFlags(&has_come_, cudaEventDisableTiming);
   if (status != cudaSuccess) cudaFreeHost(data_);

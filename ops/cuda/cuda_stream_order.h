@@ -56,10 +56,11 @@ class CudaStreamOrder {
   bool is_in_call_ = false;
 };
 
-/// A few bytes that are copied to the host behind a stream's work.
+/// A few bytes that are copied to the host behind the work of a stream of `device`.
 class CudaLateBytes {
  public:
-  explicit CudaLateBytes(size_t bytes);
+  /// Throws kOutOfMemory if the host gives no pinned memory.
+  CudaLateBytes(int device, size_t bytes);
   ~CudaLateBytes();
   CudaLateBytes(const CudaLateBytes&) = delete;
   CudaLateBytes& operator=(const CudaLateBytes&) = delete;

@@ -108,6 +108,17 @@ void CudaGrowingMemory::Reserve(int64_t size_bytes) {
   size_bytes_ += bytes;
 }
 
+void CudaGrowingMemory::Shrink(int64_t size_bytes) {
+  const Driver& driver = TheDriver();
+  while (!chunks_.empty() && size_bytes_ - chunks_.back().bytes >= size_bytes) {
+    const Chunk chunk = chunks_.back();
+    chunks_.pop_back();
+    size_bytes_ -= chunk.bytes;
+    driver.unmap(address_ + static_cast<uint64_t>(size_bytes_), static_cast<size_t>(chunk.bytes));
+    driver.release(chunk.handle);
+  }
+}
+
 void CudaGrowingMemory::Release() {
   if (chunks_.empty()) return;
   int previous = 0;
@@ -115,14 +126,7 @@ void CudaGrowingMemory::Release() {
   cudaSetDevice(device_);
   const cudaError_t status = cudaDeviceSynchronize();
   cudaSetDevice(previous);
-  const Driver& driver = TheDriver();
-  while (!chunks_.empty()) {
-    const Chunk chunk = chunks_.back();
-    chunks_.pop_back();
-    size_bytes_ -= chunk.bytes;
-    driver.unmap(address_ + static_cast<uint64_t>(size_bytes_), static_cast<size_t>(chunk.bytes));
-    driver.release(chunk.handle);
-  }
+  Shrink(0);
   CheckCuda(status, "waiting for the device before its memory is given back");
 }
 

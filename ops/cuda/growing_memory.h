@@ -27,6 +27,9 @@ class CudaGrowingMemory {
   /// part holds anything. Throws kOutOfMemory, and the memory is then as before.
   void Reserve(int64_t size_bytes);
 
+  /// Gives back the parts that Reserve added beyond `size_bytes`. No kernel may have used them.
+  void Shrink(int64_t size_bytes);
+
   /// Gives all memory back; the address space stays. Waits for the device.
   void Release();
 

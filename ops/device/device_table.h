@@ -66,7 +66,8 @@ class DeviceTable {
 
   /// As Find, but a key that is not held gets the next free row, in the order of `keys`, and the
   /// row its first value in every plane. Throws kOutOfCapacity when the new keys do not all fit,
-  /// kOutOfMemory when the planes or the index cannot grow; the table is then as before the call.
+  /// kOutOfMemory when there is no memory for just the new keys; the table is then as before the
+  /// call.
   ///
   /// Waits only when `num_keys` new keys might not fit into the memory that is there, judged by
   /// what earlier calls are known to have left: when the table grows, and while it has less than
@@ -108,8 +109,8 @@ class DeviceTable {
  private:
   static constexpr int64_t kMinBuckets = 64;
   static constexpr int64_t kGrowthPercent = 150;
-  // Memory for this many batches is made when it is made for one: so far ahead of the counters that
-  // come back late may the host run without waiting.
+  // Memory for this many batches is made when it is made for one, as far as there is memory: so far
+  // ahead of the counters that come back late may the host run without waiting.
   static constexpr int64_t kBatchesAhead = 4;
 
   /// Locks the table and puts the queue on `stream`.
@@ -134,9 +135,13 @@ class DeviceTable {
   void CheckBatch(int64_t num_keys) const;
   TableCounters ReadCounters();
   void TightenBounds();
+  int64_t Limit() const { return std::min(options_.capacity, kMaxKeys); }
   int64_t RoomInIndex() const;
-  int64_t MakeRoom(int64_t num_keys, const int64_t* keys, bool are_distinct, const Planes& planes);
-  void GrowIndex(int64_t num_keys);
+  int64_t MostRowsAfter(int64_t num_new) const;
+  bool HasRoom(int64_t num_new, const Planes& planes) const;
+  int64_t MakeRoom(int64_t num_keys, Count num_new_keys, const Planes& planes);
+  void GrowIndex(int64_t needed, int64_t wanted);
+  [[noreturn]] void ThrowFull(int64_t num_held, int64_t num_new) const;
   NewKeys FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct, int64_t* row_ids);
   void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
                     const Planes& planes);

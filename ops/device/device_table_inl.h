@@ -16,7 +16,8 @@ DeviceTable<Queue>::DeviceTable(Queue& queue, const TableOptions& options,
       scratch_(queue),
       index_memory_(queue),
       free_rows_memory_(queue),
-      counters_memory_(queue, sizeof(TableCounters)) {
+      counters_memory_(queue, sizeof(TableCounters)),
+      late_counters_(queue) {
   const auto check = [&](bool is_valid, const char* what, int64_t value) {
     if (is_valid) return;
     Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what, ", got ", value);
@@ -58,12 +59,25 @@ void DeviceTable<Queue>::TightenBounds() {
   TableCounters counters;
   if (!late_counters_.TryTake(&counters)) return;
   most_keys_ = std::min(most_keys_, counters.num_keys + most_inserts_since_);
-  most_rows_ = std::min(most_rows_, counters.num_rows + most_inserts_since_);
+  most_rows_ = std::min(most_rows_, std::max(counters.num_rows, most_keys_));
 }
 
 template <typename Queue>
 int64_t DeviceTable<Queue>::RoomInIndex() const {
   return num_buckets_ * DeviceBucket::kSlots * device_options_.max_load_percent / 100;
+}
+
+/// Rows of erased keys are handed out before new ones, so there are never more rows than there have
+/// been keys at one time.
+template <typename Queue>
+int64_t DeviceTable<Queue>::MostRowsAfter(int64_t num_new) const {
+  return std::max(most_rows_, most_keys_ + num_new);
+}
+
+template <typename Queue>
+bool DeviceTable<Queue>::HasRoom(int64_t num_new, const Planes& planes) const {
+  return most_keys_ + num_new <= std::min(RoomInIndex(), Limit()) &&
+         MostRowsAfter(num_new) <= planes.RoomForRows(Limit());
 }
 
 template <typename Queue>
@@ -96,10 +110,10 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
   CheckBatch(num_keys);
   if (num_keys == 0) return;
   const Call call(*this, stream);
-  const int64_t most_new = MakeRoom(num_keys, keys, are_distinct, planes);
   typename Scratch<Queue>::Frame frame(scratch_);
   const NewKeys new_keys = FindNewKeys(num_keys, keys, are_distinct, row_ids);
   auto* new_rows = scratch_.template Take<int64_t>(num_keys);
+  const int64_t most_new = MakeRoom(num_keys, new_keys.count, planes);
   queue_.ForEach(new_keys.count,
                  InsertNewKeys{index(), new_keys.keys, free_rows_memory_.template as<uint32_t>(),
                                &counters()->num_free, &counters()->num_rows, new_rows});
@@ -107,8 +121,8 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
   queue_.ForEach(new_keys.num_missing,
                  FillMissing{new_keys.places, new_keys.numbers, new_rows, row_ids});
   queue_.ForEach(1, CommitInserts{counters(), new_keys.count.exact});
+  most_rows_ = MostRowsAfter(most_new);
   most_keys_ += most_new;
-  most_rows_ += most_new;
   most_inserts_since_ += most_new;
   if (!late_counters_.is_requested()) {
     late_counters_.Request(queue_, counters());
@@ -173,59 +187,59 @@ void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* ne
   }
 }
 
-/// Makes sure that the new keys of the batch fit, and returns how many they may be.
+/// Makes sure that the new keys of a batch of `num_keys` fit, and returns how many they may be. All
+/// else that the call needs is there already: memory for later batches takes what is left.
 template <typename Queue>
-int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, const int64_t* keys, bool are_distinct,
-                                     const Planes& planes) {
-  const int64_t capacity = std::min(options_.capacity, kMaxKeys);
-  const auto fits = [&](int64_t num_new) {
-    return most_keys_ + num_new <= std::min(RoomInIndex(), capacity) &&
-           std::min(most_rows_ + num_new, capacity) <= planes.RoomForRows(capacity);
-  };
+int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const Planes& planes) {
   TightenBounds();
-  if (fits(num_keys)) return num_keys;
+  if (HasRoom(num_keys, planes)) return num_keys;
   const TableCounters held = ReadCounters();
-  int64_t num_new = num_keys;
-  if (held.num_keys + num_keys > capacity) {
-    typename Scratch<Queue>::Frame frame(scratch_);
-    auto* row_ids = scratch_.template Take<int64_t>(num_keys);
-    const NewKeys new_keys = FindNewKeys(num_keys, keys, are_distinct, row_ids);
-    int32_t count;
-    queue_.CopyToHost(&count, new_keys.count.exact, sizeof(count));
-    num_new = count;
+  if (HasRoom(num_keys, planes)) return num_keys;
+  int32_t num_new;
+  queue_.CopyToHost(&num_new, num_new_keys.exact, sizeof(num_new));
+  const int64_t needed = held.num_keys + num_new;
+  if (needed > Limit()) ThrowFull(held.num_keys, num_new);
+  const int64_t for_this = std::min(held.num_keys + num_keys, Limit());
+  const int64_t ahead = std::min(held.num_keys + num_keys * kBatchesAhead, Limit());
+  planes.Reserve(MostRowsAfter(num_new));
+  if (for_this > RoomInIndex()) {
+    const int64_t wanted = std::max(ahead, RoomInIndex() * kGrowthPercent / 100);
+    const bool is_granted = IsGranted([&] { GrowIndex(for_this, wanted); });
+    if (!is_granted && needed > RoomInIndex()) GrowIndex(needed, needed);
   }
-  if (held.num_keys + num_new > capacity) {
-    Throw(ErrorCode::kOutOfCapacity, "table '", options_.name, "' is full: ",
-          capacity == options_.capacity ? "its capacity is " : "one GPU holds at most ", capacity,
-          " keys, it holds ", held.num_keys, ", and ", num_new, " new keys came; ",
-          capacity == options_.capacity ? "raise the capacity (max_vocabulary_size_per_gpu)"
-                                        : "use more ranks",
-          ", or erase keys. The table is as it was before them");
-  }
-  if (fits(num_new)) return num_new;
-  const int64_t ahead = num_new * kBatchesAhead;
-  planes.Reserve(std::min(held.num_rows + ahead, capacity));
-  if (held.num_keys + num_new > RoomInIndex()) {
-    GrowIndex(std::min(held.num_keys + ahead, capacity));
-  }
+  planes.ReserveAhead(ahead, Limit());
   return num_new;
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::ThrowFull(int64_t num_held, int64_t num_new) const {
+  const bool is_capacity = Limit() == options_.capacity;
+  Throw(ErrorCode::kOutOfCapacity, "table '", options_.name,
+        "' is full: ", is_capacity ? "its capacity is " : "one GPU holds at most ", Limit(),
+        " keys, it holds ", num_held, ", and ", num_new, " new keys came; ",
+        is_capacity ? "raise the capacity (max_vocabulary_size_per_gpu)" : "use more ranks",
+        ", or erase keys. The table is as it was before them");
 }
 
 template <typename Queue>
 void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
   const Call call(*this, stream);
-  const int64_t most_keys = std::min({num_keys, options_.capacity, kMaxKeys});
+  const int64_t most_keys = std::min(num_keys, Limit());
   planes.Reserve(most_keys);  // rows of erased keys are handed out first
-  if (most_keys > RoomInIndex()) GrowIndex(most_keys);
+  if (most_keys > RoomInIndex()) GrowIndex(most_keys, most_keys);
 }
 
-/// Moves the keys into an index with room for `num_keys`; rows stay where they are.
+/// Moves the keys into an index with room for `wanted` keys, or fewer if memory is refused, down to
+/// `needed`; rows stay where they are.
 template <typename Queue>
-void DeviceTable<Queue>::GrowIndex(int64_t num_keys) {
-  const int64_t slots_percent = DeviceBucket::kSlots * device_options_.max_load_percent;
-  const int64_t num_buckets =
-      std::max(num_keys * 100 / slots_percent + 1, num_buckets_ * kGrowthPercent / 100);
-  DeviceBuffer<Queue> memory(queue_, num_buckets * static_cast<int64_t>(sizeof(DeviceBucket)));
+void DeviceTable<Queue>::GrowIndex(int64_t needed, int64_t wanted) {
+  DeviceBuffer<Queue> memory(queue_);
+  ReserveAhead(needed, wanted, [&](int64_t num_keys) {
+    const int64_t slots_percent = DeviceBucket::kSlots * device_options_.max_load_percent;
+    const int64_t num_buckets = num_keys * 100 / slots_percent + 1;
+    memory.Reserve(num_buckets * static_cast<int64_t>(sizeof(DeviceBucket)));
+  });
+  const int64_t num_buckets = memory.size_bytes() / static_cast<int64_t>(sizeof(DeviceBucket));
   auto* buckets = memory.template as<DeviceBucket>();
   queue_.ForEach(num_buckets, ClearBuckets{buckets});
   queue_.ForEach(num_buckets_ * DeviceBucket::kSlots,

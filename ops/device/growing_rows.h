@@ -11,6 +11,29 @@
 
 namespace sok {
 
+/// Calls reserve(), and says whether it threw no kOutOfMemory.
+template <typename Call>
+bool IsGranted(const Call& reserve) {
+  try {
+    reserve();
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    return false;
+  }
+}
+
+/// Calls reserve(n) with n from `wanted` down to `needed` until it does not throw kOutOfMemory, and
+/// at last with `needed`, whatever it throws.
+template <typename Call>
+void ReserveAhead(int64_t needed, int64_t wanted, const Call& reserve) {
+  // A surplus below this share is not worth another request.
+  for (int64_t ahead = wanted - needed; ahead > needed / 64; ahead /= 4) {
+    if (IsGranted([&] { reserve(needed + ahead); })) return;
+  }
+  reserve(needed);
+}
+
 /// `width` floats for each row id below num_rows(), at an address that stays.
 template <typename Queue>
 class GrowingRows {
@@ -24,18 +47,18 @@ class GrowingRows {
   int64_t num_rows() const { return num_rows_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
 
-  /// Memory for rows [0, num_rows) at least, num_rows <= capacity. Grows by a quarter or more while
-  /// there is memory for that, so that a table that fills up asks rarely. Throws kOutOfMemory, and
-  /// the plane is then as before.
+  /// Memory for rows [0, num_rows) at least, num_rows <= capacity. Throws kOutOfMemory, and the
+  /// plane is then as before.
   void Reserve(int64_t num_rows) {
     if (num_rows <= num_rows_) return;
-    const int64_t wanted = std::min(capacity_, std::max(num_rows, num_rows_ + num_rows_ / 4));
-    try {
-      memory_.Reserve(wanted * RowBytes());
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kOutOfMemory || wanted == num_rows) throw;
-      memory_.Reserve(num_rows * RowBytes());
-    }
+    memory_.Reserve(num_rows * RowBytes());
+    num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
+  }
+
+  /// Gives back memory that Reserve has made since there was room for `num_rows`. No kernel may
+  /// have used it.
+  void Shrink(int64_t num_rows) {
+    memory_.Shrink(num_rows * RowBytes());
     num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
   }
 
@@ -72,16 +95,39 @@ struct DevicePlanes {
   GrowingRows<Queue>* rows = nullptr;  // of width dim, or nullptr: the caller fills the rows
   std::vector<Slot> slots;
 
+  /// Memory for rows [0, num_rows) at least in every plane, num_rows <= capacity. Throws
+  /// kOutOfMemory, and all planes are then as before: what one has for itself, another may need.
   void Reserve(int64_t num_rows) const {
-    if (rows != nullptr) rows->Reserve(num_rows);
-    for (const Slot& slot : slots) slot.rows->Reserve(num_rows);
+    std::vector<int64_t> rows_before;
+    ForEach([&](const GrowingRows<Queue>& plane) { rows_before.push_back(plane.num_rows()); });
+    try {
+      ForEach([&](GrowingRows<Queue>& plane) { plane.Reserve(num_rows); });
+    } catch (const Error&) {
+      auto before = rows_before.begin();
+      ForEach([&](GrowingRows<Queue>& plane) { plane.Shrink(*before++); });
+      throw;
+    }
+  }
+
+  /// As Reserve, for rows that may come: at least a quarter more than there are, so that planes
+  /// that fill up ask rarely. Where there is less memory they take less; that is no error.
+  void ReserveAhead(int64_t num_rows, int64_t capacity) const {
+    const int64_t room = RoomForRows(capacity);
+    const int64_t wanted = std::min(capacity, std::max(num_rows, room + room / 4));
+    sok::ReserveAhead(room, wanted, [this](int64_t count) { Reserve(count); });
   }
 
   /// Rows for which all planes have memory; `most` where there are no planes.
   int64_t RoomForRows(int64_t most) const {
-    int64_t room = rows != nullptr ? rows->num_rows() : most;
-    for (const Slot& slot : slots) room = std::min(room, slot.rows->num_rows());
-    return room;
+    ForEach([&](const GrowingRows<Queue>& plane) { most = std::min(most, plane.num_rows()); });
+    return most;
+  }
+
+ private:
+  template <typename Call>
+  void ForEach(const Call& call) const {
+    if (rows != nullptr) call(*rows);
+    for (const Slot& slot : slots) call(*slot.rows);
   }
 };
 

@@ -35,6 +35,7 @@ class HostQueue {
     void* data() const { return memory_.data(); }
     int64_t size_bytes() const { return size_bytes_; }
     void Reserve(int64_t size_bytes) { size_bytes_ = std::max(size_bytes_, size_bytes); }
+    void Shrink(int64_t size_bytes) { size_bytes_ = std::min(size_bytes_, size_bytes); }
     void Release() { size_bytes_ = 0; }
 
    private:
@@ -42,10 +43,12 @@ class HostQueue {
     int64_t size_bytes_ = 0;
   };
 
-  /// A value that the host asked for and reads once it has come, without waiting for it.
+  /// A value that the host asked for and reads once it has come, without waiting for it. Its memory
+  /// on the host is there from the start, so that asking is never refused.
   template <typename Value>
   class LateValue {
    public:
+    explicit LateValue(HostQueue&) {}
     void Request(HostQueue&, const Value* source) {
       value_ = *source;
       is_requested_ = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plane of device memory that grows: ahead of need while there is memory, then as needed.
+// A plane of device memory that grows: as needed, and ahead of need as far as there is memory.
 #include "ops/device/growing_rows.h"
 
 #include "ops/tests/check.h"
@@ -7,9 +7,9 @@
 namespace sok {
 namespace {
 
-/// A device with memory for `limit_bytes`.
+/// A device with `free_bytes` left.
 struct SmallDevice {
-  int64_t limit_bytes;
+  int64_t free_bytes;
 
   class GrowingMemory {
    public:
@@ -17,37 +17,68 @@ struct SmallDevice {
     void* data() const { return nullptr; }
     int64_t size_bytes() const { return size_bytes_; }
     void Reserve(int64_t bytes) {
-      if (bytes > device_.limit_bytes) Throw(ErrorCode::kOutOfMemory, "no ", bytes, " bytes");
-      size_bytes_ = bytes;
+      if (bytes > size_bytes_) Change(bytes);
     }
-    void Release() { size_bytes_ = 0; }
+    void Shrink(int64_t bytes) {
+      if (bytes < size_bytes_) Change(bytes);
+    }
 
    private:
+    void Change(int64_t bytes) {
+      const int64_t more = bytes - size_bytes_;
+      if (more > device_.free_bytes) Throw(ErrorCode::kOutOfMemory, "no ", more, " bytes");
+      device_.free_bytes -= more;
+      size_bytes_ = bytes;
+    }
+
     SmallDevice& device_;
     int64_t size_bytes_ = 0;
   };
 };
 
+using Rows = GrowingRows<SmallDevice>;
+using Planes = DevicePlanes<SmallDevice>;
+
 SOK_TEST(GrowsAheadOfNeedUpToTheCapacity) {
   SmallDevice device{1 << 20};
-  GrowingRows<SmallDevice> rows(device, 120, 2);
-  rows.Reserve(80);
+  Rows rows(device, 120, 2);
+  const Planes planes{&rows, {}};
+  planes.Reserve(80);
   CHECK_EQ(rows.num_rows(), 80);
-  rows.Reserve(81);
+  planes.ReserveAhead(70, 120);  // a quarter more
   CHECK_EQ(rows.num_rows(), 100);
-  rows.Reserve(101);
+  planes.ReserveAhead(110, 120);
+  CHECK_EQ(rows.num_rows(), 120);
+  planes.ReserveAhead(1000, 120);
   CHECK_EQ(rows.num_rows(), 120);
 }
 
 SOK_TEST(TakesTheLastMemoryThatThereIs) {
   SmallDevice device{8 * 90};
-  GrowingRows<SmallDevice> rows(device, 1000, 2);
-  rows.Reserve(80);
-  rows.Reserve(85);  // a quarter more does not fit
+  Rows rows(device, 1000, 2);
+  const Planes planes{&rows, {}};
+  planes.Reserve(80);
+  planes.ReserveAhead(80, 1000);  // 20 more do not fit, 5 do
   CHECK_EQ(rows.num_rows(), 85);
-  rows.Reserve(90);
-  CHECK_THROWS(ErrorCode::kOutOfMemory, {"no 728 bytes"}, rows.Reserve(91));
+  planes.Reserve(90);
+  planes.ReserveAhead(200, 1000);
+  CHECK_THROWS(ErrorCode::kOutOfMemory, {"no 8 bytes"}, planes.Reserve(91));
   CHECK_EQ(rows.num_rows(), 90);
+}
+
+/// What the first plane gets before the second is refused, it gives back.
+SOK_TEST(PlanesGrowTogetherOrNotAtAll) {
+  SmallDevice device{8 * 100 + 4 * 100};
+  Rows rows(device, 1000, 2);
+  Rows slot(device, 1000, 1);
+  const Planes planes{&rows, {{&slot, 0.0f}}};
+  planes.Reserve(60);
+  CHECK_THROWS(ErrorCode::kOutOfMemory, {"no "}, planes.Reserve(110));
+  CHECK_EQ(rows.num_rows(), 60);
+  CHECK_EQ(slot.num_rows(), 60);
+  planes.Reserve(100);
+  CHECK_EQ(planes.RoomForRows(1000), 100);
+  CHECK_EQ(device.free_bytes, 0);
 }
 
 }  // namespace

@@ -69,7 +69,11 @@ def _array_of(keys) -> np.ndarray:
 
 def _check_range(array, key_dtype):
     limits = np.iinfo(key_dtype)
-    outside = ((array < limits.min) | (array > limits.max)).ravel()
+    low, high = limits.min, limits.max
+    if array.dtype.kind != "O":  # in the type of the array, or 2**63 is compared as a float
+        own = np.iinfo(array.dtype)
+        low, high = array.dtype.type(max(low, own.min)), array.dtype.type(min(high, own.max))
+    outside = ((array < low) | (array > high)).ravel()
     if outside.any():
         first = int(outside.argmax())
         raise ValueError(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table on a GPU for HashTable: CuPy arrays in and out, on CuPy's current stream."""
+"""The table on a GPU for HashTable: CuPy arrays in and out, on a stream of the caller."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -21,7 +22,8 @@ class CudaTable:
     """What HashTable wants of a table, on GPU number `device`.
 
     The C++ table orders all calls whatever their streams, but arrays belong to the stream that was
-    current when CuPy made them, so that is the stream that calls go to.
+    current when CuPy made them, so that is the stream that calls go to. All methods are for within
+    `on_stream`.
 
     Raises:
       RuntimeError: if this build has no CUDA back end, the machine no such GPU, or CuPy is missing.
@@ -34,79 +36,88 @@ class CudaTable:
                 "where CMake finds a CUDA compiler: CUDACXX=.../nvcc pip install . "
                 "-Ccmake.define.SOK_CUDA=ON"
             )
-        self._table = _engine.StoredCudaTable(options, device)
+        self.stored = _engine.StoredCudaTable(options, device)
         self._device = device
         self._cupy = _import_cupy()
 
-    @property
-    def size(self) -> int:
-        return self._table.size
-
-    @property
-    def index_bytes(self) -> int:
-        return self._table.index_bytes
-
-    @property
-    def row_bytes(self) -> int:
-        return self._table.row_bytes
+    @contextlib.contextmanager
+    def on_stream(self, stream):
+        """Calls and arrays within are on the table's GPU and `stream`; None: CuPy's current one."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._cupy.cuda.Device(self._device))
+            if stream is not None:
+                stack.enter_context(self._as_stream(stream))
+            yield
 
     def keys(self, keys, key_dtype: np.dtype):
         """`keys` as a contiguous int64 vector on the GPU; see arrays.as_keys."""
-        with self._on_device():
-            if not _is_on_gpu(keys):
-                return self._cupy.asarray(as_keys(keys, key_dtype))
-            array = self._as_cupy(keys, "keys")
-            check_key_array(array, key_dtype)
-            return self._cupy.ascontiguousarray(array, dtype=np.int64)
+        if not _is_on_gpu(keys):
+            return self._cupy.asarray(as_keys(keys, key_dtype))
+        array = self._as_cupy(keys, "keys")
+        check_key_array(array, key_dtype)
+        return self._cupy.ascontiguousarray(array, dtype=np.int64)
 
     def rows(self, rows, num_keys: int, dim: int, what: str):
         """`rows` as a contiguous float32 matrix [num_keys, dim] on the GPU."""
-        with self._on_device():
-            if not _is_on_gpu(rows):
-                return self._cupy.asarray(as_rows(rows, num_keys, dim, what))
-            array = self._as_cupy(rows, what)
-            check_row_array(array, num_keys, dim, what)
-            return self._cupy.ascontiguousarray(array, dtype=np.float32)
+        if not _is_on_gpu(rows):
+            return self._cupy.asarray(as_rows(rows, num_keys, dim, what))
+        array = self._as_cupy(rows, what)
+        check_row_array(array, num_keys, dim, what)
+        return self._cupy.ascontiguousarray(array, dtype=np.float32)
 
     def empty(self, shape, dtype):
-        with self._on_device():
-            return self._cupy.empty(shape, dtype)
+        return self._cupy.empty(shape, dtype)
 
     def find(self, keys, row_ids):
-        self._table.find(self._stream(), len(keys), keys.data.ptr, row_ids.data.ptr)
+        self.stored.find(self._stream(), len(keys), keys.data.ptr, row_ids.data.ptr)
 
     def insert(self, keys, rows, row_ids):
         rows_address = 0 if rows is None else rows.data.ptr
-        self._table.insert(self._stream(), len(keys), keys.data.ptr, rows_address, row_ids.data.ptr)
+        self.stored.insert(self._stream(), len(keys), keys.data.ptr, rows_address, row_ids.data.ptr)
 
     def gather(self, keys, rows):
-        self._table.gather(self._stream(), len(keys), keys.data.ptr, rows.data.ptr)
+        self.stored.gather(self._stream(), len(keys), keys.data.ptr, rows.data.ptr)
 
     def scatter_add(self, keys, values) -> int:
-        return self._table.scatter_add(self._stream(), len(keys), keys.data.ptr, values.data.ptr)
+        return self.stored.scatter_add(self._stream(), len(keys), keys.data.ptr, values.data.ptr)
 
     def assign(self, keys, values) -> int:
-        return self._table.assign(self._stream(), len(keys), keys.data.ptr, values.data.ptr)
+        return self.stored.assign(self._stream(), len(keys), keys.data.ptr, values.data.ptr)
 
     def erase(self, keys) -> int:
-        return self._table.erase(self._stream(), len(keys), keys.data.ptr)
+        return self.stored.erase(self._stream(), len(keys), keys.data.ptr)
 
     def export(self, dim: int):
-        size = self.size
-        keys = self.empty(size, np.int64)
-        rows = self.empty((size, dim), np.float32)
-        self._table.export(self._stream(), size, keys.data.ptr, rows.data.ptr)
-        return keys, rows
+        while True:
+            room = self.stored.size
+            keys = self.empty(room, np.int64)
+            rows = self.empty((room, dim), np.float32)
+            try:
+                size = self.stored.export(self._stream(), room, keys.data.ptr, rows.data.ptr)
+            except ValueError:
+                if self.stored.size <= room:
+                    raise
+                continue  # another thread has inserted keys since
+            return keys[:size], rows[:size]  # one may also have erased some
 
     def clear(self):
-        self._table.clear(self._stream())
-
-    def _on_device(self):
-        return self._cupy.cuda.Device(self._device)
+        self.stored.clear(self._stream())
 
     def _stream(self) -> int:
-        with self._on_device():
-            return self._cupy.cuda.get_current_stream().ptr
+        return self._cupy.cuda.get_current_stream().ptr
+
+    def _as_stream(self, stream):
+        """A CuPy stream for what the caller calls a stream."""
+        if hasattr(stream, "ptr"):
+            return stream
+        if hasattr(stream, "__cuda_stream__"):
+            _, stream = stream.__cuda_stream__()
+        if isinstance(stream, bool) or not isinstance(stream, int):
+            raise TypeError(
+                "stream must be a stream of CuPy, an object with __cuda_stream__, or the handle of "
+                f"a stream as an integer, got {stream!r}"
+            )
+        return self._cupy.cuda.ExternalStream(stream, self._device)
 
     def _as_cupy(self, array, what: str):
         """The same memory as a CuPy array."""

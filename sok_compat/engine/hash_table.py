@@ -39,9 +39,10 @@ class HashTable:
 
     With device="cuda:0" keys and rows live in the memory of that GPU. Methods then take arrays on
     it (CuPy's, or any with __cuda_array_interface__ or DLPack), or what they take on the CPU, and
-    return CuPy arrays. Calls run on CuPy's current stream, and take effect in the order in which
-    they were made also where streams differ. `find`, `gather` and, as long as the table need not
-    grow, `insert` return before they have run; the others wait.
+    return CuPy arrays. Calls run on CuPy's current stream, or on the one given as `stream` (CuPy's,
+    any with __cuda_stream__, or a handle), and take effect in the order in which they were made
+    also where streams differ. `find`, `gather` and, as long as the table need not grow, `insert`
+    return before they have run; the others wait.
 
     >>> table = HashTable(dim=2, initializer="zeros")
     >>> table.insert([7, -1, 7])
@@ -134,17 +135,17 @@ class HashTable:
     @property
     def size(self) -> int:
         """How many keys the table holds; also `len(table)`."""
-        return self._table.size
+        return self._table.stored.size
 
     @property
     def index_bytes(self) -> int:
         """Bytes of memory of the keys and their row ids."""
-        return self._table.index_bytes
+        return self._table.stored.index_bytes
 
     @property
     def row_bytes(self) -> int:
         """Bytes of memory of the rows, those of erased keys that wait for new ones included."""
-        return self._table.row_bytes
+        return self._table.stored.row_bytes
 
     def __len__(self) -> int:
         return self.size
@@ -158,7 +159,7 @@ class HashTable:
             f"key_dtype={str(self.key_dtype)!r}, size={self.size})"
         )
 
-    def insert(self, keys, rows=None) -> np.ndarray:
+    def insert(self, keys, rows=None, *, stream=None) -> np.ndarray:
         """Makes the table hold all `keys`, and returns their row ids, int64 [number of keys].
 
         Keys that it already holds keep their rows. New ones get theirs from `rows` [number of keys,
@@ -167,75 +168,81 @@ class HashTable:
         Raises:
           CapacityError: if the new keys do not all fit; none of them is inserted then.
         """
-        keys = self._keys(keys)
-        if rows is not None:
-            rows = self._table.rows(rows, len(keys), self.dim, "rows")
-        row_ids = self._table.empty(len(keys), np.int64)
-        self._table.insert(keys, rows, row_ids)
+        with self._table.on_stream(stream):
+            keys = self._keys(keys)
+            if rows is not None:
+                rows = self._table.rows(rows, len(keys), self.dim, "rows")
+            row_ids = self._table.empty(len(keys), np.int64)
+            self._table.insert(keys, rows, row_ids)
         return row_ids
 
-    def find(self, keys) -> np.ndarray:
+    def find(self, keys, *, stream=None) -> np.ndarray:
         """The row ids of `keys`, int64 [number of keys]; -1 for keys that are not held."""
-        keys = self._keys(keys)
-        row_ids = self._table.empty(len(keys), np.int64)
-        self._table.find(keys, row_ids)
+        with self._table.on_stream(stream):
+            keys = self._keys(keys)
+            row_ids = self._table.empty(len(keys), np.int64)
+            self._table.find(keys, row_ids)
         return row_ids
 
-    def gather(self, keys) -> np.ndarray:
+    def gather(self, keys, *, stream=None) -> np.ndarray:
         """The rows of `keys`, float32 [number of keys, dim].
 
         A key that the table does not hold gives its first value, and is not inserted.
         """
-        keys = self._keys(keys)
-        rows = self._table.empty((len(keys), self.dim), np.float32)
-        self._table.gather(keys, rows)
+        with self._table.on_stream(stream):
+            keys = self._keys(keys)
+            rows = self._table.empty((len(keys), self.dim), np.float32)
+            self._table.gather(keys, rows)
         return rows
 
-    def scatter_add(self, keys, values) -> None:
+    def scatter_add(self, keys, values, *, stream=None) -> None:
         """Adds values [number of keys, dim] to the rows of `keys`; repeated keys add up in order.
 
         Raises:
           KeyError: naming the first key that the table does not hold; no row is changed then.
         """
-        keys = self._keys(keys)
-        values = self._table.rows(values, len(keys), self.dim, "values")
-        self._check_held(keys, self._table.scatter_add(keys, values), "scatter_add")
+        self._update("scatter_add", keys, values, "values", stream)
 
-    def assign(self, keys, rows) -> None:
+    def assign(self, keys, rows, *, stream=None) -> None:
         """Replaces the rows of `keys` by rows [number of keys, dim]; a repeated key's last wins.
 
         Raises:
           KeyError: naming the first key that the table does not hold; no row is changed then.
         """
-        keys = self._keys(keys)
-        rows = self._table.rows(rows, len(keys), self.dim, "rows")
-        self._check_held(keys, self._table.assign(keys, rows), "assign")
+        self._update("assign", keys, rows, "rows", stream)
 
-    def erase(self, keys) -> int:
+    def erase(self, keys, *, stream=None) -> int:
         """Forgets those of `keys` that the table holds, and returns how many they were.
 
         New keys may get their rows. A key that comes back starts with its first value again.
         """
-        return self._table.erase(self._keys(keys))
+        with self._table.on_stream(stream):
+            return self._table.erase(self._keys(keys))
 
-    def export(self) -> tuple:
+    def export(self, *, stream=None) -> tuple:
         """All keys [size], in the order of row ids, and their rows, float32 [size, dim]."""
-        keys, rows = self._table.export(self.dim)
-        return keys.astype(self.key_dtype, copy=False), rows
+        with self._table.on_stream(stream):
+            keys, rows = self._table.export(self.dim)
+            return keys.astype(self.key_dtype, copy=False), rows
 
-    def clear(self) -> None:
+    def clear(self, *, stream=None) -> None:
         """Forgets all keys and gives their memory back."""
-        self._table.clear()
+        with self._table.on_stream(stream):
+            self._table.clear()
+
+    def _update(self, call, keys, rows, what, stream):
+        with self._table.on_stream(stream):
+            keys = self._keys(keys)
+            rows = self._table.rows(rows, len(keys), self.dim, what)
+            num_held = getattr(self._table, call)(keys, rows)
+            if num_held < len(keys):
+                raise KeyError(
+                    f"table {self.name!r} does not hold the key {keys[num_held]} at position "
+                    f"{num_held}; insert it before {call}"
+                )
 
     def _keys(self, keys) -> np.ndarray:
         return self._table.keys(keys, self._key_dtype)
-
-    def _check_held(self, keys, num_held, call):
-        if num_held < len(keys):
-            raise KeyError(
-                f"table {self.name!r} does not hold the key {keys[num_held]} at position "
-                f"{num_held}; insert it before {call}"
-            )
 
 
 def _whole_number(what, value, low, high=(1 << 63) - 1) -> int:

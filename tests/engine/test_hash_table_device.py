@@ -1,23 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HashTable on a GPU: the same as on the CPU, and a clear error where there is no GPU."""
+"""HashTable on a GPU: the CPU's numbers, the caller's streams, and an error where there is no GPU.
+
+What holds on every device is in test_hash_table.py and its neighbours.
+"""
+
+import contextlib
 
 import numpy as np
 import pytest
 
 from sok_compat import HashTable
-from sok_compat.engine import CapacityError
-
-
-def _why_no_gpu():
-    try:
-        HashTable(1, device="cuda")
-    except RuntimeError as error:
-        return str(error)
-    return None
-
-
-WHY_NO_GPU = _why_no_gpu()
-needs_gpu = pytest.mark.skipif(WHY_NO_GPU is not None, reason=str(WHY_NO_GPU))
+from tests.engine.devices import WHY_NO_GPU, NewTable, skip_without_gpu
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:", "cuda:-1", "CPU", 0, None])
@@ -38,25 +31,23 @@ def test_device_of_a_table():
     assert HashTable(1).device == "cpu"
 
 
-@pytest.fixture(params=["numpy", "cupy"])
-def put(request):
-    """Gives keys and rows to the GPU's table as arrays of NumPy or of CuPy."""
-    if request.param == "numpy":
-        return np.asarray
-    return pytest.importorskip("cupy").asarray
+def test_the_cpu_has_no_streams():
+    table = HashTable(1)
+    with pytest.raises(ValueError, match="stream is for tables on a GPU.*got 7"):
+        table.insert([1], stream=7)
+    assert table.insert([1], stream=None).tolist() == [0]
 
 
-@needs_gpu
+@skip_without_gpu
 @pytest.mark.parametrize("dim", [1, 6, 16])
-def test_same_as_on_the_cpu(put, dim):
+def test_same_as_on_the_cpu(dim):
     random = np.random.default_rng(1)
-    tables = [HashTable(dim, 5000, name="t", seed=3, device=d) for d in ("cpu", "cuda:0")]
+    tables = [NewTable(kind)(dim, 5000, name="t", seed=3) for kind in ("cpu", "cuda:0-cupy")]
 
     def check(call, *arrays):
-        expected = getattr(tables[0], call)(*arrays)
-        actual = getattr(tables[1], call)(*map(put, arrays))
+        expected, actual = (getattr(table, call)(*arrays) for table in tables)
         if expected is not None:
-            np.testing.assert_allclose(_to_host(actual), expected, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
     for _ in range(6):
         keys = random.integers(-2000, 2000, 3000)
@@ -68,33 +59,13 @@ def test_same_as_on_the_cpu(put, dim):
         check("erase", random.integers(-2000, 2000, 700))
         check("find", keys)
         assert len(tables[0]) == len(tables[1])
-    for expected, actual in zip(tables[0].export(), tables[1].export()):
-        np.testing.assert_allclose(_to_host(actual), expected, rtol=1e-5, atol=1e-6)
-    tables[1].clear()
-    assert len(tables[1]) == tables[1].row_bytes == 0
+    for expected, actual in zip(*(table.export() for table in tables)):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
-@needs_gpu
-def test_errors_on_a_gpu(put):
-    table = HashTable(2, 3, name="users", key_dtype="uint32", device="cuda")
-    table.insert(put([1, 2]))
-    with pytest.raises(CapacityError, match="'users' is full: its capacity is 3 keys, it holds 2"):
-        table.insert(put([3, 4, 1]))
-    assert _to_host(table.find(put([1, 2, 3, 4]))).tolist() == [0, 1, -1, -1]
-    with pytest.raises(KeyError, match="does not hold the key 9 at position 1"):
-        table.scatter_add(put([1, 9]), put(np.ones((2, 2), np.float32)))
-    with pytest.raises(ValueError, match="uint32 keys go from 0 to 4294967295, got -1"):
-        table.find(put([1, -1]))
-    with pytest.raises(ValueError, match="one dimension"):
-        table.find(put([[1]]))
-    with pytest.raises(TypeError, match="integers"):
-        table.find(put([1.5]))
-    with pytest.raises(ValueError, match="shape"):
-        table.insert(put([1]), rows=put(np.ones((1, 3), np.float32)))
-
-
-@needs_gpu
-def test_streams_take_turns():
+@skip_without_gpu
+@pytest.mark.parametrize("how", ["current", "cupy", "handle", "protocol"])
+def test_streams_take_turns(how):
     cupy = pytest.importorskip("cupy")
     table = HashTable(4, 100_000, initializer="zeros", device="cuda")
     keys = cupy.arange(50_000)
@@ -103,12 +74,20 @@ def test_streams_take_turns():
     streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(3)]
     cupy.cuda.get_current_stream().synchronize()
     for turn in range(9):
-        with streams[turn % 3]:
-            table.scatter_add(keys, ones)
-            rows = table.gather(keys)
+        stream = streams[turn % 3]
+        with stream if how == "current" else contextlib.nullcontext():
+            given = {"cupy": stream, "handle": stream.ptr, "protocol": _Stream(stream)}.get(how)
+            table.scatter_add(keys, ones, stream=given)
+            rows = table.gather(keys, stream=given)
     streams[8 % 3].synchronize()
     assert (rows == 9).all()
 
 
-def _to_host(array):
-    return array.get() if hasattr(array, "get") else array
+class _Stream:
+    """A stream of which nothing is known but __cuda_stream__."""
+
+    def __init__(self, stream):
+        self._stream = stream  # keeps it
+
+    def __cuda_stream__(self):
+        return 0, self._stream.ptr

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sok_compat import HashTable
 from sok_compat.engine import CapacityError
 from tests.engine.crowded_keys import crowded_keys
+from tests.engine.devices import NewTable, skip_without_gpu
 
 CAPACITY = 150
 DIM = 2
@@ -18,13 +18,15 @@ DIM = 2
 class AgainstDict(RuleBasedStateMachine):
     """`rows` is what the table should hold: key -> row."""
 
+    new_table = NewTable("cpu")
+
     @initialize(key_dtype=st.sampled_from(["int64", "uint32"]), num_threads=st.integers(1, 2))
     def create(self, key_dtype, num_threads):
         self.pool = crowded_keys(key_dtype)
-        self.table = HashTable(
+        self.table = self.new_table(
             DIM, CAPACITY, name="t", seed=3, key_dtype=key_dtype, num_threads=num_threads
         )
-        self.untouched = HashTable(DIM, name="t", seed=3)
+        self.untouched = self.new_table(DIM, name="t", seed=3)
         self.rows = {}
 
     def keys_of(self, numbers):
@@ -114,12 +116,20 @@ AgainstDict.TestCase.settings = settings(
 TestAgainstDict = AgainstDict.TestCase
 
 
+class AgainstDictOnGpu(AgainstDict):
+    new_table = NewTable("cuda:0-numpy")
+
+
+AgainstDictOnGpu.TestCase.settings = AgainstDict.TestCase.settings
+TestAgainstDictOnGpu = skip_without_gpu(AgainstDictOnGpu.TestCase)
+
+
 @pytest.mark.parametrize("key_dtype", ["int64", "uint32"])
 @pytest.mark.parametrize("num_threads", [1, 3])
-def test_a_long_life_with_growth(key_dtype, num_threads):
+def test_a_long_life_with_growth(new_table, key_dtype, num_threads):
     random = np.random.default_rng(num_threads)
     limits = np.iinfo(key_dtype)
-    table = HashTable(1, initializer="zeros", key_dtype=key_dtype, num_threads=num_threads)
+    table = new_table(1, initializer="zeros", key_dtype=key_dtype, num_threads=num_threads)
     expected = {}
     for step in range(60):
         fresh = random.integers(limits.min, limits.max, 3000, dtype=key_dtype, endpoint=True)

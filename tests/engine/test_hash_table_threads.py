@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sok_compat import HashTable
 from sok_compat.engine import CapacityError
 
 THREADS = 4
@@ -26,9 +25,9 @@ def run_threads(work):
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
-def test_all_threads_see_the_same_rows(num_threads):
-    table = HashTable(4, num_threads=num_threads)
-    expected = HashTable(4).gather(np.arange(50_000))
+def test_all_threads_see_the_same_rows(new_table, num_threads):
+    table = new_table(4, num_threads=num_threads)
+    expected = new_table(4).gather(np.arange(50_000))
 
     def work(thread):
         random = np.random.default_rng(thread)
@@ -46,8 +45,8 @@ def test_all_threads_see_the_same_rows(num_threads):
     assert sorted(row_ids.values()) == list(range(len(table)))
 
 
-def test_no_addition_is_lost():
-    table = HashTable(1, initializer="zeros")
+def test_no_addition_is_lost(new_table):
+    table = new_table(1, initializer="zeros")
     table.insert(np.arange(1000))
 
     def work(thread):
@@ -59,8 +58,8 @@ def test_no_addition_is_lost():
     assert (table.gather(np.arange(1000)) == 50 * THREADS).all()
 
 
-def test_erasing_touches_nobody_elses_rows():
-    table = HashTable(1, initializer="zeros")
+def test_erasing_touches_nobody_elses_rows(new_table):
+    table = new_table(1, initializer="zeros")
 
     def work(thread):
         keys = np.arange(500) * THREADS + thread
@@ -74,8 +73,8 @@ def test_erasing_touches_nobody_elses_rows():
     assert len(table) == 0
 
 
-def test_a_full_table_takes_whole_batches():
-    table = HashTable(1, capacity=1000)
+def test_a_full_table_takes_whole_batches(new_table):
+    table = new_table(1, capacity=1000)
 
     def work(thread):
         keys = np.arange(400) + 1000 * thread
