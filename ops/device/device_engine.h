@@ -38,7 +38,7 @@ struct EnginePlanes {
   std::vector<Slot> slots;
 };
 
-/// As DeviceTable, call by call.
+/// As DeviceTable, or DirectDeviceTable, call by call.
 class EngineTable {
  public:
   struct Size {
@@ -58,10 +58,14 @@ class EngineTable {
                             const float* initial_rows,  // [num_keys, dim], or nullptr
                             const EnginePlanes& planes,
                             int64_t* row_ids) = 0;  // [num_keys]
-  virtual void Reserve(DeviceStream stream, int64_t num_keys, const EnginePlanes& planes) = 0;
+  /// Makes memory for `num_rows` rows.
+  virtual void Reserve(DeviceStream stream, int64_t num_rows, const EnginePlanes& planes) = 0;
   virtual int64_t Export(DeviceStream stream, int64_t room,
                          int64_t* keys,          // [room]
                          int64_t* row_ids) = 0;  // [room]; waits
+  /// Without a hash index: gives every row its first value, as if all keys had come. With one:
+  /// nothing.
+  virtual void InsertAll(DeviceStream stream, const EnginePlanes& planes) = 0;
   /// The position of the first of `row_ids` that no row has, or num_rows. Waits.
   virtual int64_t FirstWithoutRow(DeviceStream stream, int64_t num_rows,
                                   const int64_t* row_ids) = 0;  // [num_rows]
@@ -81,7 +85,7 @@ class DeviceEngine {
 
   /// Throws kOutOfMemory when there is no address space for it.
   virtual std::shared_ptr<EnginePlane> MakePlane(int64_t capacity, int64_t width) = 0;
-  /// As the constructor of DeviceTable.
+  /// As the constructors of DeviceTable and DirectDeviceTable.
   virtual std::shared_ptr<EngineTable> MakeTable(const TableOptions& options) = 0;
 
   virtual void CopyToHost(DeviceStream stream, void* to, const void* from, int64_t bytes) = 0;

@@ -11,6 +11,7 @@
 
 #include "ops/device/device_engine.h"
 #include "ops/device/device_table.h"
+#include "ops/device/direct_device_table.h"
 #include "ops/device/merging.h"
 #include "ops/device/optimizers.h"
 
@@ -34,6 +35,16 @@ struct NumberRows {
   int64_t* row_ids;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const { row_ids[i] = i; }
+};
+
+/// The keys of rows [begin, ...) where there is no hash index.
+struct NumberKeysOfRank {
+  int64_t begin;
+  int64_t world_size;
+  int64_t rank;
+  int64_t* keys;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const { keys[i] = (begin + i) * world_size + rank; }
 };
 
 /// first = ~0, then the smallest position of a row id outside [0, num_rows).
@@ -85,12 +96,12 @@ class EnginePlaneOn : public EnginePlane {
   GrowingRows<Queue> rows_;
 };
 
-template <typename Queue>
+/// Table: DeviceTable or DirectDeviceTable.
+template <typename Queue, typename Table>
 class EngineTableOn : public EngineTable {
  public:
   EngineTableOn(std::shared_ptr<EngineState<Queue>> state, const TableOptions& options)
-      : state_(std::move(state)),
-        table_(std::make_unique<DeviceTable<Queue>>(state_->queue, options)) {}
+      : state_(std::move(state)), table_(std::make_unique<Table>(state_->queue, options)) {}
   ~EngineTableOn() override {
     const std::lock_guard<std::mutex> lock(state_->mutex);  // its memory goes back to the queue
     table_.reset();
@@ -117,14 +128,34 @@ class EngineTableOn : public EngineTable {
                          OnQueue(planes), row_ids);
   }
 
-  void Reserve(DeviceStream stream, int64_t num_keys, const EnginePlanes& planes) override {
+  void Reserve(DeviceStream stream, int64_t num_rows, const EnginePlanes& planes) override {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    table_->Reserve(Queue::StreamOf(stream), num_keys, OnQueue(planes));
+    table_->Reserve(Queue::StreamOf(stream), num_rows, OnQueue(planes));
   }
 
   int64_t Export(DeviceStream stream, int64_t room, int64_t* keys, int64_t* row_ids) override {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     return table_->Export(Queue::StreamOf(stream), room, keys, row_ids);
+  }
+
+  void InsertAll(DeviceStream stream, const EnginePlanes& planes) override {
+    if (options().use_hash_index) return;
+    constexpr int64_t kSliceRows = 1 << 20;
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    const typename Scratch<Queue>::Frame frame(state_->scratch);
+    const int64_t slice = std::min(kSliceRows, options().capacity);
+    auto* keys = state_->scratch.template Take<int64_t>(slice);
+    auto* row_ids = state_->scratch.template Take<int64_t>(slice);
+    for (int64_t begin = 0; begin < options().capacity; begin += slice) {
+      const int64_t count = std::min(slice, options().capacity - begin);
+      {
+        const QueueCall<Queue> call(state_->queue, Queue::StreamOf(stream));
+        state_->queue.ForEach(count,
+                              NumberKeysOfRank{begin, options().world_size, options().rank, keys});
+      }
+      table_->FindOrInsert(Queue::StreamOf(stream), count, keys, true, nullptr, OnQueue(planes),
+                           row_ids);
+    }
   }
 
   int64_t FirstWithoutRow(DeviceStream stream, int64_t num_rows, const int64_t* row_ids) override {
@@ -147,7 +178,7 @@ class EngineTableOn : public EngineTable {
     const Count in_use = table_->RowsInUse();
     auto* has_gradient = state_->scratch.template Take<unsigned char>(in_use.bound);
     ApplyAdamToAllRows(state_->queue, step, {options().dim, rows, state}, in_use, num_gradients,
-                       row_ids, gradients, has_gradient);
+                       row_ids, gradients, has_gradient, table_->held());
   }
 
  private:
@@ -164,7 +195,7 @@ class EngineTableOn : public EngineTable {
   }
 
   const std::shared_ptr<EngineState<Queue>> state_;
-  std::unique_ptr<DeviceTable<Queue>> table_;
+  std::unique_ptr<Table> table_;
 };
 
 template <typename Queue>
@@ -179,7 +210,10 @@ class DeviceEngineOn : public DeviceEngine {
   }
   std::shared_ptr<EngineTable> MakeTable(const TableOptions& options) override {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    return std::make_shared<EngineTableOn<Queue>>(state_, options);
+    if (options.use_hash_index) {
+      return std::make_shared<EngineTableOn<Queue, DeviceTable<Queue>>>(state_, options);
+    }
+    return std::make_shared<EngineTableOn<Queue, DirectDeviceTable<Queue>>>(state_, options);
   }
 
   void CopyToHost(DeviceStream stream, void* to, const void* from, int64_t bytes) override {

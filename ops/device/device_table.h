@@ -13,8 +13,7 @@
 #include "ops/device/distinct.h"
 #include "ops/device/growing_rows.h"
 #include "ops/device/index_kernels.h"
-#include "ops/device/new_key_kernels.h"
-#include "ops/device/row_kernels.h"
+#include "ops/device/new_rows.h"
 #include "ops/device/scratch.h"
 #include "ops/table/table.h"
 
@@ -103,6 +102,9 @@ class DeviceTable {
     return {most_rows_, reinterpret_cast<const int32_t*>(&counters()->num_rows)};
   }
 
+  /// One bit for each row that may be read; nullptr: all may.
+  const uint32_t* held() const { return nullptr; }
+
   /// For kernels that search by themselves, within the same call to the queue.
   DeviceIndex index() const { return {index_memory_.template as<DeviceBucket>(), num_buckets_}; }
 
@@ -123,15 +125,6 @@ class DeviceTable {
     QueueCall<Queue> call_;
   };
 
-  struct NewKeys {
-    Count count;                     // of new keys
-    const int64_t* keys;             // [count], distinct, in the order of first appearance
-    const int32_t* first_positions;  // [count], in the batch
-    Count num_missing;               // places of the batch without a row
-    const int32_t* places;           // [num_missing]
-    const int32_t* numbers;          // [num_missing], of `keys`; nullptr: 0, 1, ...
-  };
-
   void CheckBatch(int64_t num_keys) const;
   TableCounters ReadCounters();
   void TightenBounds();
@@ -143,8 +136,6 @@ class DeviceTable {
   void GrowIndex(int64_t needed, int64_t wanted);
   [[noreturn]] void ThrowFull(int64_t num_held, int64_t num_new) const;
   NewKeys FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct, int64_t* row_ids);
-  void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
-                    const Planes& planes);
   void ReserveFreeRows(int64_t num_in_use, int64_t num_needed);
   TableCounters* counters() const { return counters_memory_.template as<TableCounters>(); }
 

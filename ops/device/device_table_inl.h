@@ -117,9 +117,8 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
   queue_.ForEach(new_keys.count,
                  InsertNewKeys{index(), new_keys.keys, free_rows_memory_.template as<uint32_t>(),
                                &counters()->num_free, &counters()->num_rows, new_rows});
-  WriteNewRows(new_keys, new_rows, initial_rows, planes);
-  queue_.ForEach(new_keys.num_missing,
-                 FillMissing{new_keys.places, new_keys.numbers, new_rows, row_ids});
+  WriteNewRows(queue_, options_, new_keys, new_rows, initial_rows, planes);
+  FillMissingRows(queue_, new_keys, new_rows, row_ids);
   queue_.ForEach(1, CommitInserts{counters(), new_keys.count.exact});
   most_rows_ = MostRowsAfter(most_new);
   most_keys_ += most_new;
@@ -132,59 +131,11 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
 
 /// Looks all keys up, and takes out those that have no row.
 template <typename Queue>
-typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num_keys,
-                                                                     const int64_t* keys,
-                                                                     bool are_distinct,
-                                                                     int64_t* row_ids) {
-  const int64_t num_tiles = NumTiles(num_keys);
-  auto* missing = scratch_.template Take<uint32_t>(num_tiles);
-  auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
-  auto* missing_keys = scratch_.template Take<int64_t>(num_keys);
-  auto* places = scratch_.template Take<int32_t>(num_keys);
+NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct,
+                                        int64_t* row_ids) {
+  auto* missing = scratch_.template Take<uint32_t>(NumTiles(num_keys));
   queue_.ForEachVote(num_keys, FindRowsAndMissing{index(), keys, row_ids, missing});
-  queue_.ExclusiveSum(num_tiles, TileCount{missing, num_keys}, tile_sums);
-  queue_.ForEach(num_keys, CompactMissing{keys, {missing, tile_sums}, missing_keys, places});
-  const Count num_missing(num_keys, tile_sums + num_tiles);
-  if (are_distinct) return {num_missing, missing_keys, places, num_missing, places, nullptr};
-  auto* distinct = scratch_.template Take<int64_t>(num_keys);
-  auto* first_positions = scratch_.template Take<int32_t>(num_keys);
-  auto* numbers = scratch_.template Take<int32_t>(num_keys);
-  const int32_t* num_new =
-      DistinctKeys(queue_, scratch_, num_missing, missing_keys, distinct, first_positions, numbers);
-  const Count num_new_keys(num_keys, num_new);
-  queue_.ForEach(num_new_keys, PlaceFirst{places, first_positions});
-  return {num_new_keys, distinct, first_positions, num_missing, places, numbers};
-}
-
-template <typename Queue>
-void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows,
-                                      const float* initial_rows, const Planes& planes) {
-  const FirstValue& first_value = options_.first_value;
-  if (planes.rows != nullptr) {
-    float* plane = planes.rows->data();
-    WithPack(options_.dim, {plane, initial_rows}, [&](auto pack) {
-      using Pack = decltype(pack);
-      const PackGrid<Pack> grid(options_.dim);
-      const Count num_packs = new_keys.count.Times(grid.packs_per_row());
-      if (initial_rows != nullptr) {
-        queue_.ForEach(num_packs,
-                       CopyGivenRows<Pack>{grid, options_.dim, new_rows, new_keys.first_positions,
-                                           initial_rows, plane});
-      } else if (first_value.kind != FirstValue::Kind::kPreset) {
-        queue_.ForEach(num_packs, FillFirstValues<Pack>{grid, options_.dim, first_value,
-                                                        new_keys.keys, new_rows, plane});
-      }
-    });
-  }
-  for (const auto& slot : planes.slots) {
-    const int64_t width = slot.rows->width();
-    WithPack(width, {slot.rows->data()}, [&](auto pack) {
-      using Pack = decltype(pack);
-      const PackGrid<Pack> grid(width);
-      queue_.ForEach(new_keys.count.Times(grid.packs_per_row()),
-                     FillRows<Pack>{grid, width, new_rows, slot.initial_value, slot.rows->data()});
-    });
-  }
+  return TakeNewKeys(queue_, scratch_, num_keys, keys, missing, are_distinct);
 }
 
 /// Makes sure that the new keys of a batch of `num_keys` fit, and returns how many they may be. All

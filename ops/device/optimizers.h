@@ -133,10 +133,12 @@ struct DecayAdamRows {
   AdamRule rule;
   OptimizerPlanes planes;
   const unsigned char* has_gradient;  // [num_rows]
+  const uint32_t* held;               // one bit for each row in use; nullptr: all are
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
     if (has_gradient[place.row]) return;
+    if (held != nullptr && ((held[place.row / kTile] >> (place.row % kTile)) & 1u) == 0) return;
     UpdatePack(rule, planes, place.row, place.column, ZeroPack<Pack>());
   }
 };
@@ -165,13 +167,14 @@ void ApplyToRows(Queue& queue, const Rule& rule, const OptimizerPlanes& planes, 
 
 /// Adam on all rows below num_rows: those not in `row_ids` have a gradient of zero, so their m and
 /// v decay and they move, too. Rows of erased keys also move, which nobody sees: a row starts
-/// afresh when it is handed out again.
+/// afresh when it is handed out again. With `held`, one bit for each row, the others stay.
 template <typename Queue>
 void ApplyAdamToAllRows(Queue& queue, const AdamStep& step, const OptimizerPlanes& planes,
                         Count num_rows, Count num_gradients,
-                        const int64_t* row_ids,         // [num_gradients], distinct
-                        const float* gradients,         // [num_gradients, dim]
-                        unsigned char* has_gradient) {  // [num_rows] of scratch memory
+                        const int64_t* row_ids,       // [num_gradients], distinct
+                        const float* gradients,       // [num_gradients, dim]
+                        unsigned char* has_gradient,  // [num_rows] of scratch memory
+                        const uint32_t* held = nullptr) {
   const AdamRule rule{step};
   queue.FillBytes(has_gradient, 0, num_rows.bound);
   queue.ForEach(num_gradients, MarkRows{row_ids, has_gradient});
@@ -180,7 +183,7 @@ void ApplyAdamToAllRows(Queue& queue, const AdamStep& step, const OptimizerPlane
     using Pack = decltype(pack);
     const PackGrid<Pack> grid(planes.dim);
     queue.ForEach(num_rows.Times(grid.packs_per_row()),
-                  DecayAdamRows<Pack>{grid, rule, planes, has_gradient});
+                  DecayAdamRows<Pack>{grid, rule, planes, has_gradient, held});
   });
 }
 

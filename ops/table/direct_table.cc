@@ -23,6 +23,22 @@ uint64_t Bit(int64_t row) { return uint64_t{1} << (row % kRowsPerWord); }
 
 }  // namespace
 
+void ThrowForeignKey(const TableOptions& options, int64_t key) {
+  if (key >= 0 && key / options.world_size < options.capacity) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " belongs to rank ",
+          key % options.world_size, " of ", options.world_size, ", and this is rank ", options.rank,
+          "; send keys to the rank key % world_size");
+  }
+  const auto end = static_cast<unsigned __int128>(options.capacity) *
+                   static_cast<unsigned __int128>(options.world_size);
+  const auto last = static_cast<int64_t>(std::min<unsigned __int128>(end - 1, INT64_MAX));
+  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
+        " is outside of its range, 0 to ", last, " (", options.capacity, " rows on each of ",
+        options.world_size,
+        " ranks, no hash index); raise the capacity (max_vocabulary_size_per_gpu), or set "
+        "use_hashtable=True to allow any key");
+}
+
 CpuDirectTable::CpuDirectTable(const TableOptions& options)
     : options_(options), bits_(BitmapBytes(options.capacity), PageSize::kSmall) {}
 
@@ -40,24 +56,8 @@ int64_t CpuDirectTable::RowOf(int64_t key) const {
   const int64_t row = key / options_.world_size;
   const bool is_ours =
       key >= 0 && row < options_.capacity && key - row * options_.world_size == options_.rank;
-  if (!is_ours) ThrowForeign(key);
+  if (!is_ours) ThrowForeignKey(options_, key);
   return row;
-}
-
-void CpuDirectTable::ThrowForeign(int64_t key) const {
-  if (key >= 0 && key / options_.world_size < options_.capacity) {
-    Throw(ErrorCode::kInvalidArgument, "table '", options_.name, "': key ", key,
-          " belongs to rank ", key % options_.world_size, " of ", options_.world_size,
-          ", and this is rank ", options_.rank, "; send keys to the rank key % world_size");
-  }
-  const auto end = static_cast<unsigned __int128>(options_.capacity) *
-                   static_cast<unsigned __int128>(options_.world_size);
-  const auto last = static_cast<int64_t>(std::min<unsigned __int128>(end - 1, INT64_MAX));
-  Throw(ErrorCode::kInvalidArgument, "table '", options_.name, "': key ", key,
-        " is outside of its range, 0 to ", last, " (", options_.capacity, " rows on each of ",
-        options_.world_size,
-        " ranks, no hash index); raise the capacity (max_vocabulary_size_per_gpu), or set "
-        "use_hashtable=True to allow any key");
 }
 
 void CpuDirectTable::Find(Executor& executor, int64_t num_keys, const int64_t* keys,

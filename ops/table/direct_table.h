@@ -12,6 +12,9 @@
 
 namespace sok {
 
+/// Throws kInvalidArgument, saying why `key` has no row on this rank.
+[[noreturn]] void ThrowForeignKey(const TableOptions& options, int64_t key);
+
 class CpuDirectTable : public Table {
  public:
   explicit CpuDirectTable(const TableOptions& options);
@@ -32,7 +35,6 @@ class CpuDirectTable : public Table {
  private:
   int64_t RowOf(int64_t key) const;
   int64_t KeyOf(int64_t row) const { return row * options_.world_size + options_.rank; }
-  [[noreturn]] void ThrowForeign(int64_t key) const;
 
   uint64_t* Word(int64_t row) const { return static_cast<uint64_t*>(bits_.data()) + row / 64; }
   bool IsHeld(int64_t row) const;

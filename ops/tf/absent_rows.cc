@@ -42,7 +42,8 @@ std::vector<int64_t> NextRows(const TableOptions& options, const std::vector<int
   auto number = numbers.begin();
   for (size_t i = 0; i < row_ids.size(); ++i) {
     if (row_ids[i] != kNoRow) continue;
-    const int64_t row = next_row + *number++;
+    const int64_t row = options.use_hash_index ? next_row + *number : keys[i] / options.world_size;
+    ++number;
     if (row < options.capacity) rows[i] = row;
   }
   return rows;

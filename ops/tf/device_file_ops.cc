@@ -2,6 +2,7 @@
 // GPU kernels of the ops that move whole tables; the ops are defined in file_ops.cc and
 // checkpoint_ops.cc. What they move stands in the host's memory: that is where files are.
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -38,6 +39,26 @@ Held Export(DeviceCall& call, EngineTable& table) {
   return {count, keys, row_ids};
 }
 
+/// Calls use(contents) with copies of what the table holds, as TableContents says.
+void WithCopiedContents(DeviceCall& call, const DeviceView& view,
+                        const std::function<void(const TableContents& contents)>& use) {
+  const TableOptions& options = view.table.options();
+  const Held held = Export(call, view.table);
+  TableEntries entries{call.ToHost(held.keys, held.count), {}};
+  std::vector<float> rows;
+  if (options.use_hash_index) {
+    entries.row_ids.resize(entries.keys.size());
+    std::iota(entries.row_ids.begin(), entries.row_ids.end(), 0);
+    rows.resize(static_cast<size_t>(held.count * options.dim));
+    CopyRowsToHost(call, *view.planes.rows, held.count, held.row_ids, rows.data());
+  } else {
+    entries.row_ids = call.ToHost(held.row_ids, held.count);
+    rows = call.ToHost(view.planes.rows->data(),
+                       view.NumWrittenRows(call, *view.planes.rows) * options.dim);
+  }
+  use(TableContents(options, std::move(entries), rows.data()));
+}
+
 class ExportTableOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -45,10 +66,8 @@ class ExportTableOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       DeviceCall call(ctx);
       LookupDeviceTable(ctx, 0)->Alone(call, {}, [&](const DeviceView& view) {
-        const Held held = Export(call, view.table);
-        call.CopyToHost(Data<int64_t>(Output(ctx, 0, {held.count})), held.keys, held.count);
-        CopyRowsToHost(call, *view.planes.rows, held.count, held.row_ids,
-                       Data<float>(Output(ctx, 1, {held.count, view.table.options().dim})));
+        WithCopiedContents(call, view,
+                           [&](const TableContents& contents) { OutputContents(ctx, contents); });
       });
     });
   }
@@ -77,14 +96,8 @@ class DumpTableOp : public DumpOp {
   void WithContents(tf::OpKernelContext* ctx, const UseContents& use) const override {
     DeviceCall call(ctx);
     LookupDeviceTable(ctx, 0)->Alone(call, {}, [&](const DeviceView& view) {
-      const TableOptions& options = view.table.options();
-      const Held held = Export(call, view.table);
-      TableEntries entries{call.ToHost(held.keys, held.count), {}};
-      entries.row_ids.resize(entries.keys.size());
-      std::iota(entries.row_ids.begin(), entries.row_ids.end(), 0);
-      std::vector<float> rows(static_cast<size_t>(held.count * options.dim));
-      CopyRowsToHost(call, *view.planes.rows, held.count, held.row_ids, rows.data());
-      use(options, TableContents(options, std::move(entries), rows.data()));
+      WithCopiedContents(
+          call, view, [&](const TableContents& contents) { use(view.table.options(), contents); });
     });
   }
 };
@@ -111,16 +124,16 @@ class RestoreTableOp : public tf::OpKernel {
         CheckKeysFit(options, owned);
         if (has_narrow_keys_) CheckKeysAreNarrow(options, owned);
       };
-      resource->Replace(call, {}, check, owned, [&](const DeviceView& view) {
-        int64_t next_row = 0;
-        files.ForEachChunk(kChunkRows, [&](int64_t first, int64_t count, const float* rows) {
-          const std::vector<float> of_owned =
-              RowsOfOwned(options, keys.data() + first, count, rows);
-          const auto num_rows = static_cast<int64_t>(of_owned.size()) / options.dim;
-          CopyRowsFromHost(call, *view.planes.rows, next_row, num_rows, of_owned.data());
-          next_row += num_rows;
-        });
-      });
+      resource->Replace(
+          call, {}, check, owned, [&](const DeviceView& view, const int64_t* row_ids) {
+            files.ForEachChunk(kChunkRows, [&](int64_t first, int64_t count, const float* rows) {
+              const std::vector<float> of_owned =
+                  RowsOfOwned(options, keys.data() + first, count, rows);
+              const auto num_rows = static_cast<int64_t>(of_owned.size()) / options.dim;
+              CopyRowsFromHost(call, *view.planes.rows, num_rows, row_ids, of_owned.data());
+              row_ids += num_rows;
+            });
+          });
     });
   }
 
@@ -154,13 +167,13 @@ class LoadTableOp : public tf::OpKernel {
         keys.push_back(key);
       }
       const auto check = [&](const DeviceView&) { CheckKeysFit(options, keys); };
-      resource->Replace(call, {}, check, keys, [&](const DeviceView& view) {
+      resource->Replace(call, {}, check, keys, [&](const DeviceView& view, const int64_t* row_ids) {
         std::vector<float> rows;
         for (const int64_t key : keys) {
           const float* row = Data<float>(values) + key * options.dim;
           rows.insert(rows.end(), row, row + options.dim);
         }
-        CopyRowsFromHost(call, *view.planes.rows, 0, static_cast<int64_t>(keys.size()),
+        CopyRowsFromHost(call, *view.planes.rows, static_cast<int64_t>(keys.size()), row_ids,
                          rows.data());
       });
     });
@@ -231,10 +244,11 @@ class ImportPlanesOp : public tf::OpKernel {
         if (has_narrow_keys_) CheckKeysAreNarrow(options, keys);
       };
       LookupDeviceTable(ctx, 0)->Replace(
-          call, slot_names_, check, keys, [&](const DeviceView& view) {
-            CopyRowsFromHost(call, *view.planes.rows, 0, num_keys, Data<float>(ctx->input(2)));
+          call, slot_names_, check, keys, [&](const DeviceView& view, const int64_t* row_ids) {
+            CopyRowsFromHost(call, *view.planes.rows, num_keys, row_ids,
+                             Data<float>(ctx->input(2)));
             for (size_t i = 0; i < view.places.size(); ++i) {
-              CopyRowsFromHost(call, *view.planes.slots[view.places[i]].plane, 0, num_keys,
+              CopyRowsFromHost(call, *view.planes.slots[view.places[i]].plane, num_keys, row_ids,
                                Data<float>(ctx->input(static_cast<int>(3 + i))));
             }
           });

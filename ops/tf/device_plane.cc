@@ -41,6 +41,17 @@ void PutIntoVariable(tf::Var* variable, const std::shared_ptr<EnginePlane>& plan
   *variable->tensor() = tf::Tensor(tf::DT_FLOAT, shape, std::move(buffer));
 }
 
+/// use(first, count, chunk [count, width]) for all rows, with memory on the device for one chunk.
+void ForEachChunk(DeviceCall& call, int64_t num_rows, int64_t width,
+                  const std::function<void(int64_t first, int64_t count, float* chunk)>& use) {
+  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(float));
+  const int64_t most = std::min(num_rows, std::max<int64_t>(1, kChunkBytes / row_bytes));
+  float* chunk = call.Temporary<float>(most * width);
+  for (int64_t first = 0; first < num_rows; first += most) {
+    use(first, std::min(most, num_rows - first), chunk);
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<EnginePlane> MakeDevicePlane(DeviceCall& call, tf::Var* variable, int64_t capacity,
@@ -71,19 +82,19 @@ void KeepInPlane(DeviceCall& call, tf::Var* variable, const std::shared_ptr<Engi
 void CopyRowsToHost(DeviceCall& call, const EnginePlane& plane, int64_t num_rows,
                     const int64_t* row_ids, float* values) {
   const int64_t width = plane.width();
-  const int64_t rows_per_chunk = std::min(
-      num_rows, std::max<int64_t>(1, kChunkBytes / (width * static_cast<int64_t>(sizeof(float)))));
-  float* chunk = call.Temporary<float>(rows_per_chunk * width);
-  for (int64_t first = 0; first < num_rows; first += rows_per_chunk) {
-    const int64_t count = std::min(rows_per_chunk, num_rows - first);
+  ForEachChunk(call, num_rows, width, [&](int64_t first, int64_t count, float* chunk) {
     call.engine().GatherRows(call.stream(), count, width, row_ids + first, plane.data(), chunk);
     call.CopyToHost(values + first * width, chunk, count * width);
-  }
+  });
 }
 
-void CopyRowsFromHost(const DeviceCall& call, const EnginePlane& plane, int64_t first,
-                      int64_t num_rows, const float* values) {
-  call.CopyFromHost(plane.data() + first * plane.width(), values, num_rows * plane.width());
+void CopyRowsFromHost(DeviceCall& call, const EnginePlane& plane, int64_t num_rows,
+                      const int64_t* row_ids, const float* values) {
+  const int64_t width = plane.width();
+  ForEachChunk(call, num_rows, width, [&](int64_t first, int64_t count, float* chunk) {
+    call.CopyFromHost(chunk, values + first * width, count * width);
+    call.engine().ScatterRows(call.stream(), count, width, row_ids + first, chunk, plane.data());
+  });
 }
 
 }  // namespace sok

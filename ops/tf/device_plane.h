@@ -27,9 +27,10 @@ void KeepInPlane(DeviceCall& call, tensorflow::Var* variable,
 void CopyRowsToHost(DeviceCall& call, const EnginePlane& plane, int64_t num_rows,
                     const int64_t* row_ids, float* values);
 
-/// The plane's rows [first, first + num_rows) become `values`, which are on the host.
-void CopyRowsFromHost(const DeviceCall& call, const EnginePlane& plane, int64_t first,
-                      int64_t num_rows, const float* values);
+/// Row row_ids[i] of the plane becomes values[i], for values on the host; row_ids are on the
+/// device.
+void CopyRowsFromHost(DeviceCall& call, const EnginePlane& plane, int64_t num_rows,
+                      const int64_t* row_ids, const float* values);
 
 }  // namespace sok
 

@@ -99,16 +99,30 @@ class ReadRowsOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       DeviceCall call(ctx);
       const auto variable = LookupVariable(ctx, 0);
-      LookupDeviceTable(ctx, 1)->WithPlaneOf(
-          call, variable.get(), [&](const EnginePlane& plane, int64_t num_rows, int64_t capacity) {
-            const int64_t width = plane.width();
-            float* values = Data<float>(Output(ctx, 0, {capacity, width}));
-            call.engine().CopyOnDevice(call.stream(), values, plane.data(),
-                                       num_rows * width * static_cast<int64_t>(sizeof(float)));
-            call.engine().Fill(call.stream(), values + num_rows * width,
-                               (capacity - num_rows) * width, 0.0f);
-          });
+      LookupDeviceTable(ctx, 1)->WithPlanes(call, [&](const DeviceView& view) {
+        view.table.InsertAll(call.stream(), view.planes);
+        const EnginePlane& plane = PlaneOf(view, variable->tensor()->data());
+        const int64_t width = plane.width();
+        const int64_t capacity = view.table.options().capacity;
+        const int64_t num_rows = view.NumWrittenRows(call, plane);
+        float* values = Data<float>(Output(ctx, 0, {capacity, width}));
+        call.engine().CopyOnDevice(call.stream(), values, plane.data(),
+                                   num_rows * width * static_cast<int64_t>(sizeof(float)));
+        call.engine().Fill(call.stream(), values + num_rows * width, (capacity - num_rows) * width,
+                           0.0f);
+      });
     });
+  }
+
+ private:
+  const EnginePlane& PlaneOf(const DeviceView& view, const void* data) const {
+    if (view.planes.rows->data() == data) return *view.planes.rows;
+    for (const auto& slot : view.planes.slots) {
+      if (slot.plane->data() == data) return *slot.plane;
+    }
+    Throw(ErrorCode::kFailedPrecondition, name(),
+          ": the variable is not a slot of the table in this session: run its initializer "
+          "(tf.global_variables_initializer()) first");
   }
 };
 

@@ -11,6 +11,11 @@ namespace sok {
 
 namespace tf = tensorflow;
 
+int64_t DeviceView::NumWrittenRows(const DeviceCall& call, const EnginePlane& plane) const {
+  if (has_preset && &plane == planes.rows) return table.options().capacity;
+  return table.size(call.stream()).num_rows;
+}
+
 void DeviceTableResource::Initialize(DeviceCall& call, const TableOptions& options,
                                      tf::core::RefCountPtr<tf::Var> rows, bool keep_existing) {
   {
@@ -89,40 +94,24 @@ void DeviceTableResource::Alone(DeviceCall& call, const std::vector<std::string>
 
 void DeviceTableResource::Replace(DeviceCall& call, const std::vector<std::string>& slot_names,
                                   const Use& check, const std::vector<int64_t>& keys,
-                                  const Use& write) {
+                                  const Write& write) {
   tf::mutex_lock lock(mutex_);
   const DeviceView old = View(call, slot_names);
   check(old);
   std::shared_ptr<EngineTable> table = call.engine().MakeTable(old.table.options());
   const auto num_keys = static_cast<int64_t>(keys.size());
+  auto* row_ids = call.Temporary<int64_t>(num_keys);
   table->FindOrInsert(call.stream(), num_keys, call.Upload(keys), /*keys_are_distinct=*/true,
-                      nullptr, EnginePlanes(), call.Temporary<int64_t>(num_keys));
-  table->Reserve(call.stream(), num_keys, old.planes);
+                      nullptr, EnginePlanes(), row_ids);
+  const int64_t num_rows = table->size(call.stream()).num_rows;
+  table->Reserve(call.stream(), num_rows, old.planes);
   table_ = std::move(table);
   WritePreset(call);
   for (const auto& slot : old.planes.slots) {
-    call.engine().Fill(call.stream(), slot.plane->data(), num_keys * slot.plane->width(),
+    call.engine().Fill(call.stream(), slot.plane->data(), num_rows * slot.plane->width(),
                        slot.initial_value);
   }
-  write({*table_, old.planes, old.places});
-}
-
-void DeviceTableResource::WithPlaneOf(
-    DeviceCall& call, const tf::Var* variable,
-    const std::function<void(const EnginePlane& plane, int64_t num_rows, int64_t capacity)>& use) {
-  tf::tf_shared_lock lock(mutex_);
-  const DeviceView view = View(call, {});
-  const int64_t num_rows = view.table.size(call.stream()).num_rows;
-  const int64_t capacity = view.table.options().capacity;
-  if (variable == rows_.get()) {
-    use(*plane_, preset_.dims() == 2 ? capacity : num_rows, capacity);
-    return;
-  }
-  for (const TableSlot& slot : slots_.all()) {
-    if (slot.variable.get() == variable) return use(*slot.plane, num_rows, capacity);
-  }
-  Throw(ErrorCode::kFailedPrecondition, "a variable to read is not a slot of table '", name_,
-        "' in this session: run its initializer (tf.global_variables_initializer()) first");
+  write({*table_, old.planes, old.places, old.has_preset}, row_ids);
 }
 
 void DeviceTableResource::CheckInitialized() const {
@@ -132,15 +121,16 @@ void DeviceTableResource::CheckInitialized() const {
 DeviceView DeviceTableResource::View(DeviceCall& call, const std::vector<std::string>& slot_names) {
   CheckInitialized();
   const int64_t capacity = table_->options().capacity;
-  const auto num_rows = [&] { return table_->size(call.stream()).num_rows; };
-  const auto num_rows_of_table = [&] { return preset_.dims() == 2 ? capacity : num_rows(); };
-  DeviceView view{*table_, {}, slots_.PlacesOf(slot_names, name_)};
-  KeepInPlane(call, rows_.get(), plane_, capacity, num_rows_of_table);
+  DeviceView view{*table_, {}, slots_.PlacesOf(slot_names, name_), preset_.dims() == 2};
   view.planes.rows = plane_.get();
   for (const TableSlot& slot : slots_.all()) {
-    KeepInPlane(call, slot.variable.get(), slot.plane, capacity, num_rows);
     view.planes.slots.push_back({slot.plane.get(), slot.options.initial_value});
   }
+  const auto keep = [&](tf::Var* variable, const std::shared_ptr<EnginePlane>& plane) {
+    KeepInPlane(call, variable, plane, capacity, [&] { return view.NumWrittenRows(call, *plane); });
+  };
+  keep(rows_.get(), plane_);
+  for (const TableSlot& slot : slots_.all()) keep(slot.variable.get(), slot.plane);
   return view;
 }
 

@@ -19,6 +19,10 @@ struct DeviceView {
   EngineTable& table;
   EnginePlanes planes;
   std::vector<size_t> places;  // planes.slots[places[i]] is the slot called slot_names[i]
+  bool has_preset;             // all rows of planes.rows have been written
+
+  /// Rows that have been written in one of `planes`, the others may have no memory. Waits.
+  int64_t NumWrittenRows(const DeviceCall& call, const EnginePlane& plane) const;
 };
 
 /// As TableResource. Variables are [capacity, width] in the address space of the GPU, and have
@@ -43,16 +47,12 @@ class DeviceTableResource : public tensorflow::ResourceBase {
   /// As WithSlots, while nobody else uses the table.
   void Alone(DeviceCall& call, const std::vector<std::string>& slot_names, const Use& use);
 
-  /// Makes the table hold exactly `keys`, distinct, the i-th with row id i; calls write(view),
-  /// which fills their rows and slots, when nothing else can fail. When something fails before, the
-  /// table stays as it was. `check` may throw, too.
+  /// Makes the table hold exactly `keys`, distinct; calls write(view, row_ids), which fills their
+  /// rows and slots, when nothing else can fail. row_ids[i], on the device, is the row of keys[i].
+  /// When something fails before, `check` for one, the table stays as it was.
+  using Write = std::function<void(const DeviceView& view, const int64_t* row_ids)>;
   void Replace(DeviceCall& call, const std::vector<std::string>& slot_names, const Use& check,
-               const std::vector<int64_t>& keys, const Use& write);
-
-  /// The plane whose variable is `variable`, with the number of its rows that have been written.
-  void WithPlaneOf(
-      DeviceCall& call, const tensorflow::Var* variable,
-      const std::function<void(const EnginePlane& plane, int64_t num_rows, int64_t capacity)>& use);
+               const std::vector<int64_t>& keys, const Write& write);
 
   std::string DebugString() const override;
 

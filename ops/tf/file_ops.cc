@@ -80,13 +80,7 @@ class ExportTableOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        const TableContents contents(table, planes);
-        int64_t* keys = Data<int64_t>(Output(ctx, 0, {contents.size()}));
-        float* rows = Data<float>(Output(ctx, 1, {contents.size(), contents.dim()}));
-        for (int64_t i = 0; i < contents.size(); ++i) {
-          keys[i] = contents.key(i);
-          contents.CopyRow(i, rows + i * contents.dim());
-        }
+        OutputContents(ctx, TableContents(table, planes));
       });
     });
   }

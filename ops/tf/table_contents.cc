@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/tf/border.h"
+
 namespace sok {
 
 TableContents::TableContents(const Table& table, const RowPlanes& planes)
@@ -34,6 +36,15 @@ void TableContents::CopyRow(int64_t i, float* row) const {
     std::copy_n(rows_ + id * options_.dim, options_.dim, row);
   } else {
     WriteFirstValue(options_.first_value, key(i), options_.dim, row);
+  }
+}
+
+void OutputContents(tensorflow::OpKernelContext* ctx, const TableContents& contents) {
+  int64_t* keys = Data<int64_t>(Output(ctx, 0, {contents.size()}));
+  float* rows = Data<float>(Output(ctx, 1, {contents.size(), contents.dim()}));
+  for (int64_t i = 0; i < contents.size(); ++i) {
+    keys[i] = contents.key(i);
+    contents.CopyRow(i, rows + i * contents.dim());
   }
 }
 

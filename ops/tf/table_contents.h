@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "ops/table/table.h"
+#include "tensorflow/core/framework/op_kernel.h"
 
 namespace sok {
 
@@ -15,7 +16,8 @@ namespace sok {
 class TableContents {
  public:
   TableContents(const Table& table, const RowPlanes& planes);
-  /// Of a table with a hash index elsewhere: copies of its keys, row_ids [0, n), and rows [n, dim].
+  /// Of a table elsewhere: copies of its entries, and of rows [n, dim], where entries and, with
+  /// FirstValue::Kind::kPreset, all keys have theirs.
   TableContents(const TableOptions& options, TableEntries held, const float* rows);
 
   int64_t size() const;
@@ -29,6 +31,9 @@ class TableContents {
   const float* const rows_;
   const TableEntries held_;
 };
+
+/// Outputs 0 and 1: the keys [n] and their rows [n, dim].
+void OutputContents(tensorflow::OpKernelContext* ctx, const TableContents& contents);
 
 }  // namespace sok
 
