@@ -15,13 +15,14 @@ def pytest_addoption(parser):
     parser.addoption("--gpu-kernels", action="store_true")
 
 
-@pytest.fixture(autouse=True)
-def kernels(request, monkeypatch):
-    """Those that `--gpu-kernels` asks for."""
-    if request.config.getoption("--gpu-kernels"):
-        from tests.support.gpu_kernels import use_gpu_kernels
+@pytest.fixture(autouse=True, scope="session")
+def kernels(request):
+    """Those that `--gpu-kernels` asks for, here and in processes that tests start."""
+    from tests.support import gpu_kernels
 
-        use_gpu_kernels(monkeypatch)
+    if request.config.getoption("--gpu-kernels"):
+        os.environ[gpu_kernels.SWITCH] = "1"
+        gpu_kernels.use_gpu_kernels_if_asked()
 
 
 @pytest.fixture(autouse=True)

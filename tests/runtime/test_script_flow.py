@@ -9,6 +9,7 @@ import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
 from tests.support.bags import random_bags, sparse_value
 from tests.support.saved_table import assert_rows_equal
+from tests.support.seeds import set_random_seed
 
 BATCH, SLOTS, MAX_NNZ, NNZ = 16, 3, 4, 2
 CATEGORIES = 50
@@ -161,7 +162,7 @@ def test_monitored_session_resumes_from_its_checkpoint(optimizer, tmp_path):
 
     def run(last_step, **options):
         with tf.Graph().as_default():
-            keras.utils.set_random_seed(3)
+            set_random_seed(3)
             script = Script(tmp_path, *optimizer)
             global_step = tf.compat.v1.train.get_or_create_global_step()
             script.step = tf.group(script.step, global_step.assign_add(1))

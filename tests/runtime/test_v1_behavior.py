@@ -4,6 +4,10 @@
 from tests.support.subprocess_python import run_python
 
 SCRIPT = """
+    import os
+    import importlib.util
+    if importlib.util.find_spec("tf_keras"):  # TensorFlow 2.16 and later: tf.layers is Keras 2
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import numpy as np
     import tensorflow.compat.v1 as tf
     tf.disable_v2_behavior()

@@ -11,6 +11,7 @@ import tensorflow as tf
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.variables.first_value import parse_initializer
+from tests.support.seeds import set_random_seed
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -89,7 +90,7 @@ def test_distribution_is_tensorflows(sok, make):
         assert kind == "preset"
         return
     assert kind in ("uniform", "normal", "truncated_normal", "constant")
-    keras.utils.set_random_seed(1)
+    set_random_seed(1)
     reference = initializer([CAPACITY, DIM], dtype=tf.float32)
     with tf1.Session() as session:
         expected = session.run(reference)
