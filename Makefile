@@ -7,6 +7,7 @@
 #   PYTEST_WORKERS=1       how many processes run tests (default: processors, at most 4)
 #   DATA=path              the folder of ml-100k, for `make movielens`
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
+#   SOK_WARNINGS_AS_ERRORS=ON  for what is installed, too; in tests of C++ and CUDA it is the default
 
 # --- which environment; one for each pair of PYTHON and TENSORFLOW that is asked for ---
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))$(if $(TENSORFLOW),-$(TENSORFLOW))
@@ -27,7 +28,7 @@ help:  ## this list
 
 build: $(VENV)/.installed  ## build the wheel and install it into the virtual environment
 
-test: sanitize pytest pytest-other  ## all tests: C++ under sanitizers, Python against the installed wheel
+test: sanitize cuda-check pytest pytest-other  ## all tests: C++ under sanitizers, Python against the installed wheel
 
 # Files of tests share the processors; more than four processes ask for much memory.
 PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
@@ -55,6 +56,7 @@ CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
 	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
+check: export SOK_WARNINGS_AS_ERRORS := ON
 check: lint test  ## everything that must pass before a commit
 
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
@@ -91,9 +93,11 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
 	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall .
 	@touch $@
 
+STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
+
 # --- C++ tests of the core, without Python and TensorFlow ---
 CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-  -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF --log-level=WARNING
+  -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF -DSOK_WARNINGS_AS_ERRORS=$(STRICT) --log-level=WARNING
 SANITIZED = -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g"
 CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*concurrent*_test.cc)))
 # Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
@@ -149,24 +153,37 @@ core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 	$(BIN)/cmake --build build/$@
 	build/$@/engine_benchmark
 
-# --- CUDA. These use the cmake, ctest and python3 that are on the PATH, and nothing else, so that
+# --- CUDA, without a GPU ---
+NVCC := $(or $(CUDACXX),$(shell command -v nvcc 2>/dev/null))
+
+.PHONY: cuda-check cuda-report
+cuda-check: $(VENV)/.tools  ## with nvcc: the CUDA code compiles and links without a warning, and no kernel spills
+ifeq ($(NVCC),)
+	@echo "CUDA: not checked, because there is no nvcc on the PATH."
+else
+	$(CMAKE_CORE) -DSOK_CUDA=ON -DSOK_CUDA_TESTS=ON -DSOK_CUDA_BENCHMARKS=ON -DCMAKE_CUDA_ARCHITECTURES=90
+	$(BIN)/cmake --build build/$@
+	$(PYTHON) cmake/cuda_report.py --nvcc $(NVCC) --architectures 75,90 --brief
+endif
+
+cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc
+	python3 cmake/cuda_report.py
+
+# --- CUDA, on a GPU. These use the cmake, ctest and python3 that are on the PATH, and nothing else, so that
 # they also run on a GPU machine that cannot download anything.
 #
 #   CUDA_ARCHITECTURES=90  what to compile for (default: the GPU that is there)
 #   CUDA_KEYS=25           log2 of the benchmark's keys
-#   CUDA_CMAKE_ARGS=...    more options, as --compile-no-warning-as-error for a newer compiler
-.PHONY: cuda-report cuda-build cuda-test cuda-sanitize cuda-bench cuda-all
+#   CUDA_CMAKE_ARGS=...    more options
+.PHONY: cuda-build cuda-test cuda-sanitize cuda-bench cuda-all
 CUDA_ARCHITECTURES ?= native
 CUDA_KEYS ?= 25
 CUDA_BUILD := build/cuda
 CUDA_TESTS := $(patsubst %_concurrent_test.cc,%_cuda_test,$(notdir $(wildcard ops/tests/*device*_concurrent_test.cc)))
 
-cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc, no GPU
-	python3 cmake/cuda_report.py
-
 cuda-build:
 	cmake -S . -B $(CUDA_BUILD) -DSOK_CUDA=ON -DSOK_ENGINE=ON -DSOK_TENSORFLOW=OFF -DSOK_CUDA_TESTS=ON \
-	  -DSOK_CUDA_BENCHMARKS=ON -DCMAKE_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" \
+	  -DSOK_CUDA_BENCHMARKS=ON -DSOK_WARNINGS_AS_ERRORS=$(STRICT) -DCMAKE_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" \
 	  -DPython_EXECUTABLE="$$(command -v python3)" $(CUDA_CMAKE_ARGS)
 	cmake --build $(CUDA_BUILD)
 	@# The package beside the module that was just built, for the Python tests.

@@ -1,48 +1,76 @@
-# Decides whether the CUDA back end is built. Sets SOK_HAS_CUDA and SOK_CUDA_SOURCES.
-# ops/device is the back end's logic and compiles without CUDA; ops/cuda holds its .cu files.
+# Decides whether the CUDA back end is built. Sets SOK_HAS_CUDA, and SOK_CUDA_SOURCES or, where there
+# is none, SOK_WHY_NO_CUDA. ops/device is the back end's logic and compiles without CUDA; ops/cuda
+# holds its .cu files.
 
-set(SOK_HAS_CUDA OFF)
-set(SOK_CUDA_SOURCES)
+# Ends this file without CUDA, or the build where CUDA was asked for. `detail` is what to do about
+# it, or what a tool said.
+macro(sok_no_cuda why detail)
+  if(SOK_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "SOK_CUDA=ON, but ${why}. ${detail}\n"
+      "SOK_CUDA=AUTO or SOK_CUDA=OFF build the CPU back end.")
+  endif()
+  message(STATUS "CUDA: no, ${why} (CPU back end only)")
+  set(SOK_HAS_CUDA OFF)
+  set(SOK_WHY_NO_CUDA "${why}")
+  return()
+endmacro()
+
 if(NOT SOK_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "SOK_CUDA must be AUTO, ON or OFF, got '${SOK_CUDA}'")
 endif()
 if(SOK_CUDA STREQUAL "OFF")
-  return()
+  sok_no_cuda("SOK_CUDA was OFF" "")
+endif()
+file(GLOB SOK_CUDA_SOURCES CONFIGURE_DEPENDS ops/cuda/*.cu)
+if(NOT SOK_CUDA_SOURCES)
+  sok_no_cuda("this source tree has no CUDA back end" "There are no .cu files in ops/cuda.")
 endif()
 
-file(GLOB cuda_sources CONFIGURE_DEPENDS ops/cuda/*.cu)
-if(NOT cuda_sources)
-  if(SOK_CUDA STREQUAL "ON")
-    message(FATAL_ERROR
-      "SOK_CUDA=ON, but this source tree has no CUDA back end: there are no .cu files in ops/. "
-      "Use SOK_CUDA=AUTO or SOK_CUDA=OFF to build the CPU back end.")
-  endif()
-  message(STATUS "CUDA: no, this source tree has no CUDA back end (CPU back end only)")
-  return()
-endif()
-
+# A compiler that cannot build a program is none: its host compiler may be too new for it, or a part
+# of the toolkit missing.
 include(CheckLanguage)
 check_language(CUDA)
 if(NOT CMAKE_CUDA_COMPILER)
-  if(SOK_CUDA STREQUAL "ON")
-    message(FATAL_ERROR
-      "SOK_CUDA=ON, but CMake finds no CUDA compiler. Set CUDACXX to nvcc, or use SOK_CUDA=AUTO "
-      "or SOK_CUDA=OFF to build the CPU back end.")
+  if("${CMAKE_CUDA_COMPILER}" MATCHES "NOTFOUND")
+    unset(CMAKE_CUDA_COMPILER CACHE)  # the next time may find one
+    find_program(nvcc NAMES "$ENV{CUDACXX}" nvcc NO_CACHE)
   endif()
-  message(STATUS "CUDA: no, there is no CUDA compiler (CPU back end only)")
-  return()
+  if(nvcc)
+    sok_no_cuda("the CUDA compiler ${nvcc} cannot build a program"
+      "What it says is in ${CMAKE_BINARY_DIR}/CMakeFiles/CheckCUDA/CMakeFiles.")
+  endif()
+  sok_no_cuda("there is no CUDA compiler" "Set CUDACXX to nvcc.")
 endif()
 
-# Machine code for Turing, Ampere and Hopper, which runs on Ada, too, and intermediate code that
-# newer GPUs' drivers compile. Each one costs compile time: for one GPU, say
-# -DCMAKE_CUDA_ARCHITECTURES=90 (or native).
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
+# Machine code for Volta (as long as nvcc knows it), Turing, Ampere and Hopper, which runs on Ada,
+# too, and intermediate code that newer GPUs' drivers compile. Each one costs compile time: for one
+# GPU, say -DCMAKE_CUDA_ARCHITECTURES=90 (or native), or set the environment variable CUDAARCHS.
+set(is_architecture_given OFF)
+if(DEFINED CMAKE_CUDA_ARCHITECTURES OR NOT "$ENV{CUDAARCHS}" STREQUAL "")
+  set(is_architecture_given ON)
 endif()
 set(CMAKE_CUDA_STANDARD 17)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.0)
+  sok_no_cuda("CUDA ${CMAKE_CUDA_COMPILER_VERSION} is too old: it takes 12.0" "Set CUDACXX to a newer nvcc.")
+endif()
+if(NOT is_architecture_given)
+  set(architectures 75-real 80-real 90)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 13.0)
+    list(PREPEND architectures 70-real)
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES ${architectures} CACHE STRING "CUDA architectures" FORCE)
+endif()
+
+include(CheckSourceCompiles)
+check_source_compiles(CUDA
+  "#include <cuda.h>\n#include <cub/version.cuh>\n#include <thrust/version.h>\nint main() {}"
+  SOK_CUDA_HAS_HEADERS)
+find_package(CUDAToolkit QUIET)
+if(NOT SOK_CUDA_HAS_HEADERS OR NOT TARGET CUDA::cudart_static)
+  sok_no_cuda("the CUDA toolkit is not complete: it lacks the runtime or the headers of CUB and Thrust"
+    "Install the whole toolkit, or set CUDACXX to the nvcc of one that is whole.")
+endif()
 set(SOK_HAS_CUDA ON)
-set(SOK_CUDA_SOURCES ${cuda_sources})
 message(STATUS "CUDA: yes, ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registers and local memory of all CUDA kernels, as ptxas reports them. Needs no GPU.
 
-usage: python3 cmake/cuda_report.py [--nvcc NVCC] [--architectures 75,80,90]
+usage: python3 cmake/cuda_report.py [--brief] [--nvcc NVCC] [--architectures 75,80,90]
 
-Prints a Markdown table, and fails if a kernel of this project spills registers, uses local memory,
-or takes more registers than leave room for 1,024 threads on a multiprocessor.
+Prints a Markdown table, or with --brief one line, and fails if the compiler warns, or a kernel of
+this project spills registers, uses local memory, or takes more registers than leave room for 1,024
+threads on a multiprocessor.
 """
 
 import argparse
@@ -16,11 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 # Between them these instantiate every kernel.
-SOURCES = [
-    "ops/tests/device_lookup_concurrent_test.cc",
-    "ops/tests/device_optimizers_concurrent_test.cc",
-    "ops/tests/stored_device_table_concurrent_test.cc",
-]
+SOURCES = sorted(str(path) for path in ROOT.glob("ops/tests/*device*_test.cc"))
 MAX_REGISTERS = 64
 KERNEL = re.compile(
     r"Compiling entry function '(?P<name>\S+)' for 'sm_(?P<architecture>\d+)'.*?"
@@ -33,8 +30,9 @@ KERNEL = re.compile(
 def ptxas_log(nvcc, source, architectures) -> str:
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     with tempfile.TemporaryDirectory() as folder:
-        command = [nvcc, "-std=c++17", "-O3", "--fmad=false", "-Xptxas=-v", "-I.", *targets]
-        command += ["-x", "cu", "-fatbin", source, "-o", f"{folder}/kernels.fatbin"]
+        command = [nvcc, "-std=c++17", "-O3", "--fmad=false", "-Werror=all-warnings", *targets]
+        command += ["-Xptxas=-v", "-Xcompiler=-Wall,-Wextra", "-I.", "-x", "cu", "-fatbin", source]
+        command += ["-o", f"{folder}/kernels.fatbin"]
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(run.stdout + run.stderr)
@@ -65,6 +63,7 @@ def kernels(log: str):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--brief", action="store_true")
     parser.add_argument("--nvcc", default="nvcc")
     parser.add_argument("--architectures", default="75,80,90")
     options = parser.parse_args()
@@ -73,12 +72,23 @@ def main():
     registers, complaints = kernels(log)
     if not registers:
         sys.exit("no kernel found in the output of ptxas; has its format changed?")
+    if not options.brief:
+        print_table(registers, architectures)
+    if complaints:
+        sys.exit("\n".join(complaints))
+    most = max(count for of_kernel in registers.values() for count in of_kernel.values())
+    print(
+        f"{len(registers)} CUDA kernels on sm_{', sm_'.join(architectures)}: no spills, no local "
+        f"memory, at most {most} registers."
+    )
+
+
+def print_table(registers, architectures):
     print("| kernel, registers on |", *(f"sm_{a} |" for a in architectures))
     print("|---|" + "---|" * len(architectures))
     for name, by_architecture in sorted(registers.items()):
         print(f"| `{name}` |", *(f"{by_architecture.get(a, '')} |" for a in architectures))
-    print(f"\n{len(registers)} kernels; no local memory" if not complaints else "")
-    sys.exit("\n".join(complaints) or 0)
+    print()
 
 
 if __name__ == "__main__":

@@ -59,11 +59,12 @@ def _engine():
     found = _probe(
         "import sok_compat; from sok_compat.engine import _engine;"
         " table = sok_compat.HashTable(dim=1, capacity=1);"
-        " result = {'rows': table.insert([7]).tolist(), 'cuda': _engine.HAS_CUDA}"
+        " result = {'rows': table.insert([7]).tolist(), 'why_no_cuda': _engine.WHY_NO_CUDA}"
     )
     if found.get("rows") == [0]:
-        cuda = "with" if found["cuda"] else "without"
-        return Finding("ok", "hash table", f"sok_compat.HashTable works; built {cuda} CUDA")
+        why = found["why_no_cuda"]
+        cuda = f"for the CPU only, because {why}" if why else "with CUDA"
+        return Finding("ok", "hash table", f"sok_compat.HashTable works; built {cuda}")
     return Finding("broken", "hash table", found["error"], REBUILD)
 
 

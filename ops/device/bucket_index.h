@@ -121,6 +121,10 @@ struct DeviceIndex {
     return kNoSlot;
   }
 
+  SOK_HOST_DEVICE uint32_t RowOfSlot(int64_t key_slot) const {
+    return buckets[key_slot / DeviceBucket::kSlots].row_ids[key_slot % DeviceBucket::kSlots];
+  }
+
   /// Frees the slot that FindSlot gave for `key`. Several threads may erase different keys at the
   /// same time; nothing else may run.
   SOK_HOST_DEVICE void EraseSlot(int64_t key, int64_t key_slot) const {

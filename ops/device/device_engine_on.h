@@ -11,7 +11,6 @@
 
 #include "ops/device/device_engine.h"
 #include "ops/device/device_table.h"
-#include "ops/device/direct_device_table.h"
 #include "ops/device/merging.h"
 #include "ops/device/optimizers.h"
 
@@ -96,12 +95,12 @@ class EnginePlaneOn : public EnginePlane {
   GrowingRows<Queue> rows_;
 };
 
-/// Table: DeviceTable or DirectDeviceTable.
-template <typename Queue, typename Table>
+template <typename Queue>
 class EngineTableOn : public EngineTable {
  public:
   EngineTableOn(std::shared_ptr<EngineState<Queue>> state, const TableOptions& options)
-      : state_(std::move(state)), table_(std::make_unique<Table>(state_->queue, options)) {}
+      : state_(std::move(state)),
+        table_(std::make_unique<DeviceTable<Queue>>(state_->queue, options)) {}
   ~EngineTableOn() override {
     const std::lock_guard<std::mutex> lock(state_->mutex);  // its memory goes back to the queue
     table_.reset();
@@ -178,7 +177,7 @@ class EngineTableOn : public EngineTable {
     const Count in_use = table_->RowsInUse();
     auto* has_gradient = state_->scratch.template Take<unsigned char>(in_use.bound);
     ApplyAdamToAllRows(state_->queue, step, {options().dim, rows, state}, in_use, num_gradients,
-                       row_ids, gradients, has_gradient, table_->held());
+                       row_ids, gradients, has_gradient, table_->BitsOfRows());
   }
 
  private:
@@ -195,7 +194,7 @@ class EngineTableOn : public EngineTable {
   }
 
   const std::shared_ptr<EngineState<Queue>> state_;
-  std::unique_ptr<Table> table_;
+  std::unique_ptr<DeviceTable<Queue>> table_;
 };
 
 template <typename Queue>
@@ -210,10 +209,7 @@ class DeviceEngineOn : public DeviceEngine {
   }
   std::shared_ptr<EngineTable> MakeTable(const TableOptions& options) override {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    if (options.use_hash_index) {
-      return std::make_shared<EngineTableOn<Queue, DeviceTable<Queue>>>(state_, options);
-    }
-    return std::make_shared<EngineTableOn<Queue, DirectDeviceTable<Queue>>>(state_, options);
+    return std::make_shared<EngineTableOn<Queue>>(state_, options);
   }
 
   void CopyToHost(DeviceStream stream, void* to, const void* from, int64_t bytes) override {

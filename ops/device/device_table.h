@@ -10,10 +10,12 @@
 #include <utility>
 
 #include "ops/base/error.h"
+#include "ops/device/direct_index.h"
 #include "ops/device/distinct.h"
 #include "ops/device/growing_rows.h"
 #include "ops/device/index_kernels.h"
-#include "ops/device/new_rows.h"
+#include "ops/device/new_key_kernels.h"
+#include "ops/device/row_kernels.h"
 #include "ops/device/scratch.h"
 #include "ops/table/table.h"
 
@@ -23,7 +25,9 @@ struct DeviceTableOptions {
   int max_load_percent = 80;  // keys per slot of the index before it grows; at most 95
 };
 
-/// The same table as CpuHashTable, with the same row ids, on arrays in device memory.
+/// The same table as CpuHashTable, or without a hash index CpuDirectTable, with the same row ids,
+/// on arrays in device memory. Without a hash index every call with keys waits, to throw
+/// kInvalidArgument for one that is out of range, and memory goes up to the highest row.
 ///
 /// Calls may come from any thread and with any stream; they take effect in the order in which they
 /// were made. Who else uses the queue must not do so at the same time. They return before their
@@ -40,7 +44,8 @@ class DeviceTable {
   /// Most keys that a table holds.
   static constexpr int64_t kMaxKeys = INT32_MAX;
 
-  /// Throws kInvalidArgument for a dim, capacity or load out of range.
+  /// Throws kInvalidArgument as CheckTableOptions, for a load out of range, and without a hash
+  /// index for a capacity above kMaxKeys.
   DeviceTable(Queue& queue, const TableOptions& options, DeviceTableOptions device_options = {});
 
   const TableOptions& options() const { return options_; }
@@ -101,11 +106,12 @@ class DeviceTable {
     // The low half of an int64 that is at most kMaxKeys, on processors that keep it first.
     return {most_rows_, reinterpret_cast<const int32_t*>(&counters()->num_rows)};
   }
+  /// As RowsInUse: one bit for each row whose key has come. With a hash index, nullptr.
+  const uint32_t* BitsOfRows() const {
+    return options_.use_hash_index ? nullptr : direct_index().bits;
+  }
 
-  /// One bit for each row that may be read; nullptr: all may.
-  const uint32_t* held() const { return nullptr; }
-
-  /// For kernels that search by themselves, within the same call to the queue.
+  /// For kernels that search by themselves, within the same call to the queue. With a hash index.
   DeviceIndex index() const { return {index_memory_.template as<DeviceBucket>(), num_buckets_}; }
 
  private:
@@ -125,7 +131,27 @@ class DeviceTable {
     QueueCall<Queue> call_;
   };
 
+  struct NewKeys {
+    Count count;                     // of new keys
+    const int64_t* keys;             // [count], distinct, in the order of first appearance
+    const int32_t* first_positions;  // [count], in the batch
+    Count num_missing;               // places of the batch without a row
+    const int32_t* places;           // [num_missing]
+    const int32_t* numbers;          // [num_missing], of `keys`; nullptr: 0, 1, ...
+  };
+
+  DirectIndex direct_index() const {
+    const int64_t num_words = index_memory_.size_bytes() / static_cast<int64_t>(sizeof(uint32_t));
+    return {index_memory_.template as<uint32_t>(), num_words, DirectRows(options_)};
+  }
+  /// Calls call(index) with the index of the kind that the table has.
+  template <typename Call>
+  void WithIndex(const Call& call) const {
+    options_.use_hash_index ? call(index()) : call(direct_index());
+  }
+
   void CheckBatch(int64_t num_keys) const;
+  int64_t CheckKeys(int64_t num_keys, const int64_t* keys);
   TableCounters ReadCounters();
   void TightenBounds();
   int64_t Limit() const { return std::min(options_.capacity, kMaxKeys); }
@@ -134,8 +160,15 @@ class DeviceTable {
   bool HasRoom(int64_t num_new, const Planes& planes) const;
   int64_t MakeRoom(int64_t num_keys, Count num_new_keys, const Planes& planes);
   void GrowIndex(int64_t needed, int64_t wanted);
+  void ReserveBits(int64_t num_rows);
+  void InsertHashed(int64_t num_keys, const NewKeys& new_keys, const Planes& planes,
+                    int64_t* new_rows);
+  void InsertDirectly(int64_t end_row, const NewKeys& new_keys, const Planes& planes,
+                      int64_t* new_rows);
   [[noreturn]] void ThrowFull(int64_t num_held, int64_t num_new) const;
   NewKeys FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct, int64_t* row_ids);
+  void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
+                    const Planes& planes);
   void ReserveFreeRows(int64_t num_in_use, int64_t num_needed);
   TableCounters* counters() const { return counters_memory_.template as<TableCounters>(); }
 
@@ -144,8 +177,8 @@ class DeviceTable {
   const DeviceTableOptions device_options_;
   std::mutex mutex_;
   Scratch<Queue> scratch_;
-  DeviceBuffer<Queue> index_memory_;
-  int64_t num_buckets_ = 0;
+  DeviceBuffer<Queue> index_memory_;      // buckets, or the bits of DirectIndex
+  int64_t num_buckets_ = 0;               // 0 without a hash index
   DeviceBuffer<Queue> free_rows_memory_;  // [num_free], the next one to hand out last
   DeviceBuffer<Queue> counters_memory_;
 
@@ -159,6 +192,7 @@ class DeviceTable {
 
 }  // namespace sok
 
+#include "ops/device/device_table_growth_inl.h"
 #include "ops/device/device_table_inl.h"
 
 #endif  // SOK_OPS_DEVICE_DEVICE_TABLE_H_

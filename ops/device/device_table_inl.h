@@ -18,13 +18,13 @@ DeviceTable<Queue>::DeviceTable(Queue& queue, const TableOptions& options,
       free_rows_memory_(queue),
       counters_memory_(queue, sizeof(TableCounters)),
       late_counters_(queue) {
+  CheckTableOptions(options);
   const auto check = [&](bool is_valid, const char* what, int64_t value) {
     if (is_valid) return;
     Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what, ", got ", value);
   };
-  check(options.dim >= 1, "dim must be at least 1", options.dim);
-  check(options.capacity >= 1, "capacity must be at least 1 row", options.capacity);
-  check(options.use_hash_index, "a table on the GPU needs use_hash_index", 0);
+  check(options.use_hash_index || options.capacity <= kMaxKeys,
+        "without a hash index the capacity on one GPU must be below 2^31", options.capacity);
   const int load = device_options.max_load_percent;
   check(load >= 1 && load <= 95, "max_load_percent must be between 1 and 95", load);
   Clear(Stream{});
@@ -35,6 +35,25 @@ void DeviceTable<Queue>::CheckBatch(int64_t num_keys) const {
   if (num_keys <= kMaxBatch) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options_.name, "': a batch of ", num_keys,
         " keys is above the limit of ", kMaxBatch, " on a GPU; split it");
+}
+
+/// Without a hash index: throws if a key is not of this table, and returns one past their highest
+/// row. Waits.
+template <typename Queue>
+int64_t DeviceTable<Queue>::CheckKeys(int64_t num_keys, const int64_t* keys) {
+  if (options_.use_hash_index || num_keys == 0) return 0;
+  const typename Scratch<Queue>::Frame frame(scratch_);
+  auto* found = scratch_.template Take<DirectKeysFound>(1);
+  queue_.FillBytes(found, 0xff, sizeof(DirectKeysFound));
+  queue_.ForEach(num_keys, CheckDirectKeys{DirectRows(options_), keys, found});
+  DirectKeysFound of_batch;
+  queue_.CopyToHost(&of_batch, found, sizeof(of_batch));
+  if (of_batch.first_foreign != UINT32_MAX) {
+    int64_t key;
+    queue_.CopyToHost(&key, keys + of_batch.first_foreign, sizeof(key));
+    ThrowForeignKey(options_, key);
+  }
+  return int64_t{~of_batch.flipped_highest} + 1;
 }
 
 template <typename Queue>
@@ -53,39 +72,13 @@ TableCounters DeviceTable<Queue>::Counters(Stream stream) {
   return ReadCounters();
 }
 
-/// Replaces what the host fears by what it has heard, without waiting.
-template <typename Queue>
-void DeviceTable<Queue>::TightenBounds() {
-  TableCounters counters;
-  if (!late_counters_.TryTake(&counters)) return;
-  most_keys_ = std::min(most_keys_, counters.num_keys + most_inserts_since_);
-  most_rows_ = std::min(most_rows_, std::max(counters.num_rows, most_keys_));
-}
-
-template <typename Queue>
-int64_t DeviceTable<Queue>::RoomInIndex() const {
-  return num_buckets_ * DeviceBucket::kSlots * device_options_.max_load_percent / 100;
-}
-
-/// Rows of erased keys are handed out before new ones, so there are never more rows than there have
-/// been keys at one time.
-template <typename Queue>
-int64_t DeviceTable<Queue>::MostRowsAfter(int64_t num_new) const {
-  return std::max(most_rows_, most_keys_ + num_new);
-}
-
-template <typename Queue>
-bool DeviceTable<Queue>::HasRoom(int64_t num_new, const Planes& planes) const {
-  return most_keys_ + num_new <= std::min(RoomInIndex(), Limit()) &&
-         MostRowsAfter(num_new) <= planes.RoomForRows(Limit());
-}
-
 template <typename Queue>
 void DeviceTable<Queue>::Find(Stream stream, int64_t num_keys, const int64_t* keys,
                               int64_t* row_ids) {
   CheckBatch(num_keys);
   const Call call(*this, stream);
-  queue_.ForEach(num_keys, FindRows{index(), keys, row_ids});
+  CheckKeys(num_keys, keys);
+  WithIndex([&](auto index) { queue_.ForEach(num_keys, FindRows{index, keys, row_ids}); });
 }
 
 template <typename Queue>
@@ -94,11 +87,15 @@ void DeviceTable<Queue>::FindAndGatherRows(Stream stream, int64_t num_keys, cons
                                            float* out) {
   CheckBatch(num_keys);
   const Call call(*this, stream);
+  CheckKeys(num_keys, keys);
   const int64_t dim = options_.dim;
-  WithPack(dim, {rows.data(), out}, [&](auto pack) {
-    using Pack = decltype(pack);
-    queue_.ForEachLookThenMove(num_keys, dim / Pack::width,
-                               FindAndGather<Pack>{index(), dim, keys, rows.data(), row_ids, out});
+  WithIndex([&](auto index) {
+    WithPack(dim, {rows.data(), out}, [&](auto pack) {
+      using Pack = decltype(pack);
+      queue_.ForEachLookThenMove(
+          num_keys, dim / Pack::width,
+          FindAndGather<Pack, decltype(index)>{index, dim, keys, rows.data(), row_ids, out});
+    });
   });
   FillAbsentRows(queue_, num_keys, dim, options_.first_value, keys, row_ids, out);
 }
@@ -110,15 +107,28 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
   CheckBatch(num_keys);
   if (num_keys == 0) return;
   const Call call(*this, stream);
+  const int64_t end_row = CheckKeys(num_keys, keys);
   typename Scratch<Queue>::Frame frame(scratch_);
   const NewKeys new_keys = FindNewKeys(num_keys, keys, are_distinct, row_ids);
   auto* new_rows = scratch_.template Take<int64_t>(num_keys);
+  if (options_.use_hash_index) {
+    InsertHashed(num_keys, new_keys, planes, new_rows);
+  } else {
+    InsertDirectly(end_row, new_keys, planes, new_rows);
+  }
+  WriteNewRows(new_keys, new_rows, initial_rows, planes);
+  queue_.ForEach(new_keys.num_missing,
+                 FillMissing{new_keys.places, new_keys.numbers, new_rows, row_ids});
+}
+
+/// Makes room for the new keys, gives them their rows and counts them.
+template <typename Queue>
+void DeviceTable<Queue>::InsertHashed(int64_t num_keys, const NewKeys& new_keys,
+                                      const Planes& planes, int64_t* new_rows) {
   const int64_t most_new = MakeRoom(num_keys, new_keys.count, planes);
   queue_.ForEach(new_keys.count,
                  InsertNewKeys{index(), new_keys.keys, free_rows_memory_.template as<uint32_t>(),
                                &counters()->num_free, &counters()->num_rows, new_rows});
-  WriteNewRows(queue_, options_, new_keys, new_rows, initial_rows, planes);
-  FillMissingRows(queue_, new_keys, new_rows, row_ids);
   queue_.ForEach(1, CommitInserts{counters(), new_keys.count.exact});
   most_rows_ = MostRowsAfter(most_new);
   most_keys_ += most_new;
@@ -129,74 +139,76 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
   }
 }
 
+/// The same without a hash index; rows of the batch are below `end_row`.
+template <typename Queue>
+void DeviceTable<Queue>::InsertDirectly(int64_t end_row, const NewKeys& new_keys,
+                                        const Planes& planes, int64_t* new_rows) {
+  const bool grows = end_row > planes.RoomForRows(Limit());
+  planes.Reserve(end_row);
+  ReserveBits(end_row);
+  if (grows) planes.ReserveAhead(end_row, Limit());
+  queue_.ForEach(new_keys.count, InsertDirectKeys{direct_index(), new_keys.keys, new_rows});
+  queue_.ForEach(1, CommitDirectInserts{counters(), new_keys.count.exact, end_row});
+  most_rows_ = std::max(most_rows_, end_row);
+}
+
 /// Looks all keys up, and takes out those that have no row.
 template <typename Queue>
-NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct,
-                                        int64_t* row_ids) {
-  auto* missing = scratch_.template Take<uint32_t>(NumTiles(num_keys));
-  queue_.ForEachVote(num_keys, FindRowsAndMissing{index(), keys, row_ids, missing});
-  return TakeNewKeys(queue_, scratch_, num_keys, keys, missing, are_distinct);
-}
-
-/// Makes sure that the new keys of a batch of `num_keys` fit, and returns how many they may be. All
-/// else that the call needs is there already: memory for later batches takes what is left.
-template <typename Queue>
-int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const Planes& planes) {
-  TightenBounds();
-  if (HasRoom(num_keys, planes)) return num_keys;
-  const TableCounters held = ReadCounters();
-  if (HasRoom(num_keys, planes)) return num_keys;
-  int32_t num_new;
-  queue_.CopyToHost(&num_new, num_new_keys.exact, sizeof(num_new));
-  const int64_t needed = held.num_keys + num_new;
-  if (needed > Limit()) ThrowFull(held.num_keys, num_new);
-  const int64_t for_this = std::min(held.num_keys + num_keys, Limit());
-  const int64_t ahead = std::min(held.num_keys + num_keys * kBatchesAhead, Limit());
-  planes.Reserve(MostRowsAfter(num_new));
-  if (for_this > RoomInIndex()) {
-    const int64_t wanted = std::max(ahead, RoomInIndex() * kGrowthPercent / 100);
-    const bool is_granted = IsGranted([&] { GrowIndex(for_this, wanted); });
-    if (!is_granted && needed > RoomInIndex()) GrowIndex(needed, needed);
-  }
-  planes.ReserveAhead(ahead, Limit());
-  return num_new;
-}
-
-template <typename Queue>
-void DeviceTable<Queue>::ThrowFull(int64_t num_held, int64_t num_new) const {
-  const bool is_capacity = Limit() == options_.capacity;
-  Throw(ErrorCode::kOutOfCapacity, "table '", options_.name,
-        "' is full: ", is_capacity ? "its capacity is " : "one GPU holds at most ", Limit(),
-        " keys, it holds ", num_held, ", and ", num_new, " new keys came; ",
-        is_capacity ? "raise the capacity (max_vocabulary_size_per_gpu)" : "use more ranks",
-        ", or erase keys. The table is as it was before them");
-}
-
-template <typename Queue>
-void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
-  const Call call(*this, stream);
-  const int64_t most_keys = std::min(num_keys, Limit());
-  planes.Reserve(most_keys);  // rows of erased keys are handed out first
-  if (most_keys > RoomInIndex()) GrowIndex(most_keys, most_keys);
-}
-
-/// Moves the keys into an index with room for `wanted` keys, or fewer if memory is refused, down to
-/// `needed`; rows stay where they are.
-template <typename Queue>
-void DeviceTable<Queue>::GrowIndex(int64_t needed, int64_t wanted) {
-  DeviceBuffer<Queue> memory(queue_);
-  ReserveAhead(needed, wanted, [&](int64_t num_keys) {
-    const int64_t slots_percent = DeviceBucket::kSlots * device_options_.max_load_percent;
-    const int64_t num_buckets = num_keys * 100 / slots_percent + 1;
-    memory.Reserve(num_buckets * static_cast<int64_t>(sizeof(DeviceBucket)));
+typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num_keys,
+                                                                     const int64_t* keys,
+                                                                     bool are_distinct,
+                                                                     int64_t* row_ids) {
+  const int64_t num_tiles = NumTiles(num_keys);
+  auto* missing = scratch_.template Take<uint32_t>(num_tiles);
+  auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
+  auto* missing_keys = scratch_.template Take<int64_t>(num_keys);
+  auto* places = scratch_.template Take<int32_t>(num_keys);
+  WithIndex([&](auto index) {
+    queue_.ForEachVote(num_keys, FindRowsAndMissing{index, keys, row_ids, missing});
   });
-  const int64_t num_buckets = memory.size_bytes() / static_cast<int64_t>(sizeof(DeviceBucket));
-  auto* buckets = memory.template as<DeviceBucket>();
-  queue_.ForEach(num_buckets, ClearBuckets{buckets});
-  queue_.ForEach(num_buckets_ * DeviceBucket::kSlots,
-                 RehashSlot{index().buckets, {buckets, num_buckets}});
-  index_memory_ = std::move(memory);
-  num_buckets_ = num_buckets;
+  queue_.ExclusiveSum(num_tiles, TileCount{missing, num_keys}, tile_sums);
+  queue_.ForEach(num_keys, CompactMissing{keys, {missing, tile_sums}, missing_keys, places});
+  const Count num_missing(num_keys, tile_sums + num_tiles);
+  if (are_distinct) return {num_missing, missing_keys, places, num_missing, places, nullptr};
+  auto* distinct = scratch_.template Take<int64_t>(num_keys);
+  auto* first_positions = scratch_.template Take<int32_t>(num_keys);
+  auto* numbers = scratch_.template Take<int32_t>(num_keys);
+  const int32_t* num_new =
+      DistinctKeys(queue_, scratch_, num_missing, missing_keys, distinct, first_positions, numbers);
+  const Count num_new_keys(num_keys, num_new);
+  queue_.ForEach(num_new_keys, PlaceFirst{places, first_positions});
+  return {num_new_keys, distinct, first_positions, num_missing, places, numbers};
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows,
+                                      const float* initial_rows, const Planes& planes) {
+  const FirstValue& first_value = options_.first_value;
+  if (planes.rows != nullptr) {
+    float* plane = planes.rows->data();
+    WithPack(options_.dim, {plane, initial_rows}, [&](auto pack) {
+      using Pack = decltype(pack);
+      const PackGrid<Pack> grid(options_.dim);
+      const Count num_packs = new_keys.count.Times(grid.packs_per_row());
+      if (initial_rows != nullptr) {
+        queue_.ForEach(num_packs,
+                       CopyGivenRows<Pack>{grid, options_.dim, new_rows, new_keys.first_positions,
+                                           initial_rows, plane});
+      } else if (first_value.kind != FirstValue::Kind::kPreset) {
+        queue_.ForEach(num_packs, FillFirstValues<Pack>{grid, options_.dim, first_value,
+                                                        new_keys.keys, new_rows, plane});
+      }
+    });
+  }
+  for (const auto& slot : planes.slots) {
+    const int64_t width = slot.rows->width();
+    WithPack(width, {slot.rows->data()}, [&](auto pack) {
+      using Pack = decltype(pack);
+      const PackGrid<Pack> grid(width);
+      queue_.ForEach(new_keys.count.Times(grid.packs_per_row()),
+                     FillRows<Pack>{grid, width, new_rows, slot.initial_value, slot.rows->data()});
+    });
+  }
 }
 
 template <typename Queue>
@@ -204,8 +216,12 @@ int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t
   CheckBatch(num_keys);
   if (num_keys == 0) return 0;
   const Call call(*this, stream);
+  CheckKeys(num_keys, keys);
   const TableCounters held = ReadCounters();
-  ReserveFreeRows(held.num_free, std::min(held.num_free + num_keys, held.num_rows));
+  const bool are_rows_free = options_.use_hash_index;
+  if (are_rows_free) {
+    ReserveFreeRows(held.num_free, std::min(held.num_free + num_keys, held.num_rows));
+  }
   typename Scratch<Queue>::Frame frame(scratch_);
   const int64_t num_tiles = NumTiles(num_keys);
   auto* distinct = scratch_.template Take<int64_t>(num_keys);
@@ -215,27 +231,16 @@ int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t
   auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
   const Count num_distinct(
       num_keys, DistinctKeys(queue_, scratch_, num_keys, keys, distinct, nullptr, inverse));
-  queue_.ForEachVote(num_distinct, FindSlots{index(), distinct, slots, is_held});
-  queue_.ExclusiveSum(num_tiles, TileCount{is_held, num_distinct}, tile_sums);
-  queue_.ForEach(num_distinct, EraseFound{index(),
-                                          distinct,
-                                          slots,
-                                          {is_held, tile_sums},
-                                          &counters()->num_free,
-                                          free_rows_memory_.template as<uint32_t>()});
-  queue_.ForEach(1, CommitErasures{counters(), tile_sums + num_tiles});
+  auto* free_rows = free_rows_memory_.template as<uint32_t>();  // nullptr without a hash index
+  const Rank held_rank{is_held, tile_sums};
+  WithIndex([&](auto index) {
+    queue_.ForEachVote(num_distinct, FindSlots{index, distinct, slots, is_held});
+    queue_.ExclusiveSum(num_tiles, TileCount{is_held, num_distinct}, tile_sums);
+    queue_.ForEach(num_distinct,
+                   EraseFound{index, distinct, slots, held_rank, &counters()->num_free, free_rows});
+  });
+  queue_.ForEach(1, CommitErasures{counters(), tile_sums + num_tiles, are_rows_free});
   return held.num_keys - ReadCounters().num_keys;
-}
-
-/// Room for `num_needed` rows on the stack, whose first `num_in_use` are kept.
-template <typename Queue>
-void DeviceTable<Queue>::ReserveFreeRows(int64_t num_in_use, int64_t num_needed) {
-  const int64_t bytes = num_needed * static_cast<int64_t>(sizeof(uint32_t));
-  if (bytes <= free_rows_memory_.size_bytes()) return;
-  DeviceBuffer<Queue> memory(queue_, std::max(bytes, 2 * free_rows_memory_.size_bytes()));
-  queue_.CopyOnDevice(memory.template as<void>(), free_rows_memory_.template as<void>(),
-                      num_in_use * static_cast<int64_t>(sizeof(uint32_t)));
-  free_rows_memory_ = std::move(memory);
 }
 
 template <typename Queue>
@@ -249,12 +254,18 @@ int64_t DeviceTable<Queue>::Export(Stream stream, int64_t room, int64_t* keys, i
   typename Scratch<Queue>::Frame frame(scratch_);
   const int64_t num_tiles = NumTiles(held.num_rows);
   auto* keys_by_row = scratch_.template Take<int64_t>(held.num_rows);
-  auto* is_held = scratch_.template Take<unsigned char>(held.num_rows);
-  auto* masks = scratch_.template Take<uint32_t>(num_tiles);
   auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
-  queue_.FillBytes(is_held, 0, held.num_rows);
-  queue_.ForEach(num_buckets_, KeysByRow{index().buckets, keys_by_row, is_held});
-  queue_.ForEachVote(held.num_rows, VoteHeld{is_held, masks});
+  uint32_t* masks = nullptr;
+  if (options_.use_hash_index) {
+    auto* is_held = scratch_.template Take<unsigned char>(held.num_rows);
+    masks = scratch_.template Take<uint32_t>(num_tiles);
+    queue_.FillBytes(is_held, 0, held.num_rows);
+    queue_.ForEach(num_buckets_, KeysByRow{index().buckets, keys_by_row, is_held});
+    queue_.ForEachVote(held.num_rows, VoteHeld{is_held, masks});
+  } else {
+    masks = direct_index().bits;
+    queue_.ForEach(held.num_rows, KeysOfRows{DirectRows(options_), keys_by_row});
+  }
   queue_.ExclusiveSum(num_tiles, TileCount{masks, held.num_rows}, tile_sums);
   queue_.ForEach(held.num_rows, CompactHeld{keys_by_row, {masks, tile_sums}, keys, row_ids});
   return held.num_keys;
@@ -264,9 +275,10 @@ template <typename Queue>
 void DeviceTable<Queue>::Clear(Stream stream) {
   const Call call(*this, stream);
   // The memory is taken anew and small, so that a cleared table costs as little as a new one.
+  const int64_t num_buckets = options_.use_hash_index ? kMinBuckets : 0;
   index_memory_ =
-      DeviceBuffer<Queue>(queue_, kMinBuckets * static_cast<int64_t>(sizeof(DeviceBucket)));
-  num_buckets_ = kMinBuckets;
+      DeviceBuffer<Queue>(queue_, num_buckets * static_cast<int64_t>(sizeof(DeviceBucket)));
+  num_buckets_ = num_buckets;
   queue_.ForEach(num_buckets_, ClearBuckets{index().buckets});
   queue_.FillBytes(counters(), 0, sizeof(TableCounters));
   late_counters_.Forget();

@@ -27,18 +27,25 @@ struct ClearBuckets {
   }
 };
 
+// An Index is a DeviceIndex or a DirectIndex.
+
 /// row_ids[i] = row of keys[i], or -1.
+template <typename Index>
 struct FindRows {
-  DeviceIndex index;
+  Index index;
   const int64_t* keys;  // [num_keys]
   int64_t* row_ids;     // [num_keys]
 
   SOK_HOST_DEVICE void operator()(int64_t i) const { row_ids[i] = index.Find(keys[i]); }
 };
 
+template <typename Index>
+FindRows(Index, const int64_t*, int64_t*) -> FindRows<Index>;
+
 /// As FindRows, and one bit of `missing` for each key that has no row.
+template <typename Index>
 struct FindRowsAndMissing {
-  DeviceIndex index;
+  Index index;
   const int64_t* keys;  // [num_keys]
   int64_t* row_ids;     // [num_keys]
   uint32_t* missing;    // [NumTiles(num_keys)]
@@ -51,11 +58,14 @@ struct FindRowsAndMissing {
   SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { missing[tile] = mask; }
 };
 
+template <typename Index>
+FindRowsAndMissing(Index, const int64_t*, int64_t*, uint32_t*) -> FindRowsAndMissing<Index>;
+
 /// Finds rows and copies them to `out` in one go: two places of memory are touched for each key.
 /// Where there is no row, `out` stays as it is.
-template <typename Pack>
+template <typename Pack, typename Index = DeviceIndex>
 struct FindAndGather {
-  DeviceIndex index;
+  Index index;
   int64_t dim;
   const int64_t* keys;
   const float* plane;
@@ -106,18 +116,22 @@ struct InsertNewKeys {
 };
 
 /// One bit for each of the distinct `keys` that is held; slots[i] = where.
+template <typename Index>
 struct FindSlots {
-  DeviceIndex index;
+  Index index;
   const int64_t* keys;
   int64_t* slots;
   uint32_t* held;
 
   SOK_HOST_DEVICE bool Vote(int64_t i) const {
     slots[i] = index.FindSlot(keys[i]);
-    return slots[i] != DeviceIndex::kNoSlot;
+    return slots[i] != Index::kNoSlot;
   }
   SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { held[tile] = mask; }
 };
+
+template <typename Index>
+FindSlots(Index, const int64_t*, int64_t*, uint32_t*) -> FindSlots<Index>;
 
 /// Number of bits that are set in `masks`, by tile: what ExclusiveSum adds up.
 struct TileCount {
@@ -142,22 +156,26 @@ struct Rank {
 };
 
 /// Erases those keys that FindSlots found and pushes their rows on the stack of free ones.
+template <typename Index>
 struct EraseFound {
-  DeviceIndex index;
+  Index index;
   const int64_t* keys;
   const int64_t* slots;
   Rank held;
   const int64_t* num_free;
-  uint32_t* free_rows;  // [num_free + number of held keys]
+  uint32_t* free_rows;  // [num_free + number of held keys]; nullptr: rows are not handed out
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     if (!held.IsSet(i)) return;
     const int64_t slot = slots[i];
-    const DeviceBucket* bucket = index.buckets + slot / DeviceBucket::kSlots;
-    free_rows[*num_free + held.Of(i)] = bucket->row_ids[slot % DeviceBucket::kSlots];
+    if (free_rows != nullptr) free_rows[*num_free + held.Of(i)] = index.RowOfSlot(slot);
     index.EraseSlot(keys[i], slot);
   }
 };
+
+template <typename Index>
+EraseFound(Index, const int64_t*, const int64_t*, Rank, const int64_t*, uint32_t*)
+    -> EraseFound<Index>;
 
 /// Writes the keys of bucket i at the places of their rows.
 struct KeysByRow {

@@ -70,10 +70,11 @@ struct CommitInserts {
 struct CommitErasures {
   TableCounters* counters;
   const int32_t* num_erased;
+  bool are_rows_free;
 
   SOK_HOST_DEVICE void operator()(int64_t) const {
     counters->num_keys -= *num_erased;
-    counters->num_free += *num_erased;
+    if (are_rows_free) counters->num_free += *num_erased;
   }
 };
 

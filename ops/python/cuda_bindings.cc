@@ -29,6 +29,7 @@ Value* At(Address address) {
 void BindCudaTable(nb::module_& module) {
   using WithoutGil = nb::call_guard<nb::gil_scoped_release>;
   module.attr("HAS_CUDA") = true;
+  module.attr("WHY_NO_CUDA") = "";
   nb::class_<StoredCudaTable>(module, "StoredCudaTable")
       .def(nb::init<const TableOptions&, int>(), nb::arg("options"), nb::arg("device"))
       .def_prop_ro("size", &StoredCudaTable::size, WithoutGil())
@@ -88,7 +89,10 @@ void BindCudaTable(nb::module_& module) {
           WithoutGil());
 }
 #else
-void BindCudaTable(nb::module_& module) { module.attr("HAS_CUDA") = false; }
+void BindCudaTable(nb::module_& module) {
+  module.attr("HAS_CUDA") = false;
+  module.attr("WHY_NO_CUDA") = SOK_WHY_NO_CUDA;
+}
 #endif
 
 }  // namespace sok

@@ -7,7 +7,8 @@
 
 namespace sok {
 
-/// Adds HAS_CUDA and, where that is true, the class StoredCudaTable.
+/// Adds HAS_CUDA and, where that is true, the class StoredCudaTable; else WHY_NO_CUDA says what was
+/// missing when this was built.
 void BindCudaTable(nanobind::module_& module);
 
 }  // namespace sok

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "ops/base/error.h"
 #include "ops/table/new_keys.h"
 
 namespace sok {
@@ -23,24 +22,8 @@ uint64_t Bit(int64_t row) { return uint64_t{1} << (row % kRowsPerWord); }
 
 }  // namespace
 
-void ThrowForeignKey(const TableOptions& options, int64_t key) {
-  if (key >= 0 && key / options.world_size < options.capacity) {
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " belongs to rank ",
-          key % options.world_size, " of ", options.world_size, ", and this is rank ", options.rank,
-          "; send keys to the rank key % world_size");
-  }
-  const auto end = static_cast<unsigned __int128>(options.capacity) *
-                   static_cast<unsigned __int128>(options.world_size);
-  const auto last = static_cast<int64_t>(std::min<unsigned __int128>(end - 1, INT64_MAX));
-  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
-        " is outside of its range, 0 to ", last, " (", options.capacity, " rows on each of ",
-        options.world_size,
-        " ranks, no hash index); raise the capacity (max_vocabulary_size_per_gpu), or set "
-        "use_hashtable=True to allow any key");
-}
-
 CpuDirectTable::CpuDirectTable(const TableOptions& options)
-    : options_(options), bits_(BitmapBytes(options.capacity), PageSize::kSmall) {}
+    : options_(options), rows_(options), bits_(BitmapBytes(options.capacity), PageSize::kSmall) {}
 
 int64_t CpuDirectTable::index_bytes() const { return (num_rows_ + 7) / 8; }
 
@@ -53,10 +36,8 @@ void CpuDirectTable::SetHeld(int64_t row) {
 }
 
 int64_t CpuDirectTable::RowOf(int64_t key) const {
-  const int64_t row = key / options_.world_size;
-  const bool is_ours =
-      key >= 0 && row < options_.capacity && key - row * options_.world_size == options_.rank;
-  if (!is_ours) ThrowForeignKey(options_, key);
+  const int64_t row = rows_.RowOf(key);
+  if (row < 0) ThrowForeignKey(options_, key);
   return row;
 }
 
@@ -124,7 +105,7 @@ TableEntries CpuDirectTable::Export() const {
       continue;
     }
     if (!IsHeld(row)) continue;
-    entries.keys.push_back(KeyOf(row));
+    entries.keys.push_back(rows_.KeyOf(row));
     entries.row_ids.push_back(row);
   }
   return entries;
@@ -145,7 +126,7 @@ void CpuDirectTable::InsertAll(Executor& executor, const RowPlanes& planes) {
   for (int64_t begin = 0; begin < options_.capacity; begin += kSliceRows) {
     keys.clear();
     const int64_t end = std::min(begin + kSliceRows, options_.capacity);
-    for (int64_t row = begin; row < end; ++row) keys.push_back(KeyOf(row));
+    for (int64_t row = begin; row < end; ++row) keys.push_back(rows_.KeyOf(row));
     row_ids.resize(keys.size());
     FindOrInsert(executor, end - begin, keys.data(), /*keys_are_distinct=*/true, nullptr, planes,
                  row_ids.data());

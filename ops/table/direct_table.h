@@ -8,12 +8,10 @@
 #include <mutex>
 
 #include "ops/base/reserved_memory.h"
+#include "ops/table/direct_keys.h"
 #include "ops/table/table.h"
 
 namespace sok {
-
-/// Throws kInvalidArgument, saying why `key` has no row on this rank.
-[[noreturn]] void ThrowForeignKey(const TableOptions& options, int64_t key);
 
 class CpuDirectTable : public Table {
  public:
@@ -34,7 +32,6 @@ class CpuDirectTable : public Table {
 
  private:
   int64_t RowOf(int64_t key) const;
-  int64_t KeyOf(int64_t row) const { return row * options_.world_size + options_.rank; }
 
   uint64_t* Word(int64_t row) const { return static_cast<uint64_t*>(bits_.data()) + row / 64; }
   bool IsHeld(int64_t row) const;
@@ -43,6 +40,7 @@ class CpuDirectTable : public Table {
                        int64_t* row_ids) const;
 
   const TableOptions options_;
+  const DirectRows rows_;
   ReservedMemory bits_;  // read at any time, written under writer_mutex_ after the rows are written
   std::mutex writer_mutex_;
   std::atomic<int64_t> size_{0};

@@ -7,9 +7,8 @@
 #include "ops/table/hash_table.h"
 
 namespace sok {
-namespace {
 
-void CheckOptions(const TableOptions& options) {
+void CheckTableOptions(const TableOptions& options) {
   const auto check = [&](bool is_valid, const char* what, int64_t value) {
     if (is_valid) return;
     Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what, ", got ", value);
@@ -21,10 +20,8 @@ void CheckOptions(const TableOptions& options) {
         "rank must be at least 0 and below world_size", options.rank);
 }
 
-}  // namespace
-
 std::unique_ptr<Table> Table::Create(Device, const TableOptions& options) {
-  CheckOptions(options);
+  CheckTableOptions(options);
   if (options.use_hash_index) return std::make_unique<CpuHashTable>(options);
   return std::make_unique<CpuDirectTable>(options);
 }

@@ -30,6 +30,9 @@ struct TableOptions {
   FirstValue first_value;
 };
 
+/// Throws kInvalidArgument for a dim or capacity below 1 or a rank outside [0, world_size).
+void CheckTableOptions(const TableOptions& options);
+
 /// The memory that a table's row ids index. The caller owns it and keeps it alive through the call.
 struct RowPlanes {
   struct Slot {
@@ -50,7 +53,7 @@ struct TableEntries {
 /// are, until the key is erased or the table cleared.
 class Table {
  public:
-  /// Throws kInvalidArgument for a dim or capacity below 1 or a rank outside [0, world_size).
+  /// Throws as CheckTableOptions.
   static std::unique_ptr<Table> Create(Device device, const TableOptions& options);
   virtual ~Table() = default;
 

@@ -4,47 +4,17 @@
 #include <random>
 #include <unordered_map>
 
-#include "ops/tests/device_fixture.h"
+#include "ops/tests/device_model.h"
 
 namespace sok {
 namespace {
 
+using testing::CheckSame;
 using testing::DeviceTableWithRows;
 using testing::Ids;
+using testing::Model;
 using testing::Options;
 using testing::Size;
-
-/// The CPU's table, as the model.
-class Model {
- public:
-  explicit Model(const TableOptions& options) : table_(Table::Create(Device::kCpu, options)) {}
-
-  Ids FindOrInsert(const Ids& keys) {
-    Ids row_ids(keys.size());
-    table_->FindOrInsert(SerialExecutor(), Size(keys), keys.data(), false, nullptr, {},
-                         row_ids.data());
-    return row_ids;
-  }
-  Ids Find(const Ids& keys) {
-    Ids row_ids(keys.size());
-    table_->Find(SerialExecutor(), Size(keys), keys.data(), row_ids.data());
-    return row_ids;
-  }
-  Table* operator->() const { return table_.get(); }
-
- private:
-  std::unique_ptr<Table> table_;
-};
-
-void CheckSame(DeviceTableWithRows& table, const Model& model) {
-  const TableCounters counters = table.table.Counters({});
-  CHECK_EQ(counters.num_keys, model->size());
-  CHECK_EQ(counters.num_rows, model->num_rows());
-  const TableEntries actual = table.Export();
-  const TableEntries expected = model->Export();
-  CHECK_TRUE(actual.keys == expected.keys);
-  CHECK_TRUE(actual.row_ids == expected.row_ids);
-}
 
 /// `count` keys of which many are equal, from a range where both sides of zero are in.
 Ids RandomKeys(std::mt19937_64& random, int64_t count, uint64_t range) {
@@ -240,7 +210,7 @@ SOK_TEST(OptionsAndBatchesAreChecked) {
     CHECK_THROWS(ErrorCode::kInvalidArgument, words,
                  DeviceTableWithRows(options, max_load_percent));
   };
-  check([](TableOptions& options, int&) { options.use_hash_index = false; }, {"use_hash_index"});
+  check([](TableOptions& options, int&) { options.rank = 1; }, {"'users'", "rank", "got 1"});
   check([](TableOptions&, int& load) { load = 96; }, {"'users'", "max_load_percent", "got 96"});
   DeviceTableWithRows table(Options(10));
   CHECK_TRUE(table.Find({}).empty());

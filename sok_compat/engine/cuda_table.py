@@ -32,9 +32,9 @@ class CudaTable:
     def __init__(self, options, device: int):
         if not _engine.HAS_CUDA:
             raise RuntimeError(
-                f"device='cuda:{device}': this build of sok_compat has no CUDA back end. Build it "
-                "where CMake finds a CUDA compiler: CUDACXX=.../nvcc pip install . "
-                "-Ccmake.define.SOK_CUDA=ON"
+                f"device='cuda:{device}': this build of sok_compat has no CUDA back end, because "
+                f"{_engine.WHY_NO_CUDA}. Build it where CMake finds a CUDA compiler: "
+                "CUDACXX=.../nvcc pip install . -Ccmake.define.SOK_CUDA=ON"
             )
         self.stored = _engine.StoredCudaTable(options, device)
         self._device = device

@@ -85,6 +85,15 @@ def test_keras_has_to_match(monkeypatch, tensorflow, keras, status, words):
     assert finding.status == status and words in finding.text
 
 
+@pytest.mark.parametrize(
+    "why, words",
+    [("", "built with CUDA"), ("there is no CUDA compiler", "CPU only, because there is no CUDA")],
+)
+def test_how_the_hash_table_was_built(monkeypatch, why, words):
+    monkeypatch.setattr(doctor, "_probe", lambda code: {"rows": [0], "why_no_cuda": why})
+    assert words in doctor._engine().text
+
+
 @pytest.mark.parametrize("is_visible", [True, False])
 def test_gpu(monkeypatch, tmp_path, is_visible):
     lister = tmp_path / "nvidia-smi"

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the table makes room: what the host knows of its counters, and memory. Included by
+// device_table.h.
+#ifndef SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
+#define SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
+
+#include "ops/device/device_table.h"
+
+namespace sok {
+
+/// Replaces what the host fears by what it has heard, without waiting.
+template <typename Queue>
+void DeviceTable<Queue>::TightenBounds() {
+  TableCounters counters;
+  if (!late_counters_.TryTake(&counters)) return;
+  most_keys_ = std::min(most_keys_, counters.num_keys + most_inserts_since_);
+  most_rows_ = std::min(most_rows_, std::max(counters.num_rows, most_keys_));
+}
+
+template <typename Queue>
+int64_t DeviceTable<Queue>::RoomInIndex() const {
+  return num_buckets_ * DeviceBucket::kSlots * device_options_.max_load_percent / 100;
+}
+
+/// Rows of erased keys are handed out before new ones, so there are never more rows than there have
+/// been keys at one time.
+template <typename Queue>
+int64_t DeviceTable<Queue>::MostRowsAfter(int64_t num_new) const {
+  return std::max(most_rows_, most_keys_ + num_new);
+}
+
+template <typename Queue>
+bool DeviceTable<Queue>::HasRoom(int64_t num_new, const Planes& planes) const {
+  return most_keys_ + num_new <= std::min(RoomInIndex(), Limit()) &&
+         MostRowsAfter(num_new) <= planes.RoomForRows(Limit());
+}
+
+/// Makes sure that the new keys of a batch of `num_keys` fit, and returns how many they may be. All
+/// else that the call needs is there already: memory for later batches takes what is left.
+template <typename Queue>
+int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const Planes& planes) {
+  TightenBounds();
+  if (HasRoom(num_keys, planes)) return num_keys;
+  const TableCounters held = ReadCounters();
+  if (HasRoom(num_keys, planes)) return num_keys;
+  int32_t num_new;
+  queue_.CopyToHost(&num_new, num_new_keys.exact, sizeof(num_new));
+  const int64_t needed = held.num_keys + num_new;
+  if (needed > Limit()) ThrowFull(held.num_keys, num_new);
+  const int64_t for_this = std::min(held.num_keys + num_keys, Limit());
+  const int64_t ahead = std::min(held.num_keys + num_keys * kBatchesAhead, Limit());
+  planes.Reserve(MostRowsAfter(num_new));
+  if (for_this > RoomInIndex()) {
+    const int64_t wanted = std::max(ahead, RoomInIndex() * kGrowthPercent / 100);
+    const bool is_granted = IsGranted([&] { GrowIndex(for_this, wanted); });
+    if (!is_granted && needed > RoomInIndex()) GrowIndex(needed, needed);
+  }
+  planes.ReserveAhead(ahead, Limit());
+  return num_new;
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::ThrowFull(int64_t num_held, int64_t num_new) const {
+  const bool is_capacity = Limit() == options_.capacity;
+  Throw(ErrorCode::kOutOfCapacity, "table '", options_.name,
+        "' is full: ", is_capacity ? "its capacity is " : "one GPU holds at most ", Limit(),
+        " keys, it holds ", num_held, ", and ", num_new, " new keys came; ",
+        is_capacity ? "raise the capacity (max_vocabulary_size_per_gpu)" : "use more ranks",
+        ", or erase keys. The table is as it was before them");
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
+  const Call call(*this, stream);
+  const int64_t most_keys = std::min(num_keys, Limit());
+  planes.Reserve(most_keys);  // rows of erased keys are handed out first
+  if (!options_.use_hash_index) return ReserveBits(most_keys);
+  if (most_keys > RoomInIndex()) GrowIndex(most_keys, most_keys);
+}
+
+/// Without a hash index: a bit for each of the rows below `num_rows`.
+template <typename Queue>
+void DeviceTable<Queue>::ReserveBits(int64_t num_rows) {
+  const int64_t bytes_before = index_memory_.size_bytes();
+  const int64_t bytes = NumTiles(num_rows) * static_cast<int64_t>(sizeof(uint32_t));
+  if (bytes <= bytes_before) return;
+  DeviceBuffer<Queue> memory(queue_, std::max(bytes, 2 * bytes_before));
+  queue_.FillBytes(memory.template as<char>() + bytes_before, 0,
+                   memory.size_bytes() - bytes_before);
+  queue_.CopyOnDevice(memory.template as<void>(), index_memory_.template as<void>(), bytes_before);
+  index_memory_ = std::move(memory);
+}
+
+/// Moves the keys into an index with room for `wanted` keys, or fewer if memory is refused, down to
+/// `needed`; rows stay where they are.
+template <typename Queue>
+void DeviceTable<Queue>::GrowIndex(int64_t needed, int64_t wanted) {
+  DeviceBuffer<Queue> memory(queue_);
+  ReserveAhead(needed, wanted, [&](int64_t num_keys) {
+    const int64_t slots_percent = DeviceBucket::kSlots * device_options_.max_load_percent;
+    const int64_t num_buckets = num_keys * 100 / slots_percent + 1;
+    memory.Reserve(num_buckets * static_cast<int64_t>(sizeof(DeviceBucket)));
+  });
+  const int64_t num_buckets = memory.size_bytes() / static_cast<int64_t>(sizeof(DeviceBucket));
+  auto* buckets = memory.template as<DeviceBucket>();
+  queue_.ForEach(num_buckets, ClearBuckets{buckets});
+  queue_.ForEach(num_buckets_ * DeviceBucket::kSlots,
+                 RehashSlot{index().buckets, {buckets, num_buckets}});
+  index_memory_ = std::move(memory);
+  num_buckets_ = num_buckets;
+}
+
+/// Room for `num_needed` rows on the stack, whose first `num_in_use` are kept.
+template <typename Queue>
+void DeviceTable<Queue>::ReserveFreeRows(int64_t num_in_use, int64_t num_needed) {
+  const int64_t bytes = num_needed * static_cast<int64_t>(sizeof(uint32_t));
+  if (bytes <= free_rows_memory_.size_bytes()) return;
+  DeviceBuffer<Queue> memory(queue_, std::max(bytes, 2 * free_rows_memory_.size_bytes()));
+  queue_.CopyOnDevice(memory.template as<void>(), free_rows_memory_.template as<void>(),
+                      num_in_use * static_cast<int64_t>(sizeof(uint32_t)));
+  free_rows_memory_ = std::move(memory);
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
