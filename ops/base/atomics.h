@@ -52,14 +52,6 @@ SOK_HOST_DEVICE inline void AtomicMin(uint32_t* address, uint32_t value) {
 #endif
 }
 
-SOK_HOST_DEVICE inline void AtomicOr(uint32_t* address, uint32_t bits) {
-#ifdef __CUDA_ARCH__
-  atomicOr(address, bits);
-#else
-  __atomic_fetch_or(address, bits, __ATOMIC_RELAXED);
-#endif
-}
-
 /// Number of bits that are set.
 SOK_HOST_DEVICE inline int32_t CountBits(uint32_t bits) {
 #ifdef __CUDA_ARCH__

@@ -38,7 +38,7 @@ struct EnginePlanes {
   std::vector<Slot> slots;
 };
 
-/// As DeviceTable, or DirectDeviceTable, call by call.
+/// As DeviceTable, call by call.
 class EngineTable {
  public:
   struct Size {
@@ -58,8 +58,7 @@ class EngineTable {
                             const float* initial_rows,  // [num_keys, dim], or nullptr
                             const EnginePlanes& planes,
                             int64_t* row_ids) = 0;  // [num_keys]
-  /// Makes memory for `num_rows` rows.
-  virtual void Reserve(DeviceStream stream, int64_t num_rows, const EnginePlanes& planes) = 0;
+  virtual void Reserve(DeviceStream stream, int64_t num_keys, const EnginePlanes& planes) = 0;
   virtual int64_t Export(DeviceStream stream, int64_t room,
                          int64_t* keys,          // [room]
                          int64_t* row_ids) = 0;  // [room]; waits
@@ -85,7 +84,7 @@ class DeviceEngine {
 
   /// Throws kOutOfMemory when there is no address space for it.
   virtual std::shared_ptr<EnginePlane> MakePlane(int64_t capacity, int64_t width) = 0;
-  /// As the constructors of DeviceTable and DirectDeviceTable.
+  /// As the constructor of DeviceTable.
   virtual std::shared_ptr<EngineTable> MakeTable(const TableOptions& options) = 0;
 
   virtual void CopyToHost(DeviceStream stream, void* to, const void* from, int64_t bytes) = 0;

@@ -36,16 +36,6 @@ struct NumberRows {
   SOK_HOST_DEVICE void operator()(int64_t i) const { row_ids[i] = i; }
 };
 
-/// The keys of rows [begin, ...) where there is no hash index.
-struct NumberKeysOfRank {
-  int64_t begin;
-  int64_t world_size;
-  int64_t rank;
-  int64_t* keys;
-
-  SOK_HOST_DEVICE void operator()(int64_t i) const { keys[i] = (begin + i) * world_size + rank; }
-};
-
 /// first = ~0, then the smallest position of a row id outside [0, num_rows).
 struct FindFirstWithoutRow {
   const int64_t* row_ids;
@@ -127,9 +117,9 @@ class EngineTableOn : public EngineTable {
                          OnQueue(planes), row_ids);
   }
 
-  void Reserve(DeviceStream stream, int64_t num_rows, const EnginePlanes& planes) override {
+  void Reserve(DeviceStream stream, int64_t num_keys, const EnginePlanes& planes) override {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    table_->Reserve(Queue::StreamOf(stream), num_rows, OnQueue(planes));
+    table_->Reserve(Queue::StreamOf(stream), num_keys, OnQueue(planes));
   }
 
   int64_t Export(DeviceStream stream, int64_t room, int64_t* keys, int64_t* row_ids) override {
@@ -149,8 +139,7 @@ class EngineTableOn : public EngineTable {
       const int64_t count = std::min(slice, options().capacity - begin);
       {
         const QueueCall<Queue> call(state_->queue, Queue::StreamOf(stream));
-        state_->queue.ForEach(count,
-                              NumberKeysOfRank{begin, options().world_size, options().rank, keys});
+        state_->queue.ForEach(count, KeysOfRows{DirectRows(options()), begin, keys});
       }
       table_->FindOrInsert(Queue::StreamOf(stream), count, keys, true, nullptr, OnQueue(planes),
                            row_ids);

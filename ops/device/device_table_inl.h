@@ -264,7 +264,7 @@ int64_t DeviceTable<Queue>::Export(Stream stream, int64_t room, int64_t* keys, i
     queue_.ForEachVote(held.num_rows, VoteHeld{is_held, masks});
   } else {
     masks = direct_index().bits;
-    queue_.ForEach(held.num_rows, KeysOfRows{DirectRows(options_), keys_by_row});
+    queue_.ForEach(held.num_rows, KeysOfRows{DirectRows(options_), 0, keys_by_row});
   }
   queue_.ExclusiveSum(num_tiles, TileCount{masks, held.num_rows}, tile_sums);
   queue_.ForEach(held.num_rows, CompactHeld{keys_by_row, {masks, tile_sums}, keys, row_ids});

@@ -92,9 +92,10 @@ struct CommitDirectInserts {
 
 struct KeysOfRows {
   DirectRows rows;
-  int64_t* keys;  // [num_rows]
+  int64_t begin;
+  int64_t* keys;  // of rows begin, begin + 1, ...
 
-  SOK_HOST_DEVICE void operator()(int64_t row) const { keys[row] = rows.KeyOf(row); }
+  SOK_HOST_DEVICE void operator()(int64_t i) const { keys[i] = rows.KeyOf(begin + i); }
 };
 
 }  // namespace sok
