@@ -21,14 +21,14 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
 
-.PHONY: help build test pytest pytest-other fuzz sanitize lint format check demo movielens bench \
+.PHONY: help build test pytest pytest-gpu-kernels pytest-other fuzz sanitize lint format check demo movielens bench \
   core-bench horovod clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: $(VENV)/.installed  ## build the wheel and install it into the virtual environment
 
-test: sanitize cuda-check pytest pytest-other  ## all tests: C++ under sanitizers, Python against the installed wheel
+test: sanitize cuda-check pytest pytest-gpu-kernels pytest-other  ## all tests: C++ under sanitizers, Python against the installed wheel
 
 # Files of tests share the processors; more than four processes ask for much memory.
 PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
@@ -40,6 +40,12 @@ pytest: build $(VENV)/.horovod  ## the Python tests only
 # The other tested TensorFlow has an environment of its own, without Horovod.
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
 OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz
+
+# The kernels that TensorFlow's ops have on a GPU, on CPU threads: the same tests as on the CPU.
+GPU_KERNEL_TESTS := tests/layers tests/optimizers tests/variables tests/saver tests/runtime
+
+pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of TensorFlow's ops, by the kernels of a GPU on CPU threads
+	$(PYTEST) --gpu-kernels $(GPU_KERNEL_TESTS) $(PYTEST_ARGS)
 
 pytest-other:  ## the Python tests of layers and optimizers on another TensorFlow, without Horovod
 ifeq ($(OTHER_TENSORFLOW),)
@@ -175,7 +181,7 @@ cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc
 #   CUDA_ARCHITECTURES=90  what to compile for (default: the GPU that is there)
 #   CUDA_KEYS=25           log2 of the benchmark's keys
 #   CUDA_CMAKE_ARGS=...    more options
-.PHONY: cuda-build cuda-test cuda-sanitize cuda-bench cuda-all
+.PHONY: cuda-build cuda-test cuda-test-tensorflow cuda-sanitize cuda-bench cuda-all
 CUDA_ARCHITECTURES ?= native
 CUDA_KEYS ?= 25
 CUDA_BUILD := build/cuda
@@ -198,6 +204,18 @@ cuda-test: cuda-build  ## the tests of the CUDA back end, on a GPU; for Python's
 	cd $(CUDA_BUILD)/python && CUDA_VISIBLE_DEVICES=0 python3 -m pytest -q -p no:cacheprovider -rs \
 	  tests/engine || status=1; \
 	exit $$status
+
+# Here python3 has TensorFlow with CUDA, pytest and nanobind; Horovod, if the tests of several ranks are to run.
+cuda-test-tensorflow:  ## the tests of TensorFlow's ops with all tables on a GPU
+	cmake -S . -B $(CUDA_BUILD)-tensorflow -DSOK_CUDA=ON -DSOK_WARNINGS_AS_ERRORS=$(STRICT) \
+	  -DCMAKE_CUDA_ARCHITECTURES="$(CUDA_ARCHITECTURES)" -DPython_EXECUTABLE="$$(command -v python3)" $(CUDA_CMAKE_ARGS)
+	cmake --build $(CUDA_BUILD)-tensorflow
+	rm -rf $(CUDA_BUILD)-tensorflow/python && mkdir -p $(CUDA_BUILD)-tensorflow/python
+	cp -r sok_compat tests $(CUDA_BUILD)-tensorflow/python/
+	cp $(CUDA_BUILD)-tensorflow/_engine*.so $(CUDA_BUILD)-tensorflow/python/sok_compat/engine/
+	cp $(CUDA_BUILD)-tensorflow/_ops.so $(CUDA_BUILD)-tensorflow/_build_info.py $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
+	cd $(CUDA_BUILD)-tensorflow/python && python3 -m pytest -q -p no:cacheprovider -rs --gpu \
+	  $(GPU_KERNEL_TESTS) tests/eager tests/distributed $(PYTEST_ARGS)
 
 cuda-sanitize: cuda-build  ## the same C++ tests under compute-sanitizer: memory, races, uninitialised reads
 	status=0; \

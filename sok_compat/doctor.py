@@ -108,11 +108,13 @@ def _op_library(tensorflow_version):
         return Finding("broken", "op library", text, REBUILD)
     found = _probe(
         "from sok_compat.runtime.op_library import ops;"
-        " result = {'loaded': hasattr(ops, 'sok_find_rows')}"
+        "from sok_compat.runtime.devices import has_gpu_kernels;"
+        " result = {'loaded': hasattr(ops, 'sok_find_rows'), 'gpu': has_gpu_kernels()}"
     )
     if not found.get("loaded"):
         return Finding("broken", "op library", f"does not load: {found.get('error')}", REBUILD)
-    return Finding("ok", "op library", f"built for TensorFlow {built_for}")
+    kernels = "with kernels for GPUs" if found["gpu"] else "for the CPU only"
+    return Finding("ok", "op library", f"built for TensorFlow {built_for}, {kernels}")
 
 
 def _horovod():
@@ -133,7 +135,7 @@ def _horovod():
 def _cuda_compiler():
     compiler = os.environ.get("CUDACXX") or shutil.which("nvcc")
     if compiler is None:
-        text = "no nvcc on PATH: HashTable is built for the CPU only"
+        text = "no nvcc on PATH: sok_compat is built for the CPU only"
         return Finding("missing", "CUDA compiler", text, "NVIDIA's CUDA toolkit 12.0 or newer")
     try:
         shown = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
@@ -148,9 +150,7 @@ def _gpus(tensorflow):
     listed = subprocess.run([lister, "-L"], capture_output=True, text=True) if lister else None
     names = listed.stdout.splitlines() if listed and listed.returncode == 0 else []
     if not names:
-        yield Finding(
-            "missing", "GPU", "none is visible; TensorFlow's tables are on the CPU anyway"
-        )
+        yield Finding("missing", "GPU", "none is visible: tables are on the CPU")
         return
     yield Finding("ok", "GPU", "; ".join(names))
     if "version" in tensorflow and not tensorflow["gpus"]:

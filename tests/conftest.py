@@ -6,23 +6,33 @@ import sys
 
 import pytest
 
+from tests.support import gpu_kernels
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 
 def pytest_addoption(parser):
-    """`--gpu-kernels`: graphs run the kernels of a GPU, on CPU threads."""
+    """`--gpu`: tables are on a GPU. `--gpu-kernels`: graphs run its kernels, on CPU threads."""
+    parser.addoption("--gpu", action="store_true")
     parser.addoption("--gpu-kernels", action="store_true")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def kernels(request):
-    """Those that `--gpu-kernels` asks for, here and in processes that tests start."""
-    from tests.support import gpu_kernels
-
-    if request.config.getoption("--gpu-kernels"):
+def pytest_configure(config):
+    """Lets TensorFlow see the GPUs before it is imported, and leave memory to tables."""
+    if config.getoption("--gpu"):
+        if os.environ["CUDA_VISIBLE_DEVICES"] == "-1":
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
+        os.environ[gpu_kernels.GPU_SWITCH] = "1"
+    if config.getoption("--gpu-kernels"):
         os.environ[gpu_kernels.SWITCH] = "1"
-        gpu_kernels.use_gpu_kernels_if_asked()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def tables_where_asked():
+    """As the options say, here and in processes that tests start."""
+    gpu_kernels.use_what_is_asked_for()
 
 
 @pytest.fixture(autouse=True)

@@ -86,6 +86,13 @@ class AgreeOp : public ExchangeOp {
 };
 
 REGISTER_KERNEL_BUILDER(Name("SokAgree").Device(tf::DEVICE_CPU), AgreeOp);
+REGISTER_KERNEL_BUILDER(Name("SokAgree")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("signature")
+                            .HostMemory("seed")
+                            .HostMemory("status")
+                            .HostMemory("agreed_seed"),
+                        AgreeOp);
 
 }  // namespace
 }  // namespace sok

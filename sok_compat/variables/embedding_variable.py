@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from sok_compat.runtime.devices import table_device
 from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
@@ -25,7 +26,8 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
     `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
     that `tf.gradients` and stock optimizers work on it; rows stand in the order in
     which their keys came. `emb_handle` is the table itself, keys to row ids. Memory is used for
-    rows in use, not for the capacity.
+    rows in use, not for the capacity. It is on the CPU, or on the GPU that the `tf.device` around it
+    names (docs/cuda.md).
 
     In a graph, running `initializer` makes the table, and again empties it. In eager mode it is
     made at once, and freed with this object. `tf.compat.v1.train.Saver` saves it with its `slots`;
@@ -86,7 +88,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
 
     def _make(self, name, trainable, capacity, dim):
         in_graph = not tf.executing_eagerly()
-        with tf.name_scope(name) as scope, tf.device("CPU:0"):
+        with tf.name_scope(name) as scope, tf.device(table_device()):
             self.m_var_name = resource_handles.name_from_scope(scope)
             self.m_unique_id = resource_handles.unique_id(self.m_var_name)
             self.tf_handle = resource_handles.plane_handle(self.m_var_name, scope, [capacity, dim])
@@ -133,7 +135,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
 
     def initialize_if_missing(self):
         """An op that makes the table, empty, unless it is there: for what is to fill it."""
-        with tf.device("CPU:0"):
+        with tf.device(self.device):
             return self._make_initializer(*self.m_shape_per_gpu, keep_existing=True)
 
     def _make_initializer(self, capacity, dim, keep_existing=False):

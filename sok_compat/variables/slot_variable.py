@@ -5,6 +5,7 @@ import functools
 
 import tensorflow as tf
 
+from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
@@ -41,9 +42,11 @@ class SlotVariable(BaseResourceVariable):
             slot_name = resource_handles.name_from_scope(scope)
             unique_id = resource_handles.unique_id(slot_name)
             handle = resource_handles.plane_handle(slot_name, scope, shape)
+            self._table_handle = table_variable.emb_handle
+            self._is_on_gpu = is_on_gpu(table_variable)
             self._attach = functools.partial(
                 ops.sok_table_attach_slot,
-                table_variable.emb_handle,
+                self._table_handle,
                 handle,
                 # In a graph a slot that is made again takes the place of the earlier one.
                 slot_name=slot_name if in_graph else unique_id,
@@ -61,7 +64,7 @@ class SlotVariable(BaseResourceVariable):
                 name=slot_name,
                 unique_id=unique_id,
                 handle_name=slot_name,
-                graph_element=_read(handle) if in_graph else None,
+                graph_element=self._read(handle) if in_graph else None,
                 initializer_op=initializer_op,
                 is_initialized_op=var_is_initialized_op(handle) if in_graph else None,
                 in_graph_mode=in_graph,
@@ -76,6 +79,19 @@ class SlotVariable(BaseResourceVariable):
     def __repr__(self):
         """Without the rows, of which there may be very many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def _read(self, handle):
+        with tf.name_scope("Read"):
+            if self._is_on_gpu:  # where only rows in use have memory
+                return ops.sok_read_rows(handle, self._table_handle)
+            return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+
+    def _read_variable_op(self, *args, **kwargs):
+        if not self._is_on_gpu:
+            return super()._read_variable_op(*args, **kwargs)
+        values = self._read(self.handle)
+        values.set_shape(self.shape)
+        return values
 
     def initialize_if_missing(self):
         """An op that makes the slot unless it is there: for what is to fill it."""
@@ -106,8 +122,3 @@ class _Detacher:
             return
         with eager_mode():  # wherever the garbage collector runs
             ops.sok_table_detach_slot(*self._handles)
-
-
-def _read(handle):
-    with tf.name_scope("Read"):
-        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)

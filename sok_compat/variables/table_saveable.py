@@ -40,7 +40,7 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         self._table = table
         self._slots = list(table.slots)
         scope = tf.name_scope(f"{table.m_var_name}/")
-        with scope, tf.device("CPU:0"), tf.control_dependencies(None):
+        with scope, tf.device(table.device), tf.control_dependencies(None):
             keys, rows, slots = ops.sok_export_planes(
                 table.emb_handle,
                 num_slots=len(self._slots),
@@ -59,7 +59,7 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         keys, rows, *slots = restored_tensors
         parts = [self._table, *self._slots]
         are_there = [part.initialize_if_missing() for part in parts]
-        with tf.device("CPU:0"), tf.control_dependencies(are_there):
+        with tf.device(self._table.device), tf.control_dependencies(are_there):
             return ops.sok_import_planes(
                 self._table.emb_handle,
                 keys,

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs whose ops run the kernels written for a GPU, on CPU threads. Not in eager mode."""
+"""Tests of tables on a GPU; or of the kernels written for one, on CPU threads (in graphs only)."""
 
 import os
 
-SWITCH = "SOK_TEST_GPU_KERNELS"  # environment variable, also for the processes that tests start
+# Environment variables, also for the processes that tests start.
+SWITCH = "SOK_TEST_GPU_KERNELS"
+GPU_SWITCH = "SOK_TEST_ON_GPU"
 LABEL = "sok_gpu_kernels_on_cpu_threads"  # SOK_ON_CPU_THREADS of ops/tf/device_call.h
 
 
@@ -23,10 +25,30 @@ def ops_with_gpu_kernels():
     )
 
 
-def use_gpu_kernels_if_asked():
-    """From now on graphs choose these kernels, and branches and loops those of their graph."""
-    if not os.environ.get(SWITCH):
-        return
+def use_what_is_asked_for():
+    """Puts tables, or the kernels, where the environment says, from now on."""
+    if os.environ.get(GPU_SWITCH):
+        _put_tables_on_gpu()
+    elif os.environ.get(SWITCH):
+        _use_gpu_kernels()
+
+
+def _put_tables_on_gpu():
+    import tensorflow as tf
+
+    from sok_compat.runtime import devices
+
+    if not devices.can_use_gpus():
+        raise RuntimeError(
+            f"no table can be on a GPU here: TensorFlow {tf.__version__} sees "
+            f"{tf.config.list_physical_devices('GPU')}, and the op library has "
+            f"{'' if devices.has_gpu_kernels() else 'no '}kernels for GPUs"
+        )
+    devices._named_device = lambda: "/GPU:0"
+
+
+def _use_gpu_kernels():
+    """Graphs choose these kernels, and branches and loops those of their graph."""
     import tensorflow as tf
 
     labels = dict.fromkeys(ops_with_gpu_kernels(), LABEL)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tests.support.gpu_kernels import use_gpu_kernels_if_asked
+from tests.support.gpu_kernels import use_what_is_asked_for
 
 tf.compat.v1.disable_eager_execution()
-use_gpu_kernels_if_asked()
+use_what_is_asked_for()
 
 # One process does not even import Horovod.
 if "HOROVOD_RANK" in os.environ:

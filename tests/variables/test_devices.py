@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where tables are, and that all of their ops can be there."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import kernels, op_def_registry
+
+from sok_compat.runtime import devices
+from sok_compat.runtime.op_library import ops
+from tests.support.gpu_kernels import ops_with_gpu_kernels
+from tests.support.sessions import initialized_session
+
+tf1 = tf.compat.v1
+# Their inputs and outputs are in the host's memory, also where the op is on a GPU.
+ON_THE_HOST = {"SokAgree", "SokExchangeKeys", "SokRowSplits"}
+
+
+def our_ops():
+    names = [name for name in vars(ops) if name.startswith("Sok")]
+    return [name for name in names if op_def_registry.get(name) is not None]
+
+
+def devices_of(op_type):
+    return {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(op_type).kernel}
+
+
+@pytest.fixture
+def with_gpus(monkeypatch):
+    monkeypatch.setattr(devices, "can_use_gpus", lambda: True)
+
+
+def layer_and_slot(sok):
+    layer = sok.All2AllDenseEmbedding(100, 4, 1, 1, dynamic_input=True)
+    output = layer(tf.constant([1, 2, 3], tf.int64))
+    table = layer.embedding_variable
+    optimizer = tf1.train.MomentumOptimizer(0.1, 0.9)
+    with sok.OptimizerScope([table]):
+        train = optimizer.apply_gradients([(tf.gradients(output, table)[0], table)])
+    return output, table, optimizer.get_slot(table, "momentum"), train
+
+
+def test_every_op_has_kernels_for_gpus():
+    assert len(our_ops()) > 25
+    assert {*ops_with_gpu_kernels(), *ON_THE_HOST} == set(our_ops())
+    for name in ON_THE_HOST:
+        assert devices_of(name) == {"CPU", "GPU"}
+    if devices.has_gpu_kernels():
+        for name in ops_with_gpu_kernels():
+            assert devices_of(name) == {"CPU", "GPU"}, name
+
+
+def test_without_a_gpu_tables_are_on_the_cpu(sok):
+    with tf.device("/GPU:0"):
+        output, table, slot, train = layer_and_slot(sok)
+    assert "CPU:0" in table.device and "CPU:0" in slot.device
+    with initialized_session(tf1.ConfigProto(allow_soft_placement=True)) as session:
+        before, _ = session.run([output, train])
+        assert np.abs(session.run(output) - before).max() > 0
+
+
+@pytest.mark.parametrize("named", ["", "/CPU:0", "/job:localhost"])
+def test_tables_are_on_the_cpu_where_no_gpu_is_named(sok, with_gpus, named):
+    with tf.device(named):
+        _, table, slot, _ = layer_and_slot(sok)
+    assert "CPU:0" in table.device and "CPU:0" in slot.device
+
+
+@pytest.mark.parametrize("named, expected", [("/GPU:0", "GPU:0"), ("/device:GPU:1", "GPU:1")])
+def test_tables_are_on_the_gpu_that_is_named(sok, with_gpus, named, expected):
+    """With all that reads and writes them."""
+    with tf.device(named):
+        output, table, slot, train = layer_and_slot(sok)
+    assert expected in table.device and expected in slot.device
+    handles = {table.tf_handle.op, table.emb_handle.op, slot.handle.op}
+    touching = [op for op in tf1.get_default_graph().get_operations()
+                if any(tensor.op in handles for tensor in op.inputs)]  # fmt: skip
+    assert {"SokFindRows", "SokPoolRows", "SokTableInitialize", "SokTableAttachSlot"} <= {
+        op.type for op in touching
+    }
+    for op in touching:
+        assert expected in op.device, op.name
+    assert slot.value().op.type == "SokReadRows"
+    assert "ReadVariableOp" not in {op.type for op in slot.value().graph.get_operations()
+                                    if slot.handle.op in {t.op for t in op.inputs}}  # fmt: skip
+    del output, train
+
+
+def test_a_saver_is_where_its_table_is(sok, with_gpus):
+    with tf.device("/GPU:1"):
+        layer_and_slot(sok)
+    tf1.train.Saver()
+    for op in tf1.get_default_graph().get_operations():
+        if op.type in ("SokExportPlanes", "SokImportPlanes"):
+            assert "GPU:1" in op.device
