@@ -26,8 +26,8 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
     `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
     that `tf.gradients` and stock optimizers work on it; rows stand in the order in
     which their keys came. `emb_handle` is the table itself, keys to row ids. Memory is used for
-    rows in use, not for the capacity. It is on the CPU, or on the GPU that the `tf.device` around it
-    names (docs/cuda.md).
+    rows in use, not for the capacity. It is on the CPU, or on the GPU that the `tf.device` around
+    it names (docs/cuda.md).
 
     In a graph, running `initializer` makes the table, and again empties it. In eager mode it is
     made at once, and freed with this object. `tf.compat.v1.train.Saver` saves it with its `slots`;
