@@ -5,6 +5,7 @@ import secrets
 
 import tensorflow as tf
 
+from sok_compat.optimizers.moving_averages import refuse_moving_averages_of_tables
 from sok_compat.runtime.initialization import (
     Initialization,
     raise_under_distribution_strategy,
@@ -59,6 +60,7 @@ def Init(**kwargs):
         if ranks.size > 1 and not tf.executing_eagerly():
             set_default_saver()
     let_tf_savers_save_tables()
+    refuse_moving_averages_of_tables()
     return status
 
 

@@ -243,6 +243,18 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         """As value()."""
         return self.value()
 
+    def initialized_value(self):
+        """As value(), after the initializer: a table that is not there yet is made first."""
+        if tf.executing_eagerly():
+            return self.value()
+        with tf.init_scope(), tf.control_dependencies([self.initialize_if_missing()]):
+            handle, value = tf.identity(self.tf_handle), self._read(self.shape)
+            # TensorFlow puts the op that makes this in the place of the handle (output 0) where
+            # the value is used to initialize another variable.
+            value = tf.raw_ops.IdentityN(input=[handle, value])[1]
+        value.set_shape(self.shape)
+        return value
+
     def _read(self, shape, name=None):
         values = ops.sok_read_rows(self.tf_handle, self.emb_handle, name=name)
         values.set_shape(shape)

@@ -165,6 +165,31 @@ def test_value_is_the_rows_in_order_of_arrival(sok, read):
         assert not session.run(value)[3:].any()
 
 
+@pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
+def test_initialized_value(sok, use_hashtable):
+    """Makes the table where it is not there yet, also for an initial value that is made of it."""
+    layer = LayerCase("dynamic", use_hashtable, "int64", 3).make_layer(
+        capacity=4, embedding_initializer="ones"
+    )
+    table, lookup = layer.embedding_variable, layer(tf.constant([1], tf.int64))
+    value = table.initialized_value()
+    assert value.shape.as_list() == [4, 3]
+    copies = [tf.Variable(value), tf.Variable(2.0 * table.value())]
+    first = 0.0 if use_hashtable else 1.0
+    for read in (value, *copies):
+        with tf.compat.v1.Session() as session:
+            if read is not value:
+                session.run(read.initializer)
+            scale = 2.0 if read is copies[1] else 1.0
+            assert (session.run(read) == scale * first).all()
+    with initialized_session() as session:
+        session.run(table.scatter_sub(tf.IndexedSlices(tf.ones([1, 3]), [0])))
+        before = session.run(table.value())
+        np.testing.assert_array_equal(session.run(value), before)
+        session.run(lookup)
+        np.testing.assert_array_equal(*session.run([value, table.value()]))
+
+
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)
 def test_gradient_is_slices_of_distinct_rows(sok, case):
     layer, inputs = case.make_layer(), case.placeholder()
