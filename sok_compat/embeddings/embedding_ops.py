@@ -36,14 +36,14 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
       The shape of values and dim after it, in the handle's compute_dtype.
 
     Raises:
-      TypeError: the table's handle is one of pooling lookups.
+      TypeError: values are no dense tensor, or the table's handle is one of pooling lookups.
       ValueError: the table has no handle, or dtype or static shape of values do not fit.
       tf.errors.InvalidArgumentError: when run: the shape does not fit, a key is out of range
         without a hash table.
       tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
     """
     layer = _layer_of(embedding_variable, DenseEmbeddingLayerHandle, "embedding_lookup")
-    keys = _checked_keys(layer, tf.convert_to_tensor(values))
+    keys = _checked_keys(layer, _as_dense(layer, values))
     keys = _checked_shape(layer, keys, dynamic_input)
     dim = embedding_variable.shape[1]
     rows = lookup(embedding_variable, tf.reshape(keys, [-1]), _checked_training(layer, training))
@@ -94,6 +94,18 @@ def _layer_of(variable, kind, function):
             f"{type(layer).__name__}"
         )
     return layer
+
+
+def _as_dense(layer, values):
+    try:
+        if isinstance(values, (tf.SparseTensor, tf.RaggedTensor)):
+            raise TypeError("pool its rows with DistributedEmbedding")
+        return tf.convert_to_tensor(values)
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
+        raise TypeError(
+            f"{layer.layer_name}: inputs must be a dense tensor of keys, got "
+            f"{type(values).__name__}: {error}"
+        ) from error
 
 
 def _checked_keys(layer, keys):
