@@ -65,9 +65,10 @@ SECTIONS = {
               "else the name of the first value. `assign`, `assign_sub`, `scatter_sub` and "
               "`scatter_update` work, by row id, and so do `is_initialized()`, "
               "`initialized_value()` and, in eager mode and functions, `assign_add` and "
-              "`scatter_add`. `num_keys()`, `export()` and `slots` "
-              "are new. In eager mode it is made at once, is freed with the Python object, and its "
-              "`initializer` is None. `tf.train.Saver` saves it."),
+              "`scatter_add`. With a hash table `assign` takes what a step computes, not rows that "
+              "were kept without their keys, and `numpy()` raises. `num_keys()`, `export()` and "
+              "`slots` are new. In eager mode it is made at once, is freed with the Python "
+              "object, and its `initializer` is None. `tf.train.Saver` saves it."),
         Entry("sok.core.embedding_layer_handle.EmbeddingLayerHandle",
               "differs",
               "A Python object: `handle` is the table's `emb_handle`, and running `initializer` "

@@ -243,6 +243,22 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         """As value()."""
         return self.value()
 
+    def numpy(self):
+        """value() as an array, in eager mode, of a table without a hash table.
+
+        Raises:
+          NotImplementedError: it has one: rows without their keys are half a table, which Keras's
+            get_weights and .h5 files would take for the whole. Or it is graph mode.
+        """
+        if self.m_use_hashtable and tf.executing_eagerly():
+            raise NotImplementedError(
+                f"numpy() of the table {self.m_var_name} would be rows without their keys: "
+                "export() gives both, value().numpy() the rows alone, and sok.Saver saves tables. "
+                "If Keras called it: get_weights, .h5 files and EarlyStopping("
+                "restore_best_weights=True) work on tables with use_hashtable=False only"
+            )
+        return super().numpy()
+
     def initialized_value(self):
         """As value(), after the initializer: a table that is not there yet is made first."""
         if tf.executing_eagerly():
@@ -287,6 +303,7 @@ for _method in (
     "count_up_to",
     "from_proto",
     "gather_nd",
+    "load",
     *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",

@@ -7,6 +7,36 @@ from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
 
 
+def raise_for_kept_rows(value, name):
+    """Refuses to assign what is no tensor computed now, but was kept: an array, a variable, a feed.
+
+    Keras's set_weights and `.h5` files assign such, and optimizers with use_ema. It has no keys:
+    rows that have come since would become zeros, and where keys came in another order all would be
+    those of other keys.
+
+    Args:
+      value: to be assigned.
+      name: of the table, or of a slot of it.
+
+    Raises:
+      NotImplementedError: it is such a value.
+    """
+    is_fed = (
+        tf.is_symbolic_tensor(value)
+        and value.op.type == "Placeholder"
+        and not value.graph.building_function  # where an argument is one
+    )
+    if isinstance(value, tf.Tensor) and not is_fed:
+        return
+    raise NotImplementedError(
+        f"{name} cannot be assigned rows that were kept elsewhere "
+        f"({'a placeholder' if is_fed else type(value).__name__}), as they do not tell their keys: "
+        "save and restore tables with sok.Saver. If Keras did it: set_weights, .h5 files, "
+        "EarlyStopping(restore_best_weights=True) and optimizers with use_ema work on tables with "
+        "use_hashtable=False only"
+    )
+
+
 class RowUpdates:
     """`assign`, `assign_add` and the `scatter_...` that go by row id, over `tf_handle`.
 
@@ -20,11 +50,13 @@ class RowUpdates:
         So that optimizers can; nothing for what hvd.broadcast gives: each rank's rows are its own.
 
         Raises:
-          NotImplementedError: a value of another shape.
+          NotImplementedError: a value of another shape, or, with a hash table, one that was kept.
         """
         del use_locking
         if is_broadcast(value):
             return tf.no_op()
+        if self.m_use_hashtable:
+            raise_for_kept_rows(value, self.m_var_name)
         value = tf.convert_to_tensor(value, tf.float32)
         if not value.shape.is_compatible_with(self.shape) or value.shape.rank == 0:
             raise NotImplementedError(
