@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`EmbeddingVariable`: a table as TensorFlow and its optimizers see it."""
 
+import weakref
+
 import tensorflow as tf
 
 from sok_compat.runtime.initialization import current_initialization
@@ -17,6 +19,7 @@ from sok_compat.variables.table_saveable import TableSaveable
 
 KEY_DTYPES = (tf.int64, tf.uint32)
 MAX_TABLE_BYTES = 1 << 47  # as kMaxPlaneBytes in ops/tf/plane_variable.cc
+_by_handle = weakref.WeakValueDictionary()  # {id of emb_handle: EmbeddingVariable}
 
 
 class EmbeddingVariable(RowUpdates, BaseResourceVariable):
@@ -109,6 +112,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
                 is_initialized_op=var_is_initialized_op(self.tf_handle) if in_graph else None,
                 in_graph_mode=in_graph,
             )
+        _by_handle[id(self.emb_handle)] = self
         if not in_graph:
             return
         self._initialization.tables.append(
@@ -130,6 +134,11 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
     def CreateInstances(cls, *args, **kwargs):
         """One instance, with local_replica_id 0: one process, one device."""
         return cls(*args, local_replica_id=0, **kwargs)
+
+    @classmethod
+    def of_handle(cls, handle):
+        """The table with that `emb_handle`; None if there is none."""
+        return _by_handle.get(id(handle))
 
     def initialize_if_missing(self):
         """An op that makes the table, empty, unless it is there: for what is to fill it."""
