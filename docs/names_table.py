@@ -193,6 +193,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("`tf.train.Saver`, `MonitoredTrainingSession`, `tf.estimator`", "works",
      "in one process they save tables with their slots; with several ranks a Saver that is given a "
      "table raises"),
+    ("`tf.train.init_from_checkpoint` of tables", "refused",
+     "raises `NotImplementedError` for a table; given a scope, it loads the other variables, and a "
+     "warning names the tables that the checkpoint holds. Restore tables with a Saver."),
     ("`tf.train.ExponentialMovingAverage` of tables", "refused",
      "raises `NotImplementedError`: the average of a row that comes later would start from zeros. "
      "Average the other variables."),
@@ -212,6 +215,7 @@ INTERNAL_MODULES = {
     "sok_compat.optimizers.rows_in_use",
     "sok_compat.optimizers.stock_updates",
     "sok_compat.saver.default_saver",
+    "sok_compat.saver.init_from_checkpoint",
     "sok_compat.saver.tf_saver",
 }
 
