@@ -31,6 +31,9 @@ class ModelOptions:
         for name in ("rows", "dim", "global_batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("learning_rate", "dense_learning_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
         if min((*self.bottom_widths, *self.top_widths), default=1) < 1:
             raise ValueError(
                 "hidden layers must be at least 1 wide, got "

@@ -50,6 +50,7 @@ def program(arguments, stop):
 
     try:
         options = settings.model_options(arguments)
+        _check_length(arguments)
         train_files = criteo.inspect_files(arguments.data, arguments.format)
         test_files = (
             criteo.inspect_files(arguments.test_data, arguments.format)
@@ -79,6 +80,13 @@ def program(arguments, stop):
     return console.EXIT_OK
 
 
+def _check_length(arguments):
+    for name in ("epochs", "max_steps"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
+
+
 def train(trainer, arguments, stop):
     """All passes over the training files; returns the number of samples trained on."""
     from examples.dlrm import progress as progress_module
@@ -104,6 +112,7 @@ def train(trainer, arguments, stop):
     if is_first:
         for line in reports:
             logger.warning("training data: %s", line)
+    if is_first and (meter.num_samples or stop.is_set):
         print(
             f"{'interrupted after' if stop.is_set else 'trained on'} {meter.num_samples} samples "
             f"in {meter.num_steps} steps: loss {meter.loss():.4f}, AUC {meter.auc():.4f} "

@@ -131,7 +131,17 @@ def test_wrong_input_is_said_and_gives_status_2(tmp_path, capsys):
     assert "nowhere.tsv" in capsys.readouterr().err
     path = write(tmp_path / "data.tsv", ["no record"])
     assert run_train("--data", path, "--backend", "plain", *SMALL) == 2
-    assert "error: no well-formed line in" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "error: no well-formed line in" in printed.err and "samples" not in printed.out
+
+
+@pytest.mark.parametrize("name, value", [
+    ("epochs", 0), ("max-steps", 0), ("learning-rate", 0), ("dense-learning-rate", "nan"),
+])  # fmt: skip
+def test_arguments_out_of_range(tmp_path, capsys, name, value):
+    path = write(tmp_path / "data.tsv", [record("1")])
+    assert run_train("--data", path, "--backend", "plain", *SMALL, f"--{name}", value) == 2
+    assert f"error: {name.replace('-', '_')} must be" in capsys.readouterr().err
 
 
 def test_stop_before_the_first_step(tmp_path, capsys):
