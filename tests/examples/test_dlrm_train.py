@@ -132,7 +132,7 @@ def test_wrong_input_is_said_and_gives_status_2(tmp_path, capsys):
     path = write(tmp_path / "data.tsv", ["no record"])
     assert run_train("--data", path, "--backend", "plain", *SMALL) == 2
     printed = capsys.readouterr()
-    assert "error: no well-formed line in" in printed.err and "samples" not in printed.out
+    assert "error: no well-formed line in" in printed.err and "trained" not in printed.out
 
 
 @pytest.mark.parametrize("name, value", [
