@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.core import EmbeddingVariable
+from sok_compat.runtime.tf_versions import keras
 from tests.support.bags import sparse_tensor
 from tests.support.layer_cases import ALL_CASES, LayerCase
 from tests.support.optimizer_cases import ALL_OPTIMIZERS
@@ -101,6 +102,11 @@ def test_collections(sok, trainable):
 def test_layer_trains_its_variable(sok):
     layer = CASE.make_layer()
     assert [v is layer.embedding_variable for v in layer.trainable_variables] == [True]
+
+
+def test_layers_leave_the_names_of_others_alone(sok):
+    CASE.make_layer()
+    assert keras.layers.Layer().name == "layer"
 
 
 @pytest.mark.parametrize("container", [list, tuple])
