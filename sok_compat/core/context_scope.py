@@ -40,6 +40,7 @@ class OptimizerScope:
 
         Raises:
           RuntimeError: another type.
+          TypeError: a layer is among them.
           ValueError: two tables of one name, by which slots are told apart; in eager mode, where
             tf.keras.backend.clear_session() came between them.
         """
@@ -48,6 +49,12 @@ class OptimizerScope:
                 "OptimizerScope takes a list or tuple of variables, got "
                 f"{type(trainable_variables).__name__}"
             )
+        for item in trainable_variables:
+            if hasattr(item, "embedding_variable"):
+                raise TypeError(
+                    f"OptimizerScope takes variables, got the layer {item.name}: pass its "
+                    "embedding_variable"
+                )
         self._variables = list(trainable_variables)
         self._tables = [v for v in trainable_variables if isinstance(v, EmbeddingVariable)]
         self._creator_scope = None

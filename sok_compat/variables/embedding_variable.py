@@ -3,6 +3,7 @@
 
 import weakref
 
+import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.initialization import current_initialization
@@ -268,6 +269,10 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
             )
         return super().numpy()
 
+    def __array__(self, dtype=None):
+        """value() for NumPy, which asks for it also where it puts variables into an array."""
+        return np.asarray(self.value(), dtype)
+
     def initialized_value(self):
         """As value(), after the initializer: a table that is not there yet is made first."""
         if tf.executing_eagerly():
@@ -296,12 +301,18 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         return self.value()
 
 
+_TO_READ = "Look keys up with the layer (not with tf.gather or tf.nn.embedding_lookup)"
+_TO_WRITE = "Use an optimizer, or sok.Saver().load_embedding_values to set rows"
+
+
 def _not_implemented(method):
+    instead = _TO_READ if method in ("gather_nd", "sparse_read") else _TO_WRITE
+
     def raise_not_implemented(self, *args, **kwargs):
         del args, kwargs
         raise NotImplementedError(
             f"{method} is not defined for the table {self.m_var_name}: its rows belong to keys. "
-            "Use an optimizer, or sok.Saver().load_embedding_values to set rows"
+            f"{instead}"
         )
 
     raise_not_implemented.__name__ = method

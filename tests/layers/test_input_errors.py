@@ -94,6 +94,26 @@ def test_dense_layer_wants_a_dense_tensor(name, make, is_graph):
             layer(make())
 
 
+@pytest.mark.parametrize("make", [make_sparse_layer, make_dense_layer], ids=["sparse", "dense"])
+@pytest.mark.parametrize("made_in, used_in, message", [
+    ("graph", "graph", "one graph and used in another"), ("graph", "eager", "a graph .*eager mode"),
+    ("eager", "graph", "eager mode .* a graph"),
+])  # fmt: skip
+def test_layer_of_another_graph(make, made_in, used_in, message):
+    def enter(place):
+        return tf.Graph().as_default() if place == "graph" else tf.init_scope()
+
+    with enter(made_in):
+        sok_compat.Init(global_batch_size=4)
+        layer = make(sok_compat)
+    keys = np.ones([2, 2, 3], np.int64)
+    with (
+        enter(used_in),
+        pytest.raises(RuntimeError, match=f"table of layer_name was made in {message}"),
+    ):
+        layer(tf.constant(keys) if make is make_dense_layer else tf.sparse.from_dense(keys[0]))
+
+
 @pytest.mark.parametrize("case_input", ["sum", "mean", "static", "dynamic"])
 @pytest.mark.parametrize("key_dtype, given", [("int64", "uint32"), ("uint32", "int64"),
                                               ("int64", "int32"), ("int64", "float32"),

@@ -156,6 +156,12 @@ def test_methods_that_make_no_sense_for_a_table(sok, use):
         use(EmbeddingVariable([4, 2], 0))
 
 
+@pytest.mark.parametrize("read", [tf.gather, tf.nn.embedding_lookup])
+def test_rows_are_not_read_by_number(sok, read):
+    with pytest.raises(NotImplementedError, match="EmbeddingVariable.*with the layer"):
+        read(EmbeddingVariable([4, 2], 0), [1])
+
+
 @pytest.mark.parametrize("read", [
     lambda v: v.value(), lambda v: v.read_value(), tf.convert_to_tensor, lambda v: v + 0.0,
     tf.identity,
