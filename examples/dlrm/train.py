@@ -6,6 +6,7 @@
 
 import argparse
 import logging
+import os
 import sys
 
 from examples import console
@@ -57,10 +58,14 @@ def program(arguments, stop):
             if arguments.test_data
             else []
         )
+        if arguments.summaries:
+            os.makedirs(arguments.summaries, exist_ok=True)
     except (ValueError, OSError) as error:
         return console.fail(error)
 
     console.quiet_tensorflow()
+    import tensorflow as tf
+
     from examples.dlrm import ranks as ranks_module
     from examples.dlrm import trainer as trainer_module
 
@@ -71,13 +76,22 @@ def program(arguments, stop):
             f"multiple of {ranks.size}"
         )
     trainer = trainer_module.Trainer(options, train_files, test_files, ranks)
-    num_samples = train(trainer, arguments, stop)
+    try:
+        num_samples = train(trainer, arguments, stop)
+    except tf.errors.ResourceExhaustedError as error:
+        return console.fail(f"{_said_by_op(error)}; here: raise --rows")
     if num_samples == 0 and not stop.is_set:
         return console.fail(f"no well-formed line in {arguments.data}")
     if test_files and not stop.is_set:
         test(trainer, stop)
     trainer.close()
     return console.EXIT_OK
+
+
+def _said_by_op(error):
+    """The line of an error of a session that says what is wrong; the rest says where."""
+    lines = [line for line in error.message.splitlines() if line.startswith("table ")]
+    return lines[0] if lines else error.message
 
 
 def _check_length(arguments):
