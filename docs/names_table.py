@@ -63,10 +63,12 @@ SECTIONS = {
               "equal shapes. Its initializer may run again and empties the table. "
               "`m_initial_value` is a tensor where an initializer makes the whole table at once, "
               "else the name of the first value. `assign`, `assign_sub`, `scatter_sub` and "
-              "`scatter_update` work, by row id, and so do `is_initialized()` and, in eager mode "
-              "and functions, `assign_add` and `scatter_add`. `num_keys()`, `export()` and `slots` "
-              "are new. In eager mode it is made at once, is freed with the Python object, and its "
-              "`initializer` is None. `tf.train.Saver` saves it."),
+              "`scatter_update` work, by row id, and so do `is_initialized()`, "
+              "`initialized_value()` and, in eager mode and functions, `assign_add` and "
+              "`scatter_add`. With a hash table `assign` takes what a step computes, not rows that "
+              "were kept without their keys, and `numpy()` raises. `num_keys()`, `export()` and "
+              "`slots` are new. In eager mode it is made at once, is freed with the Python "
+              "object, and its `initializer` is None. `tf.train.Saver` saves it."),
         Entry("sok.core.embedding_layer_handle.EmbeddingLayerHandle",
               "differs",
               "A Python object: `handle` is the table's `emb_handle`, and running `initializer` "
@@ -191,6 +193,12 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("`tf.train.Saver`, `MonitoredTrainingSession`, `tf.estimator`", "works",
      "in one process they save tables with their slots; with several ranks a Saver that is given a "
      "table raises"),
+    ("`tf.train.init_from_checkpoint` of tables", "refused",
+     "raises `NotImplementedError` for a table; given a scope, it loads the other variables, and a "
+     "warning names the tables that the checkpoint holds. Restore tables with a Saver."),
+    ("`tf.train.ExponentialMovingAverage` of tables", "refused",
+     "raises `NotImplementedError`: the average of a row that comes later would start from zeros. "
+     "Average the other variables."),
     ("environment variables `SOK_*` of SparseOperationKit", "differs", "read by nothing"),
     ("`import sparse_operation_kit as sok`", "works",
      "gives the same modules and objects, under every path above, unless a real "
@@ -202,10 +210,12 @@ INTERNAL_MODULES = {
     "sok_compat.embeddings.arguments",
     "sok_compat.embeddings.embedding_layer",
     "sok_compat.operations.merging",
+    "sok_compat.optimizers.moving_averages",
     "sok_compat.optimizers.plane_updates",
     "sok_compat.optimizers.rows_in_use",
     "sok_compat.optimizers.stock_updates",
     "sok_compat.saver.default_saver",
+    "sok_compat.saver.init_from_checkpoint",
     "sok_compat.saver.tf_saver",
 }
 

@@ -65,13 +65,13 @@ def load_embedding_values(emb_var_handle, embedding_values):
 
 
 def _variable_of(handle):
-    for variable in tf.compat.v1.global_variables():
-        if isinstance(variable, EmbeddingVariable) and variable.emb_handle is handle:
-            return variable
-    raise ValueError(
-        f"{handle!r} is not the emb_handle of an EmbeddingVariable of this graph; sok.Saver takes "
-        "the variable itself"
-    )
+    variable = EmbeddingVariable.of_handle(handle)
+    if variable is None:
+        raise ValueError(
+            f"{handle!r} is not the emb_handle of an EmbeddingVariable that there is; sok.Saver "
+            "takes the variable itself"
+        )
+    return variable
 
 
 def _refused(name, why, instead):

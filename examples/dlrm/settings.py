@@ -2,9 +2,11 @@
 """The options of a model with their defaults and their command line arguments. No TensorFlow."""
 
 import dataclasses
+import math
 
 BACKENDS = ("sok", "plain")
 LAYERS = ("all2all", "distributed")
+MAX_TABLE_FLOATS = 1 << 45
 OPTIMIZERS = ("sgd", "adagrad", "adam", "lazyadam")
 
 
@@ -31,6 +33,16 @@ class ModelOptions:
         for name in ("rows", "dim", "global_batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("learning_rate", "dense_learning_rate"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} must be positive and finite, got {getattr(self, name)}")
+        if not -(2**63) <= self.seed < 2**63:
+            raise ValueError(f"seed must fit in 64 bits, got {self.seed}")
+        if self.rows * self.dim >= MAX_TABLE_FLOATS:
+            raise ValueError(
+                f"rows * dim must be below 2^45, the floats that a process can address, got "
+                f"{self.rows} * {self.dim}"
+            )
         if min((*self.bottom_widths, *self.top_widths), default=1) < 1:
             raise ValueError(
                 "hidden layers must be at least 1 wide, got "

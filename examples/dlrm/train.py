@@ -6,6 +6,7 @@
 
 import argparse
 import logging
+import os
 import sys
 
 from examples import console
@@ -50,16 +51,21 @@ def program(arguments, stop):
 
     try:
         options = settings.model_options(arguments)
+        _check_length(arguments)
         train_files = criteo.inspect_files(arguments.data, arguments.format)
         test_files = (
             criteo.inspect_files(arguments.test_data, arguments.format)
             if arguments.test_data
             else []
         )
+        if arguments.summaries:
+            os.makedirs(arguments.summaries, exist_ok=True)
     except (ValueError, OSError) as error:
         return console.fail(error)
 
     console.quiet_tensorflow()
+    import tensorflow as tf
+
     from examples.dlrm import ranks as ranks_module
     from examples.dlrm import trainer as trainer_module
 
@@ -70,13 +76,29 @@ def program(arguments, stop):
             f"multiple of {ranks.size}"
         )
     trainer = trainer_module.Trainer(options, train_files, test_files, ranks)
-    num_samples = train(trainer, arguments, stop)
+    try:
+        num_samples = train(trainer, arguments, stop)
+    except tf.errors.ResourceExhaustedError as error:
+        return console.fail(f"{_said_by_op(error)}; here: raise --rows")
     if num_samples == 0 and not stop.is_set:
         return console.fail(f"no well-formed line in {arguments.data}")
     if test_files and not stop.is_set:
         test(trainer, stop)
     trainer.close()
     return console.EXIT_OK
+
+
+def _said_by_op(error):
+    """The line of an error of a session that says what is wrong; the rest says where."""
+    lines = [line for line in error.message.splitlines() if line.startswith("table ")]
+    return lines[0] if lines else error.message
+
+
+def _check_length(arguments):
+    for name in ("epochs", "max_steps"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise ValueError(f"{name} must be at least 1, got {value}")
 
 
 def train(trainer, arguments, stop):
@@ -104,6 +126,7 @@ def train(trainer, arguments, stop):
     if is_first:
         for line in reports:
             logger.warning("training data: %s", line)
+    if is_first and (meter.num_samples or stop.is_set):
         print(
             f"{'interrupted after' if stop.is_set else 'trained on'} {meter.num_samples} samples "
             f"in {meter.num_steps} steps: loss {meter.loss():.4f}, AUC {meter.auc():.4f} "

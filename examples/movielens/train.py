@@ -81,6 +81,8 @@ def program(arguments, stop):
                 f"runs and seed must be at least 1, got {arguments.runs} and {arguments.seed}"
             )
         data = read(arguments.data, arguments.fold)
+        if arguments.summaries:
+            arguments.summaries.mkdir(parents=True, exist_ok=True)
         seeds = range(arguments.seed, arguments.seed + arguments.runs)
         parts = {seed: split_of(data, arguments, seed) for seed in seeds}
     except (ValueError, OSError) as error:

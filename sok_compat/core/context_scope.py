@@ -10,7 +10,7 @@ from sok_compat.optimizers.rows_in_use import update_rows_in_use_only
 from sok_compat.optimizers.stock_updates import speed_up
 from sok_compat.runtime.tf_versions import constant_value, make_slots
 from sok_compat.variables.embedding_variable import EmbeddingVariable
-from sok_compat.variables.slot_names import owner_by_name
+from sok_compat.variables.slot_names import is_named_as_by_newer_keras, owner_by_name
 from sok_compat.variables.slot_variable import SlotVariable
 
 
@@ -40,6 +40,7 @@ class OptimizerScope:
 
         Raises:
           RuntimeError: another type.
+          TypeError: a layer is among them.
           ValueError: two tables of one name, by which slots are told apart; in eager mode, where
             tf.keras.backend.clear_session() came between them.
         """
@@ -48,6 +49,12 @@ class OptimizerScope:
                 "OptimizerScope takes a list or tuple of variables, got "
                 f"{type(trainable_variables).__name__}"
             )
+        for item in trainable_variables:
+            if hasattr(item, "embedding_variable"):
+                raise TypeError(
+                    f"OptimizerScope takes variables, got the layer {item.name}: pass its "
+                    "embedding_variable"
+                )
         self._variables = list(trainable_variables)
         self._tables = [v for v in trainable_variables if isinstance(v, EmbeddingVariable)]
         self._creator_scope = None
@@ -94,15 +101,12 @@ class OptimizerScope:
             make_slots(optimizer, self._variables)
 
     def _raise_for_keras_in_graph(self):
-        """Optimizers of tf.keras.optimizers name a slot 'm/<table>', all others '<table>/m'."""
         is_graph = not tf.executing_eagerly() and not (
             tf.compat.v1.get_default_graph().building_function
         )
         for table in self._tables if is_graph else []:
             for slot in table.slots[self._num_slots[table.m_var_name] :]:
-                scope, _, last = slot.op.name.rpartition("/")
-                owner = f"/{table.m_var_name}"
-                if f"/{scope}/{last}".endswith(owner) and not f"/{scope}".endswith(owner):
+                if is_named_as_by_newer_keras(slot.op.name, table):
                     raise RuntimeError(
                         f"the optimizer that made the slot {slot.name} does not work in graph "
                         "mode, where its apply_gradients counts a step and updates nothing: take "

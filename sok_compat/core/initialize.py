@@ -5,6 +5,7 @@ import secrets
 
 import tensorflow as tf
 
+from sok_compat.optimizers.moving_averages import refuse_moving_averages_of_tables
 from sok_compat.runtime.initialization import (
     Initialization,
     raise_under_distribution_strategy,
@@ -13,6 +14,7 @@ from sok_compat.runtime.initialization import (
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import connect_ranks
 from sok_compat.saver.default_saver import set_default_saver
+from sok_compat.saver.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.saver.tf_saver import let_tf_savers_save_tables
 from sok_compat.variables.embedding_variable import EmbeddingVariable
 from sok_compat.variables.slot_variable import SlotVariable
@@ -59,6 +61,8 @@ def Init(**kwargs):
         if ranks.size > 1 and not tf.executing_eagerly():
             set_default_saver()
     let_tf_savers_save_tables()
+    refuse_to_initialize_tables()
+    refuse_moving_averages_of_tables()
     return status
 
 

@@ -73,6 +73,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
           The shape of the inputs and embedding_vec_size after it.
 
         Raises:
+          TypeError: inputs is no dense tensor.
           ValueError: the dtype or the static shape of inputs does not fit.
           tf.errors.InvalidArgumentError: when run: the shape does not fit, a key is out of range
             without a hash table.

@@ -29,9 +29,8 @@ class EmbeddingLayer(keras.layers.Layer):
         **kwargs,
     ):
         current_initialization(type(self).__name__)
-        if (
-            keras.layers.Layer().dtype is None
-        ):  # tf.compat.v1.disable_v2_behavior(): that of the keys
+        # After tf.compat.v1.disable_v2_behavior() a layer's dtype is by default that of its inputs.
+        if keras.mixed_precision.global_policy().compute_dtype is None:
             kwargs.setdefault("dtype", "float32")
         try:
             super().__init__(**checked_layer_arguments(kwargs))

@@ -36,14 +36,15 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
       The shape of values and dim after it, in the handle's compute_dtype.
 
     Raises:
-      TypeError: the table's handle is one of pooling lookups.
+      RuntimeError: the table is one of another graph, or of eager mode.
+      TypeError: values are no dense tensor, or the table's handle is one of pooling lookups.
       ValueError: the table has no handle, or dtype or static shape of values do not fit.
       tf.errors.InvalidArgumentError: when run: the shape does not fit, a key is out of range
         without a hash table.
       tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
     """
     layer = _layer_of(embedding_variable, DenseEmbeddingLayerHandle, "embedding_lookup")
-    keys = _checked_keys(layer, tf.convert_to_tensor(values))
+    keys = _checked_keys(layer, _as_dense(layer, values))
     keys = _checked_shape(layer, keys, dynamic_input)
     dim = embedding_variable.shape[1]
     rows = lookup(embedding_variable, tf.reshape(keys, [-1]), _checked_training(layer, training))
@@ -68,6 +69,7 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
       [batch, slot_num, dim] in the handle's compute_dtype; slots without keys are zeros.
 
     Raises:
+      RuntimeError: the table is one of another graph, or of eager mode.
       TypeError: sp_ids is neither a SparseTensor nor a RaggedTensor, or the table's handle is one
         of lookups without pooling.
       ValueError: the table has no handle, or dtype or rank of sp_ids do not fit.
@@ -93,7 +95,39 @@ def _layer_of(variable, kind, function):
             f"{function} reads tables with a {kind.__name__}, but {variable.m_var_name} has a "
             f"{type(layer).__name__}"
         )
+    _raise_if_made_elsewhere(layer)
     return layer
+
+
+def _raise_if_made_elsewhere(layer):
+    """TensorFlow's own errors speak of captured tensors."""
+    handle = layer.embedding_variable.emb_handle
+    made_in = handle.graph if tf.is_symbolic_tensor(handle) else None
+    with tf.init_scope():  # as where tables are made
+        used_in = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    if made_in is not used_in:
+        modes = ["eager mode" if graph is None else "a graph" for graph in (made_in, used_in)]
+        where = (
+            " and used in ".join(modes)
+            if None in (made_in, used_in)
+            else ("one graph and used in another")
+        )
+        raise RuntimeError(
+            f"the table of {layer.layer_name} was made in {where}: make the layer where it is "
+            "used, after sok.Init there"
+        )
+
+
+def _as_dense(layer, values):
+    try:
+        if isinstance(values, (tf.SparseTensor, tf.RaggedTensor)):
+            raise TypeError("pool its rows with DistributedEmbedding")
+        return tf.convert_to_tensor(values)
+    except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
+        raise TypeError(
+            f"{layer.layer_name}: inputs must be a dense tensor of keys, got "
+            f"{type(values).__name__}: {error}"
+        ) from error
 
 
 def _checked_keys(layer, keys):

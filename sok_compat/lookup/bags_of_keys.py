@@ -27,7 +27,8 @@ def keys_and_row_splits(bags, slot_num, max_nnz, name):
         return _of_ragged(bags, slot_num, max_nnz, name)
     if not isinstance(bags, tf.SparseTensor):
         raise TypeError(
-            f"{name}: sp_ids must be SparseTensor or RaggedTensor, got {type(bags).__name__}"
+            f"{name}: sp_ids must be SparseTensor or RaggedTensor, got {type(bags).__name__} "
+            "(All2AllDenseEmbedding takes dense tensors)"
         )
     rank = bags.shape.rank
     if rank not in (None, 2):

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
+from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training.saver import BaseSaverBuilder
 from tensorflow.python.util import deprecation
 
@@ -77,6 +78,7 @@ __all__ = [
     "BaseSaverBuilder",
     "EagerResourceDeleter",
     "anonymous_name",
+    "checkpoint_utils",
     "constant_value",
     "eager_context",
     "eager_mode",

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Saver`: tables to SparseOperationKit's files and back. The module's name is that of its API."""
 
+import os
+
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
@@ -20,8 +22,8 @@ class Saver:
 
         Args:
           embedding_variable: the EmbeddingVariable.
-          filepath: a folder, str or string tensor; made if need be. Files of an earlier dump are
-            replaced once the new ones are complete.
+          filepath: a folder, str, path or string tensor; made if need be. Files of an earlier dump
+            are replaced once the new ones are complete.
 
         Returns:
           A scalar string tensor: run it. Its value is b'saved.'.
@@ -39,7 +41,7 @@ class Saver:
 
         Args:
           embedding_variable: the EmbeddingVariable, initialized; what it held is forgotten.
-          filepath: the folder, str or string tensor.
+          filepath: the folder, str, path or string tensor.
 
         Returns:
           A scalar string tensor: run it. Its value is b'restored.'. Running it raises, and leaves
@@ -80,6 +82,13 @@ def _checked_variable(variable):
 
 
 def _paths(variable, folder):
+    try:
+        folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
+        folder = tf.convert_to_tensor(folder, tf.string)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"filepath must be a folder, as str, path or string tensor, got {folder!r}"
+        ) from error
     stem = tf.strings.join([folder, variable.m_var_name], separator="/")
     return [tf.strings.join([stem, suffix]) for suffix in ("_keys.file", "_values.file")]
 

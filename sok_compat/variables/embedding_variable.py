@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`EmbeddingVariable`: a table as TensorFlow and its optimizers see it."""
 
+import weakref
+
+import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.devices import table_device
@@ -18,6 +21,7 @@ from sok_compat.variables.table_saveable import TableSaveable
 
 KEY_DTYPES = (tf.int64, tf.uint32)
 MAX_TABLE_BYTES = 1 << 47  # as kMaxPlaneBytes in ops/tf/plane_variable.cc
+_by_handle = weakref.WeakValueDictionary()  # {id of emb_handle: EmbeddingVariable}
 
 
 class EmbeddingVariable(RowUpdates, BaseResourceVariable):
@@ -111,6 +115,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
                 is_initialized_op=var_is_initialized_op(self.tf_handle) if in_graph else None,
                 in_graph_mode=in_graph,
             )
+        _by_handle[id(self.emb_handle)] = self
         if not in_graph:
             return
         self._initialization.tables.append(
@@ -132,6 +137,11 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
     def CreateInstances(cls, *args, **kwargs):
         """One instance, with local_replica_id 0: one process, one device."""
         return cls(*args, local_replica_id=0, **kwargs)
+
+    @classmethod
+    def of_handle(cls, handle):
+        """The table with that `emb_handle`; None if there is none."""
+        return _by_handle.get(id(handle))
 
     def initialize_if_missing(self):
         """An op that makes the table, empty, unless it is there: for what is to fill it."""
@@ -245,6 +255,38 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         """As value()."""
         return self.value()
 
+    def numpy(self):
+        """value() as an array, in eager mode, of a table without a hash table.
+
+        Raises:
+          NotImplementedError: it has one: rows without their keys are half a table, which Keras's
+            get_weights and .h5 files would take for the whole. Or it is graph mode.
+        """
+        if self.m_use_hashtable and tf.executing_eagerly():
+            raise NotImplementedError(
+                f"numpy() of the table {self.m_var_name} would be rows without their keys: "
+                "export() gives both, value().numpy() the rows alone, and sok.Saver saves tables. "
+                "If Keras called it: get_weights, .h5 files and EarlyStopping("
+                "restore_best_weights=True) work on tables with use_hashtable=False only"
+            )
+        return super().numpy()
+
+    def __array__(self, dtype=None):
+        """value() for NumPy, which asks for it also where it puts variables into an array."""
+        return np.asarray(self.value(), dtype)
+
+    def initialized_value(self):
+        """As value(), after the initializer: a table that is not there yet is made first."""
+        if tf.executing_eagerly():
+            return self.value()
+        with tf.init_scope(), tf.control_dependencies([self.initialize_if_missing()]):
+            handle, value = tf.identity(self.tf_handle), self._read(self.shape)
+            # TensorFlow puts the op that makes this in the place of the handle (output 0) where
+            # the value is used to initialize another variable.
+            value = tf.raw_ops.IdentityN(input=[handle, value])[1]
+        value.set_shape(self.shape)
+        return value
+
     def _read(self, shape, name=None):
         values = ops.sok_read_rows(self.tf_handle, self.emb_handle, name=name)
         values.set_shape(shape)
@@ -261,12 +303,18 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         return self.value()
 
 
+_TO_READ = "Look keys up with the layer (not with tf.gather or tf.nn.embedding_lookup)"
+_TO_WRITE = "Use an optimizer, or sok.Saver().load_embedding_values to set rows"
+
+
 def _not_implemented(method):
+    instead = _TO_READ if method in ("gather_nd", "sparse_read") else _TO_WRITE
+
     def raise_not_implemented(self, *args, **kwargs):
         del args, kwargs
         raise NotImplementedError(
             f"{method} is not defined for the table {self.m_var_name}: its rows belong to keys. "
-            "Use an optimizer, or sok.Saver().load_embedding_values to set rows"
+            f"{instead}"
         )
 
     raise_not_implemented.__name__ = method
@@ -277,6 +325,7 @@ for _method in (
     "count_up_to",
     "from_proto",
     "gather_nd",
+    "load",
     *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",

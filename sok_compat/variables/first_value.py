@@ -13,11 +13,6 @@ from sok_compat.runtime.tf_versions import keras
 # Keras draws truncated normals whose own deviation is this much below stddev (its VarianceScaling).
 _TRUNCATED_DEVIATION = 0.87962566103423978
 
-_MUST_BE = (
-    "the initializer of a table (embedding_initializer) must be None, a name that Keras knows, or "
-    "a callable of (shape, dtype), got {!r}"
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class FirstValue:
@@ -103,10 +98,22 @@ def _known_to_keras(initializer):
     try:
         found = keras.initializers.get(initializer)
     except (TypeError, ValueError) as error:
-        raise ValueError(_MUST_BE.format(initializer)) from error
+        raise ValueError(_must_be(initializer)) from error
     if not callable(found) or isinstance(found, type):
-        raise ValueError(_MUST_BE.format(initializer))
+        raise ValueError(_must_be(initializer))
     return found
+
+
+def _must_be(initializer):
+    is_value = isinstance(
+        initializer, (int, float, list, tuple, np.ndarray, tf.Tensor, tf.Variable)
+    )
+    what = type(initializer).__name__ if is_value else repr(initializer)
+    return (
+        "the initializer of a table (embedding_initializer) must be None, a name that Keras knows, "
+        f"or a callable of (shape, dtype), got {what}"
+        + ("; for values of your own: tf.constant_initializer(values)" if is_value else "")
+    )
 
 
 def _as_pure_function(initializer, shape):

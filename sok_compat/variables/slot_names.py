@@ -22,6 +22,19 @@ def owner_by_name(variable_name, tables):
     return max(owners, key=lambda table: len(table.m_var_name), default=None)
 
 
+def is_named_as_by_newer_keras(variable_name, table):
+    """Whether it is a slot of an optimizer of tf.keras.optimizers: 'm/<table>'; all others name
+    theirs '<table>/m'.
+
+    Args:
+      variable_name: of a slot, without ':0'.
+      table: the EmbeddingVariable that it may belong to.
+    """
+    scope, _, last = variable_name.rpartition("/")
+    owner = f"/{table.m_var_name}"
+    return f"/{scope}/{last}".endswith(owner) and not f"/{scope}".endswith(owner)
+
+
 def _tables_of_graph():
     """Nothing in eager mode, where no graph knows its variables."""
     with tf.init_scope():

@@ -15,6 +15,7 @@ from sok_compat.runtime.tf_versions import (
     var_is_initialized_op,
 )
 from sok_compat.variables import resource_handles
+from sok_compat.variables.row_updates import raise_for_kept_rows
 
 
 class SlotVariable(BaseResourceVariable):
@@ -37,6 +38,7 @@ class SlotVariable(BaseResourceVariable):
 
     def _make(self, table_variable, name, shape, fill):
         in_graph = not tf.executing_eagerly()
+        self._rows_belong_to_keys = table_variable.m_use_hashtable
         self.table = table_variable if in_graph else None  # in eager mode it is not kept alive
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
             slot_name = resource_handles.name_from_scope(scope)
@@ -103,9 +105,15 @@ class SlotVariable(BaseResourceVariable):
         return {}
 
     def assign(self, value, *args, **kwargs):
-        """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own."""
+        """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own.
+
+        Raises:
+          NotImplementedError: the table has a hash table, and value is one that was kept.
+        """
         if is_broadcast(value):
             return tf.no_op()
+        if self._rows_belong_to_keys:
+            raise_for_kept_rows(value, self.name)
         return super().assign(value, *args, **kwargs)
 
 

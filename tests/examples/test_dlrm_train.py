@@ -2,6 +2,7 @@
 """Training of both backends on planted data, and `examples.dlrm.train` as a program."""
 
 import glob
+import re
 
 import dlrm_data
 import numpy as np
@@ -131,7 +132,31 @@ def test_wrong_input_is_said_and_gives_status_2(tmp_path, capsys):
     assert "nowhere.tsv" in capsys.readouterr().err
     path = write(tmp_path / "data.tsv", ["no record"])
     assert run_train("--data", path, "--backend", "plain", *SMALL) == 2
-    assert "error: no well-formed line in" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "error: no well-formed line in" in printed.err and "trained" not in printed.out
+
+
+@pytest.mark.parametrize("name, value", [
+    ("epochs", 0), ("max-steps", 0), ("learning-rate", 0), ("dense-learning-rate", "nan"),
+    ("seed", 2**63), ("rows", 2**45),
+])  # fmt: skip
+def test_arguments_out_of_range(tmp_path, capsys, name, value):
+    path = write(tmp_path / "data.tsv", [record("1")])
+    assert run_train("--data", path, "--backend", "plain", *SMALL, f"--{name}", value) == 2
+    assert re.search(f"error: {name.replace('-', '_')} .*must ", capsys.readouterr().err)
+
+
+def test_table_that_is_full(tmp_path, capsys):
+    path = write(tmp_path / "data.tsv", [record("1")])
+    assert run_train("--data", path, *SMALL, "--rows", 5) == 2
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"error: table .* is full: its capacity is 5 keys.*raise --rows\n", said)
+
+
+def test_folder_of_summaries_that_cannot_be_made(tmp_path, capsys):
+    path = write(tmp_path / "data.tsv", [record("1")])
+    assert run_train("--data", path, *SMALL, "--summaries", f"{path}/folder") == 2
+    assert "data.tsv/folder" in capsys.readouterr().err
 
 
 def test_stop_before_the_first_step(tmp_path, capsys):

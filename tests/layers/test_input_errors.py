@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import sok_compat
 from tests.support.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 
@@ -72,6 +73,45 @@ def test_sparse_layer_wants_a_sparse_tensor(sok):
     value = tf.constant([[1, 2], [3, 4]], tf.int64)
     with pytest.raises(TypeError, match="sp_ids must be SparseTensor or RaggedTensor"):
         make_sparse_layer(sok)(value)
+
+
+NOT_DENSE = {
+    "NoneType": lambda: None,
+    "dict": lambda: {},
+    "list": lambda: [[[1], [2, 3]]],
+    "SparseTensor": lambda: tf.sparse.from_dense([[1]]),
+    "RaggedTensor": lambda: tf.ragged.constant([[1], [2, 3]]),
+}
+
+
+@pytest.mark.parametrize("is_graph", [True, False], ids=["graph", "eager"])
+@pytest.mark.parametrize("name, make", NOT_DENSE.items(), ids=NOT_DENSE)
+def test_dense_layer_wants_a_dense_tensor(name, make, is_graph):
+    with tf.Graph().as_default() if is_graph else tf.init_scope():
+        sok_compat.Init(global_batch_size=4)
+        layer = make_dense_layer(sok_compat)
+        with pytest.raises(TypeError, match=f"inputs must be a dense tensor of keys, got {name}"):
+            layer(make())
+
+
+@pytest.mark.parametrize("make", [make_sparse_layer, make_dense_layer], ids=["sparse", "dense"])
+@pytest.mark.parametrize("made_in, used_in, message", [
+    ("graph", "graph", "one graph and used in another"), ("graph", "eager", "a graph .*eager mode"),
+    ("eager", "graph", "eager mode .* a graph"),
+])  # fmt: skip
+def test_layer_of_another_graph(make, made_in, used_in, message):
+    def enter(place):
+        return tf.Graph().as_default() if place == "graph" else tf.init_scope()
+
+    with enter(made_in):
+        sok_compat.Init(global_batch_size=4)
+        layer = make(sok_compat)
+    keys = np.ones([2, 2, 3], np.int64)
+    with (
+        enter(used_in),
+        pytest.raises(RuntimeError, match=f"table of layer_name was made in {message}"),
+    ):
+        layer(tf.constant(keys) if make is make_dense_layer else tf.sparse.from_dense(keys[0]))
 
 
 @pytest.mark.parametrize("case_input", ["sum", "mean", "static", "dynamic"])

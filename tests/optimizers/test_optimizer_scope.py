@@ -38,6 +38,12 @@ def test_wants_a_list_or_tuple(sok, variables):
         sok.OptimizerScope(variables)
 
 
+def test_scope_takes_variables_not_layers(sok):
+    layer = LayerCase("dynamic", True, "int64").make_layer(name="a_layer")
+    with pytest.raises(TypeError, match="layer a_layer: pass its embedding_variable"):
+        sok.OptimizerScope([layer])
+
+
 @pytest.mark.parametrize("container", [list, tuple])
 def test_ignores_other_variables(sok, container):
     layer, plain = CASE.make_layer(), tf.compat.v1.Variable([1.0, 2.0], use_resource=True)

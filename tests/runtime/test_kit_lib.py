@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sok.kit_lib`: raw ops that mean something here, and the others' errors."""
 
+import gc
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import sok_compat
 from sok_compat import kit_lib
 from tests.support.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
@@ -56,6 +59,24 @@ def test_files_by_handle(sok, tmp_path):
         assert session.run(table.num_keys()) == 4
     with pytest.raises(ValueError, match="sok.Saver takes the variable itself"):
         kit_lib.dump_to_file(table.tf_handle, str(tmp_path))
+
+
+def test_raw_ops_in_eager_mode(tmp_path):
+    sok_compat.Init(global_batch_size=4)
+    table = CASE.make_layer(capacity=4).embedding_variable
+    handle, folder = table.emb_handle, str(tmp_path)
+    rows = tf.reshape(tf.range(12.0), [4, 3])
+    assert kit_lib.load_embedding_values(handle, rows) == b"loaded."
+    assert tf.function(lambda: kit_lib.dump_to_file(handle, folder))() == b"saved."
+    kit_lib.embedding_variable_assign_sub(handle, table.tf_handle, tf.ones([4, 3]))
+    read = kit_lib.read_embedding_variable(handle, table.tf_handle)
+    np.testing.assert_array_equal(read, rows - 1.0)
+    assert kit_lib.restore_from_file(handle, folder) == b"restored."
+    np.testing.assert_array_equal(kit_lib.read_embedding_variable(handle, table.tf_handle), rows)
+    del table
+    gc.collect()
+    with pytest.raises(ValueError, match="of an EmbeddingVariable that there is"):
+        kit_lib.dump_to_file(handle, folder)
 
 
 @pytest.mark.parametrize("name", kit_lib.REFUSED)

@@ -125,3 +125,18 @@ def test_folder_that_cannot_be_made(make_table, tmp_path):
     dump = sok_compat.Saver().dump_to_file(saved.table, str(tmp_path / "file" / "folder"))
     with initialized_session() as session, pytest.raises(tf.errors.OpError, match="file/folder"):
         session.run(dump)
+
+
+@pytest.mark.parametrize("method", ["dump_to_file", "restore_from_file"])
+def test_folder_that_is_none(make_table, method):
+    table = make_table().table
+    with pytest.raises(TypeError, match="filepath must be a folder, .* got None"):
+        getattr(sok_compat.Saver(), method)(table, None)
+
+
+def test_folder_as_a_path(make_table, tmp_path):
+    saved = make_table()
+    dump = sok_compat.Saver().dump_to_file(saved.table, tmp_path / "folder")
+    with initialized_session() as session:
+        session.run(dump)
+    assert len(list((tmp_path / "folder").iterdir())) == 2

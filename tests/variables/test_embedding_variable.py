@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.core import EmbeddingVariable
+from sok_compat.runtime.tf_versions import keras
 from tests.support.bags import sparse_tensor
 from tests.support.layer_cases import ALL_CASES, LayerCase
 from tests.support.optimizer_cases import ALL_OPTIMIZERS
@@ -103,6 +104,11 @@ def test_layer_trains_its_variable(sok):
     assert [v is layer.embedding_variable for v in layer.trainable_variables] == [True]
 
 
+def test_layers_leave_the_names_of_others_alone(sok):
+    CASE.make_layer()
+    assert keras.layers.Layer().name == "layer"
+
+
 @pytest.mark.parametrize("container", [list, tuple])
 def test_split(sok, container):
     tables = [EmbeddingVariable([4, 2], 0) for _ in range(2)]
@@ -121,6 +127,7 @@ def test_split_wants_a_list(sok, variables):
 
 
 NOT_IMPLEMENTED = {
+    "load": lambda v: v.load(0, None),
     "assign": lambda v: v.assign(0),
     "assign_add": lambda v: v.assign_add(0),
     "scatter_max": lambda v: v.scatter_max(None),
@@ -149,6 +156,12 @@ def test_methods_that_make_no_sense_for_a_table(sok, use):
         use(EmbeddingVariable([4, 2], 0))
 
 
+@pytest.mark.parametrize("read", [tf.gather, tf.nn.embedding_lookup])
+def test_rows_are_not_read_by_number(sok, read):
+    with pytest.raises(NotImplementedError, match="EmbeddingVariable.*with the layer"):
+        read(EmbeddingVariable([4, 2], 0), [1])
+
+
 @pytest.mark.parametrize("read", [
     lambda v: v.value(), lambda v: v.read_value(), tf.convert_to_tensor, lambda v: v + 0.0,
     tf.identity,
@@ -163,6 +176,31 @@ def test_value_is_the_rows_in_order_of_arrival(sok, read):
         rows = session.run(lookup)
         np.testing.assert_array_equal(session.run(value)[:3], rows[[0, 1, 3]])
         assert not session.run(value)[3:].any()
+
+
+@pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
+def test_initialized_value(sok, use_hashtable):
+    """Makes the table where it is not there yet, also for an initial value that is made of it."""
+    layer = LayerCase("dynamic", use_hashtable, "int64", 3).make_layer(
+        capacity=4, embedding_initializer="ones"
+    )
+    table, lookup = layer.embedding_variable, layer(tf.constant([1], tf.int64))
+    value = table.initialized_value()
+    assert value.shape.as_list() == [4, 3]
+    copies = [tf.Variable(value), tf.Variable(2.0 * table.value())]
+    first = 0.0 if use_hashtable else 1.0
+    for read in (value, *copies):
+        with tf.compat.v1.Session() as session:
+            if read is not value:
+                session.run(read.initializer)
+            scale = 2.0 if read is copies[1] else 1.0
+            assert (session.run(read) == scale * first).all()
+    with initialized_session() as session:
+        session.run(table.scatter_sub(tf.IndexedSlices(tf.ones([1, 3]), [0])))
+        before = session.run(table.value())
+        np.testing.assert_array_equal(session.run(value), before)
+        session.run(lookup)
+        np.testing.assert_array_equal(*session.run([value, table.value()]))
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)

@@ -223,3 +223,9 @@ def test_in_place_initializer_keeps_its_arguments_and_makes_no_rows(sok):
     assert (copy.name, copy.high) == ("random_uniform", 0.5)
     with pytest.raises(ValueError, match="embedding_initializer.* must be None, a name"):
         sok.All2AllDenseEmbedding(10, 4, 1, 1, embedding_initializer=initializer)
+
+
+@pytest.mark.parametrize("values", [0.5, np.zeros([10, 4])], ids=["number", "array"])
+def test_values_are_no_initializer(sok, values):
+    with pytest.raises(ValueError, match=f"{type(values).__name__}; .*tf.constant_initializer"):
+        sok.All2AllDenseEmbedding(10, 4, 1, 1, embedding_initializer=values)
