@@ -9,10 +9,12 @@ threads on a multiprocessor.
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,7 +70,9 @@ def main():
     parser.add_argument("--architectures", default="75,80,90")
     options = parser.parse_args()
     architectures = options.architectures.split(",")
-    log = "\n".join(ptxas_log(options.nvcc, source, architectures) for source in SOURCES)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        logs = pool.map(lambda source: ptxas_log(options.nvcc, source, architectures), SOURCES)
+        log = "\n".join(logs)
     registers, complaints = kernels(log)
     if not registers:
         sys.exit("no kernel found in the output of ptxas; has its format changed?")

@@ -183,30 +183,24 @@ typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num
 template <typename Queue>
 void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows,
                                       const float* initial_rows, const Planes& planes) {
-  const FirstValue& first_value = options_.first_value;
-  if (planes.rows != nullptr) {
-    float* plane = planes.rows->data();
-    WithPack(options_.dim, {plane, initial_rows}, [&](auto pack) {
-      using Pack = decltype(pack);
-      const PackGrid<Pack> grid(options_.dim);
-      const Count num_packs = new_keys.count.Times(grid.packs_per_row());
-      if (initial_rows != nullptr) {
-        queue_.ForEach(num_packs,
-                       CopyGivenRows<Pack>{grid, options_.dim, new_rows, new_keys.first_positions,
-                                           initial_rows, plane});
-      } else if (first_value.kind != FirstValue::Kind::kPreset) {
-        queue_.ForEach(num_packs, FillFirstValues<Pack>{grid, options_.dim, first_value,
-                                                        new_keys.keys, new_rows, plane});
-      }
+  const int64_t dim = options_.dim;
+  float* plane = planes.rows != nullptr ? planes.rows->data() : nullptr;
+  if (plane != nullptr && initial_rows != nullptr) {
+    ForEachPack(queue_, new_keys.count, dim, {plane, initial_rows}, [&](auto pack, auto grid) {
+      return CopyGivenRows<decltype(pack)>{grid,         dim,  new_rows, new_keys.first_positions,
+                                           initial_rows, plane};
+    });
+  } else if (plane != nullptr && options_.first_value.kind != FirstValue::Kind::kPreset) {
+    ForEachPack(queue_, new_keys.count, dim, {plane}, [&](auto pack, auto grid) {
+      return FillFirstValues<decltype(pack)>{grid,          dim,      options_.first_value,
+                                             new_keys.keys, new_rows, plane};
     });
   }
   for (const auto& slot : planes.slots) {
     const int64_t width = slot.rows->width();
-    WithPack(width, {slot.rows->data()}, [&](auto pack) {
-      using Pack = decltype(pack);
-      const PackGrid<Pack> grid(width);
-      queue_.ForEach(new_keys.count.Times(grid.packs_per_row()),
-                     FillRows<Pack>{grid, width, new_rows, slot.initial_value, slot.rows->data()});
+    float* values = slot.rows->data();
+    ForEachPack(queue_, new_keys.count, width, {values}, [&](auto pack, auto grid) {
+      return FillRows<decltype(pack)>{grid, width, new_rows, slot.initial_value, values};
     });
   }
 }

@@ -9,6 +9,7 @@
 
 #include "ops/base/hash.h"
 #include "ops/base/host_device.h"
+#include "ops/device/count.h"
 
 namespace sok {
 
@@ -99,6 +100,17 @@ void WithPack(int64_t dim, std::initializer_list<const float*> arrays, Body&& bo
   } else {
     body(FloatPack<1>{});
   }
+}
+
+/// Runs the kernel make_kernel(pack, grid) on all packs of `num_rows` rows of `dim` floats;
+/// `arrays` as in WithPack.
+template <typename Queue, typename MakeKernel>
+void ForEachPack(Queue& queue, Count num_rows, int64_t dim,
+                 std::initializer_list<const float*> arrays, const MakeKernel& make_kernel) {
+  WithPack(dim, arrays, [&](auto pack) {
+    const PackGrid<decltype(pack)> grid(dim);
+    queue.ForEach(num_rows.Times(grid.packs_per_row()), make_kernel(pack, grid));
+  });
 }
 
 }  // namespace sok

@@ -157,12 +157,10 @@ template <typename Queue, typename Rule>
 void ApplyToRows(Queue& queue, const Rule& rule, const OptimizerPlanes& planes, Count num_gradients,
                  const int64_t* row_ids,    // [num_gradients]
                  const float* gradients) {  // [num_gradients, dim]
-  WithPack(planes.dim, {planes.rows, planes.state, gradients}, [&](auto pack) {
-    using Pack = decltype(pack);
-    const PackGrid<Pack> grid(planes.dim);
-    queue.ForEach(num_gradients.Times(grid.packs_per_row()),
-                  UpdateRows<Pack, Rule>{grid, rule, planes, row_ids, gradients});
-  });
+  ForEachPack(queue, num_gradients, planes.dim, {planes.rows, planes.state, gradients},
+              [&](auto pack, auto grid) {
+                return UpdateRows<decltype(pack), Rule>{grid, rule, planes, row_ids, gradients};
+              });
 }
 
 /// Adam on all rows below num_rows: those not in `row_ids` have a gradient of zero, so their m and
@@ -179,11 +177,8 @@ void ApplyAdamToAllRows(Queue& queue, const AdamStep& step, const OptimizerPlane
   queue.FillBytes(has_gradient, 0, num_rows.bound);
   queue.ForEach(num_gradients, MarkRows{row_ids, has_gradient});
   ApplyToRows(queue, rule, planes, num_gradients, row_ids, gradients);
-  WithPack(planes.dim, {planes.rows, planes.state}, [&](auto pack) {
-    using Pack = decltype(pack);
-    const PackGrid<Pack> grid(planes.dim);
-    queue.ForEach(num_rows.Times(grid.packs_per_row()),
-                  DecayAdamRows<Pack>{grid, rule, planes, has_gradient, held});
+  ForEachPack(queue, num_rows, planes.dim, {planes.rows, planes.state}, [&](auto pack, auto grid) {
+    return DecayAdamRows<decltype(pack)>{grid, rule, planes, has_gradient, held};
   });
 }
 

@@ -149,11 +149,8 @@ void GatherRows(Queue& queue, Count num_rows, int64_t dim,
                 const int64_t* row_ids,  // [num_rows]
                 const float* plane,      // [rows, dim]
                 float* out) {            // [num_rows, dim]
-  WithPack(dim, {plane, out}, [&](auto pack) {
-    using Pack = decltype(pack);
-    const PackGrid<Pack> grid(dim);
-    queue.ForEach(num_rows.Times(grid.packs_per_row()),
-                  GatherPacks<Pack>{grid, dim, row_ids, plane, out});
+  ForEachPack(queue, num_rows, dim, {plane, out}, [&](auto pack, auto grid) {
+    return GatherPacks<decltype(pack)>{grid, dim, row_ids, plane, out};
   });
 }
 
@@ -163,11 +160,8 @@ void ScatterRows(Queue& queue, Count num_rows, int64_t dim,
                  const int64_t* row_ids,  // [num_rows]
                  const float* rows,       // [num_rows, dim]
                  float* plane) {          // [rows, dim]
-  WithPack(dim, {plane, rows}, [&](auto pack) {
-    using Pack = decltype(pack);
-    const PackGrid<Pack> grid(dim);
-    queue.ForEach(num_rows.Times(grid.packs_per_row()),
-                  ScatterPacks<Pack>{grid, dim, row_ids, rows, plane});
+  ForEachPack(queue, num_rows, dim, {plane, rows}, [&](auto pack, auto grid) {
+    return ScatterPacks<decltype(pack)>{grid, dim, row_ids, rows, plane};
   });
 }
 
@@ -178,11 +172,8 @@ void FillAbsentRows(Queue& queue, Count num_keys, int64_t dim, const FirstValue&
                     const int64_t* row_ids,  // [num_keys]
                     float* out) {            // [num_keys, dim]
   if (first_value.kind == FirstValue::Kind::kPreset) return;
-  WithPack(dim, {out}, [&](auto pack) {
-    using Pack = decltype(pack);
-    const PackGrid<Pack> grid(dim);
-    queue.ForEach(num_keys.Times(grid.packs_per_row()),
-                  WriteAbsentRows<Pack>{grid, dim, first_value, keys, row_ids, out});
+  ForEachPack(queue, num_keys, dim, {out}, [&](auto pack, auto grid) {
+    return WriteAbsentRows<decltype(pack)>{grid, dim, first_value, keys, row_ids, out};
   });
 }
 

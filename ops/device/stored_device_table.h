@@ -112,13 +112,10 @@ class StoredDeviceTable {
       queue_.FillBytes(last, 0xff, num_keys * static_cast<int64_t>(sizeof(uint32_t)));
       queue_.ForEach(num_keys, FindLast{distinct.inverse, last});
       queue_.ForEach(distinct.count, FlipBits{last});
-      WithPack(dim(), {values, rows_.data()}, [&](auto pack) {
-        using Pack = decltype(pack);
-        const PackGrid<Pack> grid(dim());
-        queue_.ForEach(
-            distinct.count.Times(grid.packs_per_row()),
-            CopyGivenRows<Pack>{grid, dim(), distinct.row_ids,
-                                reinterpret_cast<const int32_t*>(last), values, rows_.data()});
+      const auto* sources = reinterpret_cast<const int32_t*>(last);
+      float* rows = rows_.data();
+      ForEachPack(queue_, distinct.count, dim(), {values, rows}, [&](auto pack, auto grid) {
+        return CopyGivenRows<decltype(pack)>{grid, dim(), distinct.row_ids, sources, values, rows};
       });
     });
   }

@@ -63,6 +63,29 @@ struct HeldGradients {
   Floats gradients;
 };
 
+/// The number of gradients may stand on the device, as that of distinct keys does.
+SOK_TEST(GradientsBeyondTheCountOnTheDeviceAreNotApplied) {
+  constexpr int64_t kDim = 6;
+  constexpr int32_t kCount = 3;
+  Fixture fixture;
+  Floats rows = Random(kNumRows * kDim, 1);
+  const Floats gradients = Random(Size(kRowIds) * kDim, 3);
+  const DeviceArray<float> device_rows(fixture.queue, rows);
+  const DeviceArray<float> device_gradients(fixture.queue, gradients);
+  const DeviceArray<int64_t> row_ids(fixture.queue, kRowIds);
+  const DeviceArray<int32_t> count(fixture.queue, std::vector<int32_t>{kCount});
+  {
+    const QueueCall<TestQueue> call(fixture.queue, {});
+    ApplyToRows(fixture.queue, SgdRule{0.1f}, {kDim, device_rows.data(), nullptr},
+                Count(Size(kRowIds), count.data()), row_ids.data(), device_gradients.data());
+  }
+  for (int64_t i = 0; i < kCount * kDim; ++i) {
+    rows[static_cast<size_t>(kRowIds[static_cast<size_t>(i / kDim)] * kDim + i % kDim)] -=
+        0.1f * gradients[static_cast<size_t>(i)];
+  }
+  CHECK_TRUE(device_rows.ToHost() == rows);
+}
+
 SOK_TEST(OptimizersMoveRowsAsOnTheCpu) {
   const int64_t count = Size(kRowIds);
   const AdamStep adam{0.01f, 0.9f, 0.999f, 1e-7f};
