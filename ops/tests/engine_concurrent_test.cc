@@ -96,10 +96,10 @@ SOK_TEST(InsertAllGivesEveryRowItsFirstValue) {
 SOK_TEST(FullTablesAndForeignKeysThrowAndLoseNothing) {
   TrainedTable trained(Options(true, 10));
   trained.Insert(Range(0, 10));
-  CHECK_THROWS(ErrorCode::kOutOfCapacity, trained.Insert({10}));
+  CHECK_THROWS(ErrorCode::kOutOfCapacity, {"is full"}, trained.Insert({10}));
   CHECK_EQ(trained.table->size(kStream).num_keys, int64_t{10});
   TrainedTable direct(Options(false, 10));
-  CHECK_THROWS(ErrorCode::kInvalidArgument, direct.Insert({10}));
+  CHECK_THROWS(ErrorCode::kInvalidArgument, {"outside of its range"}, direct.Insert({10}));
   CHECK_EQ(direct.table->size(kStream).num_keys, int64_t{0});
 }
 
@@ -131,3 +131,5 @@ SOK_TEST(ThreadsShareTheEngine) {
 
 }  // namespace
 }  // namespace sok
+
+SOK_TEST_MAIN()

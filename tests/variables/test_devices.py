@@ -9,7 +9,6 @@ from tensorflow.python.framework import kernels, op_def_registry
 from sok_compat.runtime import devices
 from sok_compat.runtime.op_library import ops
 from tests.support.gpu_kernels import ops_with_gpu_kernels
-from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
 # Their inputs and outputs are in the host's memory, also where the op is on a GPU.
@@ -23,6 +22,10 @@ def our_ops():
 
 def devices_of(op_type):
     return {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(op_type).kernel}
+
+
+def producers(op):
+    return {tensor.op for tensor in op.inputs}
 
 
 @pytest.fixture
@@ -54,7 +57,9 @@ def test_without_a_gpu_tables_are_on_the_cpu(sok):
     with tf.device("/GPU:0"):
         output, table, slot, train = layer_and_slot(sok)
     assert "CPU:0" in table.device and "CPU:0" in slot.device
-    with initialized_session(tf1.ConfigProto(allow_soft_placement=True)) as session:
+    init = tf1.global_variables_initializer()
+    with tf1.Session(config=tf1.ConfigProto(allow_soft_placement=True)) as session:
+        session.run(init)
         before, _ = session.run([output, train])
         assert np.abs(session.run(output) - before).max() > 0
 
@@ -73,16 +78,15 @@ def test_tables_are_on_the_gpu_that_is_named(sok, with_gpus, named, expected):
         output, table, slot, train = layer_and_slot(sok)
     assert expected in table.device and expected in slot.device
     handles = {table.tf_handle.op, table.emb_handle.op, slot.handle.op}
-    touching = [op for op in tf1.get_default_graph().get_operations()
-                if any(tensor.op in handles for tensor in op.inputs)]  # fmt: skip
+    operations = tf1.get_default_graph().get_operations()
+    touching = [op for op in operations if producers(op) & handles]
     assert {"SokFindRows", "SokPoolRows", "SokTableInitialize", "SokTableAttachSlot"} <= {
         op.type for op in touching
     }
     for op in touching:
         assert expected in op.device, op.name
     assert slot.value().op.type == "SokReadRows"
-    assert "ReadVariableOp" not in {op.type for op in slot.value().graph.get_operations()
-                                    if slot.handle.op in {t.op for t in op.inputs}}  # fmt: skip
+    assert "ReadVariableOp" not in {op.type for op in touching if slot.handle.op in producers(op)}
     del output, train
 
 
