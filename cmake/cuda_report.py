@@ -18,8 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# Between them these instantiate every kernel.
-SOURCES = sorted(str(path) for path in ROOT.glob("ops/tests/*device*_test.cc"))
+# Between them these instantiate every kernel, those of TensorFlow's ops included.
+TESTS = sorted(str(path) for path in ROOT.glob("ops/tests/*device*_test.cc"))
+SOURCES = [str(ROOT / "ops/cuda/cuda_engine.cu"), *TESTS]
 MAX_REGISTERS = 64
 KERNEL = re.compile(
     r"Compiling entry function '(?P<name>\S+)' for 'sm_(?P<architecture>\d+)'.*?"
