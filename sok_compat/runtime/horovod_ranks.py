@@ -42,6 +42,37 @@ def _launched_size():
     return max(int(size) if size.isdecimal() else 1 for size in sizes)
 
 
+NCCL_VARIABLE = "SOK_EXCHANGE_BY_NCCL"
+
+
+def exchange_device(horovod):
+    """The device that bytes are exchanged from: "CPU:0", or "GPU:0", by NCCL, where NCCL_VARIABLE
+    is 1.
+
+    Raises:
+      ValueError: the variable is neither 0 nor 1.
+      RuntimeError: this Horovod has no NCCL, or the process does not see exactly one GPU.
+    """
+    asked = os.environ.get(NCCL_VARIABLE, "0")
+    if asked not in ("0", "1"):
+        raise ValueError(f"{NCCL_VARIABLE} must be 0 or 1, got {asked!r}")
+    if asked == "0":
+        return "CPU:0"
+    if not horovod.nccl_built():
+        raise RuntimeError(
+            f"{NCCL_VARIABLE}=1, but this Horovod was built without NCCL: build it with "
+            f"HOROVOD_GPU_OPERATIONS=NCCL, or unset {NCCL_VARIABLE}"
+        )
+    gpus = tf.config.get_visible_devices("GPU")
+    if len(gpus) != 1:  # sessions of a process cannot each have an order of its own
+        raise RuntimeError(
+            f"{NCCL_VARIABLE}=1 needs a process that sees exactly one GPU, this one sees "
+            f"{len(gpus)}: set CUDA_VISIBLE_DEVICES for each rank before TensorFlow is imported, "
+            "or tf.config.set_visible_devices before sok.Init"
+        )
+    return "GPU:0"
+
+
 class Collectives:
     """Horovod's collectives on bytes, in a graph and session of their own.
 
@@ -52,7 +83,8 @@ class Collectives:
         self._horovod = horovod
         self.rank = horovod.rank()
         self.size = horovod.size()
-        with tf.Graph().as_default() as graph:
+        device = exchange_device(horovod)
+        with tf.Graph().as_default() as graph, tf.device(device):
             self._bytes = tf1.placeholder(tf.uint8, [None])
             self._splits = tf1.placeholder(tf.int32, [self.size])
             self._exchanged = horovod.alltoall(
@@ -60,7 +92,12 @@ class Collectives:
             )
         # Threads of its own: a training graph that fills TensorFlow's pool must not stop the ranks
         # from talking.
-        config = tf1.ConfigProto(intra_op_parallelism_threads=1, device_count={"GPU": 0})
+        config = tf1.ConfigProto(intra_op_parallelism_threads=1)
+        if device == "CPU:0":
+            config.device_count["GPU"] = 0
+        else:  # what it takes of the GPU, tables cannot have
+            config.gpu_options.allow_growth = True
+            config.allow_soft_placement = True
         config.session_inter_op_thread_pool.add(num_threads=2)
         self._session = tf1.Session(graph=graph, config=config)
 
