@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+import tensorflow as tf
 from documents import (
     DOCUMENTS,
     ROOT,
@@ -24,6 +25,7 @@ from sok_compat.runtime.tf_versions import VERSION
 
 README = ROOT / "README.md"
 PORTING = ROOT / "docs" / "porting.md"
+CUDA = ROOT / "docs" / "cuda.md"
 QUICK_START, KERAS, HASH_TABLE = python_blocks(README)
 KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as the README says
 TIMEOUT_SECONDS = 120  # a loaded machine may take long to import TensorFlow
@@ -116,8 +118,21 @@ def test_script_before_porting_differs_in_tensorflow_only():
     ]
 
 
+def test_a_layer_on_a_gpu(sok):
+    (block,) = python_blocks(CUDA)
+    names = {"sok": sok, "tf": tf}
+    exec(block, names)
+    bags = tf.sparse.from_dense(tf.ones([26, 4], tf.int64))
+    output, init = names["layer"](bags), tf.compat.v1.global_variables_initializer()
+    config = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+    with tf.compat.v1.Session(config=config) as session:
+        session.run(init)
+        assert session.run(output).shape == (1, 26, 64)
+
+
 def test_all_blocks_are_run():
-    others = {path: python_blocks(path) for path in DOCUMENTS if path not in (README, PORTING)}
+    run = (README, PORTING, CUDA)
+    others = {path: python_blocks(path) for path in DOCUMENTS if path not in run}
     assert not any(others.values()), "run these blocks as well, or show them in README.md"
 
 
