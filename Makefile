@@ -42,7 +42,8 @@ OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENS
 OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz
 
 # The kernels that TensorFlow's ops have on a GPU, on CPU threads: the same tests as on the CPU.
-GPU_KERNEL_TESTS := tests/layers tests/optimizers tests/variables tests/saver tests/runtime
+GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver $(addprefix tests/optimizers/test_,keras_optimizers.py \
+  optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of TensorFlow's ops, by the kernels of a GPU on CPU threads
 	$(PYTEST) --gpu-kernels $(GPU_KERNEL_TESTS) $(PYTEST_ARGS)

@@ -6,6 +6,7 @@ import secrets
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
 from sok_compat.saver.Saver import Saver
 from sok_compat.variables.embedding_variable import EmbeddingVariable
@@ -45,7 +46,9 @@ def read_embedding_variable(resource, tf_resource, dtype=tf.float32, unique_var_
 
 def embedding_variable_assign_sub(emb_var_handle, tf_var_handle, value):
     """The op that subtracts `value` [capacity, dim] from all rows of `tf_var_handle`."""
-    del emb_var_handle
+    table = EmbeddingVariable.of_handle(emb_var_handle)
+    if table is not None and is_on_gpu(table):
+        return table.assign_sub(value, read_value=False)
     return tf.raw_ops.AssignSubVariableOp(resource=tf_var_handle, value=value)
 
 

@@ -1,8 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/cuda/cuda_error.h"
+#include "ops/cuda/cuda_driver.h"
 #include "ops/cuda/cuda_stream_order.h"
 
 namespace sok {
+namespace {
+
+/// The thread's device; -1 where it has used none. To make one current again that was never used
+/// would take memory on it.
+int CurrentDevice() {
+  static const auto current_context = [] {
+    decltype(&cuCtxGetCurrent) function;
+    FindDriverFunction("cuCtxGetCurrent", &function);
+    return function;
+  }();
+  CUcontext context = nullptr;
+  if (current_context(&context) != CUDA_SUCCESS || context == nullptr) return -1;
+  int device = -1;
+  SOK_CUDA_TRY(cudaGetDevice(&device));
+  return device;
+}
+
+}  // namespace
 
 int CountCudaDevices(const char** why) {
   int count = 0;
@@ -14,8 +32,7 @@ int CountCudaDevices(const char** why) {
 }
 
 CudaDeviceScope::CudaDeviceScope(int device) {
-  int current = 0;
-  SOK_CUDA_TRY(cudaGetDevice(&current));
+  const int current = CurrentDevice();
   if (current == device) return;
   SOK_CUDA_TRY(cudaSetDevice(device));
   previous_ = current;
@@ -54,12 +71,11 @@ CudaStreamOrder::~CudaStreamOrder() {
 }
 
 void CudaStreamOrder::BeginCall(cudaStream_t stream) {
-  int current = 0;
-  SOK_CUDA_TRY(cudaGetDevice(&current));
+  const int current = CurrentDevice();
   if (current != device_) SOK_CUDA_TRY(cudaSetDevice(device_));
   // Always, not only when the stream changes: a new stream may have the handle of one that is gone.
   const cudaError_t status = cudaStreamWaitEvent(stream, last_call_, 0);
-  if (status != cudaSuccess && current != device_) cudaSetDevice(current);
+  if (status != cudaSuccess && current != device_ && current >= 0) cudaSetDevice(current);
   CheckCuda(status, "ordering a stream after earlier calls");
   previous_device_ = current != device_ ? current : -1;
   stream_ = stream;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/cuda/cuda_driver.h"
+#include "ops/cuda/cuda_stream_order.h"
 #include "ops/cuda/growing_memory.h"
 
 namespace sok {
@@ -121,11 +122,11 @@ void CudaGrowingMemory::Shrink(int64_t size_bytes) {
 
 void CudaGrowingMemory::Release() {
   if (chunks_.empty()) return;
-  int previous = 0;
-  cudaGetDevice(&previous);
-  cudaSetDevice(device_);
-  const cudaError_t status = cudaDeviceSynchronize();
-  cudaSetDevice(previous);
+  cudaError_t status = cudaSuccess;
+  {
+    const CudaDeviceScope scope(device_);
+    status = cudaDeviceSynchronize();
+  }
   Shrink(0);
   CheckCuda(status, "waiting for the device before its memory is given back");
 }

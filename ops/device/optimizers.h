@@ -145,10 +145,11 @@ struct DecayAdamRows {
 
 struct MarkRows {
   const int64_t* row_ids;
+  int64_t num_marks;
   unsigned char* marks;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
-    if (row_ids[i] >= 0) marks[row_ids[i]] = 1;
+    if (row_ids[i] >= 0 && row_ids[i] < num_marks) marks[row_ids[i]] = 1;
   }
 };
 
@@ -175,7 +176,7 @@ void ApplyAdamToAllRows(Queue& queue, const AdamStep& step, const OptimizerPlane
                         const uint32_t* held = nullptr) {
   const AdamRule rule{step};
   queue.FillBytes(has_gradient, 0, num_rows.bound);
-  queue.ForEach(num_gradients, MarkRows{row_ids, has_gradient});
+  queue.ForEach(num_gradients, MarkRows{row_ids, num_rows.bound, has_gradient});
   ApplyToRows(queue, rule, planes, num_gradients, row_ids, gradients);
   ForEachPack(queue, num_rows, planes.dim, {planes.rows, planes.state}, [&](auto pack, auto grid) {
     return DecayAdamRows<decltype(pack)>{grid, rule, planes, has_gradient, held};

@@ -2,7 +2,6 @@
 // GPU kernels of the ops that move whole tables; the ops are defined in file_ops.cc and
 // checkpoint_ops.cc. What they move stands in the host's memory: that is where files are.
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -39,37 +38,42 @@ Held Export(DeviceCall& call, EngineTable& table) {
   return {count, keys, row_ids};
 }
 
-/// Calls use(contents) with copies of what the table holds, as TableContents says.
-void WithCopiedContents(DeviceCall& call, const DeviceView& view,
-                        const std::function<void(const TableContents& contents)>& use) {
-  const TableOptions& options = view.table.options();
-  const Held held = Export(call, view.table);
-  TableEntries entries{call.ToHost(held.keys, held.count), {}};
+/// Copies of what a table holds, as TableContents says.
+struct CopiedContents {
+  TableOptions options;
+  TableEntries entries;
   std::vector<float> rows;
-  if (options.use_hash_index) {
-    entries.row_ids.resize(entries.keys.size());
-    std::iota(entries.row_ids.begin(), entries.row_ids.end(), 0);
-    rows.resize(static_cast<size_t>(held.count * options.dim));
-    CopyRowsToHost(call, *view.planes.rows, held.count, held.row_ids, rows.data());
-  } else {
-    entries.row_ids = call.ToHost(held.row_ids, held.count);
-    rows = call.ToHost(view.planes.rows->data(),
-                       view.NumWrittenRows(call, *view.planes.rows) * options.dim);
-  }
-  use(TableContents(options, std::move(entries), rows.data()));
+
+  TableContents contents() const { return TableContents(options, entries, rows.data()); }
+};
+
+CopiedContents CopyContents(tf::OpKernelContext* ctx) {
+  DeviceCall call(ctx);
+  CopiedContents copied;
+  LookupDeviceTable(ctx, 0)->Alone(call, {}, [&](const DeviceView& view) {
+    const TableOptions& options = view.table.options();
+    const Held held = Export(call, view.table);
+    copied.options = options;
+    copied.entries.keys = call.ToHost(held.keys, held.count);
+    if (options.use_hash_index) {
+      copied.entries.row_ids.resize(copied.entries.keys.size());
+      std::iota(copied.entries.row_ids.begin(), copied.entries.row_ids.end(), 0);
+      copied.rows.resize(static_cast<size_t>(held.count * options.dim));
+      CopyRowsToHost(call, *view.planes.rows, held.count, held.row_ids, copied.rows.data());
+    } else {
+      copied.entries.row_ids = call.ToHost(held.row_ids, held.count);
+      copied.rows = call.ToHost(view.planes.rows->data(),
+                                view.NumWrittenRows(call, *view.planes.rows) * options.dim);
+    }
+  });
+  return copied;
 }
 
 class ExportTableOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      DeviceCall call(ctx);
-      LookupDeviceTable(ctx, 0)->Alone(call, {}, [&](const DeviceView& view) {
-        WithCopiedContents(call, view,
-                           [&](const TableContents& contents) { OutputContents(ctx, contents); });
-      });
-    });
+    FailOpOnThrow(ctx, [&] { OutputContents(ctx, CopyContents(ctx).contents()); });
   }
 };
 
@@ -94,11 +98,8 @@ class DumpTableOp : public DumpOp {
 
  protected:
   void WithContents(tf::OpKernelContext* ctx, const UseContents& use) const override {
-    DeviceCall call(ctx);
-    LookupDeviceTable(ctx, 0)->Alone(call, {}, [&](const DeviceView& view) {
-      WithCopiedContents(
-          call, view, [&](const TableContents& contents) { use(view.table.options(), contents); });
-    });
+    const CopiedContents copied = CopyContents(ctx);  // while files are written, steps go on
+    use(copied.options, copied.contents());
   }
 };
 

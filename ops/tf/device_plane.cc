@@ -71,6 +71,7 @@ void KeepInPlane(DeviceCall& call, tf::Var* variable, const std::shared_ptr<Engi
     if (variable->tensor()->data() == plane->data()) return;
   }
   tf::mutex_lock lock(*variable->mu());
+  if (variable->tensor()->data() == plane->data()) return;  // by another thread, meanwhile
   const float* values = PlaneData(variable, capacity, plane->width());
   const int64_t count = num_rows();
   plane->Reserve(count);

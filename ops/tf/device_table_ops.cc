@@ -101,7 +101,7 @@ class ReadRowsOp : public tf::OpKernel {
       const auto variable = LookupVariable(ctx, 0);
       LookupDeviceTable(ctx, 1)->WithPlanes(call, [&](const DeviceView& view) {
         view.table.InsertAll(call.stream(), view.planes);
-        const EnginePlane& plane = PlaneOf(view, variable->tensor()->data());
+        const EnginePlane& plane = PlaneOf(view, variable.get());
         const int64_t width = plane.width();
         const int64_t capacity = view.table.options().capacity;
         const int64_t num_rows = view.NumWrittenRows(call, plane);
@@ -115,10 +115,10 @@ class ReadRowsOp : public tf::OpKernel {
   }
 
  private:
-  const EnginePlane& PlaneOf(const DeviceView& view, const void* data) const {
-    if (view.planes.rows->data() == data) return *view.planes.rows;
-    for (const auto& slot : view.planes.slots) {
-      if (slot.plane->data() == data) return *slot.plane;
+  const EnginePlane& PlaneOf(const DeviceView& view, const tf::Var* variable) const {
+    if (view.variables.front() == variable) return *view.planes.rows;
+    for (size_t i = 0; i < view.planes.slots.size(); ++i) {
+      if (view.variables[i + 1] == variable) return *view.planes.slots[i].plane;
     }
     Throw(ErrorCode::kFailedPrecondition, name(),
           ": the variable is not a slot of the table in this session: run its initializer "

@@ -11,6 +11,26 @@ namespace sok {
 
 namespace tf = tensorflow;
 
+namespace {
+
+/// Inserts keys into an empty table, in parts, so that little is needed beside them; returns their
+/// rows.
+const int64_t* Insert(DeviceCall& call, EngineTable& table, const std::vector<int64_t>& keys) {
+  constexpr int64_t kPart = 1 << 20;
+  const auto num_keys = static_cast<int64_t>(keys.size());
+  auto* row_ids = call.Temporary<int64_t>(num_keys);
+  auto* part = call.Temporary<int64_t>(std::min(num_keys, kPart));
+  for (int64_t begin = 0; begin < num_keys; begin += kPart) {
+    const int64_t count = std::min(kPart, num_keys - begin);
+    call.CopyFromHost(part, keys.data() + begin, count);
+    table.FindOrInsert(call.stream(), count, part, /*keys_are_distinct=*/true, nullptr,
+                       EnginePlanes(), row_ids + begin);
+  }
+  return row_ids;
+}
+
+}  // namespace
+
 int64_t DeviceView::NumWrittenRows(const DeviceCall& call, const EnginePlane& plane) const {
   if (has_preset && &plane == planes.rows) return table.options().capacity;
   return table.size(call.stream()).num_rows;
@@ -18,16 +38,11 @@ int64_t DeviceView::NumWrittenRows(const DeviceCall& call, const EnginePlane& pl
 
 void DeviceTableResource::Initialize(DeviceCall& call, const TableOptions& options,
                                      tf::core::RefCountPtr<tf::Var> rows, bool keep_existing) {
-  {
-    tf::tf_shared_lock lock(mutex_);
-    if (keep_existing && table_) return;
-  }
+  tf::mutex_lock lock(mutex_);  // nobody sees the variable and another plane
+  if (keep_existing && table_) return;
   std::shared_ptr<EngineTable> table = call.engine().MakeTable(options);
-  std::shared_ptr<EnginePlane> plane =
-      MakeDevicePlane(call, rows.get(), options.capacity, options.dim);
-  tf::mutex_lock lock(mutex_);
+  plane_ = MakeDevicePlane(call, rows.get(), options.capacity, options.dim);
   table_ = std::move(table);
-  plane_ = std::move(plane);
   rows_ = std::move(rows);
   preset_ = tf::Tensor();
   slots_.RemoveOtherCapacities(options.capacity);
@@ -55,17 +70,14 @@ void DeviceTableResource::WritePreset(DeviceCall& call) const {
 
 void DeviceTableResource::AttachSlot(DeviceCall& call, const SlotOptions& options,
                                      tf::core::RefCountPtr<tf::Var> variable, bool keep_existing) {
-  if (keep_existing) {
-    tf::tf_shared_lock lock(mutex_);
-    if (slots_.Has(options.name, variable.get())) return;
-  }
-  TableSlot slot{options, std::move(variable), nullptr};
-  slot.plane = MakeDevicePlane(call, slot.variable.get(), options.capacity, options.width);
   tf::mutex_lock lock(mutex_);
+  if (keep_existing && slots_.Has(options.name, variable.get())) return;
   if (table_ && table_->options().capacity != options.capacity) {
     Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.capacity,
           " rows, but table '", name_, "' has ", table_->options().capacity);
   }
+  TableSlot slot{options, std::move(variable), nullptr};
+  slot.plane = MakeDevicePlane(call, slot.variable.get(), options.capacity, options.width);
   if (table_) {
     const int64_t num_rows = table_->size(call.stream()).num_rows;
     slot.plane->Reserve(num_rows);
@@ -98,20 +110,23 @@ void DeviceTableResource::Replace(DeviceCall& call, const std::vector<std::strin
   tf::mutex_lock lock(mutex_);
   const DeviceView old = View(call, slot_names);
   check(old);
-  std::shared_ptr<EngineTable> table = call.engine().MakeTable(old.table.options());
-  const auto num_keys = static_cast<int64_t>(keys.size());
-  auto* row_ids = call.Temporary<int64_t>(num_keys);
-  table->FindOrInsert(call.stream(), num_keys, call.Upload(keys), /*keys_are_distinct=*/true,
-                      nullptr, EnginePlanes(), row_ids);
+  const TableOptions options = old.table.options();
+  std::shared_ptr<EngineTable> table = call.engine().MakeTable(options);
+  const int64_t* row_ids = Insert(call, *table, keys);
   const int64_t num_rows = table->size(call.stream()).num_rows;
   table->Reserve(call.stream(), num_rows, old.planes);
   table_ = std::move(table);
-  WritePreset(call);
-  for (const auto& slot : old.planes.slots) {
-    call.engine().Fill(call.stream(), slot.plane->data(), num_rows * slot.plane->width(),
-                       slot.initial_value);
+  try {
+    WritePreset(call);
+    for (const auto& slot : old.planes.slots) {
+      call.engine().Fill(call.stream(), slot.plane->data(), num_rows * slot.plane->width(),
+                         slot.initial_value);
+    }
+    write({*table_, old.planes, old.places, old.has_preset, old.variables}, row_ids);
+  } catch (...) {
+    table_ = call.engine().MakeTable(options);  // no key finds a row that was not written
+    throw;
   }
-  write({*table_, old.planes, old.places, old.has_preset}, row_ids);
 }
 
 void DeviceTableResource::CheckInitialized() const {
@@ -121,9 +136,11 @@ void DeviceTableResource::CheckInitialized() const {
 DeviceView DeviceTableResource::View(DeviceCall& call, const std::vector<std::string>& slot_names) {
   CheckInitialized();
   const int64_t capacity = table_->options().capacity;
-  DeviceView view{*table_, {}, slots_.PlacesOf(slot_names, name_), preset_.dims() == 2};
+  DeviceView view{*table_, {}, slots_.PlacesOf(slot_names, name_), preset_.dims() == 2, {}};
   view.planes.rows = plane_.get();
+  view.variables.push_back(rows_.get());
   for (const TableSlot& slot : slots_.all()) {
+    view.variables.push_back(slot.variable.get());
     view.planes.slots.push_back({slot.plane.get(), slot.options.initial_value});
   }
   const auto keep = [&](tf::Var* variable, const std::shared_ptr<EnginePlane>& plane) {

@@ -20,6 +20,7 @@ struct DeviceView {
   EnginePlanes planes;
   std::vector<size_t> places;  // planes.slots[places[i]] is the slot called slot_names[i]
   bool has_preset;             // all rows of planes.rows have been written
+  std::vector<const tensorflow::Var*> variables;  // of planes.rows, then of planes.slots
 
   /// Rows that have been written in one of `planes`, the others may have no memory. Waits.
   int64_t NumWrittenRows(const DeviceCall& call, const EnginePlane& plane) const;
@@ -48,8 +49,8 @@ class DeviceTableResource : public tensorflow::ResourceBase {
   void Alone(DeviceCall& call, const std::vector<std::string>& slot_names, const Use& use);
 
   /// Makes the table hold exactly `keys`, distinct; calls write(view, row_ids), which fills their
-  /// rows and slots, when nothing else can fail. row_ids[i], on the device, is the row of keys[i].
-  /// When something fails before, `check` for one, the table stays as it was.
+  /// rows and slots. row_ids[i], on the device, is the row of keys[i]. When something fails before,
+  /// `check` for one, the table stays as it was; when `write` fails, it is empty.
   using Write = std::function<void(const DeviceView& view, const int64_t* row_ids)>;
   void Replace(DeviceCall& call, const std::vector<std::string>& slot_names, const Use& check,
                const std::vector<int64_t>& keys, const Write& write);

@@ -72,10 +72,14 @@ class OptimizerScope:
             self._creator_scope.__enter__()
         self._num_operations = len(self._all_operations())
         self._num_slots = {table.m_var_name: len(table.slots) for table in self._tables}
+        for table in self._tables:
+            table.num_scopes += 1
         return self
 
     def __exit__(self, exception_type, exception, traceback):
         self._creator_scope.__exit__(exception_type, exception, traceback)
+        for table in self._tables:
+            table.num_scopes -= 1
         if exception_type is None:
             self._raise_for_keras_in_graph()
             speed_up(self._new_operations(), self._tables)

@@ -135,6 +135,11 @@ def _find_rows(variable, keys, insert):
 
 @tf.RegisterGradient("SokPoolRows")
 def _pool_rows_gradient(op, gradient):
+    with tf.device(op.inputs[0].device):  # the table's
+        return _pool_rows_gradient_there(op, gradient)
+
+
+def _pool_rows_gradient_there(op, gradient):
     rows, _, _, row_ids, _, inverse, row_splits = op.inputs
     if not op.get_attr("all_keys_have_rows"):  # the keys may not have been made distinct
         row_ids, numbers = ops.sok_distinct_keys(row_ids)
@@ -161,11 +166,12 @@ def _merge_gradients_gradient(op, gradient):
 @tf.RegisterGradient("SokExchangeRows")
 def _exchange_rows_gradient(op, gradient):
     rows, _, _, row_ids, _, inverse, asked_splits, asked_counts, answer_counts = op.inputs
-    received = ops.sok_exchange_gradients(gradient, asked_counts, answer_counts)
-    merged = ops.sok_merge_gradients(
-        received, row_ids, inverse, asked_splits, asked_splits, combiner="sum"
-    )
-    return [_slices(op, rows, merged, row_ids)] + [None] * 8
+    with tf.device(rows.device):
+        received = ops.sok_exchange_gradients(gradient, asked_counts, answer_counts)
+        merged = ops.sok_merge_gradients(
+            received, row_ids, inverse, asked_splits, asked_splits, combiner="sum"
+        )
+        return [_slices(op, rows, merged, row_ids)] + [None] * 8
 
 
 @tf.RegisterGradient("SokPoolReceivedRows")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ops of a graph do to whole planes of tables: reads, and updates computed from them."""
 
-PLANE_READS = ("ReadVariableOp", "SokReadRows")
+from sok_compat.variables.gpu_plane import PLANE_READS
+
 PLANE_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 _ELEMENTWISE = (
     *("Abs", "Identity", "Neg", "Rsqrt", "Sign", "Sqrt", "Square"),

@@ -17,7 +17,6 @@ Not in a tf.function, which runs every update that was made while it was traced.
 import tensorflow as tf
 
 from sok_compat.optimizers.plane_updates import (
-    PLANE_READS,
     PLANE_UPDATES,
     PlaneUpdate,
     is_read,
@@ -30,6 +29,7 @@ from sok_compat.runtime.tf_versions import (
     replace_control_inputs,
     reroute_input,
 )
+from sok_compat.variables.gpu_plane import PLANE_READS
 
 _SCATTERS = {
     "AssignVariableOp": tf.raw_ops.ResourceScatterUpdate,
@@ -110,7 +110,7 @@ class _Rewriting:
             )
 
     def _gathers_from_a_slot(self, op):
-        if op.type != "GatherV2" or op.inputs[0].op.type != "ReadVariableOp":
+        if op.type != "GatherV2" or op.inputs[0].op.type not in PLANE_READS:
             return False
         is_by_row = constant_value(op.inputs[2]) == 0 and op.get_attr("batch_dims") == 0
         read = op.inputs[0].op

@@ -29,11 +29,15 @@ def has_gpu_kernels():
 
 def can_use_gpus():
     """Whether tables can be on a GPU here."""
-    return has_gpu_kernels() and bool(tf.config.list_physical_devices("GPU"))
+    return has_gpu_kernels() and bool(tf.config.get_visible_devices("GPU"))
 
 
 def is_on_gpu(variable):
     """Whether a table's or slot's ops run on a GPU."""
+    return _is_gpu(variable)
+
+
+def _is_gpu(variable):
     return tf.DeviceSpec.from_string(variable.device).device_type == "GPU"
 
 

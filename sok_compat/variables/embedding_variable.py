@@ -16,6 +16,7 @@ from sok_compat.runtime.tf_versions import (
 )
 from sok_compat.variables import resource_handles
 from sok_compat.variables.first_value import parse_initializer
+from sok_compat.variables.gpu_plane import GpuPlane
 from sok_compat.variables.row_updates import RowUpdates
 from sok_compat.variables.table_saveable import TableSaveable
 
@@ -24,7 +25,7 @@ MAX_TABLE_BYTES = 1 << 47  # as kMaxPlaneBytes in ops/tf/plane_variable.cc
 _by_handle = weakref.WeakValueDictionary()  # {id of emb_handle: EmbeddingVariable}
 
 
-class EmbeddingVariable(RowUpdates, BaseResourceVariable):
+class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
     """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x.
 
     `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
@@ -82,6 +83,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
         self.m_trainable = trainable
         self.m_embedding_layer = None
         self.slots = []  # the SlotVariables made for it
+        self.num_scopes = 0  # OptimizerScopes of it that are open
         self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
         self.m_initial_value = str(self.first_value)  # a tensor where that is a whole table
         self._initialization = current_initialization("EmbeddingVariable")
@@ -97,6 +99,7 @@ class EmbeddingVariable(RowUpdates, BaseResourceVariable):
             self.m_unique_id = resource_handles.unique_id(self.m_var_name)
             self.tf_handle = resource_handles.plane_handle(self.m_var_name, scope, [capacity, dim])
             self.emb_handle = resource_handles.table_handle(self.m_var_name)
+            self._table_handle = self.emb_handle
             self._deleters = resource_handles.deleters(self.tf_handle, self.emb_handle)
             value = self._read([capacity, dim], name="Read") if in_graph else None
             if in_graph:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Updates of a table's rows, for optimizers that call methods of the variable."""
 
-import functools
-
 import tensorflow as tf
 
 from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
+from sok_compat.variables.gpu_plane import PLANE_READS
 from sok_compat.variables.slot_names import is_named_as_by_newer_keras
 
 _NEWER_KERAS_IN_GRAPH = (
@@ -139,8 +138,10 @@ class RowUpdates:
 
     def _raise_for_newer_keras(self, method, value):
         """For those whose only calls are those of stock Adam: they are known by their slots."""
-        is_slot = functools.partial(is_named_as_by_newer_keras, table=self)
-        if tf.is_symbolic_tensor(value) and _is_in_graph() and any(map(is_slot, _planes_in(value))):
+        if not tf.is_symbolic_tensor(value) or not _is_in_graph():
+            return
+        others = _planes_in(value) - {self.m_var_name}
+        if any(is_named_as_by_newer_keras(name, self) for name in others):
             raise NotImplementedError(
                 f"the table {self.m_var_name} cannot be trained by this optimizer of "
                 f"tf.keras.optimizers: {_NEWER_KERAS_IN_GRAPH}"
@@ -161,13 +162,13 @@ def _is_in_graph():
 
 
 def _planes_in(tensor):
-    """Names of ordinary variables that a graph's tensor is computed from, all of one shape."""
+    """Names of variables that a graph's tensor is computed from, all of one shape."""
     names, seen, to_visit = set(), set(), [tensor]
     while to_visit:
         op = to_visit.pop().op
         if op not in seen:
             seen.add(op)
-            is_read = op.type == "ReadVariableOp"
+            is_read = op.type in PLANE_READS
             names |= {op.inputs[0].op.name} if is_read else set()
             to_visit += [x for x in op.inputs if x.shape == tensor.shape]
     return names

@@ -15,10 +15,11 @@ from sok_compat.runtime.tf_versions import (
     var_is_initialized_op,
 )
 from sok_compat.variables import resource_handles
+from sok_compat.variables.gpu_plane import GpuPlane
 from sok_compat.variables.row_updates import raise_for_kept_rows
 
 
-class SlotVariable(BaseResourceVariable):
+class SlotVariable(GpuPlane, BaseResourceVariable):
     """`[capacity, width]` floats beside a table's rows; memory is used for rows in use only.
 
     Optimizers treat it as any resource variable. It is in GLOBAL_VARIABLES, not trainable.
@@ -45,7 +46,6 @@ class SlotVariable(BaseResourceVariable):
             unique_id = resource_handles.unique_id(slot_name)
             handle = resource_handles.plane_handle(slot_name, scope, shape)
             self._table_handle = table_variable.emb_handle
-            self._is_on_gpu = is_on_gpu(table_variable)
             self._attach = functools.partial(
                 ops.sok_table_attach_slot,
                 self._table_handle,
@@ -66,11 +66,13 @@ class SlotVariable(BaseResourceVariable):
                 name=slot_name,
                 unique_id=unique_id,
                 handle_name=slot_name,
-                graph_element=self._read(handle) if in_graph else None,
+                graph_element=_read(handle) if in_graph else None,
                 initializer_op=initializer_op,
                 is_initialized_op=var_is_initialized_op(handle) if in_graph else None,
                 in_graph_mode=in_graph,
             )
+            if in_graph and is_on_gpu(self):
+                self._fetched = self._read_rows()
         if not in_graph:
             self._detacher = _Detacher(table_variable.emb_handle, handle)
             self._deleters = resource_handles.deleters(handle)
@@ -82,18 +84,12 @@ class SlotVariable(BaseResourceVariable):
         """Without the rows, of which there may be very many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
-    def _read(self, handle):
-        with tf.name_scope("Read"):
-            if self._is_on_gpu:  # where only rows in use have memory
-                return ops.sok_read_rows(handle, self._table_handle)
-            return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
-
     def _read_variable_op(self, *args, **kwargs):
-        if not self._is_on_gpu:
-            return super()._read_variable_op(*args, **kwargs)
-        values = self._read(self.handle)
-        values.set_shape(self.shape)
-        return values
+        return self._read_rows() if is_on_gpu(self) else super()._read_variable_op(*args, **kwargs)
+
+    def _as_graph_element(self):
+        """What a session fetches. Savers look at _graph_element, and do not run it."""
+        return self._fetched if is_on_gpu(self) else super()._as_graph_element()
 
     def initialize_if_missing(self):
         """An op that makes the slot unless it is there: for what is to fill it."""
@@ -130,3 +126,8 @@ class _Detacher:
             return
         with eager_mode():  # wherever the garbage collector runs
             ops.sok_table_detach_slot(*self._handles)
+
+
+def _read(handle):
+    with tf.name_scope("Read"):
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)

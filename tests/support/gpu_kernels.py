@@ -41,16 +41,27 @@ def _put_tables_on_gpu():
     if not devices.can_use_gpus():
         raise RuntimeError(
             f"no table can be on a GPU here: TensorFlow {tf.__version__} sees "
-            f"{tf.config.list_physical_devices('GPU')}, and the op library has "
+            f"{tf.config.get_visible_devices('GPU')}, and the op library has "
             f"{'' if devices.has_gpu_kernels() else 'no '}kernels for GPUs"
         )
     devices._named_device = lambda: "/GPU:0"
+    make_session = tf.compat.v1.Session.__init__
+
+    def make_session_with_soft_placement(self, target="", graph=None, config=None):
+        config = config or tf.compat.v1.ConfigProto()
+        config.allow_soft_placement = True
+        make_session(self, target, graph, config)
+
+    tf.compat.v1.Session.__init__ = make_session_with_soft_placement
 
 
 def _use_gpu_kernels():
     """Graphs choose these kernels, and branches and loops those of their graph."""
     import tensorflow as tf
 
+    from sok_compat.runtime import devices
+
+    devices._is_gpu = lambda variable: variable._in_graph_mode
     labels = dict.fromkeys(ops_with_gpu_kernels(), LABEL)
     make_graph = tf.Graph.__init__
 

@@ -28,6 +28,12 @@ def producers(op):
     return {tensor.op for tensor in op.inputs}
 
 
+@pytest.fixture(autouse=True)
+def as_named(request):
+    if request.config.getoption("--gpu"):
+        pytest.skip("with --gpu all tables are on one GPU, whatever is named")
+
+
 @pytest.fixture
 def with_gpus(monkeypatch):
     monkeypatch.setattr(devices, "can_use_gpus", lambda: True)
@@ -85,9 +91,23 @@ def test_tables_are_on_the_gpu_that_is_named(sok, with_gpus, named, expected):
     }
     for op in touching:
         assert expected in op.device, op.name
-    assert slot.value().op.type == "SokReadRows"
-    assert "ReadVariableOp" not in {op.type for op in touching if slot.handle.op in producers(op)}
     del output, train
+
+
+def test_whole_planes_on_a_gpu_are_those_of_rows_in_use(sok, with_gpus):
+    """Elsewhere they have no memory: updates go by row, and what is fetched is put together."""
+    with tf.device("/GPU:0"):
+        _, table, slot, _ = layer_and_slot(sok)
+    delta = tf.ones([100, 4])
+    for plane in (table, slot):
+        update = plane.assign_sub(delta, read_value=False)
+        assert update.type == "ResourceScatterSub"
+        assert "SokRowsInUse" in {op.type for op in producers(update)}
+        fetched = plane.assign_sub(delta)._as_graph_element()
+        for read in (plane.value(), plane._as_graph_element(), fetched):
+            while read.op.type == "Identity":
+                read = read.op.inputs[0]
+            assert read.op.type == "SokReadRows"
 
 
 def test_a_saver_is_where_its_table_is(sok, with_gpus):

@@ -196,6 +196,7 @@ def test_initialized_value(sok, use_hashtable):
             scale = 2.0 if read is copies[1] else 1.0
             assert (session.run(read) == scale * first).all()
     with initialized_session() as session:
+        session.run(lookup)  # in a hash table, row 0 is that of key 1 then
         session.run(table.scatter_sub(tf.IndexedSlices(tf.ones([1, 3]), [0])))
         before = session.run(table.value())
         np.testing.assert_array_equal(session.run(value), before)
