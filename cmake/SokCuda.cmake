@@ -11,6 +11,7 @@ macro(sok_no_cuda why detail)
   endif()
   message(STATUS "CUDA: no, ${why} (CPU back end only)")
   set(SOK_HAS_CUDA OFF)
+  set(SOK_CUDA_SOURCES)
   set(SOK_WHY_NO_CUDA "${why}")
   return()
 endmacro()
@@ -45,8 +46,12 @@ endif()
 # Machine code for Volta (as long as nvcc knows it), Turing, Ampere and Hopper, which runs on Ada,
 # too, and intermediate code that newer GPUs' drivers compile. Each one costs compile time: for one
 # GPU, say -DCMAKE_CUDA_ARCHITECTURES=90 (or native), or set the environment variable CUDAARCHS.
+# CMake itself reads that variable only in a build tree that has had no CUDA before.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT "$ENV{CUDAARCHS}" STREQUAL "")
+  set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}" CACHE STRING "CUDA architectures")
+endif()
 set(is_architecture_given OFF)
-if(DEFINED CMAKE_CUDA_ARCHITECTURES OR NOT "$ENV{CUDAARCHS}" STREQUAL "")
+if(DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(is_architecture_given ON)
 endif()
 set(CMAKE_CUDA_STANDARD 17)
@@ -69,6 +74,7 @@ check_source_compiles(CUDA
   SOK_CUDA_HAS_HEADERS)
 find_package(CUDAToolkit QUIET)
 if(NOT SOK_CUDA_HAS_HEADERS OR NOT TARGET CUDA::cudart_static)
+  unset(SOK_CUDA_HAS_HEADERS CACHE)  # the next time they may be there
   sok_no_cuda("the CUDA toolkit is not complete: it lacks the runtime or the headers of CUB and Thrust"
     "Install the whole toolkit, or set CUDACXX to the nvcc of one that is whole.")
 endif()

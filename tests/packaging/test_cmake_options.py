@@ -81,9 +81,9 @@ def test_a_cuda_compiler_that_does_not_work(configure, cuda_project, monkeypatch
 
 
 @needs_nvcc
-def test_cudaarchs_and_half_a_toolkit(configure, cuda_project, monkeypatch):
+def test_cudaarchs_and_half_a_toolkit(configure, cuda_project, monkeypatch, tmp_path):
     monkeypatch.setenv("CUDAARCHS", "80;90-virtual")
-    status, output = configure(cuda_project)
+    status, output = configure(cuda_project, CMAKE_EXPORT_COMPILE_COMMANDS="ON")
     assert status == 0 and "for 80;90-virtual" in output
     monkeypatch.delenv("CUDAARCHS")
     for has_headers, message in [
@@ -92,6 +92,8 @@ def test_cudaarchs_and_half_a_toolkit(configure, cuda_project, monkeypatch):
     ]:
         status, output = configure(cuda_project, SOK_CUDA_HAS_HEADERS=has_headers)
         assert status == 0 and message in output
+        commands = (tmp_path / "build" / "compile_commands.json").read_text()
+        assert (".cu" in commands) == (has_headers == "ON")
 
 
 @pytest.mark.parametrize("option", ["SOK_CUDA_TESTS", "SOK_CUDA_BENCHMARKS"])
