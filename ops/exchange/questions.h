@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank asks of the ranks that own its keys, as bytes, and where their answers belong. No
 // table, no communication.
-#ifndef SOK_OPS_LOOKUP_QUESTIONS_H_
-#define SOK_OPS_LOOKUP_QUESTIONS_H_
+#ifndef SOK_OPS_EXCHANGE_QUESTIONS_H_
+#define SOK_OPS_EXCHANGE_QUESTIONS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "ops/lookup/bags.h"
+#include "ops/engine/bags.h"
 
 namespace sok {
 
@@ -48,4 +48,4 @@ AskedSums ReadQuestions(size_t key_bytes, const char* data,
 
 }  // namespace sok
 
-#endif  // SOK_OPS_LOOKUP_QUESTIONS_H_
+#endif  // SOK_OPS_EXCHANGE_QUESTIONS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/lookup/bags.h"
+#include "ops/engine/bags.h"
 
 #include "ops/base/error.h"
 

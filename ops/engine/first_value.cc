@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // First values on the CPU. No table.
-#include "ops/table/first_value.h"
+#include "ops/engine/first_value.h"
 
 #include <algorithm>
 
 #include "ops/base/hash.h"
 #include "ops/base/philox_lanes.h"
 #include "ops/base/wide_vectors.h"
-#include "ops/table/first_value_columns.h"
+#include "ops/engine/first_value_columns.h"
 
 namespace sok {
 namespace {

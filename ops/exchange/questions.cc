@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/lookup/questions.h"
+#include "ops/exchange/questions.h"
 
 #include <algorithm>
 #include <cstring>

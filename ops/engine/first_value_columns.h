@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // From (stream, key, column) to a number: the definition of first values that all devices compile.
-#ifndef SOK_OPS_TABLE_FIRST_VALUE_COLUMNS_H_
-#define SOK_OPS_TABLE_FIRST_VALUE_COLUMNS_H_
+#ifndef SOK_OPS_ENGINE_FIRST_VALUE_COLUMNS_H_
+#define SOK_OPS_ENGINE_FIRST_VALUE_COLUMNS_H_
 
 #include <cstdint>
 
 #include "ops/base/counter_random.h"
-#include "ops/table/first_value.h"
+#include "ops/engine/first_value.h"
 
 namespace sok {
 
@@ -45,4 +45,4 @@ SOK_HOST_DEVICE inline float ColumnValue(const FirstValue& first_value, uint32_t
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TABLE_FIRST_VALUE_COLUMNS_H_
+#endif  // SOK_OPS_ENGINE_FIRST_VALUE_COLUMNS_H_

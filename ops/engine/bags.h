@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // A batch of keys cut into bags, each occurrence pointing at its distinct key. No rows.
-#ifndef SOK_OPS_LOOKUP_BAGS_H_
-#define SOK_OPS_LOOKUP_BAGS_H_
+#ifndef SOK_OPS_ENGINE_BAGS_H_
+#define SOK_OPS_ENGINE_BAGS_H_
 
 #include <cstdint>
 #include <string>
+
+#include "ops/base/host_device.h"
 
 namespace sok {
 
 enum class Combiner {
   kNone,  // every occurrence is an output row of its own
   kSum,
-  kMean,  // the sum over the number of keys in the bag
+  kMean,  // the sum over the number of keys in the bag, or over the sum of their weights
 };
 
 struct Bags {
@@ -19,21 +21,24 @@ struct Bags {
   int64_t num_distinct = 0;          // distinct keys
   const int32_t* inverse = nullptr;  // [num_keys], the distinct key of each occurrence
   int64_t num_bags = 0;              // output rows; num_keys where the combiner is kNone
-  const int64_t* row_splits =
-      nullptr;  // [num_bags + 1], ascending, 0 to num_keys; unused where the combiner is kNone
+  /// [num_bags + 1], ascending, 0 to num_keys; unused where the combiner is kNone.
+  const int64_t* row_splits = nullptr;
   Combiner combiner = Combiner::kNone;
-  const int64_t* mean_splits =
-      nullptr;  // [num_bags + 1], what kMean divides by; nullptr: row_splits. Differs from
-                // row_splits where some of the rows are sums of several
-
-  /// What the rows of a bag are multiplied by.
-  float Scale(int64_t bag) const {
-    if (combiner != Combiner::kMean) return 1.0f;
-    const int64_t* splits = mean_splits ? mean_splits : row_splits;
-    const int64_t size = splits[bag + 1] - splits[bag];
-    return size > 1 ? 1.0f / static_cast<float>(size) : 1.0f;
-  }
+  /// [num_keys], what each occurrence's row is multiplied by; nullptr: all ones. Not with kNone.
+  const float* weights = nullptr;
+  /// [num_bags], what the sum of each bag is multiplied by, in the place of what the combiner says:
+  /// where some of the rows are sums of several. nullptr: MeanFactor or, with kSum, 1.
+  const float* factors = nullptr;
 };
+
+/// What kMean multiplies the sum of a bag of `size` keys by.
+SOK_HOST_DEVICE inline float MeanFactor(int64_t size) {
+  return size > 1 ? 1.0f / static_cast<float>(size) : 1.0f;
+}
+/// The same with weights, as tf.nn.embedding_lookup_sparse: weights that add up to 0 give zeros.
+SOK_HOST_DEVICE inline float MeanFactor(float weight_sum) {
+  return weight_sum == 0.0f ? 0.0f : 1.0f / weight_sum;
+}
 
 /// Whether output i is the row of distinct key i, for all i.
 bool IsOneToOneInOrder(const Bags& bags);
@@ -48,4 +53,4 @@ void RowSplitsFromIndices(const std::string& layer_name, int64_t num_keys,
 
 }  // namespace sok
 
-#endif  // SOK_OPS_LOOKUP_BAGS_H_
+#endif  // SOK_OPS_ENGINE_BAGS_H_

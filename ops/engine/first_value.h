@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row's first value: a function of (seed, table name, key, column), on any device and rank.
-#ifndef SOK_OPS_TABLE_FIRST_VALUE_H_
-#define SOK_OPS_TABLE_FIRST_VALUE_H_
+#ifndef SOK_OPS_ENGINE_FIRST_VALUE_H_
+#define SOK_OPS_ENGINE_FIRST_VALUE_H_
 
 #include <cstdint>
 #include <string>
@@ -40,4 +40,4 @@ void WriteFirstValues(const FirstValue& first_value, int64_t num_keys,
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TABLE_FIRST_VALUE_H_
+#endif  // SOK_OPS_ENGINE_FIRST_VALUE_H_

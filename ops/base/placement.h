@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which rank owns a key of a table, and where among the keys of that rank it stands. The only place
+// that divides by the number of ranks.
+#ifndef SOK_OPS_BASE_PLACEMENT_H_
+#define SOK_OPS_BASE_PLACEMENT_H_
+
+#include <cstdint>
+
+#include "ops/base/host_device.h"
+
+namespace sok {
+
+/// Made once per table and passed to whoever asks. Plain data, also for kernels.
+struct Placement {
+  enum class Kind {
+    kModulo,      // by floormod: rank of key k is k mod num_ranks
+    kOneRank,     // all on `owner_rank`: a whole table, or one of its column slices
+    kRange,       // contiguous: keys [0, num_keys) in num_ranks parts, the first ones one longer
+    kReplicated,  // every rank owns all keys
+  };
+  Kind kind = Kind::kModulo;
+  int64_t num_ranks = 1;
+  int64_t rank = 0;        // this one
+  int64_t owner_rank = 0;  // kOneRank
+  int64_t num_keys = 0;    // kRange
+
+  /// The rank that owns `key`, any int64; with kReplicated this one. With kRange a key outside of
+  /// [0, num_keys) belongs to the first or the last rank, whose table refuses it.
+  SOK_HOST_DEVICE int64_t Owner(int64_t key) const {
+    switch (kind) {
+      case Kind::kModulo: {
+        const int64_t remainder = key % num_ranks;
+        return remainder < 0 ? remainder + num_ranks : remainder;
+      }
+      case Kind::kOneRank:
+        return owner_rank;
+      case Kind::kRange:
+        return OwnerInRange(key);
+      case Kind::kReplicated:
+        break;
+    }
+    return rank;
+  }
+  SOK_HOST_DEVICE bool IsOwned(int64_t key) const { return Owner(key) == rank; }
+
+  /// The row of an owned key in a table without a hash index: 0, 1, 2, ... on each rank. Negative
+  /// for a negative key.
+  SOK_HOST_DEVICE int64_t LocalKey(int64_t key) const {
+    if (kind == Kind::kModulo) return key >= 0 ? key / num_ranks : -1;
+    if (kind == Kind::kRange) return key - RangeBegin(rank);
+    return key;
+  }
+  /// The key whose LocalKey on this rank is `local_key`.
+  SOK_HOST_DEVICE int64_t GlobalKey(int64_t local_key) const {
+    if (kind == Kind::kModulo) return local_key * num_ranks + rank;
+    if (kind == Kind::kRange) return local_key + RangeBegin(rank);
+    return local_key;
+  }
+  /// With kRange: the first key of a rank; RangeBegin(num_ranks) is num_keys.
+  SOK_HOST_DEVICE int64_t RangeBegin(int64_t of_rank) const {
+    const int64_t longer = num_keys % num_ranks;
+    return of_rank * (num_keys / num_ranks) + (of_rank < longer ? of_rank : longer);
+  }
+  /// The most keys that all ranks together can have where each has room for `capacity` rows and no
+  /// hash index: keys are below it.
+  SOK_HOST_DEVICE int64_t KeyLimit(int64_t capacity) const {
+    if (kind == Kind::kModulo) {
+      return capacity > INT64_MAX / num_ranks ? INT64_MAX : capacity * num_ranks;
+    }
+    return kind == Kind::kRange ? num_keys : capacity;
+  }
+
+ private:
+  SOK_HOST_DEVICE int64_t OwnerInRange(int64_t key) const {
+    if (key < 0) return 0;
+    if (key >= num_keys) return num_ranks - 1;
+    const int64_t size = num_keys / num_ranks;
+    const int64_t longer = num_keys % num_ranks;
+    const int64_t end_of_longer = longer * (size + 1);
+    return key < end_of_longer ? key / (size + 1) : longer + (key - end_of_longer) / size;
+  }
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_PLACEMENT_H_

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A device's way to do what tables and lookups need: the interface between ops/tf, ops/python and
+// the engines. Batch-level virtual calls on pointers; no framework, no CUDA.
+#ifndef SOK_OPS_ENGINE_ENGINE_H_
+#define SOK_OPS_ENGINE_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "ops/engine/bags.h"
+#include "ops/engine/table.h"
+
+namespace sok {
+
+struct PlaneOptions {
+  int64_t capacity = 0;  // rows
+  int64_t width = 0;     // floats
+  /// Rows are handed out 0, 1, 2, ...: pages may be large. Otherwise they are touched anywhere.
+  bool rows_fill_in_order = true;
+};
+
+/// Rows to pool: that of distinct key d is plane[row_ids[d]]; for a row id below 0 it is
+/// absent_values[d]. row_ids == nullptr: it is plane[d].
+struct RowSource {
+  const float* plane = nullptr;          // [rows, dim]
+  const int64_t* row_ids = nullptr;      // [num_distinct]
+  const float* absent_values = nullptr;  // [num_distinct, dim]; nullptr: no row id is below 0
+};
+
+/// As Table says of calls and arrays. "host": that array is in the host's memory.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  /// Throws as CheckTableOptions.
+  virtual std::shared_ptr<Table> MakeTable(const TableOptions& options) = 0;
+  /// Throws kOutOfMemory when there is no address space for it.
+  virtual std::shared_ptr<Plane> MakePlane(const PlaneOptions& options) = 0;
+  /// True: the host may read and write the engine's memory as its own (so copies can be left out).
+  virtual bool IsHostMemory() const = 0;
+
+  virtual void CopyToHost(Call& call, void* to, const void* from, int64_t bytes) = 0;  // waits
+  /// `from` (host) may be reused on return.
+  virtual void CopyFromHost(Call& call, void* to, const void* from, int64_t bytes) = 0;
+  virtual void CopyOnDevice(Call& call, void* to, const void* from, int64_t bytes) = 0;
+  virtual void Fill(Call& call, float* to, int64_t count, float value) = 0;
+
+  /// Distinct keys in the order of their first appearance, keys[i] == distinct_keys[inverse[i]];
+  /// returns how many. Waits. At most kMaxBatchKeys.
+  virtual int64_t DistinctKeys(Call& call, int64_t num_keys,
+                               const int64_t* keys,     // [num_keys]
+                               int64_t* distinct_keys,  // [num_keys] of room, not `keys`
+                               int32_t* inverse) = 0;   // [num_keys]
+  virtual int64_t DistinctKeys(Call& call, int64_t num_keys, const uint32_t* keys,
+                               int64_t* distinct_keys, int32_t* inverse) = 0;
+  virtual int64_t DistinctKeys(Call& call, int64_t num_keys, const int32_t* keys,
+                               int64_t* distinct_keys, int32_t* inverse) = 0;
+
+  /// out[i] = plane[row_ids[i]]; where row_ids[i] < 0, out[i] stays.
+  virtual void GatherRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
+                          const float* plane, float* out) = 0;
+  /// plane[row_ids[i]] = rows[i]; row_ids are distinct, those below 0 are passed over.
+  virtual void ScatterRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
+                           const float* rows, float* plane) = 0;
+  /// out[i] = first value of keys[i] where row_ids[i] < 0, else out[i] stays; kPreset: all stay.
+  virtual void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim,
+                              const FirstValue& first_value, const int64_t* keys,
+                              const int64_t* row_ids, float* out) = 0;
+
+  /// out[b] = factor of bag b * sum over its keys i of weights[i] * row of inverse[i]; see Bags.
+  virtual void PoolRows(Call& call, const Bags& bags, int64_t dim, const RowSource& source,
+                        float* out) = 0;  // [num_bags, dim]
+  /// merged[d] = sum over the occurrences i of distinct key d of what PoolRows multiplies its row by
+  /// * gradients[bag of i]; zeros for a number without occurrences. The order of additions is fixed.
+  virtual void MergeGradients(Call& call, const Bags& bags, int64_t dim,
+                              const float* gradients,  // [num_bags, dim]
+                              float* merged) = 0;      // [num_distinct, dim]
+  /// Throws kInvalidArgument, naming `what`, unless every inverse[i] is in [0, num_distinct) and
+  /// row_splits ascend from 0 to num_keys. On a device only lengths are looked at.
+  virtual void CheckBags(Call& call, const Bags& bags, const char* what) = 0;
+
+  /// Applies a rule to rows by id. `row_ids` are distinct; those below 0 are passed over.
+  virtual void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                           int64_t num_gradients,
+                           const int64_t* row_ids,       // [num_gradients]
+                           const float* gradients) = 0;  // [num_gradients, dim]
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_ENGINE_ENGINE_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a table is made with, on any engine.
+#ifndef SOK_OPS_ENGINE_TABLE_OPTIONS_H_
+#define SOK_OPS_ENGINE_TABLE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "ops/base/placement.h"
+#include "ops/engine/first_value.h"
+
+namespace sok {
+
+/// Row id of a key that the table does not hold.
+constexpr int64_t kNoRow = -1;
+
+/// Most rows of a table on one rank, and the capacity of a table for which none was declared.
+constexpr int64_t kMaxRows = (int64_t{1} << 32) - 1;
+
+struct TableOptions {
+  std::string name;      // appears in error messages
+  int64_t dim = 1;       // floats in an embedding row
+  int64_t capacity = 0;  // rows; a limit, not an allocation
+  /// false: the row of a key is placement.LocalKey(key), below the capacity.
+  bool use_hash_index = true;
+  Placement placement;
+  FirstValue first_value;
+};
+
+/// Throws kInvalidArgument for a dim or capacity below 1, for a dim of which one row would not fit
+/// into memory, and for a rank outside [0, num_ranks).
+void CheckTableOptions(const TableOptions& options);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_ENGINE_TABLE_OPTIONS_H_
