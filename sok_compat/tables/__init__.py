@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables as TensorFlow variables, and which rank owns which keys."""
