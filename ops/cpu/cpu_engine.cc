@@ -118,6 +118,14 @@ class EngineOfHost : public Engine {
                    const float* rows, float* plane) override {
     sok::ScatterRows(call.executor(), num_rows, dim, row_ids, rows, plane);
   }
+  void AddToRows(Call&, int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
+                 float* plane) override {
+    sok::AddToRows(num_rows, dim, row_ids, values, plane);
+  }
+  void AssignRows(Call&, int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
+                  float* plane) override {
+    sok::AssignRows(num_rows, dim, row_ids, rows, plane);
+  }
   void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim, const FirstValue& first_value,
                       const int64_t* keys, const int64_t* row_ids, float* out) override {
     sok::FillAbsentRows(call.executor(), num_keys, dim, first_value, keys, row_ids, out);

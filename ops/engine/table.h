@@ -70,6 +70,13 @@ class Table {
                     const int64_t* keys,    // [num_keys], repeats allowed
                     int64_t* row_ids) = 0;  // [num_keys]
 
+  /// out[i] = the row of keys[i] in the plane `rows`, or its first value where it has none; with
+  /// FirstValue::Kind::kPreset, what was in `out`. Errors as Find.
+  virtual void GatherRows(Call& call, int64_t num_keys,
+                          const int64_t* keys,  // [num_keys], repeats allowed
+                          const Plane& rows,
+                          float* out) = 0;  // [num_keys, dim]
+
   /// As Find, but a key that is not held gets the next free row, in the order of `keys`, and the
   /// row its first value in every plane before any other call can see it. Planes that move when
   /// they grow must have room for size + num_keys rows (without a hash index: for the capacity).
