@@ -8,7 +8,6 @@
 
 #include "ops/base/error.h"
 #include "ops/base/first_appearance.h"
-#include "ops/cpu/apply_rule.h"
 #include "ops/cpu/cpu_call.h"
 #include "ops/cpu/cpu_plane.h"
 #include "ops/cpu/direct_table.h"
@@ -153,11 +152,6 @@ class EngineOfHost : public Engine {
       Throw(ErrorCode::kInvalidArgument, what, ": row_splits must ascend from 0 to ", bags.num_keys,
             ", the number of keys");
     }
-  }
-
-  void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes, int64_t num_gradients,
-                   const int64_t* row_ids, const float* gradients) override {
-    sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
   }
 
  private:

@@ -167,9 +167,17 @@ int64_t CpuDirectTable::FirstWithoutRow(Call&, int64_t count, const int64_t* row
   return FirstOutside(count, row_ids, num_rows_);
 }
 
+void CpuDirectTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                                 int64_t num_gradients, const int64_t* row_ids,
+                                 const float* gradients) {
+  CheckRowsToUpdate(options_, num_rows_, num_gradients, row_ids);
+  sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
+}
+
 void CpuDirectTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                                       int64_t num_gradients, const int64_t* row_ids,
                                       const float* gradients) {
+  CheckRowsToUpdate(options_, num_rows_, num_gradients, row_ids);
   const TableEntries in_use = Export(call);  // few, it may be, among very many
   sok::ApplyToRowsInUse(call.executor(), rule, planes, in_use.count, in_use.row_ids, num_gradients,
                         row_ids, gradients);

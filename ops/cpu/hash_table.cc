@@ -157,13 +157,22 @@ int64_t CpuHashTable::FirstWithoutRow(Call& call, int64_t count, const int64_t* 
   return FirstOutside(count, row_ids, Size(call).num_rows);
 }
 
+void CpuHashTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                               int64_t num_gradients, const int64_t* row_ids,
+                               const float* gradients) {
+  CheckRowsToUpdate(options_, Size(call).num_rows, num_gradients, row_ids);
+  sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
+}
+
 /// Rows of erased keys move as well, which nobody sees: a row starts afresh when it is handed out
 /// again.
 void CpuHashTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                                     int64_t num_gradients, const int64_t* row_ids,
                                     const float* gradients) {
-  sok::ApplyToRowsInUse(call.executor(), rule, planes, Size(call).num_rows, nullptr, num_gradients,
-                        row_ids, gradients);
+  const int64_t num_rows = Size(call).num_rows;
+  CheckRowsToUpdate(options_, num_rows, num_gradients, row_ids);
+  sok::ApplyToRowsInUse(call.executor(), rule, planes, num_rows, nullptr, num_gradients, row_ids,
+                        gradients);
 }
 
 }  // namespace sok

@@ -31,6 +31,8 @@ class CpuHashTable : public Table {
   void Clear(Call& call) override;
   void InsertAll(Call&, const Planes&) override {}
   int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) override;
+  void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes, int64_t num_gradients,
+                   const int64_t* row_ids, const float* gradients) override;
   void ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                         int64_t num_gradients, const int64_t* row_ids,
                         const float* gradients) override;

@@ -44,13 +44,14 @@ struct UpdateRows {
   PackGrid<Pack> grid;
   OneRule rule;
   RulePlanes planes;
+  Count num_rows;
   const int64_t* row_ids;
   const float* gradients;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
     const int64_t row_id = row_ids[place.row];
-    if (row_id < 0) return;
+    if (row_id < 0 || row_id >= num_rows.value()) return;
     UpdatePack(rule, planes, row_id, place.column,
                LoadPack<Pack>(gradients + place.row * planes.dim + place.column));
   }
@@ -99,13 +100,14 @@ void ForEachPackOf(Queue& queue, Count num_rows, const RulePlanes& planes, const
               make_kernel);
 }
 
-/// As Engine::ApplyToRows, on a queue.
+/// As Table::ApplyToRows, on a queue, for the rows below num_rows.
 template <typename Queue, typename OneRule>
-void ApplyToRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Count num_gradients,
+void ApplyToRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Count num_rows,
+                 Count num_gradients,
                  const int64_t* row_ids,    // [num_gradients]
                  const float* gradients) {  // [num_gradients, dim]
   ForEachPackOf(queue, num_gradients, planes, gradients, [&](auto pack, auto grid) {
-    return UpdateRows<decltype(pack), OneRule>{grid, rule, planes, row_ids, gradients};
+    return UpdateRows<decltype(pack), OneRule>{grid, rule, planes, num_rows, row_ids, gradients};
   });
 }
 
@@ -121,7 +123,7 @@ void ApplyToAllRows(Queue& queue, const OneRule& rule, const RulePlanes& planes,
                     const uint32_t* held = nullptr) {
   queue.FillBytes(has_gradient, 0, num_rows.bound);
   queue.ForEach(num_gradients, MarkRows{row_ids, num_rows.bound, has_gradient});
-  ApplyToRows(queue, rule, planes, num_gradients, row_ids, gradients);
+  ApplyToRows(queue, rule, planes, num_rows, num_gradients, row_ids, gradients);
   ForEachPackOf(queue, num_rows, planes, nullptr, [&](auto pack, auto grid) {
     return MoveOtherRows<decltype(pack), OneRule>{grid, rule, planes, has_gradient, held};
   });

@@ -7,10 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <variant>
 
 #include "ops/base/error.h"
-#include "ops/device/apply_rule.h"
 #include "ops/device/device_plane.h"
 #include "ops/device/device_state.h"
 #include "ops/device/merging.h"
@@ -122,17 +120,6 @@ class DeviceEngine : public Engine {
     });
   }
   void CheckBags(Call&, const Bags& bags, const char* what) override { CheckLengths(bags, what); }
-
-  void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes, int64_t num_gradients,
-                   const int64_t* row_ids, const float* gradients) override {
-    Run(call, [&](Queue& queue, auto&) {
-      std::visit(
-          [&](const auto& one_rule) {
-            sok::ApplyToRows(queue, one_rule, planes, num_gradients, row_ids, gradients);
-          },
-          rule);
-    });
-  }
 
  private:
   /// Calls body(queue, scratch) as one call on the queue.

@@ -66,7 +66,7 @@ void AddToRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows, int64_t 
   planes.rows = plane;
   SgdRule add;
   add.learning_rate = -1.0f;
-  ApplyToRows(queue, add, planes, distinct.count, distinct.row_ids, sums);
+  ApplyToRows(queue, add, planes, INT64_MAX, distinct.count, distinct.row_ids, sums);
 }
 
 /// As Engine::AssignRows, on a queue.

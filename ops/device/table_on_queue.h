@@ -100,6 +100,8 @@ class TableOnQueue : public Table {
   }
   void InsertAll(Call& call, const Planes& planes) override;
   int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) override;
+  void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes, int64_t num_gradients,
+                   const int64_t* row_ids, const float* gradients) override;
   void ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                         int64_t num_gradients, const int64_t* row_ids,
                         const float* gradients) override;
@@ -158,6 +160,19 @@ int64_t TableOnQueue<Queue>::FirstWithoutRow(Call& call, int64_t count, const in
   uint32_t position = 0;
   state_->queue.CopyToHost(&position, first, sizeof(position));
   return position == UINT32_MAX ? count : int64_t{position};
+}
+
+template <typename Queue>
+void TableOnQueue<Queue>::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                                      int64_t num_gradients, const int64_t* row_ids,
+                                      const float* gradients) {
+  const DeviceTurn<Queue> turn(*state_, call.stream());
+  std::visit(
+      [&](const auto& one_rule) {
+        sok::ApplyToRows(state_->queue, one_rule, planes, table_->RowsInUse(), num_gradients,
+                         row_ids, gradients);
+      },
+      rule);
 }
 
 template <typename Queue>

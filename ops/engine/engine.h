@@ -83,12 +83,6 @@ class Engine {
   /// Throws kInvalidArgument, naming `what`, unless every inverse[i] is in [0, num_distinct) and
   /// row_splits ascend from 0 to num_keys. On a device only lengths are looked at.
   virtual void CheckBags(Call& call, const Bags& bags, const char* what) = 0;
-
-  /// Applies a rule to rows by id. `row_ids` are distinct; those below 0 are passed over.
-  virtual void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
-                           int64_t num_gradients,
-                           const int64_t* row_ids,       // [num_gradients]
-                           const float* gradients) = 0;  // [num_gradients, dim]
 };
 
 }  // namespace sok

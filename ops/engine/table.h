@@ -109,8 +109,14 @@ class Table {
   /// The position of the first of `row_ids` outside [0, num_rows), or the count. Waits.
   virtual int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) = 0;
 
-  /// Applies a rule to all rows in use: those that are not in `row_ids` have a gradient of zero.
-  /// `row_ids` are distinct and in use.
+  /// Applies a rule to rows by id, which are distinct. Those below 0 are passed over. On the CPU an
+  /// id that no row has throws kInvalidArgument; on a device, which does not wait to see it, it is
+  /// passed over as well.
+  virtual void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                           int64_t num_gradients,
+                           const int64_t* row_ids,       // [num_gradients]
+                           const float* gradients) = 0;  // [num_gradients, dim]
+  /// As above, but to all rows in use: those that are not in `row_ids` have a gradient of zero.
   virtual void ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                                 int64_t num_gradients,
                                 const int64_t* row_ids,       // [num_gradients]

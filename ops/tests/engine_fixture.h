@@ -52,10 +52,10 @@ inline const std::vector<TestedEngine>& TestedEngines() {
   static auto* unruly = new UnrulyExecutor(4);
   static auto* threads = MakeThreadExecutor(3).release();
   static auto* host_queue = new DeviceEngine<HostQueue>(*unruly);
-  static const auto* engines = new std::vector<TestedEngine>{
-      {"CPU, one thread", CpuEngine(), SerialExecutor()},
-      {"CPU, threads", CpuEngine(), *threads},
-      {"host queue", *host_queue, SerialExecutor()}};
+  static const auto* engines =
+      new std::vector<TestedEngine>{{"CPU, one thread", CpuEngine(), SerialExecutor()},
+                                    {"CPU, threads", CpuEngine(), *threads},
+                                    {"host queue", *host_queue, SerialExecutor()}};
 #endif
   return *engines;
 }
