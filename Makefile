@@ -159,6 +159,7 @@ core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 	$(CMAKE_CORE) -DSOK_BENCHMARKS=ON
 	$(BIN)/cmake --build build/$@
 	build/$@/engine_benchmark
+	build/$@/lookup_benchmark
 
 # --- CUDA, without a GPU ---
 NVCC := $(or $(CUDACXX),$(shell command -v nvcc 2>/dev/null))
@@ -186,7 +187,8 @@ cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc
 CUDA_ARCHITECTURES ?= native
 CUDA_KEYS ?= 25
 CUDA_BUILD := build/cuda
-CUDA_TESTS := $(patsubst %_concurrent_test.cc,%_cuda_test,$(notdir $(wildcard ops/tests/*device*_concurrent_test.cc)))
+CUDA_TESTS := $(patsubst %_concurrent_test.cc,%_cuda_test,\
+  $(notdir $(wildcard ops/tests/*device*_concurrent_test.cc ops/tests/conformance*_concurrent_test.cc)))
 
 cuda-build:
 	cmake -S . -B $(CUDA_BUILD) -DSOK_CUDA=ON -DSOK_ENGINE=ON -DSOK_TENSORFLOW=OFF -DSOK_CUDA_TESTS=ON \
