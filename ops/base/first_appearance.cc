@@ -71,5 +71,6 @@ int64_t NumberByFirstAppearance(int64_t num_keys, const Key* keys, int64_t* dist
 
 template int64_t NumberByFirstAppearance(int64_t, const int64_t*, int64_t*, int32_t*);
 template int64_t NumberByFirstAppearance(int64_t, const uint32_t*, int64_t*, int32_t*);
+template int64_t NumberByFirstAppearance(int64_t, const int32_t*, int64_t*, int32_t*);
 
 }  // namespace sok

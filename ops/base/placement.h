@@ -50,6 +50,27 @@ struct Placement {
     if (kind == Kind::kRange) return key - RangeBegin(rank);
     return key;
   }
+  /// The row of `key` in such a table with `num_rows` rows (see NumRows); -1 for a key that has
+  /// none: it is out of range, or another rank's.
+  SOK_HOST_DEVICE int64_t RowOf(int64_t key, int64_t num_rows) const {
+    int64_t row = key;
+    bool is_own = rank == owner_rank;
+    if (kind == Kind::kModulo) {
+      row = key / num_ranks;  // the one division: this is asked for every key of every batch
+      is_own = key - row * num_ranks == rank;
+    } else if (kind != Kind::kOneRank) {
+      row = LocalKey(key);
+      is_own = row >= 0;
+    }
+    return is_own && key >= 0 && row < num_rows ? row : -1;
+  }
+  /// Rows of this rank in such a table, if it has room for `capacity`.
+  SOK_HOST_DEVICE int64_t NumRows(int64_t capacity) const {
+    if (kind == Kind::kOneRank) return rank == owner_rank ? capacity : 0;
+    if (kind != Kind::kRange) return capacity;
+    const int64_t size = RangeBegin(rank + 1) - RangeBegin(rank);
+    return size < capacity ? size : capacity;
+  }
   /// The key whose LocalKey on this rank is `local_key`.
   SOK_HOST_DEVICE int64_t GlobalKey(int64_t local_key) const {
     if (kind == Kind::kModulo) return local_key * num_ranks + rank;

@@ -5,6 +5,21 @@
 
 namespace sok {
 
+void CheckLengths(const Bags& bags, const char* what) {
+  if (bags.num_keys > kMaxBatchKeys || bags.num_bags > kMaxBatchKeys) {
+    Throw(ErrorCode::kInvalidArgument, what, ": a batch may have ", kMaxBatchKeys,
+          " keys and as many bags, got ", bags.num_keys, " and ", bags.num_bags);
+  }
+  if (bags.combiner == Combiner::kNone && bags.num_bags != bags.num_keys) {
+    Throw(ErrorCode::kInvalidArgument, what, ": without a combiner there must be as many outputs ",
+          "as keys, ", bags.num_keys, ", got ", bags.num_bags);
+  }
+  if (bags.num_bags == 0 && bags.num_keys > 0) {
+    Throw(ErrorCode::kInvalidArgument, what, ": row_splits must ascend from 0 to ", bags.num_keys,
+          ", the number of keys");
+  }
+}
+
 bool IsOneToOneInOrder(const Bags& bags) {
   if (bags.combiner != Combiner::kNone || bags.num_keys != bags.num_distinct) return false;
   for (int64_t i = 0; i < bags.num_keys; ++i) {

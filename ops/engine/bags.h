@@ -10,6 +10,9 @@
 
 namespace sok {
 
+/// Most occurrences, and most bags, of a batch: positions are int32.
+constexpr int64_t kMaxBatchKeys = INT32_MAX;
+
 enum class Combiner {
   kNone,  // every occurrence is an output row of its own
   kSum,
@@ -39,6 +42,25 @@ SOK_HOST_DEVICE inline float MeanFactor(int64_t size) {
 SOK_HOST_DEVICE inline float MeanFactor(float weight_sum) {
   return weight_sum == 0.0f ? 0.0f : 1.0f / weight_sum;
 }
+
+/// What the sum of a bag is multiplied by; `weight_sum` is that of its weights, where it has any.
+SOK_HOST_DEVICE inline float BagFactor(const Bags& bags, int64_t bag, float weight_sum) {
+  if (bags.factors != nullptr) return bags.factors[bag];
+  if (bags.combiner != Combiner::kMean) return 1.0f;
+  if (bags.weights != nullptr) return MeanFactor(weight_sum);
+  return MeanFactor(bags.row_splits[bag + 1] - bags.row_splits[bag]);
+}
+/// Whether any of these factors differs from 1.
+SOK_HOST_DEVICE inline bool HasFactors(const Bags& bags) {
+  return bags.factors != nullptr || bags.combiner == Combiner::kMean;
+}
+/// Whether they depend on the sums of weights.
+SOK_HOST_DEVICE inline bool HasWeightedMean(const Bags& bags) {
+  return bags.weights != nullptr && bags.factors == nullptr && bags.combiner == Combiner::kMean;
+}
+
+/// Throws kInvalidArgument, naming `what`, for lengths that no batch has.
+void CheckLengths(const Bags& bags, const char* what);
 
 /// Whether output i is the row of distinct key i, for all i.
 bool IsOneToOneInOrder(const Bags& bags);

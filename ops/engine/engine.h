@@ -36,6 +36,9 @@ class Engine {
   virtual std::shared_ptr<Table> MakeTable(const TableOptions& options) = 0;
   /// Throws kOutOfMemory when there is no address space for it.
   virtual std::shared_ptr<Plane> MakePlane(const PlaneOptions& options) = 0;
+  /// A call whose temporary memory is the engine's own, for callers that have none. `executor` must
+  /// outlive it.
+  virtual std::unique_ptr<Call> MakeCall(Executor& executor, DeviceStream stream) = 0;
   /// True: the host may read and write the engine's memory as its own (so copies can be left out).
   virtual bool IsHostMemory() const = 0;
 
@@ -70,8 +73,10 @@ class Engine {
   /// out[b] = factor of bag b * sum over its keys i of weights[i] * row of inverse[i]; see Bags.
   virtual void PoolRows(Call& call, const Bags& bags, int64_t dim, const RowSource& source,
                         float* out) = 0;  // [num_bags, dim]
-  /// merged[d] = sum over the occurrences i of distinct key d of what PoolRows multiplies its row by
-  /// * gradients[bag of i]; zeros for a number without occurrences. The order of additions is fixed.
+  /// merged[d] = sum over the occurrences i of distinct key d of what PoolRows multiplies its row
+  /// by
+  /// * gradients[bag of i]; zeros for a number without occurrences. The order of additions is
+  /// fixed.
   virtual void MergeGradients(Call& call, const Bags& bags, int64_t dim,
                               const float* gradients,  // [num_bags, dim]
                               float* merged) = 0;      // [num_distinct, dim]

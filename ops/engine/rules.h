@@ -18,6 +18,10 @@ constexpr int kMaxStates = 3;
 struct SgdRule {
   static constexpr int kStates = 0;
   float learning_rate = 0.0f;
+
+  SOK_HOST_DEVICE void operator()(float g, float& value, float*) const {
+    value -= learning_rate * g;
+  }
 };
 
 /// States: accumulator. accumulator += g^2; value -= learning_rate * g / (sqrt(accumulator) +
@@ -26,6 +30,11 @@ struct AdagradRule {
   static constexpr int kStates = 1;
   float learning_rate = 0.0f;
   float epsilon = 0.0f;
+
+  SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
+    states[0] += g * g;
+    value -= learning_rate * g / (std::sqrt(states[0]) + epsilon);
+  }
 };
 
 /// States: m, v. value -= step_size * m / (sqrt(v) + epsilon), where step_size = learning rate *
@@ -36,6 +45,12 @@ struct AdamRule {
   float beta1 = 0.0f;
   float beta2 = 0.0f;
   float epsilon = 0.0f;
+
+  SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
+    states[0] = beta1 * states[0] + (1.0f - beta1) * g;
+    states[1] = beta2 * states[1] + (1.0f - beta2) * (g * g);
+    value -= step_size * states[0] / (std::sqrt(states[1]) + epsilon);
+  }
 };
 
 /// States: accumulator, linear. TensorFlow's Ftrl with the learning rate power -1/2, its default.
@@ -45,6 +60,18 @@ struct FtrlRule {
   float l1 = 0.0f;
   float l2 = 0.0f;
   float l2_shrinkage = 0.0f;
+
+  SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
+    const float shrunk = g + 2.0f * l2_shrinkage * value;
+    const float sum = states[0] + g * g;
+    const float root = std::sqrt(sum);
+    states[1] += shrunk - (root - std::sqrt(states[0])) / learning_rate * value;
+    states[0] = sum;
+    const float quadratic = root / learning_rate + 2.0f * l2;
+    const float linear = states[1];
+    const float excess = linear > l1 ? l1 - linear : (linear < -l1 ? -l1 - linear : 0.0f);
+    value = excess / quadratic;
+  }
 };
 
 /// States: momentum. TensorFlow's: m = momentum * m + g; value -= learning_rate * m, with nesterov
@@ -54,6 +81,12 @@ struct MomentumRule {
   float learning_rate = 0.0f;
   float momentum = 0.0f;
   bool use_nesterov = false;
+
+  SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
+    states[0] = states[0] * momentum + g;
+    const float step = learning_rate * states[0];
+    value -= use_nesterov ? learning_rate * g + learning_rate * momentum * states[0] : step;
+  }
 };
 
 /// States: mean square, momentum. TF1's: ms = rho * ms + (1 - rho) g^2; m = momentum * m +
@@ -64,6 +97,12 @@ struct RmspropRule {
   float rho = 0.0f;
   float momentum = 0.0f;
   float epsilon = 0.0f;
+
+  SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
+    states[0] = states[0] * rho + g * g * (1.0f - rho);
+    states[1] = states[1] * momentum + 1.0f / std::sqrt(states[0] + epsilon) * learning_rate * g;
+    value -= states[1];
+  }
 };
 
 using Rule = std::variant<SgdRule, AdagradRule, AdamRule, FtrlRule, MomentumRule, RmspropRule>;

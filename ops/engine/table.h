@@ -81,7 +81,8 @@ class Table {
                             const Planes& planes,
                             int64_t* row_ids) = 0;  // [num_keys]
 
-  /// Makes memory for `num_keys` keys in all, so that calls need not grow the table up to there.
+  /// Makes memory for `num_keys` keys in all, or for the capacity if that is less, so that calls
+  /// need not grow the table up to there. Nobody else may use planes that move meanwhile.
   virtual void Reserve(Call& call, int64_t num_keys, const Planes& planes) = 0;
 
   /// Forgets the keys that are held, and returns how many were. Their rows may be handed out again.

@@ -27,9 +27,21 @@ struct TableOptions {
   FirstValue first_value;
 };
 
-/// Throws kInvalidArgument for a dim or capacity below 1, for a dim of which one row would not fit
-/// into memory, and for a rank outside [0, num_ranks).
+/// Most floats of a row: 1 GiB. Sizes of batches of such rows still fit into an int64.
+constexpr int64_t kMaxDim = int64_t{1} << 28;
+
+/// Throws kInvalidArgument for a dim or capacity below 1, for a dim above kMaxDim, and for ranks
+/// outside [0, num_ranks).
 void CheckTableOptions(const TableOptions& options);
+
+/// Throws kInvalidArgument for a key that has no row in a table without a hash index: it is out of
+/// range, or another rank's.
+[[noreturn]] void ThrowForeignKey(const TableOptions& options, int64_t key);
+
+/// Throws kOutOfCapacity: a table that holds `num_keys` has no room for `num_new_keys` more.
+/// `most_rows` is what its engine can hold.
+[[noreturn]] void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
+                            int64_t num_new_keys);
 
 }  // namespace sok
 

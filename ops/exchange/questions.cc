@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "ops/base/error.h"
-#include "ops/lookup/distinct.h"
 
 namespace sok {
 namespace {

@@ -1,21 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/lookup/merge_gradients.h"
+#include "ops/cpu/merge_gradients.h"
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "ops/base/wide_vectors.h"
-#include "ops/lookup/fixed_dim.h"
+#include "ops/cpu/fixed_dim.h"
 
 namespace sok {
 namespace {
 
-/// The occurrences of each distinct key: bags[offsets[d]..offsets[d + 1]), in batch order.
+/// The occurrences of each distinct key: bags[offsets[d]..offsets[d + 1]), in batch order. Arrays
+/// of num_keys are not filled before they are written.
 struct Occurrences {
-  std::vector<int32_t> offsets;     // [num_distinct + 1]
-  std::unique_ptr<int32_t[]> bags;  // [num_keys], not filled before it is written
+  std::vector<int32_t> offsets;       // [num_distinct + 1]
+  std::unique_ptr<int32_t[]> bags;    // [num_keys]
+  std::unique_ptr<float[]> weights;   // [num_keys], where the bags have them
+  std::vector<float> weighted_means;  // [num_bags], factors, where the mean is one of weights
 };
+
+/// 1 / the sum of each bag's weights, as PoolRows adds them up.
+std::vector<float> WeightedMeans(const Bags& bags) {
+  std::vector<float> factors(static_cast<size_t>(bags.num_bags));
+  for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
+    float sum = 0.0f;
+    for (int64_t i = bags.row_splits[bag]; i < bags.row_splits[bag + 1]; ++i) {
+      sum += bags.weights[i];
+    }
+    factors[static_cast<size_t>(bag)] = MeanFactor(sum);
+  }
+  return factors;
+}
 
 /// A counting sort of the occurrences by distinct key.
 Occurrences GroupByDistinctKey(const Bags& bags) {
@@ -26,6 +42,8 @@ Occurrences GroupByDistinctKey(const Bags& bags) {
   for (int64_t i = 0; i < bags.num_keys; ++i) ++cursor[static_cast<size_t>(bags.inverse[i]) + 2];
   for (size_t d = 2; d < cursor.size(); ++d) cursor[d] += cursor[d - 1];
   groups.bags.reset(new int32_t[static_cast<size_t>(bags.num_keys)]);
+  if (bags.weights != nullptr) groups.weights.reset(new float[static_cast<size_t>(bags.num_keys)]);
+  if (HasWeightedMean(bags)) groups.weighted_means = WeightedMeans(bags);
   if (bags.combiner == Combiner::kNone) {
     for (int64_t i = 0; i < bags.num_keys; ++i) {
       groups.bags[cursor[static_cast<size_t>(bags.inverse[i]) + 1]++] = static_cast<int32_t>(i);
@@ -33,13 +51,25 @@ Occurrences GroupByDistinctKey(const Bags& bags) {
   } else {
     for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
       for (int64_t i = bags.row_splits[bag]; i < bags.row_splits[bag + 1]; ++i) {
-        groups.bags[cursor[static_cast<size_t>(bags.inverse[i]) + 1]++] = static_cast<int32_t>(bag);
+        const int32_t place = cursor[static_cast<size_t>(bags.inverse[i]) + 1]++;
+        groups.bags[place] = static_cast<int32_t>(bag);
+        if (groups.weights) groups.weights[place] = bags.weights[i];
       }
     }
   }
   cursor.pop_back();
   groups.offsets = std::move(cursor);
   return groups;
+}
+
+/// What the gradient of an occurrence is multiplied by.
+SOK_INLINE float FactorOf(const Bags& bags, const Occurrences& groups, int64_t occurrence) {
+  const int64_t bag = groups.bags[occurrence];
+  if (!groups.weights) return BagFactor(bags, bag, 0.0f);
+  const float factor = groups.weighted_means.empty()
+                           ? BagFactor(bags, bag, 0.0f)
+                           : groups.weighted_means[static_cast<size_t>(bag)];
+  return factor * groups.weights[occurrence];
 }
 
 /// Adds the gradients of occurrences [begin, end) to sum[0..dim).
@@ -49,13 +79,14 @@ SOK_INLINE void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim 
                                int64_t prefetch_end, float* __restrict sum) {
   const int64_t size = dim;
   const int64_t ahead = PrefetchDistance(NumLines(size));
+  const bool has_factors = HasFactors(bags) || groups.weights;
   for (int64_t i = begin; i < end; ++i) {
     if (i + ahead < prefetch_end) PrefetchRow(gradients + groups.bags[i + ahead] * size, size);
     const int64_t bag = groups.bags[i];
     const float* __restrict gradient = gradients + bag * size;
-    if (bags.combiner == Combiner::kMean) {
-      const float scale = bags.Scale(bag);
-      for (int64_t column = 0; column < size; ++column) sum[column] += scale * gradient[column];
+    if (has_factors) {
+      const float factor = FactorOf(bags, groups, i);
+      for (int64_t column = 0; column < size; ++column) sum[column] += factor * gradient[column];
     } else {
       for (int64_t column = 0; column < size; ++column) sum[column] += gradient[column];
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gives row loops a dim that the compiler knows, for the dims that models use.
-#ifndef SOK_OPS_LOOKUP_FIXED_DIM_H_
-#define SOK_OPS_LOOKUP_FIXED_DIM_H_
+#ifndef SOK_OPS_CPU_FIXED_DIM_H_
+#define SOK_OPS_CPU_FIXED_DIM_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -53,4 +53,4 @@ inline void PrefetchRow(const float* row, int64_t dim) {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_LOOKUP_FIXED_DIM_H_
+#endif  // SOK_OPS_CPU_FIXED_DIM_H_

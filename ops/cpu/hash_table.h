@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU table for keys of any value: a hash index, and row ids in the order of arrival.
-#ifndef SOK_OPS_TABLE_HASH_TABLE_H_
-#define SOK_OPS_TABLE_HASH_TABLE_H_
+#ifndef SOK_OPS_CPU_HASH_TABLE_H_
+#define SOK_OPS_CPU_HASH_TABLE_H_
 
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
 #include "ops/base/fair_shared_mutex.h"
-#include "ops/table/key_index.h"
-#include "ops/table/table.h"
+#include "ops/cpu/key_index.h"
+#include "ops/engine/table.h"
 
 namespace sok {
 
@@ -18,17 +18,20 @@ class CpuHashTable : public Table {
   explicit CpuHashTable(const TableOptions& options) : options_(options) {}
 
   const TableOptions& options() const override { return options_; }
-  int64_t size() const override;
-  int64_t num_rows() const override;
+  TableSize Size(Call& call) override;
   int64_t index_bytes() const override;
-  void Find(Executor& executor, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
-  void FindOrInsert(Executor& executor, int64_t num_keys, const int64_t* keys,
-                    bool keys_are_distinct, const float* initial_rows, const RowPlanes& planes,
-                    int64_t* row_ids) override;
-  int64_t Erase(int64_t num_keys, const int64_t* keys) override;
-  TableEntries Export() const override;
-  void Clear() override;
-  void InsertAll(Executor&, const RowPlanes&) override {}
+  void Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
+  void FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys, bool keys_are_distinct,
+                    const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
+  void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
+  int64_t Erase(Call& call, int64_t num_keys, const int64_t* keys) override;
+  TableEntries Export(Call& call) override;
+  void Clear(Call& call) override;
+  void InsertAll(Call&, const Planes&) override {}
+  int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) override;
+  void ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
+                        int64_t num_gradients, const int64_t* row_ids,
+                        const float* gradients) override;
 
  private:
   struct FindResult {
@@ -38,6 +41,7 @@ class CpuHashTable : public Table {
   FindResult FindShared(Executor& executor, int64_t num_keys, const int64_t* keys,
                         int64_t* row_ids) const;
   void CheckFits(int64_t num_new_keys) const;
+  int64_t NumRowsWith(int64_t num_new_keys) const;
   std::vector<int64_t> NextRows(int64_t count) const;
   void TakeRows(int64_t count);
 
@@ -55,4 +59,4 @@ class CpuHashTable : public Table {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TABLE_HASH_TABLE_H_
+#endif  // SOK_OPS_CPU_HASH_TABLE_H_

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The directly indexed CPU table. Readers take no lock: a bit is released after its row is written.
-#include "ops/table/direct_table.h"
+#include "ops/cpu/direct_table.h"
 
 #include <algorithm>
 
-#include "ops/table/new_keys.h"
+#include "ops/cpu/apply_rule.h"
+#include "ops/cpu/new_keys.h"
 
 namespace sok {
 namespace {
@@ -23,7 +24,11 @@ uint64_t Bit(int64_t row) { return uint64_t{1} << (row % kRowsPerWord); }
 }  // namespace
 
 CpuDirectTable::CpuDirectTable(const TableOptions& options)
-    : options_(options), rows_(options), bits_(BitmapBytes(options.capacity), PageSize::kSmall) {}
+    : options_(options),
+      most_rows_(options.placement.NumRows(options.capacity)),
+      bits_(BitmapBytes(most_rows_), PageSize::kSmall) {}
+
+TableSize CpuDirectTable::Size(Call&) { return {size_, num_rows_}; }
 
 int64_t CpuDirectTable::index_bytes() const { return (num_rows_ + 7) / 8; }
 
@@ -36,14 +41,13 @@ void CpuDirectTable::SetHeld(int64_t row) {
 }
 
 int64_t CpuDirectTable::RowOf(int64_t key) const {
-  const int64_t row = rows_.RowOf(key);
+  const int64_t row = options_.placement.RowOf(key, most_rows_);
   if (row < 0) ThrowForeignKey(options_, key);
   return row;
 }
 
-void CpuDirectTable::Find(Executor& executor, int64_t num_keys, const int64_t* keys,
-                          int64_t* row_ids) {
-  FindLockFree(executor, num_keys, keys, row_ids);
+void CpuDirectTable::Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+  FindLockFree(call.executor(), num_keys, keys, row_ids);
 }
 
 int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const int64_t* keys,
@@ -62,9 +66,10 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
   return num_missing;
 }
 
-void CpuDirectTable::FindOrInsert(Executor& executor, int64_t num_keys, const int64_t* keys,
+void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
                                   bool keys_are_distinct, const float* initial_rows,
-                                  const RowPlanes& planes, int64_t* row_ids) {
+                                  const Planes& planes, int64_t* row_ids) {
+  Executor& executor = call.executor();
   if (FindLockFree(executor, num_keys, keys, row_ids) == 0) return;
   std::lock_guard<std::mutex> writer(writer_mutex_);
   // Again, because another writer may have inserted some of them in between.
@@ -75,6 +80,7 @@ void CpuDirectTable::FindOrInsert(Executor& executor, int64_t num_keys, const in
     new_keys.row_ids.push_back(RowOf(key));
     end_row = std::max(end_row, new_keys.row_ids.back() + 1);
   }
+  MakeRoom(options_, planes, end_row);
   new_keys.WriteRows(executor, options_, initial_rows, planes);
   for (const int64_t row : new_keys.row_ids) SetHeld(row);
   size_ += new_keys.size();
@@ -82,7 +88,11 @@ void CpuDirectTable::FindOrInsert(Executor& executor, int64_t num_keys, const in
   new_keys.CopyRowIdsTo(row_ids);
 }
 
-int64_t CpuDirectTable::Erase(int64_t num_keys, const int64_t* keys) {
+void CpuDirectTable::Reserve(Call&, int64_t, const Planes& planes) {
+  ReservePlanes(planes, most_rows_);
+}
+
+int64_t CpuDirectTable::Erase(Call&, int64_t num_keys, const int64_t* keys) {
   for (int64_t i = 0; i < num_keys; ++i) RowOf(keys[i]);  // throws before anything changes
   std::lock_guard<std::mutex> writer(writer_mutex_);
   int64_t num_erased = 0;
@@ -95,42 +105,55 @@ int64_t CpuDirectTable::Erase(int64_t num_keys, const int64_t* keys) {
   return num_erased;
 }
 
-TableEntries CpuDirectTable::Export() const {
-  TableEntries entries;
-  entries.keys.reserve(static_cast<size_t>(size_.load()));
-  entries.row_ids.reserve(static_cast<size_t>(size_.load()));
+TableEntries CpuDirectTable::Export(Call& call) {
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  int64_t* const keys = call.Temporary<int64_t>(size_);
+  int64_t* const row_ids = call.Temporary<int64_t>(size_);
+  int64_t count = 0;
   for (int64_t row = 0; row < num_rows_; ++row) {
     if (row % kRowsPerWord == 0 && __atomic_load_n(Word(row), __ATOMIC_RELAXED) == 0) {
       row += kRowsPerWord - 1;
       continue;
     }
     if (!IsHeld(row)) continue;
-    entries.keys.push_back(rows_.KeyOf(row));
-    entries.row_ids.push_back(row);
+    keys[count] = options_.placement.GlobalKey(row);
+    row_ids[count++] = row;
   }
-  return entries;
+  return {count, keys, row_ids};
 }
 
-void CpuDirectTable::Clear() {
+void CpuDirectTable::Clear(Call&) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
   bits_.Release(0, bits_.size_bytes());
   size_ = 0;
   num_rows_ = 0;
 }
 
-void CpuDirectTable::InsertAll(Executor& executor, const RowPlanes& planes) {
+void CpuDirectTable::InsertAll(Call& call, const Planes& planes) {
   // In slices, so that the lists of new keys stay small beside the rows.
   constexpr int64_t kSliceRows = 1 << 16;
   std::vector<int64_t> keys;
   std::vector<int64_t> row_ids;
-  for (int64_t begin = 0; begin < options_.capacity; begin += kSliceRows) {
+  for (int64_t begin = 0; begin < most_rows_; begin += kSliceRows) {
     keys.clear();
-    const int64_t end = std::min(begin + kSliceRows, options_.capacity);
-    for (int64_t row = begin; row < end; ++row) keys.push_back(rows_.KeyOf(row));
+    const int64_t end = std::min(begin + kSliceRows, most_rows_);
+    for (int64_t row = begin; row < end; ++row) keys.push_back(options_.placement.GlobalKey(row));
     row_ids.resize(keys.size());
-    FindOrInsert(executor, end - begin, keys.data(), /*keys_are_distinct=*/true, nullptr, planes,
+    FindOrInsert(call, end - begin, keys.data(), /*keys_are_distinct=*/true, nullptr, planes,
                  row_ids.data());
   }
+}
+
+int64_t CpuDirectTable::FirstWithoutRow(Call&, int64_t count, const int64_t* row_ids) {
+  return FirstOutside(count, row_ids, num_rows_);
+}
+
+void CpuDirectTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
+                                      int64_t num_gradients, const int64_t* row_ids,
+                                      const float* gradients) {
+  const TableEntries in_use = Export(call);  // few, it may be, among very many
+  sok::ApplyToRowsInUse(call.executor(), rule, planes, in_use.count, in_use.row_ids, num_gradients,
+                        row_ids, gradients);
 }
 
 }  // namespace sok

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // New keys of a batch on the CPU.
-#include "ops/table/new_keys.h"
+#include "ops/cpu/new_keys.h"
 
 #include <algorithm>
 
@@ -10,13 +10,38 @@
 namespace sok {
 namespace {
 
-int64_t RowNanoseconds(const TableOptions& options, const RowPlanes& planes) {
-  int64_t width = planes.rows == nullptr ? 0 : options.dim;
-  for (const RowPlanes::Slot& slot : planes.slots) width += slot.width;
+int64_t RowNanoseconds(const Planes& planes) {
+  int64_t width = planes.rows == nullptr ? 0 : planes.rows->width();
+  for (const Planes::Slot& slot : planes.slots) width += slot.plane->width();
   return kFirstValueColumnNanoseconds * std::max<int64_t>(1, width);
 }
 
 }  // namespace
+
+void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_rows) {
+  const auto make_room = [&](Plane& plane) {
+    if (plane.num_rows() >= num_rows) return;
+    if (plane.MovesWhenItGrows()) {
+      Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "': a plane has memory for ",
+            plane.num_rows(), " rows, and ", num_rows,
+            " are needed; reserve it before keys are inserted");
+    }
+    plane.Reserve(num_rows);
+  };
+  if (planes.rows != nullptr) make_room(*planes.rows);
+  for (const Planes::Slot& slot : planes.slots) make_room(*slot.plane);
+}
+
+void ReservePlanes(const Planes& planes, int64_t num_rows) {
+  if (planes.rows != nullptr) planes.rows->Reserve(num_rows);
+  for (const Planes::Slot& slot : planes.slots) slot.plane->Reserve(num_rows);
+}
+
+int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t num_rows) {
+  return std::find_if(row_ids, row_ids + count,
+                      [=](int64_t row_id) { return row_id < 0 || row_id >= num_rows; }) -
+         row_ids;
+}
 
 NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
                  const int64_t* batch_keys, const int64_t* batch_row_ids, bool keys_are_distinct) {
@@ -49,26 +74,29 @@ std::vector<int64_t> NewKeys::FirstPlaces() const {
 }
 
 void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const float* initial_rows,
-                        const RowPlanes& planes) const {
+                        const Planes& planes) const {
   if (planes.rows == nullptr && planes.slots.empty()) return;
   const int64_t dim = options.dim;
+  float* const rows = planes.rows == nullptr ? nullptr : planes.rows->data();
   const std::vector<int64_t> first_places =
       initial_rows == nullptr ? std::vector<int64_t>() : FirstPlaces();
   const auto write_rows = [&](int64_t begin, int64_t end) {
     if (initial_rows == nullptr) {
       WriteFirstValues(options.first_value, end - begin, keys.data() + begin,
-                       row_ids.data() + begin, dim, planes.rows);
+                       row_ids.data() + begin, dim, rows);
       return;
     }
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      std::copy_n(initial_rows + first_places[i] * dim, dim, planes.rows + row_ids[i] * dim);
+      std::copy_n(initial_rows + first_places[i] * dim, dim, rows + row_ids[i] * dim);
     }
   };
-  executor.ParallelFor(size(), RowNanoseconds(options, planes), [&](int64_t begin, int64_t end) {
-    if (planes.rows != nullptr) write_rows(begin, end);
-    for (const RowPlanes::Slot& slot : planes.slots) {
+  executor.ParallelFor(size(), RowNanoseconds(planes), [&](int64_t begin, int64_t end) {
+    if (rows != nullptr) write_rows(begin, end);
+    for (const Planes::Slot& slot : planes.slots) {
+      float* const data = slot.plane->data();
+      const int64_t width = slot.plane->width();
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        std::fill_n(slot.data + row_ids[i] * slot.width, slot.width, slot.initial_value);
+        std::fill_n(data + row_ids[i] * width, width, slot.initial_value);
       }
     }
   });

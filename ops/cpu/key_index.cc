@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hash index. See key_index.h for its layout.
-#include "ops/table/key_index.h"
+#include "ops/cpu/key_index.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 
 #include "ops/base/hash.h"
 #include "ops/base/prefetch.h"
-#include "ops/table/table.h"
+#include "ops/engine/table_options.h"
 
 namespace sok {
 namespace {

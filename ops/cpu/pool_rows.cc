@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/lookup/pool_rows.h"
+#include "ops/cpu/pool_rows.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "ops/base/wide_vectors.h"
-#include "ops/lookup/fixed_dim.h"
+#include "ops/cpu/fixed_dim.h"
 
 namespace sok {
 namespace {
@@ -27,20 +27,26 @@ SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* r
   }
 }
 
-/// Adds the rows of keys [begin, end) to sum[0..dim).
-template <typename Dim>
+/// Adds the rows of keys [begin, end) to sum[0..dim), and their weights to weight_sum.
+template <bool kHasWeights, typename Dim>
 SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
-                        int64_t end, int64_t prefetch_end, float* sum) {
+                        int64_t end, int64_t prefetch_end, float* sum, float& weight_sum) {
   const int64_t size = dim;
   const int64_t ahead = PrefetchDistance(NumLines(size));
   for (int64_t i = begin; i < end; ++i) {
     if (i + ahead < prefetch_end) PrefetchRow(rows[bags.inverse[i + ahead]], size);
     const float* row = rows[bags.inverse[i]];
-    for (int64_t column = 0; column < size; ++column) sum[column] += row[column];
+    if constexpr (kHasWeights) {
+      const float weight = bags.weights[i];
+      weight_sum += weight;
+      for (int64_t column = 0; column < size; ++column) sum[column] += weight * row[column];
+    } else {
+      for (int64_t column = 0; column < size; ++column) sum[column] += row[column];
+    }
   }
 }
 
-template <typename Dim>
+template <bool kHasWeights, typename Dim>
 SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
                                 int64_t end, float* out) {
   const int64_t size = dim;
@@ -48,20 +54,23 @@ SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* r
   std::vector<float> block_sum;
   for (int64_t bag = begin; bag < end; ++bag) {
     float* sum = out + bag * size;
+    float weight_sum = 0.0f;
     std::fill_n(sum, size, 0.0f);
     const int64_t first = bags.row_splits[bag];
     const int64_t stop = bags.row_splits[bag + 1];
-    AddRows(bags, dim, rows, first, std::min(first + kBlock, stop), last, sum);
+    AddRows<kHasWeights>(bags, dim, rows, first, std::min(first + kBlock, stop), last, sum,
+                         weight_sum);
     for (int64_t block = first + kBlock; block < stop; block += kBlock) {
       block_sum.assign(static_cast<size_t>(size), 0.0f);
-      AddRows(bags, dim, rows, block, std::min(block + kBlock, stop), last, block_sum.data());
+      AddRows<kHasWeights>(bags, dim, rows, block, std::min(block + kBlock, stop), last,
+                           block_sum.data(), weight_sum);
       for (int64_t column = 0; column < size; ++column) {
         sum[column] += block_sum[static_cast<size_t>(column)];
       }
     }
-    const float scale = bags.Scale(bag);
-    if (scale != 1.0f) {
-      for (int64_t column = 0; column < size; ++column) sum[column] *= scale;
+    const float factor = BagFactor(bags, bag, weight_sum);
+    if (factor != 1.0f) {
+      for (int64_t column = 0; column < size; ++column) sum[column] *= factor;
     }
   }
 }
@@ -76,8 +85,10 @@ void PoolRows(Executor& executor, const Bags& bags, int64_t dim, const float* co
     WithFixedDim(dim, [&](auto fixed_dim) {
       if (bags.combiner == Combiner::kNone) {
         CopyRange(bags, fixed_dim, rows, begin, end, out);
+      } else if (bags.weights != nullptr) {
+        PoolRange<true>(bags, fixed_dim, rows, begin, end, out);
       } else {
-        PoolRange(bags, fixed_dim, rows, begin, end, out);
+        PoolRange<false>(bags, fixed_dim, rows, begin, end, out);
       }
     });
   });

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both CPU tables do with the keys of a batch that they do not hold. No index, no locks.
-#ifndef SOK_OPS_TABLE_NEW_KEYS_H_
-#define SOK_OPS_TABLE_NEW_KEYS_H_
+// What both CPU tables do with the keys of a batch that they do not hold, and with the rows of a
+// batch. No index, no locks.
+#ifndef SOK_OPS_CPU_NEW_KEYS_H_
+#define SOK_OPS_CPU_NEW_KEYS_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "ops/base/executor.h"
-#include "ops/table/table.h"
+#include "ops/engine/table.h"
 
 namespace sok {
+
+/// Makes planes large enough for row ids below `num_rows`. Throws kFailedPrecondition for one that
+/// would have to move.
+void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_rows);
+
+/// As Table::Reserve, for the planes alone.
+void ReservePlanes(const Planes& planes, int64_t num_rows);
+
+/// The position of the first of `row_ids` outside [0, num_rows), or the count.
+int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t num_rows);
 
 /// The keys of a batch whose row id is kNoRow, each once, in the order of their first appearance.
 class NewKeys {
@@ -22,10 +33,11 @@ class NewKeys {
 
   int64_t size() const { return static_cast<int64_t>(keys.size()); }
 
-  /// Gives the new rows their first value in every plane. `row_ids` must be set.
+  /// Gives the new rows their first value in every plane. `row_ids` must be set, and the planes
+  /// have room for them.
   void WriteRows(Executor& executor, const TableOptions& options,
                  const float* initial_rows,  // [num_keys of the batch, dim], or nullptr
-                 const RowPlanes& planes) const;
+                 const Planes& planes) const;
 
   /// Puts the new rows' ids at all places of the batch where their keys stand.
   void CopyRowIdsTo(int64_t* batch_row_ids) const;
@@ -46,4 +58,4 @@ class NewKeys {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TABLE_NEW_KEYS_H_
+#endif  // SOK_OPS_CPU_NEW_KEYS_H_

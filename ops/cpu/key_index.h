@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys -> row ids: the hash index itself, about one cache line a key. No rows, no locks.
-#ifndef SOK_OPS_TABLE_KEY_INDEX_H_
-#define SOK_OPS_TABLE_KEY_INDEX_H_
+#ifndef SOK_OPS_CPU_KEY_INDEX_H_
+#define SOK_OPS_CPU_KEY_INDEX_H_
 
 #include <cstdint>
 
@@ -20,8 +20,6 @@ namespace sok {
 /// hashes.
 class KeyIndex {
  public:
-  static constexpr int64_t kMaxRowIds = (int64_t{1} << 32) - 1;
-
   KeyIndex();
 
   int64_t size() const { return size_; }
@@ -40,7 +38,7 @@ class KeyIndex {
   /// index then holds what it did.
   void Insert(Executor& executor, int64_t num_keys,
               const int64_t* keys,      // [num_keys]
-              const int64_t* row_ids);  // [num_keys], in [0, kMaxRowIds)
+              const int64_t* row_ids);  // [num_keys], in [0, kMaxRows)
 
   /// Removes `key` and returns its row, or kNoRow if the index does not hold it.
   int64_t Erase(int64_t key);
@@ -106,4 +104,4 @@ class KeyIndex {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TABLE_KEY_INDEX_H_
+#endif  // SOK_OPS_CPU_KEY_INDEX_H_

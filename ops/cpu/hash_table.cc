@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hash-indexed CPU table: locks, row ids and limits around a KeyIndex.
-#include "ops/table/hash_table.h"
+#include "ops/cpu/hash_table.h"
 
 #include <algorithm>
 #include <atomic>
 #include <shared_mutex>
 
-#include "ops/base/error.h"
-#include "ops/table/new_keys.h"
+#include "ops/cpu/apply_rule.h"
+#include "ops/cpu/new_keys.h"
 
 namespace sok {
 namespace {
@@ -16,14 +16,9 @@ constexpr int64_t kFindNanoseconds = 20;  // a key in a large index, one thread
 
 }  // namespace
 
-int64_t CpuHashTable::size() const {
+TableSize CpuHashTable::Size(Call&) {
   std::shared_lock<FairSharedMutex> lock(index_mutex_);
-  return index_.size();
-}
-
-int64_t CpuHashTable::num_rows() const {
-  std::shared_lock<FairSharedMutex> lock(index_mutex_);
-  return num_rows_;
+  return {index_.size(), num_rows_};
 }
 
 int64_t CpuHashTable::index_bytes() const {
@@ -31,9 +26,8 @@ int64_t CpuHashTable::index_bytes() const {
   return index_.num_bytes() + static_cast<int64_t>(free_rows_.capacity() * sizeof(uint32_t));
 }
 
-void CpuHashTable::Find(Executor& executor, int64_t num_keys, const int64_t* keys,
-                        int64_t* row_ids) {
-  FindShared(executor, num_keys, keys, row_ids);
+void CpuHashTable::Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+  FindShared(call.executor(), num_keys, keys, row_ids);
 }
 
 /// The parts of the loop take no lock: threads of the executor may be needed by whoever waits for
@@ -48,15 +42,17 @@ CpuHashTable::FindResult CpuHashTable::FindShared(Executor& executor, int64_t nu
   return {num_missing, version_};
 }
 
-void CpuHashTable::FindOrInsert(Executor& executor, int64_t num_keys, const int64_t* keys,
+void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
                                 bool keys_are_distinct, const float* initial_rows,
-                                const RowPlanes& planes, int64_t* row_ids) {
+                                const Planes& planes, int64_t* row_ids) {
+  Executor& executor = call.executor();
   FindResult found = FindShared(executor, num_keys, keys, row_ids);
   if (found.num_missing == 0) return;
   std::lock_guard<std::mutex> writer(writer_mutex_);
   if (version_ != found.version) found = FindShared(executor, num_keys, keys, row_ids);
   NewKeys new_keys(options_.name, found.num_missing, num_keys, keys, row_ids, keys_are_distinct);
   CheckFits(new_keys.size());
+  MakeRoom(options_, planes, NumRowsWith(new_keys.size()));
   new_keys.row_ids = NextRows(new_keys.size());
   new_keys.WriteRows(executor, options_, initial_rows, planes);
   {
@@ -70,17 +66,14 @@ void CpuHashTable::FindOrInsert(Executor& executor, int64_t num_keys, const int6
 }
 
 void CpuHashTable::CheckFits(int64_t num_new_keys) const {
-  const int64_t num_free = std::min(options_.capacity, KeyIndex::kMaxRowIds) - index_.size();
-  if (num_new_keys <= num_free) return;
-  if (options_.capacity <= KeyIndex::kMaxRowIds) {
-    Throw(ErrorCode::kOutOfCapacity, "table '", options_.name, "' is full: its capacity is ",
-          options_.capacity, " keys, it holds ", index_.size(), ", and ", num_new_keys,
-          " new keys came; raise the capacity (max_vocabulary_size_per_gpu), or erase keys. "
-          "The table is as it was before them");
-  }
-  Throw(ErrorCode::kOutOfCapacity, "table '", options_.name, "' is full: one rank holds at most ",
-        KeyIndex::kMaxRowIds, " keys, it holds ", index_.size(), ", and ", num_new_keys,
-        " new keys came; use more ranks, or erase keys. The table is as it was before them");
+  if (num_new_keys <= std::min(options_.capacity, kMaxRows) - index_.size()) return;
+  ThrowFull(options_, kMaxRows, index_.size(), num_new_keys);
+}
+
+/// One past the highest row id once `num_new_keys` more have come.
+int64_t CpuHashTable::NumRowsWith(int64_t num_new_keys) const {
+  const auto num_free = static_cast<int64_t>(free_rows_.size());
+  return num_rows_ + std::max<int64_t>(0, num_new_keys - num_free);
 }
 
 /// The rows that the next `count` new keys get; TakeRows makes it so.
@@ -100,7 +93,15 @@ void CpuHashTable::TakeRows(int64_t count) {
   num_rows_ += count - static_cast<int64_t>(num_reused);
 }
 
-int64_t CpuHashTable::Erase(int64_t num_keys, const int64_t* keys) {
+void CpuHashTable::Reserve(Call& call, int64_t num_keys, const Planes& planes) {
+  num_keys = std::min({num_keys, options_.capacity, kMaxRows});
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  ReservePlanes(planes, num_keys);
+  std::unique_lock<FairSharedMutex> lock(index_mutex_);
+  index_.Reserve(call.executor(), num_keys);
+}
+
+int64_t CpuHashTable::Erase(Call&, int64_t num_keys, const int64_t* keys) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
   std::unique_lock<FairSharedMutex> lock(index_mutex_);
   // Allocates first: once keys go, nothing may fail.
@@ -116,32 +117,44 @@ int64_t CpuHashTable::Erase(int64_t num_keys, const int64_t* keys) {
   return num_erased;
 }
 
-TableEntries CpuHashTable::Export() const {
+TableEntries CpuHashTable::Export(Call& call) {
   std::shared_lock<FairSharedMutex> lock(index_mutex_);
-  std::vector<int64_t> keys(static_cast<size_t>(num_rows_));
-  std::vector<bool> is_held(static_cast<size_t>(num_rows_));
+  int64_t* const keys = call.Temporary<int64_t>(num_rows_);
+  int64_t* const row_ids = call.Temporary<int64_t>(num_rows_);
+  std::fill_n(row_ids, num_rows_, kNoRow);
   index_.ForEach([&](int64_t key, uint32_t row_id) {
     keys[row_id] = key;
-    is_held[row_id] = true;
+    row_ids[row_id] = row_id;
   });
-  TableEntries entries;
-  entries.keys.reserve(static_cast<size_t>(index_.size()));
-  entries.row_ids.reserve(static_cast<size_t>(index_.size()));
-  for (size_t row = 0; row < keys.size(); ++row) {
-    if (!is_held[row]) continue;
-    entries.keys.push_back(keys[row]);
-    entries.row_ids.push_back(static_cast<int64_t>(row));
+  int64_t count = 0;
+  for (int64_t row = 0; row < num_rows_; ++row) {
+    if (row_ids[row] == kNoRow) continue;
+    keys[count] = keys[row];
+    row_ids[count++] = row;
   }
-  return entries;
+  return {count, keys, row_ids};
 }
 
-void CpuHashTable::Clear() {
+void CpuHashTable::Clear(Call&) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
   std::unique_lock<FairSharedMutex> lock(index_mutex_);
   index_.Clear();
   ++version_;
   num_rows_ = 0;
   free_rows_ = {};
+}
+
+int64_t CpuHashTable::FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) {
+  return FirstOutside(count, row_ids, Size(call).num_rows);
+}
+
+/// Rows of erased keys move as well, which nobody sees: a row starts afresh when it is handed out
+/// again.
+void CpuHashTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
+                                    int64_t num_gradients, const int64_t* row_ids,
+                                    const float* gradients) {
+  sok::ApplyToRowsInUse(call.executor(), rule, planes, Size(call).num_rows, nullptr, num_gradients,
+                        row_ids, gradients);
 }
 
 }  // namespace sok

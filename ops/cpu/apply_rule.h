@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers' rules on rows and their states, fused: one pass over what changes. No table.
+#ifndef SOK_OPS_CPU_APPLY_RULE_H_
+#define SOK_OPS_CPU_APPLY_RULE_H_
+
+#include <cstdint>
+
+#include "ops/base/executor.h"
+#include "ops/engine/rules.h"
+
+namespace sok {
+
+/// Applies `rule` to the rows in `row_ids`; those below 0 are passed over.
+void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
+                 int64_t num_gradients,
+                 const int64_t* row_ids,   // [num_gradients], distinct
+                 const float* gradients);  // [num_gradients, dim]
+
+/// As above, but for all rows in use: those not in `row_ids` have a gradient of zero.
+/// kInvalidArgument for a gradient of a row not in use.
+void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& planes,
+                      int64_t num_rows,
+                      const int64_t* rows_in_use,  // [num_rows], ascending; nullptr: 0, 1, 2, ...
+                      int64_t num_gradients,
+                      const int64_t* row_ids,   // [num_gradients], distinct, all in use
+                      const float* gradients);  // [num_gradients, dim]
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_APPLY_RULE_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call on the host with memory from the heap, for callers that bring none of their own.
+#ifndef SOK_OPS_CPU_CPU_CALL_H_
+#define SOK_OPS_CPU_CPU_CALL_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/engine/call.h"
+
+namespace sok {
+
+class CpuCall : public Call {
+ public:
+  explicit CpuCall(Executor& executor) : executor_(executor) {}
+  Executor& executor() override { return executor_; }
+  DeviceStream stream() const override { return nullptr; }
+
+ protected:
+  void* TemporaryBytes(int64_t bytes) override;
+
+ private:
+  struct Free {
+    void operator()(void* block) const;
+  };
+
+  Executor& executor_;
+  std::vector<std::unique_ptr<void, Free>> blocks_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_CPU_CALL_H_

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cpu/cpu_engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include "ops/base/error.h"
+#include "ops/base/first_appearance.h"
+#include "ops/cpu/apply_rule.h"
+#include "ops/cpu/cpu_call.h"
+#include "ops/cpu/cpu_plane.h"
+#include "ops/cpu/direct_table.h"
+#include "ops/cpu/gather_rows.h"
+#include "ops/cpu/hash_table.h"
+#include "ops/cpu/merge_gradients.h"
+#include "ops/cpu/pool_rows.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kPointerNanoseconds = 1;
+constexpr int64_t kCheckNanoseconds = 1;
+constexpr int64_t kFloatsPerNanosecond = 2;
+
+template <typename Key>
+int64_t Distinct(int64_t num_keys, const Key* keys, int64_t* distinct_keys, int32_t* inverse) {
+  if (num_keys > kMaxBatchKeys) {
+    Throw(ErrorCode::kInvalidArgument, "a batch of ", num_keys, " keys is above the limit of ",
+          kMaxBatchKeys, "; look the keys up in several batches");
+  }
+  return NumberByFirstAppearance(num_keys, keys, distinct_keys, inverse);
+}
+
+/// Where the row of each distinct key is read.
+std::vector<const float*> RowPointers(Executor& executor, int64_t num_distinct, int64_t dim,
+                                      const RowSource& source) {
+  std::vector<const float*> pointers(static_cast<size_t>(num_distinct));
+  executor.ParallelFor(num_distinct, kPointerNanoseconds, [&](int64_t begin, int64_t end) {
+    for (int64_t d = begin; d < end; ++d) {
+      const int64_t row_id = source.row_ids == nullptr ? d : source.row_ids[d];
+      pointers[static_cast<size_t>(d)] =
+          row_id < 0 ? source.absent_values + d * dim : source.plane + row_id * dim;
+    }
+  });
+  return pointers;
+}
+
+bool AllBelow(Executor& executor, int64_t count, const int32_t* values, int64_t limit) {
+  std::atomic<bool> all_below{true};
+  executor.ParallelFor(count, kCheckNanoseconds, [&](int64_t begin, int64_t end) {
+    uint32_t largest = 0;  // a negative one is larger than any limit
+    for (int64_t i = begin; i < end; ++i) {
+      largest = std::max(largest, static_cast<uint32_t>(values[i]));
+    }
+    if (begin < end && largest >= limit) all_below = false;
+  });
+  return all_below;
+}
+
+bool Ascend(const int64_t* values, int64_t count) {
+  bool ascend = true;
+  for (int64_t i = 1; i < count; ++i) ascend &= values[i - 1] <= values[i];
+  return ascend;
+}
+
+class EngineOfHost : public Engine {
+ public:
+  std::shared_ptr<Table> MakeTable(const TableOptions& options) override {
+    CheckTableOptions(options);
+    if (options.use_hash_index) return std::make_shared<CpuHashTable>(options);
+    return std::make_shared<CpuDirectTable>(options);
+  }
+  std::shared_ptr<Plane> MakePlane(const PlaneOptions& options) override {
+    return std::make_shared<CpuPlane>(options);
+  }
+  std::unique_ptr<Call> MakeCall(Executor& executor, DeviceStream) override {
+    return std::make_unique<CpuCall>(executor);
+  }
+  bool IsHostMemory() const override { return true; }
+
+  void CopyToHost(Call&, void* to, const void* from, int64_t bytes) override {
+    Copy(to, from, bytes);
+  }
+  void CopyFromHost(Call&, void* to, const void* from, int64_t bytes) override {
+    Copy(to, from, bytes);
+  }
+  void CopyOnDevice(Call&, void* to, const void* from, int64_t bytes) override {
+    Copy(to, from, bytes);
+  }
+  void Fill(Call& call, float* to, int64_t count, float value) override {
+    call.executor().ParallelFor(
+        count / kFloatsPerNanosecond + 1, 1, [&](int64_t begin, int64_t end) {
+          const int64_t first = begin * kFloatsPerNanosecond;
+          std::fill_n(to + first, std::min(end * kFloatsPerNanosecond, count) - first, value);
+        });
+  }
+
+  int64_t DistinctKeys(Call&, int64_t num_keys, const int64_t* keys, int64_t* distinct_keys,
+                       int32_t* inverse) override {
+    return Distinct(num_keys, keys, distinct_keys, inverse);
+  }
+  int64_t DistinctKeys(Call&, int64_t num_keys, const uint32_t* keys, int64_t* distinct_keys,
+                       int32_t* inverse) override {
+    return Distinct(num_keys, keys, distinct_keys, inverse);
+  }
+  int64_t DistinctKeys(Call&, int64_t num_keys, const int32_t* keys, int64_t* distinct_keys,
+                       int32_t* inverse) override {
+    return Distinct(num_keys, keys, distinct_keys, inverse);
+  }
+
+  void GatherRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
+                  const float* plane, float* out) override {
+    sok::GatherRows(call.executor(), num_rows, dim, row_ids, plane, out);
+  }
+  void ScatterRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
+                   const float* rows, float* plane) override {
+    sok::ScatterRows(call.executor(), num_rows, dim, row_ids, rows, plane);
+  }
+  void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim, const FirstValue& first_value,
+                      const int64_t* keys, const int64_t* row_ids, float* out) override {
+    sok::FillAbsentRows(call.executor(), num_keys, dim, first_value, keys, row_ids, out);
+  }
+
+  void PoolRows(Call& call, const Bags& bags, int64_t dim, const RowSource& source,
+                float* out) override {
+    const std::vector<const float*> pointers =
+        RowPointers(call.executor(), bags.num_distinct, dim, source);
+    sok::PoolRows(call.executor(), bags, dim, pointers.data(), out);
+  }
+  void MergeGradients(Call& call, const Bags& bags, int64_t dim, const float* gradients,
+                      float* merged) override {
+    sok::MergeGradients(call.executor(), bags, dim, gradients, merged);
+  }
+  void CheckBags(Call& call, const Bags& bags, const char* what) override {
+    CheckLengths(bags, what);
+    if (!AllBelow(call.executor(), bags.num_keys, bags.inverse, bags.num_distinct)) {
+      Throw(ErrorCode::kInvalidArgument, what, ": inverse must be at least 0 and below ",
+            bags.num_distinct, ", the number of distinct keys");
+    }
+    if (bags.combiner == Combiner::kNone) return;
+    if (bags.row_splits[0] != 0 || bags.row_splits[bags.num_bags] != bags.num_keys ||
+        !Ascend(bags.row_splits, bags.num_bags + 1)) {
+      Throw(ErrorCode::kInvalidArgument, what, ": row_splits must ascend from 0 to ", bags.num_keys,
+            ", the number of keys");
+    }
+  }
+
+  void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes, int64_t num_gradients,
+                   const int64_t* row_ids, const float* gradients) override {
+    sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
+  }
+
+ private:
+  static void Copy(void* to, const void* from, int64_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+};
+
+}  // namespace
+
+Engine& CpuEngine() {
+  static EngineOfHost* const engine = new EngineOfHost;
+  return *engine;
+}
+
+}  // namespace sok

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plane in the host's memory: reserved address space, committed row by row.
+#ifndef SOK_OPS_CPU_CPU_PLANE_H_
+#define SOK_OPS_CPU_CPU_PLANE_H_
+
+#include <cstdint>
+
+#include "ops/base/reserved_memory.h"
+#include "ops/engine/engine.h"
+
+namespace sok {
+
+/// Where a capacity was declared and the system grants address space for all of it, the plane never
+/// moves. Otherwise it starts small and is remapped larger, at least four times at a time.
+class CpuPlane : public Plane {
+ public:
+  /// Throws kOutOfMemory when the system refuses even the small start.
+  explicit CpuPlane(const PlaneOptions& options);
+
+  float* data() const override { return static_cast<float*>(memory_.data()); }
+  int64_t width() const override { return options_.width; }
+  int64_t num_rows() const override { return num_rows_; }
+  void Reserve(int64_t num_rows) override;
+  bool MovesWhenItGrows() const override { return num_rows_ < options_.capacity; }
+  void Release() override;
+
+ private:
+  bool TryWhole();
+
+  const PlaneOptions options_;
+  ReservedMemory memory_;
+  int64_t num_rows_ = 0;  // that the memory is for
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_CPU_PLANE_H_

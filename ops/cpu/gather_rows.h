@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows by row id. No table, no bags.
+#ifndef SOK_OPS_CPU_GATHER_ROWS_H_
+#define SOK_OPS_CPU_GATHER_ROWS_H_
+
+#include <cstdint>
+
+#include "ops/base/executor.h"
+#include "ops/engine/first_value.h"
+
+namespace sok {
+
+/// As Engine::GatherRows.
+void GatherRows(Executor& executor, int64_t num_rows, int64_t dim,
+                const int64_t* row_ids,  // [num_rows]
+                const float* plane,      // [rows, dim]
+                float* out);             // [num_rows, dim]
+
+/// As Engine::ScatterRows.
+void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim,
+                 const int64_t* row_ids,  // [num_rows]
+                 const float* rows,       // [num_rows, dim]
+                 float* plane);           // [rows, dim]
+
+/// As Engine::FillAbsentRows.
+void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,
+                    const FirstValue& first_value,
+                    const int64_t* keys,     // [num_keys]
+                    const int64_t* row_ids,  // [num_keys]
+                    float* out);             // [num_keys, dim]
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_GATHER_ROWS_H_

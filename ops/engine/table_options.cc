@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/engine/table_options.h"
+
+#include "ops/base/error.h"
+
+namespace sok {
+
+void CheckTableOptions(const TableOptions& options) {
+  const auto check = [&](bool is_valid, const auto&... what) {
+    if (is_valid) return;
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what...);
+  };
+  const Placement& placement = options.placement;
+  check(options.dim >= 1, "dim must be at least 1, got ", options.dim);
+  check(options.dim <= kMaxDim, "dim must be at most ", kMaxDim, " (1 GiB a row), got ",
+        options.dim);
+  check(options.capacity >= 1, "capacity must be at least 1 row, got ", options.capacity);
+  check(placement.num_ranks >= 1, "world_size must be at least 1, got ", placement.num_ranks);
+  check(placement.rank >= 0 && placement.rank < placement.num_ranks,
+        "rank must be at least 0 and below world_size, got ", placement.rank);
+  if (placement.kind == Placement::Kind::kOneRank) {
+    check(placement.owner_rank >= 0 && placement.owner_rank < placement.num_ranks,
+          "owner_rank must be at least 0 and below world_size, got ", placement.owner_rank);
+  }
+  if (placement.kind == Placement::Kind::kRange) {
+    check(placement.num_keys >= 1, "num_keys must be at least 1, got ", placement.num_keys);
+    const int64_t num_rows = placement.NumRows(INT64_MAX);
+    check(options.use_hash_index || options.capacity >= num_rows, "this rank owns ", num_rows,
+          " keys, but the capacity is ", options.capacity);
+  }
+}
+
+void ThrowForeignKey(const TableOptions& options, int64_t key) {
+  const Placement& placement = options.placement;
+  const int64_t end = placement.KeyLimit(options.capacity);
+  const int64_t owner = placement.Owner(key);
+  if (key >= 0 && (key < end || end == INT64_MAX) && owner != placement.rank) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " belongs to rank ",
+          owner, " of ", placement.num_ranks, ", and this is rank ", placement.rank,
+          "; send keys to the rank ",
+          placement.kind == Placement::Kind::kModulo ? "key % world_size" : "that owns them");
+  }
+  const int64_t last = end == INT64_MAX ? end : end - 1;
+  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
+        " is outside of its range, 0 to ", last, " (", options.capacity, " rows on each of ",
+        placement.num_ranks,
+        " ranks, no hash index); raise the capacity (max_vocabulary_size_per_gpu), or set "
+        "use_hashtable=True to allow any key");
+}
+
+void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
+               int64_t num_new_keys) {
+  if (options.capacity <= most_rows) {
+    Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: its capacity is ",
+          options.capacity, " keys, it holds ", num_keys, ", and ", num_new_keys,
+          " new keys came; raise the capacity (max_vocabulary_size_per_gpu), or erase keys. "
+          "The table is as it was before them");
+  }
+  Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: one rank holds at most ",
+        most_rows, " keys, it holds ", num_keys, ", and ", num_new_keys,
+        " new keys came; use more ranks, or erase keys. The table is as it was before them");
+}
+
+}  // namespace sok
