@@ -3,20 +3,25 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "ops/base/error.h"
+#include "ops/base/first_appearance.h"
 
 namespace sok {
 namespace {
 
 /// Leads the bytes for one owner: num_keys keys follow, then for each sum how many rows it has and
-/// the place of each among the keys, as unsigned integers of place_bytes. Nothing is sent to an
-/// owner of no key.
+/// the place of each among the keys, as unsigned integers of place_bytes, then the weight of each
+/// row of a sum, as float32. Nothing is sent to an owner of no key.
 struct Header {
   int32_t num_keys;
   int32_t num_sums;     // 0: the row of each key is asked for
-  int32_t place_bytes;  // 2 or 4
+  int16_t place_bytes;  // 2 or 4
+  int16_t has_weights;  // 0 or 1
 };
+
+constexpr int64_t kWeightBytes = sizeof(float);
 
 /// What a batch wants of one owner.
 struct Share {
@@ -28,7 +33,10 @@ struct Share {
   int64_t open_size = 0;
 
   int64_t place_bytes() const { return std::max(num_keys - 1, longest_sum) <= UINT16_MAX ? 2 : 4; }
-  int64_t sums_bytes() const { return place_bytes() * (num_sums + num_occurrences); }
+  int64_t places_bytes() const { return place_bytes() * (num_sums + num_occurrences); }
+  int64_t sums_bytes(bool has_weights) const {
+    return places_bytes() + (has_weights ? kWeightBytes * num_occurrences : 0);
+  }
 };
 
 /// Where the question for one owner is written.
@@ -37,6 +45,7 @@ struct Pen {
   int64_t place_bytes = 2;
   char* next_key = nullptr;
   char* next_place = nullptr;
+  char* next_weight = nullptr;
   char* open_size_place = nullptr;  // holds how many rows the sum that grows has
   int64_t open_bag = -1;
   uint32_t open_size = 0;
@@ -70,8 +79,8 @@ class Asker {
         keys_(distinct_keys),
         owners_(static_cast<size_t>(bags.num_distinct)),
         places_(static_cast<size_t>(bags.num_distinct)),
-        shares_(static_cast<size_t>(options.num_ranks)),
-        pens_(static_cast<size_t>(options.num_ranks)) {}
+        shares_(static_cast<size_t>(options.placement.num_ranks)),
+        pens_(static_cast<size_t>(options.placement.num_ranks)) {}
 
   Questions Ask() {
     FindOwners();
@@ -82,6 +91,7 @@ class Asker {
       AnswerOccurrences();
     } else {
       AnswerBags();
+      if (bags_.combiner == Combiner::kMean) FindFactors();
     }
     return std::move(questions_);
   }
@@ -89,8 +99,7 @@ class Asker {
  private:
   void FindOwners() {
     for (size_t i = 0; i < owners_.size(); ++i) {
-      const int64_t remainder = keys_[i] % options_.num_ranks;
-      owners_[i] = static_cast<int32_t>(remainder < 0 ? remainder + options_.num_ranks : remainder);
+      owners_[i] = static_cast<int32_t>(options_.placement.Owner(keys_[i]));
       ++shares_[static_cast<size_t>(owners_[i])].num_keys;
     }
   }
@@ -114,11 +123,13 @@ class Asker {
     }
   }
 
+  bool HasWeights() const { return bags_.weights != nullptr; }
+
   bool SumsAreCheaper(const Share& share) const {
     const int64_t answer_bytes =
         options_.num_trips * options_.dim * static_cast<int64_t>(sizeof(float));
     return bags_.combiner != Combiner::kNone && share.num_keys > 0 &&
-           answer_bytes * share.num_sums + share.sums_bytes() < answer_bytes * share.num_keys;
+           answer_bytes * share.num_sums + share.sums_bytes(HasWeights()) < answer_bytes * share.num_keys;
   }
 
   void LayOut() {
@@ -128,7 +139,7 @@ class Asker {
       const bool asks_sums = pens_[owner].asks_sums = SumsAreCheaper(share);
       const size_t key_bytes = static_cast<size_t>(share.num_keys) * options_.key_bytes;
       size_t bytes = share.num_keys > 0 ? sizeof(Header) + key_bytes : 0;
-      if (asks_sums) bytes += static_cast<size_t>(share.sums_bytes());
+      if (asks_sums) bytes += static_cast<size_t>(share.sums_bytes(HasWeights()));
       questions_.send_bytes.push_back(static_cast<int64_t>(bytes));
       questions_.answer_counts.push_back(asks_sums ? share.num_sums : share.num_keys);
       data_bytes += bytes;
@@ -145,10 +156,12 @@ class Asker {
       if (share.num_keys == 0) continue;
       const Header header{static_cast<int32_t>(share.num_keys),
                           static_cast<int32_t>(pen.asks_sums ? share.num_sums : 0),
-                          static_cast<int32_t>(pen.place_bytes)};
+                          static_cast<int16_t>(pen.place_bytes),
+                          static_cast<int16_t>(pen.asks_sums && HasWeights() ? 1 : 0)};
       std::memcpy(data, &header, sizeof(header));
       pen.next_key = data + sizeof(header);
       pen.next_place = pen.next_key + static_cast<size_t>(share.num_keys) * options_.key_bytes;
+      pen.next_weight = pen.next_place + share.places_bytes();
       data += questions_.send_bytes[owner];
     }
   }
@@ -173,33 +186,55 @@ class Asker {
 
   void AnswerBags() {
     questions_.answers.reserve(static_cast<size_t>(bags_.num_keys));
+    if (HasWeights()) questions_.answer_weights.reserve(static_cast<size_t>(bags_.num_keys));
     questions_.answer_splits.reserve(static_cast<size_t>(bags_.num_bags) + 1);
     questions_.answer_splits.push_back(0);
     for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
       for (int64_t i = bags_.row_splits[bag]; i < bags_.row_splits[bag + 1]; ++i) {
         Pen& pen = pens_[OwnerOfOccurrence(i)];
-        const int32_t place = places_[static_cast<size_t>(bags_.inverse[i])];
-        if (!pen.asks_sums) {
-          questions_.answers.push_back(place);
+        if (pen.asks_sums) {
+          AddToSum(bag, i, &pen);
         } else {
-          AddToSum(bag, static_cast<uint32_t>(place), &pen);
+          AddAnswer(places_[static_cast<size_t>(bags_.inverse[i])],
+                    HasWeights() ? bags_.weights[i] : 1.0f);
         }
       }
       questions_.answer_splits.push_back(static_cast<int64_t>(questions_.answers.size()));
     }
   }
 
-  void AddToSum(int64_t bag, uint32_t place, Pen* pen) {
+  void AddAnswer(int64_t place, float weight) {
+    questions_.answers.push_back(static_cast<int32_t>(place));
+    if (HasWeights()) questions_.answer_weights.push_back(weight);
+  }
+
+  void AddToSum(int64_t bag, int64_t occurrence, Pen* pen) {
     if (pen->open_bag != bag) {
       pen->open_bag = bag;
       pen->open_size = 0;
       pen->open_size_place = pen->next_place;
       pen->next_place += pen->place_bytes;
-      questions_.answers.push_back(static_cast<int32_t>(pen->next_answer++));
+      AddAnswer(pen->next_answer++, 1.0f);
     }
+    const int32_t place = places_[static_cast<size_t>(bags_.inverse[occurrence])];
     WritePlace(++pen->open_size, pen->place_bytes, pen->open_size_place);
-    WritePlace(place, pen->place_bytes, pen->next_place);
+    WritePlace(static_cast<uint32_t>(place), pen->place_bytes, pen->next_place);
     pen->next_place += pen->place_bytes;
+    if (!HasWeights()) return;
+    std::memcpy(pen->next_weight, &bags_.weights[occurrence], kWeightBytes);
+    pen->next_weight += kWeightBytes;
+  }
+
+  /// Of whole bags: an answer may be a sum of several rows.
+  void FindFactors() {
+    questions_.factors.resize(static_cast<size_t>(bags_.num_bags));
+    for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
+      float weight_sum = 0.0f;
+      for (int64_t i = bags_.row_splits[bag]; HasWeights() && i < bags_.row_splits[bag + 1]; ++i) {
+        weight_sum += bags_.weights[i];
+      }
+      questions_.factors[static_cast<size_t>(bag)] = BagFactor(bags_, bag, weight_sum);
+    }
   }
 
   const QuestionOptions& options_;
@@ -212,34 +247,44 @@ class Asker {
   Questions questions_;
 };
 
+[[noreturn]] void ThrowUnreadable() {
+  Throw(ErrorCode::kIo, "a rank's question cannot be read; do all ranks run the same sok_compat?");
+}
+
 class QuestionReader {
  public:
   explicit QuestionReader(size_t key_bytes) : key_bytes_(key_bytes) { asked_.row_splits = {0}; }
 
   /// Reads what one rank asks.
-  void Read(const char* data, int64_t size_bytes) {
+  void Read(const QuestionBytes& bytes) {
     const size_t sums_before = asked_.row_splits.size();
-    next_ = data;
-    end_ = data + size_bytes;
-    if (size_bytes > 0) ReadSums(ReadHeader());
+    next_ = bytes.data;
+    end_ = bytes.data + bytes.size_bytes;
+    if (bytes.size_bytes > 0) ReadSums(ReadHeader());
     if (next_ != end_) ThrowUnreadable();
     asked_.counts.push_back(static_cast<int64_t>(asked_.row_splits.size() - sums_before));
   }
 
-  AskedSums Take() { return std::move(asked_); }
+  AskedSums Take() {
+    NumberKeys();
+    if (!asked_.weights.empty()) asked_.weights.resize(asked_.key_places.size(), 1.0f);
+    return std::move(asked_);
+  }
 
  private:
   Header ReadHeader() {
     Header header;
     std::memcpy(&header, Advance(1, sizeof(header)), sizeof(header));
     const bool is_valid = header.num_keys > 0 && header.num_sums >= 0 &&
-                          (header.place_bytes == 2 || header.place_bytes == 4);
+                          (header.place_bytes == 2 || header.place_bytes == 4) &&
+                          (header.has_weights == 0 || header.has_weights == 1);
     if (!is_valid) ThrowUnreadable();
     return header;
   }
 
   void ReadSums(const Header& header) {
     const size_t first_key = asked_.keys.size();
+    const size_t first_row = asked_.key_places.size();
     const char* keys = Advance(static_cast<size_t>(header.num_keys), key_bytes_);
     for (int32_t i = 0; i < header.num_keys; ++i) {
       int64_t key = 0;  // uint32 keys travel as their low four bytes
@@ -258,6 +303,16 @@ class QuestionReader {
       }
       EndSum();
     }
+    if (header.has_weights) ReadWeights(first_row);
+  }
+
+  /// Of the rows from `first_row`; those before it that came without weights get ones.
+  void ReadWeights(size_t first_row) {
+    const size_t count = asked_.key_places.size() - first_row;
+    const char* weights = Advance(count, kWeightBytes);
+    asked_.weights.resize(first_row, 1.0f);
+    asked_.weights.resize(first_row + count);
+    if (count > 0) std::memcpy(&asked_.weights[first_row], weights, count * kWeightBytes);
   }
 
   void AddRow(size_t key_place) {
@@ -270,6 +325,18 @@ class QuestionReader {
 
   void EndSum() { asked_.row_splits.push_back(static_cast<int64_t>(asked_.key_places.size())); }
 
+  /// Leaves each key once: several ranks may have asked for it.
+  void NumberKeys() {
+    if (asked_.keys.size() > static_cast<size_t>(kMaxBatchKeys)) ThrowUnreadable();
+    const auto num_keys = static_cast<int64_t>(asked_.keys.size());
+    std::vector<int32_t> numbers(asked_.keys.size());
+    const int64_t num_distinct = NumberByFirstAppearance(num_keys, asked_.keys.data(),
+                                                         asked_.keys.data(), numbers.data());
+    if (num_distinct == num_keys) return;
+    asked_.keys.resize(static_cast<size_t>(num_distinct));
+    for (int32_t& place : asked_.key_places) place = numbers[static_cast<size_t>(place)];
+  }
+
   const char* Advance(int64_t count, const Header& header) {
     return Advance(static_cast<size_t>(count), static_cast<size_t>(header.place_bytes));
   }
@@ -278,11 +345,6 @@ class QuestionReader {
     if (count > static_cast<size_t>(end_ - next_) / bytes) ThrowUnreadable();
     next_ += count * bytes;
     return next_ - count * bytes;
-  }
-
-  [[noreturn]] static void ThrowUnreadable() {
-    Throw(ErrorCode::kIo,
-          "a rank's question cannot be read; do all ranks run the same sok_compat?");
   }
 
   const size_t key_bytes_;
@@ -298,14 +360,58 @@ Questions AskOwners(const QuestionOptions& options, const Bags& bags,
   return Asker(options, bags, distinct_keys).Ask();
 }
 
-AskedSums ReadQuestions(size_t key_bytes, const char* data,
-                        const std::vector<int64_t>& received_bytes) {
+AskedSums ReadQuestions(size_t key_bytes, const std::vector<QuestionBytes>& of_ranks) {
   QuestionReader reader(key_bytes);
-  for (const int64_t size_bytes : received_bytes) {
-    reader.Read(data, size_bytes);
-    data += size_bytes;
-  }
+  for (const QuestionBytes& bytes : of_ranks) reader.Read(bytes);
   return reader.Take();
+}
+
+// A message is the sizes of its parts, int64, then the parts; of one lookup it is the part.
+
+JoinedQuestions JoinQuestions(std::vector<Questions>& group) {
+  if (group.size() == 1) return {std::move(group[0].data), group[0].send_bytes};
+  JoinedQuestions joined;
+  std::vector<size_t> done(group.size(), 0);  // bytes of each lookup
+  for (size_t rank = 0; rank < group[0].send_bytes.size(); ++rank) {
+    const size_t begin = joined.data.size();
+    for (const Questions& questions : group) {
+      const char* size = reinterpret_cast<const char*>(&questions.send_bytes[rank]);
+      joined.data.insert(joined.data.end(), size, size + sizeof(int64_t));
+    }
+    for (size_t i = 0; i < group.size(); ++i) {
+      const auto part = group[i].data.begin() + static_cast<int64_t>(done[i]);
+      joined.data.insert(joined.data.end(), part, part + group[i].send_bytes[rank]);
+      done[i] += static_cast<size_t>(group[i].send_bytes[rank]);
+    }
+    joined.send_bytes.push_back(static_cast<int64_t>(joined.data.size() - begin));
+  }
+  return joined;
+}
+
+std::vector<std::vector<QuestionBytes>> SplitQuestions(size_t num_lookups, const char* data,
+                                                       const std::vector<int64_t>& received_bytes) {
+  std::vector<std::vector<QuestionBytes>> parts(num_lookups);
+  for (const int64_t message_bytes : received_bytes) {
+    const char* const end = data + message_bytes;
+    if (num_lookups == 1) {
+      parts[0].push_back({data, message_bytes});
+      data = end;
+      continue;
+    }
+    const size_t sizes_bytes = num_lookups * sizeof(int64_t);
+    if (message_bytes < static_cast<int64_t>(sizes_bytes)) ThrowUnreadable();
+    const char* next = data + sizes_bytes;
+    for (size_t i = 0; i < num_lookups; ++i) {
+      int64_t size = 0;
+      std::memcpy(&size, data + i * sizeof(size), sizeof(size));
+      if (size < 0 || size > end - next) ThrowUnreadable();
+      parts[i].push_back({next, size});
+      next += size;
+    }
+    if (next != end) ThrowUnreadable();
+    data = end;
+  }
+  return parts;
 }
 
 }  // namespace sok

@@ -2,7 +2,6 @@
 #include "ops/tf/lookup_checks.h"
 
 #include "ops/base/error.h"
-#include "ops/lookup/distinct.h"
 
 namespace sok {
 

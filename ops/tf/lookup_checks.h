@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "ops/lookup/bags.h"
-#include "ops/table/table.h"
+#include "ops/engine/bags.h"
+#include "ops/engine/table_options.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace sok {
