@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from sok_compat import kit_lib
+from sok_compat.sparse_operation_kit import kit_lib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,16 +207,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
 
 # Modules beside those above, which no script of SparseOperationKit imports.
 INTERNAL_MODULES = {
-    "sok_compat.embeddings.arguments",
-    "sok_compat.embeddings.embedding_layer",
-    "sok_compat.operations.merging",
-    "sok_compat.optimizers.moving_averages",
-    "sok_compat.optimizers.plane_updates",
-    "sok_compat.optimizers.rows_in_use",
-    "sok_compat.optimizers.stock_updates",
-    "sok_compat.saver.default_saver",
-    "sok_compat.saver.init_from_checkpoint",
-    "sok_compat.saver.tf_saver",
+    "sok_compat.sparse_operation_kit.embeddings.arguments",
+    "sok_compat.sparse_operation_kit.embeddings.embedding_layer",
+    "sok_compat.sparse_operation_kit.operations.merging",
 }
 
 

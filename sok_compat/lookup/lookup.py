@@ -202,12 +202,3 @@ def _dense_shape(rows):
     sizes = constant_value(shape)
     fits = sizes is not None and max(sizes) <= tf.int32.max
     return tf.constant(sizes, tf.int32) if fits else shape
-
-
-def rows_are_distinct(row_ids):
-    """Whether a gradient's indices are known, from the graph, to name each row once."""
-    if not tf.is_symbolic_tensor(row_ids):
-        return False
-    while row_ids.op.type == "Identity":
-        row_ids = row_ids.op.inputs[0]
-    return row_ids.op.type in ("SokFindRows", "SokRowsInUse")

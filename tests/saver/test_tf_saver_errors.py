@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from sok_compat.saver.tf_saver import let_tf_savers_save_tables
+from sok_compat.checkpoint.tf_saver import let_tf_savers_save_tables
 from tests.support.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS, OptimizerCase
 from tests.support.saved_table import DIM, SavedTable, assert_rows_equal
 from tests.support.sessions import initialized_session

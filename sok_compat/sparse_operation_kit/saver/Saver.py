@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Saver`: tables to SparseOperationKit's files and back. The module's name is that of its API."""
+
+import os
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables.table import EmbeddingVariable
+
+
+class Saver:
+    """Dumps, restores and loads tables. API and file format of SparseOperationKit 1.x.
+
+    `<dir>/<m_var_name>_keys.file` holds the keys, int64 or uint32 by the table's key_dtype, and
+    `<dir>/<m_var_name>_values.file` the rows in the same order, float32; both little-endian,
+    without a header. Slots of optimizers are not in them.
+    """
+
+    def dump_to_file(self, embedding_variable, filepath):
+        """Writes the table's two files; without a hash table all rows, touched or not.
+
+        Args:
+          embedding_variable: the EmbeddingVariable.
+          filepath: a folder, str, path or string tensor; made if need be. Files of an earlier dump
+            are replaced once the new ones are complete.
+
+        Returns:
+          A scalar string tensor: run it. Its value is b'saved.'.
+        """
+        variable = _checked_variable(embedding_variable)
+        write = ops.sok_dump_table(
+            variable.emb_handle, *_paths(variable, filepath), Tkey=variable.m_key_dtype
+        )
+        return _after(write, b"saved.")
+
+    def restore_from_file(self, embedding_variable, filepath):
+        """Makes the table hold exactly what the two files hold.
+
+        Keys may have been written by any number of ranks, as int64 or uint32.
+
+        Args:
+          embedding_variable: the EmbeddingVariable, initialized; what it held is forgotten.
+          filepath: the folder, str, path or string tensor.
+
+        Returns:
+          A scalar string tensor: run it. Its value is b'restored.'. Running it raises, and leaves
+          the table as it was, when a file is missing or has a wrong size, a key appears twice or
+          is out of range, also of the key_dtype, or the keys are more than the capacity.
+        """
+        variable = _checked_variable(embedding_variable)
+        read = ops.sok_restore_table(
+            variable.emb_handle, *_paths(variable, filepath), Tkey=variable.m_key_dtype
+        )
+        return _after(read, b"restored.")
+
+    def load_embedding_values(self, embedding_variable, tensors):
+        """Makes the table hold the keys 0..n-1 with the given rows.
+
+        Args:
+          embedding_variable: the EmbeddingVariable, initialized; what it held is forgotten.
+          tensors: float32 [n, dim], or a list or tuple of such, joined along the first axis.
+
+        Returns:
+          A scalar string tensor: run it. Its value is b'loaded.'. Running it raises, and leaves the
+          table as it was, when the shape does not fit or n is more than the capacity.
+        """
+        variable = _checked_variable(embedding_variable)
+        if isinstance(tensors, (list, tuple)):
+            tensors = tf.concat([tf.convert_to_tensor(t, tf.float32) for t in tensors], axis=0)
+        values = tf.convert_to_tensor(tensors, tf.float32)
+        return _after(ops.sok_load_table(variable.emb_handle, values), b"loaded.")
+
+
+def _checked_variable(variable):
+    if not isinstance(variable, EmbeddingVariable):
+        raise TypeError(
+            f"sok.Saver works on EmbeddingVariable, got {type(variable).__name__}; save other "
+            "variables with tf.train.Saver"
+        )
+    return variable
+
+
+def _paths(variable, folder):
+    try:
+        folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
+        folder = tf.convert_to_tensor(folder, tf.string)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"filepath must be a folder, as str, path or string tensor, got {folder!r}"
+        ) from error
+    stem = tf.strings.join([folder, variable.m_var_name], separator="/")
+    return [tf.strings.join([stem, suffix]) for suffix in ("_keys.file", "_values.file")]
+
+
+def _after(op, status):
+    with tf.control_dependencies([op]):
+        return tf.constant(status)
