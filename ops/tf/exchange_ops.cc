@@ -268,7 +268,7 @@ class ExchangeRowsOp : public ExchangeOp {
               : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
                            group.Matrix(4, i, "absent_rows"));
       call.engine().PoolRows(call, sums, dim,
-                             {view.planes.rows->data(), Data<int64_t>(row_ids), absent}, answers);
+                             {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent}, answers);
     });
   }
 

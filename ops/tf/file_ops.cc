@@ -146,6 +146,8 @@ class DumpTableOp : public tf::AsyncOpKernel {
     });
     keys_file.Finish();
     values_file.Finish();
+    keys_file.CheckCanCommit();
+    values_file.CheckCanCommit();
     keys_file.Commit();
     values_file.Commit();
   }

@@ -110,8 +110,7 @@ class ApplyRuleOp : public tf::OpKernel {
     planes.rows = view.planes.rows->data();
     const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
     for (int i = 0; i < num_states_; ++i) {
-      const auto variable = LookupVariable(ctx, tf::HandleFromInput(ctx, 1 + i));
-      Plane& plane = view.PlaneOf(variable.get(), name());
+      const Plane& plane = view.PlaneOf(ctx, tf::HandleFromInput(ctx, 1 + i));
       const int in_plane = num_states_ == 1 ? wanted : 1;
       if (num_states_ > kMaxStates || (num_states_ != wanted && num_states_ != 1) ||
           plane.width() != in_plane * planes.dim) {

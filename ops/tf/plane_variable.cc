@@ -73,7 +73,8 @@ void CheckPlaneOptions(const PlaneOptions& options) {
     return;
   }
   Throw(ErrorCode::kOutOfMemory, "a table of ", options.capacity, " rows of ", options.width,
-        " floats does not fit into any memory; lower the capacity (max_vocabulary_size_per_gpu)");
+        " floats does not fit in any address space; lower the capacity "
+        "(max_vocabulary_size_per_gpu)");
 }
 
 void PlaneVariable::Put(std::shared_ptr<Plane> plane) {

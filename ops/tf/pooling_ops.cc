@@ -125,7 +125,7 @@ class PoolRowsOp : public tf::OpKernel {
               : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
                            group.Matrix(4, i, "absent_rows"));
       call.engine().PoolRows(call, bags, dim,
-                             {view.planes.rows->data(), Data<int64_t>(row_ids), absent},
+                             {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent},
                              Data<float>(group.Output(0, i, {bags.num_bags, dim})));
     });
   }

@@ -183,11 +183,10 @@ class ReadRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       OpCall call(ctx);
-      const auto variable = LookupVariable(ctx, tf::HandleFromInput(ctx, 0));
       const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 1));
       resource->WithRoom(call, 0, [&](const TableView& view) {
         view.table.InsertAll(call, view.planes);
-        const Plane& plane = view.PlaneOf(variable.get(), name());
+        const Plane& plane = view.PlaneOf(ctx, tf::HandleFromInput(ctx, 0));
         const int64_t width = plane.width();
         const int64_t capacity = view.options().capacity;
         const int64_t num_rows = view.NumWrittenRows(call, plane);

@@ -2,6 +2,7 @@
 #include "ops/tf/table_resource.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -20,7 +21,7 @@ void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane
   const int64_t width = options.plane.width;
   const TableEntries held = table.Export(call);
   plane.Reserve(table.Size(call).num_rows);
-  if (options.initial_value == 0.0f) return;
+  if (options.initial_value == 0.0f && !std::signbit(options.initial_value)) return;
   const int64_t row_bytes = width * static_cast<int64_t>(sizeof(float));
   const int64_t most = std::min(held.count, std::max<int64_t>(1, kFillBytes / row_bytes));
   auto* chunk = call.Temporary<float>(most * width);
@@ -53,13 +54,21 @@ int64_t TableView::NumWrittenRows(Call& call, const Plane& plane) const {
   return table.Size(call).num_rows;
 }
 
-Plane& TableView::PlaneOf(const tf::Var* variable, const std::string& op_name) const {
+Plane& TableView::PlaneOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
+  const VariablePtr variable = LookupVariable(ctx, handle);
   for (size_t i = 0; i < variables.size(); ++i) {
-    if (variables[i] == variable) return i == 0 ? *planes.rows : *planes.slots[i - 1].plane;
+    if (variables[i] == variable.get()) return i == 0 ? *planes.rows : *planes.slots[i - 1].plane;
   }
-  Throw(ErrorCode::kFailedPrecondition, op_name,
-        ": the variable is not a slot of the table in this session: run its initializer "
-        "(tf.global_variables_initializer()) first");
+  Throw(ErrorCode::kFailedPrecondition, "variable ", handle.name(), " is not a slot of table '",
+        options().name,
+        "' in this session: run its initializer (tf.global_variables_initializer()) first");
+}
+
+const float* TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
+  const Plane& plane = PlaneOf(ctx, handle);
+  if (plane.width() == options().dim) return plane.data();
+  Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " has rows of ", plane.width(),
+        " floats, and table '", options().name, "' of ", options().dim);
 }
 
 void TableResource::Initialize(OpCall& call, const TableOptions& options, VariablePtr rows,

@@ -25,8 +25,12 @@ struct TableView {
   const TableOptions& options() const { return table.options(); }
   /// Rows that have been written in one of `planes`; the others may have no memory. Waits.
   int64_t NumWrittenRows(Call& call, const Plane& plane) const;
-  /// The plane that `variable` shows; kFailedPrecondition, naming `op_name`, when there is none.
-  Plane& PlaneOf(const tensorflow::Var* variable, const std::string& op_name) const;
+  /// The plane that the variable behind a handle shows; kFailedPrecondition when it is none of the
+  /// table's.
+  Plane& PlaneOf(tensorflow::OpKernelContext* ctx, const tensorflow::ResourceHandle& handle) const;
+  /// As PlaneOf, of width dim.
+  const float* RowsOf(tensorflow::OpKernelContext* ctx,
+                      const tensorflow::ResourceHandle& handle) const;
 };
 
 /// Ops that use rows share the table; what gives it other contents has it alone. Variables are

@@ -3,8 +3,8 @@
 
 import tensorflow as tf
 
-from sok_compat.lookup.bags_of_keys import keys_and_row_splits
-from sok_compat.lookup.lookup import lookup, lookup_bags
+from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
+from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.runtime.ranks import horovod_ranks
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
@@ -47,7 +47,10 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
     keys = _checked_keys(layer, _as_dense(layer, values))
     keys = _checked_shape(layer, keys, dynamic_input)
     dim = embedding_variable.shape[1]
-    rows = lookup(embedding_variable, tf.reshape(keys, [-1]), _checked_training(layer, training))
+    flat_keys = tf.reshape(keys, [-1])
+    (rows,) = lookup_group(
+        [Lookup(embedding_variable, flat_keys)], _checked_training(layer, training)
+    )
     output = tf.reshape(rows, tf.concat([tf.shape(keys), [dim]], axis=0))
     output.set_shape(keys.shape.concatenate([dim]))
     return _in_compute_dtype(layer, output)
@@ -79,11 +82,11 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
     """
     layer = _layer_of(embedding_variable, SparseEmbeddingLayerHandle, "embedding_lookup_sparse")
     with tf.device(embedding_variable.device):
-        keys, row_splits = keys_and_row_splits(sp_ids, slot_num, layer.max_nnz, layer.layer_name)
-    keys = _checked_keys(layer, keys)
-    pooled = lookup_bags(
-        embedding_variable, keys, row_splits, layer.combiner, _checked_training(layer, training)
+        (split,) = split_bags([BagsOfKeys(sp_ids, layer.layer_name, slot_num, layer.max_nnz)])
+    lookup = Lookup(
+        embedding_variable, _checked_keys(layer, split.keys), split.row_splits, layer.combiner
     )
+    (pooled,) = lookup_group([lookup], _checked_training(layer, training))
     output = tf.reshape(pooled, [-1, slot_num, embedding_variable.shape[1]])
     return _in_compute_dtype(layer, output)
 
