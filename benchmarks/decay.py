@@ -24,7 +24,7 @@ def _sum_of_squares(vectors):
     return tf.reduce_sum(tf.square(vectors))
 
 
-def _make_ours(times, dim, num_threads):
+def make_ours(times, dim, num_threads):
     def build():
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         keys = tf1.placeholder(tf.int64, [None, 1, 1])
@@ -55,7 +55,7 @@ def compare(dim, workload, num_threads, rounds):
     batches = [(batch.reshape(-1, 1, 1) % NUM_ROWS,) for batch in workload.batches()]
     with contextlib.ExitStack() as stack:
         contenders = [
-            stack.enter_context(_make_ours(times, dim, num_threads)) for times in CAPACITIES
+            stack.enter_context(make_ours(times, dim, num_threads)) for times in CAPACITIES
         ]
         contenders.append(stack.enter_context(_make_keras(dim, num_threads)))
         for contender in contenders:

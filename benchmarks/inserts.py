@@ -52,7 +52,7 @@ def available_bytes():
     return _bytes_in("/proc/meminfo", "MemAvailable")
 
 
-def _batches(begin, end, workload):
+def batches_of_new_keys(begin, end, workload):
     size = workload.batch_size * workload.num_features
     for first in range(begin, end, size):
         yield new_keys(first, min(first + size, end), workload.num_features)
@@ -68,7 +68,7 @@ def _insert_all(dim, workload, num_threads):
                 stack.enter_context(make_peer(dim, workload.num_features, num_threads))
             )
         seconds = dict.fromkeys((contender.name for contender in contenders), 0.0)
-        for keys in _batches(0, NUM_NEW_KEYS, workload):
+        for keys in batches_of_new_keys(0, NUM_NEW_KEYS, workload):
             for contender in contenders:
                 seconds[contender.name] += timed(contender.run, "insert", keys)
     return seconds
@@ -88,7 +88,7 @@ def memory_ratio(dim, workload, num_threads):
         ours.run("look_up", new_keys(0, workload.num_features * 4096, workload.num_features))
         gc.collect()
         before = resident_bytes()
-        for keys in _batches(0, NUM_NEW_KEYS, workload):
+        for keys in batches_of_new_keys(0, NUM_NEW_KEYS, workload):
             ours.run("insert", keys)
         return (resident_bytes() - before) / (NUM_NEW_KEYS * (2 * dim * 4 + INDEX_BYTES))
 
@@ -122,10 +122,12 @@ def _grow_to(num_keys, workload, num_threads):
     half = num_keys // 2
     make = make_ours("adagrad", MANY_KEYS_DIM, num_keys, workload.num_features, num_threads)
     with make as ours:
-        for keys in _batches(0, half, workload):
+        for keys in batches_of_new_keys(0, half, workload):
             ours.run("train", keys)
         kernel = _kernel_seconds()
-        insert = sum(timed(ours.run, "train", keys) for keys in _batches(half, num_keys, workload))
+        insert = sum(
+            timed(ours.run, "train", keys) for keys in batches_of_new_keys(half, num_keys, workload)
+        )
         kernel = _kernel_seconds() - kernel
         look_ups = []
         for _ in range(24):

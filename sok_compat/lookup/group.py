@@ -58,16 +58,17 @@ def lookup_group(lookups, insert):
       others get gradients of zeros.
     """
     outputs = {}
-    for group in _by_device(lookups):
+    for group in _by_place(lookups):
         for lookup, output in zip(group, _lookup_on_device(group, insert)):
             outputs[lookup] = output
     return [outputs[lookup] for lookup in lookups]
 
 
-def _by_device(lookups):
+def _by_place(lookups):
     groups = {}
     for lookup in lookups:
-        groups.setdefault(lookup.table.device, []).append(lookup)
+        table = lookup.table
+        groups.setdefault((table.device, table.placement.is_spread), []).append(lookup)
     return groups.values()
 
 
@@ -78,7 +79,7 @@ def _lookup_on_device(group, insert):
     with tf.device(group[0].table.device):
         with tf.control_dependencies(splits):  # no key of bags that are refused is inserted
             keys, inverse = _distinct_keys(group, insert)
-        if group[0].table.ranks.size > 1:
+        if group[0].table.placement.is_spread:
             return _lookup_at_owners(group, keys, inverse, insert)
         row_ids, absent_rows = _find_rows([lookup.table for lookup in group], keys, insert)
         return ops.sok_pool_rows(
@@ -178,8 +179,8 @@ def _distinct_keys(group, insert):
 def _needs_distinct_keys(table, insert):
     """Whether repeated keys have to be known. To find them again, which their cache lines still are
     near for, takes less time than to tell them apart."""
-    is_shared = table.ranks.size > 1  # each key travels once
-    return insert is not False or is_shared or table.first_value.kind in ("evaluated", "preset")
+    travels = table.placement.is_spread  # each key once
+    return insert is not False or travels or table.first_value.kind in ("evaluated", "preset")
 
 
 def _find_rows(tables, keys, insert):

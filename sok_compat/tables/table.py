@@ -17,6 +17,7 @@ from sok_compat.runtime.tf_versions import (
 from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
+from sok_compat.tables.placement import Placement
 from sok_compat.tables.row_updates import RowUpdates
 
 KEY_DTYPES = (tf.int64, tf.uint32)
@@ -89,6 +90,7 @@ class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
         self.m_initial_value = str(self.first_value)  # a tensor where that is a whole table
         self._initialization = current_initialization("EmbeddingVariable")
         self.ranks = self._initialization.ranks
+        self.placement = Placement.by_modulo(self.ranks)
 
         with tf.init_scope():  # out of functions and branches; waits for nothing that is around
             self._make(name, trainable, capacity, dim)
@@ -172,8 +174,7 @@ class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
                 dim=dim,
                 capacity=capacity,
                 use_hash_index=self.m_use_hashtable,
-                num_ranks=self.ranks.size,
-                rank=self.ranks.rank,
+                **self.placement.op_attributes(),
                 first_value=first.op_kind,
                 low_or_mean=first.low_or_mean,
                 high_or_stddev=first.high_or_stddev,

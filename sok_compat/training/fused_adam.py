@@ -63,16 +63,19 @@ def apply_adam(
     ]
     learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = as_float
     with tf.device(variable.device):
-        return ops.sok_apply_adam(
-            variable.tf_handle,
-            state.handle,
-            variable.emb_handle,
-            learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power),
-            beta1,
-            beta2,
-            epsilon,
-            tf.cast(gradient, tf.float32),
-            tf.cast(row_ids, tf.int64),
-            is_lazy=is_lazy,
+        return ops.sok_apply_rule(
+            rows=variable.tf_handle,
+            states=[state.handle],
+            table=variable.emb_handle,
+            hyperparameters=[
+                learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power),
+                beta1,
+                beta2,
+                epsilon,
+            ],
+            gradients=tf.cast(gradient, tf.float32),
+            row_ids=tf.cast(row_ids, tf.int64),
+            rule="adam",
+            rows_to_update="given" if is_lazy else "in_use",
             row_ids_are_distinct=rows_are_distinct(row_ids),
         )

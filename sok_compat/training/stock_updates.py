@@ -50,14 +50,15 @@ def _speed_up(op, table):
     # In a function, an op made now would run after what was made since the update.
     if inputs["var"] is table.tf_handle and _is_adagrad(op):
         with tf.device(table.device), tf.control_dependencies(op.control_inputs):
-            fused = ops.sok_apply_adagrad(
-                table.tf_handle,
-                inputs["accum"],
-                table.emb_handle,
-                inputs["lr"],
-                inputs.get("epsilon", tf.constant(0.0)),
-                values,
-                row_ids,
+            fused = ops.sok_apply_rule(
+                rows=table.tf_handle,
+                states=[inputs["accum"]],
+                table=table.emb_handle,
+                hyperparameters=[inputs["lr"], inputs.get("epsilon", tf.constant(0.0))],
+                gradients=values,
+                row_ids=row_ids,
+                rule="adagrad",
+                rows_to_update="given",
                 row_ids_are_distinct=True,
             )
         # The stock op stays, as what the optimizer returned depends on it, with nothing to do.
