@@ -218,10 +218,10 @@ void TableResource::CheckInitialized() const {
   if (!table_) ThrowNotInitialized(name_);
 }
 
-template <typename Use>
-void TableResource::ForEachPlane(const Use& use) {
-  use(rows_);
-  for (TableSlot& slot : slots_.all()) use(slot.plane);
+template <typename Visit>
+void TableResource::ForEachPlane(const Visit& visit) {
+  visit(rows_);
+  for (TableSlot& slot : slots_.all()) visit(slot.plane);
 }
 
 TableView TableResource::View(const std::vector<std::string>& slot_names) const {

@@ -84,8 +84,8 @@ class TableResource : public tensorflow::ResourceBase {
   bool PlanesMove() const;
   bool HasRoom(OpCall& call) const;
   int64_t NumRowsToCome(OpCall& call) const;
-  template <typename Use>
-  void ForEachPlane(const Use& use);
+  template <typename Visit>
+  void ForEachPlane(const Visit& visit);
 
   void MakeRoom(OpCall& call);
   void WritePreset(OpCall& call, Plane& rows, const tensorflow::Tensor& values) const;
