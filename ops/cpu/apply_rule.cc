@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/base/error.h"
 #include "ops/base/wide_vectors.h"
 #include "ops/cpu/fixed_dim.h"
 
@@ -118,22 +117,29 @@ SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& pla
   }
 }
 
-/// [num_rows], by place in use: which of the gradients is that row's.
-std::vector<int32_t> GradientsOfPlaces(int64_t num_rows, const int64_t* rows_in_use,
-                                       int64_t num_gradients, const int64_t* row_ids) {
-  std::vector<int32_t> gradient_of(static_cast<size_t>(num_rows), kNoGradient);
+/// Which gradient is whose.
+struct GradientsByPlace {
+  std::vector<int32_t> of_place;  // [num_rows in use]: the number of its gradient, or kNoGradient
+  std::vector<int64_t> others;    // numbers of gradients for rows that are not in use
+};
+
+GradientsByPlace FindGradients(int64_t num_rows, const int64_t* rows_in_use, int64_t num_gradients,
+                               const int64_t* row_ids) {
+  GradientsByPlace gradients;
+  gradients.of_place.assign(static_cast<size_t>(num_rows), kNoGradient);
   for (int64_t i = 0; i < num_gradients; ++i) {
+    if (row_ids[i] < 0) continue;
     const int64_t place =
         rows_in_use
             ? std::lower_bound(rows_in_use, rows_in_use + num_rows, row_ids[i]) - rows_in_use
             : row_ids[i];
-    if (place < 0 || place >= num_rows || (rows_in_use && rows_in_use[place] != row_ids[i])) {
-      Throw(ErrorCode::kInvalidArgument, "gradient for row ", row_ids[i],
-            ", which is not in use; was the table emptied during the step?");
+    if (place >= num_rows || (rows_in_use && rows_in_use[place] != row_ids[i])) {
+      gradients.others.push_back(i);
+    } else {
+      gradients.of_place[static_cast<size_t>(place)] = static_cast<int32_t>(i);
     }
-    gradient_of[static_cast<size_t>(place)] = static_cast<int32_t>(i);
   }
-  return gradient_of;
+  return gradients;
 }
 
 /// Calls body(rule, dim, begin, end) on threads: `rule` of its own type, and `dim` one that the
@@ -164,13 +170,15 @@ void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
 void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& planes,
                       int64_t num_rows, const int64_t* rows_in_use, int64_t num_gradients,
                       const int64_t* row_ids, const float* gradients) {
-  const std::vector<int32_t> gradient_of =
-      GradientsOfPlaces(num_rows, rows_in_use, num_gradients, row_ids);
+  const GradientsByPlace by_place = FindGradients(num_rows, rows_in_use, num_gradients, row_ids);
   ForRows(executor, rule, planes.dim, num_rows,
           [&](const auto& one_rule, auto dim, int64_t begin, int64_t end) {
-            MoveRange(one_rule, dim, planes, begin, end, rows_in_use, gradient_of.data(),
+            MoveRange(one_rule, dim, planes, begin, end, rows_in_use, by_place.of_place.data(),
                       gradients);
           });
+  for (const int64_t i : by_place.others) {
+    ApplyToRows(executor, rule, planes, 1, row_ids + i, gradients + i * planes.dim);
+  }
 }
 
 }  // namespace sok

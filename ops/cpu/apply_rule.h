@@ -16,13 +16,12 @@ void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  const int64_t* row_ids,   // [num_gradients], distinct
                  const float* gradients);  // [num_gradients, dim]
 
-/// As above, but for all rows in use: those not in `row_ids` have a gradient of zero.
-/// kInvalidArgument for a gradient of a row not in use.
+/// As above, and to the other rows in use as with a gradient of zero.
 void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& planes,
                       int64_t num_rows,
                       const int64_t* rows_in_use,  // [num_rows], ascending; nullptr: 0, 1, 2, ...
                       int64_t num_gradients,
-                      const int64_t* row_ids,   // [num_gradients], distinct, all in use
+                      const int64_t* row_ids,   // [num_gradients], distinct
                       const float* gradients);  // [num_gradients, dim]
 
 }  // namespace sok

@@ -8,7 +8,6 @@
 
 #include "ops/base/error.h"
 #include "ops/base/first_appearance.h"
-#include "ops/cpu/apply_rule.h"
 #include "ops/cpu/cpu_call.h"
 #include "ops/cpu/cpu_plane.h"
 #include "ops/cpu/direct_table.h"
@@ -118,6 +117,14 @@ class EngineOfHost : public Engine {
                    const float* rows, float* plane) override {
     sok::ScatterRows(call.executor(), num_rows, dim, row_ids, rows, plane);
   }
+  void AddToRows(Call&, int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
+                 float* plane) override {
+    sok::AddToRows(num_rows, dim, row_ids, values, plane);
+  }
+  void AssignRows(Call&, int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
+                  float* plane) override {
+    sok::AssignRows(num_rows, dim, row_ids, rows, plane);
+  }
   void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim, const FirstValue& first_value,
                       const int64_t* keys, const int64_t* row_ids, float* out) override {
     sok::FillAbsentRows(call.executor(), num_keys, dim, first_value, keys, row_ids, out);
@@ -145,11 +152,6 @@ class EngineOfHost : public Engine {
       Throw(ErrorCode::kInvalidArgument, what, ": row_splits must ascend from 0 to ", bags.num_keys,
             ", the number of keys");
     }
-  }
-
-  void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes, int64_t num_gradients,
-                   const int64_t* row_ids, const float* gradients) override {
-    sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
   }
 
  private:

@@ -11,7 +11,7 @@
 namespace sok {
 
 /// Where a capacity was declared and the system grants address space for all of it, the plane never
-/// moves. Otherwise it starts small and is remapped larger, at least four times at a time.
+/// moves. Otherwise it starts small and is remapped larger, four times at a time where it can be.
 class CpuPlane : public Plane {
  public:
   /// Throws kOutOfMemory when the system refuses even the small start.
@@ -25,7 +25,8 @@ class CpuPlane : public Plane {
   void Release() override;
 
  private:
-  bool TryWhole();
+  bool TryResize(int64_t num_rows);
+  void Resize(int64_t num_rows);
 
   const PlaneOptions options_;
   ReservedMemory memory_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/cpu/apply_rule.h"
+#include "ops/cpu/gather_rows.h"
 #include "ops/cpu/new_keys.h"
 
 namespace sok {
@@ -50,20 +51,38 @@ void CpuDirectTable::Find(Call& call, int64_t num_keys, const int64_t* keys, int
   FindLockFree(call.executor(), num_keys, keys, row_ids);
 }
 
+void CpuDirectTable::ThrowFirstForeign(int64_t num_keys, const int64_t* keys) const {
+  for (int64_t i = 0; i < num_keys; ++i) RowOf(keys[i]);
+}
+
 int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const int64_t* keys,
                                      int64_t* row_ids) const {
   std::atomic<int64_t> num_missing{0};
+  std::atomic<bool> has_foreign{false};
   executor.ParallelFor(num_keys, kFindNanoseconds, [&](int64_t begin, int64_t end) {
     int64_t num_missing_here = 0;
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = RowOf(keys[i]);
+      const int64_t row = options_.placement.RowOf(keys[i], most_rows_);
+      if (row < 0) {
+        has_foreign = true;
+        return;
+      }
       const bool is_held = IsHeld(row);
       row_ids[i] = is_held ? row : kNoRow;
       num_missing_here += !is_held;
     }
     num_missing += num_missing_here;
   });
+  if (has_foreign) ThrowFirstForeign(num_keys, keys);
   return num_missing;
+}
+
+void CpuDirectTable::GatherRows(Call& call, int64_t num_keys, const int64_t* keys,
+                                const Plane& rows, float* out) {
+  auto* row_ids = call.Temporary<int64_t>(num_keys);
+  Find(call, num_keys, keys, row_ids);
+  sok::GatherRows(call.executor(), num_keys, options_.dim, row_ids, rows.data(), out);
+  FillAbsentRows(call.executor(), num_keys, options_.dim, options_.first_value, keys, row_ids, out);
 }
 
 void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
@@ -148,9 +167,17 @@ int64_t CpuDirectTable::FirstWithoutRow(Call&, int64_t count, const int64_t* row
   return FirstOutside(count, row_ids, num_rows_);
 }
 
+void CpuDirectTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                                 int64_t num_gradients, const int64_t* row_ids,
+                                 const float* gradients) {
+  CheckRowsToUpdate(options_, num_rows_, num_gradients, row_ids);
+  sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
+}
+
 void CpuDirectTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                                       int64_t num_gradients, const int64_t* row_ids,
                                       const float* gradients) {
+  CheckRowsToUpdate(options_, num_rows_, num_gradients, row_ids);
   const TableEntries in_use = Export(call);  // few, it may be, among very many
   sok::ApplyToRowsInUse(call.executor(), rule, planes, in_use.count, in_use.row_ids, num_gradients,
                         row_ids, gradients);

@@ -20,6 +20,8 @@ class CpuDirectTable : public Table {
   TableSize Size(Call& call) override;
   int64_t index_bytes() const override;
   void Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
+  void GatherRows(Call& call, int64_t num_keys, const int64_t* keys, const Plane& rows,
+                  float* out) override;
   void FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys, bool keys_are_distinct,
                     const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
@@ -28,12 +30,15 @@ class CpuDirectTable : public Table {
   void Clear(Call& call) override;
   void InsertAll(Call& call, const Planes& planes) override;
   int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) override;
+  void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes, int64_t num_gradients,
+                   const int64_t* row_ids, const float* gradients) override;
   void ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                         int64_t num_gradients, const int64_t* row_ids,
                         const float* gradients) override;
 
  private:
   int64_t RowOf(int64_t key) const;
+  void ThrowFirstForeign(int64_t num_keys, const int64_t* keys) const;
 
   uint64_t* Word(int64_t row) const { return static_cast<uint64_t*>(bits_.data()) + row / 64; }
   bool IsHeld(int64_t row) const;

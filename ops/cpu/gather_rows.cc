@@ -36,6 +36,21 @@ void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_
   });
 }
 
+void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
+               float* plane) {
+  for (int64_t i = 0; i < num_rows; ++i) {
+    float* row = plane + row_ids[i] * dim;
+    for (int64_t column = 0; column < dim; ++column) row[column] += values[i * dim + column];
+  }
+}
+
+void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
+                float* plane) {
+  for (int64_t i = 0; i < num_rows; ++i) {
+    std::copy_n(rows + i * dim, dim, plane + row_ids[i] * dim);
+  }
+}
+
 void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,
                     const FirstValue& first_value, const int64_t* keys, const int64_t* row_ids,
                     float* out) {

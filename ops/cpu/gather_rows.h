@@ -22,6 +22,12 @@ void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim,
                  const float* rows,       // [num_rows, dim]
                  float* plane);           // [rows, dim]
 
+/// As Engine::AddToRows and Engine::AssignRows, in the order of `row_ids`.
+void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
+               float* plane);
+void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
+                float* plane);
+
 /// As Engine::FillAbsentRows.
 void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,
                     const FirstValue& first_value,

@@ -7,6 +7,7 @@
 #include <shared_mutex>
 
 #include "ops/cpu/apply_rule.h"
+#include "ops/cpu/gather_rows.h"
 #include "ops/cpu/new_keys.h"
 
 namespace sok {
@@ -40,6 +41,14 @@ CpuHashTable::FindResult CpuHashTable::FindShared(Executor& executor, int64_t nu
     num_missing += index_.Find(end - begin, keys + begin, row_ids + begin);
   });
   return {num_missing, version_};
+}
+
+void CpuHashTable::GatherRows(Call& call, int64_t num_keys, const int64_t* keys, const Plane& rows,
+                              float* out) {
+  auto* row_ids = call.Temporary<int64_t>(num_keys);
+  Find(call, num_keys, keys, row_ids);
+  sok::GatherRows(call.executor(), num_keys, options_.dim, row_ids, rows.data(), out);
+  FillAbsentRows(call.executor(), num_keys, options_.dim, options_.first_value, keys, row_ids, out);
 }
 
 void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
@@ -148,13 +157,22 @@ int64_t CpuHashTable::FirstWithoutRow(Call& call, int64_t count, const int64_t* 
   return FirstOutside(count, row_ids, Size(call).num_rows);
 }
 
+void CpuHashTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                               int64_t num_gradients, const int64_t* row_ids,
+                               const float* gradients) {
+  CheckRowsToUpdate(options_, Size(call).num_rows, num_gradients, row_ids);
+  sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
+}
+
 /// Rows of erased keys move as well, which nobody sees: a row starts afresh when it is handed out
 /// again.
 void CpuHashTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                                     int64_t num_gradients, const int64_t* row_ids,
                                     const float* gradients) {
-  sok::ApplyToRowsInUse(call.executor(), rule, planes, Size(call).num_rows, nullptr, num_gradients,
-                        row_ids, gradients);
+  const int64_t num_rows = Size(call).num_rows;
+  CheckRowsToUpdate(options_, num_rows, num_gradients, row_ids);
+  sok::ApplyToRowsInUse(call.executor(), rule, planes, num_rows, nullptr, num_gradients, row_ids,
+                        gradients);
 }
 
 }  // namespace sok

@@ -21,6 +21,8 @@ class CpuHashTable : public Table {
   TableSize Size(Call& call) override;
   int64_t index_bytes() const override;
   void Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
+  void GatherRows(Call& call, int64_t num_keys, const int64_t* keys, const Plane& rows,
+                  float* out) override;
   void FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys, bool keys_are_distinct,
                     const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
@@ -29,6 +31,8 @@ class CpuHashTable : public Table {
   void Clear(Call& call) override;
   void InsertAll(Call&, const Planes&) override {}
   int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) override;
+  void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes, int64_t num_gradients,
+                   const int64_t* row_ids, const float* gradients) override;
   void ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                         int64_t num_gradients, const int64_t* row_ids,
                         const float* gradients) override;

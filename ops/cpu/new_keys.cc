@@ -43,6 +43,13 @@ int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t num_rows) {
          row_ids;
 }
 
+void CheckRowsToUpdate(const TableOptions& options, int64_t num_rows, int64_t count,
+                       const int64_t* row_ids) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (row_ids[i] >= num_rows) ThrowNoSuchRow(options, row_ids[i], num_rows);
+  }
+}
+
 NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
                  const int64_t* batch_keys, const int64_t* batch_row_ids, bool keys_are_distinct) {
   if (num_missing > INT32_MAX) {

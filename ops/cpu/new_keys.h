@@ -22,6 +22,10 @@ void ReservePlanes(const Planes& planes, int64_t num_rows);
 /// The position of the first of `row_ids` outside [0, num_rows), or the count.
 int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t num_rows);
 
+/// Throws as ThrowNoSuchRow for the first of `row_ids` that is num_rows or more.
+void CheckRowsToUpdate(const TableOptions& options, int64_t num_rows, int64_t count,
+                       const int64_t* row_ids);
+
 /// The keys of a batch whose row id is kNoRow, each once, in the order of their first appearance.
 class NewKeys {
  public:

@@ -5,7 +5,7 @@
 #include "ops/cuda/cuda_driver.h"
 #include "ops/cuda/cuda_engine.h"
 #include "ops/cuda/cuda_queue.cuh"
-#include "ops/device/device_engine_on.h"
+#include "ops/device/device_engine.h"
 
 namespace sok {
 namespace {
@@ -52,14 +52,15 @@ int DeviceOf(DeviceStream stream) {
 
 }  // namespace
 
-DeviceEngine& CudaEngineOf(DeviceStream stream) {
+Engine& CudaEngine(int device) {
   static std::mutex mutex;
-  static auto* engines = new std::map<int, DeviceEngineOn<CudaQueue>*>();
-  const int device = DeviceOf(stream);
+  static auto* engines = new std::map<int, DeviceEngine<CudaQueue>*>();
   const std::lock_guard<std::mutex> lock(mutex);
-  DeviceEngineOn<CudaQueue>*& engine = (*engines)[device];
-  if (engine == nullptr) engine = new DeviceEngineOn<CudaQueue>(device);
+  DeviceEngine<CudaQueue>*& engine = (*engines)[device];
+  if (engine == nullptr) engine = new DeviceEngine<CudaQueue>(device);
   return *engine;
 }
+
+Engine& CudaEngineOf(DeviceStream stream) { return CudaEngine(DeviceOf(stream)); }
 
 }  // namespace sok

@@ -3,13 +3,15 @@
 #ifndef SOK_OPS_CUDA_CUDA_ENGINE_H_
 #define SOK_OPS_CUDA_CUDA_ENGINE_H_
 
-#include "ops/device/device_engine.h"
+#include "ops/engine/engine.h"
 
 namespace sok {
 
-/// The engine of the GPU that `stream`, a cudaStream_t, belongs to. Lives as long as the process.
-/// Throws kCuda.
-DeviceEngine& CudaEngineOf(DeviceStream stream);
+/// The engine of a GPU, counted as CUDA counts them. Lives as long as the process. Throws kCuda.
+Engine& CudaEngine(int device);
+
+/// The engine of the GPU that `stream`, a cudaStream_t, belongs to.
+Engine& CudaEngineOf(DeviceStream stream);
 
 }  // namespace sok
 

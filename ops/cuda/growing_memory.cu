@@ -56,6 +56,15 @@ CUmemAllocationProp Properties(int device) {
   return properties;
 }
 
+/// Bytes of memory of a GPU.
+int64_t MemoryOf(int device) {
+  const CudaDeviceScope scope(device);
+  size_t free_bytes = 0;
+  size_t bytes = 0;
+  SOK_CUDA_TRY(cudaMemGetInfo(&free_bytes, &bytes));
+  return static_cast<int64_t>(bytes);
+}
+
 int64_t RoundUp(int64_t bytes, int64_t granularity) {
   return (bytes + granularity - 1) / granularity * granularity;
 }
@@ -69,6 +78,9 @@ CudaGrowingMemory::CudaGrowingMemory(int device, int64_t limit_bytes) : device_(
       TheDriver().get_granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
       "asking for the granularity of memory", 0);
   granularity_ = static_cast<int64_t>(granularity);
+  // No more than can ever have memory behind it: many tables without a capacity share the
+  // addresses.
+  limit_bytes = std::min(limit_bytes, MemoryOf(device));
   reserved_bytes_ = RoundUp(std::max<int64_t>(limit_bytes, 1), granularity_);
   CUdeviceptr address = 0;
   CheckDriver(TheDriver().reserve_address(&address, static_cast<size_t>(reserved_bytes_), 0, 0, 0),
@@ -86,7 +98,11 @@ CudaGrowingMemory::~CudaGrowingMemory() {
 }
 
 void CudaGrowingMemory::Reserve(int64_t size_bytes) {
-  const int64_t bytes = RoundUp(std::min(size_bytes, reserved_bytes_), granularity_) - size_bytes_;
+  if (size_bytes > reserved_bytes_) {
+    Throw(ErrorCode::kOutOfMemory, "CUDA: allocating ", size_bytes, " bytes for a table's rows ",
+          "failed: the GPU has ", reserved_bytes_, "; declare a smaller capacity");
+  }
+  const int64_t bytes = RoundUp(size_bytes, granularity_) - size_bytes_;
   if (bytes <= 0) return;
   const Driver& driver = TheDriver();
   const CUmemAllocationProp properties = Properties(device_);

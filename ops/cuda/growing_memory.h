@@ -23,7 +23,7 @@ class CudaGrowingMemory {
   /// Bytes with memory behind them.
   int64_t size_bytes() const { return size_bytes_; }
 
-  /// Memory for the first `size_bytes` at least, at most limit_bytes. What was there stays; the new
+  /// Memory for the first `size_bytes` at least. What was there stays; the new
   /// part holds anything. Throws kOutOfMemory, and the memory is then as before.
   void Reserve(int64_t size_bytes);
 

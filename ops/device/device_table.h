@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -17,7 +16,7 @@
 #include "ops/device/new_key_kernels.h"
 #include "ops/device/row_kernels.h"
 #include "ops/device/scratch.h"
-#include "ops/table/table.h"
+#include "ops/engine/table.h"
 
 namespace sok {
 
@@ -25,14 +24,14 @@ struct DeviceTableOptions {
   int max_load_percent = 80;  // keys per slot of the index before it grows; at most 95
 };
 
-/// The same table as CpuHashTable, or without a hash index CpuDirectTable, with the same row ids,
-/// on arrays in device memory. Without a hash index every call with keys waits, to throw
-/// kInvalidArgument for one that is out of range, and memory goes up to the highest row.
+/// What TableOnQueue makes a Table of: the same row ids, on arrays in device memory. Without a hash
+/// index every call with keys waits, to throw kInvalidArgument for one that is out of range, and
+/// memory goes up to the highest row.
 ///
-/// Calls may come from any thread and with any stream; they take effect in the order in which they
-/// were made. Who else uses the queue must not do so at the same time. They return before their
-/// kernels have run, except where it says "waits": then the host waits for all earlier calls.
-/// Arrays given to a call must live until its kernels have run.
+/// Calls may have any stream; they take effect in the order in which they were made. They, and
+/// whoever else uses the queue, come one at a time. They return before their kernels have run,
+/// except where it says "waits": then the host waits for all earlier calls. Arrays given to a call
+/// must live until its kernels have run.
 template <typename Queue>
 class DeviceTable {
  public:
@@ -91,8 +90,8 @@ class DeviceTable {
   int64_t Erase(Stream stream, int64_t num_keys,
                 const int64_t* keys);  // [num_keys], repeats allowed
 
-  /// Writes all keys with their rows, in the order of row ids, and returns how many they are.
-  /// Throws kInvalidArgument when there is room for fewer. Waits.
+  /// Writes all keys with their rows, in the order of row ids, and returns how many they are. Where
+  /// there is room for fewer, nothing is written. Waits.
   int64_t Export(Stream stream, int64_t room,
                  int64_t* keys,      // [room]
                  int64_t* row_ids);  // [room]
@@ -105,6 +104,10 @@ class DeviceTable {
   Count RowsInUse() const {
     // The low half of an int64 that is at most kMaxKeys, on processors that keep it first.
     return {most_rows_, reinterpret_cast<const int32_t*>(&counters()->num_rows)};
+  }
+  /// For kernels that make keys of rows. Without a hash index.
+  DirectRows direct_rows() const {
+    return {options_.placement, options_.placement.NumRows(options_.capacity)};
   }
   /// As RowsInUse: one bit for each row whose key has come. With a hash index, nullptr.
   const uint32_t* BitsOfRows() const {
@@ -121,16 +124,6 @@ class DeviceTable {
   // ahead of the counters that come back late may the host run without waiting.
   static constexpr int64_t kBatchesAhead = 4;
 
-  /// Locks the table and puts the queue on `stream`.
-  class Call {
-   public:
-    Call(DeviceTable& table, Stream stream) : lock_(table.mutex_), call_(table.queue_, stream) {}
-
-   private:
-    std::lock_guard<std::mutex> lock_;
-    QueueCall<Queue> call_;
-  };
-
   struct NewKeys {
     Count count;                     // of new keys
     const int64_t* keys;             // [count], distinct, in the order of first appearance
@@ -142,12 +135,12 @@ class DeviceTable {
 
   DirectIndex direct_index() const {
     const int64_t num_words = index_memory_.size_bytes() / static_cast<int64_t>(sizeof(uint32_t));
-    return {index_memory_.template as<uint32_t>(), num_words, DirectRows(options_)};
+    return {index_memory_.template as<uint32_t>(), num_words, direct_rows()};
   }
-  /// Calls call(index) with the index of the kind that the table has.
-  template <typename Call>
-  void WithIndex(const Call& call) const {
-    options_.use_hash_index ? call(index()) : call(direct_index());
+  /// Calls use(index) with the index of the kind that the table has.
+  template <typename Use>
+  void WithIndex(const Use& use) const {
+    options_.use_hash_index ? use(index()) : use(direct_index());
   }
 
   void CheckBatch(int64_t num_keys) const;
@@ -165,7 +158,6 @@ class DeviceTable {
                     int64_t* new_rows);
   void InsertDirectly(int64_t end_row, const NewKeys& new_keys, const Planes& planes,
                       int64_t* new_rows);
-  [[noreturn]] void ThrowFull(int64_t num_held, int64_t num_new) const;
   NewKeys FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct, int64_t* row_ids);
   void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
                     const Planes& planes);
@@ -175,7 +167,6 @@ class DeviceTable {
   Queue& queue_;
   const TableOptions options_;
   const DeviceTableOptions device_options_;
-  std::mutex mutex_;
   Scratch<Queue> scratch_;
   DeviceBuffer<Queue> index_memory_;      // buckets, or the bits of DirectIndex
   int64_t num_buckets_ = 0;               // 0 without a hash index

@@ -46,7 +46,7 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const
   int32_t num_new;
   queue_.CopyToHost(&num_new, num_new_keys.exact, sizeof(num_new));
   const int64_t needed = held.num_keys + num_new;
-  if (needed > Limit()) ThrowFull(held.num_keys, num_new);
+  if (needed > Limit()) ThrowFull(options_, kMaxKeys, held.num_keys, num_new);
   const int64_t for_this = std::min(held.num_keys + num_keys, Limit());
   const int64_t ahead = std::min(held.num_keys + num_keys * kBatchesAhead, Limit());
   planes.Reserve(MostRowsAfter(num_new));
@@ -60,18 +60,8 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const
 }
 
 template <typename Queue>
-void DeviceTable<Queue>::ThrowFull(int64_t num_held, int64_t num_new) const {
-  const bool is_capacity = Limit() == options_.capacity;
-  Throw(ErrorCode::kOutOfCapacity, "table '", options_.name,
-        "' is full: ", is_capacity ? "its capacity is " : "one GPU holds at most ", Limit(),
-        " keys, it holds ", num_held, ", and ", num_new, " new keys came; ",
-        is_capacity ? "raise the capacity (max_vocabulary_size_per_gpu)" : "use more ranks",
-        ", or erase keys. The table is as it was before them");
-}
-
-template <typename Queue>
 void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
-  const Call call(*this, stream);
+  const QueueCall<Queue> call(queue_, stream);
   const int64_t most_keys = std::min(num_keys, Limit());
   planes.Reserve(most_keys);  // rows of erased keys are handed out first
   if (!options_.use_hash_index) return ReserveBits(most_keys);

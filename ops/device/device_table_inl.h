@@ -45,7 +45,7 @@ int64_t DeviceTable<Queue>::CheckKeys(int64_t num_keys, const int64_t* keys) {
   const typename Scratch<Queue>::Frame frame(scratch_);
   auto* found = scratch_.template Take<DirectKeysFound>(1);
   queue_.FillBytes(found, 0xff, sizeof(DirectKeysFound));
-  queue_.ForEach(num_keys, CheckDirectKeys{DirectRows(options_), keys, found});
+  queue_.ForEach(num_keys, CheckDirectKeys{direct_rows(), keys, found});
   DirectKeysFound of_batch;
   queue_.CopyToHost(&of_batch, found, sizeof(of_batch));
   if (of_batch.first_foreign != UINT32_MAX) {
@@ -68,7 +68,7 @@ TableCounters DeviceTable<Queue>::ReadCounters() {
 
 template <typename Queue>
 TableCounters DeviceTable<Queue>::Counters(Stream stream) {
-  const Call call(*this, stream);
+  const QueueCall<Queue> call(queue_, stream);
   return ReadCounters();
 }
 
@@ -76,7 +76,7 @@ template <typename Queue>
 void DeviceTable<Queue>::Find(Stream stream, int64_t num_keys, const int64_t* keys,
                               int64_t* row_ids) {
   CheckBatch(num_keys);
-  const Call call(*this, stream);
+  const QueueCall<Queue> call(queue_, stream);
   CheckKeys(num_keys, keys);
   WithIndex([&](auto index) { queue_.ForEach(num_keys, FindRows{index, keys, row_ids}); });
 }
@@ -86,7 +86,7 @@ void DeviceTable<Queue>::FindAndGatherRows(Stream stream, int64_t num_keys, cons
                                            const GrowingRows<Queue>& rows, int64_t* row_ids,
                                            float* out) {
   CheckBatch(num_keys);
-  const Call call(*this, stream);
+  const QueueCall<Queue> call(queue_, stream);
   CheckKeys(num_keys, keys);
   const int64_t dim = options_.dim;
   WithIndex([&](auto index) {
@@ -106,7 +106,7 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
                                       const Planes& planes, int64_t* row_ids) {
   CheckBatch(num_keys);
   if (num_keys == 0) return;
-  const Call call(*this, stream);
+  const QueueCall<Queue> call(queue_, stream);
   const int64_t end_row = CheckKeys(num_keys, keys);
   typename Scratch<Queue>::Frame frame(scratch_);
   const NewKeys new_keys = FindNewKeys(num_keys, keys, are_distinct, row_ids);
@@ -209,7 +209,7 @@ template <typename Queue>
 int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t* keys) {
   CheckBatch(num_keys);
   if (num_keys == 0) return 0;
-  const Call call(*this, stream);
+  const QueueCall<Queue> call(queue_, stream);
   CheckKeys(num_keys, keys);
   const TableCounters held = ReadCounters();
   const bool are_rows_free = options_.use_hash_index;
@@ -239,12 +239,9 @@ int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t
 
 template <typename Queue>
 int64_t DeviceTable<Queue>::Export(Stream stream, int64_t room, int64_t* keys, int64_t* row_ids) {
-  const Call call(*this, stream);
+  const QueueCall<Queue> call(queue_, stream);
   const TableCounters held = ReadCounters();
-  if (held.num_keys > room) {
-    Throw(ErrorCode::kInvalidArgument, "table '", options_.name, "' holds ", held.num_keys,
-          " keys, and there is room for ", room);
-  }
+  if (held.num_keys > room) return held.num_keys;
   typename Scratch<Queue>::Frame frame(scratch_);
   const int64_t num_tiles = NumTiles(held.num_rows);
   auto* keys_by_row = scratch_.template Take<int64_t>(held.num_rows);
@@ -258,7 +255,7 @@ int64_t DeviceTable<Queue>::Export(Stream stream, int64_t room, int64_t* keys, i
     queue_.ForEachVote(held.num_rows, VoteHeld{is_held, masks});
   } else {
     masks = direct_index().bits;
-    queue_.ForEach(held.num_rows, KeysOfRows{DirectRows(options_), 0, keys_by_row});
+    queue_.ForEach(held.num_rows, KeysOfRows{direct_rows(), 0, keys_by_row});
   }
   queue_.ExclusiveSum(num_tiles, TileCount{masks, held.num_rows}, tile_sums);
   queue_.ForEach(held.num_rows, CompactHeld{keys_by_row, {masks, tile_sums}, keys, row_ids});
@@ -267,7 +264,7 @@ int64_t DeviceTable<Queue>::Export(Stream stream, int64_t room, int64_t* keys, i
 
 template <typename Queue>
 void DeviceTable<Queue>::Clear(Stream stream) {
-  const Call call(*this, stream);
+  const QueueCall<Queue> call(queue_, stream);
   // The memory is taken anew and small, so that a cleared table costs as little as a new one.
   const int64_t num_buckets = options_.use_hash_index ? kMinBuckets : 0;
   index_memory_ =

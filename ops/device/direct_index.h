@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys -> row ids without an index: row = key / world_size, and one bit a row: has its key come?
+// Keys -> row ids without an index: row = local key, and one bit a row: has its key come?
 // What DeviceIndex has, on bits; and the kernels that only such a table needs.
 #ifndef SOK_OPS_DEVICE_DIRECT_INDEX_H_
 #define SOK_OPS_DEVICE_DIRECT_INDEX_H_
@@ -7,11 +7,21 @@
 #include <cstdint>
 
 #include "ops/base/atomics.h"
+#include "ops/base/placement.h"
 #include "ops/device/count.h"
 #include "ops/device/new_key_kernels.h"
-#include "ops/table/direct_keys.h"
 
 namespace sok {
+
+/// How a table without a hash index numbers its rows.
+struct DirectRows {
+  Placement placement;
+  int64_t num_rows;  // of this rank
+
+  /// The row of `key`; -1 if the table cannot hold it.
+  SOK_HOST_DEVICE int64_t RowOf(int64_t key) const { return placement.RowOf(key, num_rows); }
+  SOK_HOST_DEVICE int64_t KeyOf(int64_t row) const { return placement.GlobalKey(row); }
+};
 
 /// Keys given to it belong to the table. Changes of one kernel are of distinct keys, so that each
 /// bit is flipped once: by adding or subtracting it.

@@ -34,13 +34,17 @@ void ReserveAhead(int64_t needed, int64_t wanted, const Call& reserve) {
   reserve(needed);
 }
 
-/// `width` floats for each row id below num_rows(), at an address that stays.
+/// `width` floats for each row id below num_rows(), zeros until written, at an address that stays.
+/// Within a call to the queue.
 template <typename Queue>
 class GrowingRows {
  public:
   /// Address space for `capacity` rows, no memory yet.
   GrowingRows(Queue& queue, int64_t capacity, int64_t width)
-      : capacity_(capacity), width_(width), memory_(queue, LimitBytes(capacity, width)) {}
+      : queue_(queue),
+        capacity_(capacity),
+        width_(width),
+        memory_(queue, LimitBytes(capacity, width)) {}
 
   float* data() const { return static_cast<float*>(memory_.data()); }
   int64_t width() const { return width_; }
@@ -51,7 +55,14 @@ class GrowingRows {
   /// plane is then as before.
   void Reserve(int64_t num_rows) {
     if (num_rows <= num_rows_) return;
+    if (num_rows > LimitBytes(capacity_, width_) / RowBytes()) {
+      Throw(ErrorCode::kOutOfMemory, num_rows, " rows of ", width_,
+            " floats are more than a GPU can address, or above the capacity of ", capacity_);
+    }
+    const int64_t bytes_before = memory_.size_bytes();
     memory_.Reserve(num_rows * RowBytes());
+    queue_.FillBytes(static_cast<char*>(memory_.data()) + bytes_before, 0,
+                     memory_.size_bytes() - bytes_before);
     num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
   }
 
@@ -70,15 +81,12 @@ class GrowingRows {
 
  private:
   static int64_t LimitBytes(int64_t capacity, int64_t width) {
-    constexpr int64_t kAddressBytes = int64_t{1} << 46;
-    if (capacity > kAddressBytes / 4 / width) {
-      Throw(ErrorCode::kOutOfMemory, capacity, " rows of ", width,
-            " floats are more than a GPU can address; declare a smaller capacity");
-    }
-    return capacity * width * 4;
+    constexpr int64_t kAddressBytes = int64_t{1} << 46;  // more than any GPU has memory
+    return std::min(capacity, kAddressBytes / 4 / width) * width * 4;
   }
   int64_t RowBytes() const { return width_ * static_cast<int64_t>(sizeof(float)); }
 
+  Queue& queue_;
   int64_t capacity_;
   int64_t width_;
   int64_t num_rows_ = 0;

@@ -13,9 +13,8 @@
 
 #include "ops/device/count.h"
 #include "ops/device/float_pack.h"
-#include "ops/device/pooling.h"
 #include "ops/device/scratch.h"
-#include "ops/lookup/bags.h"
+#include "ops/engine/bags.h"
 
 namespace sok {
 
@@ -55,10 +54,10 @@ struct NumberOccurrences {
 /// The gradients of occurrences, in the order of the sort.
 template <typename Pack>
 struct OccurrenceGradients {
+  Bags bags;
   const int32_t* bag_of;
   const int32_t* positions;  // in the batch, for the weights; nullptr where there are none
   const float* gradients;
-  BagScale scale;
   const float* weight_sums;  // [num_bags], for a weighted mean; or nullptr
   int64_t dim;
 
@@ -66,9 +65,9 @@ struct OccurrenceGradients {
     const int64_t position = positions != nullptr ? positions[i] : i;
     const int64_t bag = bag_of[position];
     Pack pack = LoadPack<Pack>(gradients + bag * dim + column);
-    if (scale.combiner == Combiner::kMean || scale.weights.weights != nullptr) {
-      float factor = scale.Of(bag, weight_sums != nullptr ? weight_sums[bag] : 0.0f);
-      if (scale.weights.weights != nullptr) factor *= scale.weights.weights[position];
+    if (HasFactors(bags) || bags.weights != nullptr) {
+      float factor = BagFactor(bags, bag, weight_sums != nullptr ? weight_sums[bag] : 0.0f);
+      if (bags.weights != nullptr) factor *= bags.weights[position];
       SOK_UNROLL
       for (int c = 0; c < Pack::width; ++c) pack.at[c] *= factor;
     }
@@ -180,12 +179,9 @@ inline int BitsFor(int64_t num_values) {
   return bits;
 }
 
-/// As MergeGradients of ops/lookup, on a queue, and with weights as in PoolRows. All arrays of
-/// `bags` are on the device. bags.num_distinct may be a bound: rows of `merged` for numbers that
-/// `inverse` does not hold become zeros.
+/// As Engine::MergeGradients, on a queue.
 template <typename Queue>
-void MergeGradients(Queue& queue, Scratch<Queue>& scratch, const Bags& bags, KeyWeights weights,
-                    int64_t dim,
+void MergeGradients(Queue& queue, Scratch<Queue>& scratch, const Bags& bags, int64_t dim,
                     const float* gradients,  // [num_bags, dim]
                     float* merged) {         // [num_distinct, dim]
   queue.FillBytes(merged, 0, bags.num_distinct * dim * static_cast<int64_t>(sizeof(float)));
@@ -206,7 +202,7 @@ void MergeGradients(Queue& queue, Scratch<Queue>& scratch, const Bags& bags, Key
   auto* sorted = scratch.template Take<int32_t>(bags.num_keys);
   const auto* unsorted_keys = reinterpret_cast<const uint32_t*>(bags.inverse);
   const int num_bits = BitsFor(bags.num_distinct);
-  if (weights.weights == nullptr) {
+  if (bags.weights == nullptr) {
     queue.StableSort(bags.num_keys, num_bits, unsorted_keys, bag_of, keys, sorted);
     sorted_bags = sorted;
   } else {
@@ -214,20 +210,18 @@ void MergeGradients(Queue& queue, Scratch<Queue>& scratch, const Bags& bags, Key
     queue.ForEach(bags.num_keys, NumberOccurrences{positions});
     queue.StableSort(bags.num_keys, num_bits, unsorted_keys, positions, keys, sorted);
     sorted_positions = sorted;
-    if (bags.combiner == Combiner::kMean) {
+    if (HasWeightedMean(bags)) {
       auto* sums = scratch.template Take<float>(bags.num_bags);
-      queue.ForEach(bags.num_bags, SumWeights{weights.weights, bags.row_splits, sums});
+      queue.ForEach(bags.num_bags, SumWeights{bags.weights, bags.row_splits, sums});
       weight_sums = sums;
     }
   }
-  const int64_t* mean_splits = bags.mean_splits ? bags.mean_splits : bags.row_splits;
-  const BagScale scale{bags.combiner, mean_splits, weights};
   WithPack(dim, {gradients, merged}, [&](auto pack) {
     using Pack = decltype(pack);
-    SumByKey<Pack, true>(queue, scratch, bags.num_keys, dim, keys,
-                         OccurrenceGradients<Pack>{sorted_bags, sorted_positions, gradients, scale,
-                                                   weight_sums, dim},
-                         merged);
+    SumByKey<Pack, true>(
+        queue, scratch, bags.num_keys, dim, keys,
+        OccurrenceGradients<Pack>{bags, sorted_bags, sorted_positions, gradients, weight_sums, dim},
+        merged);
   });
 }
 

@@ -7,39 +7,18 @@
 
 #include "ops/device/count.h"
 #include "ops/device/float_pack.h"
-#include "ops/lookup/bags.h"
+#include "ops/engine/engine.h"
 
 namespace sok {
 
-/// What bags pool: the row of distinct key d.
-struct RowSource {
-  const float* plane;          // [rows, dim]
-  const int64_t* row_ids;      // [num_distinct]
-  const float* absent_values;  // [num_distinct, dim], for row ids below 0; nullptr: there are none
+/// RowSource on a device, of rows of a known dim.
+struct PooledRows {
+  RowSource source;
   int64_t dim;
 
   SOK_HOST_DEVICE const float* Row(int64_t d) const {
-    const int64_t row_id = row_ids[d];
-    return row_id >= 0 ? plane + row_id * dim : absent_values + d * dim;
-  }
-};
-
-/// One weight for each key of a bag; the sum, or the weighted mean.
-struct KeyWeights {
-  const float* weights = nullptr;  // [num_keys], or nullptr: all ones
-};
-
-/// What a bag's sum is multiplied by, as Bags::Scale; with weights the mean divides by their sum.
-struct BagScale {
-  Combiner combiner;
-  const int64_t* splits;  // those of the mean
-  KeyWeights weights;
-
-  SOK_HOST_DEVICE float Of(int64_t bag, float weight_sum) const {
-    if (combiner != Combiner::kMean) return 1.0f;
-    if (weights.weights != nullptr) return weight_sum == 0.0f ? 1.0f : 1.0f / weight_sum;
-    const int64_t size = splits[bag + 1] - splits[bag];
-    return size > 1 ? 1.0f / static_cast<float>(size) : 1.0f;
+    const int64_t row_id = source.row_ids != nullptr ? source.row_ids[d] : d;
+    return row_id >= 0 ? source.plane + row_id * dim : source.absent_values + d * dim;
   }
 };
 
@@ -47,14 +26,14 @@ struct BagScale {
 template <typename Pack>
 struct CopyRowsOfKeys {
   PackGrid<Pack> grid;
-  RowSource source;
+  PooledRows rows;
   const int32_t* inverse;
   float* out;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
-    StreamPack(out + place.row * source.dim + place.column,
-               LoadPack<Pack>(source.Row(inverse[place.row]) + place.column));
+    StreamPack(out + place.row * rows.dim + place.column,
+               LoadPack<Pack>(rows.Row(inverse[place.row]) + place.column));
   }
 };
 
@@ -67,17 +46,14 @@ struct PoolBags {
   static constexpr int64_t kBlock = 1024;
 
   PackGrid<Pack> grid;
-  RowSource source;
-  const int32_t* inverse;
-  const int64_t* row_splits;
-  KeyWeights weights;
-  BagScale scale;
+  PooledRows rows;
+  Bags bags;
   float* out;
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
-    const int64_t end = row_splits[place.row + 1];
-    int64_t begin = row_splits[place.row];
+    const int64_t end = bags.row_splits[place.row + 1];
+    int64_t begin = bags.row_splits[place.row];
     float weight_sum = 0.0f;
     Pack sum = ZeroPack<Pack>();
     for (bool is_first = true; begin < end; begin += kBlock, is_first = false) {
@@ -89,64 +65,56 @@ struct PoolBags {
         AddPack(sum, block_sum);
       }
     }
-    const float factor = scale.Of(place.row, weight_sum);
+    const float factor = BagFactor(bags, place.row, weight_sum);
     SOK_UNROLL
     for (int c = 0; c < Pack::width; ++c) sum.at[c] *= factor;
-    StreamPack(out + place.row * source.dim + place.column, sum);
+    StreamPack(out + place.row * rows.dim + place.column, sum);
   }
 
   SOK_HOST_DEVICE Pack SumBlock(int64_t begin, int64_t end, int64_t column,
                                 float& weight_sum) const {
     Pack sum = ZeroPack<Pack>();
     for (; begin + kAhead <= end; begin += kAhead) {
-      Pack rows[kAhead];
+      Pack packs[kAhead];
       SOK_UNROLL
-      for (int64_t k = 0; k < kAhead; ++k) rows[k] = Row(begin + k, column);
+      for (int64_t k = 0; k < kAhead; ++k) packs[k] = PackOf(begin + k, column);
       SOK_UNROLL
-      for (int64_t k = 0; k < kAhead; ++k) Add(begin + k, rows[k], sum, weight_sum);
+      for (int64_t k = 0; k < kAhead; ++k) Add(begin + k, packs[k], sum, weight_sum);
     }
-    for (; begin < end; ++begin) Add(begin, Row(begin, column), sum, weight_sum);
+    for (; begin < end; ++begin) Add(begin, PackOf(begin, column), sum, weight_sum);
     return sum;
   }
 
-  SOK_HOST_DEVICE Pack Row(int64_t key, int64_t column) const {
-    return LoadPack<Pack>(source.Row(inverse[key]) + column);
+  SOK_HOST_DEVICE Pack PackOf(int64_t key, int64_t column) const {
+    return LoadPack<Pack>(rows.Row(bags.inverse[key]) + column);
   }
 
-  SOK_HOST_DEVICE void Add(int64_t key, Pack row, Pack& sum, float& weight_sum) const {
-    if (weights.weights != nullptr) {
-      const float weight = weights.weights[key];
+  SOK_HOST_DEVICE void Add(int64_t key, Pack pack, Pack& sum, float& weight_sum) const {
+    if (bags.weights != nullptr) {
+      const float weight = bags.weights[key];
       weight_sum += weight;
       SOK_UNROLL
-      for (int c = 0; c < Pack::width; ++c) row.at[c] *= weight;
+      for (int c = 0; c < Pack::width; ++c) pack.at[c] *= weight;
     }
-    AddPack(sum, row);
+    AddPack(sum, pack);
   }
 };
 
-/// As PoolRows of ops/lookup, on a queue: the same additions in the same order. All arrays of
-/// `bags` are on the device; Bags::num_distinct is not used. With weights (kSum, kMean only) each
-/// row is multiplied by its key's weight, and kMean divides by the sum of the bag's weights, unless
-/// that is 0.
+/// As Engine::PoolRows, on a queue: the CPU's additions in the same order. Bags::num_distinct is
+/// not used.
 template <typename Queue>
-void PoolRows(Queue& queue, const Bags& bags, const RowSource& source, KeyWeights weights,
+void PoolRows(Queue& queue, const Bags& bags, int64_t dim, const RowSource& source,
               float* out) {  // [num_bags, dim]
-  WithPack(source.dim, {source.plane, source.absent_values, out}, [&](auto pack) {
+  WithPack(dim, {source.plane, source.absent_values, out}, [&](auto pack) {
     using Pack = decltype(pack);
-    const PackGrid<Pack> grid(source.dim);
+    const PackGrid<Pack> grid(dim);
+    const PooledRows rows{source, dim};
     const int64_t num_packs = bags.num_bags * grid.packs_per_row();
     if (bags.combiner == Combiner::kNone) {
-      queue.ForEach(num_packs, CopyRowsOfKeys<Pack>{grid, source, bags.inverse, out});
-      return;
+      queue.ForEach(num_packs, CopyRowsOfKeys<Pack>{grid, rows, bags.inverse, out});
+    } else {
+      queue.ForEach(num_packs, PoolBags<Pack>{grid, rows, bags, out});
     }
-    const int64_t* mean_splits = bags.mean_splits ? bags.mean_splits : bags.row_splits;
-    queue.ForEach(num_packs, PoolBags<Pack>{grid,
-                                            source,
-                                            bags.inverse,
-                                            bags.row_splits,
-                                            weights,
-                                            {bags.combiner, mean_splits, weights},
-                                            out});
   });
 }
 

@@ -7,7 +7,7 @@
 
 #include "ops/device/count.h"
 #include "ops/device/float_pack.h"
-#include "ops/table/first_value_columns.h"
+#include "ops/engine/first_value_columns.h"
 
 namespace sok {
 
@@ -143,7 +143,7 @@ struct FillRows {
   }
 };
 
-/// As GatherRows of ops/lookup, on a queue.
+/// As Engine::GatherRows, on a queue.
 template <typename Queue>
 void GatherRows(Queue& queue, Count num_rows, int64_t dim,
                 const int64_t* row_ids,  // [num_rows]

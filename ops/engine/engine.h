@@ -8,16 +8,10 @@
 #include <memory>
 
 #include "ops/engine/bags.h"
+#include "ops/engine/plane_options.h"
 #include "ops/engine/table.h"
 
 namespace sok {
-
-struct PlaneOptions {
-  int64_t capacity = 0;  // rows
-  int64_t width = 0;     // floats
-  /// Rows are handed out 0, 1, 2, ...: pages may be large. Otherwise they are touched anywhere.
-  bool rows_fill_in_order = true;
-};
 
 /// Rows to pool: that of distinct key d is plane[row_ids[d]]; for a row id below 0 it is
 /// absent_values[d]. row_ids == nullptr: it is plane[d].
@@ -34,7 +28,7 @@ class Engine {
 
   /// Throws as CheckTableOptions.
   virtual std::shared_ptr<Table> MakeTable(const TableOptions& options) = 0;
-  /// Throws kOutOfMemory when there is no address space for it.
+  /// Throws as CheckPlaneOptions, and kOutOfMemory when the system refuses the address space.
   virtual std::shared_ptr<Plane> MakePlane(const PlaneOptions& options) = 0;
   /// A call whose temporary memory is the engine's own, for callers that have none. `executor` must
   /// outlive it.
@@ -65,6 +59,12 @@ class Engine {
   /// plane[row_ids[i]] = rows[i]; row_ids are distinct, those below 0 are passed over.
   virtual void ScatterRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
                            const float* rows, float* plane) = 0;
+  /// plane[row_ids[i]] += values[i], and of several values for one row all; no row id is below 0.
+  virtual void AddToRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
+                         const float* values, float* plane) = 0;
+  /// plane[row_ids[i]] = rows[i], and of several rows for one id the last; no row id is below 0.
+  virtual void AssignRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
+                          const float* rows, float* plane) = 0;
   /// out[i] = first value of keys[i] where row_ids[i] < 0, else out[i] stays; kPreset: all stay.
   virtual void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim,
                               const FirstValue& first_value, const int64_t* keys,
@@ -83,12 +83,6 @@ class Engine {
   /// Throws kInvalidArgument, naming `what`, unless every inverse[i] is in [0, num_distinct) and
   /// row_splits ascend from 0 to num_keys. On a device only lengths are looked at.
   virtual void CheckBags(Call& call, const Bags& bags, const char* what) = 0;
-
-  /// Applies a rule to rows by id. `row_ids` are distinct; those below 0 are passed over.
-  virtual void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
-                           int64_t num_gradients,
-                           const int64_t* row_ids,       // [num_gradients]
-                           const float* gradients) = 0;  // [num_gradients, dim]
 };
 
 }  // namespace sok

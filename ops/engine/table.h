@@ -70,6 +70,13 @@ class Table {
                     const int64_t* keys,    // [num_keys], repeats allowed
                     int64_t* row_ids) = 0;  // [num_keys]
 
+  /// out[i] = the row of keys[i] in the plane `rows`, or its first value where it has none; with
+  /// FirstValue::Kind::kPreset, what was in `out`. Errors as Find.
+  virtual void GatherRows(Call& call, int64_t num_keys,
+                          const int64_t* keys,  // [num_keys], repeats allowed
+                          const Plane& rows,
+                          float* out) = 0;  // [num_keys, dim]
+
   /// As Find, but a key that is not held gets the next free row, in the order of `keys`, and the
   /// row its first value in every plane before any other call can see it. Planes that move when
   /// they grow must have room for size + num_keys rows (without a hash index: for the capacity).
@@ -102,8 +109,14 @@ class Table {
   /// The position of the first of `row_ids` outside [0, num_rows), or the count. Waits.
   virtual int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) = 0;
 
-  /// Applies a rule to all rows in use: those that are not in `row_ids` have a gradient of zero.
-  /// `row_ids` are distinct and in use.
+  /// Applies a rule to rows by id, which are distinct. Those below 0 are passed over. On the CPU an
+  /// id that no row has throws kInvalidArgument; on a device, which does not wait to see it, it is
+  /// passed over as well.
+  virtual void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                           int64_t num_gradients,
+                           const int64_t* row_ids,       // [num_gradients]
+                           const float* gradients) = 0;  // [num_gradients, dim]
+  /// As above, but to all rows in use: those that are not in `row_ids` have a gradient of zero.
   virtual void ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                                 int64_t num_gradients,
                                 const int64_t* row_ids,       // [num_gradients]

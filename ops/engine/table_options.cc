@@ -48,6 +48,12 @@ void ThrowForeignKey(const TableOptions& options, int64_t key) {
         "use_hashtable=True to allow any key");
 }
 
+void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows) {
+  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': gradient for row ", row_id,
+        ", but the table has ", num_rows,
+        " rows; take gradients with tf.gradients of this table's lookups");
+}
+
 void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
                int64_t num_new_keys) {
   if (options.capacity <= most_rows) {

@@ -38,6 +38,9 @@ void CheckTableOptions(const TableOptions& options);
 /// range, or another rank's.
 [[noreturn]] void ThrowForeignKey(const TableOptions& options, int64_t key);
 
+/// Throws kInvalidArgument: a gradient came for a row that the table does not have.
+[[noreturn]] void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows);
+
 /// Throws kOutOfCapacity: a table that holds `num_keys` has no room for `num_new_keys` more.
 /// `most_rows` is what its engine can hold.
 [[noreturn]] void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,

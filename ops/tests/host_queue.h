@@ -4,8 +4,8 @@
 // A queue is what code in ops/device is a template on: HostQueue here, CudaQueue in
 // ops/cuda/cuda_queue.cuh. A kernel is a function object called with the number of an item, by many
 // threads at once. Kernels of a queue run one after the other; what one wrote, the next one sees.
-#ifndef SOK_OPS_DEVICE_HOST_QUEUE_H_
-#define SOK_OPS_DEVICE_HOST_QUEUE_H_
+#ifndef SOK_OPS_TESTS_HOST_QUEUE_H_
+#define SOK_OPS_TESTS_HOST_QUEUE_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -170,4 +170,4 @@ class HostQueue {
 
 }  // namespace sok
 
-#endif  // SOK_OPS_DEVICE_HOST_QUEUE_H_
+#endif  // SOK_OPS_TESTS_HOST_QUEUE_H_

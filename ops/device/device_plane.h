@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plane on a queue: memory that comes with the rows, at an address that stays.
+#ifndef SOK_OPS_DEVICE_DEVICE_PLANE_H_
+#define SOK_OPS_DEVICE_DEVICE_PLANE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "ops/device/device_state.h"
+#include "ops/device/device_table.h"
+#include "ops/engine/plane_options.h"
+#include "ops/engine/table.h"
+
+namespace sok {
+
+template <typename Queue>
+class DevicePlane : public Plane {
+ public:
+  DevicePlane(std::shared_ptr<DeviceState<Queue>> state, const PlaneOptions& options)
+      : state_(std::move(state)),
+        rows_(state_->queue, std::min(options.capacity, DeviceTable<Queue>::kMaxKeys),
+              options.width) {}
+
+  float* data() const override { return rows_.data(); }
+  int64_t width() const override { return rows_.width(); }
+  int64_t num_rows() const override {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    return rows_.num_rows();
+  }
+  void Reserve(int64_t num_rows) override {
+    const DeviceTurn<Queue> turn(*state_, nullptr);
+    rows_.Reserve(num_rows);
+  }
+  bool MovesWhenItGrows() const override { return false; }
+  void Release() override {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    rows_.Release();
+  }
+
+  GrowingRows<Queue>* rows() { return &rows_; }
+  const GrowingRows<Queue>& rows() const { return rows_; }
+
+ private:
+  const std::shared_ptr<DeviceState<Queue>> state_;
+  GrowingRows<Queue> rows_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_DEVICE_DEVICE_PLANE_H_

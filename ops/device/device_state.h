@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all that is made by one engine shares: the queue, one call at a time, and memory for it.
+#ifndef SOK_OPS_DEVICE_DEVICE_STATE_H_
+#define SOK_OPS_DEVICE_DEVICE_STATE_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "ops/device/scratch.h"
+#include "ops/engine/call.h"
+
+namespace sok {
+
+template <typename Queue>
+struct DeviceState {
+  template <typename... QueueArguments>
+  explicit DeviceState(QueueArguments&&... arguments)
+      : queue(std::forward<QueueArguments>(arguments)...), scratch(queue) {}
+
+  Queue queue;
+  Scratch<Queue> scratch;
+  std::mutex mutex;
+};
+
+/// One call on the queue: nobody else uses it while this lives, and scratch memory is given back at
+/// the end.
+template <typename Queue>
+class DeviceTurn {
+ public:
+  DeviceTurn(DeviceState<Queue>& state, DeviceStream stream)
+      : lock_(state.mutex), call_(state.queue, Queue::StreamOf(stream)), frame_(state.scratch) {}
+
+ private:
+  const std::lock_guard<std::mutex> lock_;
+  const QueueCall<Queue> call_;
+  const typename Scratch<Queue>::Frame frame_;
+};
+
+/// A call with temporary memory of the device.
+template <typename Queue>
+class DeviceCall : public Call {
+ public:
+  DeviceCall(std::shared_ptr<DeviceState<Queue>> state, Executor& executor, DeviceStream stream)
+      : state_(std::move(state)), executor_(executor), stream_(stream) {}
+  ~DeviceCall() override {
+    if (blocks_.empty()) return;
+    const DeviceTurn<Queue> turn(*state_, stream_);
+    blocks_.clear();
+  }
+
+  Executor& executor() override { return executor_; }
+  DeviceStream stream() const override { return stream_; }
+
+ protected:
+  void* TemporaryBytes(int64_t bytes) override {
+    const DeviceTurn<Queue> turn(*state_, stream_);
+    blocks_.emplace_back(state_->queue, bytes > 0 ? bytes : 1);
+    return blocks_.back().template as<void>();
+  }
+
+ private:
+  const std::shared_ptr<DeviceState<Queue>> state_;
+  Executor& executor_;
+  const DeviceStream stream_;
+  std::vector<DeviceBuffer<Queue>> blocks_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_DEVICE_DEVICE_STATE_H_
