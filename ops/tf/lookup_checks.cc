@@ -35,12 +35,6 @@ void CheckRowGradients(const TableOptions& options, const tf::Tensor& values, in
         num_row_ids, ", ", options.dim, "], got ", values.shape().DebugString());
 }
 
-void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows) {
-  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': gradient for row ", row_id,
-        ", but the table has ", num_rows,
-        " rows; take gradients with tf.gradients of this table's lookups");
-}
-
 void CheckLoadedValues(const TableOptions& options, const tf::Tensor& values) {
   if (values.dims() == 2 && values.dim_size(0) > 0 && values.dim_size(1) == options.dim) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': values must have shape [n >= 1, ",

@@ -25,8 +25,6 @@ void CheckGradientsOfBags(const std::string& op_name, const tensorflow::Tensor& 
 void CheckRowGradients(const TableOptions& options, const tensorflow::Tensor& values,
                        int64_t num_row_ids);
 
-[[noreturn]] void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows);
-
 /// `values` must be [n >= 1, dim].
 void CheckLoadedValues(const TableOptions& options, const tensorflow::Tensor& values);
 

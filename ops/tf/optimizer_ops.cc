@@ -32,7 +32,8 @@ REGISTER_OP("SokApplyRule")
     .Doc(
         "Applies a rule of ops/engine/rules.h. Its states are slots of the table: one variable for "
         "each, or all side by side in one. hyperparameters are scalars in the order of the rule's "
-        "fields. 'in_use': rows that are not in row_ids have a gradient of zero.");
+        "fields. 'in_use': rows that are not in row_ids have a gradient of zero. row_ids that are "
+        "known to be distinct are not looked at on a GPU: those of no row are passed over.");
 
 /// The rule called `name` with these hyperparameters; kInvalidArgument when their number is another.
 class RuleMaker {
@@ -88,8 +89,8 @@ class ApplyRuleOp : public tf::OpKernel {
           view.table.ApplyToRowsInUse(call, rule, planes, gradients.count, gradients.row_ids,
                                       gradients.values);
         } else {
-          call.engine().ApplyToRows(call, rule, planes, gradients.count, gradients.row_ids,
-                                    gradients.values);
+          view.table.ApplyToRows(call, rule, planes, gradients.count, gradients.row_ids,
+                                 gradients.values);
         }
       });
     });

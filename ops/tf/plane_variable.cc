@@ -66,17 +66,6 @@ SharedLocks::~SharedLocks() {
   for (tf::Var* variable : variables_) variable->mu()->unlock_shared();
 }
 
-void CheckPlaneOptions(const PlaneOptions& options) {
-  int64_t num_bytes = 0;
-  if (!__builtin_mul_overflow(options.capacity, options.width, &num_bytes) &&
-      !__builtin_mul_overflow(num_bytes, sizeof(float), &num_bytes)) {
-    return;
-  }
-  Throw(ErrorCode::kOutOfMemory, "a table of ", options.capacity, " rows of ", options.width,
-        " floats does not fit in any address space; lower the capacity "
-        "(max_vocabulary_size_per_gpu)");
-}
-
 void PlaneVariable::Put(std::shared_ptr<Plane> plane) {
   plane_ = std::move(plane);
   tf::mutex_lock lock(*variable_->mu());

@@ -36,9 +36,6 @@ class SharedLocks {
   std::vector<tensorflow::Var*> variables_;  // in locking order, each once
 };
 
-/// Throws kOutOfMemory for a plane whose size no address can have.
-void CheckPlaneOptions(const PlaneOptions& options);
-
 /// A plane and the variable that shows it: [capacity, width], of which only rows that were handed
 /// out need have memory. The variable is in copy-on-read mode: otherwise one dense read would make
 /// the next sparse update copy the whole plane.

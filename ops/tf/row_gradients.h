@@ -17,9 +17,8 @@ struct RowGradients {
 };
 
 /// Adds up the gradients of rows that come twice, unless the caller knows that none does.
-/// kInvalidArgument for a shape that does not fit, or for a row that the table does not have; of
-/// row ids that the caller knows to be distinct rows of this table, on a device, only the shape is
-/// looked at: all else waits there.
+/// kInvalidArgument for a shape that does not fit, or where rows may come twice, for a row that the
+/// table does not have; else that is for Table::ApplyToRows to see.
 RowGradients CheckedRowGradients(OpCall& call, Table& table,
                                  const tensorflow::Tensor& values,   // [n, dim]
                                  const tensorflow::Tensor& row_ids,  // [n]

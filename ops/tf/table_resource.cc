@@ -77,7 +77,6 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options, Variab
   if (keep_existing && table_) return;
   std::shared_ptr<Table> table = call.engine().MakeTable(options);
   const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
-  CheckPlaneOptions(plane_options);
   std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
   rows_ = PlaneVariable(std::move(rows), plane_options);
   rows_.Put(std::move(plane));
@@ -117,7 +116,6 @@ void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, Variabl
     Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.plane.capacity,
           " rows, but table '", name_, "' has ", table_->options().capacity);
   }
-  CheckPlaneOptions(options.plane);
   std::shared_ptr<Plane> plane = call.engine().MakePlane(options.plane);
   if (table_) FillRowsInUse(call, *table_, options, *plane);
   TableSlot slot{options, PlaneVariable(std::move(variable), options.plane)};

@@ -10,9 +10,10 @@ from typing import Optional
 
 import tensorflow as tf
 
+from sok_compat.lookup.keys import checked_keys
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_accessed, variable_shape
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.tables.table import Table
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Lookup:
     """What is looked up in one table.
 
     table: the table.
-    keys: int64, uint32 or int32 [num_keys].
+    keys: [num_keys], in the table's key_dtype, or int32 for int64.
     row_splits: int64 [num_bags + 1], ascending from 0 to num_keys; None: nothing is pooled.
     combiner: of bags, 'sum' or 'mean' (over the keys in the bag, repeats counted; with weights,
       over their sum).
@@ -28,7 +29,7 @@ class Lookup:
       No gradient flows to them.
     """
 
-    table: EmbeddingVariable
+    table: Table
     keys: tf.Tensor
     row_splits: Optional[tf.Tensor] = None
     combiner: str = "none"
@@ -37,11 +38,11 @@ class Lookup:
     def __post_init__(self):
         if (self.row_splits is None) != (self.combiner == "none"):
             raise ValueError(
-                f"a lookup in {self.table.name} has row_splits and a combiner, or neither; got the "
+                f"a lookup in {self.table.table_name} has row_splits and a combiner, or neither; got the "
                 f"combiner {self.combiner!r}"
             )
         if self.weights is not None and self.row_splits is None:
-            raise ValueError(f"weights are of bags: the lookup in {self.table.name} has none")
+            raise ValueError(f"weights are of bags: the lookup in {self.table.table_name} has none")
 
 
 def lookup_group(lookups, insert):
@@ -107,7 +108,7 @@ def _lookup_at_owners(group, keys, inverse, insert):
         weights=_weights(group),
         combiners=combiners,
         dims=dims,
-        key_bytes=[lookup.keys.dtype.size for lookup in group],
+        key_bytes=[lookup.table.key_dtype.size for lookup in group],
         has_gradients=insert is not False,
     )
     row_ids, absent_rows = _find_rows([lookup.table for lookup in group], asked.asked_keys, insert)
@@ -137,12 +138,12 @@ def _lookup_at_owners(group, keys, inverse, insert):
 def _handles(group):
     return {
         "rows": [lookup.table.handle for lookup in group],
-        "tables": [lookup.table.emb_handle for lookup in group],
+        "tables": [lookup.table.table_handle for lookup in group],
     }
 
 
 def _dims(group):
-    return [int(lookup.table.shape[1]) for lookup in group]
+    return [lookup.table.dim for lookup in group]
 
 
 def _combiners(group):
@@ -161,16 +162,17 @@ def _weights(group):
 
 def _distinct_keys(group, insert):
     """([keys int64], [place of each occurrence's key among them]); distinct where need be."""
-    keys, inverse = [None] * len(group), [None] * len(group)
+    keys = [checked_keys(lookup.table, lookup.keys) for lookup in group]
+    inverse = [None] * len(group)
     repeated = []  # those that must be told apart
     for i, lookup in enumerate(group):
         if _needs_distinct_keys(lookup.table, insert):
             repeated.append(i)
         else:
-            keys[i] = tf.cast(lookup.keys, tf.int64)
-            inverse[i] = tf.range(tf.size(lookup.keys))
+            inverse[i] = tf.range(tf.size(keys[i]))
+            keys[i] = tf.cast(keys[i], tf.int64)
     if repeated:
-        distinct = ops.sok_distinct_keys([group[i].keys for i in repeated], N=len(repeated))
+        distinct = ops.sok_distinct_keys([keys[i] for i in repeated], N=len(repeated))
         for i, *found in zip(repeated, *distinct):
             keys[i], inverse[i] = found
     return keys, inverse
@@ -192,7 +194,7 @@ def _find_rows(tables, keys, insert):
             lambda: _find_rows(tables, keys, False),
         )
     row_ids = [None] * len(tables)
-    absent_rows = [tf.zeros([0, table.shape[1]], tf.float32) for table in tables]
+    absent_rows = [tf.zeros([0, table.dim], tf.float32) for table in tables]
     is_evaluated = [table.first_value.kind == "evaluated" for table in tables]
     for evaluated in (False, True):
         places = [i for i, is_one in enumerate(is_evaluated) if is_one == evaluated]
@@ -200,7 +202,7 @@ def _find_rows(tables, keys, insert):
             continue
         inserts = insert and not evaluated
         found = ops.sok_find_rows(
-            [tables[i].emb_handle for i in places],
+            [tables[i].table_handle for i in places],
             [keys[i] for i in places],
             insert=inserts,
             keys_are_distinct=inserts,
@@ -214,14 +216,14 @@ def _find_rows(tables, keys, insert):
 
 def _evaluate(table, keys, row_ids, insert):
     """(row ids, rows of the keys without one), from what the table's initializer gives now."""
-    dim = table.shape[1]
+    dim = table.dim
     positions = tf.where(row_ids < 0)
     num_absent = tf.shape(positions, out_type=tf.int32)[0]
     absent_rows = table.first_value.evaluate(tf.stack([num_absent, dim]))
     if not insert:
         return row_ids, absent_rows
     absent_keys = tf.gather(keys, positions[:, 0])
-    inserted = ops.sok_insert_rows(table.emb_handle, absent_keys, absent_rows)
+    inserted = ops.sok_insert_rows(table.table_handle, absent_keys, absent_rows)
     return tf.tensor_scatter_nd_update(row_ids, positions, inserted), tf.zeros([0, dim])
 
 
