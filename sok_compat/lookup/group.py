@@ -319,9 +319,7 @@ def _pool_received_rows_gradient(op, *gradients):
 def _slices(op, rows, merged, row_ids):
     """The gradients of the tables' rows: one slice for each row that the op read."""
     dims, all_have_rows = op.get_attr("dims"), op.get_attr("all_keys_have_rows")
-    return [
-        _slices_of_table(*table, all_have_rows) for table in zip(rows, merged, row_ids, dims)
-    ]
+    return [_slices_of_table(*table, all_have_rows) for table in zip(rows, merged, row_ids, dims)]
 
 
 def _slices_of_table(rows, merged, row_ids, dim, all_have_rows):

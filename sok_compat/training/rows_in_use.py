@@ -9,7 +9,8 @@ Stock Adam and its like let the slots of all rows decay, and then move all rows:
 On a table that costs the declared capacity, and nearly all of it is zeros that stay zeros: a row
 that no key has yet starts with fresh slots when its key comes. So what is computed, element by
 element, from planes of one table and from scalars, and put back into a plane, is computed for the
-rows in use only. The numbers are the same.
+rows in use only. So is what a stock optimizer's op does with a gradient that was made dense. The
+numbers are the same.
 
 Not in a tf.function, which runs every update that was made while it was traced.
 """
@@ -30,6 +31,7 @@ from sok_compat.training.plane_updates import (
     is_read_for_good,
     unused,
 )
+from sok_compat.training.stock_rules import inputs_of, rule_of
 
 _SCATTERS = {
     "AssignVariableOp": tf.raw_ops.ResourceScatterUpdate,
@@ -54,6 +56,7 @@ class _Rewriting:
         self._operations = operations
         self._table_of = {p.handle.name: t for t in tables for p in (t, *t.slots)}
         self._updates = self._updates_to_replace()
+        self._rules = self._rules_of_dense_updates(tables)
         self._gathers = [op for op in operations if self._gathers_from_a_slot(op)]
         inner = {op for update in self._updates for op in update.inner}
         self._left_out = unused(  # ops that nothing shall wait for any more
@@ -65,6 +68,8 @@ class _Rewriting:
     def run(self):
         for update in self._updates:
             self._replaced[update.op] = self._of_rows_in_use(update)
+        for op, rule in self._rules.items():
+            self._replaced[op] = self._by_rule(op, rule)
         for op in self._gathers:
             self._gather_from_the_slot(op)
         for op in self._operations:
@@ -79,6 +84,29 @@ class _Rewriting:
             if op.type in PLANE_UPDATES and op.inputs[0].name in self._table_of
         ]
         return [u for u in updates if u.is_elementwise and u.reads_can_wait()]
+
+    def _rules_of_dense_updates(self, tables):
+        handles = {table.handle.name for table in tables}
+        updates = [
+            op
+            for op in self._operations
+            if op.type.startswith("ResourceApply") and op.inputs[0].name in handles
+        ]
+        rules = {op: rule_of(op) for op in updates}
+        return {
+            op: rule
+            for op, rule in rules.items()
+            if rule is not None and rule.fits(self._table_of[op.inputs[0].name])
+        }
+
+    def _by_rule(self, op, rule):
+        """Makes the op that applies a dense gradient to the rows in use."""
+        table, inputs = self._table_of[op.inputs[0].name], inputs_of(op)
+        gradient = inputs["delta"] if "delta" in inputs else inputs["grad"]
+        before = [gradient, *self._waited_for(op.control_inputs)]  # it may bring rows into use
+        with tf.device(table.device), tf.control_dependencies(before):
+            row_ids = ops.sok_rows_in_use(table.table_handle)
+            return rule.apply(table, tf.gather(gradient, row_ids), row_ids)
 
     def _waited_for(self, control_inputs):
         """The same, with what took the place of ops that are left out or replaced."""

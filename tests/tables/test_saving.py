@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from sok_compat import checkpoint
-from tests.support.lookups import lookup
 from sok_compat.tables import Table, slot_for
+from tests.support.lookups import lookup
 from tests.support.undone import integrations_undone
 
 KEYS = np.array([5, -1, 2**40])

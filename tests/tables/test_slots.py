@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.lookups import lookup
 from sok_compat.tables import Table, slot_for
+from tests.support.lookups import lookup
 
 
 class Optimizer:

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.support.lookups import lookup, lookup_bags
 from sok_compat.tables import Table
 from sok_compat.tables.table import DEFAULT_SEED
+from tests.support.lookups import lookup, lookup_bags
 from tests.support.subprocess_python import run_python
 
 KEYS = np.array([5, -1, 2**40, 5, 0])

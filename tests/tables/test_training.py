@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.lookups import lookup_bags
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
 from sok_compat.training.fused_adam import apply_adam, state_of
 from sok_compat.training.update_scope import UpdateScope
 from tests.support.assertions import assert_close
+from tests.support.lookups import lookup_bags
 
 NUM_KEYS, DIM = 24, 3
 STEPS = 6

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts that run as ranks. Each starts by importing `ranks`."""
+"""Programs that each rank of a test runs. The op library is chosen before any of them imports it."""
+
+from tests.support.gpu_kernels import use_library_asked_for
+
+use_library_asked_for()

@@ -4,9 +4,9 @@
 import numpy as np
 import tensorflow as tf
 
-from tests.support.lookups import lookup
 from sok_compat.tables import Table
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
+from tests.support.lookups import lookup
 
 tf1 = tf.compat.v1
 GLOBAL_BATCH, STEPS = 12, 4
