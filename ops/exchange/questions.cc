@@ -129,7 +129,8 @@ class Asker {
     const int64_t answer_bytes =
         options_.num_trips * options_.dim * static_cast<int64_t>(sizeof(float));
     return bags_.combiner != Combiner::kNone && share.num_keys > 0 &&
-           answer_bytes * share.num_sums + share.sums_bytes(HasWeights()) < answer_bytes * share.num_keys;
+           answer_bytes * share.num_sums + share.sums_bytes(HasWeights()) <
+               answer_bytes * share.num_keys;
   }
 
   void LayOut() {
@@ -330,8 +331,8 @@ class QuestionReader {
     if (asked_.keys.size() > static_cast<size_t>(kMaxBatchKeys)) ThrowUnreadable();
     const auto num_keys = static_cast<int64_t>(asked_.keys.size());
     std::vector<int32_t> numbers(asked_.keys.size());
-    const int64_t num_distinct = NumberByFirstAppearance(num_keys, asked_.keys.data(),
-                                                         asked_.keys.data(), numbers.data());
+    const int64_t num_distinct =
+        NumberByFirstAppearance(num_keys, asked_.keys.data(), asked_.keys.data(), numbers.data());
     if (num_distinct == num_keys) return;
     asked_.keys.resize(static_cast<size_t>(num_distinct));
     for (int32_t& place : asked_.key_places) place = numbers[static_cast<size_t>(place)];

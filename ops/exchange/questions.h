@@ -63,10 +63,10 @@ struct JoinedQuestions {
 };
 JoinedQuestions JoinQuestions(std::vector<Questions>& group);  // moved from, where it is one
 
-/// [lookup][rank]: the parts of messages that JoinQuestions made of as many lookups, by rank. Throws
-/// kIo for other bytes.
-std::vector<std::vector<QuestionBytes>> SplitQuestions(
-    size_t num_lookups, const char* data, const std::vector<int64_t>& received_bytes);
+/// [lookup][rank]: the parts of messages that JoinQuestions made of as many lookups, by rank.
+/// Throws kIo for other bytes.
+std::vector<std::vector<QuestionBytes>> SplitQuestions(size_t num_lookups, const char* data,
+                                                       const std::vector<int64_t>& received_bytes);
 
 }  // namespace sok
 

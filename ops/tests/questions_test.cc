@@ -134,9 +134,8 @@ void CheckBag(const Batch& batch, int64_t bag, const Questions& questions,
   }
   float weight_sum = 0.0f;
   for (const Term& term : batch.TermsOfBag(bag)) weight_sum += term.second;
-  CHECK_TRUE(questions.factors[bag] == (batch.weights.empty() && weight_sum == 0.0f
-                                            ? 1.0f
-                                            : MeanFactor(weight_sum)));
+  CHECK_TRUE(questions.factors[bag] ==
+             (batch.weights.empty() && weight_sum == 0.0f ? 1.0f : MeanFactor(weight_sum)));
 }
 
 /// groups[rank]: what each rank looks up at once, of one table each.

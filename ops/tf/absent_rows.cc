@@ -18,12 +18,11 @@ bool MayHaveAbsent(OpCall& call, const tf::Tensor& row_ids) {
   if (!call.engine().IsHostMemory()) return true;
   const int64_t* ids = Data<int64_t>(row_ids);
   std::atomic<bool> has_absent{false};
-  call.executor().ParallelFor(row_ids.NumElements(), kNanoseconds,
-                              [&](int64_t begin, int64_t end) {
-                                int64_t signs = 0;
-                                for (int64_t i = begin; i < end; ++i) signs |= ids[i];
-                                if (signs < 0) has_absent = true;
-                              });
+  call.executor().ParallelFor(row_ids.NumElements(), kNanoseconds, [&](int64_t begin, int64_t end) {
+    int64_t signs = 0;
+    for (int64_t i = begin; i < end; ++i) signs |= ids[i];
+    if (signs < 0) has_absent = true;
+  });
   return has_absent;
 }
 
@@ -46,8 +45,8 @@ std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys
 
 /// For each key without a row the row that it would get, which holds what was preset; -1 for the
 /// others and beyond the capacity.
-std::vector<int64_t> NextRows(const TableOptions& options, int64_t num_keys,
-                              const int64_t* row_ids, const int64_t* keys, int64_t next_row) {
+std::vector<int64_t> NextRows(const TableOptions& options, int64_t num_keys, const int64_t* row_ids,
+                              const int64_t* keys, int64_t next_row) {
   std::vector<int64_t> absent_keys;
   std::vector<int64_t> rows(static_cast<size_t>(num_keys), kNoRow);
   for (size_t i = 0; i < rows.size(); ++i) {

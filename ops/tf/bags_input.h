@@ -18,10 +18,10 @@ std::vector<Combiner> CombinersOf(tensorflow::OpKernelConstruction* ctx);
 struct BagTensors {
   Combiner combiner;
   int64_t num_distinct;
-  const tensorflow::Tensor& inverse;             // [num_keys]
-  const tensorflow::Tensor& row_splits;          // [num_bags + 1]; not read where kNone
-  const tensorflow::Tensor* weights = nullptr;   // [num_keys]
-  const tensorflow::Tensor* factors = nullptr;   // [num_bags]
+  const tensorflow::Tensor& inverse;            // [num_keys]
+  const tensorflow::Tensor& row_splits;         // [num_bags + 1]; not read where kNone
+  const tensorflow::Tensor* weights = nullptr;  // [num_keys]
+  const tensorflow::Tensor* factors = nullptr;  // [num_bags]
 };
 
 /// The bags, whose tensors are on the device of `call`, as Engine::CheckBags wants them. `what`

@@ -76,8 +76,8 @@ class OpCall : public Call {
 /// Registers `Kernel` for `definition`, Name("...") with HostMemory of what stays on the host where
 /// the op is on a GPU.
 #if SOK_HAS_CUDA
-#define SOK_REGISTER_KERNEL(definition, Kernel)                                    \
-  REGISTER_KERNEL_BUILDER(definition.Device(::tensorflow::DEVICE_CPU), Kernel);    \
+#define SOK_REGISTER_KERNEL(definition, Kernel)                                 \
+  REGISTER_KERNEL_BUILDER(definition.Device(::tensorflow::DEVICE_CPU), Kernel); \
   REGISTER_KERNEL_BUILDER(definition.Device(::tensorflow::DEVICE_GPU), Kernel)
 #else
 #define SOK_REGISTER_KERNEL(definition, Kernel) \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that carry the keys of a group of lookups to the ranks that own them, rows back, and gradients
-// to the owners: one request each. Ranks meet in the host's memory.
+// Ops that carry the keys of a group of lookups to the ranks that own them, rows back, and
+// gradients to the owners: one request each. Ranks meet in the host's memory.
 #include <cstring>
 #include <string>
 #include <utility>
@@ -56,7 +56,8 @@ REGISTER_OP("SokExchangeKeys")
         "[asked_places], of distinct asked_keys, are the keys of these rows, asked_weights, or "
         "none, multiply them, and asked_splits cuts them into sums; asked_counts is [num_ranks]. "
         "What this rank will get: answer_counts [num_ranks] rows, of which `answers`, multiplied "
-        "by answer_weights, or none, and cut by answer_splits, add up to each bag, which `factors`, "
+        "by answer_weights, or none, and cut by answer_splits, add up to each bag, which "
+        "`factors`, "
         "or none, then multiplies; combiner 'none': `answers` gives each occurrence its row.");
 
 REGISTER_OP("SokExchangeRows")
@@ -149,12 +150,10 @@ class ExchangeKeysOp : public ExchangeOp {
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx, kInputLists);
-    const auto parts =
-        SplitQuestions(key_bytes_.size(), result.data.data(), result.received_bytes);
+    const auto parts = SplitQuestions(key_bytes_.size(), result.data.data(), result.received_bytes);
     for (int i = 0; i < group.size(); ++i) {
       const auto item = static_cast<size_t>(i);
-      const AskedSums asked =
-          ReadQuestions(static_cast<size_t>(key_bytes_[item]), parts[item]);
+      const AskedSums asked = ReadQuestions(static_cast<size_t>(key_bytes_[item]), parts[item]);
       OutputVector(group, 0, i, asked.keys);
       OutputVector(group, 1, i, asked.key_places);
       OutputVector(group, 2, i, asked.row_splits);
@@ -176,11 +175,11 @@ class ExchangeKeysOp : public ExchangeOp {
     options.key_bytes = static_cast<size_t>(key_bytes_[item]);
     options.dim = dims_[item];
     options.num_trips = num_trips_;
-    const Bags bags = CheckedBags(call,
-                                  {combiners_[item], keys.NumElements(),
-                                   group.Vector(2, i, "inverse"), group.Vector(3, i, "row_splits"),
-                                   &group.Vector(4, i, "weights")},
-                                  name().c_str());
+    const Bags bags =
+        CheckedBags(call,
+                    {combiners_[item], keys.NumElements(), group.Vector(2, i, "inverse"),
+                     group.Vector(3, i, "row_splits"), &group.Vector(4, i, "weights")},
+                    name().c_str());
     return AskOwners(options, bags, Data<int64_t>(keys));
   }
 
@@ -196,8 +195,8 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
   layout.CheckReceived(result);
   OpCall call(ctx);
   for (int i = 0; i < group.size(); ++i) {
-    float* rows = Data<float>(
-        group.Output(0, i, {layout.num_rows(i), dims[static_cast<size_t>(i)]}));
+    float* rows =
+        Data<float>(group.Output(0, i, {layout.num_rows(i), dims[static_cast<size_t>(i)]}));
     for (const RowRun& run : layout.runs(i)) {
       call.CopyFromHost(rows + run.first_float,
                         reinterpret_cast<const float*>(result.data.data() + run.first_byte),
@@ -231,9 +230,9 @@ class ExchangeRowsOp : public ExchangeOp {
     request->data.resize(static_cast<size_t>(layout.total_bytes()));
     const bool is_in_place = group.size() == 1 && call.engine().IsHostMemory();
     for (int i = 0; i < group.size(); ++i) {
-      auto* answers = is_in_place
-                          ? reinterpret_cast<float*>(request->data.data())
-                          : call.Temporary<float>(layout.num_rows(i) * dims_[static_cast<size_t>(i)]);
+      auto* answers =
+          is_in_place ? reinterpret_cast<float*>(request->data.data())
+                      : call.Temporary<float>(layout.num_rows(i) * dims_[static_cast<size_t>(i)]);
       Answer(ctx, call, group, layout, i, answers);
       if (!is_in_place) Pack(call, layout, i, answers, request);
     }
@@ -250,11 +249,11 @@ class ExchangeRowsOp : public ExchangeOp {
   void Answer(tf::OpKernelContext* ctx, OpCall& call, const Group& group, const RowLayout& layout,
               int i, float* answers) const {
     const tf::Tensor& row_ids = group.Vector(3, i, "row_ids");
-    const Bags sums = CheckedBags(
-        call,
-        {Combiner::kSum, row_ids.NumElements(), group.Vector(5, i, "inverse"),
-         group.Vector(6, i, "asked_splits"), &group.Vector(7, i, "asked_weights")},
-        name().c_str());
+    const Bags sums =
+        CheckedBags(call,
+                    {Combiner::kSum, row_ids.NumElements(), group.Vector(5, i, "inverse"),
+                     group.Vector(6, i, "asked_splits"), &group.Vector(7, i, "asked_weights")},
+                    name().c_str());
     layout.CheckNumRows(i, sums.num_bags);
     LookupTable(ctx, group.Handle(1, i))->WithPlanes(call, [&](const TableView& view) {
       const int64_t dim = dims_[static_cast<size_t>(i)];
@@ -262,13 +261,13 @@ class ExchangeRowsOp : public ExchangeOp {
         Throw(ErrorCode::kInvalidArgument, name(), ": table '", view.options().name, "' has dim ",
               view.options().dim, ", not ", dim);
       }
-      const float* absent =
-          all_keys_have_rows_
-              ? nullptr
-              : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
-                           group.Matrix(4, i, "absent_rows"));
+      const float* absent = all_keys_have_rows_
+                                ? nullptr
+                                : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
+                                             group.Matrix(4, i, "absent_rows"));
       call.engine().PoolRows(call, sums, dim,
-                             {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent}, answers);
+                             {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent},
+                             answers);
     });
   }
 

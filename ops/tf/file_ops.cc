@@ -163,8 +163,8 @@ std::vector<int64_t> OwnedKeys(const TableOptions& options, const std::vector<in
 }
 
 /// Puts those of a part's keys that this rank owns into the table, with their rows [count, dim].
-void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys,
-                 const float* rows, TableFiller& filler) {
+void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys, const float* rows,
+                 TableFiller& filler) {
   std::vector<int64_t> owned_keys;
   std::vector<float> owned_rows;
   for (int64_t i = 0; i < count; ++i) {
@@ -192,10 +192,10 @@ class RestoreTableOp : public tf::OpKernel {
         const std::vector<int64_t> owned = OwnedKeys(options, keys);
         CheckKeysFit(options, owned, has_narrow_keys_);
         TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
-        files.ForEachChunk(RowsOfPart(options.dim), [&](int64_t first, int64_t count,
-                                                        const float* rows) {
-          InsertOwned(options, count, keys.data() + first, rows, filler);
-        });
+        files.ForEachChunk(RowsOfPart(options.dim),
+                           [&](int64_t first, int64_t count, const float* rows) {
+                             InsertOwned(options, count, keys.data() + first, rows, filler);
+                           });
       });
     });
   }
@@ -229,8 +229,9 @@ class LoadTableOp : public tf::OpKernel {
   }
 };
 
-SOK_REGISTER_KERNEL(Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
-                    ExportTableOp);
+SOK_REGISTER_KERNEL(
+    Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
+    ExportTableOp);
 SOK_REGISTER_KERNEL(Name("SokRowsInUse").HostMemory("table"), RowsInUseOp);
 SOK_REGISTER_KERNEL(
     Name("SokDumpTable").HostMemory("table").HostMemory("keys_path").HostMemory("values_path"),

@@ -154,8 +154,8 @@ class InsertRowsOp : public tf::OpKernel {
       resource->WithRoom(call, keys.NumElements(), [&](const TableView& view) {
         CheckInitialRows(view.options(), keys, initial_rows);
         view.table.FindOrInsert(call, keys.NumElements(), Data<int64_t>(keys),
-                                /*keys_are_distinct=*/false, Data<float>(initial_rows),
-                                view.planes, row_ids);
+                                /*keys_are_distinct=*/false, Data<float>(initial_rows), view.planes,
+                                row_ids);
       });
     });
   }

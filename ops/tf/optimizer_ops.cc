@@ -35,7 +35,8 @@ REGISTER_OP("SokApplyRule")
         "fields. 'in_use': rows that are not in row_ids have a gradient of zero. row_ids that are "
         "known to be distinct are not looked at on a GPU: those of no row are passed over.");
 
-/// The rule called `name` with these hyperparameters; kInvalidArgument when their number is another.
+/// The rule called `name` with these hyperparameters; kInvalidArgument when their number is
+/// another.
 class RuleMaker {
  public:
   RuleMaker(const std::string& name, bool use_nesterov, const std::vector<float>& values)
@@ -124,7 +125,8 @@ class ApplyRuleOp : public tf::OpKernel {
       }
     }
     if (num_states_ == 0 && wanted > 0) {
-      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_, "' has ", wanted, " states, got none");
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_, "' has ", wanted,
+            " states, got none");
     }
     return planes;
   }

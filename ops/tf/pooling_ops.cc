@@ -119,11 +119,10 @@ class PoolRowsOp : public tf::OpKernel {
         name().c_str());
     LookupTable(ctx, group.Handle(1, i))->WithPlanes(call, [&](const TableView& view) {
       const int64_t dim = view.options().dim;
-      const float* absent =
-          all_keys_have_rows_
-              ? nullptr
-              : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
-                           group.Matrix(4, i, "absent_rows"));
+      const float* absent = all_keys_have_rows_
+                                ? nullptr
+                                : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
+                                             group.Matrix(4, i, "absent_rows"));
       call.engine().PoolRows(call, bags, dim,
                              {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent},
                              Data<float>(group.Output(0, i, {bags.num_bags, dim})));
@@ -147,12 +146,12 @@ class PoolReceivedRowsOp : public tf::OpKernel {
       for (int i = 0; i < group.size(); ++i) {
         const tf::Tensor& rows = group.Matrix(0, i, "rows");
         const int64_t dim = rows.dim_size(1);
-        const Bags bags = CheckedBags(
-            call,
-            {combiners_[static_cast<size_t>(i)], rows.dim_size(0), group.Vector(1, i, "inverse"),
-             group.Vector(2, i, "row_splits"), &group.Vector(3, i, "weights"),
-             &group.Vector(4, i, "factors")},
-            name().c_str());
+        const Bags bags =
+            CheckedBags(call,
+                        {combiners_[static_cast<size_t>(i)], rows.dim_size(0),
+                         group.Vector(1, i, "inverse"), group.Vector(2, i, "row_splits"),
+                         &group.Vector(3, i, "weights"), &group.Vector(4, i, "factors")},
+                        name().c_str());
         call.engine().PoolRows(call, bags, dim, {Data<float>(rows), nullptr, nullptr},
                                Data<float>(group.Output(0, i, {bags.num_bags, dim})));
       }
@@ -184,12 +183,11 @@ class MergeGradientsOp : public tf::OpKernel {
   void Merge(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
     const tf::Tensor& gradients = group.Matrix(0, i, "gradients");
     const int64_t num_distinct = group.Input(1, i).dims() > 0 ? group.Input(1, i).dim_size(0) : 0;
-    const Bags bags = CheckedBags(
-        call,
-        {combiners_[static_cast<size_t>(i)], num_distinct, group.Vector(2, i, "inverse"),
-         group.Vector(3, i, "row_splits"), &group.Vector(4, i, "weights"),
-         &group.Vector(5, i, "factors")},
-        name().c_str());
+    const Bags bags = CheckedBags(call,
+                                  {combiners_[static_cast<size_t>(i)], num_distinct,
+                                   group.Vector(2, i, "inverse"), group.Vector(3, i, "row_splits"),
+                                   &group.Vector(4, i, "weights"), &group.Vector(5, i, "factors")},
+                                  name().c_str());
     CheckGradientsOfBags(name(), gradients, bags);
     if (call.engine().IsHostMemory() && IsOneToOneInOrder(bags)) {  // nothing to add up
       ctx->set_output(group.Place(0, i), gradients);

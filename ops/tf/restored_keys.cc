@@ -22,8 +22,8 @@ void CheckKeysHaveRows(const TableOptions& options, const std::vector<int64_t>& 
   const int64_t num_rows = placement.NumRows(options.capacity);
   for (const int64_t key : keys) {
     if (placement.RowOf(key, num_rows) >= 0) continue;
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
-          " is outside [0, ", placement.KeyLimit(options.capacity),
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " is outside [0, ",
+          placement.KeyLimit(options.capacity),
           "), the range of a table without a hash table; raise max_vocabulary_size_per_gpu or use "
           "use_hashtable=True");
   }

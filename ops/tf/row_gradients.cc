@@ -32,8 +32,7 @@ RowGradients CheckedRowGradients(OpCall& call, Table& table, const tensorflow::T
   Bags bags;
   bags.num_keys = count;
   bags.num_bags = count;
-  bags.num_distinct =
-      call.engine().DistinctKeys(call, count, given.row_ids, distinct, inverse);
+  bags.num_distinct = call.engine().DistinctKeys(call, count, given.row_ids, distinct, inverse);
   if (bags.num_distinct == count) return given;
   bags.inverse = inverse;
   auto* merged = call.Temporary<float>(bags.num_distinct * options.dim);

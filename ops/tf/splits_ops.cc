@@ -49,7 +49,8 @@ REGISTER_OP("SokCheckedSplits")
     .Output("checked_splits: N * int64")
     .SetShapeFn(AllVectors)
     .Doc(
-        "The row splits of RaggedTensors, checked: they ascend from 0 to the number of values, make "
+        "The row splits of RaggedTensors, checked: they ascend from 0 to the number of values, "
+        "make "
         "a multiple of slot_num bags, and bags of at most max_nnz keys (0: any number). Where "
         "are_samples, they cut bags into samples instead, each of which must have slot_num.");
 

@@ -100,8 +100,8 @@ void TableContents::ReadRange(int64_t begin, int64_t count, int64_t* keys, float
     view_.table.Find(call_, count, part_keys_, part_row_ids_);
   }
   call_.engine().GatherRows(call_, count, dim, part_row_ids_, view_.planes.rows->data(), read);
-  call_.engine().FillAbsentRows(call_, count, dim, options().first_value, part_keys_,
-                                part_row_ids_, read);
+  call_.engine().FillAbsentRows(call_, count, dim, options().first_value, part_keys_, part_row_ids_,
+                                read);
   call_.CopyToHost(rows, read, count * dim);
 }
 

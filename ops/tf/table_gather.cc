@@ -60,9 +60,8 @@ int64_t TableGather::NumParts(int64_t num_keys) {
     const char* bytes = reinterpret_cast<const char*>(&num_parts);
     data.insert(data.end(), bytes, bytes + sizeof(num_parts));
   }
-  const ExchangeResult result =
-      Exchange(std::move(data),
-               std::vector<int64_t>(static_cast<size_t>(num_ranks_), sizeof(num_parts)));
+  const ExchangeResult result = Exchange(
+      std::move(data), std::vector<int64_t>(static_cast<size_t>(num_ranks_), sizeof(num_parts)));
   std::vector<int64_t> all(static_cast<size_t>(num_ranks_));
   std::memcpy(all.data(), result.data.data(), result.data.size());
   return *std::max_element(all.begin(), all.end());

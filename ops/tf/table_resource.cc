@@ -27,8 +27,8 @@ void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane
   auto* chunk = call.Temporary<float>(most * width);
   call.engine().Fill(call, chunk, most * width, options.initial_value);
   for (int64_t first = 0; first < held.count; first += most) {
-    call.engine().ScatterRows(call, std::min(most, held.count - first), width,
-                              held.row_ids + first, chunk, plane.data());
+    call.engine().ScatterRows(call, std::min(most, held.count - first), width, held.row_ids + first,
+                              chunk, plane.data());
   }
 }
 
@@ -95,9 +95,8 @@ void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
           options.capacity, ", ", options.dim, "]");
   }
   rows_.Reserve(options.capacity);
-  UseView(call, View({}), [&](const TableView& view) {
-    WritePreset(call, *view.planes.rows, values);
-  });
+  UseView(call, View({}),
+          [&](const TableView& view) { WritePreset(call, *view.planes.rows, values); });
   preset_ = values;
 }
 
@@ -172,9 +171,8 @@ int64_t TableResource::NumRowsToCome(OpCall& call) const {
 bool TableResource::PlanesMove() const {
   const std::vector<TableSlot>& slots = slots_.all();
   return rows_.plane()->MovesWhenItGrows() ||
-         std::any_of(slots.begin(), slots.end(), [](const TableSlot& slot) {
-           return slot.plane.plane()->MovesWhenItGrows();
-         });
+         std::any_of(slots.begin(), slots.end(),
+                     [](const TableSlot& slot) { return slot.plane.plane()->MovesWhenItGrows(); });
 }
 
 bool TableResource::HasRoom(OpCall& call) const {
@@ -183,9 +181,9 @@ bool TableResource::HasRoom(OpCall& call) const {
     return !plane.plane()->MovesWhenItGrows() || plane.plane()->num_rows() >= num_rows;
   };
   const std::vector<TableSlot>& slots = slots_.all();
-  return has_room(rows_) &&
-         std::all_of(slots.begin(), slots.end(),
-                     [&](const TableSlot& slot) { return has_room(slot.plane); });
+  return has_room(rows_) && std::all_of(slots.begin(), slots.end(), [&](const TableSlot& slot) {
+           return has_room(slot.plane);
+         });
 }
 
 void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_names,
@@ -245,9 +243,9 @@ void TableResource::UseView(OpCall& call, const TableView& view, const Use& use)
 
 bool TableResource::AreInVariables() const {
   const std::vector<TableSlot>& slots = slots_.all();
-  return rows_.IsInVariable() &&
-         std::all_of(slots.begin(), slots.end(),
-                     [](const TableSlot& slot) { return slot.plane.IsInVariable(); });
+  return rows_.IsInVariable() && std::all_of(slots.begin(), slots.end(), [](const TableSlot& slot) {
+           return slot.plane.IsInVariable();
+         });
 }
 
 void TableResource::TakeBack(OpCall& call, const TableView& view) {

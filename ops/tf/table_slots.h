@@ -13,7 +13,7 @@ namespace sok {
 
 struct SlotOptions {
   std::string name;
-  PlaneOptions plane;           // capacity: the table's
+  PlaneOptions plane;          // capacity: the table's
   float initial_value = 0.0f;  // what a row holds when it appears
 };
 

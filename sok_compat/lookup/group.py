@@ -38,8 +38,8 @@ class Lookup:
     def __post_init__(self):
         if (self.row_splits is None) != (self.combiner == "none"):
             raise ValueError(
-                f"a lookup in {self.table.table_name} has row_splits and a combiner, or neither; got the "
-                f"combiner {self.combiner!r}"
+                f"a lookup in {self.table.table_name} has row_splits and a combiner, or neither; "
+                f"got the combiner {self.combiner!r}"
             )
         if self.weights is not None and self.row_splits is None:
             raise ValueError(f"weights are of bags: the lookup in {self.table.table_name} has none")

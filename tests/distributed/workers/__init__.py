@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that each rank of a test runs. The op library is chosen before any of them imports it."""
+"""Scripts that run as ranks; each imports `ranks`. The op library is chosen here, before them."""
 
 from tests.support.gpu_kernels import use_library_asked_for
 
