@@ -84,11 +84,14 @@ SOK_REGISTER_DEVICE_KERNEL(Name("SokExchangeRows")
                                .HostMemory("rows")
                                .HostMemory("table")
                                .HostMemory("asked_counts")
-                               .HostMemory("answer_counts"),
+                               .HostMemory("answer_counts")
+                               .HostMemory("ticket"),
                            ExchangeRowsOp);
-SOK_REGISTER_DEVICE_KERNEL(
-    Name("SokExchangeGradients").HostMemory("asked_counts").HostMemory("answer_counts"),
-    ExchangeGradientsOp);
+SOK_REGISTER_DEVICE_KERNEL(Name("SokExchangeGradients")
+                               .HostMemory("asked_counts")
+                               .HostMemory("answer_counts")
+                               .HostMemory("ticket"),
+                           ExchangeGradientsOp);
 
 }  // namespace
 }  // namespace sok

@@ -28,7 +28,7 @@ void DumpOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
 
 void DumpOp::Write(tf::OpKernelContext* ctx, const TableOptions& options,
                    const TableContents& contents) const {
-  TableGather gather(name(), ctx->step_id(), options);
+  TableGather gather(ctx, options);
   if (options.rank != 0) {
     gather.Send(contents);
     return;

@@ -37,6 +37,7 @@ REGISTER_OP("SokExchangeKeys")
     .Input("keys: int64")
     .Input("inverse: int32")
     .Input("row_splits: int64")
+    .Input("ticket: variant")
     .Attr("combiner: {'none', 'sum', 'mean'}")
     .Attr("num_ranks: int >= 1")
     .Attr("key_bytes: int >= 4")
@@ -70,6 +71,7 @@ REGISTER_OP("SokExchangeRows")
     .Input("asked_splits: int64")
     .Input("asked_counts: int64")
     .Input("answer_counts: int64")
+    .Input("ticket: variant")
     .Attr("dim: int >= 1")
     .Attr("all_keys_have_rows: bool")
     .Output("output: float")
@@ -84,12 +86,15 @@ REGISTER_OP("SokExchangeGradients")
     .Input("gradients: float")
     .Input("asked_counts: int64")
     .Input("answer_counts: int64")
+    .Input("ticket: variant")
+    .Attr("occurrence: int = 0")
     .Output("received: float")
     .SetIsStateful()
     .SetShapeFn(OneMatrix)
     .Doc(
         "Sends the gradient of each answer to the rank that gave it; gives those of the sums that "
-        "this rank was asked for [sum of asked_counts, dim].");
+        "this rank was asked for [sum of asked_counts, dim]. `occurrence` numbers the ops of a "
+        "lookup.");
 
 void CopyTo(tf::Tensor& output, const void* data) {
   if (output.NumElements() > 0) std::memcpy(output.data(), data, output.TotalBytes());
@@ -198,6 +203,7 @@ REGISTER_KERNEL_BUILDER(Name("SokExchangeKeys")
                             .HostMemory("keys")
                             .HostMemory("inverse")
                             .HostMemory("row_splits")
+                            .HostMemory("ticket")
                             .HostMemory("asked_keys")
                             .HostMemory("asked_places")
                             .HostMemory("asked_splits")

@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from sok_compat.lookup.tickets import begin_lookup, gradient_occurrence
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_accessed, variable_shape
 
@@ -76,11 +77,13 @@ def _needs_distinct_keys(variable, insert):
 def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key_bytes):
     """The pooled rows of distinct keys, asked of the ranks that own them."""
     dim = variable.shape[1]
+    ticket = begin_lookup(variable.m_var_name, insert)
     asked_keys, asked_places, asked_splits, asked_counts, answers, answer_splits, answer_counts = (
         ops.sok_exchange_keys(
             keys,
             inverse,
             row_splits,
+            ticket,
             combiner=combiner,
             num_ranks=variable.ranks.size,
             key_bytes=key_bytes,
@@ -100,6 +103,7 @@ def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key
         asked_splits,
         asked_counts,
         answer_counts,
+        ticket,
         dim=dim,
         all_keys_have_rows=insert is True,
     )
@@ -165,13 +169,26 @@ def _merge_gradients_gradient(op, gradient):
 
 @tf.RegisterGradient("SokExchangeRows")
 def _exchange_rows_gradient(op, gradient):
-    rows, _, _, row_ids, _, inverse, asked_splits, asked_counts, answer_counts = op.inputs
+    rows, _, _, row_ids, _, inverse, asked_splits, asked_counts, answer_counts, ticket = op.inputs
     with tf.device(rows.device):
-        received = ops.sok_exchange_gradients(gradient, asked_counts, answer_counts)
+        received = ops.sok_exchange_gradients(
+            gradient, asked_counts, answer_counts, ticket, occurrence=gradient_occurrence(ticket)
+        )
         merged = ops.sok_merge_gradients(
             received, row_ids, inverse, asked_splits, asked_splits, combiner="sum"
         )
-        return [_slices(op, rows, merged, row_ids)] + [None] * 8
+        return [_slices(op, rows, merged, row_ids)] + [None] * 9
+
+
+@tf.RegisterGradient("SokExchangeGradients")
+def _exchange_gradients_gradient(op, gradient):
+    """Of second order: back the way that the gradients came."""
+    _, asked_counts, answer_counts, ticket = op.inputs
+    with tf.device(gradient.device):
+        returned = ops.sok_exchange_gradients(
+            gradient, answer_counts, asked_counts, ticket, occurrence=gradient_occurrence(ticket)
+        )
+    return [returned] + [None] * 3
 
 
 @tf.RegisterGradient("SokPoolReceivedRows")

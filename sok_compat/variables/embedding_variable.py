@@ -6,6 +6,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.runtime.agreement import agree_on_table
 from sok_compat.runtime.devices import table_device
 from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.op_library import ops
@@ -119,13 +120,15 @@ class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
                 in_graph_mode=in_graph,
             )
         _by_handle[id(self.emb_handle)] = self
-        if not in_graph:
-            return
-        self._initialization.tables.append(
+        description = (
             f"table {self.m_var_name}: dim {dim}, capacity {capacity}, "
             f"use_hashtable {self.m_use_hashtable}, key_dtype {self.m_key_dtype.name}, "
             f"first value {self.first_value}"
         )
+        if not in_graph:
+            agree_on_table(self.ranks, description)
+            return
+        self._initialization.tables.append(description)
         collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
         if trainable:
             collections.append(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
