@@ -189,9 +189,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("several processes (Horovod)", "works",
      "`hvd.init()` before `sok.Init`, then `horovodrun`; embedding gradients are summed over "
      "ranks, as there. `hvd.DistributedOptimizer` and Horovod's broadcasts leave tables to "
-     "sok_compat: [distributed](distributed.md). In eager mode it raises `RuntimeError`."),
+     "sok_compat: [distributed](distributed.md)."),
     ("tf.distribute strategies", "refused", "raise `RuntimeError`: use Horovod"),
-    ("eager mode, `tf.function`, `model.fit`", "works", "in one process"),
+    ("eager mode, `tf.function`, `model.fit`", "works", "on one process or several"),
     ("`tf.train.Saver`, `MonitoredTrainingSession`, `tf.estimator`", "works",
      "in one process they save tables with their slots; with several ranks a Saver that is given a "
      "table raises"),

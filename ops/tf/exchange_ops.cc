@@ -32,6 +32,7 @@ REGISTER_OP("SokExchangeKeys")
     .Input("inverse: N * int32")
     .Input("row_splits: N * int64")
     .Input("weights: N * float")
+    .Input("ticket: variant")
     .Attr("N: int >= 1")
     .Attr("combiners: list(string)")
     .Attr("dims: list(int)")
@@ -71,6 +72,7 @@ REGISTER_OP("SokExchangeRows")
     .Input("asked_weights: N * float")
     .Input("asked_counts: N * int64")
     .Input("answer_counts: N * int64")
+    .Input("ticket: variant")
     .Attr("N: int >= 1")
     .Attr("dims: list(int)")
     .Attr("all_keys_have_rows: bool")
@@ -96,7 +98,9 @@ REGISTER_OP("SokExchangeGradients")
     .Input("gradients: N * float")
     .Input("asked_counts: N * int64")
     .Input("answer_counts: N * int64")
+    .Input("ticket: variant")
     .Attr("N: int >= 1")
+    .Attr("occurrence: int = 0")
     .Output("received: N * float")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -107,7 +111,8 @@ REGISTER_OP("SokExchangeGradients")
     })
     .Doc(
         "Sends the gradient of each answer to the rank that gave it; gives those of the sums that "
-        "this rank was asked for [sum of asked_counts, dim].");
+        "this rank was asked for [sum of asked_counts, dim]. `occurrence` numbers the ops of a "
+        "lookup.");
 
 template <typename T>
 void OutputVector(const Group& group, int list, int item, const std::vector<T>& values) {
@@ -318,6 +323,7 @@ SOK_REGISTER_KERNEL(Name("SokExchangeKeys")
                         .HostMemory("inverse")
                         .HostMemory("row_splits")
                         .HostMemory("weights")
+                        .HostMemory("ticket")
                         .HostMemory("asked_keys")
                         .HostMemory("asked_places")
                         .HostMemory("asked_splits")
@@ -333,11 +339,14 @@ SOK_REGISTER_KERNEL(Name("SokExchangeRows")
                         .HostMemory("rows")
                         .HostMemory("tables")
                         .HostMemory("asked_counts")
-                        .HostMemory("answer_counts"),
+                        .HostMemory("answer_counts")
+                        .HostMemory("ticket"),
                     ExchangeRowsOp);
-SOK_REGISTER_KERNEL(
-    Name("SokExchangeGradients").HostMemory("asked_counts").HostMemory("answer_counts"),
-    ExchangeGradientsOp);
+SOK_REGISTER_KERNEL(Name("SokExchangeGradients")
+                        .HostMemory("asked_counts")
+                        .HostMemory("answer_counts")
+                        .HostMemory("ticket"),
+                    ExchangeGradientsOp);
 
 }  // namespace
 }  // namespace sok

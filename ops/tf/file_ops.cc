@@ -132,7 +132,7 @@ class DumpTableOp : public tf::AsyncOpKernel {
  private:
   void SendOrWrite(tf::OpKernelContext* ctx, TableContents& contents) const {
     const TableOptions& options = contents.options();
-    TableGather gather(name(), ctx->step_id(), options);
+    TableGather gather(ctx, options);
     if (options.placement.rank != 0) {
       gather.Send(contents);
       return;

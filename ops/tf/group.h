@@ -11,7 +11,8 @@
 
 namespace sok {
 
-/// Where the tensors of an item stand among the inputs or the outputs of an op.
+/// Where the tensors of an item stand among the inputs or the outputs of an op; a single ticket may
+/// follow the lists.
 class Group {
  public:
   Group(tensorflow::OpKernelContext* ctx, int num_input_lists)

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
-#include <memory>
+#include <string>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -17,9 +17,10 @@ constexpr int64_t kPartBytes = 64 << 20;  // from each rank; one exchange carrie
 
 }  // namespace
 
-TableGather::TableGather(const std::string& name, int64_t step_id, const TableOptions& options)
-    : name_(name),
-      step_id_(step_id),
+TableGather::TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options)
+    : step_id_(StepIdOf(ctx)),
+      held_(options.placement.num_ranks > 1 ? HeldTicket::Begin(ctx, ctx->op_kernel().name())
+                                            : nullptr),
       num_ranks_(options.placement.num_ranks),
       is_replicated_(options.placement.kind == Placement::Kind::kReplicated),
       entry_bytes_(sizeof(int64_t) + static_cast<size_t>(options.dim) * sizeof(float)) {}
@@ -97,21 +98,18 @@ void TableGather::ForEach(TableContents& contents, int64_t begin, int64_t end, c
 }
 
 ExchangeResult TableGather::Exchange(std::vector<char> data, std::vector<int64_t> send_bytes) {
-  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
-  if (!coordinator)
-    Throw(ErrorCode::kFailedPrecondition, name_,
-          ": run what sok.Init returned in this process first");
   std::promise<ExchangeResult> promise;
   ExchangeRequest request;
   request.kind = "gather";
-  request.name = name_ + "#" + std::to_string(num_exchanges_++);
+  request.ticket = held_->ticket();
+  request.exchange = "gather_" + std::to_string(num_exchanges_++);
   request.step_id = step_id_;
   request.data = std::move(data);
   request.send_bytes = std::move(send_bytes);
   request.done = [&promise](ExchangeResult result) { promise.set_value(std::move(result)); };
-  coordinator->Submit(std::move(request));
+  held_->coordinator().Submit(std::move(request));
   ExchangeResult result = promise.get_future().get();
-  if (!result.error.empty()) Throw(ErrorCode::kAborted, result.error);
+  if (!result.error.empty()) Throw(result.code, result.error);
   return result;
 }
 

@@ -11,6 +11,7 @@ from typing import Optional
 import tensorflow as tf
 
 from sok_compat.lookup.keys import checked_keys
+from sok_compat.lookup.tickets import begin_lookup, gradient_occurrence
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_accessed, variable_shape
 from sok_compat.tables.table import Table
@@ -100,12 +101,15 @@ def _lookup_on_device(group, insert):
 def _lookup_at_owners(group, keys, inverse, insert):
     """The pooled rows of distinct keys, asked of the ranks that own them."""
     handles, dims, combiners = _handles(group), _dims(group), _combiners(group)
+    # The names are the same on all ranks.
+    ticket = begin_lookup("+".join(lookup.table.table_name for lookup in group), insert)
     asked = ops.sok_exchange_keys(
         tables=handles["tables"],
         keys=keys,
         inverse=inverse,
         row_splits=_row_splits(group),
         weights=_weights(group),
+        ticket=ticket,
         combiners=combiners,
         dims=dims,
         key_bytes=[lookup.table.key_dtype.size for lookup in group],
@@ -122,6 +126,7 @@ def _lookup_at_owners(group, keys, inverse, insert):
         asked_weights=asked.asked_weights,
         asked_counts=asked.asked_counts,
         answer_counts=asked.answer_counts,
+        ticket=ticket,
         dims=dims,
         all_keys_have_rows=insert is True,
     )
@@ -287,8 +292,15 @@ def _merge_gradients_gradient(op, *gradients):
 @tf.RegisterGradient("SokExchangeRows")
 def _exchange_rows_gradient(op, *gradients):
     rows, _, _, row_ids, _, inverse, splits, weights, asked_counts, answer_counts = _lists(op, 10)
+    ticket = op.inputs[-1]
     with tf.device(rows[0].device):
-        received = ops.sok_exchange_gradients(_as_tensors(gradients), asked_counts, answer_counts)
+        received = ops.sok_exchange_gradients(
+            gradients=_as_tensors(gradients),
+            asked_counts=asked_counts,
+            answer_counts=answer_counts,
+            ticket=ticket,
+            occurrence=gradient_occurrence(ticket),
+        )
         merged = ops.sok_merge_gradients(
             gradients=received,
             counted=row_ids,
@@ -298,7 +310,23 @@ def _exchange_rows_gradient(op, *gradients):
             factors=_none(weights),
             combiners=["sum"] * len(rows),
         )
-        return _slices(op, rows, merged, row_ids) + [None] * (9 * len(rows))
+        return _slices(op, rows, merged, row_ids) + [None] * (9 * len(rows) + 1)
+
+
+@tf.RegisterGradient("SokExchangeGradients")
+def _exchange_gradients_gradient(op, *gradients):
+    """Of second order: back the way that the gradients came."""
+    _, asked_counts, answer_counts = _lists(op, 3)
+    ticket = op.inputs[-1]
+    with tf.device(op.outputs[0].device):
+        returned = ops.sok_exchange_gradients(
+            gradients=_as_tensors(gradients),
+            asked_counts=answer_counts,
+            answer_counts=asked_counts,
+            ticket=ticket,
+            occurrence=gradient_occurrence(ticket),
+        )
+    return list(returned) + [None] * (2 * len(returned) + 1)
 
 
 @tf.RegisterGradient("SokPoolReceivedRows")

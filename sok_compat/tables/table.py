@@ -6,6 +6,7 @@ import operator
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.runtime.agreement import agree_on_table
 from sok_compat.runtime.devices import table_device
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import connect_ranks
@@ -88,7 +89,8 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
             script initialized it, else on this one.
 
         Raises:
-          RuntimeError: under a tf.distribute strategy; several ranks in eager mode.
+          RuntimeError: under a tf.distribute strategy.
+          tf.errors.InvalidArgumentError: in eager mode, the ranks make different tables.
           ValueError: an argument out of range.
         """
         raise_under_distribution_strategy(type(self).__name__)
@@ -110,11 +112,6 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
 
     def _make(self, name, trainable, shape):
         in_graph = not tf.executing_eagerly()
-        if self.placement.is_spread and not in_graph:
-            raise RuntimeError(
-                "with more than one rank, make tables in graph mode: tf.compat.v1.disable_eager_"
-                "execution() first, or inside tf.Graph().as_default()"
-            )
         with tf.name_scope(name) as scope, tf.device(table_device()):
             self.table_name = resource_handles.name_from_scope(scope)
             handle = resource_handles.plane_handle(self.table_name, scope, shape)
@@ -140,6 +137,12 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
                 in_graph_mode=in_graph,
             )
         if not in_graph:
+            agree_on_table(
+                self.ranks,
+                f"table {self.table_name}: dim {self.dim}, capacity {self.capacity}, "
+                f"use_hash_index {self.use_hash_index}, key_dtype {self.key_dtype.name}, "
+                f"first value {self.first_value}",
+            )
             return
         collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
         if trainable:

@@ -34,8 +34,7 @@ def Init(**kwargs):
     Raises:
       KeyError: global_batch_size is missing.
       TypeError, ValueError: a setting is no int or out of range.
-      RuntimeError: under a tf.distribute strategy, one of several ranks without hvd.init(), or
-        several ranks in eager mode.
+      RuntimeError: under a tf.distribute strategy, or one of several ranks without hvd.init().
     """
     raise_under_distribution_strategy("sok.Init")
     if "global_batch_size" not in kwargs:
@@ -67,21 +66,17 @@ def _agree(ranks, global_batch_size, seed, tables):
     any_seed = seed or secrets.randbits(62) + 1
     if ranks.size == 1:
         return tf.constant(b"OK", name="SokInit"), any_seed
-    if tf.executing_eagerly():
-        raise RuntimeError(
-            "with more than one rank, call sok.Init in graph mode: tf.compat.v1.disable_eager_"
-            "execution() first, or inside tf.Graph().as_default()"
-        )
 
     def signature():  # when run: all layers have been made by then
         return "\n".join([f"global_batch_size={global_batch_size}", *tables]).encode()
 
-    return ops.sok_agree(
+    status, agreed_seed = ops.sok_agree(
         tf.numpy_function(signature, [], tf.string),
         tf.constant(any_seed, tf.int64),
         seed_is_given=bool(seed),
         name="SokInit",
     )
+    return status, int(agreed_seed) if tf.executing_eagerly() else agreed_seed
 
 
 def _checked_int(name, value):
