@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -107,6 +108,11 @@ void ReservedMemory::Grow(size_t size_bytes) {
     data_ = nullptr;
   }
   *this = std::move(place);
+}
+
+void ReservedMemory::UseSmallPages(size_t end_bytes) {
+  const size_t end = RoundDown(std::min(end_bytes, size_bytes_), SmallPageBytes());
+  if (end > 0) AdvisePageSize(data_, end, false);
 }
 
 void ReservedMemory::Release(size_t begin_bytes, size_t end_bytes) {

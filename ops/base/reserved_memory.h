@@ -32,6 +32,13 @@ class ReservedMemory {
   /// is copied, but data() may change. Throws kOutOfMemory, and the memory is then as before.
   void Grow(size_t size_bytes);
 
+  /// The page size that Grow asks for from now on.
+  void set_page_size(PageSize page_size) { page_size_ = page_size; }
+
+  /// A wish for small pages up to `end_bytes`, so that few bytes take no huge one. Not for memory
+  /// that grows afterwards.
+  void UseSmallPages(size_t end_bytes);
+
   /// Gives the pages that lie wholly inside [begin_bytes, end_bytes) back to the system; they read
   /// as zeros again.
   void Release(size_t begin_bytes, size_t end_bytes);

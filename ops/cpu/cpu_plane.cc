@@ -8,11 +8,12 @@
 namespace sok {
 namespace {
 
-constexpr size_t kStartBytes = size_t{64} << 20;  // of a plane that will grow
+constexpr size_t kStartBytes = size_t{4} << 20;  // of a plane that will grow, in small pages
+constexpr size_t kSmallBytes = size_t{2} << 20;  // in small pages, of a plane that will not
 constexpr int64_t kGrowthFactor = 4;
 
-/// Huge pages where rows fill in order; where they are touched here and there, each would commit
-/// 2 MiB for one row.
+/// Huge pages where rows fill in order, but for the first few MiB: many tables are small. Where
+/// rows are touched here and there, each would commit 2 MiB for one row.
 PageSize PageSizeFor(const PlaneOptions& options) {
   return options.rows_fill_in_order ? PageSize::kHuge : PageSize::kSmall;
 }
@@ -53,8 +54,11 @@ bool CpuPlane::TryResize(int64_t num_rows) {
 void CpuPlane::Resize(int64_t num_rows) {
   const size_t bytes = static_cast<size_t>(num_rows) * options_.row_bytes();
   if (memory_.data() == nullptr) {
-    memory_ = ReservedMemory(bytes, PageSizeFor(options_));
+    const bool is_whole = num_rows == options_.capacity;
+    memory_ = ReservedMemory(bytes, is_whole ? PageSizeFor(options_) : PageSize::kSmall);
+    if (is_whole) memory_.UseSmallPages(kSmallBytes);
   } else {
+    memory_.set_page_size(PageSizeFor(options_));
     memory_.Grow(bytes);
   }
   num_rows_ = num_rows;

@@ -13,7 +13,7 @@
 #ifdef __CUDACC__
 #include "ops/cuda/cuda_queue.cuh"
 #else
-#include "ops/device/host_queue.h"
+#include "ops/tests/host_queue.h"
 #include "ops/tests/unruly_executor.h"
 #endif
 
@@ -72,9 +72,6 @@ class DeviceArray {
   DeviceBuffer<TestQueue> buffer_;
 };
 
-constexpr float kSlotValue = 0.5f;
-constexpr int64_t kSlotWidth = 2;
-
 inline TableOptions Options(int64_t capacity, int64_t dim = 3) {
   TableOptions options;
   options.name = "users";
@@ -84,65 +81,29 @@ inline TableOptions Options(int64_t capacity, int64_t dim = 3) {
   return options;
 }
 
-/// A table on a queue with the planes of its rows and of one slot.
+/// A table on a queue with the plane of its rows.
 class DeviceTableWithRows : private QueueForTests {
  public:
   explicit DeviceTableWithRows(const TableOptions& options, int max_load_percent = 80)
-      : table(queue, options, {max_load_percent}),
-        rows_(queue, options.capacity, options.dim),
-        slot_(queue, options.capacity, kSlotWidth) {}
+      : table(queue, options, {max_load_percent}), rows_(queue, options.capacity, options.dim) {}
 
-  std::vector<int64_t> Find(const Ids& keys) {
+  Ids Find(const Ids& keys) {
     const DeviceArray<int64_t> device_keys(queue, keys);
     const DeviceArray<int64_t> row_ids(queue, Size(keys));
     table.Find({}, Size(keys), device_keys.data(), row_ids.data());
     return row_ids.ToHost();
   }
 
-  std::vector<int64_t> FindOrInsert(const Ids& keys, bool are_distinct = false,
-                                    const std::vector<float>& initial_rows = {}) {
+  Ids FindOrInsert(const Ids& keys, bool are_distinct = false) {
     const DeviceArray<int64_t> device_keys(queue, keys);
-    const DeviceArray<float> device_rows(queue, initial_rows);
     const DeviceArray<int64_t> row_ids(queue, Size(keys));
-    table.FindOrInsert({}, Size(keys), device_keys.data(), are_distinct,
-                       initial_rows.empty() ? nullptr : device_rows.data(),
-                       {&rows_, {{&slot_, kSlotValue}}}, row_ids.data());
+    table.FindOrInsert({}, Size(keys), device_keys.data(), are_distinct, nullptr, {&rows_, {}},
+                       row_ids.data());
     return row_ids.ToHost();
   }
 
-  /// The rows of keys; row_ids are checked against Find.
-  std::vector<float> Gather(const Ids& keys) {
-    const DeviceArray<int64_t> device_keys(queue, keys);
-    const DeviceArray<int64_t> row_ids(queue, Size(keys));
-    const DeviceArray<float> out(queue, Size(keys) * table.options().dim);
-    table.FindAndGatherRows({}, Size(keys), device_keys.data(), rows_, row_ids.data(), out.data());
-    CHECK_TRUE(row_ids.ToHost() == Find(keys));
-    return out.ToHost();
-  }
-
-  void Reserve(int64_t num_keys) { table.Reserve({}, num_keys, {&rows_, {{&slot_, kSlotValue}}}); }
-
   int64_t Erase(const Ids& keys) {
     return table.Erase({}, Size(keys), DeviceArray<int64_t>(queue, keys).data());
-  }
-
-  TableEntries Export() {
-    const int64_t size = table.Counters({}).num_keys;
-    const DeviceArray<int64_t> keys(queue, size);
-    const DeviceArray<int64_t> row_ids(queue, size);
-    CHECK_EQ(table.Export({}, size, keys.data(), row_ids.data()), size);
-    return {keys.ToHost(), row_ids.ToHost()};
-  }
-
-  std::vector<float> Row(int64_t row_id) { return Read(rows_, row_id); }
-
-  /// The row and its slot hold what a row holds when it appears.
-  void CheckIsFresh(int64_t key, int64_t row_id) {
-    const TableOptions& options = table.options();
-    std::vector<float> expected(static_cast<size_t>(options.dim));
-    WriteFirstValue(options.first_value, key, options.dim, expected.data());
-    CHECK_TRUE(Read(rows_, row_id) == expected);
-    CHECK_TRUE(Read(slot_, row_id) == std::vector<float>(kSlotWidth, kSlotValue));
   }
 
   /// Slots of the index. Does not ask for the counters, by which the table would learn something.
@@ -161,15 +122,7 @@ class DeviceTableWithRows : private QueueForTests {
   DeviceTable<TestQueue> table;
 
  private:
-  std::vector<float> Read(const GrowingRows<TestQueue>& plane, int64_t row_id) {
-    const QueueCall<TestQueue> call(queue, {});
-    std::vector<float> row(static_cast<size_t>(plane.width()));
-    queue.CopyToHost(row.data(), plane.data() + row_id * plane.width(), plane.width() * 4);
-    return row;
-  }
-
   GrowingRows<TestQueue> rows_;
-  GrowingRows<TestQueue> slot_;
 };
 
 }  // namespace sok::testing

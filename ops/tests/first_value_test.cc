@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // First values: pinned numbers, distributions, and that nothing but their definition matters.
-#include "ops/table/first_value.h"
+#include "ops/engine/first_value.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,6 +10,9 @@ namespace {
 /// A device with `free_bytes` left.
 struct SmallDevice {
   int64_t free_bytes;
+  int64_t filled_bytes = 0;
+
+  void FillBytes(void*, int, int64_t bytes) { filled_bytes += bytes; }
 
   class GrowingMemory {
    public:
@@ -45,6 +48,7 @@ SOK_TEST(GrowsAheadOfNeedUpToTheCapacity) {
   const Planes planes{&rows, {}};
   planes.Reserve(80);
   CHECK_EQ(rows.num_rows(), 80);
+  CHECK_EQ(device.filled_bytes, 80 * 8);
   planes.ReserveAhead(70, 120);  // a quarter more
   CHECK_EQ(rows.num_rows(), 100);
   planes.ReserveAhead(110, 120);

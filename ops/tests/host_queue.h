@@ -14,6 +14,7 @@
 #include <numeric>
 #include <vector>
 
+#include "ops/base/error.h"
 #include "ops/base/executor.h"
 #include "ops/base/reserved_memory.h"
 #include "ops/device/count.h"
@@ -31,14 +32,19 @@ class HostQueue {
   class GrowingMemory {
    public:
     GrowingMemory(HostQueue&, int64_t limit_bytes)
-        : memory_(static_cast<size_t>(limit_bytes), PageSize::kSmall) {}
+        : memory_(static_cast<size_t>(std::min(limit_bytes, kDeviceBytes)), PageSize::kSmall) {}
     void* data() const { return memory_.data(); }
     int64_t size_bytes() const { return size_bytes_; }
-    void Reserve(int64_t size_bytes) { size_bytes_ = std::max(size_bytes_, size_bytes); }
+    void Reserve(int64_t size_bytes) {
+      if (size_bytes > kDeviceBytes) Throw(ErrorCode::kOutOfMemory, "no ", size_bytes, " bytes");
+      size_bytes_ = std::max(size_bytes_, size_bytes);
+    }
     void Shrink(int64_t size_bytes) { size_bytes_ = std::min(size_bytes_, size_bytes); }
     void Release() { size_bytes_ = 0; }
 
    private:
+    static constexpr int64_t kDeviceBytes = int64_t{16} << 30;
+
     ReservedMemory memory_;
     int64_t size_bytes_ = 0;
   };

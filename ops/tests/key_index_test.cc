@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hash index against std::unordered_map: any int64, growth, erasing, crowded buckets.
-#include "ops/table/key_index.h"
+#include "ops/cpu/key_index.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <random>
 #include <unordered_map>
 
-#include "ops/table/table.h"
+#include "ops/engine/table_options.h"
 #include "ops/tests/check.h"
 
 namespace sok {

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "ops/device/device_table.h"
-#include "ops/device/host_queue.h"
 #include "ops/tests/check.h"
+#include "ops/tests/host_queue.h"
 
 namespace sok {
 namespace {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planes of the CPU where address space is short, and which pages they take.
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "ops/cpu/cpu_engine.h"
+#include "ops/tests/check.h"
+
+namespace sok {
+namespace {
+
+// Sanitizers reserve address space of their own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMayLimitAddresses = false;
+#else
+constexpr bool kMayLimitAddresses = true;
+#endif
+
+int64_t StatusBytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(field, 0) == 0) return std::stoll(line.substr(field.size())) * 1024;
+  }
+  testing::Fail(__FILE__, __LINE__, "no " + field);
+}
+
+/// Leaves the process `bytes` of address space more than it has.
+class AddressLimit {
+ public:
+  explicit AddressLimit(int64_t bytes) {
+    getrlimit(RLIMIT_AS, &before_);
+    rlimit limit = before_;
+    limit.rlim_cur = static_cast<rlim_t>(StatusBytes("VmSize:") + bytes);
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  ~AddressLimit() { setrlimit(RLIMIT_AS, &before_); }
+  AddressLimit(const AddressLimit&) = delete;
+  AddressLimit& operator=(const AddressLimit&) = delete;
+
+ private:
+  rlimit before_;
+};
+
+SOK_TEST(ADeclaredCapacityThatIsRefusedGrowsInstead) {
+  if (!kMayLimitAddresses) return;
+  const AddressLimit limit(int64_t{1} << 30);
+  const auto plane = CpuEngine().MakePlane({int64_t{1} << 28, 64});
+  CHECK_TRUE(plane->MovesWhenItGrows());
+  const int64_t num_rows = plane->num_rows();
+  CHECK_TRUE(num_rows > 1000);
+  plane->data()[64 * num_rows - 1] = 5.0f;
+  plane->Reserve(num_rows + 1);
+  CHECK_EQ(plane->num_rows(), 4 * num_rows);
+  CHECK_EQ(plane->data()[64 * num_rows - 1], 5.0f);
+  CHECK_EQ(plane->data()[64 * 4 * num_rows - 1], 0.0f);
+  // Four times as much is refused, a little more is not.
+  plane->Reserve(4 * num_rows + 1);
+  CHECK_EQ(plane->num_rows(), 4 * num_rows + 1);
+  CHECK_THROWS(ErrorCode::kOutOfMemory, std::vector<std::string>{"refused"},
+               plane->Reserve(int64_t{1} << 28));
+  CHECK_EQ(plane->num_rows(), 4 * num_rows + 1);
+  CHECK_EQ(plane->data()[64 * num_rows - 1], 5.0f);
+}
+
+SOK_TEST(WithoutAddressesThereIsNoPlane) {
+  if (!kMayLimitAddresses) return;
+  const AddressLimit limit(int64_t{16} << 20);
+  CHECK_THROWS(ErrorCode::kOutOfMemory, std::vector<std::string>{"refused"},
+               CpuEngine().MakePlane({kMaxRows, 64}));
+}
+
+SOK_TEST(ATableOfOneKeyTakesSmallPages) {
+  std::vector<std::shared_ptr<Plane>> planes;
+  const int64_t before = StatusBytes("VmRSS:");
+  for (int i = 0; i < 200; ++i) {
+    planes.push_back(CpuEngine().MakePlane({1'000'000, 16}));
+    planes.back()->data()[0] = 1.0f;
+  }
+  const int64_t taken = StatusBytes("VmRSS:") - before;
+  CHECK_TRUE(kMayLimitAddresses ? taken < 200 * (256 << 10) : true);
+}
+
+}  // namespace
+}  // namespace sok
+
+SOK_TEST_MAIN()
