@@ -137,17 +137,20 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
                 in_graph_mode=in_graph,
             )
         if not in_graph:
-            agree_on_table(
-                self.ranks,
-                f"table {self.table_name}: dim {self.dim}, capacity {self.capacity}, "
-                f"use_hash_index {self.use_hash_index}, key_dtype {self.key_dtype.name}, "
-                f"first value {self.first_value}",
-            )
+            agree_on_table(self.ranks, self.description())
             return
         collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
         if trainable:
             collections.append(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
         tf.compat.v1.add_to_collections(collections, self)
+
+    def description(self):
+        """One line of what all ranks must agree on."""
+        return (
+            f"table {self.table_name}: dim {self.dim}, capacity {self.capacity}, "
+            f"use_hash_index {self.use_hash_index}, key_dtype {self.key_dtype.name}, "
+            f"first value {self.first_value}"
+        )
 
     @property
     def ranks(self):

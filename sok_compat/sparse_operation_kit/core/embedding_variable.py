@@ -86,11 +86,11 @@ class EmbeddingVariable(Table):
         )
         _by_handle[id(self.emb_handle)] = self
         if tf.is_symbolic_tensor(self.emb_handle):
-            initialization.tables.append(
-                f"table {self.m_var_name}: dim {dim}, capacity {capacity}, "
-                f"use_hashtable {self.m_use_hashtable}, key_dtype {self.m_key_dtype.name}, "
-                f"first value {self.first_value}"
-            )
+            initialization.tables.append(self.description())
+
+    def description(self):
+        """As of Table, in SparseOperationKit's words."""
+        return super().description().replace("use_hash_index", "use_hashtable")
 
     @classmethod
     def CreateInstances(cls, *args, **kwargs):
