@@ -46,7 +46,10 @@ GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver $(addprefix tests/o
   optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of TensorFlow's ops, by the kernels of a GPU on CPU threads
-	$(PYTEST) --gpu-kernels $(GPU_KERNEL_TESTS) $(PYTEST_ARGS)
+	$(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	  -DPython_EXECUTABLE=$(abspath $(BIN))/python -DSOK_ENGINE=OFF -DSOK_CUDA=OFF --log-level=WARNING
+	$(BIN)/cmake --build build/$@ --target _ops_host_queue
+	$(PYTEST) --gpu-kernels build/$@/_ops_host_queue.so $(GPU_KERNEL_TESTS) $(PYTEST_ARGS)
 
 pytest-other:  ## the Python tests of layers and optimizers on another TensorFlow, without Horovod
 ifeq ($(OTHER_TENSORFLOW),)
@@ -133,6 +136,7 @@ lint: $(VENV)/.lint  ## formatting, lint and house rules
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(PYTHON) .ci/house_rules.py
+	$(PYTHON) .ci/layers.py
 
 format: $(VENV)/.lint  ## write what lint asks for
 	$(BIN)/ruff check --fix .

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from sok_compat import kit_lib
+from sok_compat.sparse_operation_kit import kit_lib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ SECTIONS = {
               "`sok.OptimizerScope(model.trainable_variables).build(optimizer)` before `compile`."),
     ],
     "Tables": [
-        Entry("sok.core.EmbeddingVariable", "differs",
+        Entry("sok.core.EmbeddingVariable sok.core.embedding_variable.EmbeddingVariable", "differs",
               "`handle` is always the variable of the rows. Each has a table of its own, also with "
               "equal shapes. Its initializer may run again and empties the table. "
               "`m_initial_value` is a tensor where an initializer makes the whole table at once, "
@@ -86,13 +86,14 @@ SECTIONS = {
         Entry("sok.DistributedEmbedding sok.embeddings.distributed_embedding.DistributedEmbedding "
               "sok.embeddings.DistributedEmbedding", "differs",
               "`combiner` in any case. `max_feature_num` is checked and otherwise unused. Unsorted "
-              "rows and more than `max_nnz` keys in a row raise. Takes RaggedTensors, too; "
-              "`training` may be a tensor. Flags must be bools, 0 or 1. See also [where a table "
-              "itself behaves differently](../README.md#what-works)."),
+              "rows and more than `max_nnz` keys in a row raise. Takes RaggedTensors, and int32 "
+              "keys, too; `training` may be a tensor. Flags must be bools, 0 or 1. See also [where "
+              "a table itself behaves differently](../README.md#what-works)."),
         Entry("sok.All2AllDenseEmbedding "
               "sok.embeddings.all2all_dense_embedding.All2AllDenseEmbedding "
               "sok.embeddings.All2AllDenseEmbedding", "differs",
-              "See [where a table itself behaves differently](../README.md#what-works)."),
+              "Takes int32 keys, too. See [where a table itself behaves "
+              "differently](../README.md#what-works)."),
         Entry("sok.get_embedding sok.embeddings.get_embedding_op.get_embedding "
               "sok.embeddings.get_embedding", "differs",
               "All threads that build one graph share its names; calling a shared layer several "
@@ -157,7 +158,8 @@ SECTIONS = {
     ],
     "Packages and modules": [
         Entry(name, "works") for name in (
-            "sok.core", "sok.core.initialize", "sok.core.context_scope", "sok.core.graph_keys",
+            "sok.core", "sok.core.embedding_variable", "sok.core.initialize",
+            "sok.core.context_scope", "sok.core.graph_keys",
             "sok.core.embedding_layer_handle", "sok.core.inplace_initializer",
             "sok.core._version", "sok.embeddings", "sok.embeddings.distributed_embedding",
             "sok.embeddings.all2all_dense_embedding", "sok.embeddings.get_embedding_op",
@@ -187,9 +189,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("several processes (Horovod)", "works",
      "`hvd.init()` before `sok.Init`, then `horovodrun`; embedding gradients are summed over "
      "ranks, as there. `hvd.DistributedOptimizer` and Horovod's broadcasts leave tables to "
-     "sok_compat: [distributed](distributed.md). In eager mode it raises `RuntimeError`."),
+     "sok_compat: [distributed](distributed.md)."),
     ("tf.distribute strategies", "refused", "raise `RuntimeError`: use Horovod"),
-    ("eager mode, `tf.function`, `model.fit`", "works", "in one process"),
+    ("eager mode, `tf.function`, `model.fit`", "works", "on one process or several"),
     ("`tf.train.Saver`, `MonitoredTrainingSession`, `tf.estimator`", "works",
      "in one process they save tables with their slots; with several ranks a Saver that is given a "
      "table raises"),
@@ -207,16 +209,10 @@ BEHAVIOUR = [  # (what, state, note): of no single name
 
 # Modules beside those above, which no script of SparseOperationKit imports.
 INTERNAL_MODULES = {
-    "sok_compat.embeddings.arguments",
-    "sok_compat.embeddings.embedding_layer",
-    "sok_compat.operations.merging",
-    "sok_compat.optimizers.moving_averages",
-    "sok_compat.optimizers.plane_updates",
-    "sok_compat.optimizers.rows_in_use",
-    "sok_compat.optimizers.stock_updates",
-    "sok_compat.saver.default_saver",
-    "sok_compat.saver.init_from_checkpoint",
-    "sok_compat.saver.tf_saver",
+    "sok_compat.sparse_operation_kit.core.initialization",
+    "sok_compat.sparse_operation_kit.embeddings.arguments",
+    "sok_compat.sparse_operation_kit.embeddings.embedding_layer",
+    "sok_compat.sparse_operation_kit.operations.merging",
 }
 
 

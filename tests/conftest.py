@@ -13,9 +13,10 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 
 def pytest_addoption(parser):
-    """`--gpu`: tables are on a GPU. `--gpu-kernels`: graphs run its kernels, on CPU threads."""
+    """`--gpu`: tables are on a GPU. `--gpu-kernels`: ops run its kernels, on CPU threads, from the
+    library _ops_host_queue.so that it names."""
     parser.addoption("--gpu", action="store_true")
-    parser.addoption("--gpu-kernels", action="store_true")
+    parser.addoption("--gpu-kernels", metavar="LIBRARY")
 
 
 def pytest_configure(config):
@@ -26,7 +27,8 @@ def pytest_configure(config):
         os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
         os.environ[gpu_kernels.GPU_SWITCH] = "1"
     if config.getoption("--gpu-kernels"):
-        os.environ[gpu_kernels.SWITCH] = "1"
+        os.environ[gpu_kernels.LIBRARY] = os.path.abspath(config.getoption("--gpu-kernels"))
+        gpu_kernels.use_library_asked_for()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -39,7 +41,7 @@ def tables_where_asked():
 def no_init_of_eager_mode_stays():
     """What Init settles in eager mode holds for the process: here for one test."""
     yield
-    initialization = sys.modules.get("sok_compat.runtime.initialization")
+    initialization = sys.modules.get("sok_compat.sparse_operation_kit.core.initialization")
     if initialization is not None:
         initialization._eager_initialization = None
 

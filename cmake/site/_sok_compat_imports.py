@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `import sparse_operation_kit` give sok_compat. Run at every start of the interpreter by
-sok_compat.pth, so it imports nothing that is not loaded anyway.
+"""Makes `import sparse_operation_kit` give sok_compat.sparse_operation_kit. Run at every start of
+the interpreter by sok_compat.pth, so it imports nothing that is not loaded anyway.
 """
 
 import sys
 
 PACKAGE = "sok_compat"
 ALIAS = "sparse_operation_kit"
+FACE = f"{PACKAGE}.{ALIAS}"  # what the alias stands for
 
 
 class _AliasLoader:
@@ -19,7 +20,7 @@ class _AliasLoader:
         import importlib
 
         alias = module.__spec__.name
-        sys.modules[alias] = importlib.import_module(PACKAGE + alias[len(ALIAS) :])
+        sys.modules[alias] = importlib.import_module(FACE + alias[len(ALIAS) :])
 
 
 class _Finder:
@@ -29,20 +30,44 @@ class _Finder:
         root, _, submodule = name.partition(".")
         if root == ALIAS:
             is_free = self._is_ours() if submodule else self._find_elsewhere(ALIAS) is None
-            return _alias_spec(name) if is_free else None
+            return self._alias_spec(name) if is_free else None
         if name == PACKAGE:
             return self._find_installed()
         return None
 
     def _is_ours(self):
         """Whether the alias was resolved here, and not by a real package of that name."""
-        return ALIAS in sys.modules and sys.modules[ALIAS] is sys.modules.get(PACKAGE)
+        return ALIAS in sys.modules and sys.modules[ALIAS] is sys.modules.get(FACE)
 
-    def _find_elsewhere(self, name):
+    def _alias_spec(self, name):
+        import importlib.util
+
+        real = (
+            self._find_face()
+            if name == ALIAS
+            else importlib.util.find_spec(FACE + name[len(ALIAS) :])
+        )
+        if real is None:
+            return None
+        is_package = real.submodule_search_locations is not None
+        return importlib.util.spec_from_loader(
+            name, _AliasLoader(), origin=real.origin, is_package=is_package
+        )
+
+    def _find_face(self):
+        """Without importing the package that it is in; None: the package is gone."""
+        import importlib.util
+
+        package = importlib.util.find_spec(PACKAGE)
+        if package is None or package.origin is None:  # nothing, or an empty directory
+            return None
+        return self._find_elsewhere(FACE, package.submodule_search_locations)
+
+    def _find_elsewhere(self, name, path=None):
         """What the other finders find; a mere directory of that name does not count."""
         for finder in tuple(sys.meta_path):
             find_spec = getattr(finder, "find_spec", None)
-            spec = find_spec(name, None) if find_spec and finder is not self else None
+            spec = find_spec(name, path) if find_spec and finder is not self else None
             if spec is not None and spec.origin is not None:
                 return spec
         return None
@@ -62,18 +87,6 @@ class _Finder:
             return None
         installed = PathFinder.find_spec(PACKAGE, [os.path.dirname(os.path.abspath(__file__))])
         return installed if installed is not None and installed.origin is not None else None
-
-
-def _alias_spec(name):
-    import importlib.util
-
-    real = importlib.util.find_spec(PACKAGE + name[len(ALIAS) :])
-    if real is None or (name == ALIAS and real.origin is None):
-        return None  # nothing, or the empty directory of a package that is gone
-    is_package = real.submodule_search_locations is not None
-    return importlib.util.spec_from_loader(
-        name, _AliasLoader(), origin=real.origin, is_package=is_package
-    )
 
 
 if not any(

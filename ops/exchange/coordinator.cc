@@ -2,27 +2,34 @@
 #include "ops/exchange/coordinator.h"
 
 #include <algorithm>
-#include <utility>
-
-#include "ops/base/error.h"
+#include <new>
+#include <numeric>
+#include <set>
 
 namespace sok {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr int64_t kStepsRemembered = 1024;
-constexpr int kTrials = 16;
+constexpr size_t kStepsRemembered = 1024;
+constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
 
-ExchangeResult Failure(std::string message) {
+ExchangeResult Failure(ErrorCode code, std::string message) {
   ExchangeResult result;
+  result.code = code;
   result.error = std::move(message);
   return result;
 }
 
-const Offer* FindOffer(const Message& message, int64_t step, uint64_t name_hash) {
+std::string ExchangeName(const ExchangeRequest& request) {
+  return request.ticket.label + "/" + request.exchange;
+}
+
+const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
+  const uint64_t exchange_hash = NameHash(request.exchange);
   for (const Offer& offer : message.offers) {
-    if (offer.step == step && offer.name_hash == name_hash) return &offer;
+    if (offer.meeting == request.ticket.meeting && offer.exchange_hash == exchange_hash)
+      return &offer;
   }
   return nullptr;
 }
@@ -37,47 +44,51 @@ std::string JoinRanks(const std::vector<int>& ranks) {
 
 Coordinator::Coordinator(const CoordinatorOptions& options) : options_(options) {}
 
-int64_t Coordinator::StepNumber(int64_t step_id) {
-  const auto [entry, is_new] = step_numbers_.try_emplace(step_id, next_step_);
-  if (is_new) {
-    ++next_step_;
-    if (step_numbers_.size() > static_cast<size_t>(kStepsRemembered)) {
-      step_numbers_.erase(
-          std::min_element(step_numbers_.begin(), step_numbers_.end(),
-                           [](const auto& a, const auto& b) { return a.second < b.second; }));
-    }
-  }
-  return entry->second;
+Ticket Coordinator::Begin(const LookupCall& call) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return meetings_.Begin(call);
+}
+
+void Coordinator::End(const Ticket& ticket) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  meetings_.End(ticket);
 }
 
 void Coordinator::Submit(ExchangeRequest request) {
+  const std::string name = ExchangeName(request);
+  ErrorCode code = ErrorCode::kAborted;
   std::string failure;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const int64_t step = StepNumber(request.step_id);
-    const auto failed = failed_steps_.find(step);
-    const Key key{step, request.name};
+    meetings_.Use(request.step_id, request.ticket);
+    const MeetingFailure* failed = meetings_.FailureOf(request.ticket.meeting);
+    const Key key{request.ticket.step, name};
     if (!closed_reason_.empty()) {
       failure = closed_reason_;
-    } else if (failed != failed_steps_.end()) {
-      failure = failed->second;
+    } else if (failed) {
+      code = failed->code;
+      failure = failed->message;
     } else if (pending_.count(key) != 0) {
-      failure = "the exchange " + request.name +
-                " was asked for twice in one step; a lookup cannot stand in a loop";
+      failure = "was asked for twice at once";
     } else {
       pending_.emplace(key, Pending{std::move(request), Clock::now()});
     }
   }
   changed_.notify_all();
-  if (!failure.empty()) request.done(Failure(failure));
+  if (!failure.empty()) request.done(Failure(code, "exchange " + name + ": " + failure));
 }
 
-void Coordinator::FailStep(int64_t step_id, const std::string& message) {
+void Coordinator::FailStep(StepId step_id, ErrorCode code, const std::string& message) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (!closed_reason_.empty()) return;
-  const int64_t step = StepNumber(step_id);
-  if (!failed_steps_.try_emplace(step, message).second) return;
-  failures_to_tell_.push_back({step, message});
+  meetings_.FailStep(step_id, {code, message});
+  changed_.notify_all();
+}
+
+void Coordinator::FailLookup(const Ticket& ticket, ErrorCode code, const std::string& message) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!closed_reason_.empty()) return;
+  meetings_.Fail(ticket.meeting, {code, message});
   changed_.notify_all();
 }
 
@@ -87,16 +98,15 @@ ExchangeCounters Coordinator::counters() const {
 }
 
 bool Coordinator::HasReason(Clock::time_point now) const {
-  if (is_leaving_ || !closed_reason_.empty() || !failures_to_tell_.empty()) return true;
+  if (is_leaving_ || !closed_reason_.empty() || !meetings_.to_tell().empty()) return true;
   for (const auto& [key, pending] : pending_) {
     if (Seconds(now - pending.since).count() > options_.grouping_seconds) return true;
-    const auto companions = companions_.find(key.second);
-    if (companions == companions_.end()) continue;
-    const bool all_here =
-        std::all_of(companions->second.names.begin(), companions->second.names.end(),
-                    [&, step = key.first](const std::string& name) {
-                      return pending_.count({step, name}) != 0;
-                    });
+    const std::set<std::string>* companions = companions_.Of(key.second);
+    if (!companions) continue;
+    const bool all_here = std::all_of(companions->begin(), companions->end(),
+                                      [&, step = key.first](const std::string& name) {
+                                        return pending_.count({step, name}) != 0;
+                                      });
     if (all_here) return true;
   }
   return false;
@@ -112,73 +122,90 @@ void Coordinator::WaitForReason(std::unique_lock<std::mutex>* lock) {
   }
 }
 
+/// What the other ranks may want to know of this one when they wait for it.
+std::string Coordinator::WaitsFor() const {
+  const double long_wait = std::min(kLongWaitSeconds, options_.stall_seconds / 4);
+  const Pending* longest = nullptr;
+  for (const auto& [key, pending] : pending_) {
+    if (!longest || pending.since < longest->since) longest = &pending;
+  }
+  const bool is_long = longest && Seconds(Clock::now() - longest->since).count() > long_wait;
+  return is_long ? ExchangeName(longest->request) : "";
+}
+
 Coordinator::Proposal Coordinator::Propose() {
   std::unique_lock<std::mutex> lock(mutex_);
   WaitForReason(&lock);
+  try {
+    return BuildProposal();
+  } catch (const std::bad_alloc&) {  // the other ranks wait for this one in the round
+    for (const auto& [key, pending] : pending_) {
+      meetings_.Fail(pending.request.ticket.meeting,
+                     {ErrorCode::kOutOfMemory, "out of memory for what goes to other ranks"});
+    }
+    return BuildProposal();
+  }
+}
+
+/// Of all requests that have not failed.
+Coordinator::Proposal Coordinator::BuildProposal() {
   proposed_.clear();
+  std::vector<const ExchangeRequest*> requests;
   std::vector<size_t> cursors;  // in the data of each request
   Message message;
   message.is_leaving = is_leaving_;
-  message.next_step = next_step_;
-  message.failures = std::move(failures_to_tell_);
-  failures_to_tell_.clear();
+  message.num_steps = meetings_.num_steps();
+  message.waits_for = WaitsFor();
+  message.failures = meetings_.to_tell();
+  std::vector<int64_t> rank_bytes(static_cast<size_t>(options_.num_ranks), 0);
   for (const auto& [key, pending] : pending_) {
+    const ExchangeRequest& request = pending.request;
+    if (meetings_.FailureOf(request.ticket.meeting)) continue;
     proposed_.push_back(key);
-    message.offers.push_back({key.first, NameHash(key.second), 0});
+    requests.push_back(&request);
     cursors.push_back(0);
+    message.offers.push_back(
+        {request.ticket.meeting, NameHash(request.exchange), request.ticket.step, 0});
+    for (size_t rank = 0; rank < rank_bytes.size(); ++rank)
+      rank_bytes[rank] += request.send_bytes[rank];
   }
+  const auto header_bytes = static_cast<int64_t>(message.Serialize().size());
+  for (int64_t& bytes : rank_bytes) bytes += header_bytes;
+  message.longest_bytes = *std::max_element(rank_bytes.begin(), rank_bytes.end());
+
   Proposal proposal;
-  for (size_t rank = 0; rank < static_cast<size_t>(options_.num_ranks); ++rank) {
-    const size_t begin = proposal.data.size();
-    for (size_t i = 0; i < proposed_.size(); ++i) {
-      message.offers[i].size_bytes = pending_.at(proposed_[i]).request.send_bytes[rank];
-    }
+  proposal.data.reserve(
+      static_cast<size_t>(std::accumulate(rank_bytes.begin(), rank_bytes.end(), int64_t{0})));
+  for (size_t rank = 0; rank < rank_bytes.size(); ++rank) {
+    for (size_t i = 0; i < requests.size(); ++i)
+      message.offers[i].size_bytes = requests[i]->send_bytes[rank];
     const std::string header = message.Serialize();
     proposal.data.insert(proposal.data.end(), header.begin(), header.end());
-    for (size_t i = 0; i < proposed_.size(); ++i) {
-      const std::vector<char>& data = pending_.at(proposed_[i]).request.data;
-      const auto first = data.begin() + static_cast<std::ptrdiff_t>(cursors[i]);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const auto first = requests[i]->data.begin() + static_cast<std::ptrdiff_t>(cursors[i]);
       proposal.data.insert(proposal.data.end(), first, first + message.offers[i].size_bytes);
       cursors[i] += static_cast<size_t>(message.offers[i].size_bytes);
     }
-    proposal.send_bytes.push_back(static_cast<int64_t>(proposal.data.size() - begin));
-    if (rank != static_cast<size_t>(options_.rank))
-      counters_.negotiation_bytes += proposal.send_bytes.back();
   }
+  proposal.send_bytes = std::move(rank_bytes);
+  for (int rank = 0; rank < options_.num_ranks; ++rank) {
+    if (rank != options_.rank)
+      counters_.negotiation_bytes += proposal.send_bytes[static_cast<size_t>(rank)];
+  }
+  meetings_.ForgetTold();
   ++counters_.rounds;
   return proposal;
 }
 
-std::vector<Coordinator::Pending> Coordinator::TakeFailed(const std::vector<Message>& messages) {
-  std::vector<int> leaving;
-  for (int rank = 0; rank < options_.num_ranks; ++rank) {
-    const Message& message = messages[static_cast<size_t>(rank)];
-    if (message.is_leaving) leaving.push_back(rank);
-    for (const StepFailure& failure : message.failures) {
-      failed_steps_.try_emplace(failure.step, rank == options_.rank
-                                                  ? failure.message
-                                                  : "rank " + std::to_string(rank) +
-                                                        " failed in this step: " + failure.message);
-    }
-  }
-  if (!leaving.empty()) {
-    closed_reason_ = JoinRanks(leaving) +
-                     " has left: its script ended or raised an exception. All ranks must run the "
-                     "same number of steps";
-  }
-  while (failed_steps_.size() > static_cast<size_t>(kStepsRemembered))
-    failed_steps_.erase(failed_steps_.begin());
-
+std::vector<Coordinator::Pending> Coordinator::TakeFailed() {
   std::vector<Pending> failed;
   for (auto entry = pending_.begin(); entry != pending_.end();) {
-    const auto reason = failed_steps_.find(entry->first.first);
-    if (closed_reason_.empty() && reason == failed_steps_.end()) {
+    const bool has_failed = meetings_.FailureOf(entry->second.request.ticket.meeting) != nullptr;
+    if (closed_reason_.empty() && !has_failed) {
       ++entry;
       continue;
     }
     failed.push_back(std::move(entry->second));
-    failed.back().request.name = "exchange " + failed.back().request.name + ": " +
-                                 (reason != failed_steps_.end() ? reason->second : closed_reason_);
     entry = pending_.erase(entry);
   }
   return failed;
@@ -190,127 +217,132 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
     const double waited = Seconds(now - pending.since).count();
     if (waited < options_.stall_seconds) continue;
     std::vector<int> missing;
+    std::string doing;
     for (int rank = 0; rank < options_.num_ranks; ++rank) {
-      if (!FindOffer(messages[static_cast<size_t>(rank)], key.first, NameHash(key.second)))
-        missing.push_back(rank);
+      const Message& message = messages[static_cast<size_t>(rank)];
+      if (FindOffer(message, pending.request)) continue;
+      missing.push_back(rank);
+      doing += ", rank " + std::to_string(rank) + " has begun " +
+               std::to_string(message.num_steps) + " steps and waits for " +
+               (message.waits_for.empty() ? "nothing" : message.waits_for);
     }
     if (missing.empty()) continue;
-    const std::string message =
-        "exchange " + key.second + " waited " + std::to_string(static_cast<int>(waited)) +
-        " s for " + JoinRanks(missing) +
-        ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " + std::to_string(key.first) +
-        ", rank " + std::to_string(missing[0]) + " has begun " +
-        std::to_string(messages[static_cast<size_t>(missing[0])].next_step) +
-        " steps. All ranks must run the same layers in the same number of steps";
-    if (failed_steps_.try_emplace(key.first, message).second)
-      failures_to_tell_.push_back({key.first, message});
+    meetings_.Fail(pending.request.ticket.meeting,
+                   {ErrorCode::kAborted,
+                    "exchange " + key.second + " waited " +
+                        std::to_string(static_cast<int>(waited)) + " s for " + JoinRanks(missing) +
+                        ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " +
+                        std::to_string(key.first) + doing +
+                        ". All ranks must run the same layers in the same number of steps"});
   }
 }
 
-void Coordinator::LearnGroups(const std::vector<Key>& ready) {
-  std::map<std::pair<int64_t, std::string>, Group> groups;
-  for (const Key& key : ready) {
-    Group& group = groups[{key.first, pending_.at(key).request.kind}];
-    group.step = key.first;
-    group.names.insert(key.second);
+/// Whether the steps of all ranks may meet: none of them has met others.
+bool Coordinator::StepsMatch(const std::vector<int64_t>& steps) {
+  bool all_match = true;
+  for (size_t rank = 0; rank < steps.size(); ++rank) {
+    const auto met = met_steps_.try_emplace({steps[rank], static_cast<int>(rank)}, steps).first;
+    all_match = all_match && met->second == steps;
   }
-  for (auto& [step_and_kind, group] : groups)
-    LearnGroup(std::move(group), &last_groups_[step_and_kind.second]);
+  while (met_steps_.size() > kStepsRemembered * steps.size()) met_steps_.erase(met_steps_.begin());
+  return all_match;
 }
 
-/// The names of one exchange are expected together from now on. If others of their kind came before
-/// in the same step, the two groups are tried as one: in a first step or on a busy machine,
-/// requests that could have gone together miss each other. Those that wait for each other's results
-/// never can, so tries that fail are counted.
-void Coordinator::LearnGroup(Group group, Group* last) {
-  const bool was_tried = std::all_of(group.names.begin(), group.names.end(), [&](const auto& name) {
-    const auto companions = companions_.find(name);
-    return companions != companions_.end() && companions->second.is_trial &&
-           companions->second.names == group.names;
-  });
-  for (const std::string& name : group.names) {
-    companions_[name] = {group.names, false};
-    if (was_tried) trials_left_[name] = kTrials;
-  }
-  if (last->step == group.step) {
-    std::set<std::string> both = group.names;
-    both.insert(last->names.begin(), last->names.end());
-    const bool may_try = std::all_of(both.begin(), both.end(), [&](const std::string& name) {
-      return trials_left_.try_emplace(name, kTrials).first->second > 0;
-    });
-    for (const std::string& name : both) {
-      if (!may_try) break;
-      --trials_left_[name];
-      companions_[name] = {both, true};
-    }
-    group.names = std::move(both);
-  }
-  *last = std::move(group);
-}
-
-/// The requests that wait on all ranks, taken out of pending_, with what was received for them.
-std::vector<std::pair<Coordinator::Pending, ExchangeResult>> Coordinator::TakeReady(
-    const std::vector<Message>& messages, const std::vector<const char*>& payloads) {
-  std::map<std::pair<int64_t, uint64_t>, std::vector<std::pair<const char*, int64_t>>> arrived;
-  for (size_t rank = 0; rank < messages.size(); ++rank) {
-    const char* data = payloads[rank];
-    for (const Offer& offer : messages[rank].offers) {
-      arrived[{offer.step, offer.name_hash}].emplace_back(data, offer.size_bytes);
-      data += offer.size_bytes;
-    }
-  }
-  std::vector<Key> ready;
-  for (const Key& key : proposed_) {
-    const bool is_everywhere = arrived[{key.first, NameHash(key.second)}].size() == messages.size();
-    if (is_everywhere && pending_.count(key) != 0) ready.push_back(key);
-  }
-  LearnGroups(ready);
-  std::vector<std::pair<Pending, ExchangeResult>> taken;
-  for (const Key& key : ready) {
-    ExchangeResult result;
-    for (const auto& [data, size_bytes] : arrived.at({key.first, NameHash(key.second)})) {
-      result.data.insert(result.data.end(), data, data + size_bytes);
+ExchangeResult Coordinator::Join(const Arrival& arrival, const Ticket& ticket) {
+  ExchangeResult result;
+  try {
+    result.data = arrival.Join();
+    for (const auto& [data, size_bytes] : arrival.parts)
       result.received_bytes.push_back(size_bytes);
-    }
-    taken.emplace_back(std::move(pending_.at(key)), std::move(result));
-    pending_.erase(key);
+  } catch (const std::bad_alloc&) {
+    const std::string message = "out of memory for what other ranks have sent";
+    meetings_.Fail(ticket.meeting, {ErrorCode::kOutOfMemory, message});
+    return Failure(ErrorCode::kOutOfMemory, "exchange " + ticket.label + ": " + message);
   }
+  return result;
+}
+
+/// The requests that wait on all ranks, taken out of pending_, with what was received for them. All
+/// ranks see the same offers, and so come to the same result.
+Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
+  std::vector<Companions::Request> together;
+  Ready taken;
+  for (const auto& [where, arrival] : arrivals) {
+    if (arrival.parts.size() != static_cast<size_t>(options_.num_ranks)) continue;
+    const bool steps_match = StepsMatch(arrival.steps);
+    const auto proposed = std::find_if(proposed_.begin(), proposed_.end(), [&](const Key& key) {
+      const auto entry = pending_.find(key);
+      return entry != pending_.end() && entry->second.request.ticket.meeting == where.first &&
+             NameHash(entry->second.request.exchange) == where.second;
+    });
+    if (proposed == proposed_.end()) continue;  // it has failed
+    if (!steps_match) {
+      meetings_.Fail(where.first,
+                     {ErrorCode::kAborted,
+                      "the ranks run it together with different lookups: all ranks must run the "
+                      "same lookups in a step"});
+      continue;
+    }
+    Pending& pending = pending_.at(*proposed);
+    together.push_back({proposed->first, pending.request.kind, proposed->second});
+    ExchangeResult result = Join(arrival, pending.request.ticket);
+    taken.emplace_back(std::move(pending), std::move(result));
+    pending_.erase(*proposed);
+  }
+  companions_.Learn(together);
   return taken;
 }
 
-void Coordinator::Complete(const char* data, const std::vector<int64_t>& received_bytes) {
-  std::vector<Message> messages;
-  std::vector<const char*> payloads;
-  for (const int64_t size_bytes : received_bytes) {
-    size_t message_bytes = 0;
-    messages.push_back(Message::Parse(data, static_cast<size_t>(size_bytes), &message_bytes));
-    payloads.push_back(data + message_bytes);
-    int64_t left = size_bytes - static_cast<int64_t>(message_bytes);
-    for (const Offer& offer : messages.back().offers) {
-      if (offer.size_bytes < 0 || offer.size_bytes > left) left = -1;
-      if (left < 0) break;
-      left -= offer.size_bytes;
+void Coordinator::Count(const Ready& ready) {
+  if (!ready.empty()) ++counters_.exchanges;
+  for (const auto& [pending, result] : ready) {
+    for (int rank = 0; rank < options_.num_ranks; ++rank) {
+      if (rank == options_.rank) continue;
+      counters_.payload_bytes += pending.request.send_bytes[static_cast<size_t>(rank)];
+      counters_.negotiation_bytes -= pending.request.send_bytes[static_cast<size_t>(rank)];
     }
-    if (left != 0) Throw(ErrorCode::kIo, "a rank sent other bytes than it had announced");
-    data += size_bytes;
   }
+}
+
+void Coordinator::Settle(const Round& round, std::vector<Pending>* failed, Ready* ready) {
+  std::vector<int> leaving;
+  for (int rank = 0; rank < options_.num_ranks; ++rank) {
+    const Message& message = round.messages[static_cast<size_t>(rank)];
+    if (message.is_leaving) leaving.push_back(rank);
+    for (const LookupFailure& failure : message.failures) {
+      if (rank != options_.rank) meetings_.Take(rank, failure);
+    }
+  }
+  if (!leaving.empty()) {
+    closed_reason_ = JoinRanks(leaving) +
+                     " has left: its script ended or raised an exception. All ranks must run the "
+                     "same number of steps";
+  }
+  *failed = TakeFailed();
+  CheckStalls(round.messages);
+  *ready = TakeReady(round.arrivals);
+  for (const Message& message : round.messages) {
+    for (const Offer& offer : message.offers) meetings_.TellIfOver(offer.meeting);
+  }
+  Count(*ready);
+}
+
+void Coordinator::Complete(const char* data, const std::vector<int64_t>& received_bytes) {
+  const Round round = ReadRound(data, received_bytes);
   std::vector<Pending> failed;
-  std::vector<std::pair<Pending, ExchangeResult>> ready;
+  std::vector<ExchangeResult> reasons;
+  Ready ready;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    failed = TakeFailed(messages);
-    CheckStalls(messages);
-    ready = TakeReady(messages, payloads);
-    if (!ready.empty()) ++counters_.exchanges;
-    for (const auto& [pending, result] : ready) {
-      for (int rank = 0; rank < options_.num_ranks; ++rank) {
-        if (rank == options_.rank) continue;
-        counters_.payload_bytes += pending.request.send_bytes[static_cast<size_t>(rank)];
-        counters_.negotiation_bytes -= pending.request.send_bytes[static_cast<size_t>(rank)];
-      }
+    Settle(round, &failed, &ready);
+    for (const Pending& pending : failed) {
+      const MeetingFailure* failure = meetings_.FailureOf(pending.request.ticket.meeting);
+      reasons.push_back(Failure(failure ? failure->code : ErrorCode::kAborted,
+                                "exchange " + ExchangeName(pending.request) + ": " +
+                                    (failure ? failure->message : closed_reason_)));
     }
   }
-  for (Pending& pending : failed) pending.request.done(Failure(pending.request.name));
+  for (size_t i = 0; i < failed.size(); ++i) failed[i].request.done(std::move(reasons[i]));
   for (auto& [pending, result] : ready) pending.request.done(std::move(result));
 }
 
@@ -324,7 +356,8 @@ void Coordinator::Abort(const std::string& reason) {
   }
   changed_.notify_all();
   for (Pending& pending : failed) {
-    pending.request.done(Failure("exchange " + pending.request.name + ": " + reason));
+    pending.request.done(
+        Failure(ErrorCode::kAborted, "exchange " + ExchangeName(pending.request) + ": " + reason));
   }
 }
 

@@ -10,10 +10,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "ops/exchange/arrivals.h"
+#include "ops/exchange/companions.h"
+#include "ops/exchange/meetings.h"
 #include "ops/exchange/message.h"
 
 namespace sok {
@@ -29,17 +32,19 @@ struct CoordinatorOptions {
 
 /// What became of a request: an error message, or the bytes that all ranks sent to this one.
 struct ExchangeResult {
-  std::string error;                    // empty: success
+  std::string error;  // empty: success
+  ErrorCode code = ErrorCode::kAborted;
   std::vector<char> data;               // by source rank
   std::vector<int64_t> received_bytes;  // [num_ranks]
 };
 
 struct ExchangeRequest {
-  std::string kind;                 // requests of one kind may be able to go together
-  std::string name;                 // the same on all ranks; one pending at a time in a step
-  int64_t step_id = 0;              // tells the steps of this rank apart
-  std::vector<char> data;           // by destination rank
-  std::vector<int64_t> send_bytes;  // [num_ranks]
+  std::string kind;                          // requests of one kind may be able to go together
+  Ticket ticket;                             // of the lookup
+  std::string exchange;                      // which one of the lookup; one pending at a time
+  StepId step_id;                            // of what asks; its failure is the lookup's
+  std::vector<char> data;                    // by destination rank
+  std::vector<int64_t> send_bytes;           // [num_ranks]
   std::function<void(ExchangeResult)> done;  // called once, from any thread
 };
 
@@ -55,18 +60,24 @@ struct ExchangeCounters {
 /// all ranks are then complete; the others are proposed again in the next round (Complete). The
 /// order in which requests are submitted may differ from rank to rank: no order can deadlock.
 ///
-/// Steps are counted on each rank; requests meet those of the same step only. When a step fails on
-/// one rank, it fails on all, with that rank's message.
+/// Requests meet by lookup: its name and how often it has begun or, in ordered code, the number of
+/// the call (Meetings). A lookup that fails on one rank fails on all, with that rank's message, and
+/// so does one that other ranks are past. Two lookups of one step meet two of one step.
 class Coordinator {
  public:
   explicit Coordinator(const CoordinatorOptions& options);
 
   // --- for the ops of a step, from any thread ---
 
+  /// Where the exchanges of a lookup will meet those of the other ranks. Each Begin has its End.
+  Ticket Begin(const LookupCall& call);
+  void End(const Ticket& ticket);
+
   void Submit(ExchangeRequest request);
 
-  /// Makes the step fail on all ranks; nothing if it has failed already.
-  void FailStep(int64_t step_id, const std::string& message);
+  /// Makes a step fail on all ranks: see Meetings. Nothing if it has failed already.
+  void FailStep(StepId step_id, ErrorCode code, const std::string& message);
+  void FailLookup(const Ticket& ticket, ErrorCode code, const std::string& message);
 
   int num_ranks() const { return options_.num_ranks; }
   ExchangeCounters counters() const;
@@ -98,39 +109,30 @@ class Coordinator {
     ExchangeRequest request;
     Clock::time_point since;
   };
-  using Key = std::pair<int64_t, std::string>;  // step, name
+  using Key = std::pair<int64_t, std::string>;  // step of this rank, name in the step
+  using Ready = std::vector<std::pair<Pending, ExchangeResult>>;
 
-  struct Group {
-    int64_t step = -1;
-    std::set<std::string> names;
-  };
-  struct Companions {
-    std::set<std::string> names;  // expected to come together
-    bool is_trial = false;        // they have not yet
-  };
-
-  int64_t StepNumber(int64_t step_id);
   bool HasReason(Clock::time_point now) const;
   void WaitForReason(std::unique_lock<std::mutex>* lock);
-  std::vector<std::pair<Pending, ExchangeResult>> TakeReady(
-      const std::vector<Message>& messages, const std::vector<const char*>& payloads);
+  Proposal BuildProposal();
+  std::string WaitsFor() const;
+  void Settle(const Round& round, std::vector<Pending>* failed, Ready* ready);
+  std::vector<Pending> TakeFailed();
   void CheckStalls(const std::vector<Message>& messages);
-  void LearnGroups(const std::vector<Key>& ready);
-  void LearnGroup(Group group, Group* last);
-  std::vector<Pending> TakeFailed(const std::vector<Message>& messages);
+  Ready TakeReady(const Arrivals& arrivals);
+  bool StepsMatch(const std::vector<int64_t>& steps);
+  ExchangeResult Join(const Arrival& arrival, const Ticket& ticket);
+  void Count(const Ready& ready);
 
   const CoordinatorOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, Pending> pending_;
-  std::map<int64_t, int64_t> step_numbers_;  // step id -> number, for the steps of late
-  int64_t next_step_ = 0;
-  std::map<int64_t, std::string> failed_steps_;  // number -> message
-  std::vector<StepFailure> failures_to_tell_;
-  std::map<std::string, Companions> companions_;  // by name
-  std::map<std::string, int> trials_left_;  // how often a name may still be tried in a larger group
-  std::map<std::string, Group> last_groups_;  // by kind
-  std::vector<Key> proposed_;                 // between Propose and Complete
+  Meetings meetings_;
+  Companions companions_;
+  std::vector<Key> proposed_;  // between Propose and Complete
+  // (step, rank) -> the steps of all ranks that it has met; of late.
+  std::map<std::pair<int64_t, int>, std::vector<int64_t>> met_steps_;
   bool is_leaving_ = false;
   std::string closed_reason_;  // not empty: closed
   ExchangeCounters counters_;

@@ -12,8 +12,18 @@ void Put(std::string* bytes, int64_t value) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-constexpr size_t kOfferBytes = 3 * sizeof(int64_t);
-constexpr size_t kFailureBytes = 2 * sizeof(int64_t);  // and the text
+void Put(std::string* bytes, const Meeting& meeting) {
+  Put(bytes, static_cast<int64_t>(meeting.lookup_hash));
+  Put(bytes, meeting.number);
+}
+
+void Put(std::string* bytes, const std::string& text) {
+  Put(bytes, static_cast<int64_t>(text.size()));
+  *bytes += text;
+}
+
+constexpr size_t kOfferBytes = 5 * sizeof(int64_t);
+constexpr size_t kFailureBytes = 3 * sizeof(int64_t);  // and the text
 
 class Reader {
  public:
@@ -23,6 +33,11 @@ class Reader {
     int64_t value = 0;
     std::memcpy(&value, Take(sizeof(value)), sizeof(value));
     return value;
+  }
+
+  Meeting TheMeeting() {
+    const auto lookup_hash = static_cast<uint64_t>(Int());
+    return {lookup_hash, Int()};
   }
 
   /// How many entries of at least `entry_bytes` follow.
@@ -57,19 +72,21 @@ class Reader {
 
 std::string Message::Serialize() const {
   std::string bytes;
-  Put(&bytes, is_leaving ? 1 : 0);
-  Put(&bytes, next_step);
+  Put(&bytes, longest_bytes);
+  Put(&bytes, int64_t{is_leaving});
+  Put(&bytes, num_steps);
+  Put(&bytes, waits_for);
   Put(&bytes, static_cast<int64_t>(offers.size()));
   for (const Offer& offer : offers) {
+    Put(&bytes, offer.meeting);
+    Put(&bytes, static_cast<int64_t>(offer.exchange_hash));
     Put(&bytes, offer.step);
-    Put(&bytes, static_cast<int64_t>(offer.name_hash));
     Put(&bytes, offer.size_bytes);
   }
   Put(&bytes, static_cast<int64_t>(failures.size()));
-  for (const StepFailure& failure : failures) {
-    Put(&bytes, failure.step);
-    Put(&bytes, static_cast<int64_t>(failure.message.size()));
-    bytes += failure.message;
+  for (const LookupFailure& failure : failures) {
+    Put(&bytes, failure.meeting);
+    Put(&bytes, failure.message);
   }
   return bytes;
 }
@@ -77,17 +94,20 @@ std::string Message::Serialize() const {
 Message Message::Parse(const char* data, size_t size_bytes, size_t* message_bytes) {
   Reader reader(data, size_bytes);
   Message message;
+  message.longest_bytes = reader.Int();
   message.is_leaving = reader.Int() != 0;
-  message.next_step = reader.Int();
+  message.num_steps = reader.Int();
+  message.waits_for = reader.Text();
   message.offers.resize(reader.Count(kOfferBytes));
   for (Offer& offer : message.offers) {
+    offer.meeting = reader.TheMeeting();
+    offer.exchange_hash = static_cast<uint64_t>(reader.Int());
     offer.step = reader.Int();
-    offer.name_hash = static_cast<uint64_t>(reader.Int());
     offer.size_bytes = reader.Int();
   }
   message.failures.resize(reader.Count(kFailureBytes));
-  for (StepFailure& failure : message.failures) {
-    failure.step = reader.Int();
+  for (LookupFailure& failure : message.failures) {
+    failure.meeting = reader.TheMeeting();
     failure.message = reader.Text();
   }
   *message_bytes = reader.position();

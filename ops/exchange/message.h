@@ -6,28 +6,45 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace sok {
 
-/// A request that waits on a rank.
-struct Offer {
-  int64_t step = 0;
-  uint64_t name_hash = 0;
-  int64_t size_bytes = 0;  // of what follows for it
+/// A lookup of all ranks: its `number`-th time, or what it is in the number-th call.
+struct Meeting {
+  uint64_t lookup_hash = 0;
+  int64_t number = 0;
+
+  bool operator<(const Meeting& other) const {
+    return std::tie(number, lookup_hash) < std::tie(other.number, other.lookup_hash);
+  }
+  bool operator==(const Meeting& other) const {
+    return std::tie(number, lookup_hash) == std::tie(other.number, other.lookup_hash);
+  }
 };
 
-/// A step that failed on the rank that tells it.
-struct StepFailure {
-  int64_t step = 0;
-  std::string message;
+/// A request that waits on a rank.
+struct Offer {
+  Meeting meeting;
+  uint64_t exchange_hash = 0;  // which exchange of the lookup
+  int64_t step = 0;            // of the rank that offers: steps as a whole meet steps as a whole
+  int64_t size_bytes = 0;      // of what follows for it
+};
+
+/// A lookup that failed on the rank that tells it.
+struct LookupFailure {
+  Meeting meeting;
+  std::string message;  // goes on after "rank 3 "
 };
 
 struct Message {
+  int64_t longest_bytes = 0;  // of what the sender sends to any rank in this round, with this
   bool is_leaving = false;
-  int64_t next_step = 0;  // steps begun so far
+  int64_t num_steps = 0;  // begun so far
+  std::string waits_for;  // what the sender has long been waiting for; empty: nothing
   std::vector<Offer> offers;
-  std::vector<StepFailure> failures;
+  std::vector<LookupFailure> failures;
 
   std::string Serialize() const;
   /// Reads a message at the start of [data, data + size_bytes); *message_bytes: how long it is.

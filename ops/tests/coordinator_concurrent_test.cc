@@ -23,11 +23,13 @@ void Pause(std::mt19937* random, int most_microseconds) {
 
 /// One layer's part of a step: keys, then rows, which need the keys.
 void RunLayer(Ranks& ranks, int rank, int64_t step, const std::string& name) {
+  const Ticket ticket = Begin(ranks[rank], rank, step, name);
   for (const std::string kind : {"keys", "rows"}) {
-    const std::string full_name = name + "/" + kind;
-    auto result = Submit(ranks[rank], Request(rank, ranks.size(), step, full_name, kind));
-    CheckReceived(result.get(), rank, ranks.size(), step, full_name);
+    auto result =
+        Submit(ranks[rank], ticket, Request(rank, ranks.size(), step, name + "/" + kind, kind));
+    CheckReceived(result.get(), rank, ranks.size(), step, name + "/" + kind);
   }
+  ranks[rank].End(ticket);
 }
 
 /// Every rank runs the layers of each step on threads of their own, in an order of its own.
@@ -77,10 +79,10 @@ SOK_TEST(LayersOfAStepGoTogether) {
 
 SOK_TEST(SendsNothingElseTwice) {
   Ranks ranks(2);
-  auto first = Submit(ranks[0], Request(0, 2, 0, "layer"));
+  auto first = SubmitFirst(ranks[0], 0, 2, 0, "layer");
   std::this_thread::sleep_for(
       std::chrono::milliseconds(100));  // rounds in which rank 1 has nothing
-  auto second = Submit(ranks[1], Request(1, 2, 0, "layer"));
+  auto second = SubmitFirst(ranks[1], 1, 2, 0, "layer");
   CheckReceived(first.get(), 0, 2, 0, "layer");
   CheckReceived(second.get(), 1, 2, 0, "layer");
   CHECK_EQ(ranks[1].counters().payload_bytes,
@@ -89,58 +91,186 @@ SOK_TEST(SendsNothingElseTwice) {
 
 SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
   Ranks ranks(3);
-  auto waiting = Submit(ranks[0], Request(0, 3, 0, "layer"));
-  auto other = Submit(ranks[2], Request(2, 3, 0, "other layer"));
-  ranks[1].FailStep(Request(1, 3, 0, "").step_id, "table is full");
-  CheckFailed(waiting.get(), Words{"exchange layer", "rank 1", "table is full"});
-  CheckFailed(other.get(), Words{"exchange other layer", "rank 1", "table is full"});
-  // What comes late in that step fails, too; rank 1 says it in its own words.
-  CheckFailed(Submit(ranks[1], Request(1, 3, 0, "layer")).get(), Words{"table is full"});
-  CheckFailed(Submit(ranks[2], Request(2, 3, 0, "layer")).get(), Words{"rank 1"});
-  RunSteps(ranks, 4, 5, 100, 23, 1);
+  auto waiting = SubmitFirst(ranks[0], 0, 3, 0, "layer_0");
+  auto other = SubmitFirst(ranks[2], 2, 3, 0, "layer_1");
+  const Ticket ticket = Begin(ranks[1], 1, 0, "layer_0");
+  ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kOutOfCapacity, "table is full");
+  CheckFailed(waiting.get(), Words{"exchange layer_0", "rank 1 failed", "table is full"});
+  // What comes late in that step fails, too; rank 1 says it in its own words and with its code.
+  const ExchangeResult own = Submit(ranks[1], ticket, Request(1, 3, 0, "layer_0")).get();
+  CheckFailed(own, Words{"table is full"});
+  CHECK_TRUE(own.code == ErrorCode::kOutOfCapacity);
+  CheckFailed(SubmitFirst(ranks[2], 2, 3, 0, "layer_0").get(), Words{"rank 1"});
+  CheckFailed(SubmitFirst(ranks[1], 1, 3, 0, "layer_1").get(), Words{"table is full"});
+  CheckFailed(other.get(), Words{"exchange layer_1", "rank 1", "table is full"});
+  CheckFailed(SubmitFirst(ranks[0], 0, 3, 0, "layer_1").get(), Words{"rank 1"});
+  RunSteps(ranks, 2, 5, 100, 23, 1);
 }
 
 SOK_TEST(FailuresOfSeveralRanksInOneStep) {
   Ranks ranks(4);
   for (int64_t step = 0; step < 20; ++step) {
     std::vector<std::future<ExchangeResult>> results;
-    for (int rank = 0; rank < 4; ++rank)
-      results.push_back(
-          Submit(ranks[rank], Request(rank, 4, step, "layer/" + std::to_string(rank))));
-    for (int rank = 0; rank < 4; ++rank)
-      ranks[rank].FailStep(Request(rank, 4, step, "").step_id, "reason " + std::to_string(rank));
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string number = std::to_string(rank);
+      results.push_back(SubmitFirst(ranks[rank], rank, 4, step, "layer/" + number));
+      ranks[rank].FailStep(StepIdOf(rank, step), ErrorCode::kAborted, "reason " + number);
+    }
     for (auto& result : results) CheckFailed(result.get(), Words{"reason"});
   }
+  RunSteps(ranks, 2, 3, 0, 29, 20);
+}
+
+/// As a graph's step that fails in an op before its keys are sent, and goes on with the next batch.
+SOK_TEST(AStepThatDiesBeforeItExchangesShiftsNothing) {
+  Ranks ranks(2);
+  RunSteps(ranks, 1, 2, 0, 31);
+  ranks[1].End(Begin(ranks[1], 1, 2, "layer_0"));
+  std::thread other([&] {
+    CheckFailed(SubmitFirst(ranks[0], 0, 2, 2, "layer_0").get(),
+                Words{"exchange layer_0", "rank 1 is past it", "step 2 of layer_0"});
+    RunLayer(ranks, 0, 3, "layer_0");
+  });
+  RunLayer(ranks, 1, 3, "layer_0");
+  other.join();
+}
+
+/// Two sessions, or threads with other fetches: each lookup meets its own.
+SOK_TEST(StepsOfOtherLookupsMayComeInAnyOrder) {
+  Ranks ranks(2);
+  const auto run = [&](int rank, const std::string& lookup) {
+    const int64_t first = lookup == "train" ? 0 : 100;
+    for (int64_t step = first; step < first + 20; ++step) RunLayer(ranks, rank, step, lookup);
+  };
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { run(0, "train"), run(0, "evaluate"); });  // one after the other
+  threads.emplace_back(run, 1, "evaluate");                            // at once
+  threads.emplace_back(run, 1, "train");
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// Rank 0 looks up both in one step, rank 1 in two.
+SOK_TEST(LookupsOfOneStepMeetThoseOfOneStep) {
+  Ranks ranks(2, 5.0);
+  auto first = SubmitFirst(ranks[0], 0, 2, 0, "first");
+  auto second = SubmitFirst(ranks[0], 0, 2, 0, "second");
+  auto other_first = SubmitFirst(ranks[1], 1, 2, 0, "first");
+  CheckReceived(first.get(), 0, 2, 0, "first");
+  CheckReceived(other_first.get(), 1, 2, 0, "first");
+  auto other_second = SubmitFirst(ranks[1], 1, 2, 1, "second");
+  CheckFailed(second.get(), Words{"exchange second", "different lookups"});
+  CheckFailed(other_second.get(), Words{"exchange second", "different lookups"});
+}
+
+SOK_TEST(EagerCodeMeetsByTheOrderOfCalls) {
+  Ranks ranks(3);
+  std::vector<std::thread> scripts;
+  for (int rank = 0; rank < 3; ++rank) {
+    scripts.emplace_back([&, rank] {
+      for (int64_t call = 0; call < 30; ++call) {
+        const std::string lookup = call % 3 == 0 ? "users" : "items";
+        const Ticket ticket = BeginEagerly(ranks[rank], lookup);
+        CHECK_EQ(ticket.meeting.number, call);
+        for (const std::string kind : {"keys", "rows"}) {
+          auto request = Request(rank, 3, call, kind, kind);
+          request.step_id = std::nullopt;
+          CheckReceived(Submit(ranks[rank], ticket, std::move(request)).get(), rank, 3, call, kind);
+        }
+        ranks[rank].End(ticket);
+      }
+    });
+  }
+  for (std::thread& script : scripts) script.join();
+}
+
+/// Rank 1 leaves out a call: all are told at once who looks up what, and go on with the next call.
+SOK_TEST(OtherEagerCallsFailOnAllRanks) {
+  Ranks ranks(3);
+  std::vector<std::future<ExchangeResult>> results;
+  for (int rank = 0; rank < 3; ++rank) {
+    const Ticket ticket = BeginEagerly(ranks[rank], rank == 1 ? "users" : "items");
+    results.push_back(Submit(ranks[rank], ticket, Request(rank, 3, 0, "keys")));
+  }
+  CheckFailed(results[0].get(), Words{"exchange items", "rank 1 looks up users in call 0"});
+  CheckFailed(results[1].get(), Words{"exchange users", "looks up items in call 0"});
+  CheckFailed(results[2].get(), Words{"exchange items", "rank 1 looks up users in call 0"});
+  results.clear();
+  for (int rank = 0; rank < 3; ++rank) {
+    const Ticket ticket = BeginEagerly(ranks[rank], "users");
+    results.push_back(Submit(ranks[rank], ticket, Request(rank, 3, 1, "keys")));
+  }
+  for (int rank = 0; rank < 3; ++rank)
+    CheckReceived(results[static_cast<size_t>(rank)].get(), rank, 3, 1, "keys");
+}
+
+/// In a function two lookups run side by side; nested calls may look a table up again.
+SOK_TEST(AFunctionIsOneCall) {
+  Ranks ranks(2);
+  for (int64_t call = 0; call < 20; ++call) {
+    std::vector<std::thread> lookups;
+    for (int rank = 0; rank < 2; ++rank) {
+      const int64_t call_id = -5 - 7 * call - rank;
+      for (const std::string lookup : {"users", "items", "users"}) {
+        lookups.emplace_back([&ranks, rank, call, call_id, lookup] {
+          const Ticket ticket = BeginInCall(ranks[rank], call_id, lookup);
+          CHECK_EQ(ticket.meeting.number, call);
+          auto request = Request(rank, 2, call, lookup);
+          request.step_id = call_id;
+          CheckReceived(Submit(ranks[rank], ticket, std::move(request)).get(), rank, 2, call,
+                        lookup);
+          ranks[rank].End(ticket);
+        });
+      }
+    }
+    for (std::thread& lookup : lookups) lookup.join();
+  }
+}
+
+/// The gradient of an earlier call, when others have gone on.
+SOK_TEST(ALookupThatHasEndedIsNotWaitedFor) {
+  Ranks ranks(2);
+  const Ticket mine = BeginEagerly(ranks[0], "users"), theirs = BeginEagerly(ranks[1], "users");
+  auto keys = Submit(ranks[0], mine, Request(0, 2, 0, "keys"));
+  CheckReceived(Submit(ranks[1], theirs, Request(1, 2, 0, "keys")).get(), 1, 2, 0, "keys");
+  CheckReceived(keys.get(), 0, 2, 0, "keys");
+  ranks[1].End(theirs);
+  CheckFailed(Submit(ranks[0], mine, Request(0, 2, 0, "gradients", "gradients")).get(),
+              Words{"users/gradients", "rank 1 is past it", "call 0 has ended there"});
 }
 
 SOK_TEST(ALeavingRankEndsTheWaitOfOthers) {
   Ranks ranks(3);
   RunSteps(ranks, 2, 3, 0, 29);
-  auto waiting = Submit(ranks[0], Request(0, 3, 50, "layer"));
+  auto waiting = SubmitFirst(ranks[0], 0, 3, 50, "layer");
   ranks[2].Leave();
   CheckFailed(waiting.get(), Words{"exchange layer", "rank 2 has left"});
   while (!ranks[1].is_closed()) std::this_thread::yield();
-  CheckFailed(Submit(ranks[1], Request(1, 3, 50, "layer")).get(), Words{"rank 2 has left"});
+  CheckFailed(SubmitFirst(ranks[1], 1, 3, 50, "layer").get(), Words{"rank 2 has left"});
 }
 
 SOK_TEST(AMissingRequestFailsItsStepInTime) {
-  Ranks ranks(3, 0.3);
+  Ranks ranks(3, 0.4);
   const auto began = std::chrono::steady_clock::now();
-  auto first = Submit(ranks[0], Request(0, 3, 0, "layer"));
-  auto third = Submit(ranks[2], Request(2, 3, 0, "layer"));
-  CheckFailed(first.get(), Words{"exchange layer", "rank 1", "SOK_STALL_TIMEOUT_SECONDS"});
+  auto other = SubmitFirst(ranks[1], 1, 3, 0, "another");
+  auto first = SubmitFirst(ranks[0], 0, 3, 0, "layer");
+  auto third = SubmitFirst(ranks[2], 2, 3, 0, "layer");
+  const ExchangeResult result = first.get();
+  CheckFailed(result, Words{"exchange layer", "for rank 1", "SOK_STALL_TIMEOUT_SECONDS"});
+  CheckFailed(result, Words{"rank 1 has begun 1 steps and waits for another/keys"});
   CheckFailed(third.get(), Words{"exchange layer", "rank 1"});
+  CheckFailed(other.get(), Words{"exchange another"});
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-  CHECK_TRUE(waited.count() > 0.29 && waited.count() < 20.0);
-  CheckFailed(Submit(ranks[1], Request(1, 3, 0, "layer")).get(), Words{"SOK_STALL_TIMEOUT"});
+  CHECK_TRUE(waited.count() > 0.39 && waited.count() < 20.0);
+  CheckFailed(SubmitFirst(ranks[1], 1, 3, 0, "layer").get(), Words{"SOK_STALL_TIMEOUT"});
   RunSteps(ranks, 3, 3, 0, 31, 1);
 }
 
-SOK_TEST(ARequestTwiceInAStepFails) {
+SOK_TEST(ARequestTwiceAtOnceFails) {
   Ranks ranks(2);
-  auto first = Submit(ranks[0], Request(0, 2, 0, "layer"));
-  CheckFailed(Submit(ranks[0], Request(0, 2, 0, "layer")).get(), Words{"layer", "twice"});
-  auto other = Submit(ranks[1], Request(1, 2, 0, "layer"));
+  const Ticket ticket = Begin(ranks[0], 0, 0, "layer");
+  auto first = Submit(ranks[0], ticket, Request(0, 2, 0, "layer"));
+  CheckFailed(Submit(ranks[0], ticket, Request(0, 2, 0, "layer")).get(), Words{"layer", "twice"});
+  auto other = SubmitFirst(ranks[1], 1, 2, 0, "layer");
   CheckReceived(first.get(), 0, 2, 0, "layer");
   CheckReceived(other.get(), 1, 2, 0, "layer");
 }
@@ -149,10 +279,10 @@ SOK_TEST(AbortEndsAllWaits) {
   CoordinatorOptions options;
   options.num_ranks = 2;
   Coordinator coordinator(options);
-  auto waiting = Submit(coordinator, Request(0, 2, 0, "layer"));
+  auto waiting = SubmitFirst(coordinator, 0, 2, 0, "layer");
   coordinator.Abort("lost rank 1");
   CheckFailed(waiting.get(), Words{"exchange layer", "lost rank 1"});
-  CheckFailed(Submit(coordinator, Request(0, 2, 1, "layer")).get(), Words{"lost rank 1"});
+  CheckFailed(SubmitFirst(coordinator, 0, 2, 1, "layer").get(), Words{"lost rank 1"});
   CHECK_TRUE(coordinator.is_closed());
 }
 
@@ -162,7 +292,7 @@ SOK_TEST(BytesThatAreNoRound) {
   options.num_ranks = 2;
   options.heartbeat_seconds = options.grouping_seconds = 0.0;
   Coordinator coordinator(options);
-  auto waiting = Submit(coordinator, Request(0, 2, 0, "layer"));
+  auto waiting = SubmitFirst(coordinator, 0, 2, 0, "layer");
   const Coordinator::Proposal proposal = coordinator.Propose();
   const auto size = static_cast<size_t>(proposal.send_bytes[0]);
   std::string both(proposal.data.begin(), proposal.data.begin() + proposal.send_bytes[0]);

@@ -102,12 +102,15 @@ inline std::string Content(int rank, int to, int64_t step, const std::string& na
   return text + std::string(static_cast<size_t>((rank * 7 + to * 3 + step) % 11), '.');
 }
 
+/// Each rank has its own step ids.
+inline int64_t StepIdOf(int rank, int64_t step) { return 1000 * (rank + 1) + step * 3; }
+
+/// A request without its ticket.
 inline ExchangeRequest Request(int rank, int num_ranks, int64_t step, const std::string& name,
                                const std::string& kind = "keys") {
   ExchangeRequest request;
-  request.kind = kind;
-  request.name = name;
-  request.step_id = 1000 * (rank + 1) + step * 3;  // each rank has its own step ids
+  request.kind = request.exchange = kind;
+  request.step_id = StepIdOf(rank, step);
   for (int to = 0; to < num_ranks; ++to) {
     const std::string content = Content(rank, to, step, name);
     request.data.insert(request.data.end(), content.begin(), content.end());
@@ -116,13 +119,37 @@ inline ExchangeRequest Request(int rank, int num_ranks, int64_t step, const std:
   return request;
 }
 
+/// A lookup of a session's step.
+inline Ticket Begin(Coordinator& coordinator, int rank, int64_t step, const std::string& lookup) {
+  return coordinator.Begin({lookup, StepIdOf(rank, step), false});
+}
+
+/// A lookup of eager code.
+inline Ticket BeginEagerly(Coordinator& coordinator, const std::string& lookup) {
+  return coordinator.Begin({lookup, std::nullopt, true});
+}
+
+/// A lookup of a function that eager code calls.
+inline Ticket BeginInCall(Coordinator& coordinator, int64_t call_id, const std::string& lookup) {
+  return coordinator.Begin({lookup, call_id, true});
+}
+
 /// Submits and gives the result; several threads may wait for several.
-inline std::future<ExchangeResult> Submit(Coordinator& coordinator, ExchangeRequest request) {
+inline std::future<ExchangeResult> Submit(Coordinator& coordinator, const Ticket& ticket,
+                                          ExchangeRequest request) {
+  request.ticket = ticket;
   auto promise = std::make_shared<std::promise<ExchangeResult>>();
   std::future<ExchangeResult> future = promise->get_future();
   request.done = [promise](ExchangeResult result) { promise->set_value(std::move(result)); };
   coordinator.Submit(std::move(request));
   return future;
+}
+
+/// The same for a lookup that begins with it.
+inline std::future<ExchangeResult> SubmitFirst(Coordinator& coordinator, int rank, int num_ranks,
+                                               int64_t step, const std::string& lookup) {
+  return Submit(coordinator, Begin(coordinator, rank, step, lookup),
+                Request(rank, num_ranks, step, lookup));
 }
 
 inline void CheckReceived(const ExchangeResult& result, int rank, int num_ranks, int64_t step,

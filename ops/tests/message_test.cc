@@ -11,10 +11,13 @@ namespace {
 
 Message Example() {
   Message message;
+  message.longest_bytes = 1234;
   message.is_leaving = true;
-  message.next_step = 7;
-  message.offers = {{3, NameHash("keys"), 16}, {4, NameHash("rows"), 0}};
-  message.failures = {{2, "table is full"}, {-1, ""}};
+  message.num_steps = 7;
+  message.waits_for = "layer/keys";
+  message.offers = {{{NameHash("layer"), 3}, NameHash("keys"), 5, 16},
+                    {{NameHash("layer"), 4}, NameHash("rows"), 6, 0}};
+  message.failures = {{{NameHash("layer"), 2}, "table is full"}, {{0, -1}, ""}};
   return message;
 }
 
@@ -33,9 +36,12 @@ SOK_TEST(ThereAndBack) {
   CHECK_EQ(message_bytes, bytes.size());
   CHECK_EQ(message.Serialize(), bytes);
   CHECK_TRUE(message.is_leaving);
-  CHECK_EQ(message.next_step, 7);
+  CHECK_EQ(message.longest_bytes, 1234);
+  CHECK_EQ(message.num_steps, 7);
+  CHECK_EQ(message.waits_for, "layer/keys");
   CHECK_EQ(message.offers.size(), 2u);
-  CHECK_EQ(message.offers[0].name_hash, NameHash("keys"));
+  CHECK_EQ(message.offers[0].exchange_hash, NameHash("keys"));
+  CHECK_EQ(message.offers[1].meeting.number, 4);
   CHECK_EQ(message.failures[0].message, "table is full");
 }
 

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions between ranks: every bag gets its keys, in the fewest bytes.
-#include "ops/lookup/questions.h"
+#include "ops/exchange/questions.h"
 
 #include <algorithm>
-#include <limits>
-#include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "ops/base/executor.h"
-#include "ops/lookup/distinct.h"
+#include "ops/base/first_appearance.h"
 #include "ops/tests/check.h"
 
 namespace sok {
@@ -19,9 +17,13 @@ namespace {
 
 using Keys = std::vector<int64_t>;
 
+/// A key, and what its row is multiplied by.
+using Term = std::pair<int64_t, float>;
+using Terms = std::vector<Term>;
+
 /// One rank's batch. `bags` points into its vectors: it may move, but a copy needs the original.
 struct Batch {
-  Batch(const std::vector<Keys>& bags_of_keys, Combiner combiner) {
+  Batch(const std::vector<Keys>& bags_of_keys, Combiner combiner, bool has_weights = false) {
     row_splits.push_back(0);
     for (const Keys& bag : bags_of_keys) {
       keys.insert(keys.end(), bag.begin(), bag.end());
@@ -32,89 +34,136 @@ struct Batch {
     const auto num_keys = static_cast<int64_t>(keys.size());
     bags.num_keys = num_keys;
     bags.num_distinct =
-        Distinct(SerialExecutor(), num_keys, keys.data(), distinct_keys.data(), inverse.data());
+        NumberByFirstAppearance(num_keys, keys.data(), distinct_keys.data(), inverse.data());
     bags.inverse = inverse.data();
     bags.num_bags =
         combiner == Combiner::kNone ? num_keys : static_cast<int64_t>(bags_of_keys.size());
     bags.row_splits = row_splits.data();
     bags.combiner = combiner;
+    if (!has_weights) return;
+    for (size_t i = 0; i < keys.size(); ++i) weights.push_back(0.5f + static_cast<float>(i % 7));
+    bags.weights = weights.data();
   }
 
-  Keys KeysOfBag(int64_t bag) const {
-    const int64_t begin = bags.combiner == Combiner::kNone ? bag : row_splits[bag];
-    const int64_t end = bags.combiner == Combiner::kNone ? bag + 1 : row_splits[bag + 1];
-    return Keys(keys.begin() + begin, keys.begin() + end);
+  bool by_bag() const { return bags.combiner != Combiner::kNone; }
+
+  Terms TermsOfBag(int64_t bag) const {
+    Terms terms;
+    const int64_t end = by_bag() ? row_splits[bag + 1] : bag + 1;
+    for (int64_t i = by_bag() ? row_splits[bag] : bag; i < end; ++i) {
+      terms.emplace_back(keys[i], weights.empty() ? 1.0f : weights[i]);
+    }
+    return terms;
   }
 
   Keys keys;
   std::vector<int64_t> row_splits;
   Keys distinct_keys;
   std::vector<int32_t> inverse;
+  std::vector<float> weights;
   Bags bags;
 };
 
-int64_t Owner(int64_t key, int64_t num_ranks) {
-  return ((key % num_ranks) + num_ranks) % num_ranks;
+QuestionOptions Options(int64_t num_ranks, size_t key_bytes, int64_t dim, int64_t num_trips) {
+  QuestionOptions options{{}, key_bytes, dim, num_trips};
+  options.placement.num_ranks = num_ranks;
+  return options;
 }
 
-/// What `data` holds for one rank.
-std::vector<char> PartFor(const Questions& questions, size_t rank) {
-  int64_t begin = 0;
-  for (size_t i = 0; i < rank; ++i) begin += questions.send_bytes[i];
-  return {questions.data.begin() + begin,
-          questions.data.begin() + begin + questions.send_bytes[rank]};
+Questions Ask(const QuestionOptions& options, const Batch& batch) {
+  return AskOwners(options, batch.bags, batch.distinct_keys.data());
 }
 
-/// The keys that all owners' answers to rank `asker` stand for, in the order of answers.
-std::vector<Keys> Answers(const QuestionOptions& options, const std::vector<Questions>& of_ranks,
-                          size_t asker) {
-  std::vector<Keys> answers;
-  for (size_t owner = 0; owner < of_ranks.size(); ++owner) {
-    std::vector<char> data;
-    std::vector<int64_t> received_bytes;
-    for (const Questions& questions : of_ranks) {
-      const std::vector<char> part = PartFor(questions, owner);
-      data.insert(data.end(), part.begin(), part.end());
-      received_bytes.push_back(static_cast<int64_t>(part.size()));
-    }
-    const AskedSums asked = ReadQuestions(options.key_bytes, data.data(), received_bytes);
-    for (const int64_t key : asked.keys)
-      CHECK_EQ(Owner(key, options.num_ranks), static_cast<int64_t>(owner));
-    CHECK_EQ(asked.counts[asker], of_ranks[asker].answer_counts[owner]);
-    int64_t sum = 0;
-    for (size_t rank = 0; rank < asker; ++rank) sum += asked.counts[rank];
-    for (const int64_t end = sum + asked.counts[asker]; sum < end; ++sum) {
-      Keys keys;
-      for (int64_t i = asked.row_splits[sum]; i < asked.row_splits[sum + 1]; ++i)
-        keys.push_back(asked.keys[asked.key_places[i]]);
-      answers.push_back(keys);
+/// What all ranks ask of one, of each lookup of their groups.
+std::vector<AskedSums> AskedOf(const QuestionOptions& options, size_t owner,
+                               const std::vector<std::vector<Questions>>& groups) {
+  std::vector<char> data;
+  std::vector<int64_t> received_bytes;
+  for (std::vector<Questions> group : groups) {
+    const JoinedQuestions joined = JoinQuestions(group);
+    int64_t begin = 0;
+    for (size_t i = 0; i < owner; ++i) begin += joined.send_bytes[i];
+    const auto part = joined.data.begin() + begin;
+    data.insert(data.end(), part, part + joined.send_bytes[owner]);
+    received_bytes.push_back(joined.send_bytes[owner]);
+  }
+  std::vector<AskedSums> asked;
+  for (const auto& parts : SplitQuestions(groups[0].size(), data.data(), received_bytes)) {
+    asked.push_back(ReadQuestions(options.key_bytes, parts));
+    CHECK_EQ(std::set<int64_t>(asked.back().keys.begin(), asked.back().keys.end()).size(),
+             asked.back().keys.size());
+    for (const int64_t key : asked.back().keys) {
+      CHECK_EQ(options.placement.Owner(key), static_cast<int64_t>(owner));
     }
   }
-  return answers;
+  return asked;
 }
 
-void CheckEveryBagGetsItsKeys(const QuestionOptions& options, const std::vector<Batch>& batches) {
-  std::vector<Questions> of_ranks;
-  for (const Batch& batch : batches)
-    of_ranks.push_back(AskOwners(options, batch.bags, batch.distinct_keys.data()));
-  for (size_t rank = 0; rank < batches.size(); ++rank) {
-    const Bags& bags = batches[rank].bags;
-    const std::vector<Keys> answers = Answers(options, of_ranks, rank);
-    const bool by_bag = bags.combiner != Combiner::kNone;
-    CHECK_EQ(of_ranks[rank].answer_splits.size(),
-             by_bag ? static_cast<size_t>(bags.num_bags) + 1 : 0);
-    for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
-      Keys keys;
-      const int64_t begin = by_bag ? of_ranks[rank].answer_splits[bag] : bag;
-      const int64_t end = by_bag ? of_ranks[rank].answer_splits[bag + 1] : bag + 1;
-      for (int64_t i = begin; i < end; ++i) {
-        const Keys& answer = answers[of_ranks[rank].answers[i]];
-        keys.insert(keys.end(), answer.begin(), answer.end());
+/// The terms of all sums that one rank asks an owner for.
+std::vector<Terms> SumsFor(const AskedSums& asked, size_t asker) {
+  int64_t sum = 0;
+  for (size_t rank = 0; rank < asker; ++rank) sum += asked.counts[rank];
+  std::vector<Terms> sums;
+  for (const int64_t end = sum + asked.counts[asker]; sum < end; ++sum) {
+    Terms& terms = sums.emplace_back();
+    for (int64_t i = asked.row_splits[sum]; i < asked.row_splits[sum + 1]; ++i) {
+      terms.emplace_back(asked.keys[asked.key_places[i]],
+                         asked.weights.empty() ? 1.0f : asked.weights[i]);
+    }
+  }
+  return sums;
+}
+
+void CheckBag(const Batch& batch, int64_t bag, const Questions& questions,
+              const std::vector<Terms>& answers) {
+  Terms terms;
+  const int64_t end = batch.by_bag() ? questions.answer_splits[bag + 1] : bag + 1;
+  for (int64_t i = batch.by_bag() ? questions.answer_splits[bag] : bag; i < end; ++i) {
+    const float weight = questions.answer_weights.empty() ? 1.0f : questions.answer_weights[i];
+    for (const Term& term : answers[questions.answers[i]]) {
+      terms.emplace_back(term.first, term.second * weight);
+    }
+  }
+  Terms expected = batch.TermsOfBag(bag);
+  std::sort(terms.begin(), terms.end());
+  std::sort(expected.begin(), expected.end());
+  CHECK_TRUE(terms == expected);
+  if (batch.bags.combiner != Combiner::kMean) {
+    CHECK_TRUE(questions.factors.empty());
+    return;
+  }
+  float weight_sum = 0.0f;
+  for (const Term& term : batch.TermsOfBag(bag)) weight_sum += term.second;
+  CHECK_TRUE(questions.factors[bag] ==
+             (batch.weights.empty() && weight_sum == 0.0f ? 1.0f : MeanFactor(weight_sum)));
+}
+
+/// groups[rank]: what each rank looks up at once, of one table each.
+void CheckEveryBagGetsItsKeys(const QuestionOptions& options,
+                              const std::vector<std::vector<Batch>>& groups) {
+  std::vector<std::vector<Questions>> of_ranks;
+  for (const std::vector<Batch>& group : groups) {
+    of_ranks.emplace_back();
+    for (const Batch& batch : group) of_ranks.back().push_back(Ask(options, batch));
+  }
+  std::vector<std::vector<AskedSums>> asked;
+  for (size_t owner = 0; owner < groups.size(); ++owner) {
+    asked.push_back(AskedOf(options, owner, of_ranks));
+  }
+  for (size_t rank = 0; rank < groups.size(); ++rank) {
+    for (size_t i = 0; i < groups[rank].size(); ++i) {
+      const Batch& batch = groups[rank][i];
+      const Questions& questions = of_ranks[rank][i];
+      std::vector<Terms> answers;
+      for (size_t owner = 0; owner < groups.size(); ++owner) {
+        CHECK_EQ(asked[owner][i].counts[rank], questions.answer_counts[owner]);
+        for (const Terms& sum : SumsFor(asked[owner][i], rank)) answers.push_back(sum);
       }
-      Keys expected = batches[rank].KeysOfBag(bag);
-      std::sort(keys.begin(), keys.end());
-      std::sort(expected.begin(), expected.end());
-      CHECK_TRUE(keys == expected);
+      CHECK_EQ(questions.answer_splits.size(),
+               batch.by_bag() ? static_cast<size_t>(batch.bags.num_bags) + 1 : 0);
+      for (int64_t bag = 0; bag < batch.bags.num_bags; ++bag) {
+        CheckBag(batch, bag, questions, answers);
+      }
     }
   }
 }
@@ -125,9 +174,9 @@ int64_t LeastBytes(const QuestionOptions& options, const Batch& batch, int64_t o
   int64_t sums = 0, occurrences = 0, longest = 0;
   for (int64_t bag = 0; bag < batch.bags.num_bags; ++bag) {
     int64_t size = 0;
-    for (const int64_t key : batch.KeysOfBag(bag)) {
-      if (Owner(key, options.num_ranks) != owner) continue;
-      distinct.insert(key);
+    for (const Term& term : batch.TermsOfBag(bag)) {
+      if (options.placement.Owner(term.first) != owner) continue;
+      distinct.insert(term.first);
       ++size;
     }
     sums += size > 0;
@@ -138,14 +187,16 @@ int64_t LeastBytes(const QuestionOptions& options, const Batch& batch, int64_t o
   const auto keys = static_cast<int64_t>(distinct.size());
   const int64_t answer_bytes = options.num_trips * options.dim * 4;
   const int64_t place_bytes = keys > 65536 || longest > 65535 ? 4 : 2;
+  const int64_t weight_bytes = batch.weights.empty() ? 0 : 4;
   const int64_t as_rows = answer_bytes * keys;
-  const int64_t as_sums = answer_bytes * sums + place_bytes * (sums + occurrences);
+  const int64_t as_sums =
+      answer_bytes * sums + place_bytes * (sums + occurrences) + weight_bytes * occurrences;
   return 12 + keys * static_cast<int64_t>(options.key_bytes) +
-         (batch.bags.combiner == Combiner::kNone ? as_rows : std::min(as_rows, as_sums));
+         (batch.by_bag() ? std::min(as_rows, as_sums) : as_rows);
 }
 
 void CheckBytes(const QuestionOptions& options, const Batch& batch) {
-  const Questions questions = AskOwners(options, batch.bags, batch.distinct_keys.data());
+  const Questions questions = Ask(options, batch);
   for (size_t owner = 0; owner < questions.send_bytes.size(); ++owner) {
     const int64_t bytes = questions.send_bytes[owner] +
                           questions.answer_counts[owner] * options.num_trips * options.dim * 4;
@@ -173,33 +224,49 @@ std::vector<Keys> Draw(const RandomBags& shape, int64_t num_ranks, std::mt19937_
   return bags;
 }
 
-SOK_TEST(RandomBatches) {
+SOK_TEST(RandomGroups) {
   std::mt19937_64 random(1);
   const std::vector<RandomBags> shapes = {{40, 1, 1000}, {40, 30, 100000}, {40, 30, 20},
                                           {0, 1, 1},     {1, 500, 50},     {30, 9, 99, true}};
   for (const Combiner combiner : {Combiner::kNone, Combiner::kSum, Combiner::kMean}) {
     for (int64_t num_ranks = 1; num_ranks <= 4; ++num_ranks) {
       for (const int64_t dim : {1, 4, 64}) {
-        const QuestionOptions options{num_ranks, 8, dim, 1 + dim % 2};
-        for (const RandomBags& shape : shapes) {
-          std::vector<Batch> batches;  // of different sizes, one of them empty
+        const QuestionOptions options = Options(num_ranks, 8, dim, 1 + dim % 2);
+        for (size_t i = 0; i < shapes.size(); ++i) {
+          std::vector<std::vector<Batch>> groups;  // of different sizes, one of them empty
           for (int64_t rank = 0; rank < num_ranks; ++rank) {
-            RandomBags own = shape;
-            own.num_bags = rank == 1 ? 0 : shape.num_bags / (rank + 1);
-            batches.emplace_back(Draw(own, num_ranks, &random), combiner);
-            CheckBytes(options, batches.back());
+            groups.emplace_back();
+            for (size_t member = 0; member <= i % 3; ++member) {
+              RandomBags own = shapes[(i + member) % shapes.size()];
+              own.num_bags = rank == 1 ? 0 : own.num_bags / (rank + 1);
+              const bool has_weights = combiner != Combiner::kNone && (i + member) % 2 == 0;
+              groups.back().emplace_back(Draw(own, num_ranks, &random), combiner, has_weights);
+              CheckBytes(options, groups.back().back());
+            }
           }
-          CheckEveryBagGetsItsKeys(options, batches);
+          CheckEveryBagGetsItsKeys(options, groups);
         }
       }
     }
   }
 }
 
+SOK_TEST(OtherPlacements) {
+  const Batch batch({{0, 7, 7, 3}, {9, 1, 0}, {}, {5}}, Combiner::kMean, /*has_weights=*/true);
+  for (const auto kind : {Placement::Kind::kOneRank, Placement::Kind::kRange}) {
+    QuestionOptions options = Options(3, 8, 16, 2);
+    options.placement.kind = kind;
+    options.placement.owner_rank = 2;
+    options.placement.num_keys = 10;
+    CheckBytes(options, batch);
+    CheckEveryBagGetsItsKeys(options, {{batch, batch}, {batch, batch}, {batch, batch}});
+  }
+}
+
 SOK_TEST(Uint32KeysTravelAsFourBytes) {
   const Batch batch({{4294967295, 0}, {4294967294}}, Combiner::kSum);
-  const QuestionOptions options{2, 4, 8, 2};
-  CheckEveryBagGetsItsKeys(options, {batch, batch});
+  const QuestionOptions options = Options(2, 4, 8, 2);
+  CheckEveryBagGetsItsKeys(options, {{batch}, {batch}});
   CheckBytes(options, batch);
 }
 
@@ -210,11 +277,22 @@ SOK_TEST(OwnersAreAskedApart) {
   for (int64_t i = 0; i < 8; ++i) {
     for (int64_t j = 0; j < 8; ++j) bags[static_cast<size_t>(i)].push_back(16 * i + 2 * j + 1);
   }
-  const Batch batch(bags, Combiner::kMean);
-  const Questions questions = AskOwners({2, 8, 16, 2}, batch.bags, batch.distinct_keys.data());
-  CHECK_EQ(questions.answer_counts[0], 3);  // the rows of 0, 2 and 4
-  CHECK_EQ(questions.answer_counts[1], 8);  // one sum for each bag
-  CheckEveryBagGetsItsKeys({2, 8, 16, 2}, {batch, batch});
+  for (const bool has_weights : {false, true}) {
+    const Batch batch(bags, Combiner::kMean, has_weights);
+    const Questions questions = Ask(Options(2, 8, 16, 2), batch);
+    CHECK_EQ(questions.answer_counts[0], 3);  // the rows of 0, 2 and 4
+    CHECK_EQ(questions.answer_counts[1], 8);  // one sum for each bag
+    CheckEveryBagGetsItsKeys(Options(2, 8, 16, 2), {{batch}, {batch}});
+  }
+}
+
+/// A rank that asks for rows has no weights to send, another that asks for sums has.
+SOK_TEST(WeightsOfSomeRanks) {
+  const Batch rows({{1}, {1}, {1}}, Combiner::kSum, /*has_weights=*/true);
+  const Batch sums({{1, 3, 5, 7, 9}}, Combiner::kSum, /*has_weights=*/true);
+  for (const auto& order : {std::vector<const Batch*>{&rows, &sums}, {&sums, &rows}}) {
+    CheckEveryBagGetsItsKeys(Options(2, 8, 16, 2), {{*order[0]}, {*order[1]}});
+  }
 }
 
 /// More rows in a sum, or more keys, than two bytes can say.
@@ -225,36 +303,51 @@ SOK_TEST(LongSums) {
   for (size_t i = 0; i < many.size(); ++i) many[i] = static_cast<int64_t>(i) * 5 + 3;
   for (const Keys& keys : {repeated, many}) {
     const Batch batch({keys, {3}}, Combiner::kSum);
-    for (const int64_t num_ranks : {1, 2}) {
-      const QuestionOptions options{num_ranks, 8, 4096, 2};
+    for (const size_t num_ranks : {1, 2}) {
+      const QuestionOptions options = Options(static_cast<int64_t>(num_ranks), 8, 4096, 2);
       CheckBytes(options, batch);
-      CheckEveryBagGetsItsKeys(options, std::vector<Batch>(static_cast<size_t>(num_ranks), batch));
+      CheckEveryBagGetsItsKeys(
+          options, std::vector<std::vector<Batch>>(num_ranks, std::vector<Batch>(1, batch)));
     }
   }
 }
 
 SOK_TEST(BytesThatAreNoQuestion) {
-  const Batch batch({{1, 2, 3, 1}, {4, 5, 6}}, Combiner::kSum);
-  const Questions questions = AskOwners({1, 8, 64, 2}, batch.bags, batch.distinct_keys.data());
+  const Batch batch({{1, 2, 3, 1}, {4, 5, 6}}, Combiner::kSum, /*has_weights=*/true);
+  const Questions questions = Ask(Options(1, 8, 64, 2), batch);
   CHECK_EQ(questions.answer_counts[0], 2);
+  const auto read = [](const std::vector<char>& data, size_t size) {
+    return ReadQuestions(8, {{data.data(), static_cast<int64_t>(size)}});
+  };
   for (size_t size = 1; size < questions.data.size(); ++size) {
-    CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"question"},
-                 ReadQuestions(8, questions.data.data(), {static_cast<int64_t>(size)}));
+    CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"question"}, read(questions.data, size));
   }
   std::mt19937_64 random(2);
   for (int i = 0; i < 20000; ++i) {
     std::vector<char> changed = questions.data;
     changed[random() % changed.size()] = static_cast<char>(random());
     try {
-      const AskedSums asked =
-          ReadQuestions(8, changed.data(), {static_cast<int64_t>(changed.size())});
+      const AskedSums asked = read(changed, changed.size());
       for (const int32_t place : asked.key_places) {
         CHECK_TRUE(place >= 0 && static_cast<size_t>(place) < asked.keys.size());
       }
+      CHECK_TRUE(asked.weights.empty() || asked.weights.size() == asked.key_places.size());
     } catch (const Error& error) {
       CHECK_TRUE(error.code() == ErrorCode::kIo);
     }
   }
+}
+
+SOK_TEST(MessagesThatAreNoGroup) {
+  const Batch batch({{1, 2}}, Combiner::kSum);
+  std::vector<Questions> group(2, Ask(Options(1, 8, 4, 2), batch));
+  const JoinedQuestions joined = JoinQuestions(group);
+  for (size_t size = 0; size < joined.data.size(); ++size) {
+    CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"question"},
+                 SplitQuestions(2, joined.data.data(), {static_cast<int64_t>(size)}));
+  }
+  CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"question"},
+               SplitQuestions(3, joined.data.data(), joined.send_bytes));
 }
 
 }  // namespace

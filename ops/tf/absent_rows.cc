@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/absent_rows.h"
 
+#include <atomic>
 #include <vector>
 
 #include "ops/base/first_appearance.h"
@@ -11,14 +12,29 @@ namespace {
 
 namespace tf = tensorflow;
 
+/// Whether any row id is below 0, where the host can see it; else true.
+bool MayHaveAbsent(OpCall& call, const tf::Tensor& row_ids) {
+  constexpr int64_t kNanoseconds = 1;
+  if (!call.engine().IsHostMemory()) return true;
+  const int64_t* ids = Data<int64_t>(row_ids);
+  std::atomic<bool> has_absent{false};
+  call.executor().ParallelFor(row_ids.NumElements(), kNanoseconds, [&](int64_t begin, int64_t end) {
+    int64_t signs = 0;
+    for (int64_t i = begin; i < end; ++i) signs |= ids[i];
+    if (signs < 0) has_absent = true;
+  });
+  return has_absent;
+}
+
 /// For each key without a row the place of its row in `absent_rows`; -1 for the others.
-std::vector<int64_t> PlacesInGiven(const TableOptions& options, const std::vector<int64_t>& row_ids,
-                                   const tf::Tensor& absent_rows) {
-  std::vector<int64_t> places(row_ids.size(), kNoRow);
+std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys,
+                                   const int64_t* row_ids, const tf::Tensor& absent_rows) {
+  std::vector<int64_t> places(static_cast<size_t>(num_keys), kNoRow);
   int64_t num_absent = 0;
-  for (size_t i = 0; i < row_ids.size(); ++i) {
+  for (size_t i = 0; i < places.size(); ++i) {
     if (row_ids[i] == kNoRow) places[i] = num_absent++;
   }
+  if (num_absent == 0) return places;
   if (absent_rows.dim_size(0) != num_absent || absent_rows.dim_size(1) != options.dim) {
     Throw(ErrorCode::kInvalidArgument, "table '", options.name,
           "': the initializer gave rows of shape ", absent_rows.shape().DebugString(),
@@ -29,20 +45,21 @@ std::vector<int64_t> PlacesInGiven(const TableOptions& options, const std::vecto
 
 /// For each key without a row the row that it would get, which holds what was preset; -1 for the
 /// others and beyond the capacity.
-std::vector<int64_t> NextRows(const TableOptions& options, const std::vector<int64_t>& row_ids,
-                              const std::vector<int64_t>& keys, int64_t next_row) {
+std::vector<int64_t> NextRows(const TableOptions& options, int64_t num_keys, const int64_t* row_ids,
+                              const int64_t* keys, int64_t next_row) {
   std::vector<int64_t> absent_keys;
-  for (size_t i = 0; i < row_ids.size(); ++i) {
+  std::vector<int64_t> rows(static_cast<size_t>(num_keys), kNoRow);
+  for (size_t i = 0; i < rows.size(); ++i) {
     if (row_ids[i] == kNoRow) absent_keys.push_back(keys[i]);
   }
   std::vector<int32_t> numbers(absent_keys.size());
   NumberByFirstAppearance(static_cast<int64_t>(absent_keys.size()), absent_keys.data(),
                           absent_keys.data(), numbers.data());
-  std::vector<int64_t> rows(row_ids.size(), kNoRow);
   auto number = numbers.begin();
-  for (size_t i = 0; i < row_ids.size(); ++i) {
+  for (size_t i = 0; i < rows.size(); ++i) {
     if (row_ids[i] != kNoRow) continue;
-    const int64_t row = options.use_hash_index ? next_row + *number : keys[i] / options.world_size;
+    const int64_t row =
+        options.use_hash_index ? next_row + *number : options.placement.LocalKey(keys[i]);
     ++number;
     if (row < options.capacity) rows[i] = row;
   }
@@ -51,24 +68,27 @@ std::vector<int64_t> NextRows(const TableOptions& options, const std::vector<int
 
 }  // namespace
 
-const float* AbsentRows(DeviceCall& call, const DeviceView& view, const tf::Tensor& keys,
+const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& keys,
                         const tf::Tensor& row_ids, const tf::Tensor& absent_rows) {
-  const TableOptions& options = view.table.options();
+  if (!MayHaveAbsent(call, row_ids)) return nullptr;
+  const TableOptions& options = view.options();
   const int64_t num_keys = row_ids.NumElements();
   const bool are_given = absent_rows.dim_size(0) > 0;
   float* rows = call.Temporary<float>(num_keys * options.dim);
   if (!are_given && options.first_value.kind != FirstValue::Kind::kPreset) {
-    call.engine().FillAbsentRows(call.stream(), num_keys, options.dim, options.first_value,
+    call.engine().FillAbsentRows(call, num_keys, options.dim, options.first_value,
                                  Data<int64_t>(keys), Data<int64_t>(row_ids), rows);
     return rows;
   }
-  const std::vector<int64_t> ids = call.ToHost(Data<int64_t>(row_ids), num_keys);
+  std::vector<int64_t> room_of_ids, room_of_keys;
+  const int64_t* ids = call.OnHost(Data<int64_t>(row_ids), num_keys, &room_of_ids);
   const std::vector<int64_t> sources =
-      are_given ? PlacesInGiven(options, ids, absent_rows)
-                : NextRows(options, ids, call.ToHost(Data<int64_t>(keys), num_keys),
-                           view.table.size(call.stream()).num_rows);
-  call.engine().Fill(call.stream(), rows, num_keys * options.dim, 0.0f);
-  call.engine().GatherRows(call.stream(), num_keys, options.dim, call.Upload(sources),
+      are_given ? PlacesInGiven(options, num_keys, ids, absent_rows)
+                : NextRows(options, num_keys, ids,
+                           call.OnHost(Data<int64_t>(keys), num_keys, &room_of_keys),
+                           view.table.Size(call).num_rows);
+  call.engine().Fill(call, rows, num_keys * options.dim, 0.0f);
+  call.engine().GatherRows(call, num_keys, options.dim, call.OnDevice(sources.data(), num_keys),
                            are_given ? Data<float>(absent_rows) : view.planes.rows->data(), rows);
   return rows;
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keys without a row read, on a GPU.
+// What keys without a row read.
 #ifndef SOK_OPS_TF_ABSENT_ROWS_H_
 #define SOK_OPS_TF_ABSENT_ROWS_H_
 
-#include "ops/tf/device_table_resource.h"
+#include "ops/tf/table_resource.h"
 
 namespace sok {
 
 /// Temporary memory [n, dim] in which row i is written where row_ids[i] < 0: from `absent_rows`
-/// [number of such keys, dim], or, if these are empty, the first value of keys[i]. All tensors are
-/// on the device.
-const float* AbsentRows(DeviceCall& call, const DeviceView& view, const tensorflow::Tensor& keys,
+/// [number of such keys, dim], or, if these are empty, the first value of keys[i]. nullptr where
+/// it is cheap to see that no row id is below 0. All tensors are on the device.
+const float* AbsentRows(OpCall& call, const TableView& view, const tensorflow::Tensor& keys,
                         const tensorflow::Tensor& row_ids, const tensorflow::Tensor& absent_rows);
 
 }  // namespace sok

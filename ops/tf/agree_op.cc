@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op by which all ranks check that they were set up alike.
 #include <cstring>
+#include <memory>
 #include <sstream>
 #include <string>
 
@@ -40,6 +41,10 @@ class AgreeOp : public ExchangeOp {
       request->data.insert(request->data.end(), text.begin(), text.end());
       request->send_bytes.push_back(static_cast<int64_t>(text.size()));
     }
+  }
+
+  std::shared_ptr<const HeldTicket> TicketOf(tf::OpKernelContext* ctx) const override {
+    return HeldTicket::Begin(ctx, name());
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

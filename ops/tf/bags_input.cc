@@ -3,47 +3,60 @@
 
 #include <algorithm>
 
-#include "ops/tf/border.h"
+#include "ops/tf/group.h"
 
 namespace sok {
 
+namespace tf = tensorflow;
+
+namespace {
+
 Combiner ParseCombiner(const std::string& name) {
+  if (name == "none") return Combiner::kNone;
   if (name == "sum") return Combiner::kSum;
   if (name == "mean") return Combiner::kMean;
-  return Combiner::kNone;
+  Throw(ErrorCode::kInvalidArgument, "a combiner must be 'none', 'sum' or 'mean', got '", name,
+        "'");
 }
 
-Bags BagsOnDevice(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
-                  const tensorflow::Tensor& row_splits, const tensorflow::Tensor* mean_splits) {
+/// The values of an input that may be left out, by length 0; `count` of them.
+const float* Optional(const tf::Tensor* values, int64_t count, const char* name, const char* what) {
+  if (values == nullptr || values->NumElements() == 0) return nullptr;
+  if (values->NumElements() != count) {
+    Throw(ErrorCode::kInvalidArgument, what, ": ", name, " must have ", count, " values, got ",
+          values->NumElements());
+  }
+  return Data<float>(*values);
+}
+
+}  // namespace
+
+std::vector<Combiner> CombinersOf(tf::OpKernelConstruction* ctx) {
+  std::vector<Combiner> combiners;
+  for (const std::string& name : ItemAttributes<std::string>(ctx, "combiners")) {
+    combiners.push_back(ParseCombiner(name));
+  }
+  return combiners;
+}
+
+Bags CheckedBags(OpCall& call, const BagTensors& tensors, const char* what) {
   Bags bags;
-  bags.combiner = combiner;
-  bags.num_keys = inverse.NumElements();
-  bags.num_distinct = num_distinct;
-  bags.inverse = Data<int32_t>(inverse);
-  if (combiner == Combiner::kNone) {
+  bags.combiner = tensors.combiner;
+  bags.num_keys = tensors.inverse.NumElements();
+  bags.num_distinct = tensors.num_distinct;
+  bags.inverse = Data<int32_t>(tensors.inverse);
+  if (bags.combiner == Combiner::kNone) {
     bags.num_bags = bags.num_keys;
-    return bags;
-  }
-  bags.num_bags = std::max<int64_t>(0, row_splits.NumElements() - 1);
-  bags.row_splits = Data<int64_t>(row_splits);
-  if (mean_splits) {
-    if (mean_splits->NumElements() != row_splits.NumElements()) {
-      Throw(ErrorCode::kInvalidArgument, "mean_splits must have the length of row_splits, ",
-            row_splits.NumElements(), ", got ", mean_splits->NumElements());
+  } else {
+    if (tensors.row_splits.NumElements() == 0) {
+      Throw(ErrorCode::kInvalidArgument, what, ": row_splits must have one value at least");
     }
-    bags.mean_splits = Data<int64_t>(*mean_splits);
+    bags.num_bags = tensors.row_splits.NumElements() - 1;
+    bags.row_splits = Data<int64_t>(tensors.row_splits);
+    bags.weights = Optional(tensors.weights, bags.num_keys, "weights", what);
+    bags.factors = Optional(tensors.factors, bags.num_bags, "factors", what);
   }
-  return bags;
-}
-
-Bags BagsFromInputs(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
-                    const tensorflow::Tensor& row_splits, const tensorflow::Tensor* mean_splits) {
-  const Bags bags = BagsOnDevice(combiner, num_distinct, inverse, row_splits, mean_splits);
-  if (combiner != Combiner::kNone &&
-      (row_splits.NumElements() == 0 || bags.row_splits[bags.num_bags] != bags.num_keys)) {
-    Throw(ErrorCode::kInvalidArgument, "row_splits must end at the number of keys, ", bags.num_keys,
-          "; the values and the indices of a SparseTensor must have the same length");
-  }
+  call.engine().CheckBags(call, bags, what);
   return bags;
 }
 

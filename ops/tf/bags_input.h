@@ -4,25 +4,29 @@
 #define SOK_OPS_TF_BAGS_INPUT_H_
 
 #include <string>
+#include <vector>
 
-#include "ops/lookup/bags.h"
-#include "tensorflow/core/framework/tensor.h"
+#include "ops/engine/bags.h"
+#include "ops/tf/engine_of_op.h"
 
 namespace sok {
 
-/// `name` is one of the values that the ops' attribute allows.
-Combiner ParseCombiner(const std::string& name);
+/// The attribute `combiners`: one of 'none', 'sum' and 'mean' for each item of a group.
+std::vector<Combiner> CombinersOf(tensorflow::OpKernelConstruction* ctx);
 
-/// The bags that `inverse` [num_keys] and `row_splits` [num_bags + 1] describe; row_splits is not
-/// read where the combiner is kNone. `mean_splits`: see Bags.
-Bags BagsFromInputs(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
-                    const tensorflow::Tensor& row_splits,
-                    const tensorflow::Tensor* mean_splits = nullptr);
+/// What describes the bags of one item. Vectors of length 0 where there are bags stand for "none".
+struct BagTensors {
+  Combiner combiner;
+  int64_t num_distinct;
+  const tensorflow::Tensor& inverse;            // [num_keys]
+  const tensorflow::Tensor& row_splits;         // [num_bags + 1]; not read where kNone
+  const tensorflow::Tensor* weights = nullptr;  // [num_keys]
+  const tensorflow::Tensor* factors = nullptr;  // [num_bags]
+};
 
-/// As above, for tensors on a GPU: what they hold is not looked at.
-Bags BagsOnDevice(Combiner combiner, int64_t num_distinct, const tensorflow::Tensor& inverse,
-                  const tensorflow::Tensor& row_splits,
-                  const tensorflow::Tensor* mean_splits = nullptr);
+/// The bags, whose tensors are on the device of `call`, as Engine::CheckBags wants them. `what`
+/// names them in messages.
+Bags CheckedBags(OpCall& call, const BagTensors& tensors, const char* what);
 
 }  // namespace sok
 

@@ -18,9 +18,9 @@ absl::Status ToStatus(const Error& error);
 /// Throws a core error when `status` is not OK, so that kernels have one way to fail.
 void ThrowIfError(const absl::Status& status);
 
-/// Runs a kernel's body; what it throws becomes the op's status.
-template <typename Body>
-void FailOpOnThrow(tensorflow::OpKernelContext* ctx, Body&& body) {
+/// Runs a kernel's body, or what its constructor does; what it throws becomes the op's status.
+template <typename Context, typename Body>
+void FailOpOnThrow(Context* ctx, Body&& body) {
   try {
     body();
   } catch (const Error& error) {

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops behind TensorFlow's checkpoints: all that a table holds, slots too, as tensors and back.
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "ops/tf/border.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/restored_keys.h"
-#include "ops/tf/table_resource.h"
+#include "ops/tf/table_contents.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -52,40 +50,6 @@ REGISTER_OP("SokImportPlanes")
         "Makes the table hold exactly these keys with these rows and slots; other slots hold their "
         "initial value. What does not fit leaves the table as it was.");
 
-constexpr int64_t kChunkKeys = 1 << 20;  // keeps the list of new keys small beside the rows
-
-int64_t CopyNanoseconds(int64_t width) { return 20 + width / 2; }
-
-/// values[i] = plane[row_ids[i]], for rows of `width` floats.
-void ReadPlane(Executor& executor, const float* plane, const std::vector<int64_t>& row_ids,
-               int64_t width, float* values) {
-  executor.ParallelFor(static_cast<int64_t>(row_ids.size()), CopyNanoseconds(width),
-                       [&](int64_t begin, int64_t end) {
-                         for (int64_t i = begin; i < end; ++i) {
-                           std::copy_n(plane + row_ids[static_cast<size_t>(i)] * width, width,
-                                       values + i * width);
-                         }
-                       });
-}
-
-/// plane[row_ids[i]] = values[i], for rows of `width` floats.
-void WritePlane(Executor& executor, const float* values, const std::vector<int64_t>& row_ids,
-                int64_t width, float* plane) {
-  executor.ParallelFor(static_cast<int64_t>(row_ids.size()), CopyNanoseconds(width),
-                       [&](int64_t begin, int64_t end) {
-                         for (int64_t i = begin; i < end; ++i) {
-                           std::copy_n(values + i * width, width,
-                                       plane + row_ids[static_cast<size_t>(i)] * width);
-                         }
-                       });
-}
-
-void FillPlane(const RowPlanes::Slot& slot, const std::vector<int64_t>& row_ids) {
-  for (const int64_t row : row_ids) {
-    std::fill_n(slot.data + row * slot.width, slot.width, slot.initial_value);
-  }
-}
-
 class ExportPlanesOp : public tf::OpKernel {
  public:
   explicit ExportPlanesOp(tf::OpKernelConstruction* ctx)
@@ -95,29 +59,34 @@ class ExportPlanesOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      OpExecutor executor(ctx);
-      LookupTable(ctx, 0)->WithSlots(slot_names_, [&](const Table& table, const RowPlanes& planes,
-                                                      const std::vector<size_t>& places) {
-        const TableEntries held = table.Export();
-        const auto count = static_cast<int64_t>(held.keys.size());
-        CheckAllSlotsAreNamed(table.options(), planes.slots.size(), places.size());
-        if (rows_have_no_gaps_ && count > 0) {
-          CheckNoGaps(table.options(), count, held.row_ids.back());
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      resource->WithSlots(call, slot_names_, [&](const TableView& view) {
+        CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
+        const TableEntries held = view.table.Export(call);
+        if (rows_have_no_gaps_ && held.count > 0) {
+          int64_t last_row_id = 0;
+          call.CopyToHost(&last_row_id, held.row_ids + held.count - 1, 1);
+          CheckNoGaps(view.options(), held.count, last_row_id);
         }
-        std::copy_n(held.keys.begin(), count, Data<int64_t>(Output(ctx, 0, {count})));
-        const int64_t dim = table.options().dim;
-        ReadPlane(executor, planes.rows, held.row_ids, dim,
-                  Data<float>(Output(ctx, 1, {count, dim})));
-        for (size_t i = 0; i < places.size(); ++i) {
-          const RowPlanes::Slot& slot = planes.slots[places[i]];
-          ReadPlane(executor, slot.data, held.row_ids, slot.width,
-                    Data<float>(Output(ctx, static_cast<int>(2 + i), {count, slot.width})));
+        call.CopyToHost(Data<int64_t>(Output(ctx, 0, {held.count})), held.keys, held.count);
+        OutputPlane(ctx, call, 1, *view.planes.rows, held);
+        for (size_t i = 0; i < view.places.size(); ++i) {
+          OutputPlane(ctx, call, static_cast<int>(2 + i), *view.planes.slots[view.places[i]].plane,
+                      held);
         }
       });
     });
   }
 
  private:
+  static void OutputPlane(tf::OpKernelContext* ctx, OpCall& call, int output, Plane& plane,
+                          const TableEntries& held) {
+    RowMover(call, plane, held.count)
+        .ToHost(held.count, held.row_ids,
+                Data<float>(Output(ctx, output, {held.count, plane.width()})));
+  }
+
   const std::vector<std::string> slot_names_;
   const bool rows_have_no_gaps_;
 };
@@ -131,60 +100,70 @@ class ImportPlanesOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      const tf::Tensor& keys_input = InputOfRank(ctx, 1, "keys", 1);
-      const int64_t* begin = Data<int64_t>(keys_input);
-      const std::vector<int64_t> keys(begin, begin + keys_input.NumElements());
-      OpExecutor executor(ctx);
-      const auto resource = LookupTable(ctx, 0);
-      resource->Replace(slot_names_, [&](const Table& table, const RowPlanes& planes,
-                                         const std::vector<size_t>& places) {
-        const TableOptions& options = table.options();
-        const auto num_keys = static_cast<int64_t>(keys.size());
-        CheckPlaneToRestore(options, "rows", num_keys, options.dim, ctx->input(2));
-        for (size_t i = 0; i < places.size(); ++i) {
-          CheckPlaneToRestore(options, slot_names_[i], num_keys, planes.slots[places[i]].width,
-                              ctx->input(static_cast<int>(3 + i)));
-        }
-        CheckKeysFit(options, keys);
-        if (has_narrow_keys_) CheckKeysAreNarrow(options, keys);
-        std::shared_ptr<Table> restored = Table::Create(Device::kCpu, options);
-        const std::vector<int64_t> row_ids = Insert(executor, *restored, keys);
-        // Nothing fails from here on.
-        resource->WritePreset(planes.rows);
-        WritePlane(executor, Data<float>(ctx->input(2)), row_ids, options.dim, planes.rows);
-        for (size_t place = 0; place < planes.slots.size(); ++place) {
-          const RowPlanes::Slot& slot = planes.slots[place];
-          const auto found = std::find(places.begin(), places.end(), place);
-          if (found == places.end()) {
-            FillPlane(slot, row_ids);
-          } else {
-            const auto input = static_cast<int>(3 + (found - places.begin()));
-            WritePlane(executor, Data<float>(ctx->input(input)), row_ids, slot.width, slot.data);
-          }
-        }
-        return restored;
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      resource->Replace(call, slot_names_, [&](const TableView& view, const TableView& fresh) {
+        Check(ctx, view);
+        Fill(ctx, call, fresh);
       });
     });
   }
 
  private:
-  static std::vector<int64_t> Insert(Executor& executor, Table& table,
-                                     const std::vector<int64_t>& keys) {
-    const auto count = static_cast<int64_t>(keys.size());
-    std::vector<int64_t> row_ids(keys.size());
-    for (int64_t begin = 0; begin < count; begin += kChunkKeys) {
-      table.FindOrInsert(executor, std::min(kChunkKeys, count - begin), keys.data() + begin,
-                         /*keys_are_distinct=*/true, nullptr, RowPlanes(), row_ids.data() + begin);
+  void Check(tf::OpKernelContext* ctx, const TableView& view) const {
+    const TableOptions& options = view.options();
+    const tf::Tensor& keys = InputOfRank(ctx, 1, "keys", 1);
+    const int64_t num_keys = keys.NumElements();
+    CheckPlaneToRestore(options, "rows", num_keys, options.dim, ctx->input(2));
+    for (size_t i = 0; i < view.places.size(); ++i) {
+      CheckPlaneToRestore(options, slot_names_[i], num_keys,
+                          view.planes.slots[view.places[i]].plane->width(), SlotInput(ctx, i));
     }
-    return row_ids;
+    const int64_t* begin = Data<int64_t>(keys);
+    CheckKeysFit(options, std::vector<int64_t>(begin, begin + num_keys), has_narrow_keys_);
+  }
+
+  static void Fill(tf::OpKernelContext* ctx, OpCall& call, const TableView& fresh) {
+    const int64_t dim = fresh.options().dim;
+    const int64_t num_keys = ctx->input(1).NumElements();
+    const int64_t most = RowsOfPart(dim);
+    TableFiller filler(call, fresh, num_keys);
+    std::vector<RowMover> slots;
+    for (const size_t place : fresh.places) {
+      slots.emplace_back(call, *fresh.planes.slots[place].plane, std::min(most, num_keys));
+    }
+    for (int64_t first = 0; first < num_keys; first += most) {
+      const int64_t count = std::min(most, num_keys - first);
+      const int64_t* row_ids = filler.Insert(count, Data<int64_t>(ctx->input(1)) + first,
+                                             Data<float>(ctx->input(2)) + first * dim);
+      for (size_t i = 0; i < slots.size(); ++i) {
+        const tf::Tensor& values = SlotInput(ctx, i);
+        slots[i].FromHost(count, row_ids, Data<float>(values) + first * values.dim_size(1));
+      }
+    }
+  }
+
+  static const tf::Tensor& SlotInput(tf::OpKernelContext* ctx, size_t slot) {
+    return ctx->input(static_cast<int>(3 + slot));
   }
 
   const std::vector<std::string> slot_names_;
   const bool has_narrow_keys_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokExportPlanes").Device(tf::DEVICE_CPU), ExportPlanesOp);
-REGISTER_KERNEL_BUILDER(Name("SokImportPlanes").Device(tf::DEVICE_CPU), ImportPlanesOp);
+// On a GPU: checkpoints are on the host.
+SOK_REGISTER_KERNEL(Name("SokExportPlanes")
+                        .HostMemory("table")
+                        .HostMemory("keys")
+                        .HostMemory("rows")
+                        .HostMemory("slots"),
+                    ExportPlanesOp);
+SOK_REGISTER_KERNEL(Name("SokImportPlanes")
+                        .HostMemory("table")
+                        .HostMemory("keys")
+                        .HostMemory("rows")
+                        .HostMemory("slots"),
+                    ImportPlanesOp);
 
 }  // namespace
 }  // namespace sok

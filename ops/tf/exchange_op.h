@@ -3,16 +3,21 @@
 #ifndef SOK_OPS_TF_EXCHANGE_OP_H_
 #define SOK_OPS_TF_EXCHANGE_OP_H_
 
+#include <memory>
+#include <string>
+
 #include "ops/exchange/coordinator.h"
+#include "ops/tf/lookup_ticket.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace sok {
 
 /// An op whose second half runs when the exchange has come back. A step waits for other ranks
-/// without holding a thread.
+/// without holding a thread. Ops of a lookup have its ticket as the input "ticket"; where one
+/// lookup has several ops of a type, the attribute "occurrence" numbers them.
 class ExchangeOp : public tensorflow::AsyncOpKernel {
  public:
-  using tensorflow::AsyncOpKernel::AsyncOpKernel;
+  explicit ExchangeOp(tensorflow::OpKernelConstruction* ctx);
 
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
 
@@ -21,6 +26,11 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual void Send(tensorflow::OpKernelContext* ctx, ExchangeRequest* request) = 0;
   /// Makes the outputs that Send has not made.
   virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;
+  /// Where the ranks meet.
+  virtual std::shared_ptr<const HeldTicket> TicketOf(tensorflow::OpKernelContext* ctx) const;
+
+ private:
+  std::string exchange_;
 };
 
 }  // namespace sok

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that carry keys to the ranks that own them, rows back, and gradients to the owners.
+// Ops that carry the keys of a group of lookups to the ranks that own them, rows back, and
+// gradients to the owners: one request each. Ranks meet in the host's memory.
 #include <cstring>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ops/lookup/pool_rows.h"
-#include "ops/lookup/questions.h"
+#include "ops/exchange/questions.h"
+#include "ops/tf/absent_rows.h"
 #include "ops/tf/bags_input.h"
-#include "ops/tf/border.h"
 #include "ops/tf/exchange_op.h"
 #include "ops/tf/exchanged_rows.h"
-#include "ops/tf/row_pointers.h"
-#include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -23,155 +20,264 @@ namespace tf = tensorflow;
 using tf::shape_inference::InferenceContext;
 
 absl::Status AllVectors(InferenceContext* c) {
-  for (int i = 0; i < c->num_outputs(); ++i)
+  for (int i = 0; i < c->num_outputs(); ++i) {
     c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
-  return absl::OkStatus();
-}
-
-absl::Status OneMatrix(InferenceContext* c) {
-  c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
+  }
   return absl::OkStatus();
 }
 
 REGISTER_OP("SokExchangeKeys")
-    .Input("keys: int64")
-    .Input("inverse: int32")
-    .Input("row_splits: int64")
-    .Attr("combiner: {'none', 'sum', 'mean'}")
-    .Attr("num_ranks: int >= 1")
-    .Attr("key_bytes: int >= 4")
-    .Attr("dim: int >= 1")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Input("inverse: N * int32")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Input("ticket: variant")
+    .Attr("N: int >= 1")
+    .Attr("combiners: list(string)")
+    .Attr("dims: list(int)")
+    .Attr("key_bytes: list(int)")
     .Attr("has_gradients: bool")
-    .Output("asked_keys: int64")
-    .Output("asked_places: int32")
-    .Output("asked_splits: int64")
-    .Output("asked_counts: int64")
-    .Output("answers: int32")
-    .Output("answer_splits: int64")
-    .Output("answer_counts: int64")
+    .Output("asked_keys: N * int64")
+    .Output("asked_places: N * int32")
+    .Output("asked_splits: N * int64")
+    .Output("asked_weights: N * float")
+    .Output("asked_counts: N * int64")
+    .Output("answers: N * int32")
+    .Output("answer_splits: N * int64")
+    .Output("answer_weights: N * float")
+    .Output("answer_counts: N * int64")
+    .Output("factors: N * float")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
     .Doc(
-        "Asks the owner of each distinct key, rank floormod(key, num_ranks), for its row, or for "
+        "Asks the owner of each distinct key, as the table's placement says, for its row, or for "
         "sums of rows by bag where that makes fewer bytes; `has_gradients` says whether gradients "
         "will go the same way. What others ask of this rank: sums of rows; asked_keys "
-        "[asked_places] are the keys of these rows and asked_splits cuts them into sums; "
-        "asked_counts is [num_ranks]. What this rank will get: answer_counts [num_ranks] rows, of "
-        "which `answers`, cut by answer_splits, add up to each bag; combiner 'none': `answers` "
-        "gives each occurrence its row.");
+        "[asked_places], of distinct asked_keys, are the keys of these rows, asked_weights, or "
+        "none, multiply them, and asked_splits cuts them into sums; asked_counts is [num_ranks]. "
+        "What this rank will get: answer_counts [num_ranks] rows, of which `answers`, multiplied "
+        "by answer_weights, or none, and cut by answer_splits, add up to each bag, which "
+        "`factors`, "
+        "or none, then multiplies; combiner 'none': `answers` gives each occurrence its row.");
 
 REGISTER_OP("SokExchangeRows")
-    .Input("rows: resource")
-    .Input("table: resource")
-    .Input("keys: int64")
-    .Input("row_ids: int64")
-    .Input("absent_rows: float")
-    .Input("inverse: int32")
-    .Input("asked_splits: int64")
-    .Input("asked_counts: int64")
-    .Input("answer_counts: int64")
-    .Attr("dim: int >= 1")
+    .Input("rows: N * resource")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Input("row_ids: N * int64")
+    .Input("absent_rows: N * float")
+    .Input("inverse: N * int32")
+    .Input("asked_splits: N * int64")
+    .Input("asked_weights: N * float")
+    .Input("asked_counts: N * int64")
+    .Input("answer_counts: N * int64")
+    .Input("ticket: variant")
+    .Attr("N: int >= 1")
+    .Attr("dims: list(int)")
     .Attr("all_keys_have_rows: bool")
-    .Output("output: float")
+    .Output("output: N * float")
     .SetIsStateful()
-    .SetShapeFn(OneMatrix)
+    .SetShapeFn([](InferenceContext* c) {
+      std::vector<int64_t> dims;
+      TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
+      if (dims.size() != static_cast<size_t>(c->num_outputs())) {
+        return absl::InvalidArgumentError("dims must have a value for each item");
+      }
+      for (int i = 0; i < c->num_outputs(); ++i) {
+        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, dims[static_cast<size_t>(i)]));
+      }
+      return absl::OkStatus();
+    })
     .Doc(
         "Answers what other ranks have asked, and gives their answers [sum of answer_counts, dim] "
         "to what this rank has asked. `keys` are the distinct keys asked for, with their row_ids, "
         "and `inverse` gives the place among them of each row that asked_splits cuts into sums.");
 
 REGISTER_OP("SokExchangeGradients")
-    .Input("gradients: float")
-    .Input("asked_counts: int64")
-    .Input("answer_counts: int64")
-    .Output("received: float")
+    .Input("gradients: N * float")
+    .Input("asked_counts: N * int64")
+    .Input("answer_counts: N * int64")
+    .Input("ticket: variant")
+    .Attr("N: int >= 1")
+    .Attr("occurrence: int = 0")
+    .Output("received: N * float")
     .SetIsStateful()
-    .SetShapeFn(OneMatrix)
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) {
+        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, c->Dim(c->input(i), 1)));
+      }
+      return absl::OkStatus();
+    })
     .Doc(
         "Sends the gradient of each answer to the rank that gave it; gives those of the sums that "
-        "this rank was asked for [sum of asked_counts, dim].");
-
-void CopyTo(tf::Tensor& output, const void* data) {
-  if (output.NumElements() > 0) std::memcpy(output.data(), data, output.TotalBytes());
-}
+        "this rank was asked for [sum of asked_counts, dim]. `occurrence` numbers the ops of a "
+        "lookup.");
 
 template <typename T>
-void OutputVector(tf::OpKernelContext* ctx, int index, const std::vector<T>& values) {
-  CopyTo(Output(ctx, index, {static_cast<int64_t>(values.size())}), values.data());
+void OutputVector(const Group& group, int list, int item, const std::vector<T>& values) {
+  tf::Tensor& output = group.Output(list, item, {static_cast<int64_t>(values.size())});
+  if (!values.empty()) std::memcpy(output.data(), values.data(), output.TotalBytes());
 }
 
 class ExchangeKeysOp : public ExchangeOp {
  public:
   explicit ExchangeKeysOp(tf::OpKernelConstruction* ctx)
-      : ExchangeOp(ctx), combiner_(ParseCombiner(Attribute<std::string>(ctx, "combiner"))) {
-    options_.num_ranks = Attribute<int64_t>(ctx, "num_ranks");
-    options_.key_bytes = static_cast<size_t>(Attribute<int64_t>(ctx, "key_bytes"));
-    options_.dim = Attribute<int64_t>(ctx, "dim");
-    options_.num_trips = Attribute<bool>(ctx, "has_gradients") ? 2 : 1;
+      : ExchangeOp(ctx), num_trips_(Attribute<bool>(ctx, "has_gradients") ? 2 : 1) {
+    FailOpOnThrow(ctx, [&] {
+      combiners_ = CombinersOf(ctx);
+      dims_ = ItemAttributes<int64_t>(ctx, "dims");
+      key_bytes_ = ItemAttributes<int64_t>(ctx, "key_bytes");
+      for (const int64_t bytes : key_bytes_) {
+        if (bytes == 4 || bytes == 8) continue;
+        Throw(ErrorCode::kInvalidArgument, "key_bytes must be 4 or 8, got ", bytes);
+      }
+    });
   }
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
-    const tf::Tensor& keys = InputOfRank(ctx, 0, "keys", 1);
-    const Bags bags =
-        BagsFromInputs(combiner_, keys.NumElements(), InputOfRank(ctx, 1, "inverse", 1),
-                       InputOfRank(ctx, 2, "row_splits", 1));
-    Questions questions = AskOwners(options_, bags, Data<int64_t>(keys));
-    OutputVector(ctx, 4, questions.answers);
-    OutputVector(ctx, 5, questions.answer_splits);
-    OutputVector(ctx, 6, questions.answer_counts);
-    request->data = std::move(questions.data);
-    request->send_bytes = std::move(questions.send_bytes);
+    OpCall call(ctx);
+    const Group group(ctx, kInputLists);
+    std::vector<Questions> questions;
+    for (int i = 0; i < group.size(); ++i) {
+      questions.push_back(Ask(ctx, call, group, i));
+      OutputVector(group, 5, i, questions.back().answers);
+      OutputVector(group, 6, i, questions.back().answer_splits);
+      OutputVector(group, 7, i, questions.back().answer_weights);
+      OutputVector(group, 8, i, questions.back().answer_counts);
+      OutputVector(group, 9, i, questions.back().factors);
+    }
+    JoinedQuestions joined = JoinQuestions(questions);
+    request->data = std::move(joined.data);
+    request->send_bytes = std::move(joined.send_bytes);
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    const AskedSums asked =
-        ReadQuestions(options_.key_bytes, result.data.data(), result.received_bytes);
-    OutputVector(ctx, 0, asked.keys);
-    OutputVector(ctx, 1, asked.key_places);
-    OutputVector(ctx, 2, asked.row_splits);
-    OutputVector(ctx, 3, asked.counts);
+    const Group group(ctx, kInputLists);
+    const auto parts = SplitQuestions(key_bytes_.size(), result.data.data(), result.received_bytes);
+    for (int i = 0; i < group.size(); ++i) {
+      const auto item = static_cast<size_t>(i);
+      const AskedSums asked = ReadQuestions(static_cast<size_t>(key_bytes_[item]), parts[item]);
+      OutputVector(group, 0, i, asked.keys);
+      OutputVector(group, 1, i, asked.key_places);
+      OutputVector(group, 2, i, asked.row_splits);
+      OutputVector(group, 3, i, asked.weights);
+      OutputVector(group, 4, i, asked.counts);
+    }
   }
 
  private:
-  const Combiner combiner_;
-  QuestionOptions options_;
+  static constexpr int kInputLists = 5;
+
+  Questions Ask(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
+    const auto item = static_cast<size_t>(i);
+    const tf::Tensor& keys = group.Vector(1, i, "keys");
+    QuestionOptions options;
+    LookupTable(ctx, group.Handle(0, i))->WithTable([&](Table& table) {
+      options.placement = table.options().placement;
+    });
+    options.key_bytes = static_cast<size_t>(key_bytes_[item]);
+    options.dim = dims_[item];
+    options.num_trips = num_trips_;
+    const Bags bags =
+        CheckedBags(call,
+                    {combiners_[item], keys.NumElements(), group.Vector(2, i, "inverse"),
+                     group.Vector(3, i, "row_splits"), &group.Vector(4, i, "weights")},
+                    name().c_str());
+    return AskOwners(options, bags, Data<int64_t>(keys));
+  }
+
+  const int64_t num_trips_;
+  std::vector<Combiner> combiners_;
+  std::vector<int64_t> dims_;
+  std::vector<int64_t> key_bytes_;
 };
 
-/// Output 0: what was received, which has to be counts[rank] rows of each rank.
-void ReceiveRows(tf::OpKernelContext* ctx, const std::string& op_name, const ExchangeResult& result,
-                 const tf::Tensor& counts, int64_t dim) {
-  const int64_t num_rows = NumReceivedRows(op_name, result, counts, dim);
-  CopyTo(Output(ctx, 0, {num_rows, dim}), result.data.data());
+/// Output list 0: the rows that were received.
+void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
+                    const std::vector<int64_t>& dims, const ExchangeResult& result) {
+  layout.CheckReceived(result);
+  OpCall call(ctx);
+  for (int i = 0; i < group.size(); ++i) {
+    float* rows =
+        Data<float>(group.Output(0, i, {layout.num_rows(i), dims[static_cast<size_t>(i)]}));
+    for (const RowRun& run : layout.runs(i)) {
+      call.CopyFromHost(rows + run.first_float,
+                        reinterpret_cast<const float*>(result.data.data() + run.first_byte),
+                        run.num_floats);
+    }
+  }
+}
+
+/// Puts an item's rows, which are on the device, into the request.
+void Pack(OpCall& call, const RowLayout& layout, int item, const float* rows,
+          ExchangeRequest* request) {
+  for (const RowRun& run : layout.runs(item)) {
+    call.CopyToHost(reinterpret_cast<float*>(request->data.data() + run.first_byte),
+                    rows + run.first_float, run.num_floats);
+  }
 }
 
 class ExchangeRowsOp : public ExchangeOp {
  public:
-  using ExchangeOp::ExchangeOp;
+  explicit ExchangeRowsOp(tf::OpKernelConstruction* ctx)
+      : ExchangeOp(ctx), all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")) {
+    FailOpOnThrow(ctx, [&] { dims_ = ItemAttributes<int64_t>(ctx, "dims"); });
+  }
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
-    const auto variable = LookupVariable(ctx, 0);
-    const std::shared_ptr<Table> table = LookupTable(ctx, 1)->table();
-    const TableOptions& options = table->options();
-    const tf::Tensor& row_ids = InputOfRank(ctx, 3, "row_ids", 1);
-    const Bags sums =
-        BagsFromInputs(Combiner::kSum, row_ids.NumElements(), InputOfRank(ctx, 5, "inverse", 1),
-                       InputOfRank(ctx, 6, "asked_splits", 1));
-    request->send_bytes = RowBytes(ctx->input(7), options.dim);
-    request->data.resize(static_cast<size_t>(sums.num_bags * options.dim) * sizeof(float));
-    OpExecutor executor(ctx);
-    SharedLocks locks({variable.get()});
-    const RowPointers pointers(
-        executor, *table, PlaneData(variable.get(), options.capacity, options.dim),
-        InputOfRank(ctx, 2, "keys", 1), row_ids, InputOfRank(ctx, 4, "absent_rows", 2));
-    PoolRows(executor, sums, options.dim, pointers.data(),
-             reinterpret_cast<float*>(request->data.data()));
+    OpCall call(ctx);
+    const Group group(ctx, kInputLists);
+    const RowLayout layout(name(), group, 8, dims_);
+    request->send_bytes = layout.bytes_of_ranks();
+    request->data.resize(static_cast<size_t>(layout.total_bytes()));
+    const bool is_in_place = group.size() == 1 && call.engine().IsHostMemory();
+    for (int i = 0; i < group.size(); ++i) {
+      auto* answers =
+          is_in_place ? reinterpret_cast<float*>(request->data.data())
+                      : call.Temporary<float>(layout.num_rows(i) * dims_[static_cast<size_t>(i)]);
+      Answer(ctx, call, group, layout, i, answers);
+      if (!is_in_place) Pack(call, layout, i, answers, request);
+    }
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    ReceiveRows(ctx, name(), result, ctx->input(8), LookupTable(ctx, 1)->table()->options().dim);
+    const Group group(ctx, kInputLists);
+    OutputReceived(ctx, group, RowLayout(name(), group, 9, dims_), dims_, result);
   }
+
+ private:
+  static constexpr int kInputLists = 10;
+
+  void Answer(tf::OpKernelContext* ctx, OpCall& call, const Group& group, const RowLayout& layout,
+              int i, float* answers) const {
+    const tf::Tensor& row_ids = group.Vector(3, i, "row_ids");
+    const Bags sums =
+        CheckedBags(call,
+                    {Combiner::kSum, row_ids.NumElements(), group.Vector(5, i, "inverse"),
+                     group.Vector(6, i, "asked_splits"), &group.Vector(7, i, "asked_weights")},
+                    name().c_str());
+    layout.CheckNumRows(i, sums.num_bags);
+    LookupTable(ctx, group.Handle(1, i))->WithPlanes(call, [&](const TableView& view) {
+      const int64_t dim = dims_[static_cast<size_t>(i)];
+      if (view.options().dim != dim) {
+        Throw(ErrorCode::kInvalidArgument, name(), ": table '", view.options().name, "' has dim ",
+              view.options().dim, ", not ", dim);
+      }
+      const float* absent = all_keys_have_rows_
+                                ? nullptr
+                                : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
+                                             group.Matrix(4, i, "absent_rows"));
+      call.engine().PoolRows(call, sums, dim,
+                             {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent},
+                             answers);
+    });
+  }
+
+  const bool all_keys_have_rows_;
+  std::vector<int64_t> dims_;
 };
 
 class ExchangeGradientsOp : public ExchangeOp {
@@ -180,34 +286,67 @@ class ExchangeGradientsOp : public ExchangeOp {
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
-    const tf::Tensor& gradients = InputOfRank(ctx, 0, "gradients", 2);
-    request->send_bytes = GradientBytes(name(), gradients, ctx->input(2));
-    const auto* bytes = static_cast<const char*>(gradients.data());
-    request->data.assign(bytes, bytes + gradients.TotalBytes());
+    OpCall call(ctx);
+    const Group group(ctx, kInputLists);
+    const RowLayout layout(name(), group, 2, Dims(group));
+    request->send_bytes = layout.bytes_of_ranks();
+    request->data.resize(static_cast<size_t>(layout.total_bytes()));
+    for (int i = 0; i < group.size(); ++i) {
+      const tf::Tensor& gradients = group.Input(0, i);
+      layout.CheckNumRows(i, gradients.dim_size(0));
+      Pack(call, layout, i, Data<float>(gradients), request);
+    }
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    ReceiveRows(ctx, name(), result, ctx->input(1), ctx->input(0).dim_size(1));
+    const Group group(ctx, kInputLists);
+    const std::vector<int64_t> dims = Dims(group);
+    OutputReceived(ctx, group, RowLayout(name(), group, 1, dims), dims, result);
+  }
+
+ private:
+  static constexpr int kInputLists = 3;
+
+  static std::vector<int64_t> Dims(const Group& group) {
+    std::vector<int64_t> dims;
+    for (int i = 0; i < group.size(); ++i) {
+      dims.push_back(group.Matrix(0, i, "gradients").dim_size(1));
+    }
+    return dims;
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokExchangeKeys").Device(tf::DEVICE_CPU), ExchangeKeysOp);
-// On a GPU: keys travel from the host, where the ranks meet.
-REGISTER_KERNEL_BUILDER(Name("SokExchangeKeys")
-                            .Device(tf::DEVICE_GPU)
-                            .HostMemory("keys")
-                            .HostMemory("inverse")
-                            .HostMemory("row_splits")
-                            .HostMemory("asked_keys")
-                            .HostMemory("asked_places")
-                            .HostMemory("asked_splits")
-                            .HostMemory("asked_counts")
-                            .HostMemory("answers")
-                            .HostMemory("answer_splits")
-                            .HostMemory("answer_counts"),
-                        ExchangeKeysOp);
-REGISTER_KERNEL_BUILDER(Name("SokExchangeRows").Device(tf::DEVICE_CPU), ExchangeRowsOp);
-REGISTER_KERNEL_BUILDER(Name("SokExchangeGradients").Device(tf::DEVICE_CPU), ExchangeGradientsOp);
+// On a GPU: keys travel from the host.
+SOK_REGISTER_KERNEL(Name("SokExchangeKeys")
+                        .HostMemory("tables")
+                        .HostMemory("keys")
+                        .HostMemory("inverse")
+                        .HostMemory("row_splits")
+                        .HostMemory("weights")
+                        .HostMemory("ticket")
+                        .HostMemory("asked_keys")
+                        .HostMemory("asked_places")
+                        .HostMemory("asked_splits")
+                        .HostMemory("asked_weights")
+                        .HostMemory("asked_counts")
+                        .HostMemory("answers")
+                        .HostMemory("answer_splits")
+                        .HostMemory("answer_weights")
+                        .HostMemory("answer_counts")
+                        .HostMemory("factors"),
+                    ExchangeKeysOp);
+SOK_REGISTER_KERNEL(Name("SokExchangeRows")
+                        .HostMemory("rows")
+                        .HostMemory("tables")
+                        .HostMemory("asked_counts")
+                        .HostMemory("answer_counts")
+                        .HostMemory("ticket"),
+                    ExchangeRowsOp);
+SOK_REGISTER_KERNEL(Name("SokExchangeGradients")
+                        .HostMemory("asked_counts")
+                        .HostMemory("answer_counts")
+                        .HostMemory("ticket"),
+                    ExchangeGradientsOp);
 
 }  // namespace
 }  // namespace sok

@@ -32,6 +32,10 @@ std::shared_ptr<Coordinator> CurrentCoordinator() {
   return service.coordinator;
 }
 
+StepId StepIdOf(tensorflow::OpKernelContext* ctx) {
+  return ctx->step_id() == 0 ? StepId() : StepId(ctx->step_id());
+}
+
 }  // namespace sok
 
 using sok::TheService;
@@ -49,11 +53,19 @@ SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds
 }
 
 /// Waits until there is a reason for a round. `data` holds what to send, by destination rank, and
-/// `send_bytes` [num_ranks] the sizes; valid until the next call.
-SOK_EXPORT void sok_exchange_propose(const char** data, const int64_t** send_bytes) {
-  TheService().proposal = sok::CurrentCoordinator()->Propose();
+/// `send_bytes` [num_ranks] the sizes; valid until the next call. Returns 0 where the exchanges
+/// have ended instead.
+SOK_EXPORT int sok_exchange_propose(const char** data, const int64_t** send_bytes) {
+  TheService().proposal = {};  // its memory serves the next one
+  try {
+    TheService().proposal = sok::CurrentCoordinator()->Propose();
+  } catch (const std::exception& error) {
+    sok::CurrentCoordinator()->Abort(error.what());
+    return 0;
+  }
   *data = TheService().proposal.data.data();
   *send_bytes = TheService().proposal.send_bytes.data();
+  return 1;
 }
 
 /// Takes what the all-to-all brought, by source rank, with the sizes [num_ranks].

@@ -11,8 +11,11 @@
 
 namespace sok {
 
-/// The coordinator that sok.Init started; null in a process that trains alone.
+/// The coordinator of this process; null where it trains alone.
 std::shared_ptr<Coordinator> CurrentCoordinator();
+
+/// The step or function call that an op is part of; none: the op is eager code.
+StepId StepIdOf(tensorflow::OpKernelContext* ctx);
 
 /// As FailOpOnThrow, for ops of a step that other ranks take part in: the step fails on them, too.
 template <typename Body>
@@ -20,7 +23,9 @@ void FailStepOnThrow(tensorflow::OpKernelContext* ctx, Body&& body) {
   FailOpOnThrow(ctx, body);
   if (ctx->status().ok()) return;
   const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
-  if (coordinator) coordinator->FailStep(ctx->step_id(), std::string(ctx->status().message()));
+  if (coordinator) {
+    coordinator->FailStep(StepIdOf(ctx), ErrorCode::kAborted, std::string(ctx->status().message()));
+  }
 }
 
 }  // namespace sok

@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/exchanged_rows.h"
 
-#include <numeric>
-
-#include "ops/tf/border.h"
-
 namespace sok {
 
-namespace tf = tensorflow;
-
-std::vector<int64_t> RowBytes(const tf::Tensor& counts, int64_t dim) {
-  std::vector<int64_t> bytes(Data<int64_t>(counts), Data<int64_t>(counts) + counts.NumElements());
-  for (int64_t& count : bytes) count *= dim * static_cast<int64_t>(sizeof(float));
-  return bytes;
+RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_list,
+                     const std::vector<int64_t>& dims)
+    : op_name_(op_name), num_rows_(dims.size(), 0), runs_(dims.size()) {
+  const int64_t num_ranks = group.Vector(counts_list, 0, "counts").NumElements();
+  for (int64_t rank = 0; rank < num_ranks; ++rank) {
+    const int64_t bytes_before = total_bytes_;
+    for (int item = 0; item < group.size(); ++item) {
+      const auto& counts = group.Vector(counts_list, item, "counts");
+      const int64_t count = rank < counts.NumElements() ? Data<int64_t>(counts)[rank] : -1;
+      if (counts.NumElements() != num_ranks || count < 0) {
+        Throw(ErrorCode::kInvalidArgument, op_name, ": one number of rows for each of ", num_ranks,
+              " ranks expected, got ", counts.SummarizeValue(8));
+      }
+      const auto i = static_cast<size_t>(item);
+      const int64_t num_floats = count * dims[i];
+      if (count > 0) runs_[i].push_back({num_rows_[i] * dims[i], total_bytes_, num_floats});
+      num_rows_[i] += count;
+      total_bytes_ += num_floats * static_cast<int64_t>(sizeof(float));
+    }
+    bytes_of_ranks_.push_back(total_bytes_ - bytes_before);
+  }
 }
 
-std::vector<int64_t> GradientBytes(const std::string& op_name, const tf::Tensor& gradients,
-                                   const tf::Tensor& counts) {
-  std::vector<int64_t> bytes = RowBytes(counts, gradients.dim_size(1));
-  const int64_t sum = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
-  if (sum != static_cast<int64_t>(gradients.TotalBytes())) {
-    Throw(ErrorCode::kInvalidArgument, op_name, ": gradients of shape ",
-          gradients.shape().DebugString(), " do not fit ", counts.SummarizeValue(8), " answers");
-  }
-  return bytes;
+void RowLayout::CheckNumRows(int item, int64_t num_rows) const {
+  if (num_rows == this->num_rows(item)) return;
+  Throw(ErrorCode::kInvalidArgument, op_name_, ": ", num_rows, " rows for ", this->num_rows(item),
+        " answers");
 }
 
-int64_t NumReceivedRows(const std::string& op_name, const ExchangeResult& result,
-                        const tf::Tensor& counts, int64_t dim) {
-  if (result.received_bytes != RowBytes(counts, dim)) {
-    Throw(ErrorCode::kInvalidArgument, op_name, ": rows of ", dim, " floats for ",
-          counts.SummarizeValue(8), " answers expected, got ", result.data.size(),
-          " bytes; do all ranks run the same layers?");
-  }
-  return static_cast<int64_t>(result.data.size() / sizeof(float)) / dim;
+void RowLayout::CheckReceived(const ExchangeResult& result) const {
+  if (result.received_bytes == bytes_of_ranks_) return;
+  Throw(ErrorCode::kInvalidArgument, op_name_, ": ", total_bytes_, " bytes of rows expected, got ",
+        result.data.size(), "; do all ranks run the same layers?");
 }
 
 }  // namespace sok

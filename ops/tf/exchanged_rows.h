@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of the rows that ranks send each other.
+// Where the rows of a group of lookups stand in the bytes that ranks send each other.
 #ifndef SOK_OPS_TF_EXCHANGED_ROWS_H_
 #define SOK_OPS_TF_EXCHANGED_ROWS_H_
 
@@ -8,22 +8,42 @@
 #include <vector>
 
 #include "ops/exchange/coordinator.h"
-#include "tensorflow/core/framework/tensor.h"
+#include "ops/tf/group.h"
 
 namespace sok {
 
-/// Bytes of counts[rank] rows of `dim` floats for each rank; `counts` is on the host.
-std::vector<int64_t> RowBytes(const tensorflow::Tensor& counts, int64_t dim);
+/// A run of one item's rows in the bytes of an exchange.
+struct RowRun {
+  int64_t first_float;  // in the item's rows
+  int64_t first_byte;   // in the bytes of the exchange
+  int64_t num_floats;
+};
 
-/// As RowBytes, for the gradients [n, dim] of as many answers. kInvalidArgument when n is not the
-/// sum of `counts`.
-std::vector<int64_t> GradientBytes(const std::string& op_name, const tensorflow::Tensor& gradients,
-                                   const tensorflow::Tensor& counts);
+/// By rank, then by item.
+class RowLayout {
+ public:
+  /// List number `counts_list` of the group's inputs says how many rows of each item go to, or come
+  /// from, each rank: [num_ranks], on the host. kInvalidArgument when they cannot be such.
+  RowLayout(const std::string& op_name, const Group& group, int counts_list,
+            const std::vector<int64_t>& dims);
 
-/// The number of rows that were received. kInvalidArgument when they are not counts[rank] of each
-/// rank.
-int64_t NumReceivedRows(const std::string& op_name, const ExchangeResult& result,
-                        const tensorflow::Tensor& counts, int64_t dim);
+  const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
+  int64_t total_bytes() const { return total_bytes_; }
+  int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
+  const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
+
+  /// kInvalidArgument when `num_rows` of an item is another number than that of the counts.
+  void CheckNumRows(int item, int64_t num_rows) const;
+  /// kInvalidArgument when other bytes than these were received.
+  void CheckReceived(const ExchangeResult& result) const;
+
+ private:
+  const std::string op_name_;
+  std::vector<int64_t> bytes_of_ranks_;
+  int64_t total_bytes_ = 0;
+  std::vector<int64_t> num_rows_;
+  std::vector<std::vector<RowRun>> runs_;
+};
 
 }  // namespace sok
 

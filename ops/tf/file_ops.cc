@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move whole tables: to and from SOK's pair of files, out of tensors and into them.
+// Ops that move whole tables: to and from SOK's pair of files, out of tensors and into them. What
+// they move stands in the host's memory: that is where files are.
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
-#include "ops/tf/border.h"
-#include "ops/tf/dump_op.h"
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/key_file.h"
 #include "ops/tf/lookup_checks.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/table_contents.h"
-#include "ops/tf/table_resource.h"
+#include "ops/tf/table_gather.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -72,15 +73,21 @@ REGISTER_OP("SokLoadTable")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc("Makes the table hold exactly the keys 0..n-1 with the rows values [n, dim].");
 
-constexpr int64_t kChunkRows = 1 << 16;
+tf::core::RefCountPtr<TableResource> TableOfInput(tf::OpKernelContext* ctx) {
+  return LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+}
 
 class ExportTableOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        OutputContents(ctx, TableContents(table, planes));
+      OpCall call(ctx);
+      TableOfInput(ctx)->WithPlanes(call, [&](const TableView& view) {
+        TableContents contents(call, view);
+        const int64_t size = contents.size();
+        int64_t* keys = Data<int64_t>(Output(ctx, 0, {size}));
+        contents.Read(0, size, keys, Data<float>(Output(ctx, 1, {size, view.options().dim})));
       });
     });
   }
@@ -91,24 +98,82 @@ class RowsInUseOp : public tf::OpKernel {
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      const std::vector<int64_t> row_ids = LookupTable(ctx, 0)->table()->Export().row_ids;
-      const auto count = static_cast<int64_t>(row_ids.size());
-      std::copy(row_ids.begin(), row_ids.end(), Data<int64_t>(Output(ctx, 0, {count})));
+      OpCall call(ctx);
+      TableOfInput(ctx)->WithTable([&](Table& table) {
+        const TableEntries held = table.Export(call);
+        call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, 0, {held.count})), held.row_ids,
+                                   held.count * static_cast<int64_t>(sizeof(int64_t)));
+      });
     });
   }
 };
 
-class DumpTableOp : public DumpOp {
+/// Rank 0 writes; the others send it their part. Waits for them on a thread of its own. Steps go on
+/// meanwhile: what they change of a row may be in the files or not.
+class DumpTableOp : public tf::AsyncOpKernel {
  public:
-  using DumpOp::DumpOp;
+  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
+      : tf::AsyncOpKernel(ctx),
+        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
 
- protected:
-  void WithContents(tf::OpKernelContext* ctx, const UseContents& use) const override {
-    LookupTable(ctx, 0)->WithPlanes([&](Table& table, const RowPlanes& planes) {
-      use(table.options(), TableContents(table, planes));
+  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
+    ctx->env()->SchedClosure([this, ctx, done] {
+      FailStepOnThrow(ctx, [&] {
+        OpCall call(ctx);
+        TableOfInput(ctx)->WithPlanes(call, [&](const TableView& view) {
+          TableContents contents(call, view);
+          SendOrWrite(ctx, contents);
+        });
+      });
+      done();
     });
   }
+
+ private:
+  void SendOrWrite(tf::OpKernelContext* ctx, TableContents& contents) const {
+    const TableOptions& options = contents.options();
+    TableGather gather(ctx, options);
+    if (options.placement.rank != 0) {
+      gather.Send(contents);
+      return;
+    }
+    const auto row_bytes = static_cast<size_t>(options.dim) * sizeof(float);
+    ReplacedFile keys_file(ctx->env(), ctx->input(1).scalar<tf::tstring>()());
+    ReplacedFile values_file(ctx->env(), ctx->input(2).scalar<tf::tstring>()());
+    gather.Receive(contents, [&](int64_t key, const char* row) {
+      keys_file.Append(&key, key_bytes_);  // little-endian: the low bytes
+      values_file.Append(row, row_bytes);
+    });
+    keys_file.Finish();
+    values_file.Finish();
+    keys_file.CheckCanCommit();
+    values_file.CheckCanCommit();
+    keys_file.Commit();
+    values_file.Commit();
+  }
+
+  const size_t key_bytes_;
 };
+
+std::vector<int64_t> OwnedKeys(const TableOptions& options, const std::vector<int64_t>& keys) {
+  std::vector<int64_t> owned;
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
+               [&](int64_t key) { return options.placement.IsOwned(key); });
+  return owned;
+}
+
+/// Puts those of a part's keys that this rank owns into the table, with their rows [count, dim].
+void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys, const float* rows,
+                 TableFiller& filler) {
+  std::vector<int64_t> owned_keys;
+  std::vector<float> owned_rows;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!options.placement.IsOwned(keys[i])) continue;
+    owned_keys.push_back(keys[i]);
+    owned_rows.insert(owned_rows.end(), rows + i * options.dim, rows + (i + 1) * options.dim);
+  }
+  filler.Insert(static_cast<int64_t>(owned_keys.size()), owned_keys.data(), owned_rows.data());
+}
 
 class RestoreTableOp : public tf::OpKernel {
  public:
@@ -118,43 +183,24 @@ class RestoreTableOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      const std::string keys_path = ctx->input(1).scalar<tf::tstring>()();
-      const std::string values_path = ctx->input(2).scalar<tf::tstring>()();
-      OpExecutor executor(ctx);
-      const auto resource = LookupTable(ctx, 0);
-      resource->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        const TableOptions& options = table.options();
-        const KeyFiles files(ctx->env(), keys_path, values_path, options.dim);
+      OpCall call(ctx);
+      TableOfInput(ctx)->Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+        const TableOptions& options = view.options();
+        const KeyFiles files(ctx->env(), ctx->input(1).scalar<tf::tstring>()(),
+                             ctx->input(2).scalar<tf::tstring>()(), options.dim);
         const std::vector<int64_t> keys = files.ReadKeys();
-        std::vector<int64_t> owned;
-        std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
-                     [&](int64_t key) { return IsOwned(options, key); });
-        CheckKeysFit(options, owned);
-        if (has_narrow_keys_) CheckKeysAreNarrow(options, owned);
-        resource->Clear(table, planes);
-        files.ForEachChunk(kChunkRows, [&](int64_t first, int64_t count, const float* rows) {
-          InsertOwned(executor, table, planes, keys.data() + first, count, rows);
-        });
+        const std::vector<int64_t> owned = OwnedKeys(options, keys);
+        CheckKeysFit(options, owned, has_narrow_keys_);
+        TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
+        files.ForEachChunk(RowsOfPart(options.dim),
+                           [&](int64_t first, int64_t count, const float* rows) {
+                             InsertOwned(options, count, keys.data() + first, rows, filler);
+                           });
       });
     });
   }
 
  private:
-  static void InsertOwned(Executor& executor, Table& table, const RowPlanes& planes,
-                          const int64_t* keys, int64_t count, const float* rows) {
-    const int64_t dim = table.options().dim;
-    std::vector<int64_t> owned_keys;
-    std::vector<float> owned_rows;
-    for (int64_t i = 0; i < count; ++i) {
-      if (!IsOwned(table.options(), keys[i])) continue;
-      owned_keys.push_back(keys[i]);
-      owned_rows.insert(owned_rows.end(), rows + i * dim, rows + (i + 1) * dim);
-    }
-    std::vector<int64_t> row_ids(owned_keys.size());
-    table.FindOrInsert(executor, static_cast<int64_t>(owned_keys.size()), owned_keys.data(),
-                       /*keys_are_distinct=*/false, owned_rows.data(), planes, row_ids.data());
-  }
-
   const bool has_narrow_keys_;
 };
 
@@ -163,35 +209,37 @@ class LoadTableOp : public tf::OpKernel {
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
       const tf::Tensor& values = ctx->input(1);
-      OpExecutor executor(ctx);
-      const auto resource = LookupTable(ctx, 0);
-      resource->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        const TableOptions& options = table.options();
+      TableOfInput(ctx)->Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+        const TableOptions& options = view.options();
         CheckLoadedValues(options, values);
-        std::vector<int64_t> keys;
-        for (int64_t key = options.rank; key < values.dim_size(0); key += options.world_size)
-          keys.push_back(key);
-        CheckKeysFit(options, keys);
-        resource->Clear(table, planes);
-        std::vector<float> rows;
-        for (const int64_t key : keys) {
-          const float* row = Data<float>(values) + key * options.dim;
-          rows.insert(rows.end(), row, row + options.dim);
+        std::vector<int64_t> keys(static_cast<size_t>(values.dim_size(0)));
+        std::iota(keys.begin(), keys.end(), 0);
+        const std::vector<int64_t> owned = OwnedKeys(options, keys);
+        CheckKeysFit(options, owned, /*has_narrow_keys=*/false);
+        TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
+        const int64_t most = RowsOfPart(options.dim);
+        for (int64_t first = 0; first < values.dim_size(0); first += most) {
+          InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
+                      Data<float>(values) + first * options.dim, filler);
         }
-        std::vector<int64_t> row_ids(keys.size());
-        table.FindOrInsert(executor, static_cast<int64_t>(keys.size()), keys.data(),
-                           /*keys_are_distinct=*/true, rows.data(), planes, row_ids.data());
       });
     });
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokExportTable").Device(tf::DEVICE_CPU), ExportTableOp);
-REGISTER_KERNEL_BUILDER(Name("SokRowsInUse").Device(tf::DEVICE_CPU), RowsInUseOp);
-REGISTER_KERNEL_BUILDER(Name("SokDumpTable").Device(tf::DEVICE_CPU), DumpTableOp);
-REGISTER_KERNEL_BUILDER(Name("SokRestoreTable").Device(tf::DEVICE_CPU), RestoreTableOp);
-REGISTER_KERNEL_BUILDER(Name("SokLoadTable").Device(tf::DEVICE_CPU), LoadTableOp);
+SOK_REGISTER_KERNEL(
+    Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
+    ExportTableOp);
+SOK_REGISTER_KERNEL(Name("SokRowsInUse").HostMemory("table"), RowsInUseOp);
+SOK_REGISTER_KERNEL(
+    Name("SokDumpTable").HostMemory("table").HostMemory("keys_path").HostMemory("values_path"),
+    DumpTableOp);
+SOK_REGISTER_KERNEL(
+    Name("SokRestoreTable").HostMemory("table").HostMemory("keys_path").HostMemory("values_path"),
+    RestoreTableOp);
+SOK_REGISTER_KERNEL(Name("SokLoadTable").HostMemory("table").HostMemory("values"), LoadTableOp);
 
 }  // namespace
 }  // namespace sok

@@ -62,6 +62,10 @@ void ReplacedFile::Finish() {
   ThrowIfFailed(file_->Close(), partial_path_);
 }
 
+void ReplacedFile::CheckCanCommit() const {
+  if (env_->IsDirectory(path_).ok()) Throw(ErrorCode::kIo, path_, ": is a folder");
+}
+
 void ReplacedFile::Commit() {
   ThrowIfFailed(env_->RenameFile(partial_path_, path_), path_);
   file_.reset();

@@ -26,6 +26,8 @@ class ReplacedFile {
 
   void Append(const void* data, size_t size_bytes);
   void Finish();
+  /// kIo when Commit could not move the file: a folder stands in its place.
+  void CheckCanCommit() const;
   void Commit();
 
  private:

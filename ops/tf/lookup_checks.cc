@@ -2,7 +2,6 @@
 #include "ops/tf/lookup_checks.h"
 
 #include "ops/base/error.h"
-#include "ops/lookup/distinct.h"
 
 namespace sok {
 
@@ -34,12 +33,6 @@ void CheckRowGradients(const TableOptions& options, const tf::Tensor& values, in
   if (values.dim_size(0) == num_row_ids && values.dim_size(1) == options.dim) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': gradients must have shape [",
         num_row_ids, ", ", options.dim, "], got ", values.shape().DebugString());
-}
-
-void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows) {
-  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': gradient for row ", row_id,
-        ", but the table has ", num_rows,
-        " rows; take gradients with tf.gradients of this table's lookups");
 }
 
 void CheckLoadedValues(const TableOptions& options, const tf::Tensor& values) {

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "ops/lookup/bags.h"
-#include "ops/table/table.h"
+#include "ops/engine/bags.h"
+#include "ops/engine/table_options.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace sok {
@@ -24,8 +24,6 @@ void CheckGradientsOfBags(const std::string& op_name, const tensorflow::Tensor& 
 /// `values` of gradients must be [number of row ids, dim].
 void CheckRowGradients(const TableOptions& options, const tensorflow::Tensor& values,
                        int64_t num_row_ids);
-
-[[noreturn]] void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows);
 
 /// `values` must be [n >= 1, dim].
 void CheckLoadedValues(const TableOptions& options, const tensorflow::Tensor& values);

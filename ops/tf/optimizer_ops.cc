@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fused optimizers on the rows of a table and their state.
+// The fused optimizers: one op applies any rule to the rows of a table and their states.
+#include <string>
+#include <variant>
 #include <vector>
 
-#include "ops/lookup/adagrad.h"
-#include "ops/lookup/adam.h"
-#include "ops/tf/border.h"
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/row_gradients.h"
 #include "ops/tf/table_resource.h"
@@ -15,115 +14,137 @@ namespace {
 
 namespace tf = tensorflow;
 
-REGISTER_OP("SokApplyAdam")
+REGISTER_OP("SokApplyRule")
     .Input("rows: resource")
-    .Input("state: resource")
+    .Input("states: num_states * resource")
     .Input("table: resource")
-    .Input("step_size: float")
-    .Input("beta1: float")
-    .Input("beta2: float")
-    .Input("epsilon: float")
+    .Input("hyperparameters: num_hyperparameters * float")
     .Input("gradients: float")
     .Input("row_ids: int64")
-    .Attr("is_lazy: bool")
+    .Attr("num_states: int >= 0")
+    .Attr("num_hyperparameters: int >= 1")
+    .Attr("rule: {'sgd', 'adagrad', 'adam', 'ftrl', 'momentum', 'rmsprop'}")
+    .Attr("rows_to_update: {'given', 'in_use'}")
     .Attr("row_ids_are_distinct: bool")
+    .Attr("use_nesterov: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Adam on rows, with m and v side by side in `state`; is_lazy: only rows in row_ids decay "
-        "and move.");
+        "Applies a rule of ops/engine/rules.h. Its states are slots of the table: one variable for "
+        "each, or all side by side in one. hyperparameters are scalars in the order of the rule's "
+        "fields. 'in_use': rows that are not in row_ids have a gradient of zero. row_ids that are "
+        "known to be distinct are not looked at on a GPU: those of no row are passed over.");
 
-REGISTER_OP("SokApplyAdagrad")
-    .Input("rows: resource")
-    .Input("accumulator: resource")
-    .Input("table: resource")
-    .Input("learning_rate: float")
-    .Input("epsilon: float")
-    .Input("gradients: float")
-    .Input("row_ids: int64")
-    .Attr("row_ids_are_distinct: bool")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc("accumulator += g^2, rows -= learning_rate * g / (sqrt(accumulator) + epsilon).");
-
-float Scalar(tf::OpKernelContext* ctx, int index) { return ctx->input(index).scalar<float>()(); }
-
-class ApplyAdamOp : public tf::OpKernel {
+/// The rule called `name` with these hyperparameters; kInvalidArgument when their number is
+/// another.
+class RuleMaker {
  public:
-  explicit ApplyAdamOp(tf::OpKernelConstruction* ctx)
+  RuleMaker(const std::string& name, bool use_nesterov, const std::vector<float>& values)
+      : name_(name), use_nesterov_(use_nesterov), values_(values) {}
+
+  Rule Make() const {
+    if (name_ == "sgd") return SgdRule{At(0, 1)};
+    if (name_ == "adagrad") return AdagradRule{At(0, 2), At(1, 2)};
+    if (name_ == "adam") return AdamRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+    if (name_ == "ftrl") return FtrlRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+    if (name_ == "momentum") return MomentumRule{At(0, 2), At(1, 2), use_nesterov_};
+    return RmspropRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+  }
+
+ private:
+  float At(size_t place, size_t count) const {
+    if (values_.size() == count) return values_[place];
+    Throw(ErrorCode::kInvalidArgument, "the rule '", name_, "' has ", count,
+          " hyperparameters, got ", values_.size());
+  }
+
+  const std::string& name_;
+  const bool use_nesterov_;
+  const std::vector<float>& values_;
+};
+
+class ApplyRuleOp : public tf::OpKernel {
+ public:
+  explicit ApplyRuleOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
-        is_lazy_(Attribute<bool>(ctx, "is_lazy")),
-        row_ids_are_distinct_(Attribute<bool>(ctx, "row_ids_are_distinct")) {}
+        rule_(Attribute<std::string>(ctx, "rule")),
+        use_nesterov_(Attribute<bool>(ctx, "use_nesterov")),
+        all_in_use_(Attribute<std::string>(ctx, "rows_to_update") == "in_use"),
+        row_ids_are_distinct_(Attribute<bool>(ctx, "row_ids_are_distinct")),
+        num_states_(static_cast<int>(Attribute<int64_t>(ctx, "num_states"))),
+        num_hyperparameters_(static_cast<int>(Attribute<int64_t>(ctx, "num_hyperparameters"))) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      const auto rows = LookupVariable(ctx, 0);
-      const auto state = LookupVariable(ctx, 1);
-      const std::shared_ptr<Table> table = LookupTable(ctx, 2)->table();
-      const TableOptions& options = table->options();
-      AdamStep step;
-      step.step_size = Scalar(ctx, 3);
-      step.beta1 = Scalar(ctx, 4);
-      step.beta2 = Scalar(ctx, 5);
-      step.epsilon = Scalar(ctx, 6);
-      OpExecutor executor(ctx);
-      const RowGradients gradients(executor, *table, InputOfRank(ctx, 7, "gradients", 2),
-                                   InputOfRank(ctx, 8, "row_ids", 1), row_ids_are_distinct_);
-      SharedLocks locks({rows.get(), state.get()});
-      AdamPlanes planes;
-      planes.dim = options.dim;
-      planes.rows = PlaneData(rows.get(), options.capacity, options.dim);
-      planes.state = PlaneData(state.get(), options.capacity, 2 * options.dim);
-      if (is_lazy_) {
-        ApplyLazyAdam(executor, step, planes, gradients.count(), gradients.row_ids(),
-                      gradients.values());
-      } else {
-        // Rows of a hash table are all in use; without one, there may be few among very many.
-        const std::vector<int64_t> in_use =
-            options.use_hash_index ? std::vector<int64_t>() : table->Export().row_ids;
-        ApplyAdam(executor, step, planes,
-                  options.use_hash_index ? table->num_rows() : static_cast<int64_t>(in_use.size()),
-                  options.use_hash_index ? nullptr : in_use.data(), gradients.count(),
-                  gradients.row_ids(), gradients.values());
+      const Rule rule = RuleOf(ctx);
+      const int first = 2 + num_states_ + num_hyperparameters_;
+      const tf::Tensor& values = InputOfRank(ctx, first, "gradients", 2);
+      const tf::Tensor& row_ids = InputOfRank(ctx, first + 1, "row_ids", 1);
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 1 + num_states_));
+      resource->WithPlanes(call, [&](const TableView& view) {
+        const RulePlanes planes = PlanesOf(ctx, view, rule);
+        const RowGradients gradients =
+            CheckedRowGradients(call, view.table, values, row_ids, row_ids_are_distinct_);
+        if (all_in_use_) {
+          view.table.ApplyToRowsInUse(call, rule, planes, gradients.count, gradients.row_ids,
+                                      gradients.values);
+        } else {
+          view.table.ApplyToRows(call, rule, planes, gradients.count, gradients.row_ids,
+                                 gradients.values);
+        }
+      });
+    });
+  }
+
+ private:
+  Rule RuleOf(tf::OpKernelContext* ctx) const {
+    std::vector<float> values;
+    for (int i = 0; i < num_hyperparameters_; ++i) {
+      values.push_back(ctx->input(2 + num_states_ + i).scalar<float>()());
+    }
+    return RuleMaker(rule_, use_nesterov_, values).Make();
+  }
+
+  RulePlanes PlanesOf(tf::OpKernelContext* ctx, const TableView& view, const Rule& rule) const {
+    RulePlanes planes;
+    planes.dim = view.options().dim;
+    planes.rows = view.planes.rows->data();
+    const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
+    for (int i = 0; i < num_states_; ++i) {
+      const Plane& plane = view.PlaneOf(ctx, tf::HandleFromInput(ctx, 1 + i));
+      const int in_plane = num_states_ == 1 ? wanted : 1;
+      if (num_states_ > kMaxStates || (num_states_ != wanted && num_states_ != 1) ||
+          plane.width() != in_plane * planes.dim) {
+        Throw(ErrorCode::kInvalidArgument, "table '", view.options().name, "': the rule '", rule_,
+              "' has ", wanted, " states of ", planes.dim, " floats, got ", num_states_,
+              " variables, one of width ", plane.width());
       }
-    });
+      for (int state = 0; state < in_plane; ++state) {
+        planes.states[i + state] = {plane.data() + state * planes.dim, plane.width()};
+      }
+    }
+    if (num_states_ == 0 && wanted > 0) {
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_, "' has ", wanted,
+            " states, got none");
+    }
+    return planes;
   }
 
- private:
-  const bool is_lazy_;
+  const std::string rule_;
+  const bool use_nesterov_;
+  const bool all_in_use_;
   const bool row_ids_are_distinct_;
+  const int num_states_;
+  const int num_hyperparameters_;
 };
 
-class ApplyAdagradOp : public tf::OpKernel {
- public:
-  explicit ApplyAdagradOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), row_ids_are_distinct_(Attribute<bool>(ctx, "row_ids_are_distinct")) {}
-
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailStepOnThrow(ctx, [&] {
-      const auto rows = LookupVariable(ctx, 0);
-      const auto accumulator = LookupVariable(ctx, 1);
-      const std::shared_ptr<Table> table = LookupTable(ctx, 2)->table();
-      const TableOptions& options = table->options();
-      OpExecutor executor(ctx);
-      const RowGradients gradients(executor, *table, InputOfRank(ctx, 5, "gradients", 2),
-                                   InputOfRank(ctx, 6, "row_ids", 1), row_ids_are_distinct_);
-      SharedLocks locks({rows.get(), accumulator.get()});
-      AdagradPlanes planes;
-      planes.dim = options.dim;
-      planes.rows = PlaneData(rows.get(), options.capacity, options.dim);
-      planes.accumulator = PlaneData(accumulator.get(), options.capacity, options.dim);
-      ApplyAdagrad(executor, {Scalar(ctx, 3), Scalar(ctx, 4)}, planes, gradients.count(),
-                   gradients.row_ids(), gradients.values());
-    });
-  }
-
- private:
-  const bool row_ids_are_distinct_;
-};
-
-REGISTER_KERNEL_BUILDER(Name("SokApplyAdam").Device(tf::DEVICE_CPU), ApplyAdamOp);
-REGISTER_KERNEL_BUILDER(Name("SokApplyAdagrad").Device(tf::DEVICE_CPU), ApplyAdagradOp);
+SOK_REGISTER_KERNEL(Name("SokApplyRule")
+                        .HostMemory("rows")
+                        .HostMemory("states")
+                        .HostMemory("table")
+                        .HostMemory("hyperparameters"),
+                    ApplyRuleOp);
 
 }  // namespace
 }  // namespace sok

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "ops/table/table.h"
+#include "ops/engine/table_options.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace sok {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/tf/border.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 
 namespace sok {
@@ -13,27 +12,31 @@ namespace tf = tensorflow;
 
 namespace {
 
-constexpr size_t kMaxPlaneBytes = size_t{1} << 47;
-
-class ReservedBuffer : public tf::TensorBuffer {
+/// A plane's memory where it stands now. A plane that moves needs another buffer.
+class PlaneBuffer : public tf::TensorBuffer {
  public:
-  explicit ReservedBuffer(ReservedMemory memory)
-      : tf::TensorBuffer(memory.data()), memory_(std::move(memory)) {}
-  size_t size() const override { return memory_.size_bytes(); }
+  PlaneBuffer(std::shared_ptr<Plane> plane, int64_t num_bytes)
+      : tf::TensorBuffer(plane->data()), plane_(std::move(plane)), num_bytes_(num_bytes) {}
+  size_t size() const override { return static_cast<size_t>(num_bytes_); }
   tf::TensorBuffer* root_buffer() override { return this; }
   void FillAllocationDescription(tf::AllocationDescription* description) const override {
-    description->set_requested_bytes(static_cast<int64_t>(memory_.size_bytes()));
-    description->set_allocator_name("sok_reserved");
+    description->set_requested_bytes(num_bytes_);
+    description->set_allocator_name("sok_plane");
   }
 
  private:
-  ReservedMemory memory_;
+  const std::shared_ptr<Plane> plane_;
+  const int64_t num_bytes_;  // of the shape
 };
+
+tf::TensorShape ShapeOf(const PlaneOptions& options) {
+  return tf::TensorShape({options.capacity, options.width});
+}
 
 }  // namespace
 
-tf::core::RefCountPtr<tf::Var> LookupOrMakeVariable(tf::OpKernelContext* ctx, int index) {
-  tf::core::RefCountPtr<tf::Var> variable;
+VariablePtr LookupOrMakeVariable(tf::OpKernelContext* ctx, int index) {
+  VariablePtr variable;
   ThrowIfError(tf::LookupOrCreateResource<tf::Var>(ctx, tf::HandleFromInput(ctx, index), &variable,
                                                    [](tf::Var** made) {
                                                      *made = new tf::Var(tf::DT_FLOAT);
@@ -42,32 +45,14 @@ tf::core::RefCountPtr<tf::Var> LookupOrMakeVariable(tf::OpKernelContext* ctx, in
   return variable;
 }
 
-tf::core::RefCountPtr<tf::Var> LookupVariable(tf::OpKernelContext* ctx, int index) {
-  tf::core::RefCountPtr<tf::Var> variable;
-  const tf::ResourceHandle& handle = tf::HandleFromInput(ctx, index);
+VariablePtr LookupVariable(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) {
+  VariablePtr variable;
   if (!tf::LookupResource(ctx, handle, &variable).ok()) {
     Throw(ErrorCode::kFailedPrecondition, "variable ", handle.name(),
           " has not been initialized: run its initializer (tf.global_variables_initializer()) in "
           "this session first");
   }
   return variable;
-}
-
-void MakePlane(tf::Var* variable, int64_t capacity, int64_t width, PageSize page_size) {
-  const tf::TensorShape shape({capacity, width});
-  size_t size_bytes = 0;
-  if (__builtin_mul_overflow(shape.num_elements(), sizeof(float), &size_bytes) ||
-      size_bytes > kMaxPlaneBytes) {
-    Throw(ErrorCode::kOutOfMemory, "a table of ", capacity, " rows of ", width,
-          " floats does not fit in the address space of 2^47 bytes; lower the capacity "
-          "(max_vocabulary_size_per_gpu)");
-  }
-  tf::core::RefCountPtr<tf::TensorBuffer> buffer(
-      new ReservedBuffer(ReservedMemory(size_bytes, page_size)));
-  tf::mutex_lock lock(*variable->mu());
-  *variable->tensor() = tf::Tensor(tf::DT_FLOAT, shape, std::move(buffer));
-  variable->is_initialized = true;
-  variable->copy_on_read_mode.store(true);
 }
 
 SharedLocks::SharedLocks(std::vector<tf::Var*> variables) : variables_(std::move(variables)) {
@@ -81,13 +66,41 @@ SharedLocks::~SharedLocks() {
   for (tf::Var* variable : variables_) variable->mu()->unlock_shared();
 }
 
-float* PlaneData(tf::Var* variable, int64_t capacity, int64_t width) {
-  tf::Tensor& tensor = *variable->tensor();
-  if (!variable->is_initialized || tensor.shape() != tf::TensorShape({capacity, width})) {
-    Throw(ErrorCode::kInvalidArgument, "a variable that belongs to a table must keep its shape [",
-          capacity, ", ", width, "], but it now has ", tensor.shape().DebugString());
+void PlaneVariable::Put(std::shared_ptr<Plane> plane) {
+  plane_ = std::move(plane);
+  tf::mutex_lock lock(*variable_->mu());
+  PutLocked();
+}
+
+void PlaneVariable::PutLocked() {
+  const tf::TensorShape shape = ShapeOf(options_);
+  tf::core::RefCountPtr<tf::TensorBuffer> buffer(
+      new PlaneBuffer(plane_, shape.num_elements() * static_cast<int64_t>(sizeof(float))));
+  *variable_->tensor() = tf::Tensor(tf::DT_FLOAT, shape, std::move(buffer));
+  variable_->is_initialized = true;
+  variable_->copy_on_read_mode.store(true);
+}
+
+void PlaneVariable::Reserve(int64_t num_rows) {
+  tf::mutex_lock lock(*variable_->mu());
+  const bool was_in_variable = IsInVariable();
+  plane_->Reserve(num_rows);
+  if (was_in_variable && !IsInVariable()) PutLocked();
+}
+
+void PlaneVariable::TakeBack(OpCall& call, const std::function<int64_t()>& num_rows) {
+  tf::mutex_lock lock(*variable_->mu());
+  if (IsInVariable()) return;  // by another thread, meanwhile
+  const tf::Tensor& values = *variable_->tensor();
+  if (!variable_->is_initialized || values.shape() != ShapeOf(options_)) {
+    Throw(ErrorCode::kInvalidArgument, "a variable that belongs to a table must keep its shape ",
+          ShapeOf(options_).DebugString(), ", but it now has ", values.shape().DebugString());
   }
-  return tensor.flat<float>().data();
+  const int64_t count = num_rows();
+  plane_->Reserve(count);
+  call.engine().CopyOnDevice(call, plane_->data(), Data<float>(values),
+                             count * options_.width * static_cast<int64_t>(sizeof(float)));
+  PutLocked();
 }
 
 }  // namespace sok

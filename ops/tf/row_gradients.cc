@@ -1,47 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/row_gradients.h"
 
-#include "ops/lookup/distinct.h"
-#include "ops/lookup/merge_gradients.h"
-#include "ops/tf/border.h"
+#include <vector>
+
 #include "ops/tf/lookup_checks.h"
 
 namespace sok {
+namespace {
 
-RowGradients::RowGradients(Executor& executor, const Table& table, const tensorflow::Tensor& values,
-                           const tensorflow::Tensor& row_ids, bool row_ids_are_distinct)
-    : count_(row_ids.NumElements()),
-      row_ids_(Data<int64_t>(row_ids)),
-      values_(Data<float>(values)) {
-  Check(table, values);
-  if (!row_ids_are_distinct) MergeRepeats(executor, table.options().dim);
+void CheckRows(OpCall& call, Table& table, int64_t count, const int64_t* row_ids) {
+  const int64_t position = table.FirstWithoutRow(call, count, row_ids);
+  if (position == count) return;
+  int64_t row_id = 0;
+  call.CopyToHost(&row_id, row_ids + position, 1);
+  ThrowNoSuchRow(table.options(), row_id, table.Size(call).num_rows);
 }
 
-void RowGradients::Check(const Table& table, const tensorflow::Tensor& values) const {
-  CheckRowGradients(table.options(), values, count_);
-  const int64_t num_rows = table.num_rows();
-  for (int64_t i = 0; i < count_; ++i) {
-    if (row_ids_[i] < 0 || row_ids_[i] >= num_rows) {
-      ThrowNoSuchRow(table.options(), row_ids_[i], num_rows);
-    }
-  }
-}
+}  // namespace
 
-void RowGradients::MergeRepeats(Executor& executor, int64_t dim) {
-  std::vector<int32_t> inverse(static_cast<size_t>(count_));
-  merged_row_ids_.resize(static_cast<size_t>(count_));
+RowGradients CheckedRowGradients(OpCall& call, Table& table, const tensorflow::Tensor& values,
+                                 const tensorflow::Tensor& row_ids, bool row_ids_are_distinct) {
+  const int64_t count = row_ids.NumElements();
+  const RowGradients given{count, Data<int64_t>(row_ids), Data<float>(values)};
+  const TableOptions& options = table.options();
+  CheckRowGradients(options, values, count);
+  if (count == 0 || row_ids_are_distinct) return given;
+  CheckRows(call, table, count, given.row_ids);
+  CheckBatchOfKeys("gradients", count);
+  auto* distinct = call.Temporary<int64_t>(count);
+  auto* inverse = call.Temporary<int32_t>(count);
   Bags bags;
-  bags.num_keys = count_;
-  bags.num_bags = count_;
-  bags.num_distinct =
-      Distinct<int64_t>(executor, count_, row_ids_, merged_row_ids_.data(), inverse.data());
-  if (bags.num_distinct == count_) return;
-  bags.inverse = inverse.data();
-  merged_values_.resize(static_cast<size_t>(bags.num_distinct * dim));
-  MergeGradients(executor, bags, dim, values_, merged_values_.data());
-  count_ = bags.num_distinct;
-  row_ids_ = merged_row_ids_.data();
-  values_ = merged_values_.data();
+  bags.num_keys = count;
+  bags.num_bags = count;
+  bags.num_distinct = call.engine().DistinctKeys(call, count, given.row_ids, distinct, inverse);
+  if (bags.num_distinct == count) return given;
+  bags.inverse = inverse;
+  auto* merged = call.Temporary<float>(bags.num_distinct * options.dim);
+  call.engine().MergeGradients(call, bags, options.dim, given.values, merged);
+  return {bags.num_distinct, distinct, merged};
 }
 
 }  // namespace sok

@@ -16,6 +16,13 @@ FirstValue::Kind ParseFirstValueKind(const std::string& name) {
   return FirstValue::Kind::kPreset;
 }
 
+Placement::Kind ParsePlacementKind(const std::string& name) {
+  if (name == "modulo") return Placement::Kind::kModulo;
+  if (name == "one_rank") return Placement::Kind::kOneRank;
+  if (name == "range") return Placement::Kind::kRange;
+  return Placement::Kind::kReplicated;
+}
+
 }  // namespace
 
 TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
@@ -24,8 +31,12 @@ TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   options.dim = Attribute<int64_t>(ctx, "dim");
   options.capacity = Attribute<int64_t>(ctx, "capacity");
   options.use_hash_index = Attribute<bool>(ctx, "use_hash_index");
-  options.world_size = Attribute<int64_t>(ctx, "num_ranks");
-  options.rank = Attribute<int64_t>(ctx, "rank");
+  Placement& placement = options.placement;
+  placement.kind = ParsePlacementKind(Attribute<std::string>(ctx, "placement_kind"));
+  placement.num_ranks = Attribute<int64_t>(ctx, "num_ranks");
+  placement.rank = Attribute<int64_t>(ctx, "rank");
+  placement.owner_rank = Attribute<int64_t>(ctx, "owner_rank");
+  placement.num_keys = Attribute<int64_t>(ctx, "num_keys");
   options.first_value.kind = ParseFirstValueKind(Attribute<std::string>(ctx, "first_value"));
   options.first_value.low_or_mean = Attribute<float>(ctx, "low_or_mean");
   options.first_value.high_or_stddev = Attribute<float>(ctx, "high_or_stddev");
@@ -35,10 +46,10 @@ TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
 SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   SlotOptions options;
   options.name = Attribute<std::string>(ctx, "slot_name");
-  options.capacity = Attribute<int64_t>(ctx, "capacity");
-  options.width = Attribute<int64_t>(ctx, "width");
+  options.plane.capacity = Attribute<int64_t>(ctx, "capacity");
+  options.plane.width = Attribute<int64_t>(ctx, "width");
   options.initial_value = Attribute<float>(ctx, "initial_value");
-  options.rows_fill_in_order = Attribute<bool>(ctx, "rows_fill_in_order");
+  options.plane.rows_fill_in_order = Attribute<bool>(ctx, "rows_fill_in_order");
   return options;
 }
 

@@ -3,7 +3,7 @@
 #ifndef SOK_OPS_TF_TABLE_ATTRIBUTES_H_
 #define SOK_OPS_TF_TABLE_ATTRIBUTES_H_
 
-#include "ops/table/table.h"
+#include "ops/engine/table_options.h"
 #include "ops/tf/table_slots.h"
 
 namespace sok {

@@ -2,50 +2,130 @@
 #include "ops/tf/table_contents.h"
 
 #include <algorithm>
-#include <utility>
+#include <functional>
 
 #include "ops/tf/border.h"
 
 namespace sok {
+namespace {
 
-TableContents::TableContents(const Table& table, const RowPlanes& planes)
-    : options_(table.options()), rows_(planes.rows), held_(table.Export()) {}
+constexpr int64_t kPartBytes = 16 << 20;
 
-TableContents::TableContents(const TableOptions& options, TableEntries held, const float* rows)
-    : options_(options), rows_(rows), held_(std::move(held)) {}
-
-int64_t TableContents::size() const {
-  return options_.use_hash_index ? static_cast<int64_t>(held_.keys.size()) : options_.capacity;
+/// use(first, count) for rows [0, num_rows) in parts.
+void ForEachPart(int64_t num_rows, int64_t width,
+                 const std::function<void(int64_t first, int64_t count)>& use) {
+  const int64_t most = RowsOfPart(width);
+  for (int64_t first = 0; first < num_rows; first += most) {
+    use(first, std::min(most, num_rows - first));
+  }
 }
 
-int64_t TableContents::key(int64_t i) const {
-  return options_.use_hash_index ? held_.keys[static_cast<size_t>(i)]
-                                 : i * options_.world_size + options_.rank;
+}  // namespace
+
+int64_t RowsOfPart(int64_t width) {
+  return std::max<int64_t>(1, kPartBytes / (width * static_cast<int64_t>(sizeof(float))));
 }
 
-int64_t TableContents::row_id(int64_t i) const {
-  return options_.use_hash_index ? held_.row_ids[static_cast<size_t>(i)] : i;
+RowMover::RowMover(OpCall& call, Plane& plane, int64_t most_rows) : call_(call), plane_(plane) {
+  if (call.engine().IsHostMemory()) return;
+  part_ = call.Temporary<float>(std::min(most_rows, RowsOfPart(plane.width())) * plane.width());
 }
 
-void TableContents::CopyRow(int64_t i, float* row) const {
-  const int64_t id = row_id(i);
-  const bool is_in_plane = options_.use_hash_index ||
-                           options_.first_value.kind == FirstValue::Kind::kPreset ||
-                           std::binary_search(held_.row_ids.begin(), held_.row_ids.end(), id);
-  if (is_in_plane) {
-    std::copy_n(rows_ + id * options_.dim, options_.dim, row);
+void RowMover::ToHost(int64_t num_rows, const int64_t* row_ids, float* values) {
+  const int64_t width = plane_.width();
+  ForEachPart(num_rows, width, [&](int64_t first, int64_t count) {
+    float* read = part_ == nullptr ? values + first * width : part_;
+    call_.engine().GatherRows(call_, count, width, row_ids + first, plane_.data(), read);
+    call_.CopyToHost(values + first * width, read, count * width);
+  });
+}
+
+void RowMover::FromHost(int64_t num_rows, const int64_t* row_ids, const float* values) {
+  const int64_t width = plane_.width();
+  ForEachPart(num_rows, width, [&](int64_t first, int64_t count) {
+    const float* written = values + first * width;
+    if (part_ != nullptr) {
+      call_.CopyFromHost(part_, written, count * width);
+      written = part_;
+    }
+    call_.engine().ScatterRows(call_, count, width, row_ids + first, written, plane_.data());
+  });
+}
+
+TableContents::TableContents(OpCall& call, const TableView& view) : call_(call), view_(view) {
+  const TableOptions& options = view.options();
+  if (options.use_hash_index) {
+    held_ = view.table.Export(call);
+    size_ = held_.count;
   } else {
-    WriteFirstValue(options_.first_value, key(i), options_.dim, row);
+    size_ = options.placement.NumRows(options.capacity);
   }
+  const int64_t most = std::min(size_, RowsOfPart(options.dim));
+  if (!call.engine().IsHostMemory()) part_rows_ = call.Temporary<float>(most * options.dim);
+  if (options.use_hash_index) return;
+  part_keys_ = call.Temporary<int64_t>(most);
+  part_row_ids_ = call.Temporary<int64_t>(most);
 }
 
-void OutputContents(tensorflow::OpKernelContext* ctx, const TableContents& contents) {
-  int64_t* keys = Data<int64_t>(Output(ctx, 0, {contents.size()}));
-  float* rows = Data<float>(Output(ctx, 1, {contents.size(), contents.dim()}));
-  for (int64_t i = 0; i < contents.size(); ++i) {
-    keys[i] = contents.key(i);
-    contents.CopyRow(i, rows + i * contents.dim());
+void TableContents::Read(int64_t begin, int64_t count, int64_t* keys, float* rows) {
+  const int64_t dim = options().dim;
+  ForEachPart(count, dim, [&](int64_t first, int64_t part) {
+    if (options().use_hash_index) {
+      ReadHeld(begin + first, part, keys + first, rows + first * dim);
+    } else {
+      ReadRange(begin + first, part, keys + first, rows + first * dim);
+    }
+  });
+}
+
+void TableContents::ReadHeld(int64_t begin, int64_t count, int64_t* keys, float* rows) {
+  const int64_t dim = options().dim;
+  float* read = part_rows_ == nullptr ? rows : part_rows_;
+  call_.CopyToHost(keys, held_.keys + begin, count);
+  call_.engine().GatherRows(call_, count, dim, held_.row_ids + begin, view_.planes.rows->data(),
+                            read);
+  call_.CopyToHost(rows, read, count * dim);
+}
+
+void TableContents::ReadRange(int64_t begin, int64_t count, int64_t* keys, float* rows) {
+  const int64_t dim = options().dim;
+  float* read = part_rows_ == nullptr ? rows : part_rows_;
+  for (int64_t i = 0; i < count; ++i) keys[i] = options().placement.GlobalKey(begin + i);
+  call_.CopyFromHost(part_keys_, keys, count);
+  if (view_.has_preset) {  // all rows hold what was preset, or what came of it
+    std::vector<int64_t> row_ids(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) row_ids[static_cast<size_t>(i)] = begin + i;
+    call_.CopyFromHost(part_row_ids_, row_ids.data(), count);
+  } else {
+    view_.table.Find(call_, count, part_keys_, part_row_ids_);
   }
+  call_.engine().GatherRows(call_, count, dim, part_row_ids_, view_.planes.rows->data(), read);
+  call_.engine().FillAbsentRows(call_, count, dim, options().first_value, part_keys_, part_row_ids_,
+                                read);
+  call_.CopyToHost(rows, read, count * dim);
+}
+
+TableFiller::TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys)
+    : call_(call), fresh_(fresh) {
+  const TableOptions& options = fresh.options();
+  const int64_t most = std::min(num_keys, RowsOfPart(options.dim));
+  fresh.table.Reserve(call, num_keys, fresh.planes);
+  row_ids_ = call.Temporary<int64_t>(most);
+  if (call.engine().IsHostMemory()) return;
+  part_keys_ = call.Temporary<int64_t>(most);
+  part_rows_ = call.Temporary<float>(most * options.dim);
+}
+
+const int64_t* TableFiller::Insert(int64_t count, const int64_t* keys, const float* rows) {
+  if (part_keys_ != nullptr) {
+    call_.CopyFromHost(part_keys_, keys, count);
+    call_.CopyFromHost(part_rows_, rows, count * fresh_.options().dim);
+    keys = part_keys_;
+    rows = part_rows_;
+  }
+  fresh_.table.FindOrInsert(call_, count, keys, /*keys_are_distinct=*/true, rows, fresh_.planes,
+                            row_ids_);
+  return row_ids_;
 }
 
 }  // namespace sok

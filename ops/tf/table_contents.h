@@ -1,39 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that a table can be asked for, key by key, without changing it.
+// A table's contents as a stream between the engine's memory and the host's, in parts that need
+// little memory.
 #ifndef SOK_OPS_TF_TABLE_CONTENTS_H_
 #define SOK_OPS_TF_TABLE_CONTENTS_H_
 
 #include <cstdint>
+#include <vector>
 
-#include "ops/table/table.h"
-#include "tensorflow/core/framework/op_kernel.h"
+#include "ops/tf/table_resource.h"
 
 namespace sok {
 
-/// With a hash index: the keys that are held, in the order of row ids. Without one: every key in
-/// the table's range, ascending; rows that nobody has asked for yet are their first values. The
-/// planes must stay locked.
-class TableContents {
- public:
-  TableContents(const Table& table, const RowPlanes& planes);
-  /// Of a table elsewhere: copies of its entries, and of rows [n, dim], where entries and, with
-  /// FirstValue::Kind::kPreset, all keys have theirs.
-  TableContents(const TableOptions& options, TableEntries held, const float* rows);
+/// How many rows of `width` floats are moved at a time.
+int64_t RowsOfPart(int64_t width);
 
-  int64_t size() const;
-  int64_t dim() const { return options_.dim; }
-  int64_t key(int64_t i) const;
-  int64_t row_id(int64_t i) const;
-  void CopyRow(int64_t i, float* row) const;  // row: [dim]
+/// Moves rows between a plane and the host. row_ids are on the device, values on the host.
+class RowMover {
+ public:
+  /// For any number of rows at a time, at most `most_rows`.
+  RowMover(OpCall& call, Plane& plane, int64_t most_rows);
+
+  /// values[i] = row row_ids[i] of the plane.
+  void ToHost(int64_t num_rows, const int64_t* row_ids, float* values);
+  /// Row row_ids[i] of the plane becomes values[i].
+  void FromHost(int64_t num_rows, const int64_t* row_ids, const float* values);
 
  private:
-  const TableOptions& options_;
-  const float* const rows_;
-  const TableEntries held_;
+  OpCall& call_;
+  Plane& plane_;
+  float* part_ = nullptr;  // on the device; nullptr: that is the host's memory
 };
 
-/// Outputs 0 and 1: the keys [n] and their rows [n, dim].
-void OutputContents(tensorflow::OpKernelContext* ctx, const TableContents& contents);
+/// All that a table can be asked for, key by key, without changing it. With a hash index: the keys
+/// that are held now, in the order of row ids. Without one: every key in the table's range on this
+/// rank, ascending; rows that nobody has asked for yet are their first values. The view must stay
+/// locked, so that rows stay whose they are; steps may change their values meanwhile.
+class TableContents {
+ public:
+  TableContents(OpCall& call, const TableView& view);
+
+  const TableOptions& options() const { return view_.options(); }
+  int64_t size() const { return size_; }
+  /// Entries [begin, begin + count) to the host.
+  void Read(int64_t begin, int64_t count,
+            int64_t* keys,  // [count]
+            float* rows);   // [count, dim]
+
+ private:
+  void ReadHeld(int64_t begin, int64_t count, int64_t* keys, float* rows);
+  void ReadRange(int64_t begin, int64_t count, int64_t* keys, float* rows);
+
+  OpCall& call_;
+  const TableView& view_;
+  TableEntries held_;  // with a hash index
+  int64_t size_;
+  // Room for one part, on the device.
+  int64_t* part_keys_ = nullptr;
+  int64_t* part_row_ids_ = nullptr;
+  float* part_rows_ = nullptr;
+};
+
+/// Puts keys and rows that are on the host into an empty table.
+class TableFiller {
+ public:
+  /// `num_keys` will come in all.
+  TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys);
+
+  /// Inserts at most RowsOfPart(dim) keys, distinct and new. Returns their row ids, on the device,
+  /// valid until the next call.
+  const int64_t* Insert(int64_t count, const int64_t* keys, const float* rows);
+
+ private:
+  OpCall& call_;
+  const TableView& fresh_;
+  int64_t* row_ids_;
+  int64_t* part_keys_ = nullptr;  // on the device; nullptr: that is the host's memory
+  float* part_rows_ = nullptr;
+};
 
 }  // namespace sok
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
-#include <memory>
+#include <string>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -17,33 +17,32 @@ constexpr int64_t kPartBytes = 64 << 20;  // from each rank; one exchange carrie
 
 }  // namespace
 
-TableGather::TableGather(const std::string& name, int64_t step_id, const TableOptions& options)
-    : name_(name),
-      step_id_(step_id),
-      options_(options),
+TableGather::TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options)
+    : step_id_(StepIdOf(ctx)),
+      held_(options.placement.num_ranks > 1 ? HeldTicket::Begin(ctx, ctx->op_kernel().name())
+                                            : nullptr),
+      num_ranks_(options.placement.num_ranks),
+      is_replicated_(options.placement.kind == Placement::Kind::kReplicated),
       entry_bytes_(sizeof(int64_t) + static_cast<size_t>(options.dim) * sizeof(float)) {}
 
-void TableGather::Send(const TableContents& contents) {
+void TableGather::Send(TableContents& contents) {
+  if (is_replicated_) return;
   const int64_t num_parts = NumParts(contents.size());
   for (int64_t part = 0; part < num_parts; ++part) {
     std::vector<char> data = Part(contents, part);
-    std::vector<int64_t> send_bytes(static_cast<size_t>(options_.world_size), 0);
+    std::vector<int64_t> send_bytes(static_cast<size_t>(num_ranks_), 0);
     send_bytes[0] = static_cast<int64_t>(data.size());
     Exchange(std::move(data), std::move(send_bytes));
   }
 }
 
-void TableGather::Receive(const TableContents& contents, const Use& use) {
-  std::vector<float> row(static_cast<size_t>(options_.dim));
-  for (int64_t i = 0; i < contents.size(); ++i) {
-    contents.CopyRow(i, row.data());
-    use(contents.key(i), reinterpret_cast<const char*>(row.data()));
-  }
-  if (options_.world_size == 1) return;
+void TableGather::Receive(TableContents& contents, const Use& use) {
+  ForEach(contents, 0, contents.size(), use);
+  if (num_ranks_ == 1 || is_replicated_) return;
   const int64_t num_parts = NumParts(0);
   for (int64_t part = 0; part < num_parts; ++part) {
     const ExchangeResult result =
-        Exchange({}, std::vector<int64_t>(static_cast<size_t>(options_.world_size), 0));
+        Exchange({}, std::vector<int64_t>(static_cast<size_t>(num_ranks_), 0));
     for (size_t begin = 0; begin < result.data.size(); begin += entry_bytes_) {
       int64_t key = 0;
       std::memcpy(&key, result.data.data() + begin, sizeof(key));
@@ -58,51 +57,59 @@ int64_t TableGather::NumParts(int64_t num_keys) {
       std::max<int64_t>(1, kPartBytes / static_cast<int64_t>(entry_bytes_));
   const int64_t num_parts = (num_keys + keys_per_part - 1) / keys_per_part;
   std::vector<char> data;
-  for (int64_t rank = 0; rank < options_.world_size; ++rank) {
+  for (int64_t rank = 0; rank < num_ranks_; ++rank) {
     const char* bytes = reinterpret_cast<const char*>(&num_parts);
     data.insert(data.end(), bytes, bytes + sizeof(num_parts));
   }
-  const ExchangeResult result =
-      Exchange(std::move(data),
-               std::vector<int64_t>(static_cast<size_t>(options_.world_size), sizeof(num_parts)));
-  std::vector<int64_t> all(static_cast<size_t>(options_.world_size));
+  const ExchangeResult result = Exchange(
+      std::move(data), std::vector<int64_t>(static_cast<size_t>(num_ranks_), sizeof(num_parts)));
+  std::vector<int64_t> all(static_cast<size_t>(num_ranks_));
   std::memcpy(all.data(), result.data.data(), result.data.size());
   return *std::max_element(all.begin(), all.end());
 }
 
-std::vector<char> TableGather::Part(const TableContents& contents, int64_t part) const {
+std::vector<char> TableGather::Part(TableContents& contents, int64_t part) const {
   const int64_t keys_per_part =
       std::max<int64_t>(1, kPartBytes / static_cast<int64_t>(entry_bytes_));
   const int64_t begin = std::min(contents.size(), part * keys_per_part);
   const int64_t end = std::min(contents.size(), begin + keys_per_part);
   std::vector<char> data(static_cast<size_t>(end - begin) * entry_bytes_);
-  std::vector<float> row(static_cast<size_t>(options_.dim));
   char* entry = data.data();
-  for (int64_t i = begin; i < end; ++i, entry += entry_bytes_) {
-    const int64_t key = contents.key(i);
-    contents.CopyRow(i, row.data());
+  ForEach(contents, begin, end, [&](int64_t key, const char* row) {
     std::memcpy(entry, &key, sizeof(key));
-    std::memcpy(entry + sizeof(key), row.data(), entry_bytes_ - sizeof(key));
-  }
+    std::memcpy(entry + sizeof(key), row, entry_bytes_ - sizeof(key));
+    entry += entry_bytes_;
+  });
   return data;
 }
 
+void TableGather::ForEach(TableContents& contents, int64_t begin, int64_t end, const Use& use) {
+  const int64_t dim = contents.options().dim;
+  const int64_t most = std::min(end - begin, RowsOfPart(dim));
+  std::vector<int64_t> keys(static_cast<size_t>(most));
+  std::vector<float> rows(static_cast<size_t>(most * dim));
+  for (int64_t first = begin; first < end; first += most) {
+    const int64_t count = std::min(most, end - first);
+    contents.Read(first, count, keys.data(), rows.data());
+    for (int64_t i = 0; i < count; ++i) {
+      use(keys[static_cast<size_t>(i)], reinterpret_cast<const char*>(rows.data() + i * dim));
+    }
+  }
+}
+
 ExchangeResult TableGather::Exchange(std::vector<char> data, std::vector<int64_t> send_bytes) {
-  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
-  if (!coordinator)
-    Throw(ErrorCode::kFailedPrecondition, name_,
-          ": run what sok.Init returned in this process first");
   std::promise<ExchangeResult> promise;
   ExchangeRequest request;
   request.kind = "gather";
-  request.name = name_ + "#" + std::to_string(num_exchanges_++);
+  request.ticket = held_->ticket();
+  request.exchange = "gather_" + std::to_string(num_exchanges_++);
   request.step_id = step_id_;
   request.data = std::move(data);
   request.send_bytes = std::move(send_bytes);
   request.done = [&promise](ExchangeResult result) { promise.set_value(std::move(result)); };
-  coordinator->Submit(std::move(request));
+  held_->coordinator().Submit(std::move(request));
   ExchangeResult result = promise.get_future().get();
-  if (!result.error.empty()) Throw(ErrorCode::kAborted, result.error);
+  if (!result.error.empty()) Throw(result.code, result.error);
   return result;
 }
 

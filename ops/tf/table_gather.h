@@ -5,36 +5,37 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <memory>
 #include <vector>
 
-#include "ops/exchange/coordinator.h"
-#include "ops/table/table.h"
+#include "ops/tf/lookup_ticket.h"
 #include "ops/tf/table_contents.h"
 
 namespace sok {
 
-/// One gather; all ranks make one with the same name in the same step. Blocks its thread.
+/// One gather; all ranks make one in an op of the same name. Blocks its thread.
 class TableGather {
  public:
   using Use = std::function<void(int64_t key, const char* row)>;
 
-  TableGather(const std::string& name, int64_t step_id, const TableOptions& options);
+  TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options);
 
   /// On ranks other than 0.
-  void Send(const TableContents& contents);
+  void Send(TableContents& contents);
 
   /// On rank 0: use(key, row [dim floats]) for its own entries, then for those of the others.
-  void Receive(const TableContents& contents, const Use& use);
+  void Receive(TableContents& contents, const Use& use);
 
  private:
   int64_t NumParts(int64_t num_keys);
-  std::vector<char> Part(const TableContents& contents, int64_t part) const;
+  std::vector<char> Part(TableContents& contents, int64_t part) const;
+  static void ForEach(TableContents& contents, int64_t begin, int64_t end, const Use& use);
   ExchangeResult Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
 
-  const std::string name_;
-  const int64_t step_id_;
-  const TableOptions& options_;
+  const StepId step_id_;
+  const std::shared_ptr<const HeldTicket> held_;  // null on one rank
+  const int64_t num_ranks_;
+  const bool is_replicated_;  // the others have nothing that rank 0 has not
   const size_t entry_bytes_;  // key, then row
   int64_t num_exchanges_ = 0;
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that make tables and their planes.
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -32,8 +31,11 @@ REGISTER_OP("SokTableInitialize")
     .Attr("dim: int >= 1")
     .Attr("capacity: int >= 1")
     .Attr("use_hash_index: bool")
+    .Attr("placement_kind: {'modulo', 'one_rank', 'range', 'replicated'}")
     .Attr("num_ranks: int >= 1")
     .Attr("rank: int >= 0")
+    .Attr("owner_rank: int >= 0 = 0")
+    .Attr("num_keys: int >= 0 = 0")
     .Attr("first_value: {'uniform', 'normal', 'truncated_normal', 'constant', 'preset'}")
     .Attr("low_or_mean: float")
     .Attr("high_or_stddev: float")
@@ -91,7 +93,9 @@ REGISTER_OP("SokReadRows")
       c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
       return absl::OkStatus();
     })
-    .Doc("All rows [capacity, dim], in the order of row ids; rows without a key are zeros.");
+    .Doc(
+        "All rows [capacity, dim] of the variable `rows`, which may be a slot, in the order of row "
+        "ids; rows that were never in use are zeros.");
 
 class TableInitializeOp : public tf::OpKernel {
  public:
@@ -105,7 +109,9 @@ class TableInitializeOp : public tf::OpKernel {
       TableOptions options = options_;
       options.first_value.stream =
           FirstValueStream(ctx->input(2).scalar<int64_t>()(), options.name);
-      LookupOrMakeTable(ctx, 0)->Initialize(options, LookupOrMakeVariable(ctx, 1), keep_existing_);
+      OpCall call(ctx);
+      LookupOrMakeTable(ctx, 0)->Initialize(call, options, LookupOrMakeVariable(ctx, 1),
+                                            keep_existing_);
     });
   }
 
@@ -123,7 +129,9 @@ class TableAttachSlotOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      LookupOrMakeTable(ctx, 0)->AttachSlot(options_, LookupOrMakeVariable(ctx, 1), keep_existing_);
+      OpCall call(ctx);
+      LookupOrMakeTable(ctx, 0)->AttachSlot(call, options_, LookupOrMakeVariable(ctx, 1),
+                                            keep_existing_);
     });
   }
 
@@ -150,7 +158,10 @@ class TableSizeOp : public tf::OpKernel {
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      Output(ctx, 0, {}).scalar<int64_t>()() = LookupTable(ctx, 0)->table()->size();
+      OpCall call(ctx);
+      LookupTable(ctx, tf::HandleFromInput(ctx, 0))->WithTable([&](Table& table) {
+        Output(ctx, 0, {}).scalar<int64_t>()() = table.Size(call).num_keys;
+      });
     });
   }
 };
@@ -159,7 +170,10 @@ class TablePresetOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] { LookupTable(ctx, 0)->SetPreset(ctx->input(1)); });
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      LookupTable(ctx, tf::HandleFromInput(ctx, 0))->SetPreset(call, ctx->input(1));
+    });
   }
 };
 
@@ -168,24 +182,35 @@ class ReadRowsOp : public tf::OpKernel {
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      OpExecutor executor(ctx);
-      LookupTable(ctx, 1)->WithPlanes([&](Table& table, const RowPlanes& planes) {
-        table.InsertAll(executor, planes);
-        tf::Tensor& values = Output(ctx, 0, {table.options().capacity, table.options().dim});
-        std::copy_n(planes.rows, values.NumElements(), Data<float>(values));
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 1));
+      resource->WithRoom(call, 0, [&](const TableView& view) {
+        view.table.InsertAll(call, view.planes);
+        const Plane& plane = view.PlaneOf(ctx, tf::HandleFromInput(ctx, 0));
+        const int64_t width = plane.width();
+        const int64_t capacity = view.options().capacity;
+        const int64_t num_rows = view.NumWrittenRows(call, plane);
+        float* values = Data<float>(Output(ctx, 0, {capacity, width}));
+        call.engine().CopyOnDevice(call, values, plane.data(),
+                                   num_rows * width * static_cast<int64_t>(sizeof(float)));
+        call.engine().Fill(call, values + num_rows * width, (capacity - num_rows) * width, 0.0f);
       });
     });
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokTableHandle").Device(tf::DEVICE_CPU),
-                        tf::ResourceHandleOp<TableResource>);
-REGISTER_KERNEL_BUILDER(Name("SokTableInitialize").Device(tf::DEVICE_CPU), TableInitializeOp);
-REGISTER_KERNEL_BUILDER(Name("SokTableAttachSlot").Device(tf::DEVICE_CPU), TableAttachSlotOp);
-REGISTER_KERNEL_BUILDER(Name("SokTableDetachSlot").Device(tf::DEVICE_CPU), TableDetachSlotOp);
-REGISTER_KERNEL_BUILDER(Name("SokTableSize").Device(tf::DEVICE_CPU), TableSizeOp);
-REGISTER_KERNEL_BUILDER(Name("SokTablePreset").Device(tf::DEVICE_CPU), TablePresetOp);
-REGISTER_KERNEL_BUILDER(Name("SokReadRows").Device(tf::DEVICE_CPU), ReadRowsOp);
+SOK_REGISTER_KERNEL(Name("SokTableHandle").HostMemory("table"),
+                    tf::ResourceHandleOp<TableResource>);
+SOK_REGISTER_KERNEL(
+    Name("SokTableInitialize").HostMemory("table").HostMemory("rows").HostMemory("seed"),
+    TableInitializeOp);
+SOK_REGISTER_KERNEL(Name("SokTableAttachSlot").HostMemory("table").HostMemory("slot"),
+                    TableAttachSlotOp);
+SOK_REGISTER_KERNEL(Name("SokTableDetachSlot").HostMemory("table").HostMemory("slot"),
+                    TableDetachSlotOp);
+SOK_REGISTER_KERNEL(Name("SokTableSize").HostMemory("table").HostMemory("num_keys"), TableSizeOp);
+SOK_REGISTER_KERNEL(Name("SokTablePreset").HostMemory("table"), TablePresetOp);
+SOK_REGISTER_KERNEL(Name("SokReadRows").HostMemory("rows").HostMemory("table"), ReadRowsOp);
 
 }  // namespace
 }  // namespace sok

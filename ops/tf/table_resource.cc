@@ -2,6 +2,8 @@
 #include "ops/tf/table_resource.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 #include "ops/tf/border.h"
@@ -10,71 +12,114 @@ namespace sok {
 
 namespace tf = tensorflow;
 
-void TableResource::Initialize(const TableOptions& options, tf::core::RefCountPtr<tf::Var> rows,
-                               bool keep_existing) {
-  {
-    tf::tf_shared_lock lock(mutex_);
-    if (keep_existing && table_) return;
+namespace {
+
+constexpr int64_t kFillBytes = 4 << 20;
+
+/// Writes the initial value of a slot to the rows of all keys that are held.
+void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane& plane) {
+  const int64_t width = options.plane.width;
+  const TableEntries held = table.Export(call);
+  plane.Reserve(table.Size(call).num_rows);
+  if (options.initial_value == 0.0f && !std::signbit(options.initial_value)) return;
+  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(float));
+  const int64_t most = std::min(held.count, std::max<int64_t>(1, kFillBytes / row_bytes));
+  auto* chunk = call.Temporary<float>(most * width);
+  call.engine().Fill(call, chunk, most * width, options.initial_value);
+  for (int64_t first = 0; first < held.count; first += most) {
+    call.engine().ScatterRows(call, std::min(most, held.count - first), width, held.row_ids + first,
+                              chunk, plane.data());
   }
-  std::shared_ptr<Table> table = Table::Create(Device::kCpu, options);
-  MakePlane(rows.get(), options.capacity, options.dim, PageSizeFor(options.use_hash_index));
-  tf::mutex_lock lock(mutex_);
+}
+
+/// Rows that an insert may need while it waits for room and runs.
+class PromisedRows {
+ public:
+  PromisedRows(std::atomic<int64_t>& all, int64_t count) : all_(all), count_(count) {
+    all_ += count_;
+  }
+  ~PromisedRows() { all_ -= count_; }
+  PromisedRows(const PromisedRows&) = delete;
+  PromisedRows& operator=(const PromisedRows&) = delete;
+
+ private:
+  std::atomic<int64_t>& all_;
+  const int64_t count_;
+};
+
+}  // namespace
+
+int64_t TableView::NumWrittenRows(Call& call, const Plane& plane) const {
+  if (has_preset && &plane == planes.rows) return options().capacity;
+  return table.Size(call).num_rows;
+}
+
+Plane& TableView::PlaneOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
+  const VariablePtr variable = LookupVariable(ctx, handle);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (variables[i] == variable.get()) return i == 0 ? *planes.rows : *planes.slots[i - 1].plane;
+  }
+  Throw(ErrorCode::kFailedPrecondition, "variable ", handle.name(), " is not a slot of table '",
+        options().name,
+        "' in this session: run its initializer (tf.global_variables_initializer()) first");
+}
+
+const float* TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
+  const Plane& plane = PlaneOf(ctx, handle);
+  if (plane.width() == options().dim) return plane.data();
+  Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " has rows of ", plane.width(),
+        " floats, and table '", options().name, "' of ", options().dim);
+}
+
+void TableResource::Initialize(OpCall& call, const TableOptions& options, VariablePtr rows,
+                               bool keep_existing) {
+  tf::mutex_lock lock(mutex_);  // nobody sees the variable and another plane
+  if (keep_existing && table_) return;
+  std::shared_ptr<Table> table = call.engine().MakeTable(options);
+  const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
+  std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
+  rows_ = PlaneVariable(std::move(rows), plane_options);
+  rows_.Put(std::move(plane));
   table_ = std::move(table);
-  rows_ = std::move(rows);
   preset_ = tf::Tensor();
   slots_.RemoveOtherCapacities(options.capacity);
 }
 
-void TableResource::SetPreset(const tf::Tensor& values) {
+void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
   tf::mutex_lock lock(mutex_);
-  if (!table_) ThrowNotInitialized(name_);
+  CheckInitialized();
   const TableOptions& options = table_->options();
   if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
     Throw(ErrorCode::kInvalidArgument, "table '", options.name,
           "': the initializer gave values of shape ", values.shape().DebugString(), ", expected [",
           options.capacity, ", ", options.dim, "]");
   }
+  rows_.Reserve(options.capacity);
+  UseView(call, View({}),
+          [&](const TableView& view) { WritePreset(call, *view.planes.rows, values); });
   preset_ = values;
-  SharedLocks locks({rows_.get()});
-  WritePreset(PlaneData(rows_.get(), options.capacity, options.dim));
 }
 
-void TableResource::Clear(Table& table, const RowPlanes& planes) const {
-  table.Clear();
-  WritePreset(planes.rows);
+void TableResource::WritePreset(OpCall& call, Plane& rows, const tf::Tensor& values) const {
+  if (values.dims() != 2) return;
+  rows.Reserve(table_->options().capacity);
+  call.engine().CopyOnDevice(call, rows.data(), values.data(),
+                             static_cast<int64_t>(values.TotalBytes()));
 }
 
-void TableResource::WritePreset(float* rows) const {
-  if (preset_.dims() == 2) std::copy_n(Data<float>(preset_), preset_.NumElements(), rows);
-}
-
-void TableResource::AttachSlot(const SlotOptions& options, tf::core::RefCountPtr<tf::Var> variable,
+void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
                                bool keep_existing) {
-  if (keep_existing) {
-    tf::tf_shared_lock lock(mutex_);
-    if (slots_.Has(options.name, variable.get())) return;
-  }
-  MakePlane(variable.get(), options.capacity, options.width,
-            PageSizeFor(options.rows_fill_in_order));
   tf::mutex_lock lock(mutex_);
-  if (table_ && table_->options().capacity != options.capacity) {
-    Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.capacity,
+  if (keep_existing && slots_.Has(options.name, variable.get())) return;
+  if (table_ && table_->options().capacity != options.plane.capacity) {
+    Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.plane.capacity,
           " rows, but table '", name_, "' has ", table_->options().capacity);
   }
-  if (table_ && options.initial_value != 0.0f) {
-    SharedLocks locks({variable.get()});
-    float* slot = PlaneData(variable.get(), options.capacity, options.width);
-    for (const int64_t row : table_->Export().row_ids) {
-      std::fill_n(slot + row * options.width, options.width, options.initial_value);
-    }
-  }
-  slots_.Put({options, std::move(variable), nullptr});
-}
-
-std::shared_ptr<Table> TableResource::table() const {
-  tf::tf_shared_lock lock(mutex_);
-  if (!table_) ThrowNotInitialized(name_);
-  return table_;
+  std::shared_ptr<Plane> plane = call.engine().MakePlane(options.plane);
+  if (table_) FillRowsInUse(call, *table_, options, *plane);
+  TableSlot slot{options, PlaneVariable(std::move(variable), options.plane)};
+  slot.plane.Put(std::move(plane));
+  slots_.Put(std::move(slot));
 }
 
 void TableResource::DetachSlot(const tf::Var* variable) {
@@ -82,45 +127,131 @@ void TableResource::DetachSlot(const tf::Var* variable) {
   slots_.Remove(variable);
 }
 
-void TableResource::WithPlanes(
-    const std::function<void(Table& table, const RowPlanes& planes)>& use) const {
+void TableResource::WithTable(const std::function<void(Table& table)>& use) {
   tf::tf_shared_lock lock(mutex_);
-  if (!table_) ThrowNotInitialized(name_);
-  SharedLocks locks(Variables());
-  use(*table_, Planes());
+  CheckInitialized();
+  use(*table_);
 }
 
-void TableResource::WithSlots(const std::vector<std::string>& slot_names,
-                              const UseOfSlots& use) const {
+void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot_names,
+                              const Use& use) {
   tf::tf_shared_lock lock(mutex_);
-  if (!table_) ThrowNotInitialized(name_);
-  SharedLocks locks(Variables());
-  use(*table_, Planes(), slots_.PlacesOf(slot_names, name_));
+  UseView(call, View(slot_names), use);
 }
 
-void TableResource::Replace(const std::vector<std::string>& slot_names, const MakeTable& make) {
-  tf::mutex_lock lock(mutex_);
-  if (!table_) ThrowNotInitialized(name_);
-  SharedLocks locks(Variables());
-  table_ = make(*table_, Planes(), slots_.PlacesOf(slot_names, name_));
-}
-
-std::vector<tf::Var*> TableResource::Variables() const {
-  std::vector<tf::Var*> variables = {rows_.get()};
-  for (const TableSlot& slot : slots_.all()) variables.push_back(slot.variable.get());
-  return variables;
-}
-
-RowPlanes TableResource::Planes() const {
-  const TableOptions& options = table_->options();
-  RowPlanes planes;
-  planes.rows = PlaneData(rows_.get(), options.capacity, options.dim);
-  for (const TableSlot& slot : slots_.all()) {
-    planes.slots.push_back(
-        {PlaneData(slot.variable.get(), slot.options.capacity, slot.options.width),
-         slot.options.width, slot.options.initial_value});
+void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
+  std::optional<PromisedRows> promised;
+  for (;; MakeRoom(call)) {
+    tf::tf_shared_lock lock(mutex_);
+    CheckInitialized();
+    if (PlanesMove() && !promised) promised.emplace(promised_rows_, num_keys);
+    if (PlanesMove() && !HasRoom(call)) continue;
+    UseView(call, View({}), use);
+    return;
   }
-  return planes;
+}
+
+void TableResource::MakeRoom(OpCall& call) {
+  tf::mutex_lock lock(mutex_);
+  CheckInitialized();
+  const int64_t num_rows = NumRowsToCome(call);
+  TakeBack(call, View({}));
+  ForEachPlane([&](PlaneVariable& plane) { plane.Reserve(num_rows); });
+}
+
+/// How many rows there may be when all inserts that wait or run have ended. The promises are read
+/// first: an insert that ends in between is counted twice, not left out.
+int64_t TableResource::NumRowsToCome(OpCall& call) const {
+  const TableOptions& options = table_->options();
+  if (!options.use_hash_index) return options.capacity;
+  const int64_t promised = promised_rows_;
+  return std::min(options.capacity, table_->Size(call).num_rows + promised);
+}
+
+bool TableResource::PlanesMove() const {
+  const std::vector<TableSlot>& slots = slots_.all();
+  return rows_.plane()->MovesWhenItGrows() ||
+         std::any_of(slots.begin(), slots.end(),
+                     [](const TableSlot& slot) { return slot.plane.plane()->MovesWhenItGrows(); });
+}
+
+bool TableResource::HasRoom(OpCall& call) const {
+  const int64_t num_rows = NumRowsToCome(call);
+  const auto has_room = [&](const PlaneVariable& plane) {
+    return !plane.plane()->MovesWhenItGrows() || plane.plane()->num_rows() >= num_rows;
+  };
+  const std::vector<TableSlot>& slots = slots_.all();
+  return has_room(rows_) && std::all_of(slots.begin(), slots.end(), [&](const TableSlot& slot) {
+           return has_room(slot.plane);
+         });
+}
+
+void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_names,
+                            const Fill& fill) {
+  tf::mutex_lock lock(mutex_);
+  std::shared_ptr<Table> table;
+  std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then of slots_
+  UseView(call, View(slot_names), [&](const TableView& view) {
+    table = call.engine().MakeTable(view.options());
+    TableView fresh{*table, {}, view.places, view.has_preset, view.variables};
+    ForEachPlane([&](const PlaneVariable& old) {
+      planes.push_back(call.engine().MakePlane(old.options()));
+      planes.back()->Reserve(old.plane()->num_rows());  // steps that run may read rows there were
+    });
+    fresh.planes.rows = planes.front().get();
+    for (size_t i = 0; i < view.planes.slots.size(); ++i) {
+      fresh.planes.slots.push_back({planes[i + 1].get(), view.planes.slots[i].initial_value});
+    }
+    WritePreset(call, *fresh.planes.rows, preset_);
+    fill(view, fresh);
+  });
+  table_ = std::move(table);
+  auto plane = planes.begin();
+  ForEachPlane([&](PlaneVariable& replaced) { replaced.Put(std::move(*plane++)); });
+}
+
+void TableResource::CheckInitialized() const {
+  if (!table_) ThrowNotInitialized(name_);
+}
+
+template <typename Visit>
+void TableResource::ForEachPlane(const Visit& visit) {
+  visit(rows_);
+  for (TableSlot& slot : slots_.all()) visit(slot.plane);
+}
+
+TableView TableResource::View(const std::vector<std::string>& slot_names) const {
+  CheckInitialized();
+  TableView view{*table_, {}, {}, preset_.dims() == 2, {rows_.variable()}};
+  if (!slot_names.empty()) view.places = slots_.PlacesOf(slot_names, name_);
+  view.planes.rows = rows_.plane().get();
+  for (const TableSlot& slot : slots_.all()) {
+    view.variables.push_back(slot.plane.variable());
+    view.planes.slots.push_back({slot.plane.plane().get(), slot.options.initial_value});
+  }
+  return view;
+}
+
+void TableResource::UseView(OpCall& call, const TableView& view, const Use& use) {
+  for (;; TakeBack(call, view)) {
+    SharedLocks locks(view.variables);
+    if (!AreInVariables()) continue;
+    use(view);
+    return;
+  }
+}
+
+bool TableResource::AreInVariables() const {
+  const std::vector<TableSlot>& slots = slots_.all();
+  return rows_.IsInVariable() && std::all_of(slots.begin(), slots.end(), [](const TableSlot& slot) {
+           return slot.plane.IsInVariable();
+         });
+}
+
+void TableResource::TakeBack(OpCall& call, const TableView& view) {
+  ForEachPlane([&](PlaneVariable& plane) {
+    plane.TakeBack(call, [&] { return view.NumWrittenRows(call, *plane.plane()); });
+  });
 }
 
 std::string TableResource::DebugString() const {
@@ -139,9 +270,9 @@ tf::core::RefCountPtr<TableResource> LookupOrMakeTable(tf::OpKernelContext* ctx,
   return table;
 }
 
-tf::core::RefCountPtr<TableResource> LookupTable(tf::OpKernelContext* ctx, int index) {
+tf::core::RefCountPtr<TableResource> LookupTable(tf::OpKernelContext* ctx,
+                                                 const tf::ResourceHandle& handle) {
   tf::core::RefCountPtr<TableResource> table;
-  const tf::ResourceHandle& handle = tf::HandleFromInput(ctx, index);
   if (!tf::LookupResource(ctx, handle, &table).ok()) ThrowNotInitialized(handle.name());
   return table;
 }

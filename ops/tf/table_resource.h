@@ -3,92 +3,109 @@
 #ifndef SOK_OPS_TF_TABLE_RESOURCE_H_
 #define SOK_OPS_TF_TABLE_RESOURCE_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ops/table/table.h"
-#include "ops/tf/plane_variable.h"
 #include "ops/tf/table_slots.h"
 
 namespace sok {
 
-/// Huge pages where rows fill in order; where they are touched here and there, each would commit
-/// 2 MiB for one row.
-inline PageSize PageSizeFor(bool rows_fill_in_order) {
-  return rows_fill_in_order ? PageSize::kHuge : PageSize::kSmall;
-}
+/// A table and its planes, for one op. Valid while the resource holds its locks.
+struct TableView {
+  Table& table;
+  Planes planes;
+  std::vector<size_t> places;  // planes.slots[places[i]] is the slot called slot_names[i]
+  bool has_preset = false;     // all rows of planes.rows have been written
+  std::vector<tensorflow::Var*> variables;  // of planes.rows, then of planes.slots
 
+  const TableOptions& options() const { return table.options(); }
+  /// Rows that have been written in one of `planes`; the others may have no memory. Waits.
+  int64_t NumWrittenRows(Call& call, const Plane& plane) const;
+  /// The plane that the variable behind a handle shows; kFailedPrecondition when it is none of the
+  /// table's.
+  Plane& PlaneOf(tensorflow::OpKernelContext* ctx, const tensorflow::ResourceHandle& handle) const;
+  /// As PlaneOf, of width dim.
+  const float* RowsOf(tensorflow::OpKernelContext* ctx,
+                      const tensorflow::ResourceHandle& handle) const;
+};
+
+/// Ops that use rows share the table; what gives it other contents has it alone. Variables are
+/// locked, too, while their planes are used: stock ops know of nothing else.
 class TableResource : public tensorflow::ResourceBase {
  public:
   explicit TableResource(std::string name) : name_(std::move(name)) {}
 
   /// Makes the table anew, empty, with its rows in `rows`. Slots that were attached stay attached.
   /// With `keep_existing`, a table that is there stays as it is.
-  void Initialize(const TableOptions& options, tensorflow::core::RefCountPtr<tensorflow::Var> rows,
-                  bool keep_existing);
+  void Initialize(OpCall& call, const TableOptions& options, VariablePtr rows, bool keep_existing);
 
   /// Makes `variable` a plane that holds the initial value for every row there is and every row
   /// that will come. May run before Initialize. Takes the place of an earlier slot of the same
   /// name; with `keep_existing`, that one stays if it has the same variable.
-  void AttachSlot(const SlotOptions& options,
-                  tensorflow::core::RefCountPtr<tensorflow::Var> variable, bool keep_existing);
+  void AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
+                  bool keep_existing);
 
   /// Forgets the slot that AttachSlot was given `variable` for, if there is one.
   void DetachSlot(const tensorflow::Var* variable);
 
   /// Makes `values` [capacity, dim] what the rows hold before their keys come.
-  void SetPreset(const tensorflow::Tensor& values);
+  void SetPreset(OpCall& call, const tensorflow::Tensor& values);
 
-  /// The table; kFailedPrecondition when Initialize has not run. Shared, so that a running step
-  /// outlives a new Initialize.
-  std::shared_ptr<Table> table() const;
+  /// Calls use(table); kFailedPrecondition when Initialize has not run.
+  void WithTable(const std::function<void(Table& table)>& use);
 
-  /// Calls use(table, planes) with the planes locked; errors as table().
-  void WithPlanes(const std::function<void(Table& table, const RowPlanes& planes)>& use) const;
+  /// Calls use(view) with the planes locked; errors as WithTable, and when there is no such slot.
+  using Use = std::function<void(const TableView& view)>;
+  void WithPlanes(OpCall& call, const Use& use) { WithSlots(call, {}, use); }
+  void WithSlots(OpCall& call, const std::vector<std::string>& slot_names, const Use& use);
 
-  /// As above, but planes.slots[places[i]] is the slot called slot_names[i]. kFailedPrecondition
-  /// when there is no such slot.
-  using UseOfSlots = std::function<void(const Table& table, const RowPlanes& planes,
-                                        const std::vector<size_t>& places)>;
-  void WithSlots(const std::vector<std::string>& slot_names, const UseOfSlots& use) const;
+  /// As WithPlanes, with room in the planes for `num_keys` new keys.
+  void WithRoom(OpCall& call, int64_t num_keys, const Use& use);
 
-  /// Puts what `make` returns in the place of the table. Nobody else uses the table meanwhile. When
-  /// `make` throws, the table stays.
-  using MakeTable = std::function<std::shared_ptr<Table>(
-      const Table& table, const RowPlanes& planes, const std::vector<size_t>& places)>;
-  void Replace(const std::vector<std::string>& slot_names, const MakeTable& make);
-
-  /// Makes rows that no key has hold what was preset, if anything was.
-  void WritePreset(float* rows) const;
-
-  /// Forgets every key, for a `use` of WithPlanes; rows hold what was preset again.
-  void Clear(Table& table, const RowPlanes& planes) const;
+  /// Calls fill(view, fresh) with an empty table with planes of its own, of the same options, and
+  /// puts these in the place of the old ones. Nobody else uses the table meanwhile. When something
+  /// fails, the table is as it was.
+  using Fill = std::function<void(const TableView& view, const TableView& fresh)>;
+  void Replace(OpCall& call, const std::vector<std::string>& slot_names, const Fill& fill);
 
   std::string DebugString() const override;
 
  private:
   // These need mutex_.
-  std::vector<tensorflow::Var*> Variables() const;
-  RowPlanes Planes() const;  // and the variables locked
+  void CheckInitialized() const;
+  TableView View(const std::vector<std::string>& slot_names) const;
+  void UseView(OpCall& call, const TableView& view, const Use& use);
+  bool AreInVariables() const;
+  void TakeBack(OpCall& call, const TableView& view);
+  bool PlanesMove() const;
+  bool HasRoom(OpCall& call) const;
+  int64_t NumRowsToCome(OpCall& call) const;
+  template <typename Visit>
+  void ForEachPlane(const Visit& visit);
+
+  void MakeRoom(OpCall& call);
+  void WritePreset(OpCall& call, Plane& rows, const tensorflow::Tensor& values) const;
 
   const std::string name_;
   mutable tensorflow::mutex mutex_;
   std::shared_ptr<Table> table_;
-  tensorflow::core::RefCountPtr<tensorflow::Var> rows_;
+  PlaneVariable rows_;
   tensorflow::Tensor preset_;  // [capacity, dim], or a scalar: none
   TableSlots slots_;
+  std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run, where planes move
 };
 
 /// The table behind input `index`; made, without Initialize, when it does not exist yet.
 tensorflow::core::RefCountPtr<TableResource> LookupOrMakeTable(tensorflow::OpKernelContext* ctx,
                                                                int index);
 
-/// The table behind input `index`; kFailedPrecondition, saying what to run, when it does not exist.
+/// The table behind a handle; kFailedPrecondition, saying what to run, when it does not exist.
 tensorflow::core::RefCountPtr<TableResource> LookupTable(tensorflow::OpKernelContext* ctx,
-                                                         int index);
+                                                         const tensorflow::ResourceHandle& handle);
 
 }  // namespace sok
 

@@ -17,7 +17,7 @@ void TableSlots::RemoveIf(const Predicate& predicate) {
 
 bool TableSlots::Has(const std::string& name, const tf::Var* variable) const {
   return std::any_of(slots_.begin(), slots_.end(), [&](const TableSlot& slot) {
-    return slot.options.name == name && slot.variable.get() == variable;
+    return slot.options.name == name && slot.plane.variable() == variable;
   });
 }
 
@@ -27,11 +27,11 @@ void TableSlots::Put(TableSlot slot) {
 }
 
 void TableSlots::Remove(const tf::Var* variable) {
-  RemoveIf([&](const TableSlot& slot) { return slot.variable.get() == variable; });
+  RemoveIf([&](const TableSlot& slot) { return slot.plane.variable() == variable; });
 }
 
 void TableSlots::RemoveOtherCapacities(int64_t capacity) {
-  RemoveIf([&](const TableSlot& slot) { return slot.options.capacity != capacity; });
+  RemoveIf([&](const TableSlot& slot) { return slot.options.plane.capacity != capacity; });
 }
 
 std::vector<size_t> TableSlots::PlacesOf(const std::vector<std::string>& names,

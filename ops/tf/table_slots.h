@@ -4,32 +4,28 @@
 #define SOK_OPS_TF_TABLE_SLOTS_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "ops/device/device_engine.h"
 #include "ops/tf/plane_variable.h"
 
 namespace sok {
 
 struct SlotOptions {
   std::string name;
-  int64_t capacity = 0;  // rows, the table's
-  int64_t width = 0;     // floats in a row
-  float initial_value = 0.0f;
-  bool rows_fill_in_order = true;
+  PlaneOptions plane;          // capacity: the table's
+  float initial_value = 0.0f;  // what a row holds when it appears
 };
 
 struct TableSlot {
   SlotOptions options;
-  tensorflow::core::RefCountPtr<tensorflow::Var> variable;
-  std::shared_ptr<EnginePlane> plane;  // of a table on a GPU
+  PlaneVariable plane;
 };
 
 class TableSlots {
  public:
   const std::vector<TableSlot>& all() const { return slots_; }
+  std::vector<TableSlot>& all() { return slots_; }
 
   /// Whether the slot called `name` is kept in `variable`.
   bool Has(const std::string& name, const tensorflow::Var* variable) const;

@@ -1,83 +1,170 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags of keys in the forms that TensorFlow has for them, as keys and row splits."""
+"""Bags of keys in the forms that TensorFlow has for them, as keys and checked row splits."""
+
+import dataclasses
+from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 
 
-def keys_and_row_splits(bags, slot_num, max_nnz, name):
-    """(keys [num_keys], row splits int64 [batch * slot_num + 1]) of the bags of a layer's batch.
+@dataclasses.dataclass(frozen=True, eq=False)
+class BagsOfKeys:
+    """The bags of one lookup of a group.
+
+    bags: tf.SparseTensor [batch * slot_num, max_nnz] in row order, or tf.RaggedTensor
+      [batch * slot_num, (keys)] or [batch, slot_num, (keys)].
+    name: of the layer, for messages.
+    slot_num: bags of a sample.
+    max_nnz: most keys in a bag; 0: any number.
+    weights: of the keys, float32 in the same form and the same places; None: none.
+    """
+
+    bags: Any
+    name: str
+    slot_num: int = 1
+    max_nnz: int = 0
+    weights: Any = None
+
+
+class SplitKeys(NamedTuple):
+    """Bags as `Lookup` takes them: keys [num_keys], row_splits int64 [num_bags + 1], weights."""
+
+    keys: tf.Tensor
+    row_splits: tf.Tensor
+    weights: Optional[tf.Tensor] = None
+
+
+def split_bags(group):
+    """The keys, row splits and weights of a group of bags, checked by one op for each form.
 
     Args:
-      bags: tf.SparseTensor [batch * slot_num, max_nnz] in row order, or tf.RaggedTensor
-        [batch * slot_num, (keys)] or [batch, slot_num, (keys)].
-      slot_num: bags of a sample.
-      max_nnz: most keys in a bag.
-      name: of the layer, for messages.
+      group: list of `BagsOfKeys`.
+
+    Returns:
+      A `SplitKeys` for each.
 
     Raises:
-      TypeError: bags is neither a SparseTensor nor a RaggedTensor.
-      ValueError: its rank does not fit.
+      TypeError: bags are neither a SparseTensor nor a RaggedTensor, or weights are another form.
+      ValueError: their rank does not fit.
       tf.errors.InvalidArgumentError: when run: bags that are no multiple of slot_num, more than
         max_nnz keys in a bag; a SparseTensor with unsorted rows, or other than one value for each
-        index.
+        index; a RaggedTensor whose row splits do not ascend from 0 to its number of values; other
+        than one weight for each key.
     """
-    if isinstance(bags, tf.RaggedTensor):
-        return _of_ragged(bags, slot_num, max_nnz, name)
-    if not isinstance(bags, tf.SparseTensor):
-        raise TypeError(
-            f"{name}: sp_ids must be SparseTensor or RaggedTensor, got {type(bags).__name__} "
-            "(All2AllDenseEmbedding takes dense tensors)"
-        )
-    rank = bags.shape.rank
-    if rank not in (None, 2):
-        raise ValueError(
-            f"{name}: the SparseTensor must have rank 2, [batch * slot_num, max_nnz], got "
-            f"rank {rank}"
-        )
-    row_splits = ops.sok_row_splits(
-        bags.indices,
-        bags.dense_shape,
-        tf.size(bags.values, out_type=tf.int64),
-        layer_name=name,
-        slot_num=slot_num,
-        max_nnz=max_nnz,
+    forms = [_form_of(one) for one in group]
+    checks = [check for form in forms for check in form.checks]
+    sparse = [check for check in checks if check.dense_shape is not None]
+    ragged = [check for check in checks if check.dense_shape is None]
+    splits = dict(zip(sparse, _sparse_splits(sparse)))
+    splits.update(zip(ragged, _ragged_splits(ragged)))
+    return [SplitKeys(form.keys, splits[form.gives_splits], form.weights) for form in forms]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Check:
+    """One item of an op: the splits, or indices, of as many values."""
+
+    bags: BagsOfKeys
+    places: tf.Tensor  # indices, or row splits
+    values: tf.Tensor
+    dense_shape: Optional[tf.Tensor] = None  # of a SparseTensor
+    are_samples: bool = False  # the splits cut bags into samples
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Form:
+    keys: tf.Tensor
+    weights: Optional[tf.Tensor]
+    gives_splits: _Check
+    others: list
+
+    @property
+    def checks(self):
+        return [*self.others, self.gives_splits]
+
+
+def _form_of(one):
+    if isinstance(one.bags, tf.RaggedTensor):
+        return _ragged(one)
+    if isinstance(one.bags, tf.SparseTensor):
+        return _sparse(one)
+    raise TypeError(
+        f"{one.name}: sp_ids must be SparseTensor or RaggedTensor, got {type(one.bags).__name__} "
+        "(All2AllDenseEmbedding takes dense tensors)"
     )
-    return bags.values, row_splits
 
 
-def _of_ragged(bags, slot_num, max_nnz, name):
+def _sparse(one):
+    bags, weights = one.bags, _checked_weights(one)
+    if bags.shape.rank not in (None, 2):
+        raise ValueError(
+            f"{one.name}: the SparseTensor must have rank 2, [batch * slot_num, max_nnz], got "
+            f"rank {bags.shape.rank}"
+        )
+    gives_splits = _Check(one, bags.indices, bags.values, bags.dense_shape)
+    if weights is None:
+        return _Form(bags.values, None, gives_splits, [])
+    of_weights = _Check(one, bags.indices, weights.values, bags.dense_shape)
+    return _Form(bags.values, weights.values, gives_splits, [of_weights])
+
+
+def _ragged(one):
+    bags, weights = one.bags, _checked_weights(one)
     if bags.flat_values.shape.rank != 1 or bags.ragged_rank > 2:
         raise ValueError(
-            f"{name}: the RaggedTensor must be [batch * slot_num, (keys)] or [batch, slot_num, "
+            f"{one.name}: the RaggedTensor must be [batch * slot_num, (keys)] or [batch, slot_num, "
             f"(keys)], got shape {bags.shape} with ragged rank {bags.ragged_rank}"
         )
-    checks = []
-    if bags.ragged_rank == 2:
-        checks.append(
-            tf.debugging.assert_equal(
-                bags.row_lengths(),
-                tf.constant(slot_num, bags.row_splits.dtype),
-                f"{name}: each sample of the RaggedTensor must have slot_num = {slot_num} slots",
-            )
+    keys, splits = bags.flat_values, bags.nested_row_splits
+    gives_splits, others = _Check(one, splits[-1], keys), []
+    if len(splits) == 2:
+        others.append(_Check(one, splits[0], splits[1][1:], are_samples=True))
+    if weights is None:
+        return _Form(keys, None, gives_splits, others)
+    others.append(_Check(one, splits[-1], weights.flat_values))
+    return _Form(keys, weights.flat_values, gives_splits, others)
+
+
+def _checked_weights(one):
+    weights = one.weights
+    if weights is None:
+        return None
+    if type(weights) is not type(one.bags):
+        raise TypeError(
+            f"{one.name}: sp_weights must have the form of sp_ids, {type(one.bags).__name__}, got "
+            f"{type(weights).__name__}"
         )
-        bags = bags.values
-    else:
-        checks.append(
-            tf.debugging.assert_equal(
-                bags.nrows() % slot_num,
-                tf.constant(0, bags.row_splits.dtype),
-                f"{name}: the rows of the RaggedTensor must be a multiple of slot_num = {slot_num};"
-                " its rows are sample * slot_num + slot",
-            )
-        )
-    checks.append(
-        tf.debugging.assert_less_equal(
-            bags.row_lengths(),
-            tf.constant(max_nnz, bags.row_splits.dtype),
-            f"{name}: a slot may have max_nnz = {max_nnz} keys",
-        )
+    if weights.dtype != tf.float32:
+        raise TypeError(f"{one.name}: sp_weights must be float32, got {weights.dtype.name}")
+    return weights
+
+
+def _sparse_splits(checks):
+    if not checks:
+        return []
+    return ops.sok_row_splits(
+        indices=[check.places for check in checks],
+        dense_shape=[check.dense_shape for check in checks],
+        **_numbers(checks),
     )
-    with tf.control_dependencies([check for check in checks if check is not None]):
-        return tf.identity(bags.values), tf.cast(bags.row_splits, tf.int64)
+
+
+def _ragged_splits(checks):
+    if not checks:
+        return []
+    return ops.sok_checked_splits(
+        row_splits=[check.places for check in checks],
+        are_samples=[check.are_samples for check in checks],
+        **_numbers(checks),
+    )
+
+
+def _numbers(checks):
+    return {
+        "num_values": [tf.size(check.values, out_type=tf.int64) for check in checks],
+        "layer_names": [check.bags.name for check in checks],
+        "slot_nums": [check.bags.slot_num for check in checks],
+        "max_nnzs": [check.bags.max_nnz for check in checks],
+    }

@@ -22,11 +22,12 @@ HEARTBEAT_SECONDS = 0.5
 GROUPING_SECONDS = 0.02
 WATCH_SECONDS = 0.5
 LOST_RANK_SECONDS = 2.0
+MOST_BYTES = 1 << 30  # that a rank sends or receives in one all-to-all: 32 bits count them
 
 
 @dataclasses.dataclass(frozen=True)
 class CommunicationStats:
-    """What this rank has done since `sok.Init`; bytes count what went to other ranks."""
+    """What this rank has done since it was connected; bytes count what went to other ranks."""
 
     exchanges: int  # all-to-alls that carried keys, rows or gradients
     rounds: int  # all-to-alls in all; an idle rank makes two a second, to keep in touch
@@ -62,6 +63,7 @@ class ExchangeThread:
         self._collectives = collectives
         self._library = ctypes.CDLL(str(library_path()))
         self._library.sok_exchange_start.argtypes = [ctypes.c_int] * 2 + [ctypes.c_double] * 3
+        self._library.sok_exchange_propose.restype = ctypes.c_int
         self._library.sok_exchange_start(
             collectives.rank, collectives.size, stall_seconds(), HEARTBEAT_SECONDS, GROUPING_SECONDS
         )
@@ -109,18 +111,22 @@ class ExchangeThread:
 
     def _run_round(self):
         data, send_bytes = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_int64)()
-        self._library.sok_exchange_propose(ctypes.byref(data), ctypes.byref(send_bytes))
+        if not self._library.sok_exchange_propose(ctypes.byref(data), ctypes.byref(send_bytes)):
+            return
         send_bytes = np.ctypeslib.as_array(send_bytes, (self._collectives.size,))
-        _check_sizes(send_bytes)
         self._round_began = time.monotonic()
-        received, received_bytes = self._collectives.alltoall(
-            _bytes_at(data.value, int(send_bytes.sum())), send_bytes
+        received, received_bytes = exchange_in_parts(
+            self._alltoall, _bytes_at(data.value, int(send_bytes.sum())), send_bytes, MOST_BYTES
         )
         self._round_began = None
         self._library.sok_exchange_complete(
             received.ctypes.data_as(ctypes.c_void_p),
             received_bytes.astype(np.int64).ctypes.data_as(ctypes.c_void_p),
         )
+
+    def _alltoall(self, data, send_bytes):
+        self._round_began = time.monotonic()
+        return self._collectives.alltoall(data, send_bytes)
 
     def _gather_processes(self):
         """[(host, process id)] of all ranks, to name those that are gone."""
@@ -171,9 +177,46 @@ def _bytes_at(address, size_bytes):
     )
 
 
-def _check_sizes(send_bytes):
-    if send_bytes.max() >= 2**31:
-        raise ValueError(
-            f"one exchange carries less than 2 GiB to each rank, got {send_bytes.max()} bytes; "
-            "make the batch smaller"
-        )
+def exchange_in_parts(alltoall, data, send_bytes, most_bytes):
+    """One all-to-all of messages of any size, as several of at most `most_bytes` in all.
+
+    Args:
+      alltoall: a function of (bytes uint8, sizes by rank) that gives what was received likewise.
+      data: bytes for each rank, one after the other. For every rank they begin with the bytes of
+        the longest message to any rank, an int64, so that all know how many parts there will be.
+      send_bytes: their sizes [num_ranks].
+      most_bytes: of one all-to-all, sent or received by one rank.
+
+    Returns:
+      (bytes received, their sizes by source rank).
+    """
+    part_bytes = most_bytes // len(send_bytes)
+    begins = np.cumsum(send_bytes) - send_bytes
+    received, num_parts, part = [], 1, 0
+    while part < num_parts:
+        sizes = np.clip(send_bytes - part * part_bytes, 0, part_bytes)
+        if part == 0 and (sizes == send_bytes).all():
+            to_send = data
+        else:
+            firsts = begins + part * part_bytes
+            to_send = np.concatenate([data[b : b + n] for b, n in zip(firsts, sizes)])
+        received.append(alltoall(to_send, sizes))
+        if part == 0:
+            num_parts = -(-_longest_message(*received[0]) // part_bytes)
+        part += 1
+    if len(received) == 1:
+        return received[0]
+    return _join_parts(received)
+
+
+def _longest_message(data, sizes):
+    """The int64 that the messages of all ranks begin with; of all, the largest."""
+    begins = np.cumsum(sizes) - sizes
+    return max(int(data[begin : begin + 8].view(np.int64)[0]) for begin in begins.tolist())
+
+
+def _join_parts(received):
+    """Of [(bytes, sizes by rank)], the parts of each rank one after the other."""
+    by_rank = zip(*[np.split(data, np.cumsum(sizes)[:-1]) for data, sizes in received])
+    total_sizes = np.sum([np.asarray(sizes, np.int64) for _, sizes in received], axis=0)
+    return np.concatenate([part for parts in by_rank for part in parts]), total_sizes

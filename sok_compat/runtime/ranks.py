@@ -2,6 +2,7 @@
 """How many processes train together, and what connects them."""
 
 import dataclasses
+import threading
 
 from sok_compat.runtime.exchange import CommunicationStats, ExchangeThread
 from sok_compat.runtime.horovod_ranks import (
@@ -11,6 +12,7 @@ from sok_compat.runtime.horovod_ranks import (
 )
 
 _exchange_thread = None
+_connecting = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,24 +29,28 @@ def horovod_ranks():
     return None if horovod is None else Ranks(horovod.rank(), horovod.size())
 
 
-def connect_ranks(is_sharded):
+def connect_ranks(is_sharded, user="tables are made"):
     """The ranks of this process, ready to exchange; Horovod's, if the script initialized it.
+
+    Whoever makes a table calls it; all ranks have to. All but the first call cost nothing.
 
     Args:
       is_sharded: whether a variable is a table or its slot, for Horovod's helpers.
+      user: what calls this, for messages.
     """
-    horovod = active_horovod()
+    horovod = active_horovod(user)
     if horovod is None or horovod.size() == 1:
         return Ranks()
     global _exchange_thread
-    if _exchange_thread is None:
-        _exchange_thread = ExchangeThread(Collectives(horovod))
-        adapt_helpers(horovod, is_sharded)
+    with _connecting:
+        if _exchange_thread is None:
+            _exchange_thread = ExchangeThread(Collectives(horovod))
+            adapt_helpers(horovod, is_sharded, user)
     return Ranks(horovod.rank(), horovod.size())
 
 
 def communication_stats():
-    """What the exchanges of this rank have sent since `sok.Init`, as CommunicationStats.
+    """What the exchanges of this rank have sent since it was connected, as CommunicationStats.
 
     All zeros where one process trains alone.
     """

@@ -4,7 +4,11 @@
 import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import tensor_util
-from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
+from tensorflow.python.ops import (
+    control_flow_v2_func_graphs,
+    gen_resource_variable_ops,
+    resource_variable_ops,
+)
 from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training.saver import BaseSaverBuilder
 from tensorflow.python.util import deprecation
@@ -24,6 +28,7 @@ else:
     keras = tf.keras
 
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
+CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
 anonymous_name = context.anonymous_name  # as shared_name: a resource for each handle
 track_variable = keras.__internal__.backend.track_variable  # for Keras to initialize, in a graph
@@ -76,6 +81,7 @@ __all__ = [
     "VERSION",
     "BaseResourceVariable",
     "BaseSaverBuilder",
+    "CondBranchFuncGraph",
     "EagerResourceDeleter",
     "anonymous_name",
     "checkpoint_utils",

@@ -38,9 +38,13 @@ def test_says_what_differs(what):
         assert all(word in message for word in WORDS[what]), message
 
 
-def test_eager_mode_is_for_one_rank():
+@pytest.mark.parametrize("what", ["batch", "dim", "capacity", "initializer", "seed"])
+def test_eager_mode_says_what_differs(what):
     for rank in reports(launched()):
-        assert "with more than one rank, call sok.Init in graph mode" in rank["eager"]
+        message = rank["eager"][what]
+        assert message is not None and "the ranks disagree" in message
+        words = [word.rpartition("_1: ")[-1] for word in WORDS[what]]  # names count on
+        assert all(word in message for word in words), message
 
 
 def test_a_seed_that_is_not_given_is_the_same_everywhere():

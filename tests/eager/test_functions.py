@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
-from sok_compat.variables.slot_variable import SlotVariable
+from sok_compat.tables.slot_variable import SlotVariable
 from tests.support.assertions import assert_close
 from tests.support.bags import sparse_tensor
 from tests.support.layer_cases import LayerCase

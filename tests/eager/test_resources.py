@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.core import EmbeddingVariable
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import keras
-from sok_compat.variables.slot_variable import SlotVariable
+from sok_compat.sparse_operation_kit.core import EmbeddingVariable
+from sok_compat.tables.slot_variable import SlotVariable
 from tests.support.layer_cases import LayerCase
 from tests.support.subprocess_python import run_python
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.lookup.lookup import lookup
+from sok_compat.lookup.group import Lookup, lookup_group
 from tests.fuzz import batches, values
 from tests.fuzz.table_model import LEARNING_RATE, TableFull, TableModel
 
@@ -86,7 +86,7 @@ class _Graph:
         self.num_keys = table.num_keys()
         self.exported = table.export()
         self._single_keys = tf1.placeholder(case.layer.key_dtype, [None])
-        self._single_rows = lookup(table, self._single_keys, insert=False)
+        (self._single_rows,) = lookup_group([Lookup(table, self._single_keys)], insert=False)
         trainable = case.layer.arguments.get("trainable", True)
         assert (table in tf1.trainable_variables()) == trainable
         assert inserted.dtype == read.dtype == tf.as_dtype(case.layer.output_dtype)

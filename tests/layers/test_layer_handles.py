@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.core import (
+from sok_compat.runtime.tf_versions import keras
+from sok_compat.sparse_operation_kit.core import (
     DenseEmbeddingLayerHandle,
     EmbeddingVariable,
     SparseEmbeddingLayerHandle,
     embedding_layer_handle,
 )
-from sok_compat.embeddings import embedding_ops
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.sparse_operation_kit.embeddings import embedding_ops
 from tests.support.layer_cases import ALL_CASES, MAX_NNZ, SLOT_NUM
 from tests.support.sessions import initialized_session
 

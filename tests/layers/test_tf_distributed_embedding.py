@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.embeddings.tf_distributed_embedding import TFDistributedEmbedding
+from sok_compat.sparse_operation_kit.embeddings.tf_distributed_embedding import (
+    TFDistributedEmbedding,
+)
 from tests.support.sessions import initialized_session
 
 ROWS = np.random.default_rng(0).normal(size=[6, 3]).astype(np.float32)

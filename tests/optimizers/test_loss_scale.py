@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
-from sok_compat.tf.keras.mixed_precision import LossScaleOptimizer
+from sok_compat.sparse_operation_kit.tf.keras.mixed_precision import LossScaleOptimizer
 from tests.support.layer_cases import LayerCase
 from tests.support.optimizer_cases import ALL_OPTIMIZERS, LAZY_ADAM, SOK_ADAM, STOCK_OPTIMIZERS
 from tests.support.sessions import initialized_session

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.optimizers.optimizer import Optimizer
+from sok_compat.sparse_operation_kit.optimizers.optimizer import Optimizer
 from tests.support.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 

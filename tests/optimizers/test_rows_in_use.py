@@ -7,7 +7,7 @@ import itertools
 import pytest
 import tensorflow as tf
 
-from sok_compat.variables.gpu_plane import PLANE_READS
+from sok_compat.tables.gpu_plane import PLANE_READS
 from tests.support.assertions import assert_close, assert_rows_equal
 from tests.support.layer_cases import LayerCase
 from tests.support.optimizer_cases import OptimizerCase

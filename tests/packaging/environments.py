@@ -9,16 +9,18 @@ import sysconfig
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+FACE = "sok_compat/sparse_operation_kit"
 STUB_FILES = {
     "sok_compat/__init__.py": "",
-    "sok_compat/core/__init__.py": "",
-    "sok_compat/core/initialize.py": "class Init:\n    pass\n",
-    "sok_compat/saver/__init__.py": "from sok_compat.saver.Saver import Saver\n",
-    "sok_compat/saver/Saver.py": "class Saver:\n    pass\n",
-    "sok_compat/tf/__init__.py": "",
-    "sok_compat/tf/keras/__init__.py": "",
-    "sok_compat/tf/keras/optimizers/__init__.py": "",
-    "sok_compat/tf/keras/optimizers/lazy_adam.py": "class LazyAdamOptimizer:\n    pass\n",
+    f"{FACE}/__init__.py": "",
+    f"{FACE}/core/__init__.py": "",
+    f"{FACE}/core/initialize.py": "class Init:\n    pass\n",
+    f"{FACE}/saver/__init__.py": "from sok_compat.sparse_operation_kit.saver.Saver import Saver\n",
+    f"{FACE}/saver/Saver.py": "class Saver:\n    pass\n",
+    f"{FACE}/tf/__init__.py": "",
+    f"{FACE}/tf/keras/__init__.py": "",
+    f"{FACE}/tf/keras/optimizers/__init__.py": "",
+    f"{FACE}/tf/keras/optimizers/lazy_adam.py": "class LazyAdamOptimizer:\n    pass\n",
     "ops/base/stub.cc": "namespace sok {\nint Stub() { return 0; }\n}  // namespace sok\n",
 }
 NO_NATIVE_PARTS = ["-Ccmake.define.SOK_TENSORFLOW=OFF", "-Ccmake.define.SOK_ENGINE=OFF"]

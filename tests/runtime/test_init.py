@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from sok_compat.core import EmbeddingVariable
+from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from tests.support.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 from tests.support.subprocess_python import run_python

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from sok_compat import kit_lib
+from sok_compat.sparse_operation_kit import kit_lib
 from tests.support.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 

@@ -1,36 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of tables on a GPU; or of the kernels written for one, on CPU threads (in graphs only)."""
+"""Tests of tables on a GPU; or of the kernels written for one, on CPU threads."""
 
+import importlib.util
 import os
+import sys
+from pathlib import Path
 
 # Environment variables, also for the processes that tests start.
-SWITCH = "SOK_TEST_GPU_KERNELS"
+LIBRARY = "SOK_TEST_OPS_LIBRARY"  # the path of _ops_host_queue.so, whose CPU ops run these kernels
 GPU_SWITCH = "SOK_TEST_ON_GPU"
-LABEL = "sok_gpu_kernels_on_cpu_threads"  # SOK_ON_CPU_THREADS of ops/tf/device_call.h
+_BUILD_INFO = "sok_compat.runtime._build_info"
 
 
-def ops_with_gpu_kernels():
-    """The types of ops that have such kernels."""
-    from tensorflow.python.framework import kernels
-
-    from sok_compat.runtime.op_library import ops
-
-    del ops  # loads the library, which registers them
-    return sorted(
-        {
-            kernel.op
-            for kernel in kernels.get_all_registered_kernels().kernel
-            if kernel.label == LABEL
-        }
+def use_library_asked_for():
+    """Lets sok_compat load the op library that the environment names; call it before its import."""
+    path = os.environ.get(LIBRARY)
+    if not path or _BUILD_INFO in sys.modules:
+        return
+    if "sok_compat.runtime.op_library" in sys.modules:
+        raise RuntimeError("sok_compat has loaded its op library already: ask for another before")
+    (package,) = importlib.util.find_spec("sok_compat").submodule_search_locations
+    spec = importlib.util.spec_from_file_location(
+        _BUILD_INFO, Path(package, "runtime", "_build_info.py")
     )
+    build_info = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(build_info)
+    build_info.OPS_LIBRARY = Path(path)
+    sys.modules[_BUILD_INFO] = build_info
 
 
 def use_what_is_asked_for():
-    """Puts tables, or the kernels, where the environment says, from now on."""
+    """Puts tables where the environment says, from now on."""
     if os.environ.get(GPU_SWITCH):
         _put_tables_on_gpu()
-    elif os.environ.get(SWITCH):
-        _use_gpu_kernels()
+    elif os.environ.get(LIBRARY):
+        from sok_compat.runtime import devices
+
+        devices._is_gpu = lambda variable: True  # whole planes have memory for rows in use only
 
 
 def _put_tables_on_gpu():
@@ -53,24 +59,3 @@ def _put_tables_on_gpu():
         make_session(self, target, graph, config)
 
     tf.compat.v1.Session.__init__ = make_session_with_soft_placement
-
-
-def _use_gpu_kernels():
-    """Graphs choose these kernels, and branches and loops those of their graph."""
-    import tensorflow as tf
-
-    from sok_compat.runtime import devices
-
-    devices._is_gpu = lambda variable: variable._in_graph_mode
-    labels = dict.fromkeys(ops_with_gpu_kernels(), LABEL)
-    make_graph = tf.Graph.__init__
-
-    def make_graph_with_labels(self, *args, **kwargs):
-        make_graph(self, *args, **kwargs)
-        if type(self) is tf.Graph:
-            self._op_to_kernel_label_map.update(labels)
-        elif not tf.executing_eagerly():  # a branch: of a graph, or of a function called eagerly
-            outer = tf.compat.v1.get_default_graph()
-            self._op_to_kernel_label_map.update(outer._op_to_kernel_label_map)
-
-    tf.Graph.__init__ = make_graph_with_labels

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.core import EmbeddingVariable
 from sok_compat.runtime.tf_versions import keras
+from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from tests.support.bags import sparse_tensor
 from tests.support.layer_cases import ALL_CASES, LayerCase
 from tests.support.optimizer_cases import ALL_OPTIMIZERS

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
-from sok_compat.variables.first_value import parse_initializer
+from sok_compat.tables.first_value import parse_initializer
 from tests.support.seeds import set_random_seed
 from tests.support.sessions import initialized_session
 

@@ -5,8 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.tf_versions import eager_mode
+from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from tests.distributed.workers.ranks import RANK, SIZE, report
 
 tf1 = tf.compat.v1
@@ -40,6 +40,9 @@ DIFFERENCES = {  # of the last rank
 }
 
 
+EAGER_DIFFERENCES = ["batch", "dim", "capacity", "initializer", "seed"]
+
+
 def message(difference):
     """The error that running what sok.Init returned gives; None: no error."""
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -64,13 +67,13 @@ def first_rows(seed):
         return int(session.run(tf.constant(in_use) if SIZE == 1 else in_use)), session.run(rows)
 
 
-def eager_message():
-    """What sok.Init says in eager mode."""
+def eager_message(difference):
+    """As `message`, of what is settled in eager mode as it is made."""
     with eager_mode():
         try:
-            sok.Init(global_batch_size=SIZE)
-        except RuntimeError as error:
-            return str(error)
+            build(**(difference if RANK == SIZE - 1 else {}))
+        except tf.errors.InvalidArgumentError as error:
+            return error.message
     return None
 
 
@@ -83,7 +86,7 @@ if __name__ == "__main__":
     report(
         {
             "messages": messages,
-            "eager": eager_message(),
+            "eager": {name: eager_message(DIFFERENCES[name]) for name in EAGER_DIFFERENCES},
             "seed": agreed_seed,
             "rows": rows_of_agreed,
         }

@@ -26,12 +26,16 @@ class Model:
         self.keys = tf.compat.v1.placeholder(tf.int64, [None])
         self.bags = tf.compat.v1.sparse_placeholder(tf.int64, [None, 2])
         self.is_bad = tf.compat.v1.placeholder_with_default(False, [])
+        self.is_bad_early = tf.compat.v1.placeholder_with_default(False, [])
         layers = [
             sok.All2AllDenseEmbedding(CAPACITY, 4, 1, 1, dynamic_input=True),
             sok.All2AllDenseEmbedding(CAPACITY, 8, 1, 1, dynamic_input=True),
         ]
         bag_layer = sok.DistributedEmbedding("sum", CAPACITY, 6, slot_num=1, max_nnz=2)
-        outputs = [layer(self.keys) for layer in layers] + [bag_layer(self.bags)]
+        early = tf.debugging.Assert(~self.is_bad_early, ["the script's check of its input"])
+        with tf.control_dependencies([early]):  # no lookup has sent anything
+            keys, bags = tf.identity(self.keys), tf.sparse.map_values(tf.identity, self.bags)
+        outputs = [layer(keys) for layer in layers] + [bag_layer(bags)]
         loss = tf.add_n([tf.reduce_sum(tf.sin(output)) for output in outputs])
         is_good = tf.logical_and(tf.math.is_finite(loss), ~self.is_bad)
         with tf.control_dependencies([tf.debugging.Assert(is_good, ["the script's own check"])]):
@@ -43,13 +47,14 @@ class Model:
         self.step = [loss, train]
         self.exported = [table.export() for table in tables]
 
-    def feeds(self, keys=range(10), is_sorted=True, is_bad=False):
+    def feeds(self, keys=range(10), is_sorted=True, is_bad=False, is_bad_early=False):
         rows = [0, 1, 2] if is_sorted else [2, 0, 1]
         bags = np.stack([rows, [0, 0, 0]], axis=1), np.array([5, 6, 7]), np.array([4, 2])
         return {
             self.keys: np.array(keys),
             self.bags: tf.compat.v1.SparseTensorValue(*bags),
             self.is_bad: is_bad,
+            self.is_bad_early: is_bad_early,
         }
 
 
@@ -88,12 +93,14 @@ def fail(seen):
 def run_with_bad_steps(session, model):
     """[error message or None] of steps, some of which are bad on the last rank only."""
     full = [SIZE * key + RANK for key in range(CAPACITY + 1)]
-    bad_steps = {2: dict(keys=full), 4: dict(is_sorted=False)}
+    bad_steps = {2: dict(keys=full), 4: dict(is_sorted=False), 6: dict(is_bad_early=True)}
     errors = []
-    for step in range(7):
+    for step in range(9):
         bad = bad_steps.get(step, {}) if IS_LAST else {}
+        # The last rank fetches no gradients in step 7: the others cannot take theirs.
+        fetches = model.step[:1] if IS_LAST and step == 7 else model.step
         try:
-            session.run(model.step, model.feeds(**bad))
+            session.run(fetches, model.feeds(**bad))
             errors.append(None)
         except tf.errors.OpError as error:
             errors.append(error.message)

@@ -5,8 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.embeddings import TFDistributedEmbedding, embedding_ops
-from sok_compat.tf.keras.mixed_precision import LossScaleOptimizer
+from sok_compat.sparse_operation_kit.embeddings import TFDistributedEmbedding, embedding_ops
+from sok_compat.sparse_operation_kit.tf.keras.mixed_precision import LossScaleOptimizer
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 
 STEPS = 4

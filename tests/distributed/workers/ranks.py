@@ -11,7 +11,9 @@ import tensorflow as tf
 
 from tests.support.gpu_kernels import use_what_is_asked_for
 
-tf.compat.v1.disable_eager_execution()
+EAGER_VARIABLE = "SOK_TEST_EAGER"  # in the environment: the worker runs in eager mode
+if EAGER_VARIABLE not in os.environ:
+    tf.compat.v1.disable_eager_execution()
 use_what_is_asked_for()
 
 # One process does not even import Horovod.

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the questions that a rank asks.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ops/exchange/question_format.h"
+#include "ops/exchange/questions.h"
+
+namespace sok {
+namespace {
+
+/// What a batch wants of one owner.
+struct Share {
+  int64_t num_keys = 0;
+  int64_t num_occurrences = 0;
+  int64_t num_sums = 0;
+  int64_t longest_sum = 0;  // rows
+  int64_t open_bag = -1;    // of the sum that grows
+  int64_t open_size = 0;
+
+  int64_t place_bytes() const { return std::max(num_keys - 1, longest_sum) <= UINT16_MAX ? 2 : 4; }
+  int64_t places_bytes() const { return place_bytes() * (num_sums + num_occurrences); }
+  int64_t sums_bytes(bool has_weights) const {
+    return places_bytes() + (has_weights ? kQuestionWeightBytes * num_occurrences : 0);
+  }
+};
+
+/// Where the question for one owner is written.
+struct Pen {
+  bool asks_sums = false;
+  int64_t place_bytes = 2;
+  char* next_key = nullptr;
+  char* next_place = nullptr;
+  char* next_weight = nullptr;
+  char* open_size_place = nullptr;  // holds how many rows the sum that grows has
+  int64_t open_bag = -1;
+  uint32_t open_size = 0;
+  int64_t num_keys = 0;  // written so far
+  int64_t next_answer = 0;
+};
+
+void WritePlace(uint32_t value, int64_t place_bytes, char* to) {
+  if (place_bytes == 4) {
+    std::memcpy(to, &value, 4);
+  } else {
+    std::memcpy(to, &value, 2);  // the low bytes: little-endian
+  }
+}
+
+class Asker {
+ public:
+  Asker(const QuestionOptions& options, const Bags& bags, const int64_t* distinct_keys)
+      : options_(options),
+        bags_(bags),
+        keys_(distinct_keys),
+        owners_(static_cast<size_t>(bags.num_distinct)),
+        places_(static_cast<size_t>(bags.num_distinct)),
+        shares_(static_cast<size_t>(options.placement.num_ranks)),
+        pens_(static_cast<size_t>(options.placement.num_ranks)) {}
+
+  Questions Ask() {
+    FindOwners();
+    if (bags_.combiner != Combiner::kNone) CountSums();
+    LayOut();
+    WriteKeys();
+    if (bags_.combiner == Combiner::kNone) {
+      AnswerOccurrences();
+    } else {
+      AnswerBags();
+      if (bags_.combiner == Combiner::kMean) FindFactors();
+    }
+    return std::move(questions_);
+  }
+
+ private:
+  void FindOwners() {
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      owners_[i] = static_cast<int32_t>(options_.placement.Owner(keys_[i]));
+      ++shares_[static_cast<size_t>(owners_[i])].num_keys;
+    }
+  }
+
+  size_t OwnerOfOccurrence(int64_t i) const {
+    return static_cast<size_t>(owners_[static_cast<size_t>(bags_.inverse[i])]);
+  }
+
+  void CountSums() {
+    for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
+      for (int64_t i = bags_.row_splits[bag]; i < bags_.row_splits[bag + 1]; ++i) {
+        Share& share = shares_[OwnerOfOccurrence(i)];
+        if (share.open_bag != bag) {
+          share.open_bag = bag;
+          share.open_size = 0;
+          ++share.num_sums;
+        }
+        ++share.num_occurrences;
+        share.longest_sum = std::max(share.longest_sum, ++share.open_size);
+      }
+    }
+  }
+
+  bool HasWeights() const { return bags_.weights != nullptr; }
+
+  bool SumsAreCheaper(const Share& share) const {
+    const int64_t answer_bytes =
+        options_.num_trips * options_.dim * static_cast<int64_t>(sizeof(float));
+    return bags_.combiner != Combiner::kNone && share.num_keys > 0 &&
+           answer_bytes * share.num_sums + share.sums_bytes(HasWeights()) <
+               answer_bytes * share.num_keys;
+  }
+
+  void LayOut() {
+    size_t data_bytes = 0;
+    for (size_t owner = 0; owner < shares_.size(); ++owner) {
+      const Share& share = shares_[owner];
+      const bool asks_sums = pens_[owner].asks_sums = SumsAreCheaper(share);
+      const size_t key_bytes = static_cast<size_t>(share.num_keys) * options_.key_bytes;
+      size_t bytes = share.num_keys > 0 ? sizeof(QuestionHeader) + key_bytes : 0;
+      if (asks_sums) bytes += static_cast<size_t>(share.sums_bytes(HasWeights()));
+      questions_.send_bytes.push_back(static_cast<int64_t>(bytes));
+      questions_.answer_counts.push_back(asks_sums ? share.num_sums : share.num_keys);
+      data_bytes += bytes;
+    }
+    questions_.data.resize(data_bytes);
+    char* data = questions_.data.data();
+    int64_t next_answer = 0;
+    for (size_t owner = 0; owner < shares_.size(); ++owner) {
+      const Share& share = shares_[owner];
+      Pen& pen = pens_[owner];
+      pen.place_bytes = share.place_bytes();
+      pen.next_answer = next_answer;
+      next_answer += questions_.answer_counts[owner];
+      if (share.num_keys == 0) continue;
+      const QuestionHeader header{static_cast<int32_t>(share.num_keys),
+                                  static_cast<int32_t>(pen.asks_sums ? share.num_sums : 0),
+                                  static_cast<int16_t>(pen.place_bytes),
+                                  static_cast<int16_t>(pen.asks_sums && HasWeights() ? 1 : 0)};
+      std::memcpy(data, &header, sizeof(header));
+      pen.next_key = data + sizeof(header);
+      pen.next_place = pen.next_key + static_cast<size_t>(share.num_keys) * options_.key_bytes;
+      pen.next_weight = pen.next_place + share.places_bytes();
+      data += questions_.send_bytes[owner];
+    }
+  }
+
+  /// places_: of a key's row among all answers, or, where sums are asked for, of the key among
+  /// those for its owner.
+  void WriteKeys() {
+    for (size_t i = 0; i < owners_.size(); ++i) {
+      Pen& pen = pens_[static_cast<size_t>(owners_[i])];
+      places_[i] = static_cast<int32_t>(pen.asks_sums ? pen.num_keys++ : pen.next_answer++);
+      std::memcpy(pen.next_key, &keys_[i], options_.key_bytes);
+      pen.next_key += options_.key_bytes;
+    }
+  }
+
+  void AnswerOccurrences() {
+    questions_.answers.resize(static_cast<size_t>(bags_.num_keys));
+    for (size_t i = 0; i < questions_.answers.size(); ++i) {
+      questions_.answers[i] = places_[static_cast<size_t>(bags_.inverse[i])];
+    }
+  }
+
+  void AnswerBags() {
+    questions_.answers.reserve(static_cast<size_t>(bags_.num_keys));
+    if (HasWeights()) questions_.answer_weights.reserve(static_cast<size_t>(bags_.num_keys));
+    questions_.answer_splits.reserve(static_cast<size_t>(bags_.num_bags) + 1);
+    questions_.answer_splits.push_back(0);
+    for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
+      for (int64_t i = bags_.row_splits[bag]; i < bags_.row_splits[bag + 1]; ++i) {
+        Pen& pen = pens_[OwnerOfOccurrence(i)];
+        if (pen.asks_sums) {
+          AddToSum(bag, i, &pen);
+        } else {
+          AddAnswer(places_[static_cast<size_t>(bags_.inverse[i])],
+                    HasWeights() ? bags_.weights[i] : 1.0f);
+        }
+      }
+      questions_.answer_splits.push_back(static_cast<int64_t>(questions_.answers.size()));
+    }
+  }
+
+  void AddAnswer(int64_t place, float weight) {
+    questions_.answers.push_back(static_cast<int32_t>(place));
+    if (HasWeights()) questions_.answer_weights.push_back(weight);
+  }
+
+  void AddToSum(int64_t bag, int64_t occurrence, Pen* pen) {
+    if (pen->open_bag != bag) {
+      pen->open_bag = bag;
+      pen->open_size = 0;
+      pen->open_size_place = pen->next_place;
+      pen->next_place += pen->place_bytes;
+      AddAnswer(pen->next_answer++, 1.0f);
+    }
+    const int32_t place = places_[static_cast<size_t>(bags_.inverse[occurrence])];
+    WritePlace(++pen->open_size, pen->place_bytes, pen->open_size_place);
+    WritePlace(static_cast<uint32_t>(place), pen->place_bytes, pen->next_place);
+    pen->next_place += pen->place_bytes;
+    if (!HasWeights()) return;
+    std::memcpy(pen->next_weight, &bags_.weights[occurrence], kQuestionWeightBytes);
+    pen->next_weight += kQuestionWeightBytes;
+  }
+
+  /// Of whole bags: an answer may be a sum of several rows.
+  void FindFactors() {
+    questions_.factors.resize(static_cast<size_t>(bags_.num_bags));
+    for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
+      float weight_sum = 0.0f;
+      for (int64_t i = bags_.row_splits[bag]; HasWeights() && i < bags_.row_splits[bag + 1]; ++i) {
+        weight_sum += bags_.weights[i];
+      }
+      questions_.factors[static_cast<size_t>(bag)] = BagFactor(bags_, bag, weight_sum);
+    }
+  }
+
+  const QuestionOptions& options_;
+  const Bags& bags_;
+  const int64_t* const keys_;
+  std::vector<int32_t> owners_;  // [num_distinct]
+  std::vector<int32_t> places_;  // [num_distinct]
+  std::vector<Share> shares_;    // [num_ranks]
+  std::vector<Pen> pens_;        // [num_ranks]
+  Questions questions_;
+};
+
+}  // namespace
+
+Questions AskOwners(const QuestionOptions& options, const Bags& bags,
+                    const int64_t* distinct_keys) {
+  return Asker(options, bags, distinct_keys).Ask();
+}
+
+JoinedQuestions JoinQuestions(std::vector<Questions>& group) {
+  if (group.size() == 1) return {std::move(group[0].data), group[0].send_bytes};
+  JoinedQuestions joined;
+  std::vector<size_t> done(group.size(), 0);  // bytes of each lookup
+  for (size_t rank = 0; rank < group[0].send_bytes.size(); ++rank) {
+    const size_t begin = joined.data.size();
+    for (const Questions& questions : group) {
+      const char* size = reinterpret_cast<const char*>(&questions.send_bytes[rank]);
+      joined.data.insert(joined.data.end(), size, size + sizeof(int64_t));
+    }
+    for (size_t i = 0; i < group.size(); ++i) {
+      const auto part = group[i].data.begin() + static_cast<int64_t>(done[i]);
+      joined.data.insert(joined.data.end(), part, part + group[i].send_bytes[rank]);
+      done[i] += static_cast<size_t>(group[i].send_bytes[rank]);
+    }
+    joined.send_bytes.push_back(static_cast<int64_t>(joined.data.size() - begin));
+  }
+  return joined;
+}
+
+}  // namespace sok

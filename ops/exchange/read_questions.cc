@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the questions that other ranks ask.
+#include <cstring>
+#include <utility>
+
+#include "ops/base/error.h"
+#include "ops/base/first_appearance.h"
+#include "ops/exchange/question_format.h"
+#include "ops/exchange/questions.h"
+
+namespace sok {
+namespace {
+
+uint32_t ReadPlace(const char* from, int64_t place_bytes) {
+  uint32_t value = 0;
+  if (place_bytes == 4) {
+    std::memcpy(&value, from, 4);
+  } else {
+    std::memcpy(&value, from, 2);
+  }
+  return value;
+}
+
+[[noreturn]] void ThrowUnreadable() {
+  Throw(ErrorCode::kIo, "a rank's question cannot be read; do all ranks run the same sok_compat?");
+}
+
+class QuestionReader {
+ public:
+  explicit QuestionReader(size_t key_bytes) : key_bytes_(key_bytes) { asked_.row_splits = {0}; }
+
+  /// Reads what one rank asks.
+  void Read(const QuestionBytes& bytes) {
+    const size_t sums_before = asked_.row_splits.size();
+    next_ = bytes.data;
+    end_ = bytes.data + bytes.size_bytes;
+    if (bytes.size_bytes > 0) ReadSums(ReadHeader());
+    if (next_ != end_) ThrowUnreadable();
+    asked_.counts.push_back(static_cast<int64_t>(asked_.row_splits.size() - sums_before));
+  }
+
+  AskedSums Take() {
+    NumberKeys();
+    if (!asked_.weights.empty()) asked_.weights.resize(asked_.key_places.size(), 1.0f);
+    return std::move(asked_);
+  }
+
+ private:
+  QuestionHeader ReadHeader() {
+    QuestionHeader header;
+    std::memcpy(&header, Advance(1, sizeof(header)), sizeof(header));
+    const bool is_valid = header.num_keys > 0 && header.num_sums >= 0 &&
+                          (header.place_bytes == 2 || header.place_bytes == 4) &&
+                          (header.has_weights == 0 || header.has_weights == 1);
+    if (!is_valid) ThrowUnreadable();
+    return header;
+  }
+
+  void ReadSums(const QuestionHeader& header) {
+    const size_t first_key = asked_.keys.size();
+    const size_t first_row = asked_.key_places.size();
+    const char* keys = Advance(static_cast<size_t>(header.num_keys), key_bytes_);
+    for (int32_t i = 0; i < header.num_keys; ++i) {
+      int64_t key = 0;  // uint32 keys travel as their low four bytes
+      std::memcpy(&key, keys + static_cast<size_t>(i) * key_bytes_, key_bytes_);
+      asked_.keys.push_back(key);
+      if (header.num_sums > 0) continue;
+      AddRow(first_key + static_cast<size_t>(i));
+      EndSum();
+    }
+    for (int32_t sum = 0; sum < header.num_sums; ++sum) {
+      const uint32_t num_rows = ReadPlace(Advance(1, header), header.place_bytes);
+      for (uint32_t i = 0; i < num_rows; ++i) {
+        const uint32_t place = ReadPlace(Advance(1, header), header.place_bytes);
+        if (place >= static_cast<uint32_t>(header.num_keys)) ThrowUnreadable();
+        AddRow(first_key + place);
+      }
+      EndSum();
+    }
+    if (header.has_weights) ReadWeights(first_row);
+  }
+
+  /// Of the rows from `first_row`; those before it that came without weights get ones.
+  void ReadWeights(size_t first_row) {
+    const size_t count = asked_.key_places.size() - first_row;
+    const char* weights = Advance(count, kQuestionWeightBytes);
+    asked_.weights.resize(first_row, 1.0f);
+    asked_.weights.resize(first_row + count);
+    if (count > 0) std::memcpy(&asked_.weights[first_row], weights, count * kQuestionWeightBytes);
+  }
+
+  void AddRow(size_t key_place) {
+    if (asked_.key_places.size() == static_cast<size_t>(kMaxBatchKeys)) {
+      Throw(ErrorCode::kInvalidArgument, "the ranks together ask one rank for more than ",
+            kMaxBatchKeys, " rows of one table in a step; make the batch smaller");
+    }
+    asked_.key_places.push_back(static_cast<int32_t>(key_place));
+  }
+
+  void EndSum() { asked_.row_splits.push_back(static_cast<int64_t>(asked_.key_places.size())); }
+
+  /// Leaves each key once: several ranks may have asked for it.
+  void NumberKeys() {
+    if (asked_.keys.size() > static_cast<size_t>(kMaxBatchKeys)) ThrowUnreadable();
+    const auto num_keys = static_cast<int64_t>(asked_.keys.size());
+    std::vector<int32_t> numbers(asked_.keys.size());
+    const int64_t num_distinct =
+        NumberByFirstAppearance(num_keys, asked_.keys.data(), asked_.keys.data(), numbers.data());
+    if (num_distinct == num_keys) return;
+    asked_.keys.resize(static_cast<size_t>(num_distinct));
+    for (int32_t& place : asked_.key_places) place = numbers[static_cast<size_t>(place)];
+  }
+
+  const char* Advance(int64_t count, const QuestionHeader& header) {
+    return Advance(static_cast<size_t>(count), static_cast<size_t>(header.place_bytes));
+  }
+
+  const char* Advance(size_t count, size_t bytes) {
+    if (count > static_cast<size_t>(end_ - next_) / bytes) ThrowUnreadable();
+    next_ += count * bytes;
+    return next_ - count * bytes;
+  }
+
+  const size_t key_bytes_;
+  const char* next_ = nullptr;
+  const char* end_ = nullptr;
+  AskedSums asked_;
+};
+
+}  // namespace
+
+AskedSums ReadQuestions(size_t key_bytes, const std::vector<QuestionBytes>& of_ranks) {
+  QuestionReader reader(key_bytes);
+  for (const QuestionBytes& bytes : of_ranks) reader.Read(bytes);
+  return reader.Take();
+}
+
+std::vector<std::vector<QuestionBytes>> SplitQuestions(size_t num_lookups, const char* data,
+                                                       const std::vector<int64_t>& received_bytes) {
+  std::vector<std::vector<QuestionBytes>> parts(num_lookups);
+  for (const int64_t message_bytes : received_bytes) {
+    const char* const end = data + message_bytes;
+    if (num_lookups == 1) {
+      parts[0].push_back({data, message_bytes});
+      data = end;
+      continue;
+    }
+    const size_t sizes_bytes = num_lookups * sizeof(int64_t);
+    if (message_bytes < static_cast<int64_t>(sizes_bytes)) ThrowUnreadable();
+    const char* next = data + sizes_bytes;
+    for (size_t i = 0; i < num_lookups; ++i) {
+      int64_t size = 0;
+      std::memcpy(&size, data + i * sizeof(size), sizeof(size));
+      if (size < 0 || size > end - next) ThrowUnreadable();
+      parts[i].push_back({next, size});
+      next += size;
+    }
+    if (next != end) ThrowUnreadable();
+    data = end;
+  }
+  return parts;
+}
+
+}  // namespace sok

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops on a group of lookups: each argument is a list with one tensor for each of them.
+#ifndef SOK_OPS_TF_GROUP_H_
+#define SOK_OPS_TF_GROUP_H_
+
+#include <string>
+#include <vector>
+
+#include "ops/tf/border.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace sok {
+
+/// Where the tensors of an item stand among the inputs or the outputs of an op; a single ticket may
+/// follow the lists.
+class Group {
+ public:
+  Group(tensorflow::OpKernelContext* ctx, int num_input_lists)
+      : ctx_(ctx), size_(ctx->num_inputs() / num_input_lists) {}
+
+  int size() const { return size_; }
+  /// Of list number `list`, counted from 0, of inputs or outputs.
+  int Place(int list, int item) const { return list * size_ + item; }
+
+  const tensorflow::Tensor& Input(int list, int item) const {
+    return ctx_->input(Place(list, item));
+  }
+  const tensorflow::Tensor& Vector(int list, int item, const char* name) const {
+    return InputOfRank(ctx_, Place(list, item), name, 1);
+  }
+  const tensorflow::Tensor& Matrix(int list, int item, const char* name) const {
+    return InputOfRank(ctx_, Place(list, item), name, 2);
+  }
+  const tensorflow::ResourceHandle& Handle(int list, int item) const {
+    return Input(list, item).flat<tensorflow::ResourceHandle>()(0);
+  }
+  tensorflow::Tensor& Output(int list, int item, const tensorflow::TensorShape& shape) const {
+    return sok::Output(ctx_, Place(list, item), shape);
+  }
+
+ private:
+  tensorflow::OpKernelContext* const ctx_;
+  const int size_;
+};
+
+/// A list attribute that has a value for each item of the op's attribute N.
+template <typename T>
+std::vector<T> ItemAttributes(tensorflow::OpKernelConstruction* ctx, const char* name) {
+  auto values = Attribute<std::vector<T>>(ctx, name);
+  const auto num_items = Attribute<int64_t>(ctx, "N");
+  if (static_cast<int64_t>(values.size()) != num_items) {
+    Throw(ErrorCode::kInvalidArgument, ctx->def().name(), ": ", name, " must have ", num_items,
+          " values, got ", values.size());
+  }
+  return values;
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_GROUP_H_

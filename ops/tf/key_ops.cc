@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops from keys to row ids: distinct keys, and the rows of keys in their tables.
+#include <vector>
+
+#include "ops/tf/engine_of_op.h"
+#include "ops/tf/exchange_service.h"
+#include "ops/tf/group.h"
+#include "ops/tf/lookup_checks.h"
+#include "ops/tf/table_resource.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+using tf::shape_inference::ShapeHandle;
+
+REGISTER_OP("SokDistinctKeys")
+    .Input("keys: Tkeys")
+    .Attr("N: int >= 1")
+    .Attr("Tkeys: list({int64, uint32, int32}) >= 1")
+    .Output("distinct_keys: N * int64")
+    .Output("inverse: N * int32")
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i < c->num_inputs(); ++i) {
+        ShapeHandle keys;
+        TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 1, &keys));
+        c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+        c->set_output(c->num_inputs() + i, keys);
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The distinct keys of each item in the order of their first appearance, and for each key "
+        "its place among them.");
+
+REGISTER_OP("SokFindRows")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Attr("N: int >= 1")
+    .Attr("insert: bool")
+    .Attr("keys_are_distinct: bool")
+    .Output("row_ids: N * int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) {
+        c->set_output(i, c->input(c->num_outputs() + i));
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The row of each key. A key not held gets a row with its first value if `insert`, else the "
+        "row id -1. `keys_are_distinct`: those of each item are known to be.");
+
+REGISTER_OP("SokInsertRows")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Input("initial_rows: float")
+    .Output("row_ids: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->input(1));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "As SokFindRows with `insert`, but the row of a key not held starts as initial_rows "
+        "[num_keys, dim] says.");
+
+class DistinctKeysOp : public tf::OpKernel {
+ public:
+  explicit DistinctKeysOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { ItemAttributes<tf::DataType>(ctx, "Tkeys"); });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const Group group(ctx, 1);
+      for (int i = 0; i < group.size(); ++i) {
+        const tf::Tensor& keys = group.Vector(0, i, "keys");
+        CheckBatchOfKeys(name(), keys.NumElements());
+        int32_t* inverse = Data<int32_t>(group.Output(1, i, keys.shape()));
+        tf::Tensor room;
+        ThrowIfError(ctx->allocate_temp(tf::DT_INT64, keys.shape(), &room));
+        const int64_t num_distinct = MakeDistinct(call, keys, Data<int64_t>(room), inverse);
+        ctx->set_output(group.Place(0, i), room.Slice(0, num_distinct));
+      }
+    });
+  }
+
+ private:
+  static int64_t MakeDistinct(OpCall& call, const tf::Tensor& keys, int64_t* distinct_keys,
+                              int32_t* inverse) {
+    const auto distinct = [&](auto* typed_keys) {
+      return call.engine().DistinctKeys(call, keys.NumElements(), typed_keys, distinct_keys,
+                                        inverse);
+    };
+    switch (keys.dtype()) {
+      case tf::DT_UINT32:
+        return distinct(static_cast<const uint32_t*>(keys.data()));
+      case tf::DT_INT32:
+        return distinct(static_cast<const int32_t*>(keys.data()));
+      default:
+        return distinct(static_cast<const int64_t*>(keys.data()));
+    }
+  }
+};
+
+class FindRowsOp : public tf::OpKernel {
+ public:
+  explicit FindRowsOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        insert_(Attribute<bool>(ctx, "insert")),
+        keys_are_distinct_(Attribute<bool>(ctx, "keys_are_distinct")) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const Group group(ctx, 2);
+      for (int i = 0; i < group.size(); ++i) {
+        const tf::Tensor& keys = group.Vector(1, i, "keys");
+        const int64_t num_keys = keys.NumElements();
+        int64_t* row_ids = Data<int64_t>(group.Output(0, i, keys.shape()));
+        const auto resource = LookupTable(ctx, group.Handle(0, i));
+        if (insert_) {
+          resource->WithRoom(call, num_keys, [&](const TableView& view) {
+            view.table.FindOrInsert(call, num_keys, Data<int64_t>(keys), keys_are_distinct_,
+                                    nullptr, view.planes, row_ids);
+          });
+        } else {
+          resource->WithTable(
+              [&](Table& table) { table.Find(call, num_keys, Data<int64_t>(keys), row_ids); });
+        }
+      }
+    });
+  }
+
+ private:
+  const bool insert_;
+  const bool keys_are_distinct_;
+};
+
+class InsertRowsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const tf::Tensor& keys = InputOfRank(ctx, 1, "keys", 1);
+      const tf::Tensor& initial_rows = InputOfRank(ctx, 2, "initial_rows", 2);
+      int64_t* row_ids = Data<int64_t>(Output(ctx, 0, keys.shape()));
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      resource->WithRoom(call, keys.NumElements(), [&](const TableView& view) {
+        CheckInitialRows(view.options(), keys, initial_rows);
+        view.table.FindOrInsert(call, keys.NumElements(), Data<int64_t>(keys),
+                                /*keys_are_distinct=*/false, Data<float>(initial_rows), view.planes,
+                                row_ids);
+      });
+    });
+  }
+};
+
+SOK_REGISTER_KERNEL(Name("SokDistinctKeys"), DistinctKeysOp);
+SOK_REGISTER_KERNEL(Name("SokFindRows").HostMemory("tables"), FindRowsOp);
+SOK_REGISTER_KERNEL(Name("SokInsertRows").HostMemory("table"), InsertRowsOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that turn the bags of keys that TensorFlow has into checked row splits, on the host.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ops/engine/bags.h"
+#include "ops/tf/engine_of_op.h"
+#include "ops/tf/exchange_service.h"
+#include "ops/tf/group.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+absl::Status AllVectors(InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) {
+    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+  }
+  return absl::OkStatus();
+}
+
+REGISTER_OP("SokRowSplits")
+    .Input("indices: N * int64")
+    .Input("dense_shape: N * int64")
+    .Input("num_values: N * int64")
+    .Attr("N: int >= 1")
+    .Attr("layer_names: list(string)")
+    .Attr("slot_nums: list(int)")
+    .Attr("max_nnzs: list(int)")
+    .Output("row_splits: N * int64")
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "Checks the indices [num_keys, 2] of SparseTensors, that they have as many values, and "
+        "gives their row splits [num_rows + 1]. max_nnz 0: any number of keys in a row.");
+
+REGISTER_OP("SokCheckedSplits")
+    .Input("row_splits: Tsplits")
+    .Input("num_values: N * int64")
+    .Attr("N: int >= 1")
+    .Attr("Tsplits: list({int32, int64}) >= 1")
+    .Attr("layer_names: list(string)")
+    .Attr("slot_nums: list(int)")
+    .Attr("max_nnzs: list(int)")
+    .Attr("are_samples: list(bool)")
+    .Output("checked_splits: N * int64")
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "The row splits of RaggedTensors, checked: they ascend from 0 to the number of values, "
+        "make "
+        "a multiple of slot_num bags, and bags of at most max_nnz keys (0: any number). Where "
+        "are_samples, they cut bags into samples instead, each of which must have slot_num.");
+
+// A bag without keys has a row in the output, too.
+constexpr int64_t kMaxBags = kMaxBatchKeys;
+
+/// What the ops are told of the layer that an item is for.
+struct LayerOfItem {
+  std::string name;
+  int64_t slot_num;
+  int64_t max_nnz;  // INT64_MAX: any number
+
+  void CheckNumBags(int64_t num_bags, const char* bags, const char* where) const {
+    if (num_bags > kMaxBags) {
+      Throw(ErrorCode::kInvalidArgument, name, ": a ", bags, " may have ", kMaxBags, " rows", where,
+            ", got ", num_bags);
+    }
+    if (num_bags < 0 || num_bags % slot_num != 0) {
+      Throw(ErrorCode::kInvalidArgument, name, ": the ", bags, " has ", num_bags, " rows", where,
+            ", which is not a multiple of slot_num = ", slot_num,
+            "; its rows are sample * slot_num + slot");
+    }
+  }
+};
+
+std::vector<LayerOfItem> LayersOfItems(tf::OpKernelConstruction* ctx) {
+  const auto names = ItemAttributes<std::string>(ctx, "layer_names");
+  const auto slot_nums = ItemAttributes<int64_t>(ctx, "slot_nums");
+  const auto max_nnzs = ItemAttributes<int64_t>(ctx, "max_nnzs");
+  std::vector<LayerOfItem> layers;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (slot_nums[i] < 1 || max_nnzs[i] < 0) {
+      Throw(ErrorCode::kInvalidArgument, names[i], ": slot_num must be at least 1, got ",
+            slot_nums[i], ", and max_nnz at least 0, got ", max_nnzs[i]);
+    }
+    layers.push_back({names[i], slot_nums[i], max_nnzs[i] == 0 ? INT64_MAX : max_nnzs[i]});
+  }
+  return layers;
+}
+
+class RowSplitsOp : public tf::OpKernel {
+ public:
+  explicit RowSplitsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { layers_ = LayersOfItems(ctx); });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx, 3);
+      for (int i = 0; i < group.size(); ++i) {
+        Split(group, i, layers_[static_cast<size_t>(i)]);
+      }
+    });
+  }
+
+ private:
+  static void Split(const Group& group, int item, const LayerOfItem& layer) {
+    const tf::Tensor& indices = group.Matrix(0, item, "indices");
+    const tf::Tensor& dense_shape = group.Vector(1, item, "dense_shape");
+    if (indices.dim_size(1) != 2 || dense_shape.NumElements() != 2) {
+      Throw(ErrorCode::kInvalidArgument, layer.name,
+            ": the SparseTensor must have rank 2 [batch * slot_num, max_nnz], got rank ",
+            dense_shape.NumElements());
+    }
+    const int64_t num_values = group.Input(2, item).scalar<int64_t>()();
+    if (num_values != indices.dim_size(0)) {
+      Throw(ErrorCode::kInvalidArgument, layer.name, ": the SparseTensor has ", indices.dim_size(0),
+            " indices and ", num_values, " values; they must have the same length");
+    }
+    const int64_t num_bags = dense_shape.vec<int64_t>()(0);
+    layer.CheckNumBags(num_bags, "SparseTensor", " (dense_shape[0])");
+    RowSplitsFromIndices(layer.name, num_values, Data<int64_t>(indices), num_bags, layer.max_nnz,
+                         Data<int64_t>(group.Output(0, item, {num_bags + 1})));
+  }
+
+  std::vector<LayerOfItem> layers_;
+};
+
+class CheckedSplitsOp : public tf::OpKernel {
+ public:
+  explicit CheckedSplitsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] {
+      layers_ = LayersOfItems(ctx);
+      are_samples_ = ItemAttributes<bool>(ctx, "are_samples");
+    });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx, 2);
+      for (int i = 0; i < group.size(); ++i) {
+        const tf::Tensor& splits = group.Vector(0, i, "row_splits");
+        if (splits.dtype() == tf::DT_INT32) {
+          Check<int32_t>(group, i, splits);
+        } else {
+          Check<int64_t>(group, i, splits);
+        }
+      }
+    });
+  }
+
+ private:
+  template <typename Split>
+  void Check(const Group& group, int item, const tf::Tensor& splits) const {
+    const LayerOfItem& layer = layers_[static_cast<size_t>(item)];
+    const bool are_samples = are_samples_[static_cast<size_t>(item)];
+    const int64_t num_bags = splits.NumElements() - 1;
+    const int64_t num_values = group.Input(1, item).scalar<int64_t>()();
+    const Split* given = Data<Split>(splits);
+    if (num_bags < 0 || given[0] != 0 || given[num_bags] != num_values) {
+      Throw(ErrorCode::kInvalidArgument, layer.name,
+            ": the row_splits of the RaggedTensor must ascend from 0 to its number of values, ",
+            num_values, ", got ",
+            num_bags < 0 ? "none"
+                         : std::to_string(given[0]) + " to " + std::to_string(given[num_bags]));
+    }
+    if (!are_samples) layer.CheckNumBags(num_bags, "RaggedTensor", "");
+    int64_t* checked = Data<int64_t>(group.Output(0, item, splits.shape()));
+    checked[0] = 0;
+    for (int64_t bag = 0; bag < num_bags; ++bag) {
+      checked[bag + 1] = given[bag + 1];
+      const int64_t size = checked[bag + 1] - checked[bag];
+      if (size < 0) ThrowDescends(layer, bag, checked);
+      if (are_samples ? size != layer.slot_num : size > layer.max_nnz) {
+        ThrowSize(layer, are_samples, bag, size);
+      }
+    }
+  }
+
+  [[noreturn]] static void ThrowDescends(const LayerOfItem& layer, int64_t bag,
+                                         const int64_t* splits) {
+    Throw(ErrorCode::kInvalidArgument, layer.name,
+          ": the row_splits of the RaggedTensor must ascend, but row ", bag, " is from ",
+          splits[bag], " to ", splits[bag + 1]);
+  }
+
+  [[noreturn]] static void ThrowSize(const LayerOfItem& layer, bool is_sample, int64_t bag,
+                                     int64_t size) {
+    if (is_sample) {
+      Throw(ErrorCode::kInvalidArgument, layer.name,
+            ": each sample of the RaggedTensor must have slot_num = ", layer.slot_num,
+            " slots, but sample ", bag, " has ", size);
+    }
+    Throw(ErrorCode::kInvalidArgument, layer.name, ": a slot may have max_nnz = ", layer.max_nnz,
+          " keys, but row ", bag, " of the RaggedTensor has ", size,
+          "; raise max_nnz or drop keys");
+  }
+
+  std::vector<LayerOfItem> layers_;
+  std::vector<bool> are_samples_;
+};
+
+// On a GPU: indices come from the host, as what is read from files does.
+SOK_REGISTER_KERNEL(Name("SokRowSplits")
+                        .HostMemory("indices")
+                        .HostMemory("dense_shape")
+                        .HostMemory("num_values")
+                        .HostMemory("row_splits"),
+                    RowSplitsOp);
+SOK_REGISTER_KERNEL(Name("SokCheckedSplits")
+                        .HostMemory("row_splits")
+                        .HostMemory("num_values")
+                        .HostMemory("checked_splits"),
+                    CheckedSplitsOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.train.Saver and tables: which of a saver's variables are saved together, as what."""
+
+import functools
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.table_saveable import TableSaveable, ordinary_slots
+from sok_compat.runtime import integrations
+from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.table import Table
+
+
+def save_tables_in_checkpoints():
+    """Makes every tf.train.Saver that is built from now on save tables with their slots, and
+    tf.train.Checkpoint know how to.
+
+    TensorFlow asks no variable how it is to be saved by name: a saver writes its value, and the
+    value of a table does not tell its keys. So tables are replaced where savers are built.
+    """
+    Table.make_saveable = staticmethod(TableSaveable)
+    integrations.apply("tf.train.Saver", _saving_tables)
+
+
+def _saving_tables(build):
+    @functools.wraps(build)
+    def build_with_tables(self, names_to_saveables, *args, **kwargs):
+        return build(self, with_tables(names_to_saveables), *args, **kwargs)
+
+    return build_with_tables
+
+
+def with_tables(names_to_saveables):
+    """A saver's variables, with one TableSaveable in the place of each table and its slots.
+
+    A table that is named brings all its slots, and a slot its table, so that neither is saved
+    without the other.
+
+    Args:
+      names_to_saveables: what a tf.train.Saver takes: a list of variables, or a dict
+        {name: variable}.
+
+    Returns:
+      The same kind of object; the given one if there is no table in it.
+
+    Raises:
+      NotImplementedError: there is a table, and there are several ranks, or it is eager mode.
+      ValueError: slots of a table that are ordinary variables are not among the variables, or a
+        table came with an imported graph.
+    """
+    is_dict = isinstance(names_to_saveables, dict)
+    if is_dict:
+        items = list(names_to_saveables.items())
+    elif isinstance(names_to_saveables, (list, tuple, set)):
+        items = [(None, variable) for variable in tf.nest.flatten(list(names_to_saveables))]
+    else:
+        return names_to_saveables  # TensorFlow says what is wrong with it
+    others, names, tables = [], {}, {}
+    for name, variable in items:
+        table = _table_of(variable)
+        if table is None:
+            others.append((name, variable))
+        else:
+            tables[table.ref()] = table
+            names[variable.ref()] = name
+    _raise_for_imported_tables(variable for _, variable in others)
+    if not tables:
+        return names_to_saveables
+    if tf.executing_eagerly():
+        found = list(tables.values())
+        raise NotImplementedError(
+            f"tf.train.Saver does not save tables in eager mode, got "
+            f"{[table.table_name for table in found]}: give it the other variables, and use "
+            f"{found[0].words.save} for tables"
+        )
+    saveables = [_saveable(table, names, others) for table in tables.values()]
+    if is_dict:
+        return {**dict(others), **{saveable.name: saveable for saveable in saveables}}
+    return [variable for _, variable in others] + saveables
+
+
+def _table_of(variable):
+    if isinstance(variable, Table):
+        return variable
+    return variable.table if isinstance(variable, SlotVariable) else None
+
+
+def _saveable(table, names, others):
+    given = {variable.ref() for _, variable in others if isinstance(variable, tf.Variable)}
+    left_out = [slot.name for slot in ordinary_slots(table) if slot.ref() not in given]
+    if left_out:
+        raise ValueError(
+            f"the table {table.table_name} would be saved without {left_out}, "
+            f"{table.words.ordinary_slots}give the saver these variables too"
+        )
+    name_of = [names.get(v.ref()) or v.op.name for v in (table, *table.slots)]
+    return TableSaveable(table, name_of[0], name_of[1:])
+
+
+def _raise_for_imported_tables(variables):
+    """A meta graph has variables, but not that they are tables and slots."""
+    for variable in variables:
+        handle = getattr(variable, "handle", None)
+        if not tf.is_symbolic_tensor(handle):  # also in eager mode, where no graph is imported
+            continue
+        if any(
+            op.type in ("SokTableInitialize", "SokTableAttachSlot") for op in handle.consumers()
+        ):
+            raise ValueError(
+                f"{variable.name} belongs to a table of an imported graph, which only the saver "
+                "that tf.train.import_meta_graph returns can save: use that one, or build the "
+                "graph from the script"
+            )

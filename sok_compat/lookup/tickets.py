@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the exchanges of a lookup meet those of other ranks: names that are the same on all."""
+
+import collections
+import contextlib
+import itertools
+import re
+import weakref
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import CondBranchFuncGraph
+
+_lookups = weakref.WeakKeyDictionary()  # {function: Counter of names}
+_occurrences = weakref.WeakKeyDictionary()  # {graph: Counter of tickets}
+_graph_numbers = weakref.WeakKeyDictionary()  # {graph of a session: how many came before}
+_next_graph_number = itertools.count()
+
+
+def begin_lookup(table_name, insert):
+    """The ticket of a lookup that all ranks take part in, a scalar variant tensor.
+
+    What holds it may still exchange; a rank that has let go of it is not waited for.
+
+    Args:
+      table_name: of the table.
+      insert: of the lookup: see `lookup_group`.
+    """
+    # Also for a branch that is not taken, and before everything else: a step that fails early has
+    # begun its lookups, on all ranks the same.
+    with tf.control_dependencies(None), _out_of_branches(), tf.device("CPU:0"):
+        name = table_name if insert is not False else f"{table_name} (read)"
+        if tf.executing_eagerly():
+            return ops.sok_begin_lookup(lookup=name)
+        graph = tf.compat.v1.get_default_graph()
+        path, outermost = _functions_around(graph)
+        name = "/".join([*path, name])
+        count = _lookups.setdefault(graph, collections.Counter())
+        count[name] += 1
+        if count[name] > 1:
+            name += f"_{count[name] - 1}"
+        return ops.sok_begin_lookup(lookup=name, graph=_number_of(outermost), name="lookup")
+
+
+def gradient_occurrence(ticket):
+    """How many gradients of that lookup the function or graph that is being built already takes.
+
+    Args:
+      ticket: of the lookup.
+    """
+    if tf.executing_eagerly():
+        return 0
+    count = _occurrences.setdefault(tf.compat.v1.get_default_graph(), collections.Counter())
+    name = ticket.name if tf.is_symbolic_tensor(ticket) else "eager"
+    count[name] += 1
+    return count[name] - 1
+
+
+def _out_of_branches():
+    """The graph around the branches of tf.cond, as a context."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    graph = innermost = tf.compat.v1.get_default_graph()
+    while isinstance(graph, CondBranchFuncGraph):
+        graph = graph.outer_graph
+    return contextlib.nullcontext() if graph is innermost else graph.as_default()
+
+
+def _functions_around(graph):
+    """(names of the functions that are being built, outermost first, the graph around them)."""
+    names = []
+    while hasattr(graph, "outer_graph"):
+        # Without the numbers that tell one process's functions apart.
+        names.insert(0, re.sub(r"(_\d+)+$", "", graph.name))
+        graph = graph.outer_graph
+    return names, graph
+
+
+def _number_of(graph):
+    if graph not in _graph_numbers:
+        _graph_numbers[graph] = next(_next_graph_number)
+    return _graph_numbers[graph]

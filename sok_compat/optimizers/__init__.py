@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The plugin optimizer of SparseOperationKit 1.x, and helpers for training loops."""
-
-from sok_compat.optimizers.adam import Adam
-from sok_compat.optimizers.utils import split_embedding_variable_from_others
-
-__all__ = ["Adam", "split_embedding_variable_from_others"]

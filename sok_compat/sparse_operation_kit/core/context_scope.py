@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`OptimizerScope`: where stock optimizers make their slots for tables."""
+
+import collections
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import constant_value, make_slots
+from sok_compat.tables.slot_names import is_named_as_by_newer_keras, owner_by_name
+from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.table import Table
+from sok_compat.training.update_scope import UpdateScope
+
+
+class OptimizerScope:
+    """Build `apply_gradients` of a stock optimizer inside it. API of SparseOperationKit 1.x.
+
+    Slots that the optimizer makes for tables become planes of these tables: they take memory for
+    rows in use instead of the whole capacity. Updates of all rows become updates of the rows in
+    use, and sparse updates get faster, with the same numbers (training/update_scope.py).
+    Everything else is as outside.
+
+    ```
+    with sok.OptimizerScope(embedding_variables):
+        train_op = optimizer.apply_gradients(zip(gradients, embedding_variables))
+    ```
+
+    Where somebody else calls `apply_gradients`, as `model.fit` does, have the slots made before:
+
+    ```
+    sok.OptimizerScope(model.trainable_variables).build(optimizer)
+    model.compile(optimizer, ...)
+    ```
+    """
+
+    def __init__(self, trainable_variables):
+        """Takes a list or tuple of variables; those that are no tables are ignored.
+
+        Raises:
+          RuntimeError: another type.
+          TypeError: a layer is among them.
+          ValueError: two tables of one name, by which slots are told apart; in eager mode, where
+            tf.keras.backend.clear_session() came between them.
+        """
+        if not isinstance(trainable_variables, (list, tuple)):
+            raise RuntimeError(
+                "OptimizerScope takes a list or tuple of variables, got "
+                f"{type(trainable_variables).__name__}"
+            )
+        for item in trainable_variables:
+            if hasattr(item, "embedding_variable"):
+                raise TypeError(
+                    f"OptimizerScope takes variables, got the layer {item.name}: pass its "
+                    "embedding_variable"
+                )
+        self._variables = list(trainable_variables)
+        self._tables = [v for v in trainable_variables if isinstance(v, Table)]
+        self._creator_scope = None
+        names = {table._unique_id: table.table_name for table in self._tables}.values()
+        for name, count in collections.Counter(names).items():
+            if count > 1:
+                raise ValueError(
+                    f"OptimizerScope got {count} tables named {name}, and tells their slots apart "
+                    "by name: use a scope for each, or make them in name scopes of their own"
+                )
+
+    def __enter__(self):
+        with tf.init_scope():  # where optimizers make their slots, also from inside a tf.function
+            self._creator_scope = tf.variable_creator_scope(self._make_variable)
+            self._creator_scope.__enter__()
+        self._num_slots = {table.table_name: len(table.slots) for table in self._tables}
+        self._update_scope = UpdateScope(self._tables).__enter__()
+        return self
+
+    def __exit__(self, exception_type, exception, traceback):
+        self._creator_scope.__exit__(exception_type, exception, traceback)
+        error = exception or self._error_for_keras_in_graph()
+        self._update_scope.__exit__(type(error) if error else None, error, traceback)
+        if exception is None and error:
+            raise error
+        return False
+
+    def build(self, optimizer):
+        """Makes the slots of a Keras optimizer for all variables of this scope, now.
+
+        Raises:
+          TypeError: it is no Keras optimizer.
+        """
+        with tf.init_scope(), tf.variable_creator_scope(self._make_variable):
+            make_slots(optimizer, self._variables)
+
+    def _error_for_keras_in_graph(self):
+        is_graph = not tf.executing_eagerly() and not (
+            tf.compat.v1.get_default_graph().building_function
+        )
+        for table in self._tables if is_graph else []:
+            for slot in table.slots[self._num_slots[table.table_name] :]:
+                if is_named_as_by_newer_keras(slot.op.name, table):
+                    return RuntimeError(
+                        f"the optimizer that made the slot {slot.name} does not work in graph "
+                        "mode, where its apply_gradients counts a step and updates nothing: take "
+                        "the one of the same name in tf.keras.optimizers.legacy, or call "
+                        "apply_gradients in a tf.function"
+                    )
+        return None
+
+    def _make_variable(self, next_creator, **kwargs):
+        table = owner_by_name(kwargs.get("name") or "", self._tables)
+        if not any(table is ours for ours in self._tables):  # `in` would compare rows
+            table = None
+        if table is None or kwargs.get("trainable"):
+            return next_creator(**kwargs)
+        initial_value = kwargs["initial_value"]
+        if not tf.executing_eagerly() and callable(initial_value):
+            initial_value = kwargs["initial_value"] = initial_value()
+        fill = _fill_value(initial_value, table)
+        if fill is None:
+            return next_creator(**kwargs)
+        return SlotVariable(table, kwargs["name"], table.dim, float(fill))
+
+
+def _fill_value(initial_value, table):
+    """The float that a slot of the table's shape starts as, everywhere; None for other slots.
+
+    Never makes the value, which has the size of the declared capacity.
+    """
+    if callable(initial_value):  # in eager mode: look at what it would compute
+        with tf.Graph().as_default():
+            return _fill_value(initial_value(), table)
+    if not isinstance(initial_value, tf.Tensor):
+        return None
+    if initial_value.shape != table.shape or initial_value.dtype != tf.float32:
+        return None
+    if tf.is_symbolic_tensor(initial_value):
+        return _constant_fill(initial_value)
+    first = initial_value[0, 0]  # somebody has made it already
+    return float(first) if tf.reduce_all(tf.equal(initial_value, first)) else None
+
+
+def _constant_fill(tensor):
+    """The float32 that a graph's tensor is filled with, or None."""
+    op = tensor.op
+    if op.type == "Identity":
+        return _constant_fill(op.inputs[0])
+    if op.type == "Fill":
+        value = constant_value(op.inputs[1])
+        return None if value is None else np.float32(value)
+    if op.type == "Const":
+        values = op.get_attr("value").float_val
+        return np.float32(values[0]) if len(values) == 1 else None
+    if op.type == "Mul":  # TF1's Ftrl: ones times what the slot starts with
+        factors = [_constant_fill(factor) for factor in op.inputs]
+        return None if None in factors else factors[0] * factors[1]
+    return None

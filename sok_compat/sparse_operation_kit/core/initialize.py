@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Init`: the first call of every script."""
+
+import secrets
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.default_saver import set_default_saver
+from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
+from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
+from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
+from sok_compat.tables.table import connected_ranks
+from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
+
+
+def Init(**kwargs):
+    """Prepares tables for the default graph or, in eager mode, the process; checks the settings.
+
+    API of SparseOperationKit 1.x. May be called again, for any number of graphs and sessions.
+
+    Args:
+      global_batch_size: samples in a step over all ranks, an int >= 1 that the number of ranks
+        divides. Batches may be smaller (the last one often is).
+      seed: int64; the same seed gives the same first values of rows. Absent or 0: a random one.
+      **kwargs: others are ignored, as in SparseOperationKit.
+
+    Returns:
+      A scalar string tensor, `b'OK'`. SparseOperationKit wants it run first in the session; here
+      the variables' initializers do so themselves if it was not. In eager mode it has run.
+
+    Raises:
+      KeyError: global_batch_size is missing.
+      TypeError, ValueError: a setting is no int or out of range.
+      RuntimeError: under a tf.distribute strategy, or one of several ranks without hvd.init().
+    """
+    raise_under_distribution_strategy("sok.Init")
+    if "global_batch_size" not in kwargs:
+        raise KeyError("sok.Init needs global_batch_size, the samples in a step over all ranks")
+    ranks = connected_ranks("sok.Init")
+    global_batch_size = _checked_int("global_batch_size", kwargs["global_batch_size"])
+    if global_batch_size < 1 or global_batch_size % ranks.size:
+        raise ValueError(
+            f"global_batch_size must be a multiple of the number of ranks, {ranks.size}, and at "
+            f"least 1, got {global_batch_size}"
+        )
+    seed = _checked_int("seed", kwargs.get("seed") or 0)
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed must fit in 64 bits, got {seed}")
+    with tf.init_scope():  # out of functions and branches, as tables are
+        tables = []
+        status, agreed_seed = _agree(ranks, global_batch_size, seed, tables)
+        set_initialization(Initialization(global_batch_size, agreed_seed, ranks, status, tables))
+        if ranks.size > 1 and not tf.executing_eagerly():
+            set_default_saver(EmbeddingVariable.words.save)
+    save_tables_in_checkpoints()
+    refuse_to_initialize_tables()
+    refuse_moving_averages_of_tables()
+    return status
+
+
+def _agree(ranks, global_batch_size, seed, tables):
+    """(status, seed), tensors that fail when run if the ranks differ in settings or tables."""
+    any_seed = seed or secrets.randbits(62) + 1
+    if ranks.size == 1:
+        return tf.constant(b"OK", name="SokInit"), any_seed
+
+    def signature():  # when run: all layers have been made by then
+        return "\n".join([f"global_batch_size={global_batch_size}", *tables]).encode()
+
+    status, agreed_seed = ops.sok_agree(
+        tf.numpy_function(signature, [], tf.string),
+        tf.constant(any_seed, tf.int64),
+        seed_is_given=bool(seed),
+        name="SokInit",
+    )
+    return status, int(agreed_seed) if tf.executing_eagerly() else agreed_seed
+
+
+def _checked_int(name, value):
+    try:
+        return value.__index__()  # ints and NumPy ints, not floats
+    except AttributeError:
+        raise TypeError(f"{name} must be an int, got {value!r}") from None

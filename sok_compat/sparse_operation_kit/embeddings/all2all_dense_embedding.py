@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`All2AllDenseEmbedding`: the same number of keys in each slot, not pooled."""
+
+from sok_compat.sparse_operation_kit.core.embedding_layer_handle import DenseEmbeddingLayerHandle
+from sok_compat.sparse_operation_kit.embeddings.arguments import checked_flag
+from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
+from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup
+
+
+class All2AllDenseEmbedding(EmbeddingLayer):
+    """Looks up each key of a dense batch. API of SparseOperationKit 1.x.
+
+    ```
+    layer = sok.All2AllDenseEmbedding(
+        max_vocabulary_size_per_gpu=1000, embedding_vec_size=16, slot_num=3, nnz_per_slot=5)
+    vectors = layer(keys)  # [batch, 3, 5] -> [batch, 3, 5, 16]
+    ```
+    """
+
+    def __init__(
+        self,
+        max_vocabulary_size_per_gpu,
+        embedding_vec_size,
+        slot_num,
+        nnz_per_slot,
+        dynamic_input=False,
+        use_hashtable=True,
+        key_dtype=None,
+        embedding_initializer=None,
+        **kwargs,
+    ):
+        """Makes the layer and its table.
+
+        Args:
+          max_vocabulary_size_per_gpu: capacity in rows on each rank; a limit, not an allocation.
+          embedding_vec_size: floats in a row.
+          slot_num: slots of a sample.
+          nnz_per_slot: keys in each slot.
+          dynamic_input: whether inputs are a vector of any number of keys instead.
+          use_hashtable: False: keys are in [0, capacity * ranks) and need no hash table.
+          key_dtype: int64 (also None) or uint32.
+          embedding_initializer: None (uniform within 0.05), a Keras name, or an initializer
+            of Keras or TF1.
+          **kwargs: for the Keras layer.
+
+        Raises:
+          RuntimeError: before sok.Init, or under a tf.distribute strategy.
+          ValueError: an argument out of range.
+        """
+        super().__init__(
+            max_vocabulary_size_per_gpu,
+            embedding_vec_size,
+            slot_num,
+            use_hashtable,
+            key_dtype,
+            embedding_initializer,
+            **kwargs,
+        )
+        self.nnz_per_slot = checked_size("nnz_per_slot", nnz_per_slot)
+        self.dynamic_input = checked_flag("dynamic_input", dynamic_input)
+        self.set_handle(DenseEmbeddingLayerHandle, nnz_per_slot=self.nnz_per_slot)
+
+    def call(self, inputs, training=True):
+        """Looks up.
+
+        Args:
+          inputs: keys [batch, slot_num, nnz_per_slot], or [n] with dynamic_input, of the
+            key_dtype, or int32 for int64. The batch may differ from step to step.
+          training: False: unknown keys give their first value and are not inserted. A bool, or a
+            scalar bool tensor.
+
+        Returns:
+          The shape of the inputs and embedding_vec_size after it.
+
+        Raises:
+          TypeError: inputs is no dense tensor.
+          ValueError: the dtype or the static shape of inputs does not fit.
+          tf.errors.InvalidArgumentError: when run: the shape does not fit, a key is out of range
+            without a hash table.
+          tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
+        """
+        return embedding_lookup(self.var, inputs, training, self.dynamic_input)
+
+    def get_config(self):
+        """The arguments of `__init__`."""
+        return {
+            **super().get_config(),
+            "nnz_per_slot": self.nnz_per_slot,
+            "dynamic_input": self.dynamic_input,
+        }

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`DistributedEmbedding`: several keys in each slot, pooled."""
+
+from sok_compat.sparse_operation_kit.core.embedding_layer_handle import SparseEmbeddingLayerHandle
+from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
+from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup_sparse
+
+COMBINERS = ("mean", "sum")
+
+
+class DistributedEmbedding(EmbeddingLayer):
+    """Looks up the keys of each slot and pools their rows. API of SparseOperationKit 1.x.
+
+    ```
+    layer = sok.DistributedEmbedding(
+        "sum", max_vocabulary_size_per_gpu=1000, embedding_vec_size=16, slot_num=3, max_nnz=5)
+    vectors = layer(sp_ids)  # [batch * 3, 5] sparse -> [batch, 3, 16]
+    ```
+    """
+
+    def __init__(
+        self,
+        combiner,
+        max_vocabulary_size_per_gpu,
+        embedding_vec_size,
+        slot_num,
+        max_nnz,
+        max_feature_num=1,
+        use_hashtable=True,
+        key_dtype=None,
+        embedding_initializer=None,
+        **kwargs,
+    ):
+        """Makes the layer and its table.
+
+        Args:
+          combiner: 'sum' or 'mean', in any case; mean is over the keys in the slot, repeats
+            counted.
+          max_vocabulary_size_per_gpu: capacity in rows on each rank; a limit, not an allocation.
+          embedding_vec_size: floats in a row.
+          slot_num: slots of a sample.
+          max_nnz: most keys in one slot.
+          max_feature_num: most keys in one sample, in [1, slot_num * max_nnz]; 1 stands for
+            slot_num * max_nnz. Kept for compatibility: nothing is sized by it.
+          use_hashtable: False: keys are in [0, capacity * ranks) and need no hash table.
+          key_dtype: int64 (also None) or uint32.
+          embedding_initializer: None (uniform within 0.05), a Keras name, or an initializer
+            of Keras or TF1.
+          **kwargs: for the Keras layer.
+
+        Raises:
+          RuntimeError: before sok.Init, or under a tf.distribute strategy.
+          ValueError: an argument out of range.
+        """
+        super().__init__(
+            max_vocabulary_size_per_gpu,
+            embedding_vec_size,
+            slot_num,
+            use_hashtable,
+            key_dtype,
+            embedding_initializer,
+            **kwargs,
+        )
+        self.combiner = _checked_combiner(combiner)
+        self.max_nnz = checked_size("max_nnz", max_nnz)
+        most_keys = self.slot_num * self.max_nnz
+        if checked_size("max_feature_num", max_feature_num) > most_keys:
+            raise ValueError(
+                f"max_feature_num must be in [1, slot_num * max_nnz = {most_keys}], got "
+                f"{max_feature_num}"
+            )
+        self.max_feature_num = most_keys if max_feature_num == 1 else max_feature_num
+        self.set_handle(
+            SparseEmbeddingLayerHandle,
+            max_nnz=self.max_nnz,
+            max_feature_num=self.max_feature_num,
+            combiner=self.combiner,
+        )
+
+    def call(self, inputs, training=True):
+        """Looks up and pools.
+
+        Args:
+          inputs: tf.SparseTensor [batch * slot_num, max_nnz] of keys, in row order; row =
+            sample * slot_num + slot. Or tf.RaggedTensor, [batch * slot_num, (keys)] or
+            [batch, slot_num, (keys)]. Keys are of the key_dtype, or int32 for int64. The batch may
+            differ from step to step.
+          training: False: unknown keys give their first value and are not inserted. A bool, or a
+            scalar bool tensor.
+
+        Returns:
+          [batch, slot_num, embedding_vec_size]; slots without keys are zeros.
+
+        Raises:
+          TypeError: inputs is neither a SparseTensor nor a RaggedTensor.
+          ValueError: its dtype or rank does not fit.
+          tf.errors.InvalidArgumentError: when run: rows that are no multiple of slot_num, unsorted
+            rows, more than max_nnz keys in a row, a key out of range without a hash table.
+          tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
+        """
+        return embedding_lookup_sparse(self.var, inputs, self.slot_num, training)
+
+    def get_config(self):
+        """The arguments of `__init__`."""
+        return {
+            **super().get_config(),
+            "combiner": self.combiner,
+            "max_nnz": self.max_nnz,
+            "max_feature_num": self.max_feature_num,
+        }
+
+
+def _checked_combiner(combiner):
+    name = combiner.lower() if isinstance(combiner, str) else None
+    if name not in COMBINERS:
+        raise ValueError(f"combiner must be 'mean' or 'sum' (in any case), got {combiner!r}")
+    return name

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both embedding layers share: the table, its handle, the configuration."""
+
+import operator
+
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import keras
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
+from sok_compat.sparse_operation_kit.core.initialization import current_initialization
+from sok_compat.sparse_operation_kit.embeddings.arguments import (
+    checked_compute_dtype,
+    checked_flag,
+    checked_layer_arguments,
+)
+from sok_compat.tables.table import checked_key_dtype
+
+
+class EmbeddingLayer(keras.layers.Layer):
+    """A Keras layer that owns one table, made in `__init__`."""
+
+    def __init__(
+        self,
+        max_vocabulary_size_per_gpu,
+        embedding_vec_size,
+        slot_num,
+        use_hashtable,
+        key_dtype,
+        embedding_initializer,
+        **kwargs,
+    ):
+        current_initialization(type(self).__name__)
+        # After tf.compat.v1.disable_v2_behavior() a layer's dtype is by default that of its inputs.
+        if keras.mixed_precision.global_policy().compute_dtype is None:
+            kwargs.setdefault("dtype", "float32")
+        try:
+            super().__init__(**checked_layer_arguments(kwargs))
+            checked_compute_dtype(self._compute_dtype)
+        except TypeError as error:  # Keras's own does not say of which argument
+            raise TypeError(f"{type(self).__name__} cannot take {kwargs}: {error}") from error
+        self.max_vocabulary_size_per_gpu = checked_size(
+            "max_vocabulary_size_per_gpu", max_vocabulary_size_per_gpu
+        )
+        self.embedding_vec_size = checked_size("embedding_vec_size", embedding_vec_size)
+        self.slot_num = checked_size("slot_num", slot_num)
+        self.use_hashtable = checked_flag("use_hashtable", use_hashtable)
+        self.key_dtype = checked_key_dtype(key_dtype)
+        self.embedding_initializer = embedding_initializer
+        self.var = EmbeddingVariable.CreateInstances(
+            shape=[self.max_vocabulary_size_per_gpu, self.embedding_vec_size],
+            initializer=embedding_initializer,
+            use_hashtable=self.use_hashtable,
+            key_dtype=self.key_dtype,
+            trainable=self.trainable,
+        )
+
+    def set_handle(self, make_handle, **settings):
+        """Makes `emb_layer`, by which lookups and others know this layer; once, in `__init__`."""
+        self.emb_layer = make_handle(
+            self.var,
+            slot_num=self.slot_num,
+            compute_dtype=self._compute_dtype,
+            name=self.name,
+            **settings,
+        )
+        self.var.set_embedding_layer(self.emb_layer)
+
+    @property
+    def embedding_variable(self):
+        """The layer's EmbeddingVariable."""
+        return self.var
+
+    def build(self, input_shape):
+        """Nothing: the table is made in `__init__`."""
+        del input_shape
+        self.built = True
+
+    def save_own_variables(self, store):
+        """For Keras's `.keras` and `.weights.h5` files, which would get rows without their keys.
+
+        Raises:
+          NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            f"Keras's files do not hold the table {self.var.m_var_name} of the layer {self.name}: "
+            "use sok.Saver for tables, and save the other layers one by one"
+        )
+
+    load_own_variables = save_own_variables
+
+    def get_config(self):
+        """The arguments of `__init__`."""
+        return {
+            **super().get_config(),
+            "max_vocabulary_size_per_gpu": self.max_vocabulary_size_per_gpu,
+            "embedding_vec_size": self.embedding_vec_size,
+            "slot_num": self.slot_num,
+            "use_hashtable": self.use_hashtable,
+            "key_dtype": self.key_dtype.name,
+            "embedding_initializer": keras.initializers.serialize(self.embedding_initializer)
+            if callable(self.embedding_initializer)
+            else self.embedding_initializer,
+        }
+
+
+def checked_size(name, value):
+    """`value` as an int >= 1 of 64 bits.
+
+    Raises:
+      ValueError: it is none.
+    """
+    try:
+        size = operator.index(value)
+    except (TypeError, AttributeError):  # the latter of a tensor of a graph
+        raise ValueError(f"{name} must be an int >= 1, got {value!r}") from None
+    if size < 1:
+        raise ValueError(f"{name} must be >= 1, got {size}")
+    if size > tf.int64.max:
+        raise ValueError(f"{name} must be < 2^63, got {size}")
+    return size

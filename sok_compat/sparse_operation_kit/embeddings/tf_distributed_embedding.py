@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`TFDistributedEmbedding`: rows of a plain TensorFlow variable."""
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.ranks import horovod_ranks
+from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.runtime.tf_versions import keras
+from sok_compat.sparse_operation_kit.embeddings.embedding_layer import checked_size
+
+
+class TFDistributedEmbedding(keras.layers.Layer):
+    """Looks up rows by number in an ordinary variable. API of SparseOperationKit 1.x.
+
+    There it shares the work of a lookup among the replicas of a tf.distribute strategy. Here it is
+    for one process; for tables spread over processes use All2AllDenseEmbedding with Horovod.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size,
+        embedding_vec_size,
+        initializer="GlorotNormal",
+        comm_options=None,
+        **kwargs,
+    ):
+        """Makes the layer and its variable.
+
+        Args:
+          vocabulary_size: rows.
+          embedding_vec_size: floats in a row.
+          initializer: the name of a Keras initializer, or the rows themselves, an array
+            [vocabulary_size, embedding_vec_size].
+          comm_options: ignored: one process has nobody to talk to.
+          **kwargs: for the Keras layer.
+
+        Raises:
+          RuntimeError: under a tf.distribute strategy.
+          ValueError: a size below 1, or initializer is neither a name nor rows of that shape.
+        """
+        raise_under_distribution_strategy("TFDistributedEmbedding")
+        super().__init__(**kwargs)
+        del comm_options
+        shape = [
+            checked_size("vocabulary_size", vocabulary_size),
+            checked_size("embedding_vec_size", embedding_vec_size),
+        ]
+        if isinstance(initializer, str):
+            make_rows = keras.initializers.get(initializer)
+            rows = lambda: make_rows(shape, dtype=tf.float32)  # noqa: E731
+        elif list(np.shape(initializer)) == shape:
+            rows = initializer
+        else:
+            raise ValueError(
+                "initializer must be the name of a Keras initializer, or rows of shape "
+                f"[vocabulary_size, embedding_vec_size] = {shape}; got "
+                f"{type(initializer).__name__} of shape {list(np.shape(initializer))}"
+            )
+        self._embedding_weights = tf.Variable(rows, dtype=tf.float32, name="EmbeddingWeights")
+
+    @property
+    def embedding_weights(self):
+        """The variable [vocabulary_size, embedding_vec_size]."""
+        return self._embedding_weights
+
+    def broadcast_variables(self):
+        """Nothing: the one process has the one copy.
+
+        Raises:
+          RuntimeError: with several Horovod ranks, which have a copy each.
+        """
+        ranks = horovod_ranks()
+        if ranks is not None and ranks.size > 1:
+            raise RuntimeError(
+                f"each of the {ranks.size} ranks has its own {self._embedding_weights.name}: "
+                "make them equal with hvd.broadcast_global_variables(0)"
+            )
+
+    def call(self, inputs):
+        """The rows of `inputs`, row numbers of any shape: [*inputs.shape, embedding_vec_size]."""
+        return tf.nn.embedding_lookup(self._embedding_weights, inputs)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SparseOperationKit's raw ops, as far as they can mean something without its native library."""
+
+import secrets
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.devices import is_on_gpu
+from sok_compat.runtime.op_library import ops
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
+from sok_compat.sparse_operation_kit.saver.Saver import Saver
+
+
+def in_tensorflow2():
+    """Whether TensorFlow is release 2: True, whatever the mode a script runs it in."""
+    return tf.__version__.startswith("2.")
+
+
+def gen_random_seed(seed=0):
+    """int64 [1]: `seed`; for 0 another random number, in [1, 2**62], each time it is run."""
+    if seed:
+        return tf.constant([seed], tf.int64)
+    drawn = tf.numpy_function(lambda: np.array([secrets.randbits(62) + 1]), [], tf.int64)
+    drawn.set_shape([1])
+    return drawn
+
+
+def read_embedding_variable(resource, tf_resource, dtype=tf.float32, unique_var_name=""):
+    """The rows [capacity, dim] of the table `resource`, as its variable's value().
+
+    Args:
+      resource: `emb_handle` of an EmbeddingVariable.
+      tf_resource: its `tf_handle`.
+      dtype: float32.
+      unique_var_name: ignored.
+
+    Raises:
+      ValueError: another dtype.
+    """
+    del unique_var_name
+    if tf.as_dtype(dtype) != tf.float32:
+        raise ValueError(f"rows are float32, got dtype {tf.as_dtype(dtype).name}; use tf.cast")
+    return ops.sok_read_rows(tf_resource, resource)
+
+
+def embedding_variable_assign_sub(emb_var_handle, tf_var_handle, value):
+    """The op that subtracts `value` [capacity, dim] from all rows of `tf_var_handle`."""
+    table = EmbeddingVariable.of_handle(emb_var_handle)
+    if table is not None and is_on_gpu(table):
+        return table.assign_sub(value, read_value=False)
+    return tf.raw_ops.AssignSubVariableOp(resource=tf_var_handle, value=value)
+
+
+def dump_to_file(emb_var_handle, filepath):
+    """As sok.Saver().dump_to_file, for the variable with that `emb_handle`."""
+    return Saver().dump_to_file(_variable_of(emb_var_handle), filepath)
+
+
+def restore_from_file(emb_var_handle, filepath):
+    """As sok.Saver().restore_from_file, for the variable with that `emb_handle`."""
+    return Saver().restore_from_file(_variable_of(emb_var_handle), filepath)
+
+
+def load_embedding_values(emb_var_handle, embedding_values):
+    """As sok.Saver().load_embedding_values, for the variable with that `emb_handle`."""
+    return Saver().load_embedding_values(_variable_of(emb_var_handle), embedding_values)
+
+
+def _variable_of(handle):
+    variable = EmbeddingVariable.of_handle(handle)
+    if variable is None:
+        raise ValueError(
+            f"{handle!r} is not the emb_handle of an EmbeddingVariable that there is; sok.Saver "
+            "takes the variable itself"
+        )
+    return variable
+
+
+def _refused(name, why, instead):
+    def raise_not_implemented(*args, **kwargs):
+        del args, kwargs
+        raise NotImplementedError(f"sok.kit_lib.{name} does not exist here: {why}. {instead}")
+
+    raise_not_implemented.__name__ = raise_not_implemented.__qualname__ = name
+    raise_not_implemented.__doc__ = f"Raises NotImplementedError: {why}. {instead}."
+    return raise_not_implemented
+
+
+_A_LAYER_IS_PYTHON = "a layer is no object of the op library"
+_LOOKUPS_TAKE_THE_VARIABLE = "a lookup is several ops here, which need the variable, not a handle"
+_ADAM_IS_A_CLASS = "the optimizer is no object of the op library"
+_ADAM = "Use sok.optimizers.Adam"
+REFUSED = {  # name: (why, what to do instead)
+    "get_nccl_unique_id": ("ranks talk through Horovod", "Call hvd.init() and then sok.Init"),
+    "plugin_init": ("there is nothing to set up for a process", "Call sok.Init"),
+    "create_var": (
+        "a table and its variable are made together",
+        "Use sok.core.EmbeddingVariable([capacity, dim], 0)",
+    ),
+    "assign_embedding_variable": (
+        "a variable has its own initializer",
+        "Run the initializer of the sok.core.EmbeddingVariable",
+    ),
+    "create_embedding_sparse": (
+        _A_LAYER_IS_PYTHON,
+        "Use sok.core.SparseEmbeddingLayerHandle, or sok.DistributedEmbedding",
+    ),
+    "create_embedding_dense": (
+        _A_LAYER_IS_PYTHON,
+        "Use sok.core.DenseEmbeddingLayerHandle, or sok.All2AllDenseEmbedding",
+    ),
+    "plugin_sparse_fprop": (
+        _LOOKUPS_TAKE_THE_VARIABLE,
+        "Use sok.embeddings.embedding_ops.embedding_lookup_sparse",
+    ),
+    "plugin_dense_fprop": (
+        _LOOKUPS_TAKE_THE_VARIABLE,
+        "Use sok.embeddings.embedding_ops.embedding_lookup",
+    ),
+    "plugin_bprop": ("lookups have gradients", "Use tf.gradients"),
+    "optimizer_init": (_ADAM_IS_A_CLASS, f"{_ADAM} and run its initializer"),
+    "create_global_adam_optimizer": (_ADAM_IS_A_CLASS, _ADAM),
+    "custom_optimizer_apply_gradients": (
+        _ADAM_IS_A_CLASS,
+        f"{_ADAM} and its apply_gradients",
+    ),
+    "test": ("it tests a library that is not here", "Nothing is needed in its place"),
+}
+for _name, _reason in REFUSED.items():
+    globals()[_name] = _refused(_name, *_reason)
+
+__all__ = [
+    "dump_to_file",
+    "embedding_variable_assign_sub",
+    "gen_random_seed",
+    "in_tensorflow2",
+    "load_embedding_values",
+    "read_embedding_variable",
+    "restore_from_file",
+    *REFUSED,
+]

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin optimizer of SparseOperationKit 1.x, and helpers for training loops."""
+
+from sok_compat.sparse_operation_kit.optimizers.adam import Adam
+from sok_compat.sparse_operation_kit.optimizers.utils import split_embedding_variable_from_others
+
+__all__ = ["Adam", "split_embedding_variable_from_others"]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sok.optimizers.Adam`: the plugin Adam, for tables only."""
+
+import logging
+
+from sok_compat.sparse_operation_kit.optimizers.optimizer import Optimizer
+from sok_compat.sparse_operation_kit.tf.keras.optimizers.adam import Adam as KerasAdam
+
+_logger = logging.getLogger(__name__)
+
+
+class Adam(Optimizer, KerasAdam):
+    """Adam on tables, with the numbers of Keras Adam. API of SparseOperationKit 1.x.
+
+    All rows in use decay and move in every step, also those without a gradient; a step costs what
+    the rows in use cost. Needs no OptimizerScope. States are not saved by sok.Saver.
+    """
+
+    def __init__(
+        self,
+        learning_rate=0.001,
+        beta_1=0.9,
+        beta_2=0.999,
+        epsilon=1e-7,
+        name="Plugin_Adam",
+        **kwargs,
+    ):
+        """Makes the optimizer.
+
+        Args:
+          learning_rate: a number, a Keras schedule, a callable or a tensor; also as lr=.
+          beta_1: decay of the first moment.
+          beta_2: decay of the second moment.
+          epsilon: added to the root of the second moment; falsy: Keras's epsilon.
+          name: of the optimizer.
+          **kwargs: others (clipnorm, decay, ...) are ignored, as in SparseOperationKit, and logged.
+        """
+        learning_rate = kwargs.pop("lr", learning_rate)
+        if kwargs:
+            _logger.warning("sok.optimizers.Adam ignores the arguments %s", sorted(kwargs))
+        super().__init__(learning_rate, beta_1, beta_2, epsilon or 1e-7, name=name)

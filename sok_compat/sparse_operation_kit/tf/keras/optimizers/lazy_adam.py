@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sok.tf.keras.optimizers.LazyAdamOptimizer`: Adam that touches the rows of a step only."""
+
+import tensorflow as tf
+
+from sok_compat.tables.table import Table
+from sok_compat.training import fused_adam
+
+
+class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
+    """TF1's Adam with lazy sparse updates: rows without a gradient neither decay nor move.
+
+    API of SparseOperationKit 1.x (there a subclass of tf.contrib.opt.LazyAdamOptimizer). On tables
+    the update is one fused op. Dense gradients are handled as by tf.compat.v1.train.AdamOptimizer,
+    whose arguments it takes: learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8,
+    use_locking=False, name='Adam'.
+    """
+
+    def _create_slots(self, var_list):
+        ordinary = [v for v in var_list if not isinstance(v, Table)]
+        for variable in var_list:
+            if isinstance(variable, Table):
+                self._state_of(variable)
+        # What Adam makes beside its slots: powers of beta, on the first variable's device.
+        first = min(var_list, key=lambda variable: variable.name)
+        self._create_non_slot_variable(self._beta1, name="beta1_power", colocate_with=first)
+        self._create_non_slot_variable(self._beta2, name="beta2_power", colocate_with=first)
+        for variable in ordinary:
+            self._zeros_slot(variable, "m", self._name)
+            self._zeros_slot(variable, "v", self._name)
+
+    def _state_of(self, variable):
+        slots = self._slot_dict(fused_adam.SLOT_NAME)
+        key = (variable._graph_key, variable._unique_id)
+        if key not in slots:
+            slots[key] = fused_adam.state_of(variable, self)
+        return slots[key]
+
+    def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
+        if not isinstance(handle, Table):
+            return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
+        return self._apply_to_table(handle, grad, indices)
+
+    def _resource_apply_dense(self, grad, var):
+        if not isinstance(var, Table):
+            return super()._resource_apply_dense(grad, var)
+        return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
+
+    def _apply_to_table(self, variable, gradient, row_ids):
+        beta1_power, beta2_power = self._get_beta_accumulators()
+        return fused_adam.apply_adam(
+            variable,
+            self._state_of(variable),
+            gradient,
+            row_ids,
+            learning_rate=self._lr_t,
+            beta1=self._beta1_t,
+            beta2=self._beta2_t,
+            epsilon=self._epsilon_t,
+            beta1_power=beta1_power,
+            beta2_power=beta2_power,
+            is_lazy=True,
+        )
+
+    def _apply_sparse_shared(self, grad, var, indices, scatter_add):
+        """The rows in `indices` (distinct by now) of an ordinary variable."""
+        dtype = var.dtype.base_dtype
+        beta1_power, beta2_power = (tf.cast(p, dtype) for p in self._get_beta_accumulators())
+        beta1, beta2 = tf.cast(self._beta1_t, dtype), tf.cast(self._beta2_t, dtype)
+        step_size = tf.cast(self._lr_t, dtype) * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        old_m, old_v = tf.gather(m, indices), tf.gather(v, indices)
+        new_m = beta1 * old_m + (1 - beta1) * grad
+        new_v = beta2 * old_v + (1 - beta2) * tf.square(grad)
+        move = step_size * new_m / (tf.sqrt(new_v) + tf.cast(self._epsilon_t, dtype))
+        return tf.group(
+            scatter_add(m, indices, new_m - old_m),
+            scatter_add(v, indices, new_v - old_v),
+            scatter_add(var, indices, -move),
+        )

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Initializers, turned into what a row holds when its key first comes."""
+
+import dataclasses
+import math
+from typing import Callable, Optional
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import keras
+
+# Keras draws truncated normals whose own deviation is this much below stddev (its VarianceScaling).
+_TRUNCATED_DEVIATION = 0.87962566103423978
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstValue:
+    """What a row holds when its key first comes.
+
+    kind:
+      'uniform', 'normal', 'truncated_normal', 'constant': a function of (seed, table name, key,
+        column), whenever and in whatever company the key comes.
+      'evaluated': `initializer` is run for the keys of a step that are new.
+      'preset': `initializer` is run once for the whole table; the n-th key gets the n-th row
+        (without a hash index: key n).
+    """
+
+    kind: str
+    low_or_mean: float = 0.0
+    high_or_stddev: float = 0.0
+    seed: Optional[int] = None  # the initializer's own, if it has one
+    initializer: Optional[Callable] = None
+    called: str = "the initializer of a table"  # the initializer, in messages
+
+    def __str__(self):
+        numbers = [self.low_or_mean, self.high_or_stddev, self.seed]
+        return f"{self.kind} {' '.join(str(number) for number in numbers if number is not None)}"
+
+    def whole_table(self, shape):
+        """What a 'preset' table's initializer gives for its `shape`, float32.
+
+        Raises:
+          ValueError: it raises, or gives something else.
+        """
+        try:
+            values = self.evaluate(shape)
+        except Exception as error:  # noqa: BLE001  whatever a foreign initializer raises
+            raise ValueError(
+                f"{self.called} must give numbers for (shape={shape}, dtype=tf.float32); "
+                f"{self.initializer!r} failed: {error}"
+            ) from error
+        if not values.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"{self.called} must give the shape that it is asked for, {shape}; "
+                f"{self.initializer!r} gave {values.shape}"
+            )
+        return values
+
+    @property
+    def op_kind(self):
+        """The kind as the op library knows it: it is given the rows that are 'evaluated'."""
+        return "constant" if self.kind == "evaluated" else self.kind
+
+    def evaluate(self, shape):
+        """What `initializer` gives for a shape [n, dim], as float32.
+
+        Raises:
+          TypeError: it gives no real numbers.
+        """
+        return _as_floats(self.initializer(shape, dtype=tf.float32))
+
+
+def _as_floats(values):
+    values = tf.convert_to_tensor(values)
+    if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
+        raise TypeError(f"it gave {values.dtype.name}, not real numbers")
+    return tf.cast(values, tf.float32)
+
+
+def parse_initializer(initializer, shape, use_hash_index=True, called=FirstValue.called):
+    """The FirstValue that an initializer asks for.
+
+    Args:
+      initializer: None (uniform in [-0.05, 0.05)), a name that Keras knows, or a Keras or TF1
+        initializer: a callable of (shape, dtype).
+      shape: of the whole table, [capacity, dim].
+      use_hash_index: False: all rows are there from the start, so none is evaluated later.
+      called: what messages call the initializer.
+    """
+    if initializer is None:
+        return FirstValue("uniform", -0.05, 0.05)
+    if not callable(initializer) or isinstance(initializer, (str, type)):
+        initializer = _known_to_keras(initializer, called)
+    pure = _as_pure_function(initializer, shape)
+    return pure or _as_evaluated(initializer, shape, use_hash_index, called)
+
+
+def _known_to_keras(initializer, called):
+    """The initializer that a name, a class or a configuration stands for."""
+    try:
+        found = keras.initializers.get(initializer)
+    except (TypeError, ValueError) as error:
+        raise ValueError(_must_be(initializer, called)) from error
+    if not callable(found) or isinstance(found, type):
+        raise ValueError(_must_be(initializer, called))
+    return found
+
+
+def _must_be(initializer, called):
+    is_value = isinstance(
+        initializer, (int, float, list, tuple, np.ndarray, tf.Tensor, tf.Variable)
+    )
+    what = type(initializer).__name__ if is_value else repr(initializer)
+    return (
+        f"{called} must be None, a name that Keras knows, or a callable of (shape, dtype), got "
+        f"{what}"
+        + ("; for values of your own: tf.constant_initializer(values)" if is_value else "")
+    )
+
+
+def _as_pure_function(initializer, shape):
+    """For the stock distributions, whose parameters are known; None for everything else."""
+    kind = type(initializer)
+    if kind.__module__.split(".")[0] not in ("tensorflow", "keras", "tf_keras"):
+        return None
+    try:
+        if hasattr(initializer, "distribution"):  # VarianceScaling: Glorot, He, LeCun
+            return _variance_scaling(initializer, shape)
+        if kind.__name__ == "UniformUnitScaling":
+            limit = math.sqrt(3.0 / shape[0]) * initializer.factor
+            return _random("uniform", -limit, limit, initializer)
+        if kind.__name__ == "RandomUniform":
+            high = 1.0 if initializer.maxval is None else initializer.maxval
+            return _random("uniform", initializer.minval, high, initializer)
+        if kind.__name__ in ("RandomNormal", "TruncatedNormal"):
+            name = "normal" if kind.__name__ == "RandomNormal" else "truncated_normal"
+            return _random(name, initializer.mean, initializer.stddev, initializer)
+        if kind.__name__ == "Constant":
+            value = np.asarray(initializer.value)
+            return FirstValue("constant", float(value)) if value.ndim == 0 else None
+    except (TypeError, ValueError):  # a parameter that is a tensor
+        return None
+    constants = {"Zeros": 0.0, "Ones": 1.0}
+    return FirstValue("constant", constants[kind.__name__]) if kind.__name__ in constants else None
+
+
+def _random(kind, first, second, initializer):
+    seed = getattr(initializer, "seed", None)
+    if hasattr(initializer, "_init_seed"):  # Keras 3 draws a seed where it was given none
+        seed = initializer._init_seed
+    return FirstValue(kind, float(first), float(second), None if seed is None else int(seed))
+
+
+def _variance_scaling(initializer, shape):
+    fan_in, fan_out = shape
+    fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[
+        initializer.mode
+    ]
+    variance = initializer.scale / max(1.0, fan)
+    if initializer.distribution == "uniform":
+        limit = math.sqrt(3.0 * variance)
+        return _random("uniform", -limit, limit, initializer)
+    if initializer.distribution == "untruncated_normal":
+        return _random("normal", 0.0, math.sqrt(variance), initializer)
+    return _random("truncated_normal", 0.0, math.sqrt(variance) / _TRUNCATED_DEVIATION, initializer)
+
+
+def _as_evaluated(initializer, shape, use_hash_index, called):
+    """'evaluated' if rows come with keys and the initializer can make any number, else 'preset'."""
+    if not use_hash_index:
+        return FirstValue("preset", initializer=initializer, called=called)
+    has_values_of_its_own = np.ndim(getattr(initializer, "value", 0.0)) > 0
+    can_make_any_number = not has_values_of_its_own and _takes_unknown_number(initializer, shape[1])
+    kind = "evaluated" if can_make_any_number else "preset"
+    return FirstValue(kind, initializer=initializer, called=called)
+
+
+def _takes_unknown_number(initializer, dim):
+    def first_rows(num_rows):
+        return _as_floats(initializer(tf.stack([num_rows, dim]), dtype=tf.float32))
+
+    try:
+        if tf.executing_eagerly():  # a function may use what the initializer has, a graph may not
+            trace = tf.function(first_rows, autograph=False).get_concrete_function
+            shape = trace(tf.TensorSpec([], tf.int32)).outputs[0].shape
+        else:
+            with tf.Graph().as_default():
+                shape = first_rows(tf.compat.v1.placeholder(tf.int32, [])).shape
+    except Exception:  # noqa: BLE001  whatever a foreign initializer raises: it wants a known shape
+        return False
+    # A number of rows that is known is a table of its own, whatever was asked for.
+    return shape.rank is None or (
+        shape.is_compatible_with([None, dim]) and shape.as_list()[0] is None
+    )

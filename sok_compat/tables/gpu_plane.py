@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and updates of whole planes on a GPU, where only rows in use have memory."""
+
+import tensorflow as tf
+
+from sok_compat.runtime.devices import is_on_gpu
+from sok_compat.runtime.op_library import ops
+
+PLANE_READS = ("ReadVariableOp", "SokReadRows")  # ops that read a whole plane
+
+
+class GpuPlane:
+    """Before BaseResourceVariable, for a table or slot: what its methods do as a whole is done for
+    rows in use, or, in a graph, left to the scope around it (training/update_scope.py), which does
+    that. A slot has its `table`; `table_handle` is the table's. Nothing changes for a plane on the
+    CPU."""
+
+    def assign_sub(self, delta, use_locking=None, name=None, read_value=True):
+        """Subtracts [capacity, width]."""
+        if not self._updates_rows_itself():
+            return super().assign_sub(delta, use_locking, name, read_value)
+        return self._update_rows_in_use(tf.raw_ops.ResourceScatterSub, delta, name, read_value)
+
+    def assign_add(self, delta, use_locking=None, name=None, read_value=True):
+        """Adds [capacity, width]."""
+        if not self._updates_rows_itself():
+            return super().assign_add(delta, use_locking, name, read_value)
+        return self._update_rows_in_use(tf.raw_ops.ResourceScatterAdd, delta, name, read_value)
+
+    def _updates_rows_itself(self):
+        if not is_on_gpu(self):
+            return False
+        is_in_graph = self._in_graph_mode and not tf.compat.v1.get_default_graph().building_function
+        table = getattr(self, "table", self)
+        return not (is_in_graph and table.num_scopes > 0)
+
+    def _update_rows_in_use(self, scatter, delta, name, read_value):
+        delta = tf.convert_to_tensor(delta, tf.float32)
+        delta.shape.assert_is_compatible_with(self.shape)
+        with tf.device(self.device), tf.control_dependencies([delta]):
+            row_ids = ops.sok_rows_in_use(self.table_handle)
+            update = scatter(
+                resource=self.handle, indices=row_ids, updates=tf.gather(delta, row_ids), name=name
+            )
+        return self._lazy_read(update) if read_value else update
+
+    def _lazy_read(self, op):
+        """What updates return: the variable after them, which is read if somebody asks."""
+        unread = super()._lazy_read(op)
+        if not is_on_gpu(self):
+            return unread
+
+        def read():
+            with tf.control_dependencies([op]):
+                return self._read_rows()
+
+        unread._read_variable_op = read
+        if unread._graph_element is not None:  # what a session fetches
+            unread._graph_element = read()
+        return unread
+
+    def _read_rows(self):
+        with tf.device(self.device):
+            values = ops.sok_read_rows(self.handle, self.table_handle)
+        values.set_shape(self.shape)
+        return values

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An optimizer's slot for a table: a plane that shares the table's row ids."""
+
+import functools
+
+import tensorflow as tf
+
+from sok_compat.runtime.devices import is_on_gpu
+from sok_compat.runtime.horovod_ranks import is_broadcast
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import (
+    BaseResourceVariable,
+    eager_context,
+    eager_mode,
+    var_is_initialized_op,
+)
+from sok_compat.tables import resource_handles
+from sok_compat.tables.gpu_plane import GpuPlane
+from sok_compat.tables.row_updates import raise_for_kept_rows
+
+
+class SlotVariable(GpuPlane, BaseResourceVariable):
+    """`[capacity, width]` floats beside a table's rows; memory is used for rows in use only.
+
+    Optimizers treat it as any resource variable. It is in GLOBAL_VARIABLES, not trainable.
+    """
+
+    def __init__(self, table_variable, name, width, fill):
+        """Makes the slot.
+
+        Args:
+          table_variable: the Table.
+          name: the slot's full name, without the current name scope.
+          width: floats in a row of the slot.
+          fill: what a row of the slot holds when its key comes.
+        """
+        self.width, self.fill = width, fill
+        with tf.init_scope():  # out of functions and branches
+            self._make(table_variable, name, [table_variable.shape[0], width], fill)
+
+    def _make(self, table_variable, name, shape, fill):
+        in_graph = not tf.executing_eagerly()
+        self._rows_belong_to_keys = table_variable.use_hash_index
+        self._words = table_variable.words
+        self.table = table_variable if in_graph else None  # in eager mode it is not kept alive
+        with tf.name_scope(name) as scope, tf.device(table_variable.device):
+            slot_name = resource_handles.name_from_scope(scope)
+            unique_id = resource_handles.unique_id(slot_name)
+            handle = resource_handles.plane_handle(slot_name, scope, shape)
+            self.table_handle = table_variable.table_handle
+            self._attach = functools.partial(
+                ops.sok_table_attach_slot,
+                self.table_handle,
+                handle,
+                # In a graph a slot that is made again takes the place of the earlier one.
+                slot_name=slot_name if in_graph else unique_id,
+                capacity=shape[0],
+                width=shape[1],
+                initial_value=fill,
+                rows_fill_in_order=table_variable.use_hash_index,
+            )
+            initializer_op = self._attach(name="Assign")
+            super().__init__(
+                trainable=False,
+                shape=shape,
+                dtype=tf.float32,
+                handle=handle,
+                name=slot_name,
+                unique_id=unique_id,
+                handle_name=slot_name,
+                graph_element=_read(handle) if in_graph else None,
+                initializer_op=initializer_op,
+                is_initialized_op=var_is_initialized_op(handle) if in_graph else None,
+                in_graph_mode=in_graph,
+            )
+            if in_graph and is_on_gpu(self):
+                self._fetched = self._read_rows()
+        if not in_graph:
+            self._detacher = _Detacher(table_variable.table_handle, handle)
+            self._deleters = resource_handles.deleters(handle)
+        else:
+            tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
+            table_variable.slots.append(self)
+
+    def __repr__(self):
+        """Without the rows, of which there may be very many."""
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def _read_variable_op(self, *args, **kwargs):
+        return self._read_rows() if is_on_gpu(self) else super()._read_variable_op(*args, **kwargs)
+
+    def _as_graph_element(self):
+        """What a session fetches. Savers look at _graph_element, and do not run it."""
+        return self._fetched if is_on_gpu(self) else super()._as_graph_element()
+
+    def initialize_if_missing(self):
+        """An op that makes the slot unless it is there: for what is to fill it."""
+        with tf.device(self.table.device):
+            return self._attach(keep_existing=True)
+
+    def _gather_saveables_for_checkpoint(self):
+        """Nothing of its own: tf.train.Checkpoint saves it with its table."""
+        return {}
+
+    def assign(self, value, *args, **kwargs):
+        """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own.
+
+        Raises:
+          NotImplementedError: the table has a hash index, and value is one that was kept.
+        """
+        if is_broadcast(value):
+            return tf.no_op()
+        if self._rows_belong_to_keys:
+            raise_for_kept_rows(value, self.name, self._words)
+        return super().assign(value, *args, **kwargs)
+
+
+class _Detacher:
+    """Makes the table forget a slot whose owner is gone, in eager mode. As EagerResourceDeleter, an
+    object of its own, so that the owner can be part of a reference cycle."""
+
+    def __init__(self, table_handle, slot_handle):
+        self._handles = table_handle, slot_handle
+        self._context = eager_context()  # must outlive this: __del__ runs an op
+
+    def __del__(self):
+        if tf is None or eager_mode is None:  # the interpreter is ending
+            return
+        with eager_mode():  # wherever the garbage collector runs
+            ops.sok_table_detach_slot(*self._handles)
+
+
+def _read(handle):
+    with tf.name_scope("Read"):
+        return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)

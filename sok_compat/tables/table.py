@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Table`: keys -> rows, as TensorFlow and its optimizers see it. No face, no lookup."""
+
+import operator
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.agreement import agree_on_table
+from sok_compat.runtime.devices import table_device
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.ranks import connect_ranks
+from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.runtime.tf_versions import (
+    BaseResourceVariable,
+    var_is_initialized_op,
+    variable_accessed,
+)
+from sok_compat.tables import resource_handles
+from sok_compat.tables.first_value import parse_initializer
+from sok_compat.tables.gpu_plane import GpuPlane
+from sok_compat.tables.placement import Placement
+from sok_compat.tables.row_updates import RowUpdates
+from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots import AskedSlots
+from sok_compat.tables.undefined_methods import UndefinedMethods
+from sok_compat.tables.words import Words
+
+KEY_DTYPES = (tf.int64, tf.uint32)
+MAX_TABLE_BYTES = 1 << 47  # as kMaxPlaneBytes in ops/tf/plane_variable.cc
+DEFAULT_SEED = 1  # of first values: a fixed one, so that it is the same on all ranks
+
+
+class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
+    """Keys -> rows of `dim` float32.
+
+    `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
+    `tf.gradients` and stock optimizers work on it; rows stand in the order in which their keys
+    came. `table_handle` is the table itself, keys to row ids. Memory is used for rows in use, not
+    for the capacity. It is on the CPU, or on the GPU that the `tf.device` around it names
+    (docs/cuda.md).
+
+    In a graph, running `initializer` makes the table, and again empties it. In eager mode it is
+    made at once, and freed with this object.
+
+    Attributes:
+      table_name: unique; what first values and checkpoints go by. Of it `name` is made ('x:0').
+      capacity: rows on this rank, at most.
+      dim: floats in a row.
+      key_dtype: tf.int64 or tf.uint32, of keys in files.
+      use_hash_index: False: the row of a key is key // number of ranks.
+      first_value: the FirstValue of rows.
+      initial_rows: [capacity, dim], where an initializer makes the whole table at once.
+      placement: which rank owns which keys.
+      slots: the SlotVariables made for it; in eager mode they are not kept.
+      asked_slots: those that `slot_for` has made.
+      num_scopes: scopes that are open and turn updates of its planes into those of rows in use.
+    """
+
+    words = Words()
+    make_saveable = None  # of (table, name): what a checkpoint holds of it; set by `checkpoint`
+
+    def __init__(
+        self,
+        capacity,
+        dim,
+        initializer=None,
+        *,
+        key_dtype=None,
+        use_hash_index=True,
+        name="Table",
+        seed=None,
+        trainable=True,
+        placement=None,
+    ):
+        """Makes the table; in a graph, its ops.
+
+        Args:
+          capacity: most rows on this rank, an int >= 1: a limit, not an allocation.
+          dim: floats in a row, an int >= 1.
+          initializer: see `parse_initializer`.
+          key_dtype: tf.int64 (also None) or tf.uint32, or their names.
+          use_hash_index: False: keys are in [0, capacity * number of ranks).
+          name: made unique in the current name scope of the default graph, also in eager mode.
+          seed: of first values, with `table_name` and the key: an int, or a scalar int64 tensor
+            that the initializer then waits for; the same on all ranks. None: DEFAULT_SEED.
+          trainable: whether it is put into TRAINABLE_VARIABLES.
+          placement: which rank owns which keys; None: by modulo over Horovod's ranks, if the
+            script initialized it, else on this one.
+
+        Raises:
+          RuntimeError: under a tf.distribute strategy.
+          tf.errors.InvalidArgumentError: in eager mode, the ranks make different tables.
+          ValueError: an argument out of range.
+        """
+        raise_under_distribution_strategy(type(self).__name__)
+        self.capacity, self.dim = checked_sizes(capacity, dim)
+        self.key_dtype = checked_key_dtype(key_dtype)
+        self.use_hash_index = bool(use_hash_index)
+        self.slots = []
+        self.asked_slots = AskedSlots()
+        self.num_scopes = 0
+        shape = [self.capacity, self.dim]
+        self.first_value = parse_initializer(
+            initializer, shape, self.use_hash_index, self.words.initializer
+        )
+        self.initial_rows = None
+        self.placement = placement or Placement.by_modulo(connected_ranks())
+        self._seed = DEFAULT_SEED if seed is None else seed
+        with tf.init_scope():  # out of functions and branches; waits for nothing that is around
+            self._make(name, trainable, shape)
+
+    def _make(self, name, trainable, shape):
+        in_graph = not tf.executing_eagerly()
+        with tf.name_scope(name) as scope, tf.device(table_device()):
+            self.table_name = resource_handles.name_from_scope(scope)
+            handle = resource_handles.plane_handle(self.table_name, scope, shape)
+            self.table_handle = resource_handles.table_handle(self.table_name)
+            self._deleters = resource_handles.deleters(handle, self.table_handle)
+            fetched = None
+            if in_graph:
+                # The read itself a saver of TensorFlow's would take for an ordinary variable.
+                fetched = tf.identity(self._read_rows_of(handle, shape, name="Read"))
+                with tf.name_scope(f"{scope}Read/"):  # how an imported meta graph reads it
+                    tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+            super().__init__(
+                trainable=trainable,
+                shape=shape,
+                dtype=tf.float32,
+                handle=handle,
+                name=self.table_name,
+                unique_id=resource_handles.unique_id(self.table_name),
+                handle_name=self.table_name,
+                graph_element=fetched,
+                initializer_op=self._make_initializer(handle),
+                is_initialized_op=var_is_initialized_op(handle) if in_graph else None,
+                in_graph_mode=in_graph,
+            )
+        if not in_graph:
+            agree_on_table(self.ranks, self.description())
+            return
+        collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
+        if trainable:
+            collections.append(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+        tf.compat.v1.add_to_collections(collections, self)
+
+    def description(self):
+        """One line of what all ranks must agree on."""
+        return (
+            f"table {self.table_name}: dim {self.dim}, capacity {self.capacity}, "
+            f"use_hash_index {self.use_hash_index}, key_dtype {self.key_dtype.name}, "
+            f"first value {self.first_value}"
+        )
+
+    @property
+    def ranks(self):
+        """The Ranks that share it."""
+        return self.placement.ranks
+
+    @classmethod
+    def _variable_call(cls, *args, **kwargs):
+        """Keeps TensorFlow from matching positional arguments with those of tf.Variable."""
+        return None
+
+    def initialize_if_missing(self):
+        """An op that makes the table, empty, unless it is there: for what is to fill it."""
+        with tf.device(self.device):
+            return self._make_initializer(self.handle, keep_existing=True)
+
+    def _make_initializer(self, handle, keep_existing=False):
+        before = []
+        if tf.is_symbolic_tensor(self._seed) and (
+            self._seed.graph is tf.compat.v1.get_default_graph()
+        ):
+            before.append(self._seed)  # also where the initializer has a seed of its own
+        if keep_existing:
+            is_there = var_is_initialized_op(handle)
+            before.append(is_there)
+        with tf.control_dependencies(before):
+            initialize = self._table_initialize(handle, keep_existing)
+        if self.first_value.kind != "preset":
+            return initialize
+
+        def preset():
+            rows = self.first_value.whole_table([self.capacity, self.dim])
+            if not keep_existing:
+                self.initial_rows = rows
+            return ops.sok_table_preset(self.table_handle, rows, name="Preset")
+
+        with tf.control_dependencies([initialize]):
+            return tf.cond(is_there, tf.no_op, preset) if keep_existing else preset()
+
+    def _table_initialize(self, handle, keep_existing):
+        first = self.first_value
+        seed = self._seed if first.seed is None else first.seed
+        return ops.sok_table_initialize(
+            self.table_handle,
+            handle,
+            tf.convert_to_tensor(seed, tf.int64),
+            table_name=self.table_name,
+            dim=self.dim,
+            capacity=self.capacity,
+            use_hash_index=self.use_hash_index,
+            **self.placement.op_attributes(),
+            first_value=first.op_kind,
+            low_or_mean=first.low_or_mean,
+            high_or_stddev=first.high_or_stddev,
+            keep_existing=keep_existing,
+            name="Initialize",
+        )
+
+    def num_keys(self):
+        """A scalar int64 tensor: the keys in the table."""
+        return ops.sok_table_size(self.table_handle)
+
+    def export(self):
+        """All keys int64 [n] and their rows float32 [n, dim], in the order of row ids."""
+        keys, rows = ops.sok_export_table(self.table_handle)
+        rows.set_shape([None, self.dim])
+        return keys, rows
+
+    def _gather_saveables_for_checkpoint(self):
+        """For tf.train.Checkpoint: the table with its slots.
+
+        Raises:
+          NotImplementedError: in eager mode.
+          RuntimeError: nobody has said what a checkpoint holds of tables.
+        """
+        if tf.executing_eagerly():
+            raise NotImplementedError(
+                f"tf.train.Checkpoint does not save the table {self.table_name} in eager mode: "
+                f"give it the other variables, and use {self.words.save} for tables"
+            )
+        if self.make_saveable is None:
+            raise RuntimeError(
+                f"tf.train.Checkpoint does not know yet what to save of the table "
+                f"{self.table_name}: call sok_compat.checkpoint.save_tables_in_checkpoints() first"
+            )
+        return {"table": lambda name: self.make_saveable(self, name)}
+
+    def to_proto(self, export_scope=None):
+        """For meta graphs: the rows' variable. What is saved of it is in the graph's saver."""
+        proto = super().to_proto(export_scope)
+        if proto is not None:
+            proto.snapshot_name = ""  # the import then takes Read/ReadVariableOp
+        return proto
+
+    def value(self):
+        """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
+        variable_accessed(self)
+        return self._read_rows_of(self.handle, self.shape)
+
+    def read_value(self):
+        """As value()."""
+        return self.value()
+
+    def numpy(self):
+        """value() as an array, in eager mode, of a table without a hash index.
+
+        Raises:
+          NotImplementedError: it has one: rows without their keys are half a table, which Keras's
+            get_weights and .h5 files would take for the whole. Or it is graph mode.
+        """
+        if self.use_hash_index and tf.executing_eagerly():
+            raise NotImplementedError(
+                f"numpy() of the table {self.table_name} would be rows without their keys: "
+                f"export() gives both, value().numpy() the rows alone, and {self.words.save} saves "
+                "tables. If Keras called it: get_weights, .h5 files and EarlyStopping("
+                "restore_best_weights=True) work on tables with "
+                f"{self.words.without_index} only"
+            )
+        return super().numpy()
+
+    def __array__(self, dtype=None):
+        """value() for NumPy, which asks for it also where it puts variables into an array."""
+        return np.asarray(self.value(), dtype)
+
+    def initialized_value(self):
+        """As value(), after the initializer: a table that is not there yet is made first."""
+        if tf.executing_eagerly():
+            return self.value()
+        with tf.init_scope(), tf.control_dependencies([self.initialize_if_missing()]):
+            handle, value = tf.identity(self.handle), self._read_rows_of(self.handle, self.shape)
+            # TensorFlow puts the op that makes this in the place of the handle (output 0) where
+            # the value is used to initialize another variable.
+            value = tf.raw_ops.IdentityN(input=[handle, value])[1]
+        value.set_shape(self.shape)
+        return value
+
+    def _read_rows_of(self, handle, shape, name=None):
+        values = ops.sok_read_rows(handle, self.table_handle, name=name)
+        values.set_shape(shape)
+        return values
+
+    def __repr__(self):
+        """Without the rows, of which there may be very many."""
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def _dense_var_to_tensor(self, dtype=None, name=None, as_ref=False):
+        del name, as_ref
+        if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
+            return NotImplemented
+        return self.value()
+
+
+def connected_ranks(user="sok_compat.tables.connected_ranks()"):
+    """The Ranks of this process, ready to exchange: Horovod's, if the script initialized it.
+
+    Args:
+      user: what calls this, for messages.
+
+    Raises:
+      RuntimeError: the script was launched as one of several ranks, but Horovod is not ready.
+    """
+    return connect_ranks(is_part_of_table, user)
+
+
+def is_part_of_table(variable):
+    """Whether it is a table or a slot of one, of which each rank has its own rows."""
+    return isinstance(variable, (Table, SlotVariable))
+
+
+def checked_key_dtype(key_dtype):
+    """tf.int64 or tf.uint32, from a dtype, a name or None.
+
+    Raises:
+      ValueError: another dtype, or none.
+    """
+    try:
+        dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
+    except TypeError:
+        raise ValueError(f"key_dtype must be int64 or uint32, got {key_dtype!r}") from None
+    if dtype not in KEY_DTYPES:
+        raise ValueError(f"key_dtype must be int64 or uint32, got {dtype.name}")
+    return dtype
+
+
+def checked_sizes(capacity, dim):
+    """Both as ints, if a table of these sizes can be.
+
+    Raises:
+      ValueError: one is no int >= 1, or the rows are more than can be addressed.
+    """
+    for name, size in {"capacity": capacity, "dim": dim}.items():
+        if _as_int(size) is None or size < 1:
+            raise ValueError(f"{name} must be an int >= 1, got {size!r}")
+    capacity, dim = _as_int(capacity), _as_int(dim)
+    if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
+        raise ValueError(
+            f"a table of {capacity} rows of {dim} floats does not fit into the {MAX_TABLE_BYTES} "
+            "bytes that a process can address; lower its capacity"
+        )
+    return capacity, dim
+
+
+def _as_int(value):
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+@tf.RegisterGradient("SokReadRows")
+def _read_rows_gradient(op, gradient):
+    del op
+    return gradient, None

@@ -1,7 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""SparseOperationKit's additions to TensorFlow, under its module paths."""
-
-from sok_compat.operations import unique, unsorted_segment_sum
-from sok_compat.tf import keras
-
-__all__ = ["keras", "unique", "unsorted_segment_sum"]

@@ -1,6 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""SparseOperationKit's additions to Keras."""
-
-from sok_compat.tf.keras import mixed_precision, optimizers
-
-__all__ = ["mixed_precision", "optimizers"]

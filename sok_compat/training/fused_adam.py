@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adam on tables by one fused op, for all optimizers that offer it."""
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables.row_ids import rows_are_distinct
+from sok_compat.tables.slots import slot_for
+
+SLOT_NAME = "Adam"
+
+
+def state_of(variable, optimizer):
+    """The slot of a table that holds m and v side by side: [capacity, 2 * dim], zeros."""
+    return slot_for(variable, optimizer, SLOT_NAME, width=2 * variable.dim)
+
+
+def slices_of_rows_in_use(variable, gradient):
+    """(gradients [n, dim], row ids [n]) of a dense gradient [capacity, dim], as of value()."""
+    with tf.control_dependencies([gradient]):  # so that this step's keys have come
+        row_ids = ops.sok_rows_in_use(variable.table_handle)
+    return tf.gather(gradient, row_ids), row_ids
+
+
+def apply_adam(
+    variable,
+    state,
+    gradient,
+    row_ids,
+    *,
+    learning_rate,
+    beta1,
+    beta2,
+    epsilon,
+    beta1_power,
+    beta2_power,
+    is_lazy,
+):
+    """One step on the rows of a table; repeated row ids are added up first.
+
+    Args:
+      variable: the Table.
+      state: its slot from `state_of`.
+      gradient: float32 [n, dim].
+      row_ids: int64 [n].
+      learning_rate: a number or scalar tensor, as the next five.
+      beta1: decay of m.
+      beta2: decay of v.
+      epsilon: added to sqrt(v).
+      beta1_power: beta1 to the power of the step, from 1.
+      beta2_power: beta2 to the power of the step, from 1.
+      is_lazy: True: only rows in row_ids decay and move; False: all rows in use.
+
+    Returns:
+      The op.
+    """
+    as_float = [
+        tf.cast(tf.convert_to_tensor(x), tf.float32)
+        for x in (learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power)
+    ]
+    learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = as_float
+    with tf.device(variable.device):
+        return ops.sok_apply_rule(
+            rows=variable.handle,
+            states=[state.handle],
+            table=variable.table_handle,
+            hyperparameters=[
+                learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power),
+                beta1,
+                beta2,
+                epsilon,
+            ],
+            gradients=tf.cast(gradient, tf.float32),
+            row_ids=tf.cast(row_ids, tf.int64),
+            rule="adam",
+            rows_to_update="given" if is_lazy else "in_use",
+            row_ids_are_distinct=rows_are_distinct(row_ids),
+        )

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Updates of whole planes, turned into updates of the rows in use.
+
+Stock Adam and its like let the slots of all rows decay, and then move all rows:
+
+    m = m * beta1                           AssignVariableOp(m, Mul(read m, beta1))
+    rows -= rate * m / (sqrt(v) + epsilon)  AssignSubVariableOp(rows, ...)
+
+On a table that costs the declared capacity, and nearly all of it is zeros that stay zeros: a row
+that no key has yet starts with fresh slots when its key comes. So what is computed, element by
+element, from planes of one table and from scalars, and put back into a plane, is computed for the
+rows in use only. So is what a stock optimizer's op does with a gradient that was made dense. The
+numbers are the same.
+
+Not in a tf.function, which runs every update that was made while it was traced.
+"""
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import (
+    constant_value,
+    replace_control_inputs,
+    reroute_input,
+)
+from sok_compat.tables.gpu_plane import PLANE_READS
+from sok_compat.training.plane_updates import (
+    PLANE_UPDATES,
+    PlaneUpdate,
+    is_read,
+    is_read_for_good,
+    unused,
+)
+from sok_compat.training.stock_rules import inputs_of, rule_of
+
+_SCATTERS = {
+    "AssignVariableOp": tf.raw_ops.ResourceScatterUpdate,
+    "AssignAddVariableOp": tf.raw_ops.ResourceScatterAdd,
+    "AssignSubVariableOp": tf.raw_ops.ResourceScatterSub,
+}
+
+
+def update_rows_in_use_only(operations, tables):
+    """Replaces updates of whole planes among operations that no session has run yet.
+
+    Args:
+      operations: of one graph, in the order in which they were made.
+      tables: Tables of that graph.
+    """
+    if operations and not operations[0].graph.building_function:
+        _Rewriting(operations, tables).run()
+
+
+class _Rewriting:
+    def __init__(self, operations, tables):
+        self._operations = operations
+        self._table_of = {p.handle.name: t for t in tables for p in (t, *t.slots)}
+        self._updates = self._updates_to_replace()
+        self._rules = self._rules_of_dense_updates(tables)
+        self._gathers = [op for op in operations if self._gathers_from_a_slot(op)]
+        inner = {op for update in self._updates for op in update.inner}
+        self._left_out = unused(  # ops that nothing shall wait for any more
+            [op for op in operations if op in inner or is_read(op, self._table_of)],
+            without={update.op for update in self._updates} | set(self._gathers),
+        )
+        self._replaced = {}
+
+    def run(self):
+        for update in self._updates:
+            self._replaced[update.op] = self._of_rows_in_use(update)
+        for op, rule in self._rules.items():
+            self._replaced[op] = self._by_rule(op, rule)
+        for op in self._gathers:
+            self._gather_from_the_slot(op)
+        for op in self._operations:
+            now = self._waited_for(op.control_inputs)
+            if now != list(op.control_inputs):
+                replace_control_inputs(op, now)
+
+    def _updates_to_replace(self):
+        updates = [
+            PlaneUpdate(op, self._table_of, self._operations)
+            for op in self._operations
+            if op.type in PLANE_UPDATES and op.inputs[0].name in self._table_of
+        ]
+        return [u for u in updates if u.is_elementwise and u.reads_can_wait()]
+
+    def _rules_of_dense_updates(self, tables):
+        handles = {table.handle.name for table in tables}
+        updates = [
+            op
+            for op in self._operations
+            if op.type.startswith("ResourceApply") and op.inputs[0].name in handles
+        ]
+        rules = {op: rule_of(op) for op in updates}
+        return {
+            op: rule
+            for op, rule in rules.items()
+            if rule is not None and rule.fits(self._table_of[op.inputs[0].name])
+        }
+
+    def _by_rule(self, op, rule):
+        """Makes the op that applies a dense gradient to the rows in use."""
+        table, inputs = self._table_of[op.inputs[0].name], inputs_of(op)
+        gradient = inputs["delta"] if "delta" in inputs else inputs["grad"]
+        before = [gradient, *self._waited_for(op.control_inputs)]  # it may bring rows into use
+        with tf.device(table.device), tf.control_dependencies(before):
+            row_ids = ops.sok_rows_in_use(table.table_handle)
+            return rule.apply(table, tf.gather(gradient, row_ids), row_ids)
+
+    def _waited_for(self, control_inputs):
+        """The same, with what took the place of ops that are left out or replaced."""
+        waited_for = {}
+        for op in control_inputs:
+            if op in self._left_out:
+                before = [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+                before = [x for x in before if x in op.control_inputs or x in self._left_out]
+                waited_for.update(dict.fromkeys(self._waited_for(before)))
+            else:
+                waited_for[self._replaced.get(op, op)] = None
+        return list(waited_for)
+
+    def _of_rows_in_use(self, update):
+        """Makes the op that updates the rows in use, after all that the old ones waited for."""
+        still_used = [  # of the values before the update
+            op for op in update.inner if op.type in PLANE_READS and op not in self._left_out
+        ]
+        waited_for = self._waited_for([*update.waited_for(), *still_used])
+        with tf.device(update.table.device), tf.control_dependencies(waited_for):
+            row_ids = ops.sok_rows_in_use(update.table.table_handle)
+            results = {}
+            for op in update.inner:
+                results[op.outputs[0].name] = _for_rows(op, row_ids, results)
+            return _SCATTERS[update.op.type](
+                resource=update.op.inputs[0],
+                indices=row_ids,
+                updates=results[update.op.inputs[1].name],
+            )
+
+    def _gathers_from_a_slot(self, op):
+        if op.type != "GatherV2" or op.inputs[0].op.type not in PLANE_READS:
+            return False
+        is_by_row = constant_value(op.inputs[2]) == 0 and op.get_attr("batch_dims") == 0
+        read = op.inputs[0].op
+        return (
+            is_by_row
+            and read in self._operations
+            and is_read(read, self._table_of)
+            and is_read_for_good(read, self._operations)
+        )
+
+    def _gather_from_the_slot(self, op):
+        """Rows of a slot that was read as a whole are gathered from the slot itself."""
+        read = op.inputs[0].op
+        waited_for = self._waited_for([*read.control_inputs, *op.control_inputs])
+        device = self._table_of[read.inputs[0].name].device
+        with tf.device(device), tf.control_dependencies(waited_for):
+            rows = tf.raw_ops.ResourceGather(
+                resource=read.inputs[0], indices=op.inputs[1], dtype=tf.float32
+            )
+        for consumer in op.outputs[0].consumers():
+            for index, tensor in enumerate(consumer.inputs):
+                if tensor is op.outputs[0]:
+                    reroute_input(consumer, index, rows)
+
+
+def _for_rows(op, row_ids, results):
+    """The op's result for some rows. `results`: {name of a tensor of planes: that for the rows}."""
+    if op.type in PLANE_READS:
+        return tf.raw_ops.ResourceGather(resource=op.inputs[0], indices=row_ids, dtype=tf.float32)
+    names = [argument.name for argument in op.op_def.input_arg]
+    inputs = {name: results.get(x.name, x) for name, x in zip(names, op.inputs)}
+    return getattr(tf.raw_ops, op.type)(**inputs)

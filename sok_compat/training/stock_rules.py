@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the op library's rules a stock optimizer's update op applies, if any."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import constant_value
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AppliedRule:
+    """A rule, and the tensors of the update op that say how."""
+
+    name: str
+    states: list  # handles
+    hyperparameters: list  # scalars, in the order of the rule's fields
+    use_nesterov: bool = False
+
+    def fits(self, table):
+        """Whether its states are slots of the table, which then has rows for all of them."""
+        slots = [slot.handle for slot in table.slots]
+        return all(any(state is slot for slot in slots) for state in self.states) and all(
+            x.shape.rank == 0 and x.dtype == tf.float32 for x in self.hyperparameters
+        )
+
+    def apply(self, table, gradients, row_ids):
+        """The op that does it to some rows of a table, each named once."""
+        return ops.sok_apply_rule(
+            rows=table.handle,
+            states=self.states,
+            table=table.table_handle,
+            hyperparameters=self.hyperparameters,
+            gradients=gradients,
+            row_ids=row_ids,
+            rule=self.name,
+            rows_to_update="given",
+            row_ids_are_distinct=True,
+            use_nesterov=self.use_nesterov,
+        )
+
+
+def inputs_of(op):
+    """{name of an argument: tensor} of an op without list arguments."""
+    return dict(zip([argument.name for argument in op.op_def.input_arg], op.inputs))
+
+
+def rule_of(op):
+    """The AppliedRule of a `ResourceApply...` or `ResourceSparseApply...` op; None: of no rule."""
+    kind = op.type.replace("ResourceSparseApply", "").replace("ResourceApply", "")
+    return _RULES[kind](op, inputs_of(op)) if kind in _RULES else None
+
+
+def _descent(op, inputs):
+    del op
+    return AppliedRule("sgd", [], [inputs["alpha"]])
+
+
+def _adagrad(op, inputs):
+    if not op.get_attr("update_slots"):
+        return None
+    epsilon = inputs["epsilon"] if "epsilon" in inputs else tf.constant(0.0)
+    return AppliedRule("adagrad", [inputs["accum"]], [inputs["lr"], epsilon])
+
+
+def _momentum(op, inputs):
+    return AppliedRule(
+        "momentum",
+        [inputs["accum"]],
+        [inputs["lr"], inputs["momentum"]],
+        use_nesterov=op.get_attr("use_nesterov"),
+    )
+
+
+def _rmsprop(op, inputs):
+    del op
+    hyperparameters = [inputs[name] for name in ("lr", "rho", "momentum", "epsilon")]
+    return AppliedRule("rmsprop", [inputs["ms"], inputs["mom"]], hyperparameters)
+
+
+def _ftrl(op, inputs):
+    if constant_value(inputs["lr_power"]) != -0.5 or op.get_attr("multiply_linear_by_lr"):
+        return None
+    shrinkage = inputs["l2_shrinkage"] if "l2_shrinkage" in inputs else tf.constant(0.0)
+    hyperparameters = [inputs["lr"], inputs["l1"], inputs["l2"], shrinkage]
+    return AppliedRule("ftrl", [inputs["accum"], inputs["linear"]], hyperparameters)
+
+
+_RULES = {
+    "GradientDescent": _descent,
+    "Adagrad": _adagrad,
+    "AdagradV2": _adagrad,
+    "Momentum": _momentum,
+    "RMSProp": _rmsprop,
+    "Ftrl": _ftrl,
+    "FtrlV2": _ftrl,
+}

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags as TensorFlow has them, turned into keys, row splits and weights for a whole group."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
+from tests.support.bags import sparse_tensor
+
+tf1 = tf.compat.v1
+BAGS = [[5, 7, 5], [], [8], []]
+
+
+def ragged(rows, dtype=tf.int64, splits=tf.int64):
+    return tf.ragged.constant(rows, dtype, row_splits_dtype=splits)
+
+
+def test_a_group_of_all_forms(graph):
+    samples = tf.ragged.constant([BAGS[:2], BAGS[2:]], tf.int64, ragged_rank=2)
+    weights = [[1.0, 2.0, 3.0], [], [4.0], []]
+    sparse_weights = sparse_tensor(weights, 3, tf.float32)
+    group = [
+        BagsOfKeys(sparse_tensor(BAGS, 3), "a", slot_num=2, max_nnz=3),
+        BagsOfKeys(ragged(BAGS, splits=tf.int32), "b"),
+        BagsOfKeys(sparse_tensor(BAGS, 3), "c", weights=sparse_weights),
+        BagsOfKeys(samples, "d", slot_num=2, max_nnz=3),
+        BagsOfKeys(ragged(BAGS), "e", weights=ragged(weights, tf.float32)),
+    ]
+    splits = split_bags(group)
+    types = [op.type for op in graph.get_operations()]
+    assert types.count("SokRowSplits") == types.count("SokCheckedSplits") == 1
+    with tf1.Session() as session:
+        for one, split in zip(group, splits):
+            np.testing.assert_array_equal(session.run(split.keys), [5, 7, 5, 8])
+            np.testing.assert_array_equal(session.run(split.row_splits), [0, 3, 3, 4, 4])
+            if one.weights is None:
+                assert split.weights is None
+            else:
+                np.testing.assert_array_equal(session.run(split.weights), [1, 2, 3, 4])
+
+
+BAD_SPLITS = {
+    "do not begin at 0": [1, 2],
+    "begin below 0": [-5, 2],
+    "descend": [0, 3, 2],
+    "go below 0": [0, -1, 2],
+    "descend inside": [0, 2, 1, 2],
+    "end early": [0, 1],
+    "end late": [0, 3],
+    "are none": [],
+}
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+@pytest.mark.parametrize("row_splits", BAD_SPLITS.values(), ids=BAD_SPLITS)
+def test_row_splits_that_are_none(graph, row_splits, dtype):
+    fed = tf1.placeholder(dtype, [None])
+    bags = tf.RaggedTensor.from_row_splits(tf.constant([7, 9], tf.int64), fed, validate=False)
+    (split,) = split_bags([BagsOfKeys(bags, "my layer", max_nnz=9)])
+    with (
+        tf1.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="my layer: the row_splits of the Rag"),
+    ):
+        session.run(split.row_splits, {fed: row_splits})
+
+
+def fed_samples(outer, inner):
+    values = tf.constant([1, 2, 3, 4], tf.int64)
+    inner = tf.RaggedTensor.from_row_splits(values, inner, validate=False)
+    return tf.RaggedTensor.from_row_splits(inner, outer, validate=False)
+
+
+@pytest.mark.parametrize(
+    "outer, message",
+    [([0, 1, 4], "must have slot_num = 2 slots"), ([1, 3, 4], "row_splits of the Ragged")],
+)
+def test_samples_of_another_number_of_slots(graph, outer, message):
+    fed = tf1.placeholder(tf.int64, [None])
+    bags = fed_samples(fed, tf.constant([0, 1, 2, 3, 4], tf.int64))
+    (split,) = split_bags([BagsOfKeys(bags, "x", slot_num=2)])
+    with (
+        tf1.Session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match=message),
+    ):
+        session.run(split.row_splits, {fed: outer})
+
+
+@pytest.mark.parametrize("form", ["sparse", "ragged"])
+def test_wrong_weights(graph, form):
+    make = (lambda rows, dtype: sparse_tensor(rows, 3, dtype)) if form == "sparse" else ragged
+    bags = make(BAGS, tf.int64)
+    with pytest.raises(TypeError, match="sp_weights must be float32, got int64"):
+        split_bags([BagsOfKeys(bags, "x", weights=bags)])
+    with pytest.raises(TypeError, match="sp_weights must have the form of sp_ids"):
+        split_bags([BagsOfKeys(bags, "x", weights=tf.constant([1.0]))])
+    (split,) = split_bags([BagsOfKeys(bags, "x", weights=make([[1.0, 2.0]], tf.float32))])
+    with tf1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="x: the"):
+        session.run(split.row_splits)
+
+
+def test_any_number_of_keys(graph):
+    bags = [list(range(1000))]
+    for form in (sparse_tensor(bags, 1000), ragged(bags)):
+        (split,) = split_bags([BagsOfKeys(form, "x")])
+        with tf1.Session() as session:
+            np.testing.assert_array_equal(session.run(split.row_splits), [0, 1000])

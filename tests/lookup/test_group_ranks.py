@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A group of lookups on several ranks: the numbers of plain TensorFlow on one process, and as few
+ops and exchanges as one lookup takes."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from tests.distributed.launch import reports, run_ranks
+from tests.support.group_cases import CASES
+
+
+@functools.cache
+def reported(num_ranks):
+    return reports(run_ranks("groups", num_ranks, timeout=300))
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4], ids="{} ranks".format)
+def ranks(request):
+    return reported(request.param)
+
+
+def test_outputs_of_ten_steps(ranks):
+    (alone,) = reported(1)
+    for step, expected in enumerate(alone["steps"]):
+        outputs, _ = expected["plain"]
+        for i, case in enumerate(CASES):
+            ours = np.concatenate([rank["steps"][step]["ours"][0][i] for rank in ranks])
+            np.testing.assert_allclose(
+                ours, outputs[i], rtol=1e-4, atol=1e-5, err_msg=f"step {step}: {case}"
+            )
+
+
+def test_losses_of_ten_steps(ranks):
+    (alone,) = reported(1)
+    losses = [step["plain"][1] for step in alone["steps"]]
+    assert losses[-1] < losses[0]
+    for step, expected in enumerate(losses):
+        ours = sum(rank["steps"][step]["ours"][1] for rank in ranks)
+        np.testing.assert_allclose(ours, expected, rtol=1e-4)
+
+
+def test_ops_and_exchanges_do_not_grow_with_tables(ranks):
+    for rank in ranks:
+        counts = rank["counts"]
+        ops, exchanges = counts["1 table"]
+        assert 0 < ops <= 10
+        assert exchanges == (3 if len(ranks) > 1 else 0)
+        assert counts["26 tables"] == (ops, exchanges)
+        more_ops, more_exchanges = counts["26 tables of 5 dims"]
+        assert more_ops <= ops + 2 * 4
+        assert more_exchanges == exchanges
