@@ -216,7 +216,7 @@ cuda-test-tensorflow:  ## the tests of TensorFlow's ops with all tables on a GPU
 	cp $(CUDA_BUILD)-tensorflow/_engine*.so $(CUDA_BUILD)-tensorflow/python/sok_compat/engine/
 	cp $(CUDA_BUILD)-tensorflow/_ops.so $(CUDA_BUILD)-tensorflow/_build_info.py $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
 	cd $(CUDA_BUILD)-tensorflow/python && python3 -m pytest -q -p no:cacheprovider -rs --gpu \
-	  $(GPU_KERNEL_TESTS) tests/eager tests/distributed $(PYTEST_ARGS)
+	  $(GPU_KERNEL_TESTS) tests/conformance tests/eager tests/distributed $(PYTEST_ARGS)
 
 cuda-sanitize: cuda-build  ## the same C++ tests under compute-sanitizer: memory, races, uninitialised reads
 	status=0; \
