@@ -52,6 +52,7 @@ def examine():
         findings.append(_keras(tensorflow["version"]))
         findings.append(_op_library(tensorflow["version"]))
         findings.append(_horovod())
+        findings.append(_integrations(has_horovod=findings[-1].status == "ok"))
     return [*findings, _cuda_compiler(), *_gpus(tensorflow)]
 
 
@@ -130,6 +131,22 @@ def _horovod():
         return Finding("missing", "Horovod", text + found["error"], REBUILD_HOROVOD)
     transports = [name for name in ("gloo", "mpi", "nccl") if found[name]]
     return Finding("ok", "Horovod", f"{installed}, with {', '.join(transports)}")
+
+
+def _integrations(has_horovod):
+    found = _probe(
+        ("import horovod.tensorflow; " if has_horovod else "")
+        + "import sok_compat; sok_compat.Init(global_batch_size=1);"
+        " from sok_compat.runtime import integrations;"
+        " later = [name for name in integrations.INTEGRATIONS if name.startswith('hvd.')];"
+        f" later = later if {has_horovod} else [];"
+        " checked = [integrations.check(name) for name in later];"
+        " result = {'now': [each.name for each in integrations.applied()], 'later': later}"
+    )
+    if "error" in found:
+        return Finding("broken", "changes", found["error"])
+    later = f"; for several ranks {', '.join(found['later'])}" if found["later"] else ""
+    return Finding("ok", "changes", f"sok.Init changes {', '.join(found['now'])}{later}")
 
 
 def _cuda_compiler():

@@ -22,6 +22,7 @@ def test_all_is_well_here():
     assert first.startswith("sok_compat ") and last == "Tables can be trained here."
     assert f"built for TensorFlow {tf.__version__}" in done.stdout
     assert "broken" not in done.stdout
+    assert "sok.Init changes tf.train.Saver, tf.train.init_from_checkpoint" in done.stdout
 
 
 @pytest.fixture
@@ -42,6 +43,19 @@ def test_horovod_of_another_tensorflow(broken_package, monkeypatch):
     finding = doctor._horovod()
     assert finding.status == "missing"
     assert "undefined symbol" in finding.text and "--no-cache-dir" in finding.remedy
+
+
+def test_a_library_that_is_not_as_expected(monkeypatch):
+    probe = doctor._probe
+
+    def changed(code):
+        return probe(
+            f"import tensorflow as tf; tf.train.ExponentialMovingAverage.apply = 1; {code}"
+        )
+
+    monkeypatch.setattr(doctor, "_probe", changed)
+    finding = doctor._integrations(has_horovod=False)
+    assert finding.status == "broken" and "ExponentialMovingAverage.apply(self, v" in finding.text
 
 
 def test_a_tensorflow_that_kills_python(broken_package):
