@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from tests.conformance.engines import load_ops
+from tests.conformance.scripts import NotPossibleHere
 
 ops = load_ops()
 
@@ -54,7 +55,10 @@ class FileFaults:
         with open(path, "r+b") as file:
             # Whoever opens the file waits until this lease is given up.
             signal.signal(signal.SIGIO, signal.SIG_IGN)
-            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            try:
+                fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            except OSError as error:
+                raise NotPossibleHere(f"no leases on files in {self.folder}: {error}") from error
             shrink = threading.Thread(target=_shrink_when_opened, args=(
                 file.fileno(), num_rows_left * 4 * self.spec.dim))  # fmt: skip
             shrink.start()

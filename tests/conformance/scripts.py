@@ -64,6 +64,10 @@ class Script:
         object.__setattr__(self, "calls", calls)
 
 
+class NotPossibleHere(Exception):
+    """A call asks for what this machine does not have: its script is skipped."""
+
+
 def call(method, *arguments, gives=None, fails=None, **options):
     """A call; `gives` is what it returns, `fails` the class of its error, or a Fails."""
     if isinstance(fails, str):

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.conformance.engines import graph_of, load_ops
 from tests.conformance.file_faults import FileFaults
-from tests.conformance.scripts import Outcome, call
+from tests.conformance.scripts import NotPossibleHere, Outcome, call
 
 STATE = {"the number of keys": call("size"), "keys, rows and slots": call("export_planes")}
 ops = load_ops()
@@ -63,6 +63,8 @@ class TableOps(FileFaults):
             original = error.__context__
             error = original if isinstance(original, tf.errors.OpError) else error
             return Outcome(error=type(error).__name__, message=self._plain(error.message))
+        except NotPossibleHere as error:
+            return Outcome(error=type(error).__name__, message=str(error))
         if values is None:
             return Outcome()
         return Outcome.of_values(values if isinstance(values, (list, tuple)) else [values])
