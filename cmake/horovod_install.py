@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds Horovod against the TensorFlow of this Python and installs it: `python horovod_install.py`.
+"""Builds Horovod against the TensorFlow of this Python, and installs it.
 
 Needs cmake<4, ninja or make, setuptools<81 and wheel in the environment. Environment variables
 HOROVOD_... reach the build as they are; without any, it has TensorFlow and Gloo alone.
@@ -59,7 +59,7 @@ def unpack(archive: Path) -> Path:
 
 
 def leave_out_xla(sources: Path) -> None:
-    """Takes the one line with its ops for XLA out of the build; without them, XLA runs no Horovod op.
+    """Takes the line with its ops for XLA out of the build: only XLA needs them.
 
     Raises:
       ValueError: there is no such line, or more than one.

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-# TensorFlow 2.minor: the first and last Python 3 that it exists for. Built and tested inside this range.
+# TensorFlow 2.minor: the first and last Python 3 that it exists for. No others are supported.
 PYTHONS = {
     15: (9, 11),
     16: (9, 12),
@@ -27,7 +27,7 @@ PYTHONS = {
     21: (10, 13),
 }
 FIRST_MINOR_WITHOUT_KERAS_2 = 16
-FIRST_MINOR_WITHOUT_HOROVOD_XLA = 19  # whose headers Horovod 0.28.1's ops for XLA do not compile with
+FIRST_MINOR_WITHOUT_HOROVOD_XLA = 19  # Horovod 0.28.1's ops for XLA do not compile any more
 TESTED_VERSIONS = ("2.15.1", "2.21.0")  # by every run of all tests; the first that fits, in full
 
 

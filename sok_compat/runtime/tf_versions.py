@@ -6,6 +6,7 @@ from tensorflow._api.v2.compat import v2 as tensorflow_2
 from tensorflow.python.eager import context
 from tensorflow.python.framework import tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
+from tensorflow.python.ops.variables import Variable  # of any kind, also where tf has v1's
 from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training.saver import BaseSaverBuilder
 from tensorflow.python.util import deprecation
@@ -83,6 +84,7 @@ __all__ = [
     "BaseResourceVariable",
     "BaseSaverBuilder",
     "EagerResourceDeleter",
+    "Variable",
     "anonymous_name",
     "checkpoint_utils",
     "constant_value",

@@ -37,7 +37,7 @@ def test_only_the_line_of_the_ops_for_xla_is_left_out(horovod_install, tmp_path)
         horovod_install.leave_out_xla(sources)
 
 
-@pytest.mark.parametrize("version, has_xla", [("2.15.1", True), ("2.18.1", True), ("2.21.0", False)])
+@pytest.mark.parametrize("version, has_xla", [("2.18.1", True), ("2.19.0", False)])
 def test_which_tensorflow_has_it(horovod_install, version, has_xla):
     assert horovod_install.tensorflow_install.has_horovod_xla(version) == has_xla
 
