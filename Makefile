@@ -133,6 +133,7 @@ lint: $(VENV)/.lint  ## formatting, lint and house rules
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(PYTHON) .ci/house_rules.py
+	$(PYTHON) .ci/layers.py
 
 format: $(VENV)/.lint  ## write what lint asks for
 	$(BIN)/ruff check --fix .

@@ -58,7 +58,7 @@ SECTIONS = {
               "`sok.OptimizerScope(model.trainable_variables).build(optimizer)` before `compile`."),
     ],
     "Tables": [
-        Entry("sok.core.EmbeddingVariable", "differs",
+        Entry("sok.core.EmbeddingVariable sok.core.embedding_variable.EmbeddingVariable", "differs",
               "`handle` is always the variable of the rows. Each has a table of its own, also with "
               "equal shapes. Its initializer may run again and empties the table. "
               "`m_initial_value` is a tensor where an initializer makes the whole table at once, "
@@ -86,13 +86,14 @@ SECTIONS = {
         Entry("sok.DistributedEmbedding sok.embeddings.distributed_embedding.DistributedEmbedding "
               "sok.embeddings.DistributedEmbedding", "differs",
               "`combiner` in any case. `max_feature_num` is checked and otherwise unused. Unsorted "
-              "rows and more than `max_nnz` keys in a row raise. Takes RaggedTensors, too; "
-              "`training` may be a tensor. Flags must be bools, 0 or 1. See also [where a table "
-              "itself behaves differently](../README.md#what-works)."),
+              "rows and more than `max_nnz` keys in a row raise. Takes RaggedTensors, and int32 "
+              "keys, too; `training` may be a tensor. Flags must be bools, 0 or 1. See also [where "
+              "a table itself behaves differently](../README.md#what-works)."),
         Entry("sok.All2AllDenseEmbedding "
               "sok.embeddings.all2all_dense_embedding.All2AllDenseEmbedding "
               "sok.embeddings.All2AllDenseEmbedding", "differs",
-              "See [where a table itself behaves differently](../README.md#what-works)."),
+              "Takes int32 keys, too. See [where a table itself behaves "
+              "differently](../README.md#what-works)."),
         Entry("sok.get_embedding sok.embeddings.get_embedding_op.get_embedding "
               "sok.embeddings.get_embedding", "differs",
               "All threads that build one graph share its names; calling a shared layer several "
@@ -158,7 +159,8 @@ SECTIONS = {
     ],
     "Packages and modules": [
         Entry(name, "works") for name in (
-            "sok.core", "sok.core.initialize", "sok.core.context_scope", "sok.core.graph_keys",
+            "sok.core", "sok.core.embedding_variable", "sok.core.initialize",
+            "sok.core.context_scope", "sok.core.graph_keys",
             "sok.core.embedding_layer_handle", "sok.core.inplace_initializer",
             "sok.core._version", "sok.embeddings", "sok.embeddings.distributed_embedding",
             "sok.embeddings.all2all_dense_embedding", "sok.embeddings.get_embedding_op",
@@ -208,6 +210,7 @@ BEHAVIOUR = [  # (what, state, note): of no single name
 
 # Modules beside those above, which no script of SparseOperationKit imports.
 INTERNAL_MODULES = {
+    "sok_compat.sparse_operation_kit.core.initialization",
     "sok_compat.sparse_operation_kit.embeddings.arguments",
     "sok_compat.sparse_operation_kit.embeddings.embedding_layer",
     "sok_compat.sparse_operation_kit.operations.merging",

@@ -39,7 +39,7 @@ def tables_where_asked():
 def no_init_of_eager_mode_stays():
     """What Init settles in eager mode holds for the process: here for one test."""
     yield
-    initialization = sys.modules.get("sok_compat.runtime.initialization")
+    initialization = sys.modules.get("sok_compat.sparse_operation_kit.core.initialization")
     if initialization is not None:
         initialization._eager_initialization = None
 

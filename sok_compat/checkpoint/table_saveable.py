@@ -24,25 +24,26 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         """Makes the ops that read the table, in the default graph.
 
         Args:
-          table: the EmbeddingVariable.
+          table: the Table.
           name: of the table in the checkpoint.
           slot_names: of its slots there, in the order of table.slots; None: their own names.
 
         Raises:
           NotImplementedError: several ranks share the table.
         """
-        if table.ranks.size > 1:
+        if table.placement.is_spread:
             raise NotImplementedError(
-                f"tf.train checkpoints cannot hold the table {table.m_var_name} of "
+                f"tf.train checkpoints cannot hold the table {table.table_name} of "
                 f"{table.ranks.size} ranks, each of which has its own keys: save the other "
-                "variables with tf.train.Saver (not the tables' slots), and tables with sok.Saver"
+                "variables with tf.train.Saver (not the tables' slots), and tables with "
+                f"{table.words.save}"
             )
         self._table = table
         self._slots = list(table.slots)
-        scope = tf.name_scope(f"{table.m_var_name}/")
+        scope = tf.name_scope(f"{table.table_name}/")
         with scope, tf.device(table.device), tf.control_dependencies(None):
             keys, rows, slots = ops.sok_export_planes(
-                table.emb_handle,
+                table.table_handle,
                 num_slots=len(self._slots),
                 slot_names=[slot.op.name for slot in self._slots],
                 # Ordinary variables are saved by row id: the n-th key gets row id n when restored.
@@ -51,7 +52,7 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         slot_names = slot_names or [slot.op.name for slot in self._slots]
         tensors = [(f"{name}/keys", keys), (f"{name}/rows", rows), *zip(slot_names, slots)]
         specs = [BaseSaverBuilder.SaveSpec(tensor, "", title) for title, tensor in tensors]
-        super().__init__(table.tf_handle, specs, name)
+        super().__init__(table.handle, specs, name)
 
     def restore(self, restored_tensors, restored_shapes):
         """The op that fills the table; what TensorFlow's reshape=True asks for does not apply."""
@@ -61,22 +62,22 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         are_there = [part.initialize_if_missing() for part in parts]
         with tf.device(self._table.device), tf.control_dependencies(are_there):
             return ops.sok_import_planes(
-                self._table.emb_handle,
+                self._table.table_handle,
                 keys,
                 rows,
                 slots,
                 slot_names=[slot.op.name for slot in self._slots],
-                Tkey=self._table.m_key_dtype,
+                Tkey=self._table.key_dtype,
             )
 
 
 def ordinary_slots(table):
-    """The graph's variables that an optimizer made for the table outside of OptimizerScope."""
+    """The graph's variables that an optimizer made for the table, not slot_for or a scope."""
     ours = {slot.ref() for slot in table.slots}
     return [
         variable
         for variable in tf.compat.v1.global_variables()
-        if f"/{table.m_var_name}/" in f"/{variable.op.name}"  # before the search for its owner
+        if f"/{table.table_name}/" in f"/{variable.op.name}"  # before the search for its owner
         and variable.ref() not in ours
         and variable.shape.rank == 2
         and variable.shape[0] == table.shape[0]

@@ -6,28 +6,29 @@ import functools
 import tensorflow as tf
 
 from sok_compat.checkpoint.table_saveable import TableSaveable, ordinary_slots
-from sok_compat.runtime.tf_versions import BaseSaverBuilder, Variable
+from sok_compat.runtime import integrations
+from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.slot_variable import SlotVariable
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.tables.table import Table
 
 
-def let_tf_savers_save_tables():
-    """Makes every tf.train.Saver that is built from now on save tables with their slots.
+def save_tables_in_checkpoints():
+    """Makes every tf.train.Saver that is built from now on save tables with their slots, and
+    tf.train.Checkpoint know how to.
 
     TensorFlow asks no variable how it is to be saved by name: a saver writes its value, and the
     value of a table does not tell its keys. So tables are replaced where savers are built.
     """
-    EmbeddingVariable.make_saveable = staticmethod(TableSaveable)
-    build = BaseSaverBuilder._build_internal
-    if getattr(build, "saves_tables", False):
-        return
+    Table.make_saveable = staticmethod(TableSaveable)
+    integrations.apply("tf.train.Saver", _saving_tables)
 
+
+def _saving_tables(build):
     @functools.wraps(build)
     def build_with_tables(self, names_to_saveables, *args, **kwargs):
         return build(self, with_tables(names_to_saveables), *args, **kwargs)
 
-    build_with_tables.saves_tables = True
-    BaseSaverBuilder._build_internal = build_with_tables
+    return build_with_tables
 
 
 def with_tables(names_to_saveables):
@@ -67,10 +68,11 @@ def with_tables(names_to_saveables):
     if not tables:
         return names_to_saveables
     if tf.executing_eagerly():
+        found = list(tables.values())
         raise NotImplementedError(
             f"tf.train.Saver does not save tables in eager mode, got "
-            f"{[table.m_var_name for table in tables.values()]}: give it the other variables, and "
-            "use sok.Saver for tables"
+            f"{[table.table_name for table in found]}: give it the other variables, and use "
+            f"{found[0].words.save} for tables"
         )
     saveables = [_saveable(table, names, others) for table in tables.values()]
     if is_dict:
@@ -79,7 +81,7 @@ def with_tables(names_to_saveables):
 
 
 def _table_of(variable):
-    if isinstance(variable, EmbeddingVariable):
+    if isinstance(variable, Table):
         return variable
     return variable.table if isinstance(variable, SlotVariable) else None
 
@@ -89,9 +91,8 @@ def _saveable(table, names, others):
     left_out = [slot.name for slot in ordinary_slots(table) if slot.ref() not in given]
     if left_out:
         raise ValueError(
-            f"the table {table.m_var_name} would be saved without {left_out}, its slots that were "
-            "made outside of sok.OptimizerScope: build apply_gradients inside, or give the saver "
-            "these variables too"
+            f"the table {table.table_name} would be saved without {left_out}, "
+            f"{table.words.ordinary_slots}give the saver these variables too"
         )
     name_of = [names.get(v.ref()) or v.op.name for v in (table, *table.slots)]
     return TableSaveable(table, name_of[0], name_of[1:])

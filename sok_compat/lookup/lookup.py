@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from sok_compat.lookup.keys import checked_keys
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_accessed, variable_shape
 
@@ -11,14 +12,15 @@ def lookup(variable, keys, insert):
     """The row of each key.
 
     Args:
-      variable: the EmbeddingVariable.
-      keys: int64 or uint32 [num_keys].
+      variable: the Table.
+      keys: [num_keys], in the table's key_dtype, or int32 for int64.
       insert: bool, or a scalar bool tensor; a key that the table does not hold gets a row (True),
         or only its first value in the output (False).
 
     Returns:
       float32 [num_keys, dim], differentiable by `variable`.
     """
+    keys = checked_keys(variable, keys)
     return _lookup(variable, keys, tf.constant([], tf.int64), "none", insert)
 
 
@@ -26,8 +28,8 @@ def lookup_bags(variable, keys, row_splits, combiner, insert):
     """The pooled rows of each bag.
 
     Args:
-      variable: the EmbeddingVariable.
-      keys: int64 or uint32 [num_keys].
+      variable: the Table.
+      keys: [num_keys], in the table's key_dtype, or int32 for int64.
       row_splits: int64 [num_bags + 1], ascending from 0 to num_keys.
       combiner: 'sum' or 'mean' (over the keys in the bag, repeats counted).
       insert: see `lookup`.
@@ -36,7 +38,7 @@ def lookup_bags(variable, keys, row_splits, combiner, insert):
       float32 [num_bags, dim], zeros for a bag without keys; differentiable by `variable`.
     """
     with tf.control_dependencies([row_splits]):  # no key of bags that are refused is inserted
-        keys = tf.identity(keys)
+        keys = tf.identity(checked_keys(variable, keys))
     return _lookup(variable, keys, row_splits, combiner, insert)
 
 
@@ -47,14 +49,14 @@ def _lookup(variable, keys, row_splits, combiner, insert):
             keys_to_find, inverse = ops.sok_distinct_keys(keys)
         else:
             keys_to_find, inverse = tf.cast(keys, tf.int64), tf.range(tf.size(keys))
-        if variable.ranks.size > 1:
+        if variable.placement.is_spread:
             return _lookup_at_owners(
                 variable, keys_to_find, inverse, row_splits, combiner, insert, keys.dtype.size
             )
         row_ids, absent_rows = _find_rows(variable, keys_to_find, insert)
         return ops.sok_pool_rows(
-            variable.tf_handle,
-            variable.emb_handle,
+            variable.handle,
+            variable.table_handle,
             keys_to_find,
             row_ids,
             absent_rows,
@@ -69,7 +71,7 @@ def _lookup(variable, keys, row_splits, combiner, insert):
 def _needs_distinct_keys(variable, insert):
     """Whether repeated keys have to be known. To find them again, which their cache lines still are
     near for, takes less time than to tell them apart."""
-    is_shared = variable.ranks.size > 1  # each key travels once
+    is_shared = variable.placement.is_spread  # each key travels once
     return insert is not False or is_shared or variable.first_value.kind in ("evaluated", "preset")
 
 
@@ -91,8 +93,8 @@ def _lookup_at_owners(variable, keys, inverse, row_splits, combiner, insert, key
     own_keys, own_places = ops.sok_distinct_keys(asked_keys)
     row_ids, absent_rows = _find_rows(variable, own_keys, insert)
     rows = ops.sok_exchange_rows(
-        variable.tf_handle,
-        variable.emb_handle,
+        variable.handle,
+        variable.table_handle,
         own_keys,
         row_ids,
         absent_rows,
@@ -119,17 +121,17 @@ def _find_rows(variable, keys, insert):
     no_rows = tf.zeros([0, dim], tf.float32)
     if variable.first_value.kind != "evaluated":
         row_ids = ops.sok_find_rows(
-            variable.emb_handle, keys, insert=insert, keys_are_distinct=insert
+            variable.table_handle, keys, insert=insert, keys_are_distinct=insert
         )
         return row_ids, no_rows
-    row_ids = ops.sok_find_rows(variable.emb_handle, keys, insert=False, keys_are_distinct=False)
+    row_ids = ops.sok_find_rows(variable.table_handle, keys, insert=False, keys_are_distinct=False)
     positions = tf.where(row_ids < 0)
     num_absent = tf.shape(positions, out_type=tf.int32)[0]
     absent_rows = variable.first_value.evaluate(tf.stack([num_absent, dim]))
     if not insert:
         return row_ids, absent_rows
     absent_keys = tf.gather(keys, positions[:, 0])
-    inserted = ops.sok_insert_rows(variable.emb_handle, absent_keys, absent_rows)
+    inserted = ops.sok_insert_rows(variable.table_handle, absent_keys, absent_rows)
     return tf.tensor_scatter_nd_update(row_ids, positions, inserted), no_rows
 
 

@@ -26,7 +26,7 @@ LOST_RANK_SECONDS = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class CommunicationStats:
-    """What this rank has done since `sok.Init`; bytes count what went to other ranks."""
+    """What this rank has done since it was connected; bytes count what went to other ranks."""
 
     exchanges: int  # all-to-alls that carried keys, rows or gradients
     rounds: int  # all-to-alls in all; an idle rank makes two a second, to keep in touch

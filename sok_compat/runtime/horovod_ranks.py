@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one file that knows Horovod: ranks, the collectives under exchanges, its helpers."""
 
+import functools
 import os
 import sys
 
 import numpy as np
 import tensorflow as tf
+
+from sok_compat.runtime import integrations
 
 tf1 = tf.compat.v1
 
@@ -14,8 +17,11 @@ tf1 = tf.compat.v1
 _SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE")
 
 
-def active_horovod():
+def active_horovod(user="tables are made"):
     """horovod.tensorflow, if the script imported and initialized it; else None.
+
+    Args:
+      user: what Horovod has to be ready for, for messages.
 
     Raises:
       RuntimeError: the script was launched as one of several ranks, but its Horovod is not ready.
@@ -27,7 +33,7 @@ def active_horovod():
         raise RuntimeError(
             f"this process was launched as one of {_launched_size()} ranks, but "
             + (
-                "Horovod is not initialized: call hvd.init() before sok.Init"
+                f"Horovod is not initialized: call hvd.init() before {user}"
                 if hasattr(horovod, "is_initialized")
                 else "horovod.tensorflow is not imported, or its import failed: a Horovod that was "
                 "built for another TensorFlow does that. Build it again: pip install "
@@ -68,7 +74,7 @@ def exchange_device(horovod):
         raise RuntimeError(
             f"{NCCL_VARIABLE}=1 needs a process that sees exactly one GPU, this one sees "
             f"{len(gpus)}: set CUDA_VISIBLE_DEVICES for each rank before TensorFlow is imported, "
-            "or tf.config.set_visible_devices before sok.Init"
+            "or tf.config.set_visible_devices before tables are made"
         )
     return "GPU:0"
 
@@ -108,43 +114,46 @@ class Collectives:
         )
 
 
-def adapt_helpers(horovod, is_sharded):
-    """Makes Horovod's helpers leave alone what each rank has its own part of.
+def adapt_helpers(horovod, is_sharded, user):
+    """Makes Horovod's helpers leave alone what each rank has its own part of; see integrations.py.
 
     Its other broadcasts assign: see `is_broadcast`.
 
     Args:
       horovod: horovod.tensorflow.
       is_sharded: a function of a variable: whether it is a table, or a table's slot.
+      user: what calls this, for messages.
     """
-    _adapt_optimizer_wrapper(horovod, is_sharded)
-    _adapt_broadcast_in_place(horovod, is_sharded)
+    integrations.apply(
+        "hvd.DistributedOptimizer", lambda make: _reducing_others(make, horovod, is_sharded)
+    )
+    integrations.apply(
+        "hvd.DistributedOptimizer.compute_gradients",
+        lambda compute: _refusing_early_wrappers(compute, is_sharded, user),
+    )
+    integrations.apply(
+        "hvd.broadcast_", lambda broadcast: _broadcasting_others(broadcast, is_sharded)
+    )
 
 
-def _adapt_broadcast_in_place(horovod, is_sharded):
-    broadcast = horovod.broadcast_
-    if getattr(broadcast, "knows_tables", False):
-        return
-
+def _broadcasting_others(broadcast, is_sharded):
+    @functools.wraps(broadcast)
     def broadcast_dense(variables, *args, **kwargs):
         dense = [variable for variable in variables if not is_sharded(variable)]
         return broadcast(dense, *args, **kwargs) if dense else []
 
-    broadcast_dense.knows_tables = True
-    horovod.broadcast_ = horovod.functions.broadcast_ = broadcast_dense
+    return broadcast_dense
 
 
-def _adapt_optimizer_wrapper(horovod, is_table):
+def _reducing_others(make, horovod, is_table):
     """Makes hvd.DistributedOptimizer leave the gradients of tables to the tables' own exchange.
 
     They are sums over all ranks already. Where the wrapper averages, they are divided by the number
     of ranks, as it does with what it calls local variables: with a loss that is a mean over the
     rank's batch, tables and dense variables then both see the mean over the global batch.
     """
-    make = horovod._make_allreduce_grads_fn
-    if getattr(make, "knows_tables", False):
-        return
 
+    @functools.wraps(make)
     def make_allreduce_grads(*args, **kwargs):
         reduce_dense = make(*args, **kwargs)
         op = kwargs.get("op", args[5] if len(args) > 5 else horovod.Average)
@@ -167,26 +176,24 @@ def _adapt_optimizer_wrapper(horovod, is_table):
         reduce_gradients.knows_tables = True
         return reduce_gradients
 
-    make_allreduce_grads.knows_tables = True
-    horovod._make_allreduce_grads_fn = make_allreduce_grads
-    _refuse_early_wrappers(horovod, is_table)
+    return make_allreduce_grads
 
 
-def _refuse_early_wrappers(horovod, is_table):
-    """Makes wrappers from before sok.Init raise where they would reduce a table's gradient."""
-    compute = horovod._DistributedOptimizer.compute_gradients
+def _refusing_early_wrappers(compute, is_table, user):
+    """Makes wrappers from before this raise where they would reduce a table's gradient."""
 
+    @functools.wraps(compute)
     def compute_gradients(self, *args, **kwargs):
         gradients = compute(self, *args, **kwargs)
         tables = [variable.name for _, variable in gradients if is_table(variable)]
         if tables and not getattr(self._allreduce_grads, "knows_tables", False):
             raise RuntimeError(
-                f"call sok.Init before hvd.DistributedOptimizer: this one was made earlier, and "
+                f"call {user} before hvd.DistributedOptimizer: this one was made earlier, and "
                 f"would mix up the ranks' rows of {', '.join(tables)}"
             )
         return gradients
 
-    horovod._DistributedOptimizer.compute_gradients = compute_gradients
+    return compute_gradients
 
 
 def _scaled(gradient, scale):

@@ -27,24 +27,25 @@ def horovod_ranks():
     return None if horovod is None else Ranks(horovod.rank(), horovod.size())
 
 
-def connect_ranks(is_sharded):
+def connect_ranks(is_sharded, user="tables are made"):
     """The ranks of this process, ready to exchange; Horovod's, if the script initialized it.
 
     Args:
       is_sharded: whether a variable is a table or its slot, for Horovod's helpers.
+      user: what calls this, for messages.
     """
-    horovod = active_horovod()
+    horovod = active_horovod(user)
     if horovod is None or horovod.size() == 1:
         return Ranks()
     global _exchange_thread
     if _exchange_thread is None:
         _exchange_thread = ExchangeThread(Collectives(horovod))
-        adapt_helpers(horovod, is_sharded)
+        adapt_helpers(horovod, is_sharded, user)
     return Ranks(horovod.rank(), horovod.size())
 
 
 def communication_stats():
-    """What the exchanges of this rank have sent since `sok.Init`, as CommunicationStats.
+    """What the exchanges of this rank have sent since it was connected, as CommunicationStats.
 
     All zeros where one process trains alone.
     """

@@ -9,8 +9,8 @@ import tensorflow as tf
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import is_eager_disabled
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.saver.Saver import Saver
-from sok_compat.tables.table import EmbeddingVariable
 
 
 def in_tensorflow2():

@@ -23,7 +23,7 @@ class FirstValue:
         column), whenever and in whatever company the key comes.
       'evaluated': `initializer` is run for the keys of a step that are new.
       'preset': `initializer` is run once for the whole table; the n-th key gets the n-th row
-        (without a hash table: key n).
+        (without a hash index: key n).
     """
 
     kind: str
@@ -31,6 +31,7 @@ class FirstValue:
     high_or_stddev: float = 0.0
     seed: Optional[int] = None  # the initializer's own, if it has one
     initializer: Optional[Callable] = None
+    called: str = "the initializer of a table"  # the initializer, in messages
 
     def __str__(self):
         numbers = [self.low_or_mean, self.high_or_stddev, self.seed]
@@ -46,13 +47,13 @@ class FirstValue:
             values = self.evaluate(shape)
         except Exception as error:  # noqa: BLE001  whatever a foreign initializer raises
             raise ValueError(
-                f"the initializer of a table (embedding_initializer) must give numbers for "
-                f"(shape={shape}, dtype=tf.float32); {self.initializer!r} failed: {error}"
+                f"{self.called} must give numbers for (shape={shape}, dtype=tf.float32); "
+                f"{self.initializer!r} failed: {error}"
             ) from error
         if not values.shape.is_compatible_with(shape):
             raise ValueError(
-                f"the initializer of a table (embedding_initializer) must give the shape that it "
-                f"is asked for, {shape}; {self.initializer!r} gave {values.shape}"
+                f"{self.called} must give the shape that it is asked for, {shape}; "
+                f"{self.initializer!r} gave {values.shape}"
             )
         return values
 
@@ -77,39 +78,41 @@ def _as_floats(values):
     return tf.cast(values, tf.float32)
 
 
-def parse_initializer(initializer, shape, use_hashtable=True):
-    """The FirstValue that a layer's `embedding_initializer` asks for.
+def parse_initializer(initializer, shape, use_hash_index=True, called=FirstValue.called):
+    """The FirstValue that an initializer asks for.
 
     Args:
       initializer: None (uniform in [-0.05, 0.05)), a name that Keras knows, or a Keras or TF1
         initializer: a callable of (shape, dtype).
       shape: of the whole table, [capacity, dim].
-      use_hashtable: False: all rows are there from the start, so none is evaluated later.
+      use_hash_index: False: all rows are there from the start, so none is evaluated later.
+      called: what messages call the initializer.
     """
     if initializer is None:
         return FirstValue("uniform", -0.05, 0.05)
     if not callable(initializer) or isinstance(initializer, (str, type)):
-        initializer = _known_to_keras(initializer)
-    return _as_pure_function(initializer, shape) or _as_evaluated(initializer, shape, use_hashtable)
+        initializer = _known_to_keras(initializer, called)
+    pure = _as_pure_function(initializer, shape)
+    return pure or _as_evaluated(initializer, shape, use_hash_index, called)
 
 
-def _known_to_keras(initializer):
+def _known_to_keras(initializer, called):
     """The initializer that a name, a class or a configuration stands for."""
     try:
         found = keras.initializers.get(initializer)
     except (TypeError, ValueError) as error:
-        raise ValueError(_must_be(initializer)) from error
+        raise ValueError(_must_be(initializer, called)) from error
     if not callable(found) or isinstance(found, type):
-        raise ValueError(_must_be(initializer))
+        raise ValueError(_must_be(initializer, called))
     return found
 
 
-def _must_be(initializer):
+def _must_be(initializer, called):
     is_value = isinstance(initializer, (int, float, list, tuple, np.ndarray, tf.Tensor, Variable))
     what = type(initializer).__name__ if is_value else repr(initializer)
     return (
-        "the initializer of a table (embedding_initializer) must be None, a name that Keras knows, "
-        f"or a callable of (shape, dtype), got {what}"
+        f"{called} must be None, a name that Keras knows, or a callable of (shape, dtype), got "
+        f"{what}"
         + ("; for values of your own: tf.constant_initializer(values)" if is_value else "")
     )
 
@@ -161,13 +164,14 @@ def _variance_scaling(initializer, shape):
     return _random("truncated_normal", 0.0, math.sqrt(variance) / _TRUNCATED_DEVIATION, initializer)
 
 
-def _as_evaluated(initializer, shape, use_hashtable):
+def _as_evaluated(initializer, shape, use_hash_index, called):
     """'evaluated' if rows come with keys and the initializer can make any number, else 'preset'."""
-    if not use_hashtable:
-        return FirstValue("preset", initializer=initializer)
+    if not use_hash_index:
+        return FirstValue("preset", initializer=initializer, called=called)
     has_values_of_its_own = np.ndim(getattr(initializer, "value", 0.0)) > 0
     can_make_any_number = not has_values_of_its_own and _takes_unknown_number(initializer, shape[1])
-    return FirstValue("evaluated" if can_make_any_number else "preset", initializer=initializer)
+    kind = "evaluated" if can_make_any_number else "preset"
+    return FirstValue(kind, initializer=initializer, called=called)
 
 
 def _takes_unknown_number(initializer, dim):

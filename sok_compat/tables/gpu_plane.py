@@ -11,8 +11,9 @@ PLANE_READS = ("ReadVariableOp", "SokReadRows")  # ops that read a whole plane
 
 class GpuPlane:
     """Before BaseResourceVariable, for a table or slot: what its methods do as a whole is done for
-    rows in use, or, in a graph, left to the OptimizerScope around it, which does that. A slot has
-    its `table`; `_table_handle` is the table's. Nothing changes for a plane on the CPU."""
+    rows in use, or, in a graph, left to the scope around it (training/update_scope.py), which does
+    that. A slot has its `table`; `table_handle` is the table's. Nothing changes for a plane on the
+    CPU."""
 
     def assign_sub(self, delta, use_locking=None, name=None, read_value=True):
         """Subtracts [capacity, width]."""
@@ -37,7 +38,7 @@ class GpuPlane:
         delta = tf.convert_to_tensor(delta, tf.float32)
         delta.shape.assert_is_compatible_with(self.shape)
         with tf.device(self.device), tf.control_dependencies([delta]):
-            row_ids = ops.sok_rows_in_use(self._table_handle)
+            row_ids = ops.sok_rows_in_use(self.table_handle)
             update = scatter(
                 resource=self.handle, indices=row_ids, updates=tf.gather(delta, row_ids), name=name
             )
@@ -60,6 +61,6 @@ class GpuPlane:
 
     def _read_rows(self):
         with tf.device(self.device):
-            values = ops.sok_read_rows(self.handle, self._table_handle)
+            values = ops.sok_read_rows(self.handle, self.table_handle)
         values.set_shape(self.shape)
         return values

@@ -14,7 +14,7 @@ _NEWER_KERAS_IN_GRAPH = (
 )
 
 
-def raise_for_kept_rows(value, name):
+def raise_for_kept_rows(value, name, words):
     """Refuses to assign what is no tensor computed now, but was kept: an array, a variable, a feed.
 
     Keras's set_weights and `.h5` files assign such, and optimizers with use_ema. It has no keys:
@@ -24,6 +24,7 @@ def raise_for_kept_rows(value, name):
     Args:
       value: to be assigned.
       name: of the table, or of a slot of it.
+      words: the table's.
 
     Raises:
       NotImplementedError: it is such a value.
@@ -38,14 +39,14 @@ def raise_for_kept_rows(value, name):
     raise NotImplementedError(
         f"{name} cannot be assigned rows that were kept elsewhere "
         f"({'a placeholder' if is_fed else type(value).__name__}), as they do not tell their keys: "
-        "save and restore tables with sok.Saver. If Keras did it: set_weights, .h5 files, "
+        f"save and restore tables with {words.save}. If Keras did it: set_weights, .h5 files, "
         "EarlyStopping(restore_best_weights=True) and optimizers with use_ema work on tables with "
-        "use_hashtable=False only"
+        f"{words.without_index} only"
     )
 
 
 class RowUpdates:
-    """`assign`, `assign_add` and the `scatter_...` that go by row id, over `tf_handle`.
+    """`assign`, `assign_add` and the `scatter_...` that go by row id, over `handle`.
 
     Row ids are those of the table's gradients, not keys. Where an id comes twice, both are added
     or subtracted, and one of the two stays in an update.
@@ -57,24 +58,24 @@ class RowUpdates:
         So that optimizers can; nothing for what hvd.broadcast gives: each rank's rows are its own.
 
         Raises:
-          NotImplementedError: a value of another shape; with a hash table, one that was kept; in a
+          NotImplementedError: a value of another shape; with a hash index, one that was kept; in a
             graph, one of an optimizer of tf.keras.optimizers.
         """
         del use_locking
         if is_broadcast(value):
             return tf.no_op()
-        if self.m_use_hashtable:
-            raise_for_kept_rows(value, self.m_var_name)
+        if self.use_hash_index:
+            raise_for_kept_rows(value, self.table_name, self.words)
         value = tf.convert_to_tensor(value, tf.float32)
         if not value.shape.is_compatible_with(self.shape) or value.shape.rank == 0:
             raise NotImplementedError(
-                f"assign to the table {self.m_var_name} takes the shape {self.shape}, got "
-                f"{value.shape}: rows belong to keys. Use an optimizer, or "
-                "sok.Saver().load_embedding_values to set rows"
+                f"assign to the table {self.table_name} takes the shape {self.shape}, got "
+                f"{value.shape}: rows belong to keys. Use an optimizer, or {self.words.set_rows} "
+                "to set rows"
             )
         self._raise_for_newer_keras("assign", value)
         with tf.control_dependencies([value]):  # value() may have brought all rows into use
-            row_ids = ops.sok_rows_in_use(self.emb_handle)
+            row_ids = ops.sok_rows_in_use(self.table_handle)
         update = tf.raw_ops.ResourceScatterUpdate(
             resource=self.handle, indices=row_ids, updates=tf.gather(value, row_ids), name=name
         )
@@ -103,7 +104,7 @@ class RowUpdates:
 
         Raises:
           TypeError: sparse_delta is no tf.IndexedSlices.
-          NotImplementedError: in a graph. There `tf.raw_ops.ResourceScatterAdd` on `tf_handle`
+          NotImplementedError: in a graph. There `tf.raw_ops.ResourceScatterAdd` on `handle`
             does it.
           tf.errors.InvalidArgumentError: when run: a row id is not in [0, capacity).
         """
@@ -124,12 +125,12 @@ class RowUpdates:
     def _scatter(self, method, scatter, sparse_delta, name):
         if not isinstance(sparse_delta, tf.IndexedSlices):
             raise TypeError(
-                f"scatter_{method} of the table {self.m_var_name} takes tf.IndexedSlices with row "
+                f"scatter_{method} of the table {self.table_name} takes tf.IndexedSlices with row "
                 f"ids, as gradients have, got {type(sparse_delta).__name__}"
             )
         with tf.device(self.device):
             op = scatter(
-                resource=self.tf_handle,
+                resource=self.handle,
                 indices=sparse_delta.indices,
                 updates=tf.cast(sparse_delta.values, tf.float32),
                 name=name,
@@ -140,17 +141,17 @@ class RowUpdates:
         """For those whose only calls are those of stock Adam: they are known by their slots."""
         if not tf.is_symbolic_tensor(value) or not _is_in_graph():
             return
-        others = _planes_in(value) - {self.m_var_name}
+        others = _planes_in(value) - {self.table_name}
         if any(is_named_as_by_newer_keras(name, self) for name in others):
             raise NotImplementedError(
-                f"the table {self.m_var_name} cannot be trained by this optimizer of "
+                f"the table {self.table_name} cannot be trained by this optimizer of "
                 f"tf.keras.optimizers: {_NEWER_KERAS_IN_GRAPH}"
             )
 
     def _raise_in_graph(self, method):
         if _is_in_graph():
             raise NotImplementedError(
-                f"{method} is not defined for the table {self.m_var_name} in graph mode: its rows "
+                f"{method} is not defined for the table {self.table_name} in graph mode: its rows "
                 "belong to keys. If an optimizer of tf.keras.optimizers called it: "
                 f"{_NEWER_KERAS_IN_GRAPH}"
             )

@@ -12,14 +12,14 @@ def owner_by_name(variable_name, tables):
 
     Args:
       variable_name: without ':0'.
-      tables: EmbeddingVariables, besides those of the graph.
+      tables: Tables, besides those of the graph.
     """
     owners = [
         table
         for table in (*tables, *_tables_of_graph())
-        if f"/{table.m_var_name}/" in f"/{variable_name}/"
+        if f"/{table.table_name}/" in f"/{variable_name}/"
     ]
-    return max(owners, key=lambda table: len(table.m_var_name), default=None)
+    return max(owners, key=lambda table: len(table.table_name), default=None)
 
 
 def is_named_as_by_newer_keras(variable_name, table):
@@ -28,10 +28,10 @@ def is_named_as_by_newer_keras(variable_name, table):
 
     Args:
       variable_name: of a slot, without ':0'.
-      table: the EmbeddingVariable that it may belong to.
+      table: the Table that it may belong to.
     """
     scope, _, last = variable_name.rpartition("/")
-    owner = f"/{table.m_var_name}"
+    owner = f"/{table.table_name}"
     return f"/{scope}/{last}".endswith(owner) and not f"/{scope}".endswith(owner)
 
 
@@ -39,4 +39,4 @@ def _tables_of_graph():
     """Nothing in eager mode, where no graph knows its variables."""
     with tf.init_scope():
         variables = [] if tf.executing_eagerly() else tf.compat.v1.global_variables()
-    return [variable for variable in variables if hasattr(variable, "emb_handle")]
+    return [variable for variable in variables if hasattr(variable, "table_name")]

@@ -29,33 +29,35 @@ class SlotVariable(GpuPlane, BaseResourceVariable):
         """Makes the slot.
 
         Args:
-          table_variable: the EmbeddingVariable.
+          table_variable: the Table.
           name: the slot's full name, without the current name scope.
           width: floats in a row of the slot.
           fill: what a row of the slot holds when its key comes.
         """
+        self.width, self.fill = width, fill
         with tf.init_scope():  # out of functions and branches
             self._make(table_variable, name, [table_variable.shape[0], width], fill)
 
     def _make(self, table_variable, name, shape, fill):
         in_graph = not tf.executing_eagerly()
-        self._rows_belong_to_keys = table_variable.m_use_hashtable
+        self._rows_belong_to_keys = table_variable.use_hash_index
+        self._words = table_variable.words
         self.table = table_variable if in_graph else None  # in eager mode it is not kept alive
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
             slot_name = resource_handles.name_from_scope(scope)
             unique_id = resource_handles.unique_id(slot_name)
             handle = resource_handles.plane_handle(slot_name, scope, shape)
-            self._table_handle = table_variable.emb_handle
+            self.table_handle = table_variable.table_handle
             self._attach = functools.partial(
                 ops.sok_table_attach_slot,
-                self._table_handle,
+                self.table_handle,
                 handle,
                 # In a graph a slot that is made again takes the place of the earlier one.
                 slot_name=slot_name if in_graph else unique_id,
                 capacity=shape[0],
                 width=shape[1],
                 initial_value=fill,
-                rows_fill_in_order=table_variable.m_use_hashtable,
+                rows_fill_in_order=table_variable.use_hash_index,
             )
             initializer_op = self._attach(name="Assign")
             super().__init__(
@@ -74,7 +76,7 @@ class SlotVariable(GpuPlane, BaseResourceVariable):
             if in_graph and is_on_gpu(self):
                 self._fetched = self._read_rows()
         if not in_graph:
-            self._detacher = _Detacher(table_variable.emb_handle, handle)
+            self._detacher = _Detacher(table_variable.table_handle, handle)
             self._deleters = resource_handles.deleters(handle)
         else:
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
@@ -104,12 +106,12 @@ class SlotVariable(GpuPlane, BaseResourceVariable):
         """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own.
 
         Raises:
-          NotImplementedError: the table has a hash table, and value is one that was kept.
+          NotImplementedError: the table has a hash index, and value is one that was kept.
         """
         if is_broadcast(value):
             return tf.no_op()
         if self._rows_belong_to_keys:
-            raise_for_kept_rows(value, self.name)
+            raise_for_kept_rows(value, self.name, self._words)
         return super().assign(value, *args, **kwargs)
 
 

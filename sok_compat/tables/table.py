@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`EmbeddingVariable`: a table as TensorFlow and its optimizers see it."""
+"""`Table`: keys -> rows, as TensorFlow and its optimizers see it. No face, no lookup."""
 
-import weakref
+import operator
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.devices import table_device
-from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.ranks import connect_ranks
+from sok_compat.runtime.strategies import raise_under_distribution_strategy
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
     var_is_initialized_op,
@@ -17,217 +18,203 @@ from sok_compat.runtime.tf_versions import (
 from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
+from sok_compat.tables.placement import Placement, PlacementKind
 from sok_compat.tables.row_updates import RowUpdates
+from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots import AskedSlots
+from sok_compat.tables.undefined_methods import UndefinedMethods
+from sok_compat.tables.words import Words
 
 KEY_DTYPES = (tf.int64, tf.uint32)
 MAX_TABLE_BYTES = 1 << 47  # as kMaxPlaneBytes in ops/tf/plane_variable.cc
-_by_handle = weakref.WeakValueDictionary()  # {id of emb_handle: EmbeddingVariable}
+DEFAULT_SEED = 1  # of first values: a fixed one, so that it is the same on all ranks
 
 
-class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
-    """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x.
+class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
+    """Keys -> rows of `dim` float32.
 
-    `handle` (= `tf_handle`) is an ordinary resource variable over the rows, `[capacity, dim]`, so
-    that `tf.gradients` and stock optimizers work on it; rows stand in the order in
-    which their keys came. `emb_handle` is the table itself, keys to row ids. Memory is used for
-    rows in use, not for the capacity. It is on the CPU, or on the GPU that the `tf.device` around
-    it names (docs/cuda.md).
+    `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
+    `tf.gradients` and stock optimizers work on it; rows stand in the order in which their keys
+    came. `table_handle` is the table itself, keys to row ids. Memory is used for rows in use, not
+    for the capacity. It is on the CPU, or on the GPU that the `tf.device` around it names
+    (docs/cuda.md).
 
     In a graph, running `initializer` makes the table, and again empties it. In eager mode it is
-    made at once, and freed with this object. `tf.compat.v1.train.Saver` saves it with its `slots`;
-    `sok.Saver` writes SparseOperationKit's files.
+    made at once, and freed with this object.
+
+    Attributes:
+      table_name: unique; what first values and checkpoints go by. Of it `name` is made ('x:0').
+      capacity: rows on this rank, at most.
+      dim: floats in a row.
+      key_dtype: tf.int64 or tf.uint32, of keys in files.
+      use_hash_index: False: the row of a key is key // number of ranks.
+      first_value: the FirstValue of rows.
+      initial_rows: [capacity, dim], where an initializer makes the whole table at once.
+      placement: which rank owns which keys.
+      slots: the SlotVariables made for it; in eager mode they are not kept.
+      asked_slots: those that `slot_for` has made.
+      num_scopes: scopes that are open and turn updates of its planes into those of rows in use.
     """
 
+    words = Words()
     make_saveable = None  # of (table, name): what a checkpoint holds of it; set by `checkpoint`
 
     def __init__(
         self,
-        shape,
-        local_replica_id,
+        capacity,
+        dim,
         initializer=None,
-        trainable=True,
-        use_hashtable=True,
-        name="EmbeddingVariable",
-        dtype=None,
+        *,
         key_dtype=None,
-        *args,
-        **kwargs,
+        use_hash_index=True,
+        name="Table",
+        seed=None,
+        trainable=True,
+        placement=None,
     ):
         """Makes the table; in a graph, its ops.
 
         Args:
-          shape: list [capacity, dim]; capacity counts rows on this rank.
-          local_replica_id: kept as an attribute; the rank comes from `sok.Init`.
+          capacity: most rows on this rank, an int >= 1: a limit, not an allocation.
+          dim: floats in a row, an int >= 1.
           initializer: see `parse_initializer`.
-          trainable: whether it is put into TRAINABLE_VARIABLES.
-          use_hashtable: False: the row of a key is key // number of ranks.
-          name: made unique in the current name scope of the default graph, also in eager mode.
-          dtype: float32 or None.
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
-          *args: ignored, as in SparseOperationKit.
-          **kwargs: ignored, as in SparseOperationKit.
+          use_hash_index: False: keys are in [0, capacity * number of ranks).
+          name: made unique in the current name scope of the default graph, also in eager mode.
+          seed: of first values, with `table_name` and the key: an int, or a scalar int64 tensor
+            that the initializer then waits for; the same on all ranks. None: DEFAULT_SEED.
+          trainable: whether it is put into TRAINABLE_VARIABLES.
+          placement: which rank owns which keys; None: by modulo over Horovod's ranks, if the
+            script initialized it, else on this one.
 
         Raises:
-          RuntimeError: before `sok.Init`, under a tf.distribute strategy.
-          ValueError: shape, dtype or key_dtype out of range.
+          RuntimeError: under a tf.distribute strategy; several ranks in eager mode.
+          ValueError: an argument out of range.
         """
-        del args, kwargs
-        capacity, dim = _checked_shape(shape)
-        if tf.as_dtype(dtype or tf.float32) != tf.float32:
-            raise ValueError(f"the dtype of a table must be float32, got {dtype!r}")
-        self.m_key_dtype = checked_key_dtype(key_dtype)
-        self.m_initializer = initializer
-        self.m_use_hashtable = bool(use_hashtable)
-        self.m_shape_per_gpu = [capacity, dim]
-        self.m_local_replica_id = local_replica_id
-        self.m_dtype = tf.float32
-        self.m_trainable = trainable
-        self.m_embedding_layer = None
-        self.slots = []  # the SlotVariables made for it
-        self.num_scopes = 0  # OptimizerScopes of it that are open
-        self.first_value = parse_initializer(initializer, [capacity, dim], use_hashtable)
-        self.m_initial_value = str(self.first_value)  # a tensor where that is a whole table
-        self._initialization = current_initialization("EmbeddingVariable")
-        self.ranks = self._initialization.ranks
-
+        raise_under_distribution_strategy(type(self).__name__)
+        self.capacity, self.dim = checked_sizes(capacity, dim)
+        self.key_dtype = checked_key_dtype(key_dtype)
+        self.use_hash_index = bool(use_hash_index)
+        self.slots = []
+        self.asked_slots = AskedSlots()
+        self.num_scopes = 0
+        shape = [self.capacity, self.dim]
+        self.first_value = parse_initializer(
+            initializer, shape, self.use_hash_index, self.words.initializer
+        )
+        self.initial_rows = None
+        self.placement = placement or Placement.by_modulo(connected_ranks())
+        if self.placement.kind is not PlacementKind.MODULO and self.ranks.size > 1:
+            # TODO: remove this when SokTableInitialize takes Placement.op_attributes().
+            raise NotImplementedError(f"{self.placement.kind} is not there yet on several ranks")
+        self._seed = DEFAULT_SEED if seed is None else seed
         with tf.init_scope():  # out of functions and branches; waits for nothing that is around
-            self._make(name, trainable, capacity, dim)
+            self._make(name, trainable, shape)
 
-    def _make(self, name, trainable, capacity, dim):
+    def _make(self, name, trainable, shape):
         in_graph = not tf.executing_eagerly()
+        if self.placement.is_spread and not in_graph:
+            raise RuntimeError(
+                "with more than one rank, make tables in graph mode: tf.compat.v1.disable_eager_"
+                "execution() first, or inside tf.Graph().as_default()"
+            )
         with tf.name_scope(name) as scope, tf.device(table_device()):
-            self.m_var_name = resource_handles.name_from_scope(scope)
-            self.m_unique_id = resource_handles.unique_id(self.m_var_name)
-            self.tf_handle = resource_handles.plane_handle(self.m_var_name, scope, [capacity, dim])
-            self.emb_handle = resource_handles.table_handle(self.m_var_name)
-            self._table_handle = self.emb_handle
-            self._deleters = resource_handles.deleters(self.tf_handle, self.emb_handle)
-            value = self._read([capacity, dim], name="Read") if in_graph else None
+            self.table_name = resource_handles.name_from_scope(scope)
+            handle = resource_handles.plane_handle(self.table_name, scope, shape)
+            self.table_handle = resource_handles.table_handle(self.table_name)
+            self._deleters = resource_handles.deleters(handle, self.table_handle)
+            fetched = None
             if in_graph:
+                # The read itself a saver of TensorFlow's would take for an ordinary variable.
+                fetched = tf.identity(self._read_rows_of(handle, shape, name="Read"))
                 with tf.name_scope(f"{scope}Read/"):  # how an imported meta graph reads it
-                    tf.raw_ops.ReadVariableOp(resource=self.tf_handle, dtype=tf.float32)
+                    tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
             super().__init__(
                 trainable=trainable,
-                shape=[capacity, dim],
+                shape=shape,
                 dtype=tf.float32,
-                handle=self.tf_handle,
-                name=self.m_var_name,
-                unique_id=self.m_unique_id,
-                handle_name=self.m_var_name,
-                graph_element=value,
-                initializer_op=self._make_initializer(capacity, dim),
-                is_initialized_op=var_is_initialized_op(self.tf_handle) if in_graph else None,
+                handle=handle,
+                name=self.table_name,
+                unique_id=resource_handles.unique_id(self.table_name),
+                handle_name=self.table_name,
+                graph_element=fetched,
+                initializer_op=self._make_initializer(handle),
+                is_initialized_op=var_is_initialized_op(handle) if in_graph else None,
                 in_graph_mode=in_graph,
             )
-        _by_handle[id(self.emb_handle)] = self
         if not in_graph:
             return
-        self._initialization.tables.append(
-            f"table {self.m_var_name}: dim {dim}, capacity {capacity}, "
-            f"use_hashtable {self.m_use_hashtable}, key_dtype {self.m_key_dtype.name}, "
-            f"first value {self.first_value}"
-        )
         collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
         if trainable:
             collections.append(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
         tf.compat.v1.add_to_collections(collections, self)
+
+    @property
+    def ranks(self):
+        """The Ranks that share it."""
+        return self.placement.ranks
 
     @classmethod
     def _variable_call(cls, *args, **kwargs):
         """Keeps TensorFlow from matching positional arguments with those of tf.Variable."""
         return None
 
-    @classmethod
-    def CreateInstances(cls, *args, **kwargs):
-        """One instance, with local_replica_id 0: one process, one device."""
-        return cls(*args, local_replica_id=0, **kwargs)
-
-    @classmethod
-    def of_handle(cls, handle):
-        """The table with that `emb_handle`; None if there is none."""
-        return _by_handle.get(id(handle))
-
     def initialize_if_missing(self):
         """An op that makes the table, empty, unless it is there: for what is to fill it."""
         with tf.device(self.device):
-            return self._make_initializer(*self.m_shape_per_gpu, keep_existing=True)
+            return self._make_initializer(self.handle, keep_existing=True)
 
-    def _make_initializer(self, capacity, dim, keep_existing=False):
-        first = self.first_value
-        seed = self._initialization.seed if first.seed is None else first.seed
-        status = self._initialization.status
-        in_this_graph = tf.is_symbolic_tensor(status) and (
-            status.graph is tf.compat.v1.get_default_graph()
-        )
-        before = [status] if in_this_graph else []
+    def _make_initializer(self, handle, keep_existing=False):
+        before = []
+        if tf.is_symbolic_tensor(self._seed) and (
+            self._seed.graph is tf.compat.v1.get_default_graph()
+        ):
+            before.append(self._seed)  # also where the initializer has a seed of its own
         if keep_existing:
-            is_there = var_is_initialized_op(self.tf_handle)
+            is_there = var_is_initialized_op(handle)
             before.append(is_there)
         with tf.control_dependencies(before):
-            initialize = ops.sok_table_initialize(
-                self.emb_handle,
-                self.tf_handle,
-                tf.convert_to_tensor(seed, tf.int64),
-                table_name=self.m_var_name,
-                dim=dim,
-                capacity=capacity,
-                use_hash_index=self.m_use_hashtable,
-                num_ranks=self.ranks.size,
-                rank=self.ranks.rank,
-                first_value=first.op_kind,
-                low_or_mean=first.low_or_mean,
-                high_or_stddev=first.high_or_stddev,
-                keep_existing=keep_existing,
-                name="Initialize",
-            )
-        if first.kind != "preset":
+            initialize = self._table_initialize(handle, keep_existing)
+        if self.first_value.kind != "preset":
             return initialize
 
         def preset():
-            values = first.whole_table([capacity, dim])
+            rows = self.first_value.whole_table([self.capacity, self.dim])
             if not keep_existing:
-                self.m_initial_value = values
-            return ops.sok_table_preset(self.emb_handle, values, name="Preset")
+                self.initial_rows = rows
+            return ops.sok_table_preset(self.table_handle, rows, name="Preset")
 
         with tf.control_dependencies([initialize]):
             return tf.cond(is_there, tf.no_op, preset) if keep_existing else preset()
 
-    @property
-    def m_handle(self):
-        """The table's handle (SparseOperationKit's name for `emb_handle`)."""
-        return self.emb_handle
-
-    @property
-    def embedding_layer(self):
-        """What `set_embedding_layer` was given.
-
-        Raises:
-          ValueError: it has not been called.
-        """
-        if self.m_embedding_layer is None:
-            raise ValueError(
-                f"{self.m_var_name} has no embedding layer yet: call set_embedding_layer"
-            )
-        return self.m_embedding_layer
-
-    def set_embedding_layer(self, embedding_layer):
-        """Remembers the handle of the layer that reads this table; once.
-
-        Raises:
-          ValueError: called a second time.
-        """
-        if self.m_embedding_layer is not None:
-            raise ValueError(f"{self.m_var_name} already has an embedding layer")
-        self.m_embedding_layer = embedding_layer
+    def _table_initialize(self, handle, keep_existing):
+        first = self.first_value
+        seed = self._seed if first.seed is None else first.seed
+        return ops.sok_table_initialize(
+            self.table_handle,
+            handle,
+            tf.convert_to_tensor(seed, tf.int64),
+            table_name=self.table_name,
+            dim=self.dim,
+            capacity=self.capacity,
+            use_hash_index=self.use_hash_index,
+            num_ranks=self.ranks.size,
+            rank=self.ranks.rank,
+            first_value=first.op_kind,
+            low_or_mean=first.low_or_mean,
+            high_or_stddev=first.high_or_stddev,
+            keep_existing=keep_existing,
+            name="Initialize",
+        )
 
     def num_keys(self):
         """A scalar int64 tensor: the keys in the table."""
-        return ops.sok_table_size(self.emb_handle)
+        return ops.sok_table_size(self.table_handle)
 
     def export(self):
         """All keys int64 [n] and their rows float32 [n, dim], in the order of row ids."""
-        keys, rows = ops.sok_export_table(self.emb_handle)
-        rows.set_shape([None, self.shape[1]])
+        keys, rows = ops.sok_export_table(self.table_handle)
+        rows.set_shape([None, self.dim])
         return keys, rows
 
     def _gather_saveables_for_checkpoint(self):
@@ -235,11 +222,17 @@ class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
 
         Raises:
           NotImplementedError: in eager mode.
+          RuntimeError: nobody has said what a checkpoint holds of tables.
         """
         if tf.executing_eagerly():
             raise NotImplementedError(
-                f"tf.train.Checkpoint does not save the table {self.m_var_name} in eager mode: "
-                "give it the other variables, and use sok.Saver for tables"
+                f"tf.train.Checkpoint does not save the table {self.table_name} in eager mode: "
+                f"give it the other variables, and use {self.words.save} for tables"
+            )
+        if self.make_saveable is None:
+            raise RuntimeError(
+                f"tf.train.Checkpoint does not know yet what to save of the table "
+                f"{self.table_name}: call sok_compat.checkpoint.save_tables_in_checkpoints() first"
             )
         return {"table": lambda name: self.make_saveable(self, name)}
 
@@ -253,25 +246,26 @@ class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
     def value(self):
         """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
         variable_accessed(self)
-        return self._read(self.shape)
+        return self._read_rows_of(self.handle, self.shape)
 
     def read_value(self):
         """As value()."""
         return self.value()
 
     def numpy(self):
-        """value() as an array, in eager mode, of a table without a hash table.
+        """value() as an array, in eager mode, of a table without a hash index.
 
         Raises:
           NotImplementedError: it has one: rows without their keys are half a table, which Keras's
             get_weights and .h5 files would take for the whole. Or it is graph mode.
         """
-        if self.m_use_hashtable and tf.executing_eagerly():
+        if self.use_hash_index and tf.executing_eagerly():
             raise NotImplementedError(
-                f"numpy() of the table {self.m_var_name} would be rows without their keys: "
-                "export() gives both, value().numpy() the rows alone, and sok.Saver saves tables. "
-                "If Keras called it: get_weights, .h5 files and EarlyStopping("
-                "restore_best_weights=True) work on tables with use_hashtable=False only"
+                f"numpy() of the table {self.table_name} would be rows without their keys: "
+                f"export() gives both, value().numpy() the rows alone, and {self.words.save} saves "
+                "tables. If Keras called it: get_weights, .h5 files and EarlyStopping("
+                "restore_best_weights=True) work on tables with "
+                f"{self.words.without_index} only"
             )
         return super().numpy()
 
@@ -284,15 +278,15 @@ class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
         if tf.executing_eagerly():
             return self.value()
         with tf.init_scope(), tf.control_dependencies([self.initialize_if_missing()]):
-            handle, value = tf.identity(self.tf_handle), self._read(self.shape)
+            handle, value = tf.identity(self.handle), self._read_rows_of(self.handle, self.shape)
             # TensorFlow puts the op that makes this in the place of the handle (output 0) where
             # the value is used to initialize another variable.
             value = tf.raw_ops.IdentityN(input=[handle, value])[1]
         value.set_shape(self.shape)
         return value
 
-    def _read(self, shape, name=None):
-        values = ops.sok_read_rows(self.tf_handle, self.emb_handle, name=name)
+    def _read_rows_of(self, handle, shape, name=None):
+        values = ops.sok_read_rows(handle, self.table_handle, name=name)
         values.set_shape(shape)
         return values
 
@@ -307,41 +301,21 @@ class EmbeddingVariable(RowUpdates, GpuPlane, BaseResourceVariable):
         return self.value()
 
 
-_TO_READ = "Look keys up with the layer (not with tf.gather or tf.nn.embedding_lookup)"
-_TO_WRITE = "Use an optimizer, or sok.Saver().load_embedding_values to set rows"
+def connected_ranks(user="sok_compat.tables.connected_ranks()"):
+    """The Ranks of this process, ready to exchange: Horovod's, if the script initialized it.
+
+    Args:
+      user: what calls this, for messages.
+
+    Raises:
+      RuntimeError: the script was launched as one of several ranks, but Horovod is not ready.
+    """
+    return connect_ranks(is_part_of_table, user)
 
 
-def _not_implemented(method):
-    instead = _TO_READ if method in ("gather_nd", "sparse_read") else _TO_WRITE
-
-    def raise_not_implemented(self, *args, **kwargs):
-        del args, kwargs
-        raise NotImplementedError(
-            f"{method} is not defined for the table {self.m_var_name}: its rows belong to keys. "
-            f"{instead}"
-        )
-
-    raise_not_implemented.__name__ = method
-    return raise_not_implemented
-
-
-for _method in (
-    "count_up_to",
-    "from_proto",
-    "gather_nd",
-    "load",
-    *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
-    *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
-    "batch_scatter_update",
-    "sparse_read",
-    "__deepcopy__",
-    "__int__",
-    "__iadd__",
-    "__isub__",
-    "__imul__",
-    "__itruediv__",
-):
-    setattr(EmbeddingVariable, _method, _not_implemented(_method))
+def is_part_of_table(variable):
+    """Whether it is a table or a slot of one, of which each rank has its own rows."""
+    return isinstance(variable, (Table, SlotVariable))
 
 
 def checked_key_dtype(key_dtype):
@@ -359,20 +333,29 @@ def checked_key_dtype(key_dtype):
     return dtype
 
 
-def _checked_shape(shape):
-    if not isinstance(shape, list) or len(shape) != 2:
-        raise ValueError(f"shape must be a list [capacity, dim], got {shape!r}")
-    for size in shape:
-        if int(size) != size or size < 1:
-            raise ValueError(f"shape must be two ints >= 1, got {shape!r}")
-    capacity, dim = int(shape[0]), int(shape[1])
+def checked_sizes(capacity, dim):
+    """Both as ints, if a table of these sizes can be.
+
+    Raises:
+      ValueError: one is no int >= 1, or the rows are more than can be addressed.
+    """
+    for name, size in {"capacity": capacity, "dim": dim}.items():
+        if _as_int(size) is None or size < 1:
+            raise ValueError(f"{name} must be an int >= 1, got {size!r}")
+    capacity, dim = _as_int(capacity), _as_int(dim)
     if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
         raise ValueError(
-            f"a table of {capacity} rows of {dim} floats (embedding_vec_size) does not fit into "
-            f"the {MAX_TABLE_BYTES} bytes that a process can address; lower "
-            "max_vocabulary_size_per_gpu"
+            f"a table of {capacity} rows of {dim} floats does not fit into the {MAX_TABLE_BYTES} "
+            "bytes that a process can address; lower its capacity"
         )
     return capacity, dim
+
+
+def _as_int(value):
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 @tf.RegisterGradient("SokReadRows")

@@ -5,23 +5,20 @@ import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.row_ids import rows_are_distinct
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.slots import slot_for
 
 SLOT_NAME = "Adam"
 
 
-def make_state(variable):
+def state_of(variable, optimizer):
     """The slot of a table that holds m and v side by side: [capacity, 2 * dim], zeros."""
-    with tf.name_scope(""):  # beside the table, wherever apply_gradients is called
-        return SlotVariable(
-            variable, f"{variable.m_var_name}/{SLOT_NAME}", 2 * variable.shape[1], fill=0.0
-        )
+    return slot_for(variable, optimizer, SLOT_NAME, width=2 * variable.dim)
 
 
 def slices_of_rows_in_use(variable, gradient):
     """(gradients [n, dim], row ids [n]) of a dense gradient [capacity, dim], as of value()."""
     with tf.control_dependencies([gradient]):  # so that this step's keys have come
-        row_ids = ops.sok_rows_in_use(variable.emb_handle)
+        row_ids = ops.sok_rows_in_use(variable.table_handle)
     return tf.gather(gradient, row_ids), row_ids
 
 
@@ -42,8 +39,8 @@ def apply_adam(
     """One step on the rows of a table; repeated row ids are added up first.
 
     Args:
-      variable: the EmbeddingVariable.
-      state: its slot from `make_state`.
+      variable: the Table.
+      state: its slot from `state_of`.
       gradient: float32 [n, dim].
       row_ids: int64 [n].
       learning_rate: a number or scalar tensor, as the next five.
@@ -64,9 +61,9 @@ def apply_adam(
     learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = as_float
     with tf.device(variable.device):
         return ops.sok_apply_adam(
-            variable.tf_handle,
+            variable.handle,
             state.handle,
-            variable.emb_handle,
+            variable.table_handle,
             learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power),
             beta1,
             beta2,

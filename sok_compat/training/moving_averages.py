@@ -5,7 +5,8 @@ import functools
 
 import tensorflow as tf
 
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.runtime import integrations
+from sok_compat.tables.table import Table
 
 
 def refuse_moving_averages_of_tables():
@@ -14,21 +15,21 @@ def refuse_moving_averages_of_tables():
     It averages a variable [capacity, dim] that starts as the table is then. A row whose key comes
     later would have an average that starts from zeros, not from the row, and nothing would say so.
     """
-    apply = tf.train.ExponentialMovingAverage.apply
-    if getattr(apply, "knows_tables", False):
-        return
+    integrations.apply("tf.train.ExponentialMovingAverage", _averaging_others)
 
+
+def _averaging_others(apply):
     @functools.wraps(apply)
     def apply_to_others(self, var_list=None):
         var_list = tf.compat.v1.trainable_variables() if var_list is None else list(var_list)
-        tables = [v.m_var_name for v in var_list if isinstance(v, EmbeddingVariable)]
+        tables = [v for v in var_list if isinstance(v, Table)]
         if tables:
             raise NotImplementedError(
-                f"tf.train.ExponentialMovingAverage cannot average tables, got {tables}: a row "
-                "comes with its key, and its average would start from zeros. Average the other "
-                "variables: apply(sok.split_embedding_variable_from_others(variables)[1])"
+                "tf.train.ExponentialMovingAverage cannot average tables, got "
+                f"{[table.table_name for table in tables]}: a row comes with its key, and its "
+                "average would start from zeros. Average the other variables: "
+                f"{tables[0].words.others}"
             )
         return apply(self, var_list)
 
-    apply_to_others.knows_tables = True
-    tf.train.ExponentialMovingAverage.apply = apply_to_others
+    return apply_to_others

@@ -43,7 +43,7 @@ def update_rows_in_use_only(operations, tables):
 
     Args:
       operations: of one graph, in the order in which they were made.
-      tables: EmbeddingVariables of that graph.
+      tables: Tables of that graph.
     """
     if operations and not operations[0].graph.building_function:
         _Rewriting(operations, tables).run()
@@ -99,7 +99,7 @@ class _Rewriting:
         ]
         waited_for = self._waited_for([*update.waited_for(), *still_used])
         with tf.device(update.table.device), tf.control_dependencies(waited_for):
-            row_ids = ops.sok_rows_in_use(update.table.emb_handle)
+            row_ids = ops.sok_rows_in_use(update.table.table_handle)
             results = {}
             for op in update.inner:
                 results[op.outputs[0].name] = _for_rows(op, row_ids, results)

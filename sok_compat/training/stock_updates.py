@@ -18,7 +18,7 @@ def speed_up(operations, tables):
 
     Args:
       operations: of one graph, or of one function that is being traced.
-      tables: EmbeddingVariables that it uses.
+      tables: Tables that it uses.
     """
     updates = [op for op in operations if op.type.startswith("ResourceSparseApply")]
     if not updates:
@@ -32,10 +32,10 @@ def speed_up(operations, tables):
 
 def _tables_by_handle(graph, tables):
     """{name of the tensor that is the handle of a table's rows in `graph`: the table}."""
-    by_handle = {t.tf_handle.name: t for t in tables if tf.is_symbolic_tensor(t.tf_handle)}
+    by_handle = {t.handle.name: t for t in tables if tf.is_symbolic_tensor(t.handle)}
     for outside, inside in getattr(graph, "captures", ()):  # a function's
         for table in tables:
-            if outside is table.tf_handle:
+            if outside is table.handle:
                 by_handle[inside.name] = table
     return by_handle
 
@@ -48,12 +48,12 @@ def _speed_up(op, table):
     values, row_ids = grad.op.inputs[0], indices.op.inputs[0]
     inputs = dict(zip(names, op.inputs))
     # In a function, an op made now would run after what was made since the update.
-    if inputs["var"] is table.tf_handle and _is_adagrad(op):
+    if inputs["var"] is table.handle and _is_adagrad(op):
         with tf.device(table.device), tf.control_dependencies(op.control_inputs):
             fused = ops.sok_apply_adagrad(
-                table.tf_handle,
+                table.handle,
                 inputs["accum"],
-                table.emb_handle,
+                table.table_handle,
                 inputs["lr"],
                 inputs.get("epsilon", tf.constant(0.0)),
                 values,

@@ -8,8 +8,8 @@ import pytest
 def sok(monkeypatch):
     """The package, with Init called in eager mode for this test alone; seed 7."""
     import sok_compat
-    from sok_compat.runtime import initialization
     from sok_compat.runtime.tf_versions import keras
+    from sok_compat.sparse_operation_kit.core import initialization
 
     keras.backend.clear_session()  # names start over
     monkeypatch.setattr(initialization, "_eager_initialization", None)  # and put back after

@@ -185,7 +185,7 @@ WRONG_SPARSE_CALLS = {
             },
             "keys must be",
         )
-        for dtype in (tf.int32, tf.uint64, tf.float32, tf.string, tf.bool)
+        for dtype in (tf.int16, tf.uint64, tf.float32, tf.string, tf.bool)
     },
 }  # fmt: skip
 WRONG_DENSE_CALLS = {
@@ -204,7 +204,7 @@ WRONG_DENSE_CALLS = {
             },
             "keys must be",
         )
-        for dtype in (tf.int32, tf.uint64, tf.float32, tf.string, tf.bool, tf.int16)
+        for dtype in (tf.uint64, tf.float32, tf.string, tf.bool, tf.int16)
     },
     **{
         f"shape-{shape}": (

@@ -116,7 +116,7 @@ def test_layer_of_another_graph(make, made_in, used_in, message):
 
 @pytest.mark.parametrize("case_input", ["sum", "mean", "static", "dynamic"])
 @pytest.mark.parametrize("key_dtype, given", [("int64", "uint32"), ("uint32", "int64"),
-                                              ("int64", "int32"), ("int64", "float32"),
+                                              ("int64", "int16"), ("int64", "float32"),
                                               ("uint32", "int32")])  # fmt: skip
 def test_key_dtype(sok, case_input, key_dtype, given):
     case = LayerCase(case_input, True, key_dtype)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
 from tests.support.bags import pool, sparse_tensor
-from tests.support.layer_cases import ALL_CASES, MAX_NNZ, SLOT_NUM
+from tests.support.layer_cases import ALL_CASES, MAX_NNZ, SLOT_NUM, LayerCase, replace_keys
 from tests.support.sessions import initialized_session
 
 cases = pytest.mark.parametrize("case", ALL_CASES, ids=str)
@@ -50,6 +50,18 @@ def test_output_shape_and_short_batches(sok, case):
             batch = case.batch(rng, size, keys)
             num_first = size * case.keys_per_sample if case.input == "dynamic" else size
             assert session.run(output, {inputs: batch}).shape == (num_first, *inner, case.dim)
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "static", "dynamic"])
+def test_int32_keys_are_widened(sok, kind):
+    case = LayerCase(kind, True, "int64")
+    layer, wide, narrow = case.make_layer(), case.placeholder(), case.placeholder("int32")
+    outputs = [layer(wide), layer(narrow)]
+    batch = case.batch(np.random.default_rng(0), 8, [-(2**31), -1, 0, 5, 2**31 - 1])
+    as_int32 = replace_keys(batch, lambda keys: keys.astype(np.int32))
+    with initialized_session() as session:
+        np.testing.assert_array_equal(*session.run(outputs, {wide: batch, narrow: as_int32}))
+        assert set(exported_rows(session, layer)) <= {-(2**31), -1, 0, 5, 2**31 - 1}
 
 
 def test_max_nnz_limits_keys_not_columns(sok):

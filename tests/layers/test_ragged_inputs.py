@@ -11,9 +11,9 @@ from tests.support.sessions import initialized_session
 SAMPLES = [[[5, 7, 5], []], [[], []], [[7], [8, 9]]]
 BAGS = [bag for sample in SAMPLES for bag in sample]
 FORMS = {
-    "[bags, (keys)]": lambda splits: tf.ragged.constant(BAGS, tf.int64, row_splits_dtype=splits),
-    "[batch, slots, (keys)]": lambda splits: tf.ragged.constant(
-        SAMPLES, tf.int64, ragged_rank=2, row_splits_dtype=splits
+    "[bags, (keys)]": lambda keys, splits: tf.ragged.constant(BAGS, keys, row_splits_dtype=splits),
+    "[batch, slots, (keys)]": lambda keys, splits: tf.ragged.constant(
+        SAMPLES, keys, ragged_rank=2, row_splits_dtype=splits
     ),
 }
 
@@ -23,11 +23,13 @@ def layer(sok):
     return sok.DistributedEmbedding("mean", 20, 4, 2, max_nnz=3)
 
 
-@pytest.mark.parametrize("splits", [tf.int32, tf.int64])
+@pytest.mark.parametrize("keys, splits", [
+    (tf.int64, tf.int32), (tf.int64, tf.int64), (tf.int32, tf.int64),
+], ids=["int64-int32", "int64-int64", "int32-int64"])  # fmt: skip
 @pytest.mark.parametrize("make", FORMS.values(), ids=FORMS)
-def test_equals_the_same_bags_in_a_sparse_tensor(layer, make, splits):
+def test_equals_the_same_bags_in_a_sparse_tensor(layer, make, keys, splits):
     weights = tf.reshape(tf.range(24.0), [3, 2, 4])
-    ragged, sparse = layer(make(splits)), layer(sparse_tensor(BAGS, 3))
+    ragged, sparse = layer(make(keys, splits)), layer(sparse_tensor(BAGS, 3))
     gradients = [
         tf.gradients(tf.reduce_sum(output * weights), [layer.embedding_variable])[0]
         for output in (ragged, sparse)

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from sok_compat.checkpoint.tf_saver import let_tf_savers_save_tables
+from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from tests.support.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS, OptimizerCase
 from tests.support.saved_table import DIM, SavedTable, assert_rows_equal
 from tests.support.sessions import initialized_session
@@ -156,7 +156,7 @@ def test_savers_without_tables_are_as_ever(make_table, tmp_path):
 
 
 def test_savers_in_eager_mode_are_as_ever(tmp_path):
-    let_tf_savers_save_tables()
+    save_tables_in_checkpoints()
     with tf.init_scope():
         assert tf.executing_eagerly()
         variable = tf.Variable([1.0, 2.0])

@@ -7,10 +7,10 @@ from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
     DenseEmbeddingLayerHandle,
     SparseEmbeddingLayerHandle,
 )
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.graph_keys import GraphKeys
 from sok_compat.sparse_operation_kit.core.initialize import Init
 from sok_compat.sparse_operation_kit.core.inplace_initializer import InPlaceInitializer
-from sok_compat.tables.table import EmbeddingVariable
 
 __all__ = [
     "DenseEmbeddingLayerHandle",

@@ -9,9 +9,8 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import constant_value, make_slots
 from sok_compat.tables.slot_names import is_named_as_by_newer_keras, owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
-from sok_compat.tables.table import EmbeddingVariable
-from sok_compat.training.rows_in_use import update_rows_in_use_only
-from sok_compat.training.stock_updates import speed_up
+from sok_compat.tables.table import Table
+from sok_compat.training.update_scope import UpdateScope
 
 
 class OptimizerScope:
@@ -19,8 +18,8 @@ class OptimizerScope:
 
     Slots that the optimizer makes for tables become planes of these tables: they take memory for
     rows in use instead of the whole capacity. Updates of all rows become updates of the rows in
-    use (training/rows_in_use.py), and sparse updates get faster (training/stock_updates.py),
-    with the same numbers. Everything else is as outside.
+    use, and sparse updates get faster, with the same numbers (training/update_scope.py).
+    Everything else is as outside.
 
     ```
     with sok.OptimizerScope(embedding_variables):
@@ -56,9 +55,9 @@ class OptimizerScope:
                     "embedding_variable"
                 )
         self._variables = list(trainable_variables)
-        self._tables = [v for v in trainable_variables if isinstance(v, EmbeddingVariable)]
+        self._tables = [v for v in trainable_variables if isinstance(v, Table)]
         self._creator_scope = None
-        names = {table.m_unique_id: table.m_var_name for table in self._tables}.values()
+        names = {table._unique_id: table.table_name for table in self._tables}.values()
         for name, count in collections.Counter(names).items():
             if count > 1:
                 raise ValueError(
@@ -70,30 +69,17 @@ class OptimizerScope:
         with tf.init_scope():  # where optimizers make their slots, also from inside a tf.function
             self._creator_scope = tf.variable_creator_scope(self._make_variable)
             self._creator_scope.__enter__()
-        self._num_operations = len(self._all_operations())
-        self._num_slots = {table.m_var_name: len(table.slots) for table in self._tables}
-        for table in self._tables:
-            table.num_scopes += 1
+        self._num_slots = {table.table_name: len(table.slots) for table in self._tables}
+        self._update_scope = UpdateScope(self._tables).__enter__()
         return self
 
     def __exit__(self, exception_type, exception, traceback):
         self._creator_scope.__exit__(exception_type, exception, traceback)
-        for table in self._tables:
-            table.num_scopes -= 1
-        if exception_type is None:
-            self._raise_for_keras_in_graph()
-            speed_up(self._new_operations(), self._tables)
-            update_rows_in_use_only(self._new_operations(), self._tables)
+        error = exception or self._error_for_keras_in_graph()
+        self._update_scope.__exit__(type(error) if error else None, error, traceback)
+        if exception is None and error:
+            raise error
         return False
-
-    def _all_operations(self):
-        """Of the graph that is being built; none in eager mode."""
-        if tf.executing_eagerly():
-            return []
-        return tf.compat.v1.get_default_graph().get_operations()
-
-    def _new_operations(self):
-        return self._all_operations()[self._num_operations :]
 
     def build(self, optimizer):
         """Makes the slots of a Keras optimizer for all variables of this scope, now.
@@ -104,19 +90,20 @@ class OptimizerScope:
         with tf.init_scope(), tf.variable_creator_scope(self._make_variable):
             make_slots(optimizer, self._variables)
 
-    def _raise_for_keras_in_graph(self):
+    def _error_for_keras_in_graph(self):
         is_graph = not tf.executing_eagerly() and not (
             tf.compat.v1.get_default_graph().building_function
         )
         for table in self._tables if is_graph else []:
-            for slot in table.slots[self._num_slots[table.m_var_name] :]:
+            for slot in table.slots[self._num_slots[table.table_name] :]:
                 if is_named_as_by_newer_keras(slot.op.name, table):
-                    raise RuntimeError(
+                    return RuntimeError(
                         f"the optimizer that made the slot {slot.name} does not work in graph "
                         "mode, where its apply_gradients counts a step and updates nothing: take "
                         "the one of the same name in tf.keras.optimizers.legacy, or call "
                         "apply_gradients in a tf.function"
                     )
+        return None
 
     def _make_variable(self, next_creator, **kwargs):
         table = owner_by_name(kwargs.get("name") or "", self._tables)
@@ -130,7 +117,7 @@ class OptimizerScope:
         fill = _fill_value(initial_value, table)
         if fill is None:
             return next_creator(**kwargs)
-        return SlotVariable(table, kwargs["name"], table.shape[1], float(fill))
+        return SlotVariable(table, kwargs["name"], table.dim, float(fill))
 
 
 def _fill_value(initial_value, table):

@@ -7,16 +7,12 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.default_saver import set_default_saver
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
-from sok_compat.checkpoint.tf_saver import let_tf_savers_save_tables
-from sok_compat.runtime.initialization import (
-    Initialization,
-    raise_under_distribution_strategy,
-    set_initialization,
-)
+from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.ranks import connect_ranks
-from sok_compat.tables.slot_variable import SlotVariable
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
+from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
+from sok_compat.tables.table import connected_ranks
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 
 
@@ -44,7 +40,7 @@ def Init(**kwargs):
     raise_under_distribution_strategy("sok.Init")
     if "global_batch_size" not in kwargs:
         raise KeyError("sok.Init needs global_batch_size, the samples in a step over all ranks")
-    ranks = connect_ranks(lambda variable: isinstance(variable, (EmbeddingVariable, SlotVariable)))
+    ranks = connected_ranks("sok.Init")
     global_batch_size = _checked_int("global_batch_size", kwargs["global_batch_size"])
     if global_batch_size < 1 or global_batch_size % ranks.size:
         raise ValueError(
@@ -59,8 +55,8 @@ def Init(**kwargs):
         status, agreed_seed = _agree(ranks, global_batch_size, seed, tables)
         set_initialization(Initialization(global_batch_size, agreed_seed, ranks, status, tables))
         if ranks.size > 1 and not tf.executing_eagerly():
-            set_default_saver()
-    let_tf_savers_save_tables()
+            set_default_saver(EmbeddingVariable.words.save)
+    save_tables_in_checkpoints()
     refuse_to_initialize_tables()
     refuse_moving_averages_of_tables()
     return status

@@ -64,8 +64,8 @@ class All2AllDenseEmbedding(EmbeddingLayer):
         """Looks up.
 
         Args:
-          inputs: keys [batch, slot_num, nnz_per_slot], or [n] with dynamic_input. The batch may
-            differ from step to step.
+          inputs: keys [batch, slot_num, nnz_per_slot], or [n] with dynamic_input, of the
+            key_dtype, or int32 for int64. The batch may differ from step to step.
           training: False: unknown keys give their first value and are not inserted. A bool, or a
             scalar bool tensor.
 

@@ -83,7 +83,8 @@ class DistributedEmbedding(EmbeddingLayer):
         Args:
           inputs: tf.SparseTensor [batch * slot_num, max_nnz] of keys, in row order; row =
             sample * slot_num + slot. Or tf.RaggedTensor, [batch * slot_num, (keys)] or
-            [batch, slot_num, (keys)]. The batch may differ from step to step.
+            [batch, slot_num, (keys)]. Keys are of the key_dtype, or int32 for int64. The batch may
+            differ from step to step.
           training: False: unknown keys give their first value and are not inserted. A bool, or a
             scalar bool tensor.
 

@@ -5,14 +5,15 @@ import operator
 
 import tensorflow as tf
 
-from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.tf_versions import keras
+from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
+from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from sok_compat.sparse_operation_kit.embeddings.arguments import (
     checked_compute_dtype,
     checked_flag,
     checked_layer_arguments,
 )
-from sok_compat.tables.table import EmbeddingVariable, checked_key_dtype
+from sok_compat.tables.table import checked_key_dtype
 
 
 class EmbeddingLayer(keras.layers.Layer):

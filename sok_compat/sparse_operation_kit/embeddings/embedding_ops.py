@@ -4,6 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import keys_and_row_splits
+from sok_compat.lookup.keys import checked_keys
 from sok_compat.lookup.lookup import lookup, lookup_bags
 from sok_compat.runtime.ranks import horovod_ranks
 from sok_compat.runtime.tf_versions import Variable, constant_value
@@ -27,7 +28,7 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
     Args:
       embedding_variable: the EmbeddingVariable; its embedding_layer is a DenseEmbeddingLayerHandle.
       values: keys [batch, slot_num, nnz_per_slot], or [n] with dynamic_input, in the table's
-        key_dtype.
+        key_dtype, or int32 for int64.
       training: bool or scalar bool tensor; None is True. False: unknown keys give their first value
         and are not inserted.
       dynamic_input: whether values are a vector of any number of keys.
@@ -44,7 +45,7 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
       tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
     """
     layer = _layer_of(embedding_variable, DenseEmbeddingLayerHandle, "embedding_lookup")
-    keys = _checked_keys(layer, _as_dense(layer, values))
+    keys = checked_keys(embedding_variable, _as_dense(layer, values), layer.layer_name)
     keys = _checked_shape(layer, keys, dynamic_input)
     dim = embedding_variable.shape[1]
     rows = lookup(embedding_variable, tf.reshape(keys, [-1]), _checked_training(layer, training))
@@ -59,9 +60,9 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
     Args:
       embedding_variable: the EmbeddingVariable; its embedding_layer is a
         SparseEmbeddingLayerHandle, which has max_nnz and the combiner.
-      sp_ids: keys in the table's key_dtype: tf.SparseTensor [batch * slot_num, max_nnz] in row
-        order (row = sample * slot_num + slot), or tf.RaggedTensor [batch * slot_num, (keys)] or
-        [batch, slot_num, (keys)].
+      sp_ids: keys in the table's key_dtype, or int32 for int64: tf.SparseTensor
+        [batch * slot_num, max_nnz] in row order (row = sample * slot_num + slot), or
+        tf.RaggedTensor [batch * slot_num, (keys)] or [batch, slot_num, (keys)].
       slot_num: slots of a sample.
       training: as of `embedding_lookup`.
 
@@ -80,7 +81,7 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
     layer = _layer_of(embedding_variable, SparseEmbeddingLayerHandle, "embedding_lookup_sparse")
     with tf.device(embedding_variable.device):
         keys, row_splits = keys_and_row_splits(sp_ids, slot_num, layer.max_nnz, layer.layer_name)
-    keys = _checked_keys(layer, keys)
+    keys = checked_keys(embedding_variable, keys, layer.layer_name)
     pooled = lookup_bags(
         embedding_variable, keys, row_splits, layer.combiner, _checked_training(layer, training)
     )
@@ -128,17 +129,6 @@ def _as_dense(layer, values):
             f"{layer.layer_name}: inputs must be a dense tensor of keys, got "
             f"{type(values).__name__}: {error}"
         ) from error
-
-
-def _checked_keys(layer, keys):
-    key_dtype = layer.embedding_variable.m_key_dtype
-    if keys.dtype != key_dtype:
-        raise ValueError(
-            f"{layer.layer_name}: keys must be {key_dtype.name} (the layer's key_dtype), got "
-            f"{keys.dtype.name}; use tf.cast, or make the layer with key_dtype='int64' or "
-            "'uint32'"
-        )
-    return keys
 
 
 def _checked_shape(layer, keys, dynamic_input):

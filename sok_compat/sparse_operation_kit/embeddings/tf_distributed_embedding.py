@@ -4,8 +4,8 @@
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.initialization import raise_under_distribution_strategy
 from sok_compat.runtime.ranks import horovod_ranks
+from sok_compat.runtime.strategies import raise_under_distribution_strategy
 from sok_compat.runtime.tf_versions import Variable, keras
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import checked_size
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.sparse_operation_kit.core.graph_keys import GraphKeys
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.tables.table import Table
 
 
 class Optimizer(keras.optimizers.legacy.Optimizer):
@@ -34,7 +34,7 @@ class Optimizer(keras.optimizers.legacy.Optimizer):
 
     def _create_slots(self, var_list):
         for variable in var_list:
-            if not isinstance(variable, EmbeddingVariable):
+            if not isinstance(variable, Table):
                 raise ValueError(
                     f"sok.optimizers.{type(self).__name__} trains EmbeddingVariables only, got "
                     f"{variable.name}; split the variables with "

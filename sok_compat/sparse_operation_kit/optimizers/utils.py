@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers for training loops. The module's name is that of its API."""
 
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.tables.table import Table
 
 
 def split_embedding_variable_from_others(variables):
@@ -18,6 +18,6 @@ def split_embedding_variable_from_others(variables):
     """
     if not isinstance(variables, (list, tuple)):
         raise ValueError(f"variables must be a list or tuple, got {type(variables).__name__}")
-    tables = [v for v in variables if isinstance(v, EmbeddingVariable)]
-    others = [v for v in variables if not isinstance(v, EmbeddingVariable)]
+    tables = [v for v in variables if isinstance(v, Table)]
+    others = [v for v in variables if not isinstance(v, Table)]
     return tables, others

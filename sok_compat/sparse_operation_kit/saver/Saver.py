@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Saver`: tables to SparseOperationKit's files and back. The module's name is that of its API."""
 
-import os
-
 import tensorflow as tf
 
-from sok_compat.runtime.op_library import ops
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.checkpoint import key_files
+from sok_compat.tables.table import Table
 
 
 class Saver:
@@ -29,10 +27,7 @@ class Saver:
           A scalar string tensor: run it. Its value is b'saved.'.
         """
         variable = _checked_variable(embedding_variable)
-        write = ops.sok_dump_table(
-            variable.emb_handle, *_paths(variable, filepath), Tkey=variable.m_key_dtype
-        )
-        return _after(write, b"saved.")
+        return _after(key_files.dump_to_files(variable, filepath), b"saved.")
 
     def restore_from_file(self, embedding_variable, filepath):
         """Makes the table hold exactly what the two files hold.
@@ -49,10 +44,7 @@ class Saver:
           is out of range, also of the key_dtype, or the keys are more than the capacity.
         """
         variable = _checked_variable(embedding_variable)
-        read = ops.sok_restore_table(
-            variable.emb_handle, *_paths(variable, filepath), Tkey=variable.m_key_dtype
-        )
-        return _after(read, b"restored.")
+        return _after(key_files.restore_from_files(variable, filepath), b"restored.")
 
     def load_embedding_values(self, embedding_variable, tensors):
         """Makes the table hold the keys 0..n-1 with the given rows.
@@ -66,31 +58,16 @@ class Saver:
           table as it was, when the shape does not fit or n is more than the capacity.
         """
         variable = _checked_variable(embedding_variable)
-        if isinstance(tensors, (list, tuple)):
-            tensors = tf.concat([tf.convert_to_tensor(t, tf.float32) for t in tensors], axis=0)
-        values = tf.convert_to_tensor(tensors, tf.float32)
-        return _after(ops.sok_load_table(variable.emb_handle, values), b"loaded.")
+        return _after(key_files.set_rows(variable, tensors), b"loaded.")
 
 
 def _checked_variable(variable):
-    if not isinstance(variable, EmbeddingVariable):
+    if not isinstance(variable, Table):
         raise TypeError(
             f"sok.Saver works on EmbeddingVariable, got {type(variable).__name__}; save other "
             "variables with tf.train.Saver"
         )
     return variable
-
-
-def _paths(variable, folder):
-    try:
-        folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
-        folder = tf.convert_to_tensor(folder, tf.string)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"filepath must be a folder, as str, path or string tensor, got {folder!r}"
-        ) from error
-    stem = tf.strings.join([folder, variable.m_var_name], separator="/")
-    return [tf.strings.join([stem, suffix]) for suffix in ("_keys.file", "_values.file")]
 
 
 def _after(op, status):

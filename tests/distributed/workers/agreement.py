@@ -5,8 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.initialization import current_initialization
 from sok_compat.runtime.tf_versions import eager_mode
+from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from tests.distributed.workers.ranks import RANK, SIZE, report
 
 tf1 = tf.compat.v1

@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras, track_variable
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
 
 
@@ -17,26 +17,26 @@ class Adam(keras.optimizers.legacy.Adam):
     """
 
     def _create_slots(self, var_list):
-        tables = [v for v in var_list if isinstance(v, EmbeddingVariable)]
+        tables = [v for v in var_list if isinstance(v, Table)]
         if tables and self.amsgrad:
-            raise ValueError(f"amsgrad=True is not available for the table {tables[0].m_var_name}")
+            raise ValueError(f"amsgrad=True is not available for the table {tables[0].table_name}")
         for variable in tables:
             # As get_slot looks it up.
             key = variable._shared_name if variable._in_graph_mode else variable._unique_id
             slots = self._slots.setdefault(key, {})
             if fused_adam.SLOT_NAME not in slots:
-                slots[fused_adam.SLOT_NAME] = fused_adam.make_state(variable)
+                slots[fused_adam.SLOT_NAME] = fused_adam.state_of(variable, self)
                 self._weights.append(slots[fused_adam.SLOT_NAME])
                 track_variable(slots[fused_adam.SLOT_NAME])
-        super()._create_slots([v for v in var_list if not isinstance(v, EmbeddingVariable)])
+        super()._create_slots([v for v in var_list if not isinstance(v, Table)])
 
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices, **kwargs):
-        if not isinstance(handle, EmbeddingVariable):
+        if not isinstance(handle, Table):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices, **kwargs)
         return self._apply_to_table(handle, grad, indices)
 
     def _resource_apply_dense(self, grad, var, apply_state=None):
-        if not isinstance(var, EmbeddingVariable):
+        if not isinstance(var, Table):
             return super()._resource_apply_dense(grad, var, apply_state)
         return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
 

@@ -3,7 +3,7 @@
 
 import tensorflow as tf
 
-from sok_compat.tables.table import EmbeddingVariable
+from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
 
 
@@ -17,9 +17,9 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
     """
 
     def _create_slots(self, var_list):
-        ordinary = [v for v in var_list if not isinstance(v, EmbeddingVariable)]
+        ordinary = [v for v in var_list if not isinstance(v, Table)]
         for variable in var_list:
-            if isinstance(variable, EmbeddingVariable):
+            if isinstance(variable, Table):
                 self._state_of(variable)
         # What Adam makes beside its slots: powers of beta, on the first variable's device.
         first = min(var_list, key=lambda variable: variable.name)
@@ -33,16 +33,16 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
         slots = self._slot_dict(fused_adam.SLOT_NAME)
         key = (variable._graph_key, variable._unique_id)
         if key not in slots:
-            slots[key] = fused_adam.make_state(variable)
+            slots[key] = fused_adam.state_of(variable, self)
         return slots[key]
 
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
-        if not isinstance(handle, EmbeddingVariable):
+        if not isinstance(handle, Table):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
         return self._apply_to_table(handle, grad, indices)
 
     def _resource_apply_dense(self, grad, var):
-        if not isinstance(var, EmbeddingVariable):
+        if not isinstance(var, Table):
             return super()._resource_apply_dense(grad, var)
         return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
 

@@ -7,6 +7,7 @@ from typing import Union
 import tensorflow as tf
 
 from sok_compat.runtime.ranks import Ranks
+from sok_compat.runtime.strategies import raise_under_distribution_strategy
 
 _COLLECTION = "SparseOperationKitInit"
 
@@ -59,13 +60,3 @@ def current_initialization(user):
             "in this graph, and run what it returns in the session"
         )
     return _eager_initialization
-
-
-def raise_under_distribution_strategy(user):
-    """Raises RuntimeError inside a tf.distribute strategy's scope."""
-    if tf.distribute.has_strategy():
-        raise RuntimeError(
-            f"{user} was called under tf.distribute's "
-            f"{type(tf.distribute.get_strategy()).__name__}; sok_compat spreads tables with "
-            "Horovod: leave the strategy's scope and start the script with horovodrun"
-        )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A table's pair of files, keys and rows, written and read by ops."""
+
+import os
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+
+
+def dump_to_files(table, folder):
+    """Writes the table's two files; without a hash index all rows, touched or not.
+
+    `<folder>/<table_name>_keys.file` holds the keys, int64 or uint32 by the table's key_dtype, and
+    `<folder>/<table_name>_values.file` the rows in the same order, float32; both little-endian,
+    without a header. Slots of optimizers are not in them.
+
+    Args:
+      table: the Table.
+      folder: str, path or string tensor; made if need be. Files of an earlier dump are replaced
+        once the new ones are complete.
+
+    Returns:
+      The op.
+    """
+    return ops.sok_dump_table(table.table_handle, *_paths(table, folder), Tkey=table.key_dtype)
+
+
+def restore_from_files(table, folder):
+    """Makes the table hold exactly what the two files hold.
+
+    Keys may have been written by any number of ranks, as int64 or uint32.
+
+    Args:
+      table: the Table, initialized; what it held is forgotten.
+      folder: str, path or string tensor.
+
+    Returns:
+      The op. Running it raises, and leaves the table as it was, when a file is missing or has a
+      wrong size, a key appears twice or is out of range, also of the key_dtype, or the keys are
+      more than the capacity.
+    """
+    return ops.sok_restore_table(table.table_handle, *_paths(table, folder), Tkey=table.key_dtype)
+
+
+def set_rows(table, rows):
+    """Makes the table hold the keys 0..n-1 with the given rows.
+
+    Args:
+      table: the Table, initialized; what it held is forgotten.
+      rows: float32 [n, dim], or a list or tuple of such, joined along the first axis.
+
+    Returns:
+      The op. Running it raises, and leaves the table as it was, when the shape does not fit or n is
+      more than the capacity.
+    """
+    if isinstance(rows, (list, tuple)):
+        rows = tf.concat([tf.convert_to_tensor(part, tf.float32) for part in rows], axis=0)
+    return ops.sok_load_table(table.table_handle, tf.convert_to_tensor(rows, tf.float32))
+
+
+def _paths(table, folder):
+    try:
+        folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
+        folder = tf.convert_to_tensor(folder, tf.string)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"filepath must be a folder, as str, path or string tensor, got {folder!r}"
+        ) from error
+    stem = tf.strings.join([folder, table.table_name], separator="/")
+    return [tf.strings.join([stem, suffix]) for suffix in ("_keys.file", "_values.file")]

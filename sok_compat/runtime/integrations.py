@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every change that this package makes to TensorFlow or Horovod at run time: one list, one helper.
+
+Nothing is changed by importing. Who knows what to put in the place of a function calls `apply`.
+"""
+
+import dataclasses
+import inspect
+import sys
+from typing import Callable
+
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import BaseSaverBuilder, checkpoint_utils
+
+
+@dataclasses.dataclass(frozen=True)
+class Integration:
+    """A function of a library that is replaced by one around it, from `apply` to `undo`."""
+
+    name: str
+    purpose: str
+    tested_on: str  # releases
+    qualname: str  # of what is replaced, on these
+    parameters: tuple  # its parameters' names, on these
+    places: Callable  # a function: [(module or class, attribute)], all holding the same function
+
+
+def _horovod():
+    return sys.modules["horovod.tensorflow"]  # imported by the script, or nothing to change
+
+
+_TENSORFLOW = "TensorFlow 2.15 to 2.21"
+_HOROVOD = "Horovod 0.28.1"
+INTEGRATIONS = {
+    integration.name: integration
+    for integration in (
+        Integration(
+            "tf.train.Saver",
+            "a saver that is given a table saves its keys, rows and slots, not the rows alone",
+            _TENSORFLOW,
+            "BaseSaverBuilder._build_internal",
+            ("self", "names_to_saveables", "reshape", "sharded", "max_to_keep",
+             "keep_checkpoint_every_n_hours", "name", "restore_sequentially", "filename",
+             "build_save", "build_restore"),
+            lambda: [(BaseSaverBuilder, "_build_internal")],
+        ),
+        Integration(
+            "tf.train.init_from_checkpoint",
+            "raises for a table, and warns of tables in a scope that it leaves out",
+            _TENSORFLOW,
+            "_init_from_checkpoint",
+            ("ckpt_dir_or_file", "assignment_map"),
+            lambda: [(checkpoint_utils, "_init_from_checkpoint")],
+        ),
+        Integration(
+            "tf.train.ExponentialMovingAverage",
+            "raises for a table, whose later rows would have averages that start from zeros",
+            _TENSORFLOW,
+            "ExponentialMovingAverage.apply",
+            ("self", "var_list"),
+            lambda: [(tf.train.ExponentialMovingAverage, "apply")],
+        ),
+        Integration(
+            "hvd.DistributedOptimizer",
+            "leaves the gradients of tables alone, which are sums over all ranks already",
+            _HOROVOD,
+            "_make_allreduce_grads_fn",
+            ("name", "device_dense", "device_sparse", "compression", "sparse_as_dense", "op",
+             "gradient_predivide_factor", "groups", "process_set"),
+            lambda: [(_horovod(), "_make_allreduce_grads_fn")],
+        ),
+        Integration(
+            "hvd.DistributedOptimizer.compute_gradients",
+            "raises in a wrapper that was made before the change above, and would reduce tables",
+            _HOROVOD,
+            "_DistributedOptimizer.compute_gradients",
+            ("self", "args", "kwargs"),
+            lambda: [(_horovod()._DistributedOptimizer, "compute_gradients")],
+        ),
+        Integration(
+            "hvd.broadcast_",
+            "leaves out tables and their slots, of which each rank has its own rows",
+            _HOROVOD,
+            "broadcast_",
+            ("variables", "root_rank", "name", "process_set"),
+            lambda: [(_horovod(), "broadcast_"), (_horovod().functions, "broadcast_")],
+        ),
+    )
+}  # fmt: skip
+
+_originals = {}  # {name: what was replaced}
+_replacements = {}  # {name: what is there now}
+
+
+def apply(name, wrap):
+    """Replaces the function of an integration; nothing happens where that is done already.
+
+    Args:
+      name: of the integration.
+      wrap: a function of what is there: what to put in its place.
+
+    Raises:
+      RuntimeError: what is there is not what it was on the releases that this was tested on.
+    """
+    if name in _originals:
+        return
+    integration = INTEGRATIONS[name]
+    original = check(name)
+    _originals[name], _replacements[name] = original, wrap(original)
+    for owner, attribute in integration.places():
+        setattr(owner, attribute, _replacements[name])
+
+
+def undo(name):
+    """Puts back the very object that was replaced; nothing happens where there is none.
+
+    Raises:
+      RuntimeError: somebody else has replaced the replacement since.
+    """
+    if name not in _originals:
+        return
+    places = INTEGRATIONS[name].places()
+    if any(_found(place) is not _replacements[name] for place in places):
+        raise RuntimeError(f"{name} has been changed since sok_compat changed it: undo that first")
+    for owner, attribute in places:
+        setattr(owner, attribute, _originals[name])
+    del _originals[name], _replacements[name]
+
+
+def applied():
+    """The Integrations that are in force, in the order of the list."""
+    return [integration for name, integration in INTEGRATIONS.items() if name in _originals]
+
+
+def check(name):
+    """What an integration is to replace, if that is still what it was.
+
+    Raises:
+      RuntimeError: it is not there, or another function, or takes other parameters.
+    """
+    integration = INTEGRATIONS[name]
+    found = [_found(place) for place in integration.places()]
+    function = found[0]
+    is_known = (
+        all(each is function for each in found)
+        and getattr(function, "__qualname__", None) == integration.qualname
+        and tuple(inspect.signature(function).parameters) == integration.parameters
+    )
+    if not is_known:
+        said = [_described(each) for each in dict.fromkeys(found)]
+        raise RuntimeError(
+            f"sok_compat changes {name} ({integration.purpose}), and what it would replace is not "
+            f"what it was in {integration.tested_on}: expected {integration.qualname}"
+            f"({', '.join(integration.parameters)}), found {', '.join(said)}. Another release, or "
+            "another package that changes the same"
+        )
+    return function
+
+
+def _found(place):
+    owner, attribute = place
+    return vars(owner).get(attribute)
+
+
+def _described(function):
+    if not callable(function):
+        return repr(function)
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{name}({', '.join(inspect.signature(function).parameters)})"

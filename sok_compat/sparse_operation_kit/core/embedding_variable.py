@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`EmbeddingVariable`: a table under SparseOperationKit's names."""
+
+import weakref
+
+import tensorflow as tf
+
+from sok_compat.sparse_operation_kit.core.initialization import current_initialization
+from sok_compat.tables.placement import Placement
+from sok_compat.tables.table import MAX_TABLE_BYTES, Table
+from sok_compat.tables.words import Words
+
+_by_handle = weakref.WeakValueDictionary()  # {id of emb_handle: EmbeddingVariable}
+
+
+class EmbeddingVariable(Table):
+    """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x.
+
+    `handle` (= `tf_handle`) is the resource variable of its rows, `emb_handle` the table itself;
+    see Table. Its ranks and its seed are those of `sok.Init`. `tf.compat.v1.train.Saver` saves it
+    with its `slots`; `sok.Saver` writes SparseOperationKit's files.
+    """
+
+    words = Words(
+        initializer="the initializer of a table (embedding_initializer)",
+        without_index="use_hashtable=False",
+        look_up="with the layer",
+        save="sok.Saver",
+        restore="sok.Saver().restore_from_file",
+        set_rows="sok.Saver().load_embedding_values",
+        others="sok.split_embedding_variable_from_others(variables)[1]",
+        ordinary_slots="its slots that were made outside of sok.OptimizerScope: build "
+        "apply_gradients inside, or ",
+    )
+
+    def __init__(
+        self,
+        shape,
+        local_replica_id,
+        initializer=None,
+        trainable=True,
+        use_hashtable=True,
+        name="EmbeddingVariable",
+        dtype=None,
+        key_dtype=None,
+        *args,
+        **kwargs,
+    ):
+        """Makes the table; in a graph, its ops.
+
+        Args:
+          shape: list [capacity, dim]; capacity counts rows on this rank.
+          local_replica_id: kept as an attribute; the rank comes from `sok.Init`.
+          initializer: see `parse_initializer`.
+          trainable: whether it is put into TRAINABLE_VARIABLES.
+          use_hashtable: False: the row of a key is key // number of ranks.
+          name: made unique in the current name scope of the default graph, also in eager mode.
+          dtype: float32 or None.
+          key_dtype: tf.int64 (also None) or tf.uint32, or their names.
+          *args: ignored, as in SparseOperationKit.
+          **kwargs: ignored, as in SparseOperationKit.
+
+        Raises:
+          RuntimeError: before `sok.Init`, under a tf.distribute strategy.
+          ValueError: shape, dtype or key_dtype out of range.
+        """
+        del args, kwargs
+        capacity, dim = _checked_shape(shape)
+        if tf.as_dtype(dtype or tf.float32) != tf.float32:
+            raise ValueError(f"the dtype of a table must be float32, got {dtype!r}")
+        initialization = current_initialization("EmbeddingVariable")
+        self.m_initializer = initializer
+        self.m_local_replica_id = local_replica_id
+        self.m_trainable = trainable
+        self.m_embedding_layer = None
+        super().__init__(
+            capacity,
+            dim,
+            initializer,
+            key_dtype=key_dtype,
+            use_hash_index=use_hashtable,
+            name=name,
+            seed=initialization.seed,
+            trainable=trainable,
+            placement=Placement.by_modulo(initialization.ranks),
+        )
+        _by_handle[id(self.emb_handle)] = self
+        if tf.is_symbolic_tensor(self.emb_handle):
+            initialization.tables.append(
+                f"table {self.m_var_name}: dim {dim}, capacity {capacity}, "
+                f"use_hashtable {self.m_use_hashtable}, key_dtype {self.m_key_dtype.name}, "
+                f"first value {self.first_value}"
+            )
+
+    @classmethod
+    def CreateInstances(cls, *args, **kwargs):
+        """One instance, with local_replica_id 0: one process, one device."""
+        return cls(*args, local_replica_id=0, **kwargs)
+
+    @classmethod
+    def of_handle(cls, handle):
+        """The table with that `emb_handle`; None if there is none."""
+        return _by_handle.get(id(handle))
+
+    @property
+    def m_var_name(self):
+        """Its name without ':0'."""
+        return self.table_name
+
+    @property
+    def m_unique_id(self):
+        """No other variable of this process has it."""
+        return self._unique_id
+
+    @property
+    def emb_handle(self):
+        """The table's handle."""
+        return self.table_handle
+
+    @property
+    def m_handle(self):
+        """As `emb_handle`."""
+        return self.table_handle
+
+    @property
+    def tf_handle(self):
+        """The handle of the rows."""
+        return self.handle
+
+    @property
+    def m_shape_per_gpu(self):
+        """[capacity, dim]"""
+        return [self.capacity, self.dim]
+
+    @property
+    def m_use_hashtable(self):
+        """Whether keys have no limit."""
+        return self.use_hash_index
+
+    @property
+    def m_key_dtype(self):
+        """tf.int64 or tf.uint32."""
+        return self.key_dtype
+
+    @property
+    def m_dtype(self):
+        """Of the rows: tf.float32."""
+        return tf.float32
+
+    @property
+    def m_initial_value(self):
+        """A tensor where an initializer makes the whole table, else the first value's name."""
+        return str(self.first_value) if self.initial_rows is None else self.initial_rows
+
+    @property
+    def embedding_layer(self):
+        """What `set_embedding_layer` was given.
+
+        Raises:
+          ValueError: it has not been called.
+        """
+        if self.m_embedding_layer is None:
+            raise ValueError(
+                f"{self.m_var_name} has no embedding layer yet: call set_embedding_layer"
+            )
+        return self.m_embedding_layer
+
+    def set_embedding_layer(self, embedding_layer):
+        """Remembers the handle of the layer that reads this table; once.
+
+        Raises:
+          ValueError: called a second time.
+        """
+        if self.m_embedding_layer is not None:
+            raise ValueError(f"{self.m_var_name} already has an embedding layer")
+        self.m_embedding_layer = embedding_layer
+
+
+def _checked_shape(shape):
+    if not isinstance(shape, list) or len(shape) != 2:
+        raise ValueError(f"shape must be a list [capacity, dim], got {shape!r}")
+    for size in shape:
+        if int(size) != size or size < 1:
+            raise ValueError(f"shape must be two ints >= 1, got {shape!r}")
+    capacity, dim = int(shape[0]), int(shape[1])
+    if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
+        raise ValueError(
+            f"a table of {capacity} rows of {dim} floats (embedding_vec_size) does not fit into "
+            f"the {MAX_TABLE_BYTES} bytes that a process can address; lower "
+            "max_vocabulary_size_per_gpu"
+        )
+    return capacity, dim

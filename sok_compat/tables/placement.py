@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Placement`: which rank owns which keys of a table; ops/base/placement.h in Python."""
+
+import dataclasses
+import enum
+
+import numpy as np
+
+from sok_compat.runtime.ranks import Ranks
+
+
+class PlacementKind(enum.Enum):
+    """How keys are spread; the values are those of the ops' attribute `placement_kind`."""
+
+    MODULO = "modulo"
+    ONE_RANK = "one_rank"
+    RANGE = "range"
+    REPLICATED = "replicated"
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where a table's rows live. Make it with one of the class methods.
+
+    Nobody else divides by the number of ranks: what needs an owner asks a Placement, here or in the
+    op library.
+    """
+
+    kind: PlacementKind
+    ranks: Ranks
+    owner_rank: int = 0  # ONE_RANK
+    num_keys: int = 0  # RANGE
+
+    def __post_init__(self):
+        if not 0 <= self.owner_rank < self.ranks.size:
+            raise ValueError(
+                f"owner_rank must be at least 0 and below the {self.ranks.size} ranks, got "
+                f"{self.owner_rank}"
+            )
+        if self.kind is PlacementKind.RANGE and self.num_keys < 1:
+            raise ValueError(f"num_keys must be at least 1, got {self.num_keys}")
+
+    @classmethod
+    def by_modulo(cls, ranks: Ranks):
+        """Rank floormod(key, number of ranks) owns a key, as in SparseOperationKit and DeepRec."""
+        return cls(PlacementKind.MODULO, ranks)
+
+    @classmethod
+    def on_one_rank(cls, ranks: Ranks, owner_rank: int):
+        """One rank owns all keys.
+
+        Raises:
+          ValueError: there is no such rank.
+        """
+        return cls(PlacementKind.ONE_RANK, ranks, owner_rank=owner_rank)
+
+    @classmethod
+    def by_range(cls, ranks: Ranks, num_keys: int):
+        """Each rank owns a contiguous part of [0, num_keys); the first num_keys % number of
+        ranks parts are one key longer.
+
+        Raises:
+          ValueError: num_keys below 1.
+        """
+        return cls(PlacementKind.RANGE, ranks, num_keys=num_keys)
+
+    @classmethod
+    def replicated(cls, ranks: Ranks):
+        """Every rank owns all keys, and has rows of its own for them."""
+        return cls(PlacementKind.REPLICATED, ranks)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether a lookup has to ask other ranks."""
+        return self.ranks.size > 1 and self.kind is not PlacementKind.REPLICATED
+
+    def owner(self, keys):
+        """The rank that owns each of `keys`, int64 of their shape.
+
+        With by_range, keys outside of [0, num_keys) belong to the first or the last rank, whose
+        table refuses them.
+        """
+        keys = np.asarray(keys, np.int64)
+        if self.kind is PlacementKind.MODULO:
+            return keys % self.ranks.size
+        if self.kind is PlacementKind.RANGE:
+            ends = [self.range_begin(rank + 1) for rank in range(self.ranks.size - 1)]
+            return np.searchsorted(np.array(ends, np.int64), keys, side="right").astype(np.int64)
+        rank = self.owner_rank if self.kind is PlacementKind.ONE_RANK else self.ranks.rank
+        return np.full(keys.shape, rank, np.int64)
+
+    def is_owned(self, keys):
+        """Whether this rank owns each of `keys`, bool of their shape."""
+        return self.owner(keys) == self.ranks.rank
+
+    def local_key(self, keys):
+        """The row of each owned key in a table without a hash index, int64 of their shape."""
+        keys = np.asarray(keys, np.int64)
+        if self.kind is PlacementKind.MODULO:
+            return keys // self.ranks.size
+        if self.kind is PlacementKind.RANGE:
+            return keys - self.range_begin(self.ranks.rank)
+        return keys
+
+    def range_begin(self, rank: int) -> int:
+        """With by_range: the first key of a rank; of the number of ranks: num_keys."""
+        size, longer = divmod(self.num_keys, self.ranks.size)
+        return rank * size + min(rank, longer)
+
+    def op_attributes(self) -> dict:
+        """What SokTableInitialize takes."""
+        return {
+            "placement_kind": self.kind.value,
+            "num_ranks": self.ranks.size,
+            "rank": self.ranks.rank,
+            "owner_rank": self.owner_rank,
+            "num_keys": self.num_keys,
+        }

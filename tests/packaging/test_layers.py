@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lint step for layers finds what is out of the picture, and nothing else."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / ".ci" / "layers.py"
+
+
+@pytest.fixture(scope="module")
+def layers():
+    spec = importlib.util.spec_from_file_location("layers", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FORBIDDEN_IMPORTS = [
+    ("tables/table.py", "from sok_compat.lookup.keys import checked_keys"),
+    ("tables/table.py", "import sok_compat.checkpoint.tf_saver as saver"),
+    ("runtime/ranks.py", "def f():\n    from sok_compat.tables.table import Table"),
+    ("training/x.py", "from sok_compat.lookup import lookup"),
+    ("lookup/x.py", "from sok_compat import checkpoint"),
+    ("lookup/x.py", "from .. import checkpoint"),
+    ("lookup/x.py", "from ..checkpoint import tf_saver"),
+    ("checkpoint/x.py", "from sok_compat.sparse_operation_kit.core import EmbeddingVariable"),
+    ("checkpoint/x.py", "import sparse_operation_kit as sok"),
+    ("checkpoint/x.py", "import sok_compat as sok"),
+    ("checkpoint/x.py", "from sok_compat import Init"),
+    ("deeprec/x.py", "from sok_compat.sparse_operation_kit import core"),
+    ("engine/x.py", "from sok_compat.runtime import ranks"),
+]
+ALLOWED_IMPORTS = [
+    ("sparse_operation_kit/core/x.py", "from sok_compat.training.update_scope import UpdateScope"),
+    ("sparse_operation_kit/core/x.py", "from sok_compat.sparse_operation_kit.core import y"),
+    ("lookup/x.py", "from sok_compat.tables import Table\nfrom . import keys\nimport tensorflow"),
+    ("__init__.py", "from sok_compat import sparse_operation_kit"),
+    ("doctor.py", "def f():\n    from sok_compat.runtime import _build_info"),
+]
+FORBIDDEN_INCLUDES = [
+    ("base/x.h", '#include "ops/engine/table.h"'),
+    ("engine/x.h", "#  include <ops/cpu/table.h>"),
+    ("cpu/x.cc", '#include "ops/device/queue.h"'),
+    ("cpu/x.cc", '#include "ops/table/table.h"'),
+    ("device/x.h", '#include "ops/cuda/queue.cuh"'),
+    ("exchange/x.cc", '#include "ops/tf/border.h"'),
+    ("engine/x.h", '#include "tensorflow/core/framework/op.h"'),
+    ("device/x.h", "#include <cuda_runtime.h>"),
+    ("tf/x.cc", "#include <nanobind/nanobind.h>"),
+]
+ALLOWED_INCLUDES = [
+    ("tf/x.cc", '#include "ops/engine/table.h"\n#include "tensorflow/core/framework/op.h"'),
+    ("cuda/x.cu", '#include "ops/device/queue.h"\n#include <cuda_runtime.h>\n#include <vector>'),
+    ("cpu/x.cc", '#include "ops/cpu/x.h"\n// #include "ops/tf/border.h"'),
+    ("tests/x_test.cc", '#include "ops/tf/border.h"'),
+]
+
+
+@pytest.mark.parametrize("path, text", FORBIDDEN_IMPORTS)
+def test_a_forbidden_import_is_reported(layers, path, text):
+    (problem,) = layers.python_problems(Path("sok_compat", path), text)
+    room = f"sok_compat/{path.partition('/')[0]}"
+    assert problem.startswith(f"sok_compat/{path}:") and f"{room} may not import" in problem
+
+
+@pytest.mark.parametrize("path, text", ALLOWED_IMPORTS)
+def test_an_allowed_import_is_not(layers, path, text):
+    assert list(layers.python_problems(Path("sok_compat", path), text)) == []
+
+
+@pytest.mark.parametrize("path, text", FORBIDDEN_INCLUDES)
+def test_a_forbidden_include_is_reported(layers, path, text):
+    (problem,) = layers.cxx_problems(Path("ops", path), text)
+    assert problem.startswith(f"ops/{path}:1: ops/{path.partition('/')[0]} may not include")
+
+
+@pytest.mark.parametrize("path, text", ALLOWED_INCLUDES)
+def test_an_allowed_include_is_not(layers, path, text):
+    assert list(layers.cxx_problems(Path("ops", path), text)) == []
+
+
+def test_an_unknown_room_is_asked_about(layers):
+    with pytest.raises(SystemExit, match="does not know sok_compat/attic"):
+        list(layers.python_problems(Path("sok_compat/attic/x.py"), "import sok_compat.runtime"))

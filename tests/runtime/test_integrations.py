@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each change to TensorFlow and Horovod is made once, can be undone, and is not made blindly."""
+
+import functools
+
+import pytest
+
+from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
+from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
+from sok_compat.runtime import integrations
+from sok_compat.runtime.horovod_ranks import adapt_helpers
+from sok_compat.tables.table import is_part_of_table
+from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
+from tests.support.undone import integrations_undone
+
+
+def adapt_horovod():
+    hvd = pytest.importorskip("horovod.tensorflow")
+    adapt_helpers(hvd, is_part_of_table, "the test")
+
+
+BY_WHOM = {
+    "tf.train.Saver": save_tables_in_checkpoints,
+    "tf.train.init_from_checkpoint": refuse_to_initialize_tables,
+    "tf.train.ExponentialMovingAverage": refuse_moving_averages_of_tables,
+    "hvd.DistributedOptimizer": adapt_horovod,
+    "hvd.DistributedOptimizer.compute_gradients": adapt_horovod,
+    "hvd.broadcast_": adapt_horovod,
+}
+
+
+@pytest.fixture(params=integrations.INTEGRATIONS)
+def name(request):
+    """Of an integration; none is in force."""
+    if request.param.startswith("hvd."):
+        pytest.importorskip("horovod.tensorflow")
+    with integrations_undone():
+        yield request.param
+
+
+def functions(name):
+    return [vars(owner)[attribute] for owner, attribute in integrations.INTEGRATIONS[name].places()]
+
+
+def names():
+    return [integration.name for integration in integrations.applied()]
+
+
+def test_applied_once_and_undone_to_the_same_object(name):
+    before = functions(name)
+    assert names() == []
+    BY_WHOM[name]()
+    assert name in names()
+    replaced = functions(name)
+    assert len({id(each) for each in replaced}) == 1 and replaced[0] is not before[0]
+    BY_WHOM[name]()
+    assert all(now is then for now, then in zip(functions(name), replaced))
+    for applied in names():
+        integrations.undo(applied)
+    assert all(now is then for now, then in zip(functions(name), before))
+    assert names() == []
+    integrations.undo(name)  # once more is nothing
+    BY_WHOM[name]()
+    assert name in names()
+
+
+def other_parameters(function):
+    def changed(self, another):
+        del self, another
+
+    changed.__qualname__ = function.__qualname__
+    return changed
+
+
+def other_name(function):
+    @functools.wraps(function)
+    def changed(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    changed.__qualname__ = "somebody_elses"
+    return changed
+
+
+@pytest.mark.parametrize("change", [other_parameters, other_name, lambda function: None],
+                         ids=["parameters", "name", "gone"])  # fmt: skip
+def test_a_changed_target_is_refused(name, change, monkeypatch):
+    changed = change(functions(name)[0])
+    for owner, attribute in integrations.INTEGRATIONS[name].places():
+        monkeypatch.setattr(owner, attribute, changed)
+    with pytest.raises(RuntimeError, match=f"changes {name} .*not what it was in .*expected"):
+        integrations.apply(name, lambda function: pytest.fail("applied all the same"))
+    assert names() == [] and all(each is changed for each in functions(name))
+
+
+def test_what_others_changed_since_is_not_undone(name, monkeypatch):
+    integrations.apply(name, other_name)
+    owner, attribute = integrations.INTEGRATIONS[name].places()[0]
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, attribute, lambda: None)
+        with pytest.raises(RuntimeError, match="changed since sok_compat changed it"):
+            integrations.undo(name)
+    assert name in names()
+
+
+def test_init_applies_what_one_process_needs(graph):
+    import sok_compat
+
+    with integrations_undone():
+        sok_compat.Init(global_batch_size=8)
+        assert names() == [
+            "tf.train.Saver",
+            "tf.train.init_from_checkpoint",
+            "tf.train.ExponentialMovingAverage",
+        ]
+
+
+def test_every_one_says_what_it_is_for():
+    for name, integration in integrations.INTEGRATIONS.items():
+        assert name == integration.name and integration.purpose and integration.tested_on
