@@ -59,7 +59,10 @@ class _AliasLoader:
         import importlib
 
         alias = module.__spec__.name
-        sys.modules[alias] = importlib.import_module(FACE + alias[len(ALIAS) :])
+        real = importlib.import_module(FACE + alias[len(ALIAS) :])
+        if alias == ALIAS:
+            real.register_ops()
+        sys.modules[alias] = real
         if self._passed_over:
             import logging
 
