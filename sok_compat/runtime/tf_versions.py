@@ -4,7 +4,7 @@
 import tensorflow as tf
 from tensorflow._api.v2.compat import v2 as tensorflow_2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import tensor_util
+from tensorflow.python.framework import convert_to_constants, tensor_util
 from tensorflow.python.ops import gen_resource_variable_ops, resource_variable_ops
 from tensorflow.python.ops.variables import Variable  # of any kind, also where tf has v1's
 from tensorflow.python.training import checkpoint_utils
@@ -88,6 +88,7 @@ __all__ = [
     "anonymous_name",
     "checkpoint_utils",
     "constant_value",
+    "convert_to_constants",
     "eager_context",
     "eager_mode",
     "eager_variable_handle",

@@ -2,8 +2,8 @@
 """SparseOperationKit 1.x, by its module paths: what `import sparse_operation_kit` gives.
 
 Importing this module imports nothing else: TensorFlow comes with the first name that needs it, and
-with it the ops that graphs with tables are made of. By its alias, `import sparse_operation_kit`, they
-come at once.
+with it the ops that graphs with tables are made of. By its alias, `import sparse_operation_kit`,
+they come at once.
 """
 
 import importlib
