@@ -1,8 +1,8 @@
-# Everything a developer runs. Needs a C++17 compiler, make, and Python 3.9 to 3.12 with venv;
+# Everything a developer runs. Needs a C++17 compiler, make, and Python 3.9 to 3.13 with venv;
 # all else is installed into a virtual environment in this directory.
 #
 #   PYTHON=python3.10      the interpreter (default python3)
-#   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12, 2.18.1)
+#   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12 and 3.13, 2.21.0)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make check`
 #   PYTEST_WORKERS=1       how many processes run tests (default: processors, at most 4)
 #   DATA=path              the folder of ml-100k, for `make movielens`
@@ -233,10 +233,7 @@ cuda-all: cuda-test cuda-bench cuda-sanitize  ## all that needs a GPU
 horovod: $(VENV)/.horovod  ## install Horovod with Gloo into the virtual environment
 $(VENV)/.horovod: $(VENV)/.tensorflow $(VENV)/.tools
 	$(PIP_INSTALL) "setuptools<81" wheel
-	PATH="$(abspath $(BIN)):$$PATH" HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 \
-	  HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 \
-	  MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) \
-	  $(PIP_INSTALL) --no-build-isolation --no-cache-dir horovod==0.28.1
+	MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) $(BIN)/python cmake/horovod_install.py
 	@touch $@
 
 clean:  ## remove what was built; the virtual environments stay

@@ -59,7 +59,8 @@ def _of_ragged(bags, slot_num, max_nnz, name):
             tf.debugging.assert_equal(
                 bags.row_lengths(),
                 tf.constant(slot_num, bags.row_splits.dtype),
-                f"{name}: each sample of the RaggedTensor must have slot_num = {slot_num} slots",
+                message=f"{name}: each sample of the RaggedTensor must have slot_num = {slot_num} "
+                "slots",
             )
         )
         bags = bags.values
@@ -68,15 +69,15 @@ def _of_ragged(bags, slot_num, max_nnz, name):
             tf.debugging.assert_equal(
                 bags.nrows() % slot_num,
                 tf.constant(0, bags.row_splits.dtype),
-                f"{name}: the rows of the RaggedTensor must be a multiple of slot_num = {slot_num};"
-                " its rows are sample * slot_num + slot",
+                message=f"{name}: the rows of the RaggedTensor must be a multiple of slot_num = "
+                f"{slot_num}; its rows are sample * slot_num + slot",
             )
         )
     checks.append(
         tf.debugging.assert_less_equal(
             bags.row_lengths(),
             tf.constant(max_nnz, bags.row_splits.dtype),
-            f"{name}: a slot may have max_nnz = {max_nnz} keys",
+            message=f"{name}: a slot may have max_nnz = {max_nnz} keys",
         )
     )
     with tf.control_dependencies([check for check in checks if check is not None]):
