@@ -1,9 +1,9 @@
-# Everything a developer runs. Needs a C++17 compiler, make, and Python 3.9 to 3.12 with venv;
+# Everything a developer runs. Needs a C++17 compiler, make, and Python 3.9 to 3.13 with venv;
 # all else is installed into a virtual environment in this directory.
 #
 #   PYTHON=python3.10      the interpreter (default python3)
-#   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12, 2.18.1)
-#   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make pytest`
+#   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12 and 3.13, 2.21.0)
+#   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make check`
 #   PYTEST_WORKERS=1       how many processes run tests (default: processors, at most 4)
 #   DATA=path              the folder of ml-100k, for `make movielens`
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
@@ -21,20 +21,18 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
 
-.PHONY: help build test pytest pytest-gpu-kernels pytest-other fuzz sanitize lint format check demo movielens bench \
+.PHONY: help build test pytest-gpu-kernels pytest-other fuzz sanitize lint format check demo movielens bench \
   core-bench horovod clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: $(VENV)/.installed  ## build the wheel and install it into the virtual environment
 
-test: sanitize cuda-check pytest pytest-gpu-kernels pytest-other  ## all tests: C++ under sanitizers, Python against the installed wheel
-
 # Files of tests share the processors; more than four processes ask for much memory.
 PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile
 
-pytest: build $(VENV)/.horovod  ## the Python tests only
+test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, on one TensorFlow, with Horovod
 	$(PYTEST) $(PYTEST_ARGS)
 
 # The other tested TensorFlow has an environment of its own, without Horovod.
@@ -69,7 +67,7 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 check: export SOK_WARNINGS_AS_ERRORS := ON
-check: lint test  ## everything that must pass before a commit
+check: lint sanitize cuda-check test pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests
 
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
 	$(BIN)/python -m examples.dlrm.demo
@@ -224,7 +222,7 @@ cuda-test-tensorflow:  ## the tests of TensorFlow's ops with all tables on a GPU
 	cp $(CUDA_BUILD)-tensorflow/_engine*.so $(CUDA_BUILD)-tensorflow/python/sok_compat/engine/
 	cp $(CUDA_BUILD)-tensorflow/_ops.so $(CUDA_BUILD)-tensorflow/_build_info.py $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
 	cd $(CUDA_BUILD)-tensorflow/python && python3 -m pytest -q -p no:cacheprovider -rs --gpu \
-	  $(GPU_KERNEL_TESTS) tests/eager tests/distributed $(PYTEST_ARGS)
+	  $(GPU_KERNEL_TESTS) tests/conformance tests/eager tests/distributed $(PYTEST_ARGS)
 
 cuda-sanitize: cuda-build  ## the same C++ tests under compute-sanitizer: memory, races, uninitialised reads
 	status=0; \
@@ -242,10 +240,7 @@ cuda-all: cuda-test cuda-bench cuda-sanitize  ## all that needs a GPU
 horovod: $(VENV)/.horovod  ## install Horovod with Gloo into the virtual environment
 $(VENV)/.horovod: $(VENV)/.tensorflow $(VENV)/.tools
 	$(PIP_INSTALL) "setuptools<81" wheel
-	PATH="$(abspath $(BIN)):$$PATH" HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 \
-	  HOROVOD_WITHOUT_MPI=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1 \
-	  MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) \
-	  $(PIP_INSTALL) --no-build-isolation --no-cache-dir horovod==0.28.1
+	MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) $(BIN)/python cmake/horovod_install.py
 	@touch $@
 
 clean:  ## remove what was built; the virtual environments stay

@@ -1,25 +1,108 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what the formatters do not: the licence line and the length of source files."""
+"""Checks what the formatters do not: licence lines, and the length of files, functions and text."""
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-SUFFIXES = {".py", ".cc", ".h", ".cu", ".cuh"}
-WARN_LINES, MAX_LINES = 400, 600
+CXX_SUFFIXES = {".cc", ".h", ".cu", ".cuh"}
+WARN_LINES, MAX_LINES = 400, 600  # of a source file
+MAX_FUNCTION_LINES = 60
+MAX_COLUMNS = 120  # of a document
+CANNOT_BE_BROKEN = re.compile(r"\s*(\||.*\]\(\S+\)[.,;:)]*$|\S*\s*\S*https?://\S+$|\[[^]]+\]: )")
 
 
 def problems(path: Path):
     """Yields (is_error, message)."""
     lines = path.read_text(encoding="utf-8").splitlines()
+    if path.suffix == ".md":
+        yield from ((True, message) for message in long_text(lines))
+        return
     if not any("SPDX-License-Identifier:" in line for line in lines[:2]):
         yield True, "the first line is not an SPDX-License-Identifier"
     if len(lines) > WARN_LINES:
         limit = MAX_LINES if len(lines) > MAX_LINES else WARN_LINES
         yield len(lines) > MAX_LINES, f"{len(lines)} lines, more than {limit}: split it"
+    functions = python_functions if path.suffix == ".py" else cxx_functions
+    for line, name, length in functions("\n".join(lines)):
+        if length > MAX_FUNCTION_LINES:
+            yield True, f"line {line}: {name} has {length} lines, more than {MAX_FUNCTION_LINES}"
 
 
-def source_files():
+def long_text(lines):
+    """Yields a message for each line that is too long and could be broken.
+
+    Code, tables and lines that end in a link cannot be.
+    """
+    is_code = False
+    for number, line in enumerate(lines, 1):
+        is_code ^= line.lstrip().startswith("```")
+        if len(line) > MAX_COLUMNS and not is_code and not CANNOT_BE_BROKEN.match(line):
+            yield f"line {number}: {len(line)} columns, more than {MAX_COLUMNS}: break it"
+
+
+def python_functions(source):
+    """Yields (line, name, lines) of each function, its decorators and docstring included."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = min([node.lineno, *(line.lineno for line in node.decorator_list)])
+            yield first, node.name, node.end_lineno - first + 1
+
+
+# What may hold braces that are none: comments, strings, characters (not the ' in 1'000).
+NOT_CODE = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<!\w)'(?:\\.|[^'\\\n])+'""",
+    re.DOTALL,
+)
+NO_BODY = re.compile(r"\b(namespace|struct|class|union|enum)\b[^()]*$|\bextern\s*$")
+INITIALIZER = re.compile(
+    r"([\w>\]]|[(,=]\s*|\breturn\s*)$"
+)  # before its brace, as clang-format writes
+
+
+def cxx_functions(source):
+    """Yields (line, name, lines) of each function; what is defined within one is a part of it."""
+    code = NOT_CODE.sub(_blank, source)
+    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", _blank, code, flags=re.MULTILINE)
+    begin, opened, kind = 0, [], ""  # of what is open: the kinds
+    for match in re.finditer(r"[;{}]", code):
+        head = code[begin : match.start()]
+        if match[0] == "{":
+            kind = _kind(head, opened)
+            opened.append(kind)
+            if kind == "function":
+                begin_of_function = begin + len(head) - len(head.lstrip())
+                name = _name(head)
+        elif match[0] == "}":
+            kind = opened.pop() if opened else "scope"
+            if kind == "function":
+                line = code.count("\n", 0, begin_of_function) + 1
+                yield line, name, code.count("\n", begin_of_function, match.start()) + 1
+        if "initializer" not in (kind, *opened):
+            begin = match.end()
+        kind = ""
+
+
+def _kind(head, opened):
+    if "function" in opened:
+        return "within a function"
+    if INITIALIZER.search(head):
+        return "initializer"
+    return "function" if "(" in head and not NO_BODY.search(head) else "scope"
+
+
+def _name(head):
+    names = re.findall(r"([~\w:]+)\s*\(", head)
+    return names[0] if names else "a function"
+
+
+def _blank(match):
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def checked_files():
     """Files that git knows or would add; outside a repository, all of them."""
     listing = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
@@ -29,15 +112,17 @@ def source_files():
     )
     names = listing.stdout.splitlines() if listing.returncode == 0 else None
     if names is None:
-        folders = ("ops", "sok_compat", "tests", "examples", "benchmarks", "cmake", ".ci")
-        names = [str(path) for folder in folders for path in Path(folder).rglob("*")]
-    paths = sorted({Path(name) for name in names if Path(name).suffix in SUFFIXES})
+        folders = ("ops", "sok_compat", "tests", "examples", "benchmarks", "cmake", "docs", ".ci")
+        found = [path for folder in folders for path in Path(folder).rglob("*")]
+        names = [str(path) for path in [*found, *Path().glob("*.md")]]
+    suffixes = {".py", ".md", *CXX_SUFFIXES}
+    paths = sorted({Path(name) for name in names if Path(name).suffix in suffixes})
     return [path for path in paths if path.is_file() and path.stat().st_size > 0]
 
 
 def main() -> None:
     num_errors = 0
-    for path in source_files():
+    for path in checked_files():
         for is_error, message in problems(path):
             num_errors += is_error
             print(f"{path}: {'error' if is_error else 'warning'}: {message}")

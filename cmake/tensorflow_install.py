@@ -16,10 +16,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-FIRST_MINOR, LAST_MINOR = 15, 18  # of TensorFlow 2; built and tested inside this range
-FIRST_MINOR_ON_PYTHON_3_12 = 16
+# TensorFlow 2.minor: the first and last Python 3 that it exists for. No others are supported.
+PYTHONS = {
+    15: (9, 11),
+    16: (9, 12),
+    17: (9, 12),
+    18: (9, 12),
+    19: (9, 12),
+    20: (9, 13),
+    21: (10, 13),
+}
 FIRST_MINOR_WITHOUT_KERAS_2 = 16
-TESTED_VERSIONS = ("2.15.1", "2.18.1")  # by every run of all tests; the first that fits, in full
+FIRST_MINOR_WITHOUT_HOROVOD_XLA = 19  # Horovod 0.28.1's ops for XLA do not compile any more
+TESTED_VERSIONS = ("2.15.1", "2.21.0")  # by every run of all tests; the first that fits, in full
 
 
 class TensorFlowInstall(NamedTuple):
@@ -50,26 +59,43 @@ def _is_supported(version: str) -> bool:
 
 def check_version(version: str) -> None:
     """Raises ValueError unless sok_compat supports this TensorFlow on this Python."""
-    match = re.match(r"(\d+)\.(\d+)\.\d", version)
-    if not match or int(match[1]) != 2 or not FIRST_MINOR <= int(match[2]) <= LAST_MINOR:
+    minors = sorted(PYTHONS)
+    match = re.match(r"2\.(\d+)\.\d", version)
+    if not match or int(match[1]) not in PYTHONS:
         raise ValueError(
-            f"sok_compat works with TensorFlow 2.{FIRST_MINOR} to 2.{LAST_MINOR}, not with "
-            f"{version!r}. Give a full version, for example 2.15.1 or 2.18.1."
+            f"sok_compat works with TensorFlow 2.{minors[0]} to 2.{minors[-1]}, not with "
+            f"{version!r}. Give a full version, for example {' or '.join(TESTED_VERSIONS)}."
         )
-    python = "{}.{}".format(*sys.version_info[:2])
-    if not (3, 9) <= sys.version_info[:2] <= (3, 12):
-        raise ValueError(f"sok_compat needs Python 3.9 to 3.12; this is Python {python}.")
-    if sys.version_info >= (3, 12) and int(match[2]) < FIRST_MINOR_ON_PYTHON_3_12:
+    here = sys.version_info[:2]
+    fitting = [minor for minor in minors if _exists(minor, here)]
+    if not fitting:
+        first, last = min(PYTHONS.values())[0], max(last for _, last in PYTHONS.values())
         raise ValueError(
-            f"TensorFlow {version} does not exist for Python {python}. Take Python 3.9 to 3.11, "
-            f"or TensorFlow 2.{FIRST_MINOR_ON_PYTHON_3_12} or newer."
+            f"sok_compat needs Python 3.{first} to 3.{last}; this is Python {here[0]}.{here[1]}."
         )
+    minor = int(match[1])
+    if minor not in fitting:
+        raise ValueError(
+            f"TensorFlow {version} does not exist for Python {here[0]}.{here[1]}. Take Python "
+            f"3.{PYTHONS[minor][0]} to 3.{PYTHONS[minor][1]}, or TensorFlow 2.{fitting[0]} to "
+            f"2.{fitting[-1]}."
+        )
+
+
+def _exists(minor: int, python: tuple) -> bool:
+    first, last = PYTHONS[minor]
+    return (3, first) <= python <= (3, last)
 
 
 def keras_requirement(version: str) -> list:
     """Keras 2 for this TensorFlow; up to 2.15 it comes along."""
     major, minor, _ = version.split(".", 2)
     return [f"tf-keras=={major}.{minor}.*"] if int(minor) >= FIRST_MINOR_WITHOUT_KERAS_2 else []
+
+
+def has_horovod_xla(version: str) -> bool:
+    """Whether Horovod's ops for XLA compile with this TensorFlow; the rest of it always does."""
+    return int(version.split(".")[1]) < FIRST_MINOR_WITHOUT_HOROVOD_XLA
 
 
 def find(version: str | None = None) -> TensorFlowInstall | None:
@@ -94,16 +120,31 @@ def _package_directories() -> Iterator[Path]:
 
 
 def _read(directory: Path) -> TensorFlowInstall | None:
-    header = directory / "include" / "tensorflow" / "core" / "public" / "version.h"
-    if not header.is_file():
+    if not _header(directory).is_file():
         return None
-    text = header.read_text()
-    numbers = [
-        re.search(rf"#define TF_{part}_VERSION (\d+)", text)[1]
-        for part in ("MAJOR", "MINOR", "PATCH")
-    ]
-    suffix = re.search(r'#define TF_VERSION_SUFFIX "(.*)"', text)[1]
-    return TensorFlowInstall(directory, ".".join(numbers) + suffix)
+    version = _version_in_headers(directory) or _version_in_packaging(directory)
+    return TensorFlowInstall(directory, version) if version else None
+
+
+def _header(directory: Path) -> Path:
+    return directory / "include" / "tensorflow" / "core" / "public" / "version.h"
+
+
+def _version_in_headers(directory: Path) -> str | None:
+    """Up to TensorFlow 2.19; later headers expect it on the compiler's command line."""
+    text = _header(directory).read_text()
+    parts = re.findall(r"#define TF_(?:MAJOR|MINOR|PATCH)_VERSION (\d+)", text)
+    if len(parts) != 3:
+        return None
+    return ".".join(parts) + re.search(r'#define TF_VERSION_SUFFIX "(.*)"', text)[1]
+
+
+def _version_in_packaging(directory: Path) -> str | None:
+    """The one that TensorFlow's wheel was built with, from a file that it carries along."""
+    script = directory / "tools" / "pip_package" / "setup.py"
+    text = script.read_text() if script.is_file() else ""
+    match = re.search(r"^_VERSION = ['\"](\d+\.\d+\.\d+)-?(\w*)['\"]", text, re.MULTILINE)
+    return "-".join(filter(None, match.groups())) if match else None
 
 
 def framework_library(install: TensorFlowInstall) -> Path:

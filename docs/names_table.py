@@ -147,7 +147,8 @@ SECTIONS = {
     ],
     "Raw ops": [
         Entry("sok.kit_lib.in_tensorflow2", "differs",
-              "True, since TensorFlow is: a script that asks takes its branch for TensorFlow 2."),
+              "False after `disable_v2_behavior` or `disable_eager_execution`, else True: the "
+              "branch that the script means."),
         Entry("sok.kit_lib.gen_random_seed", "works"),
         Entry("sok.kit_lib.read_embedding_variable", "works"),
         Entry("sok.kit_lib.embedding_variable_assign_sub", "works"),

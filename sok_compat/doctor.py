@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What works here, what is missing, and how to get it: `python -m sok_compat.doctor`.
+"""What works here, what is missing, and how to get it: `python -m sok_compat.doctor [script]`.
 
 Ends with status 0 if tables can be trained in one process, else 1. Whatever might not load is tried
-in a process of its own.
+in a process of its own. With a script, names are found as that would: its folder comes first.
 """
 
+import argparse
 import dataclasses
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -19,9 +21,8 @@ REBUILD = (
     "pip install --no-deps .)"
 )
 REBUILD_HOROVOD = (
-    'pip install "cmake<4" "setuptools<81" wheel, then HOROVOD_WITH_TENSORFLOW=1 '
-    "HOROVOD_WITH_GLOO=1 pip install --no-cache-dir --no-build-isolation --force-reinstall "
-    "--no-deps horovod==0.28.1"
+    'pip install "cmake<4" "setuptools<81" wheel, then python cmake/horovod_install.py in the '
+    "folder of sok_compat's sources"
 )
 _PROBE_SECONDS = 300
 
@@ -40,20 +41,45 @@ class Finding:
         return f"{self.status:8}{self.subject:14}{self.text}{remedy}"
 
 
-def examine():
+def examine(script=None):
     """All Findings, in the order in which one thing needs another."""
     tensorflow = _probe(
         "import tensorflow as tf; result = {'version': tf.__version__,"
         " 'cuda': tf.test.is_built_with_cuda(),"
         " 'gpus': len(tf.config.list_physical_devices('GPU'))}"
     )
-    findings = [_engine(), _tensorflow(tensorflow)]
+    findings = [_import_name(script), _engine(), _tensorflow(tensorflow)]
     if "version" in tensorflow:
         findings.append(_keras(tensorflow["version"]))
         findings.append(_op_library(tensorflow["version"]))
-        findings.append(_horovod())
+        findings.append(_horovod(tensorflow["version"]))
         findings.append(_integrations(has_horovod=findings[-1].status == "ok"))
     return [*findings, _cuda_compiler(), *_gpus(tensorflow)]
+
+
+def _import_name(script=None):
+    """What `import sparse_operation_kit` gives in the script's folder, and why."""
+    folder = os.path.dirname(os.path.abspath(script)) if script else ""
+    found = _probe(
+        f"import sys; sys.path[0] = {folder!r}; import _sok_compat_imports as alias;"
+        " directories = list(map(alias.directory_of, alias.real_packages()));"
+        " result = {'built': [d for d in directories if alias.is_built(d)],"
+        " 'not_built': [d for d in directories if not alias.is_built(d)]}"
+    )
+    subject = "import name"
+    if "error" in found:
+        text = f"only `import sok_compat` works, not sparse_operation_kit: {found['error']}"
+        return Finding("missing", subject, text, REBUILD)
+    passed_over = (
+        f" instead of what is in {', '.join(found['not_built'])}: that has no native libraries, it "
+        "was not built"
+        if found["not_built"]
+        else ""
+    )
+    if found["built"]:
+        text = f"sparse_operation_kit is what is in {found['built'][0]}: it was built{passed_over}"
+        return Finding("missing", subject, text, "`import sok_compat as sok` in the script")
+    return Finding("ok", subject, f"sparse_operation_kit is sok_compat's{passed_over}")
 
 
 def _engine():
@@ -118,10 +144,14 @@ def _op_library(tensorflow_version):
     return Finding("ok", "op library", f"built for TensorFlow {built_for}, {kernels}")
 
 
-def _horovod():
+def _horovod(tensorflow_version):
     installed = _installed_version("horovod")
     if installed is None:
         return Finding("missing", "Horovod", "not installed: one process only", REBUILD_HOROVOD)
+    built_for = _horovod_built_for()
+    if built_for not in (None, tensorflow_version):
+        text = f"{installed} was built for TensorFlow {built_for}, not for {tensorflow_version}"
+        return Finding("missing", "Horovod", text, REBUILD_HOROVOD)
     found = _probe(
         "import horovod.tensorflow as hvd; result = {name: bool(getattr(hvd, name + '_built')())"
         " for name in ('gloo', 'mpi', 'nccl')}"
@@ -131,6 +161,16 @@ def _horovod():
         return Finding("missing", "Horovod", text + found["error"], REBUILD_HOROVOD)
     transports = [name for name in ("gloo", "mpi", "nccl") if found[name]]
     return Finding("ok", "Horovod", f"{installed}, with {', '.join(transports)}")
+
+
+def _horovod_built_for():
+    """The TensorFlow that Horovod notes beside itself; None: it notes none."""
+    spec = importlib.util.find_spec("horovod")
+    path = os.path.join(os.path.dirname(spec.origin), "metadata.json") if spec else ""
+    if not os.path.exists(path):
+        return None
+    with open(path) as file:
+        return json.load(file).get("tensorflow")
 
 
 def _integrations(has_horovod):
@@ -212,11 +252,14 @@ def _probe(code):
     return {"error": (run.stderr.strip().splitlines() or ["no message"])[-1]}
 
 
-def main():
+def main(arguments=()):
     """Prints the report; the exit status says whether training can start."""
+    parser = argparse.ArgumentParser(prog="python -m sok_compat.doctor", description=__doc__)
+    parser.add_argument("script", nargs="?", help="the script that is to run")
+    script = parser.parse_args(arguments).script
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     print(f"sok_compat {_installed_version('sok_compat')}, {python}")
-    findings = examine()
+    findings = examine(script)
     print(*findings, sep="\n")
     is_broken = any(finding.status == "broken" for finding in findings)
     print("Training cannot start." if is_broken else "Tables can be trained here.")
@@ -224,4 +267,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

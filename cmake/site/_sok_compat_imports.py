@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `import sparse_operation_kit` give sok_compat.sparse_operation_kit. Run at every start of
-the interpreter by sok_compat.pth, so it imports nothing that is not loaded anyway.
+"""Makes `import sparse_operation_kit` give sok_compat.sparse_operation_kit, unless there is a real
+one that was built. Run at every start of the interpreter by sok_compat.pth, so it imports nothing
+that is not loaded anyway.
 """
 
 import sys
@@ -8,10 +9,48 @@ import sys
 PACKAGE = "sok_compat"
 ALIAS = "sparse_operation_kit"
 FACE = f"{PACKAGE}.{ALIAS}"  # what the alias stands for
+LIBRARY = "libsparse_operation_kit.so"  # what SparseOperationKit cannot be imported without
+
+
+def is_built(directory):
+    """Whether the package in this directory has native libraries: any below it, or its own where it
+    looks for that: in lib/ beside it, of any sparse_operation_kit on sys.path, in /usr/local/lib.
+    """
+    import os
+
+    if any(name.endswith(".so") for _, _, names in os.walk(directory) for name in names):
+        return True
+    beside = os.path.join(os.path.dirname(directory), "lib")
+    folders = [beside, *(os.path.join(entry, ALIAS, "lib") for entry in sys.path)]
+    return any(os.path.exists(os.path.join(f, LIBRARY)) for f in (*folders, "/usr/local/lib"))
+
+
+def real_packages():
+    """Specs of all packages of the alias's name that other finders find, in their order."""
+    from importlib.machinery import PathFinder
+
+    for finder in tuple(sys.meta_path):
+        find_spec = getattr(finder, "find_spec", None)
+        if find_spec is None or isinstance(finder, _Finder):
+            continue
+        for path in [[entry] for entry in sys.path] if finder is PathFinder else [None]:
+            spec = find_spec(ALIAS, path)
+            if spec is not None and spec.origin is not None:  # a mere directory does not count
+                yield spec
+
+
+def directory_of(spec):
+    """Of a package, by its spec."""
+    import os
+
+    return os.path.dirname(os.path.abspath(spec.origin))
 
 
 class _AliasLoader:
     """Puts the module of the real name under the alias; the module itself stays as it is."""
+
+    def __init__(self, passed_over=()):
+        self._passed_over = passed_over
 
     def create_module(self, spec):
         return None
@@ -20,7 +59,19 @@ class _AliasLoader:
         import importlib
 
         alias = module.__spec__.name
-        sys.modules[alias] = importlib.import_module(FACE + alias[len(ALIAS) :])
+        real = importlib.import_module(FACE + alias[len(ALIAS) :])
+        if alias == ALIAS:
+            real.register_ops()
+        sys.modules[alias] = real
+        if self._passed_over:
+            import logging
+
+            logging.getLogger(PACKAGE).warning(
+                "import %s gives %s; passed over, because not built (no native libraries): %s",
+                ALIAS,
+                FACE,
+                ", ".join(self._passed_over),
+            )
 
 
 class _Finder:
@@ -29,17 +80,28 @@ class _Finder:
     def find_spec(self, name, path=None, target=None):
         root, _, submodule = name.partition(".")
         if root == ALIAS:
-            is_free = self._is_ours() if submodule else self._find_elsewhere(ALIAS) is None
-            return self._alias_spec(name) if is_free else None
+            if not submodule:
+                return self._find_alias()
+            return self._alias_spec(name) if self._is_ours() else None
         if name == PACKAGE:
             return self._find_installed()
         return None
+
+    def _find_alias(self):
+        """The first real package that was built; without one, the alias."""
+        passed_over = []
+        for spec in real_packages():
+            directory = directory_of(spec)
+            if is_built(directory):
+                return spec
+            passed_over.append(directory)
+        return self._alias_spec(ALIAS, passed_over)
 
     def _is_ours(self):
         """Whether the alias was resolved here, and not by a real package of that name."""
         return ALIAS in sys.modules and sys.modules[ALIAS] is sys.modules.get(FACE)
 
-    def _alias_spec(self, name):
+    def _alias_spec(self, name, passed_over=()):
         import importlib.util
 
         real = (
@@ -51,7 +113,7 @@ class _Finder:
             return None
         is_package = real.submodule_search_locations is not None
         return importlib.util.spec_from_loader(
-            name, _AliasLoader(), origin=real.origin, is_package=is_package
+            name, _AliasLoader(passed_over), origin=real.origin, is_package=is_package
         )
 
     def _find_face(self):

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.table_saveable import TableSaveable, ordinary_slots
 from sok_compat.runtime import integrations
+from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
@@ -86,7 +87,7 @@ def _table_of(variable):
 
 
 def _saveable(table, names, others):
-    given = {variable.ref() for _, variable in others if isinstance(variable, tf.Variable)}
+    given = {variable.ref() for _, variable in others if isinstance(variable, Variable)}
     left_out = [slot.name for slot in ordinary_slots(table) if slot.ref() not in given]
     if left_out:
         raise ValueError(

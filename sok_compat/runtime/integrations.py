@@ -11,7 +11,11 @@ from typing import Callable
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import BaseSaverBuilder, checkpoint_utils
+from sok_compat.runtime.tf_versions import (
+    BaseSaverBuilder,
+    checkpoint_utils,
+    convert_to_constants,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +34,7 @@ def _horovod():
     return sys.modules["horovod.tensorflow"]  # imported by the script, or nothing to change
 
 
-_TENSORFLOW = "TensorFlow 2.15 to 2.18"
+_TENSORFLOW = "TensorFlow 2.15 to 2.21"
 _HOROVOD = "Horovod 0.28.1"
 INTEGRATIONS = {
     integration.name: integration
@@ -60,6 +64,14 @@ INTEGRATIONS = {
             "ExponentialMovingAverage.apply",
             ("self", "var_list"),
             lambda: [(tf.train.ExponentialMovingAverage, "apply")],
+        ),
+        Integration(
+            "convert_variables_to_constants",
+            "raises for a graph with tables, which would keep their rows and lose their keys",
+            _TENSORFLOW,
+            "_replace_variables_by_constants",
+            ("converter_data",),
+            lambda: [(convert_to_constants, "_replace_variables_by_constants")],
         ),
         Integration(
             "hvd.DistributedOptimizer",

@@ -2,13 +2,15 @@
 """Every difference between TensorFlow releases, and the private functions of it that are used."""
 
 import tensorflow as tf
+from tensorflow._api.v2.compat import v2 as tensorflow_2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import tensor_util
+from tensorflow.python.framework import convert_to_constants, tensor_util
 from tensorflow.python.ops import (
     control_flow_v2_func_graphs,
     gen_resource_variable_ops,
     resource_variable_ops,
 )
+from tensorflow.python.ops.variables import Variable  # of any kind, also where tf has v1's
 from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training.saver import BaseSaverBuilder
 from tensorflow.python.util import deprecation
@@ -24,8 +26,8 @@ if VERSION >= (2, 16):  # tf.keras is Keras 3, which has no TF1 graph mode; Kera
             f"tf-keras~={VERSION[0]}.{VERSION[1]}.0 (and set TF_USE_LEGACY_KERAS=1 where your "
             "script uses tf.keras itself)"
         ) from error
-else:
-    keras = tf.keras
+else:  # that of TensorFlow 2: a script may have put names of tf.compat.v1 in the place of tf's
+    keras = tensorflow_2.keras
 
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
@@ -40,6 +42,11 @@ variable_accessed = resource_variable_ops.variable_accessed  # tells tapes and f
 variable_shape = resource_variable_ops.variable_shape  # static where the handle's shape is
 constant_value = tensor_util.constant_value
 silence_deprecation = deprecation.silence
+
+
+def is_eager_disabled():
+    """Whether the script has called disable_v2_behavior or disable_eager_execution."""
+    return context.default_execution_mode == context.GRAPH_MODE
 
 
 def eager_variable_handle(shape, dtype, name):
@@ -83,12 +90,15 @@ __all__ = [
     "BaseSaverBuilder",
     "CondBranchFuncGraph",
     "EagerResourceDeleter",
+    "Variable",
     "anonymous_name",
     "checkpoint_utils",
     "constant_value",
+    "convert_to_constants",
     "eager_context",
     "eager_mode",
     "eager_variable_handle",
+    "is_eager_disabled",
     "keras",
     "make_slots",
     "replace_control_inputs",

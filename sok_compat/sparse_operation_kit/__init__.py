@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SparseOperationKit 1.x, by its module paths: what `import sparse_operation_kit` gives.
 
-Importing this module imports nothing else: TensorFlow comes with the first name that needs it.
+Importing this module imports nothing else: TensorFlow comes with the first name that needs it, and
+with it the ops that graphs with tables are made of. By its alias, `import sparse_operation_kit`,
+they come at once.
 """
 
 import importlib
@@ -28,10 +30,23 @@ _PACKAGES = {
     },
 }
 
+_WITHOUT_TENSORFLOW = ("HashTable", "__version__", "engine")
+
 __all__ = sorted((*_HOMES, *_PACKAGES))
 
 
+def register_ops():
+    """Loads the op library, so that TensorFlow can load graphs with tables.
+
+    Raises:
+      ImportError: TensorFlow is missing, or sok_compat was built without it or for another one.
+    """
+    importlib.import_module("sok_compat.runtime.op_library")
+
+
 def __getattr__(name):
+    if name in __all__ and name not in _WITHOUT_TENSORFLOW:
+        register_ops()
     if name in _PACKAGES:
         return importlib.import_module(_PACKAGES[name])
     if name not in _HOMES:

@@ -8,13 +8,16 @@ import tensorflow as tf
 
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import is_eager_disabled
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.saver.Saver import Saver
 
 
 def in_tensorflow2():
-    """Whether TensorFlow is release 2: True, whatever the mode a script runs it in."""
-    return tf.__version__.startswith("2.")
+    """Whether the script runs TensorFlow as release 2: not after disable_v2_behavior or
+    disable_eager_execution.
+    """
+    return not is_eager_disabled()
 
 
 def gen_random_seed(seed=0):

@@ -8,7 +8,7 @@ from typing import Callable, Optional
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import Variable, keras
 
 # Keras draws truncated normals whose own deviation is this much below stddev (its VarianceScaling).
 _TRUNCATED_DEVIATION = 0.87962566103423978
@@ -108,9 +108,7 @@ def _known_to_keras(initializer, called):
 
 
 def _must_be(initializer, called):
-    is_value = isinstance(
-        initializer, (int, float, list, tuple, np.ndarray, tf.Tensor, tf.Variable)
-    )
+    is_value = isinstance(initializer, (int, float, list, tuple, np.ndarray, tf.Tensor, Variable))
     what = type(initializer).__name__ if is_value else repr(initializer)
     return (
         f"{called} must be None, a name that Keras knows, or a callable of (shape, dtype), got "

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the other ranks see when one ends, hangs or fails a step."""
 
+import functools
+
 import pytest
 
 from tests.distributed.launch import reports, run_ranks
@@ -13,8 +15,18 @@ ENVIRONMENT = {
 }
 
 
-def run(mode):
-    return run_ranks("failures", NUM_RANKS, mode, timeout=60, environment=ENVIRONMENT)
+IN_ONE_LAUNCH = ("bad steps", "none")  # the ranks go on after the first
+
+
+@functools.cache
+def launched(*modes):
+    return run_ranks("failures", NUM_RANKS, *modes, timeout=60, environment=ENVIRONMENT)
+
+
+def seen(mode, ranks=slice(None)):
+    """What these ranks saw of the failure."""
+    launch = launched(*IN_ONE_LAUNCH) if mode in IN_ONE_LAUNCH else launched(mode)
+    return [report[mode] for report in reports(launch[ranks])]
 
 
 @pytest.mark.parametrize(
@@ -28,8 +40,7 @@ def run(mode):
     ],
 )
 def test_a_rank_that_is_gone_ends_the_step_of_the_others(mode, words):
-    others = run(mode)[:-1]
-    for rank in reports(others):
+    for rank in seen(mode, slice(-1)):
         assert rank["step"] == 6
         assert rank["kind"] == "AbortedError"
         assert "exchange " in rank["error"]
@@ -38,8 +49,7 @@ def test_a_rank_that_is_gone_ends_the_step_of_the_others(mode, words):
 
 
 def test_a_step_that_fails_on_one_rank_fails_on_all_and_training_goes_on():
-    ranks = reports(run("bad steps"))
-    for number, rank in enumerate(ranks):
+    for number, rank in enumerate(seen("bad steps")):
         failed = [step for step, error in enumerate(rank["errors"]) if error]
         is_last = number == NUM_RANKS - 1
         assert failed == ([2, 4, 6] if is_last else [2, 4, 6, 7])
@@ -53,7 +63,6 @@ def test_a_step_that_fails_on_one_rank_fails_on_all_and_training_goes_on():
 
 
 def test_the_end_is_quick():
-    for rank in run("none"):
-        (seen,) = reports([rank])
-        assert seen["error"] is None and seen["step"] == 11
-        assert rank.ended - seen["finished"] < 10
+    for rank, last in zip(launched(*IN_ONE_LAUNCH), seen("none")):
+        assert last["error"] is None and last["step"] == 11
+        assert rank.ended - last["finished"] < 10

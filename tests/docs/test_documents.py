@@ -26,6 +26,7 @@ from sok_compat.runtime.tf_versions import VERSION
 README = ROOT / "README.md"
 PORTING = ROOT / "docs" / "porting.md"
 CUDA = ROOT / "docs" / "cuda.md"
+SERVING = ROOT / "docs" / "serving.md"
 QUICK_START, KERAS, HASH_TABLE = python_blocks(README)
 KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as the README says
 TIMEOUT_SECONDS = 120  # a loaded machine may take long to import TensorFlow
@@ -130,8 +131,13 @@ def test_a_layer_on_a_gpu(sok):
         assert session.run(output).shape == (1, 26, 64)
 
 
+def test_what_is_exported_is_served(tmp_path):
+    exported, served = (run(block, tmp_path).splitlines()[-1] for block in python_blocks(SERVING))
+    assert exported == served
+
+
 def test_all_blocks_are_run():
-    run = (README, PORTING, CUDA)
+    run = (README, PORTING, CUDA, SERVING)
     others = {path: python_blocks(path) for path in DOCUMENTS if path not in run}
     assert not any(others.values()), "run these blocks as well, or show them in README.md"
 

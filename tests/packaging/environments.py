@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FACE = "sok_compat/sparse_operation_kit"
 STUB_FILES = {
     "sok_compat/__init__.py": "",
-    f"{FACE}/__init__.py": "",
+    f"{FACE}/__init__.py": "def register_ops():\n    pass\n",
     f"{FACE}/core/__init__.py": "",
     f"{FACE}/core/initialize.py": "class Init:\n    pass\n",
     f"{FACE}/saver/__init__.py": "from sok_compat.sparse_operation_kit.saver.Saver import Saver\n",

@@ -72,12 +72,22 @@ except ModuleNotFoundError as error:
     assert message == "No module named 'sparse_operation_kit.no_such_module'"
 
 
-def test_real_package_wins_with_all_its_submodules(environment, tmp_path):
-    real = {
-        "sparse_operation_kit/__init__.py": "IS_REAL = True\n",
-        "sparse_operation_kit/own.py": "",
-    }
-    write_files(tmp_path, real)
+REAL = {
+    "sparse_operation_kit/__init__.py": "IS_REAL = True\n",
+    "sparse_operation_kit/own.py": "",
+}
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        "sparse_operation_kit/lib/libsparse_operation_kit.so",
+        "sparse_operation_kit/deep/down/ops.so",
+        "lib/libsparse_operation_kit.so",
+    ],
+)
+def test_built_real_package_wins_with_all_its_submodules(environment, tmp_path, library):
+    write_files(tmp_path, {**REAL, library: ""})
     code = """
 import sparse_operation_kit, sparse_operation_kit.own, sok_compat
 assert sparse_operation_kit.IS_REAL
@@ -87,6 +97,43 @@ except ModuleNotFoundError as error:
     print(error)
 """
     assert environment.run(code, cwd=tmp_path) == "No module named 'sparse_operation_kit.core'"
+
+
+LOGGED = f"""
+import logging, sys
+logging.basicConfig(stream=sys.stdout, format="%(name)s %(levelname)s %(message)s")
+import sparse_operation_kit, {FACE}
+import sparse_operation_kit.core
+assert sparse_operation_kit is {FACE}
+"""
+
+
+def test_real_package_that_was_not_built_is_passed_over_with_a_word(environment, tmp_path):
+    """The sources of SparseOperationKit: where the script stands, or on sys.path."""
+    write_files(tmp_path, {**REAL, "lib/other.so": ""})
+    printed = environment.run(LOGGED, cwd=tmp_path)
+    assert printed.splitlines() == [
+        f"sok_compat WARNING import sparse_operation_kit gives {FACE}; passed over, because not "
+        f"built (no native libraries): {tmp_path / 'sparse_operation_kit'}"
+    ]
+    appended = f"import sys; sys.path.append({str(tmp_path)!r})" + LOGGED
+    assert environment.run(appended) == printed
+    code = "import sok_compat, importlib.util; importlib.util.find_spec('sparse_operation_kit')"
+    assert environment.run(code, cwd=tmp_path) == ""
+
+
+def test_built_one_wins_behind_one_that_was_not(environment, tmp_path):
+    write_files(tmp_path / "clone", REAL)
+    built = {"sparse_operation_kit/__init__.py": "", "sparse_operation_kit/native.so": ""}
+    write_files(tmp_path / "installed", built)
+    code = f"""
+import sys
+sys.path.append({str(tmp_path / "installed")!r})
+import sparse_operation_kit
+print(sparse_operation_kit.__file__)
+"""
+    expected = tmp_path / "installed" / "sparse_operation_kit" / "__init__.py"
+    assert environment.run(code, cwd=tmp_path / "clone") == str(expected)
 
 
 def test_directory_of_that_name_is_no_real_package(environment, tmp_path):

@@ -10,7 +10,8 @@ import pytest
 from tests.packaging.environments import REPOSITORY, write_files
 
 SCRIPT = REPOSITORY / "cmake" / "tensorflow_install.py"
-VERSION_HEADER = """\
+VERSION_H = "tensorflow/include/tensorflow/core/public/version.h"
+NUMBERS = """\
 #define TF_MAJOR_VERSION {}
 #define TF_MINOR_VERSION {}
 #define TF_PATCH_VERSION {}
@@ -25,8 +26,16 @@ def run_script(*arguments):
 
 
 def fake_tensorflow(site_packages, version):
-    header = "tensorflow/include/tensorflow/core/public/version.h"
-    write_files(site_packages, {header: VERSION_HEADER.format(*version.split("."))})
+    write_files(site_packages, {VERSION_H: NUMBERS.format(*version.split("."))})
+
+
+@pytest.fixture
+def tensorflow_install(monkeypatch):
+    """The script as a module."""
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    import tensorflow_install
+
+    return tensorflow_install
 
 
 def test_describes_the_tensorflow_that_is_imported():
@@ -41,23 +50,72 @@ def test_describes_the_tensorflow_that_is_imported():
     assert int(cxx11_abi) == tf.sysconfig.CXX11_ABI_FLAG
 
 
-@pytest.mark.parametrize("version", ["2.14.1", "2.19.0", "1.15.5", "2.15", "newest"])
+PACKAGING = "tensorflow/tools/pip_package/setup.py"
+
+
+@pytest.mark.parametrize(
+    "files, version",
+    [
+        ({VERSION_H: NUMBERS.format(2, 19, 1)}, "2.19.1"),
+        ({VERSION_H: NUMBERS.format(2, 19, 1).replace('""', '"-rc0"')}, "2.19.1-rc0"),
+        ({VERSION_H: "", PACKAGING: "import os\n_VERSION = '2.21.0'\n"}, "2.21.0"),
+        ({VERSION_H: "", PACKAGING: "_VERSION = '2.21.0rc1'\n"}, "2.21.0-rc1"),
+        ({VERSION_H: ""}, None),
+        ({PACKAGING: "_VERSION = '2.21.0'\n"}, None),
+    ],
+)
+def test_where_a_release_says_its_version(tensorflow_install, tmp_path, files, version):
+    """2.19 in its headers, 2.20 and later in the script that made the wheel."""
+    write_files(tmp_path, files)
+    found = tensorflow_install._read(tmp_path / "tensorflow")
+    assert (found.version if found else None) == version
+
+
+@pytest.mark.parametrize("version", ["2.14.1", "2.22.0", "1.15.5", "2.15", "newest"])
 def test_unsupported_version_is_named(version):
     done = run_script("--check", version)
     assert done.returncode == 1
-    assert "2.15 to 2.18" in done.stderr and version in done.stderr
+    assert "2.15 to 2.21" in done.stderr and version in done.stderr
 
 
-def test_the_other_tested_version():
+@pytest.mark.parametrize(
+    "python, version, words",
+    [
+        ((3, 9), "2.20.0", None),
+        ((3, 9), "2.21.0", "Take Python 3.10 to 3.13, or TensorFlow 2.15 to 2.20"),
+        ((3, 12), "2.15.1", "Take Python 3.9 to 3.11, or TensorFlow 2.16 to 2.21"),
+        ((3, 12), "2.16.2", None),
+        ((3, 13), "2.19.1", "Take Python 3.9 to 3.12, or TensorFlow 2.20 to 2.21"),
+        ((3, 13), "2.21.0", None),
+        ((3, 8), "2.15.1", "needs Python 3.9 to 3.13; this is Python 3.8"),
+        ((3, 14), "2.21.0", "needs Python 3.9 to 3.13; this is Python 3.14"),
+    ],
+)
+def test_each_tensorflow_has_its_pythons(tensorflow_install, monkeypatch, python, version, words):
+    monkeypatch.setattr(sys, "version_info", (*python, 0, "final", 0))
+    if words is None:
+        tensorflow_install.check_version(version)
+        return
+    with pytest.raises(ValueError, match=words):
+        tensorflow_install.check_version(version)
+
+
+@pytest.mark.parametrize(
+    "python, default, others",
+    [
+        ((3, 9), "2.15.1", {"2.15.1": None, "2.18.1": "2.15.1"}),
+        ((3, 11), "2.15.1", {"2.15.1": "2.21.0", "2.21.0": "2.15.1", "2.18.1": "2.15.1"}),
+        ((3, 13), "2.21.0", {"2.21.0": None}),
+    ],
+)
+def test_the_other_tested_version(tensorflow_install, monkeypatch, python, default, others):
     """None, and no error, where this Python has only one."""
-    has_both = sys.version_info < (3, 12)
-    assert run_script("--default").stdout.strip() == ("2.15.1" if has_both else "2.18.1")
-    assert run_script("--other", "2.15.1").stdout.strip() == "2.18.1"
-    assert run_script("--other", "2.18.1").stdout.strip() == ("2.15.1" if has_both else "")
-    assert run_script("--other", "2.17.1").stdout.strip() == ("2.15.1" if has_both else "2.18.1")
+    monkeypatch.setattr(sys, "version_info", (*python, 0, "final", 0))
+    assert tensorflow_install.default_version() == default
+    assert {version: tensorflow_install.other_version(version) for version in others} == others
 
 
-@pytest.mark.parametrize("version, keras", [("2.15.1", []), ("2.18.1", ["tf-keras==2.18.*"])])
+@pytest.mark.parametrize("version, keras", [("2.15.1", []), ("2.21.0", ["tf-keras==2.21.*"])])
 def test_newer_tensorflow_needs_keras_2(version, keras):
     assert run_script("--keras", version).stdout.split() == keras
 

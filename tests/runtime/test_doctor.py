@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat import doctor
+from tests.packaging.environments import write_files
 
 
 def test_all_is_well_here():
@@ -40,9 +41,41 @@ def broken_package(tmp_path, monkeypatch):
 def test_horovod_of_another_tensorflow(broken_package, monkeypatch):
     broken_package("horovod", "raise ImportError('undefined symbol: _ZN10tensorflow8OpKernel')")
     monkeypatch.setattr(doctor, "_installed_version", lambda name: "0.28.1")
-    finding = doctor._horovod()
+    finding = doctor._horovod(tf.__version__)
     assert finding.status == "missing"
-    assert "undefined symbol" in finding.text and "--no-cache-dir" in finding.remedy
+    assert "undefined symbol" in finding.text and "horovod_install.py" in finding.remedy
+
+
+def test_horovod_that_says_what_it_was_built_for(tmp_path, monkeypatch):
+    write_files(
+        tmp_path, {"horovod/__init__.py": "", "horovod/metadata.json": '{"tensorflow": "2.15.1"}'}
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "horovod", raising=False)
+    monkeypatch.setattr(doctor, "_installed_version", lambda name: "0.28.1")
+    finding = doctor._horovod("2.21.0")
+    assert finding.status == "missing"
+    assert "built for TensorFlow 2.15.1, not for 2.21.0" in finding.text
+
+
+def test_no_horovod(monkeypatch):
+    monkeypatch.setattr(doctor, "_installed_version", lambda name: None)
+    finding = doctor._horovod("2.21.0")
+    assert finding.status == "missing" and "horovod_install.py" in finding.remedy
+
+
+def test_which_sparse_operation_kit_the_script_gets(tmp_path):
+    clone, other = tmp_path / "clone", tmp_path / "other"
+    write_files(clone, {"sparse_operation_kit/__init__.py": "", "train.py": ""})
+    other.mkdir()
+    beside, elsewhere = doctor._import_name(clone / "train.py"), doctor._import_name(other / "x.py")
+    assert beside.status == elsewhere.status == "ok"
+    assert f"sok_compat's instead of what is in {clone / 'sparse_operation_kit'}" in beside.text
+    assert "not built" in beside.text and "instead" not in elsewhere.text
+    write_files(clone, {"sparse_operation_kit/lib/ops.so": ""})
+    built = doctor._import_name(clone / "train.py")
+    assert built.status == "missing" and str(clone) in built.text
+    assert "import sok_compat" in built.remedy
 
 
 def test_a_library_that_is_not_as_expected(monkeypatch):
@@ -126,7 +159,7 @@ def test_gpu(monkeypatch, tmp_path, is_visible):
 
 def test_something_broken_is_told_by_the_status(monkeypatch, capsys):
     broken = doctor.Finding("broken", "op library", "not there", "build it")
-    monkeypatch.setattr(doctor, "examine", lambda: [broken])
+    monkeypatch.setattr(doctor, "examine", lambda script: [broken])
     assert doctor.main() == 1
     printed = capsys.readouterr().out
     assert "To get it: build it" in printed and "Training cannot start." in printed

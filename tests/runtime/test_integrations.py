@@ -5,6 +5,7 @@ import functools
 
 import pytest
 
+from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime import integrations
@@ -22,6 +23,7 @@ def adapt_horovod():
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
     "tf.train.init_from_checkpoint": refuse_to_initialize_tables,
+    "convert_variables_to_constants": refuse_to_freeze_tables,
     "tf.train.ExponentialMovingAverage": refuse_moving_averages_of_tables,
     "hvd.DistributedOptimizer": adapt_horovod,
     "hvd.DistributedOptimizer.compute_gradients": adapt_horovod,

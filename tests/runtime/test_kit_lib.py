@@ -11,12 +11,24 @@ import sok_compat
 from sok_compat.sparse_operation_kit import kit_lib
 from tests.support.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
+from tests.support.subprocess_python import run_python
 
 CASE = LayerCase("dynamic", True, "int64", dim=3)
 
 
-def test_in_tensorflow2():
+def test_in_tensorflow2(graph):
     assert kit_lib.in_tensorflow2() is True
+
+
+@pytest.mark.parametrize("call", ["disable_v2_behavior", "disable_eager_execution"])
+def test_not_in_tensorflow2_where_the_script_says_so(call):
+    printed = run_python(f"""
+        import tensorflow as tf
+        tf.compat.v1.{call}()
+        from sparse_operation_kit import kit_lib
+        print(kit_lib.in_tensorflow2())
+    """)
+    assert printed == "False"
 
 
 def test_gen_random_seed(graph):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scripts that begin with tf.compat.v1.disable_v2_behavior(), in a process of their own."""
 
+import pytest
+
 from tests.support.subprocess_python import run_python
 
 SCRIPT = """
@@ -9,7 +11,7 @@ SCRIPT = """
     if importlib.util.find_spec("tf_keras"):  # TensorFlow 2.16 and later: tf.layers is Keras 2
         os.environ["TF_USE_LEGACY_KERAS"] = "1"
     import numpy as np
-    import tensorflow.compat.v1 as tf
+    IMPORT
     tf.disable_v2_behavior()
     import sok_compat as sok
 
@@ -49,6 +51,16 @@ SCRIPT = """
 """
 
 
-def test_train_save_restore(tmp_path):
-    printed = run_python(SCRIPT.replace("FOLDER", str(tmp_path)))
+IMPORTS = {
+    "compat.v1": "import tensorflow.compat.v1 as tf",
+    "names replaced": (  # as launchers of old scripts do
+        "import tensorflow as tf; v1 = tf.compat.v1; "
+        "[setattr(tf, name, getattr(v1, name)) for name in dir(v1)]"
+    ),
+}
+
+
+@pytest.mark.parametrize("tensorflow_1", IMPORTS.values(), ids=IMPORTS)
+def test_train_save_restore(tmp_path, tensorflow_1):
+    printed = run_python(SCRIPT.replace("FOLDER", str(tmp_path)).replace("IMPORT", tensorflow_1))
     assert printed.splitlines() == ["float32 float32", "True", "True"]

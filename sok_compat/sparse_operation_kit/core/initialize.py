@@ -6,6 +6,7 @@ import secrets
 import tensorflow as tf
 
 from sok_compat.checkpoint.default_saver import set_default_saver
+from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime.op_library import ops
@@ -57,6 +58,7 @@ def Init(**kwargs):
             set_default_saver(EmbeddingVariable.words.save)
     save_tables_in_checkpoints()
     refuse_to_initialize_tables()
+    refuse_to_freeze_tables()
     refuse_moving_averages_of_tables()
     return status
 

@@ -7,7 +7,7 @@ from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.runtime.ranks import horovod_ranks
-from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.runtime.tf_versions import Variable, constant_value
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
     DenseEmbeddingLayerHandle,
     SparseEmbeddingLayerHandle,
@@ -157,7 +157,7 @@ def _checked_training(layer, training):
     """
     if training is None:
         return True
-    if not isinstance(training, (tf.Tensor, tf.Variable)):
+    if not isinstance(training, (tf.Tensor, Variable)):
         return checked_flag(f"{layer.layer_name}: training", training)
     training = tf.cast(training, tf.bool)
     if not tf.is_symbolic_tensor(training):

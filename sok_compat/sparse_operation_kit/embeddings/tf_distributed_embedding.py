@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.ranks import horovod_ranks
 from sok_compat.runtime.strategies import raise_under_distribution_strategy
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import Variable, keras
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import checked_size
 
 
@@ -57,7 +57,7 @@ class TFDistributedEmbedding(keras.layers.Layer):
                 f"[vocabulary_size, embedding_vec_size] = {shape}; got "
                 f"{type(initializer).__name__} of shape {list(np.shape(initializer))}"
             )
-        self._embedding_weights = tf.Variable(rows, dtype=tf.float32, name="EmbeddingWeights")
+        self._embedding_weights = Variable(rows, dtype=tf.float32, name="EmbeddingWeights")
 
     @property
     def embedding_weights(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last rank fails in the way that the argument says; all report what they saw."""
+"""The last rank fails in the ways that the arguments say, in turn; all report what they saw."""
 
 import os
 import signal
@@ -14,7 +14,6 @@ from tests.distributed.workers.ranks import RANK, SIZE, kill_rank, report, sessi
 
 NUM_STEPS, FAILING_STEP = 12, 6
 CAPACITY = 40
-mode = sys.argv[1]
 IS_LAST = RANK == SIZE - 1
 
 
@@ -58,12 +57,13 @@ class Model:
         }
 
 
-def run_until_failure(session, model):
+def run_until_failure(session, model, mode, earlier):
     """Steps until an error; the last rank stops in between, as `mode` says."""
     seen = {"step": 0, "error": None}
     for step in range(NUM_STEPS):
         if IS_LAST and step == FAILING_STEP:
-            fail(seen)
+            report({**earlier, mode: seen})
+            fail(mode)
             if mode == "fewer":
                 break
         began = time.time()
@@ -79,9 +79,8 @@ def run_until_failure(session, model):
     return seen
 
 
-def fail(seen):
+def fail(mode):
     """What the mode is about, on the rank that fails."""
-    report(seen)
     if mode == "raise":
         raise ValueError("the script's own mistake")
     if mode == "kill":
@@ -113,7 +112,12 @@ if __name__ == "__main__":
     with tf.compat.v1.Session(config=session_config()) as the_session:
         the_session.run(the_model.status)
         the_session.run(init)
-        run = run_with_bad_steps if mode == "bad steps" else run_until_failure
-        report(run(the_session, the_model))
-        if mode == "stop":
+        seen_of_each = {}
+        for one in sys.argv[1:]:
+            if one == "bad steps":
+                seen_of_each[one] = run_with_bad_steps(the_session, the_model)
+            else:
+                seen_of_each[one] = run_until_failure(the_session, the_model, one, seen_of_each)
+        report(seen_of_each)
+        if "stop" in seen_of_each:
             kill_rank(SIZE - 1)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds Horovod against the TensorFlow of this Python, and installs it.
+
+Needs cmake<4, ninja or make, setuptools<81 and wheel in the environment. Environment variables
+HOROVOD_... reach the build as they are; without any, it has TensorFlow and Gloo alone.
+"""
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import tensorflow_install
+
+REQUIREMENT = "horovod==0.28.1"
+DEFAULTS = {
+    "HOROVOD_WITH_TENSORFLOW": "1",
+    "HOROVOD_WITH_GLOO": "1",
+    "HOROVOD_WITHOUT_MPI": "1",
+    "HOROVOD_WITHOUT_PYTORCH": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+}
+SOURCES_FOR_TENSORFLOW = "horovod/tensorflow/CMakeLists.txt"
+XLA_SOURCE = "horovod/tensorflow/xla_mpi_ops.cc"
+
+
+def main() -> None:
+    install = tensorflow_install.find()
+    if install is None:
+        sys.exit("Horovod compiles against TensorFlow: install that first")
+    with tempfile.TemporaryDirectory() as directory:
+        sources = unpack(download(Path(directory)))
+        if not tensorflow_install.has_horovod_xla(install.version):
+            leave_out_xla(sources)
+        subprocess.run(
+            [*_pip("install"), str(sources)],  # builds a directory anew each time
+            env=build_environment(os.environ),
+            check=True,
+        )
+
+
+def download(directory: Path) -> Path:
+    """The archive of Horovod's sources, from the package index."""
+    options = ["--no-deps", "--no-binary", "horovod", "--dest", str(directory)]
+    command = [*_pip("download"), *options, REQUIREMENT]
+    subprocess.run(command, env=build_environment(os.environ), check=True)
+    return next(directory.glob("horovod-*.tar.gz"))
+
+
+def unpack(archive: Path) -> Path:
+    """The directory that it was unpacked to, beside the archive."""
+    with tarfile.open(archive) as sources:
+        if hasattr(tarfile, "data_filter"):
+            sources.extraction_filter = tarfile.data_filter
+        sources.extractall(archive.parent)
+    return archive.parent / archive.name[: -len(".tar.gz")]
+
+
+def leave_out_xla(sources: Path) -> None:
+    """Takes the line with its ops for XLA out of the build: only XLA needs them.
+
+    Raises:
+      ValueError: there is no such line, or more than one.
+    """
+    path = sources / SOURCES_FOR_TENSORFLOW
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if XLA_SOURCE not in line]
+    if len(kept) != len(lines) - 1:
+        raise ValueError(f"{path} does not name {XLA_SOURCE} in one line: is it {REQUIREMENT}?")
+    path.write_text("".join(kept))
+
+
+def build_environment(environment: dict) -> dict:
+    """What Horovod's build sees: the caller's choice, or the defaults where there is none."""
+    programs = Path(sys.executable).parent  # cmake of a virtual environment that is not activated
+    has_choice = any(name.startswith(("HOROVOD_WITH", "HOROVOD_GPU")) for name in environment)
+    return {
+        **({} if has_choice else DEFAULTS),
+        **environment,
+        "PATH": os.pathsep.join([str(programs), environment.get("PATH", os.defpath)]),
+    }
+
+
+def _pip(command: str) -> list:
+    options = ["--quiet", "--disable-pip-version-check", "--no-build-isolation"]
+    return [sys.executable, "-m", "pip", command, *options]
+
+
+if __name__ == "__main__":
+    main()

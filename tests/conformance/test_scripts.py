@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every script on every engine: what the contract says, the same as on the CPU, errors included."""
+
+import functools
+
+import pytest
+
+from tests.conformance import contents_cases, lookup_cases, training_cases
+from tests.conformance.conftest import worker_or_skip
+from tests.conformance.differences import reason_of
+from tests.conformance.engines import CPU, engines_here
+from tests.conformance.scripts import NotPossibleHere, broken_promise
+
+SCRIPTS = {**lookup_cases.CASES, **training_cases.CASES, **contents_cases.CASES}
+
+
+@functools.cache
+def outcomes(engine, name):
+    return worker_or_skip(engine).run(SCRIPTS[name])
+
+
+def outcomes_or_skip(engine, name):
+    found = outcomes(engine, name)
+    for outcome in found:
+        if outcome.error == NotPossibleHere.__name__:
+            pytest.skip(outcome.message)
+    return found
+
+
+def on_each(check, engines):
+    """Parameters of a test: all scripts on these engines, known differences marked."""
+    cases = []
+    for (engine,), marks, _ in engines:
+        for name in SCRIPTS if not any(mark.args[0] for mark in marks) else ["all"]:
+            reason = reason_of(check, engine, name)
+            known = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
+            cases.append(pytest.param(engine, name, marks=[*marks, *known], id=f"{engine}: {name}"))
+    return pytest.mark.parametrize("engine, name", cases)
+
+
+@on_each("promises", engines_here())
+def test_calls_do_what_they_promise(engine, name):
+    found = outcomes_or_skip(engine, name)
+    broken = [
+        f"{one_call.method}: {problem}"
+        for one_call, outcome in zip(SCRIPTS[name].calls, found)
+        if (problem := broken_promise(one_call, outcome))
+    ]
+    if broken:
+        pytest.fail("\n".join(broken), pytrace=False)
+
+
+@on_each("state", engines_here())
+def test_an_error_leaves_the_table_as_it_was(engine, name):
+    changed = [
+        f"{outcome}\n  changed {outcome.changed}"
+        for outcome in outcomes_or_skip(engine, name)
+        if outcome.changed
+    ]
+    if changed:
+        pytest.fail("\n".join(changed), pytrace=False)
+
+
+@on_each("same", engines_here(but=CPU))
+def test_the_same_as_on_the_cpu(engine, name):
+    pairs = zip(outcomes_or_skip(CPU.name, name), outcomes_or_skip(engine, name))
+    different = [
+        f"{one_call.method}: {on_engine}\n  on the CPU: {on_cpu}"
+        for one_call, (on_cpu, on_engine) in zip(SCRIPTS[name].calls, pairs)
+        if on_engine.said() != on_cpu.said()
+    ]
+    if different:
+        pytest.fail("\n".join(different), pytrace=False)
