@@ -6,14 +6,6 @@ import pytest
 from tests.engine.devices import ARRAYS_ON_GPU, WHY_NO_GPU, NewTable, skip_without_gpu
 from tests.support.host_queue import engine_module
 
-ON_GPU, WHY_NO_GPU, NewTable, skip_without_gpu
-from tests.support.host_queue import engine_module
-
-ON_HOST = [
-    engine.hash_table_device
-    for engine in ENGINES.values()
-    if engine.hash_table_device and not engine.needs_gpu
-]
 ON_GPU = [pytest.param("cuda:0", marks=skip_without_gpu)] if WHY_NO_GPU else ARRAYS_ON_GPU
 
 
