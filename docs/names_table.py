@@ -204,8 +204,8 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "Average the other variables."),
     ("environment variables `SOK_*` of SparseOperationKit", "differs", "read by nothing"),
     ("`import sparse_operation_kit as sok`", "works",
-     "gives the same modules and objects, under every path above, unless a real "
-     "SparseOperationKit is installed"),
+     "gives the same modules and objects, under every path above, unless there is a "
+     "real SparseOperationKit that was built"),
 ]  # fmt: skip
 
 # Modules beside those above, which no script of SparseOperationKit imports.
