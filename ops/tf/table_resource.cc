@@ -193,7 +193,10 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
   std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then of slots_
   UseView(call, View(slot_names), [&](const TableView& view) {
     table = call.engine().MakeTable(view.options());
-    TableView fresh{*table, {}, view.places, view.has_preset, view.variables};
+    TableView fresh{*table};
+    fresh.places = view.places;
+    fresh.has_preset = view.has_preset;
+    fresh.variables = view.variables;
     ForEachPlane([&](const PlaneVariable& old) {
       planes.push_back(call.engine().MakePlane(old.options()));
       planes.back()->Reserve(old.plane()->num_rows());  // steps that run may read rows there were
@@ -222,7 +225,9 @@ void TableResource::ForEachPlane(const Visit& visit) {
 
 TableView TableResource::View(const std::vector<std::string>& slot_names) const {
   CheckInitialized();
-  TableView view{*table_, {}, {}, preset_.dims() == 2, {rows_.variable()}};
+  TableView view{*table_};
+  view.has_preset = preset_.dims() == 2;
+  view.variables.push_back(rows_.variable());
   if (!slot_names.empty()) view.places = slots_.PlacesOf(slot_names, name_);
   view.planes.rows = rows_.plane().get();
   for (const TableSlot& slot : slots_.all()) {

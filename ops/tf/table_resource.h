@@ -17,10 +17,10 @@ namespace sok {
 /// A table and its planes, for one op. Valid while the resource holds its locks.
 struct TableView {
   Table& table;
-  Planes planes;
-  std::vector<size_t> places;  // planes.slots[places[i]] is the slot called slot_names[i]
-  bool has_preset = false;     // all rows of planes.rows have been written
-  std::vector<tensorflow::Var*> variables;  // of planes.rows, then of planes.slots
+  Planes planes = {};
+  std::vector<size_t> places = {};  // planes.slots[places[i]] is the slot called slot_names[i]
+  bool has_preset = false;          // all rows of planes.rows have been written
+  std::vector<tensorflow::Var*> variables = {};  // of planes.rows, then of planes.slots
 
   const TableOptions& options() const { return table.options(); }
   /// Rows that have been written in one of `planes`; the others may have no memory. Waits.

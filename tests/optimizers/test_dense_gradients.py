@@ -46,7 +46,6 @@ STOCK = {
     "TF1 Ftrl": lambda: tf1.train.FtrlOptimizer(0.1, l1_regularization_strength=0.01),
     "Keras SGD": lambda: legacy.SGD(0.1),
     "Keras Adagrad": lambda: legacy.Adagrad(0.1),
-    "Keras Ftrl": lambda: legacy.Ftrl(0.1),
 }
 
 
