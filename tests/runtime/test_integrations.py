@@ -113,6 +113,7 @@ def test_init_applies_what_one_process_needs(graph):
             "tf.train.Saver",
             "tf.train.init_from_checkpoint",
             "tf.train.ExponentialMovingAverage",
+            "convert_variables_to_constants",
         ]
 
 
