@@ -60,7 +60,7 @@ void Coordinator::Submit(ExchangeRequest request) {
   std::string failure;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    meetings_.Use(request.step_id, request.ticket);
+    const bool is_first = meetings_.Use(request.step_id, request.ticket, request.exchange);
     const MeetingFailure* failed = meetings_.FailureOf(request.ticket.meeting);
     const Key key{request.ticket.step, name};
     if (!closed_reason_.empty()) {
@@ -68,8 +68,11 @@ void Coordinator::Submit(ExchangeRequest request) {
     } else if (failed) {
       code = failed->code;
       failure = failed->message;
-    } else if (pending_.count(key) != 0) {
-      failure = "was asked for twice at once";
+    } else if (!is_first || pending_.count(key) != 0) {
+      failure =
+          "was asked for twice in one step: a lookup cannot stand in a loop of control flow v1, "
+          "nor "
+          "can a function take two gradients through one branch or nested function";
     } else {
       pending_.emplace(key, Pending{std::move(request), Clock::now()});
     }

@@ -73,11 +73,12 @@ int64_t Meetings::NewCall(bool is_alone) {
 
 void Meetings::End(const Ticket& ticket) { active_.erase(ticket.meeting); }
 
-void Meetings::Use(StepId step_id, const Ticket& ticket) {
-  if (!step_id) return;
+bool Meetings::Use(StepId step_id, const Ticket& ticket, const std::string& exchange) {
+  if (!step_id) return true;
   Step& step = StepOf(*step_id);
   step.meetings.insert(ticket.meeting);
   if (step.failure) Fail(ticket.meeting, *step.failure);
+  return step.exchanges.emplace(ticket.meeting, exchange).second;
 }
 
 void Meetings::FailStep(StepId step_id, const MeetingFailure& failure) {

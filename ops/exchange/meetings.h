@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/base/error.h"
@@ -49,8 +50,9 @@ class Meetings {
   /// Nobody on this rank can ask for an exchange of that lookup any more.
   void End(const Ticket& ticket);
 
-  /// What a step uses fails with it, also what another step began.
-  void Use(StepId step_id, const Ticket& ticket);
+  /// What a step uses fails with it, also what another step began. False: it has used it before. In
+  /// what order, may differ from rank to rank.
+  bool Use(StepId step_id, const Ticket& ticket, const std::string& exchange);
 
   /// Fails what the step has begun, uses, or still begins; of eager code, what began last.
   void FailStep(StepId step_id, const MeetingFailure& failure);
@@ -77,6 +79,7 @@ class Meetings {
     int64_t call = -1;                  // number in the order of calls; -1: none yet
     std::map<std::string, int> counts;  // by lookup
     std::set<Meeting> meetings;         // begun or used
+    std::set<std::pair<Meeting, std::string>> exchanges;  // used
     std::optional<MeetingFailure> failure;
   };
   struct Call {

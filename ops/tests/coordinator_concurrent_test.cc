@@ -265,7 +265,7 @@ SOK_TEST(AMissingRequestFailsItsStepInTime) {
   RunSteps(ranks, 3, 3, 0, 31, 1);
 }
 
-SOK_TEST(ARequestTwiceAtOnceFails) {
+SOK_TEST(ARequestTwiceInAStepFails) {
   Ranks ranks(2);
   const Ticket ticket = Begin(ranks[0], 0, 0, "layer");
   auto first = Submit(ranks[0], ticket, Request(0, 2, 0, "layer"));
@@ -273,6 +273,7 @@ SOK_TEST(ARequestTwiceAtOnceFails) {
   auto other = SubmitFirst(ranks[1], 1, 2, 0, "layer");
   CheckReceived(first.get(), 0, 2, 0, "layer");
   CheckReceived(other.get(), 1, 2, 0, "layer");
+  CheckFailed(Submit(ranks[0], ticket, Request(0, 2, 0, "layer")).get(), Words{"layer", "twice"});
 }
 
 SOK_TEST(AbortEndsAllWaits) {

@@ -39,7 +39,7 @@ def begin_lookup(table_name, insert):
         count = _lookups.setdefault(graph, collections.Counter())
         count[name] += 1
         if count[name] > 1:
-            name += f"_{count[name] - 1}"
+            name += f":{count[name]}"
         return ops.sok_begin_lookup(lookup=name, graph=_number_of(outermost), name="lookup")
 
 
@@ -51,8 +51,10 @@ def gradient_occurrence(ticket):
     """
     if tf.executing_eagerly():
         return 0
-    count = _occurrences.setdefault(tf.compat.v1.get_default_graph(), collections.Counter())
+    graph = _around_branches(tf.compat.v1.get_default_graph())
+    ticket = _outside_of_branches(ticket)
     name = ticket.name if tf.is_symbolic_tensor(ticket) else "eager"
+    count = _occurrences.setdefault(graph, collections.Counter())
     count[name] += 1
     return count[name] - 1
 
@@ -61,10 +63,25 @@ def _out_of_branches():
     """The graph around the branches of tf.cond, as a context."""
     if tf.executing_eagerly():
         return contextlib.nullcontext()
-    graph = innermost = tf.compat.v1.get_default_graph()
+    innermost = tf.compat.v1.get_default_graph()
+    graph = _around_branches(innermost)
+    return contextlib.nullcontext() if graph is innermost else graph.as_default()
+
+
+def _around_branches(graph):
     while isinstance(graph, CondBranchFuncGraph):
         graph = graph.outer_graph
-    return contextlib.nullcontext() if graph is innermost else graph.as_default()
+    return graph
+
+
+def _outside_of_branches(tensor):
+    """What a tensor that a branch has captured is outside of it."""
+    while tf.is_symbolic_tensor(tensor) and isinstance(tensor.graph, CondBranchFuncGraph):
+        captured = [outer for outer, inner in tensor.graph.captures if inner is tensor]
+        if not captured:
+            break
+        (tensor,) = captured
+    return tensor
 
 
 def _functions_around(graph):

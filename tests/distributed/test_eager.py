@@ -29,7 +29,7 @@ MODELS = [
 @functools.cache
 def launched(num_ranks):
     """One launch trains all models."""
-    return run_ranks("eager", num_ranks, timeout=300, environment={"SOK_TEST_EAGER": 1})
+    return run_ranks("eager", num_ranks, timeout=600, environment={"SOK_TEST_EAGER": 1})
 
 
 def of_all_ranks(num_ranks, model, what):

@@ -142,11 +142,12 @@ def train_with_control_flow():
     @tf.function(reduce_retracing=True)
     def step(is_odd, *inputs):
         with tf.GradientTape(persistent=True) as tape:
-            losses = tf.cond(
+            chosen = tf.cond(
                 is_odd, lambda: model.losses(inputs), lambda: 2.0 * model.losses(inputs)
             )
-        for _ in range(2):
-            optimizer.apply_gradients(zip(model.gradients(losses, tape), model.tables))
+            losses = model.losses(inputs)
+        for target in (chosen, losses, losses):
+            optimizer.apply_gradients(zip(model.gradients(target, tape), model.tables))
         for _ in tf.range(3):
             losses += 0.1 * model.losses(inputs)
         return losses
