@@ -170,7 +170,7 @@ WRONG_SPARSE_CALLS = {
     "dense": (lambda layer: {"inputs": tf.constant([[1]], layer.key_dtype)}, "SparseTensor"),
     "list": (lambda layer: {"inputs": [[1, 2], [3, 4]]}, "SparseTensor"),
     "numpy": (lambda layer: {"inputs": np.array([[1, 2]])}, "SparseTensor"),
-    "ragged": (lambda layer: {"inputs": tf.ragged.constant([[1], []])}, "keys must be"),
+    "ragged": (lambda layer: {"inputs": tf.ragged.constant([[1.0], []])}, "keys must be"),
     "sparse-value": (lambda layer: {"inputs": _one(layer)}, "SparseTensor"),
     "sparse-rank-1": (
         lambda layer: {"inputs": tf.SparseTensor([[0]], _keys(layer), [1])}, "rank 2"
