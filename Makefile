@@ -41,15 +41,17 @@ pytest: build $(VENV)/.horovod  ## the Python tests only
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
 OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz
 
-# The kernels that TensorFlow's ops have on a GPU, on CPU threads: the same tests as on the CPU.
+# The kernels of a GPU, on CPU threads: the same tests as on the CPU.
 GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver $(addprefix tests/optimizers/test_,keras_optimizers.py \
   optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
 
-pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of TensorFlow's ops, by the kernels of a GPU on CPU threads
+pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
 	$(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DPython_EXECUTABLE=$(abspath $(BIN))/python -DSOK_ENGINE=OFF -DSOK_CUDA=OFF --log-level=WARNING
-	$(BIN)/cmake --build build/$@ --target _ops_host_queue
+	  -DPython_EXECUTABLE=$(abspath $(BIN))/python -DSOK_CUDA=OFF --log-level=WARNING
+	$(BIN)/cmake --build build/$@ --target _ops_host_queue _engine_host_queue
 	$(PYTEST) --gpu-kernels build/$@/_ops_host_queue.so $(GPU_KERNEL_TESTS) $(PYTEST_ARGS)
+	SOK_TEST_ENGINE_LIBRARY="$$(echo $(abspath build/$@)/_engine_host_queue*.so)" \
+	  $(PYTEST) tests/engine -k "host" $(PYTEST_ARGS)
 
 pytest-other:  ## the Python tests of layers and optimizers on another TensorFlow, without Horovod
 ifeq ($(OTHER_TENSORFLOW),)
@@ -163,6 +165,7 @@ core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 	$(CMAKE_CORE) -DSOK_BENCHMARKS=ON
 	$(BIN)/cmake --build build/$@
 	build/$@/engine_benchmark
+	build/$@/lookup_benchmark
 
 # --- CUDA, without a GPU ---
 NVCC := $(or $(CUDACXX),$(shell command -v nvcc 2>/dev/null))
@@ -190,7 +193,8 @@ cuda-report:  ## registers and local memory of all CUDA kernels; needs nvcc
 CUDA_ARCHITECTURES ?= native
 CUDA_KEYS ?= 25
 CUDA_BUILD := build/cuda
-CUDA_TESTS := $(patsubst %_concurrent_test.cc,%_cuda_test,$(notdir $(wildcard ops/tests/*device*_concurrent_test.cc)))
+CUDA_TESTS := $(patsubst %_concurrent_test.cc,%_cuda_test,\
+  $(notdir $(wildcard ops/tests/*device*_concurrent_test.cc ops/tests/conformance*_concurrent_test.cc)))
 
 cuda-build:
 	cmake -S . -B $(CUDA_BUILD) -DSOK_CUDA=ON -DSOK_ENGINE=ON -DSOK_TENSORFLOW=OFF -DSOK_CUDA_TESTS=ON \

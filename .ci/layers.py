@@ -32,9 +32,6 @@ CXX = {
     "ops/base": (),
     "ops/tests": None,  # all of them
 }
-# TODO: remove these with the folders that ops/cpu takes the place of.
-FORMER = ("ops/table", "ops/lookup")
-FORMER_USERS = ("tf", "python", "cuda", "device", "exchange", "table", "lookup", "tests")
 # Headers of others -> the only rooms that may include them.
 FOREIGN = {
     r"tensorflow/": ("ops/tf", "ops/tests"),
@@ -74,10 +71,6 @@ def _may_include(room, header):
     if not header.startswith("ops/"):
         return True
     used = "/".join(header.split("/")[:2])
-    if used in FORMER:
-        return room.rpartition("/")[2] in FORMER_USERS
-    if room in FORMER:
-        return used in ("ops/base", *FORMER)
     allowed = _allowed(CXX, room)
     return used == room or allowed is None or used.rpartition("/")[2] in allowed
 

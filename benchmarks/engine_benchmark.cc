@@ -16,9 +16,7 @@
 #include "ops/base/executor.h"
 #include "ops/base/hash.h"
 #include "ops/base/reserved_memory.h"
-#include "ops/lookup/distinct.h"
-#include "ops/lookup/gather_rows.h"
-#include "ops/table/table.h"
+#include "ops/cpu/cpu_engine.h"
 
 namespace sok {
 namespace {
@@ -56,8 +54,8 @@ std::vector<int64_t> HitBatch(int64_t num_keys, int run) {
   return keys;
 }
 
-struct Plane {
-  Plane(int64_t num_rows, int64_t row_dim)
+struct Lines {
+  Lines(int64_t num_rows, int64_t row_dim)
       : dim(row_dim),
         memory(static_cast<size_t>(num_rows * row_dim) * sizeof(float), PageSize::kHuge) {}
   float* data() const { return static_cast<float*>(memory.data()); }
@@ -68,7 +66,9 @@ struct Plane {
 class Benchmark {
  public:
   Benchmark(int num_threads, int64_t num_keys)
-      : executor_(MakeThreadExecutor(num_threads)), num_keys_(num_keys) {}
+      : executor_(MakeThreadExecutor(num_threads)),
+        call_(CpuEngine().MakeCall(*executor_, nullptr)),
+        num_keys_(num_keys) {}
 
   void Run() {
     std::printf("%lld Mi keys, %d thread(s)\n", static_cast<long long>(num_keys_ >> 20),
@@ -84,7 +84,7 @@ class Benchmark {
   /// Random reads of one line each, from as many lines as the index has at a load of 0.8.
   void MeasureFloors() {
     const int64_t num_lines = num_keys_ / 4;
-    const Plane lines(num_lines, kLineFloats);
+    const Lines lines(num_lines, kLineFloats);
     std::fill_n(lines.data(), num_lines * kLineFloats, 1.0f);
     line_seconds_ =
         MedianSeconds(kRuns,
@@ -124,11 +124,10 @@ class Benchmark {
     options.name = "benchmark";
     options.capacity = num_keys_;
     const double seconds = MedianSeconds(3, [&](int) {
-      table_ = Table::Create(Device::kCpu, options);
+      table_ = CpuEngine().MakeTable(options);
       for (int64_t begin = 0; begin < num_keys_; begin += kInsertBatch) {
-        table_->FindOrInsert(*executor_, std::min(kInsertBatch, num_keys_ - begin),
-                             keys.data() + begin, /*keys_are_distinct=*/true, nullptr, {},
-                             row_ids.data() + begin);
+        table_->FindOrInsert(*call_, std::min(kInsertBatch, num_keys_ - begin), keys.data() + begin,
+                             /*keys_are_distinct=*/true, nullptr, {}, row_ids.data() + begin);
       }
     });
     Print("insert, all new (no planes)", seconds / static_cast<double>(num_keys_), line_seconds_);
@@ -141,11 +140,11 @@ class Benchmark {
     std::vector<std::vector<int64_t>> batches;
     for (int run = 0; run < kRuns; ++run) batches.push_back(HitBatch(num_keys_, run));
     const auto find = [&](int run) {
-      table_->Find(*executor_, kBatch, batches[static_cast<size_t>(run)].data(), row_ids.data());
+      table_->Find(*call_, kBatch, batches[static_cast<size_t>(run)].data(), row_ids.data());
     };
     Print("find, all held", MedianSeconds(kRuns, find) / kBatch, line_seconds_);
     const auto find_or_insert = [&](int run) {
-      table_->FindOrInsert(*executor_, kBatch, batches[static_cast<size_t>(run)].data(),
+      table_->FindOrInsert(*call_, kBatch, batches[static_cast<size_t>(run)].data(),
                            /*keys_are_distinct=*/false, nullptr, {}, row_ids.data());
     };
     Print("find or insert, all held", MedianSeconds(kRuns, find_or_insert) / kBatch, line_seconds_);
@@ -156,7 +155,7 @@ class Benchmark {
   }
 
   void MeasureGather(int64_t dim) {
-    const Plane plane(num_keys_, dim);
+    const Lines plane(num_keys_, dim);
     std::fill_n(plane.data(), num_keys_ * dim, 1.0f);
     std::vector<std::vector<int64_t>> batches;
     for (int run = 0; run < kRuns; ++run) batches.push_back(HitBatch(num_keys_, run));
@@ -165,10 +164,10 @@ class Benchmark {
     const double seconds =
         MedianSeconds(kRuns,
                       [&](int run) {
-                        table_->Find(*executor_, kBatch, batches[static_cast<size_t>(run)].data(),
+                        table_->Find(*call_, kBatch, batches[static_cast<size_t>(run)].data(),
                                      row_ids.data());
-                        GatherRows(*executor_, kBatch, dim, row_ids.data(), plane.data(),
-                                   out.data());
+                        CpuEngine().GatherRows(*call_, kBatch, dim, row_ids.data(), plane.data(),
+                                               out.data());
                       }) /
         kBatch;
     const auto row_bytes = static_cast<double>(dim * 4);
@@ -183,8 +182,9 @@ class Benchmark {
   }
 
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Call> call_;
   int64_t num_keys_;
-  std::unique_ptr<Table> table_;
+  std::shared_ptr<Table> table_;
   double line_seconds_ = 0.0;
   double stream_bytes_per_second_ = 0.0;
 };
@@ -208,13 +208,14 @@ std::vector<int64_t> ZipfKeys(int64_t count, int64_t num_values) {
 
 void MeasureDistinct(int num_threads) {
   const auto executor = MakeThreadExecutor(num_threads);
+  const auto call = CpuEngine().MakeCall(*executor, nullptr);
   const std::vector<int64_t> keys = ZipfKeys(106'496, 2'000'000);
   std::vector<int64_t> distinct_keys(keys.size());
   std::vector<int32_t> inverse(keys.size());
   int64_t num_distinct = 0;
   const double seconds = MedianSeconds(21, [&](int) {
-    num_distinct = Distinct(*executor, static_cast<int64_t>(keys.size()), keys.data(),
-                            distinct_keys.data(), inverse.data());
+    num_distinct = CpuEngine().DistinctKeys(*call, static_cast<int64_t>(keys.size()), keys.data(),
+                                            distinct_keys.data(), inverse.data());
   });
   std::printf("distinct: %zu Zipf(1.05) keys, %lld distinct: %.3f ms, %.1f M keys/s\n", keys.size(),
               static_cast<long long>(num_distinct), 1e3 * seconds,

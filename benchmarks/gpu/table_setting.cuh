@@ -9,9 +9,9 @@
 #include "benchmarks/gpu/timing.cuh"
 #include "benchmarks/gpu/workload.cuh"
 #include "ops/cuda/cuda_queue.cuh"
+#include "ops/device/apply_rule.h"
 #include "ops/device/device_table.h"
 #include "ops/device/merging.h"
-#include "ops/device/optimizers.h"
 
 namespace sok::benchmark {
 
@@ -227,8 +227,12 @@ class TableSetting {
   }
 
   void MeasureAdam(const Case& setting, const Batches& batches, const Array<float>& gradients) {
-    const AdamRule adam{{1e-6f, 0.9f, 0.999f, 1e-7f}};
-    const OptimizerPlanes planes{dim_, rows_.data(), state_.data()};
+    const AdamRule adam{1e-6f, 0.9f, 0.999f, 1e-7f};
+    RulePlanes planes;
+    planes.dim = dim_;
+    planes.rows = rows_.data();
+    planes.states[0] = {state_.data(), 2 * dim_};
+    planes.states[1] = {state_.data() + dim_, 2 * dim_};
     const Array<int64_t> row_ids(queue_, Batches::kSets * setting.batch);
     table_.Find(stream_, Batches::kSets * setting.batch, batches.keys.data(), row_ids.data());
     {
@@ -237,7 +241,7 @@ class TableSetting {
     }
     const auto time = [&](const auto& rule) {
       return TimeCall([&](int run) {
-        ApplyToRows(queue_, rule, planes, setting.batch, batches.Of(row_ids, run),
+        ApplyToRows(queue_, rule, planes, num_keys_, setting.batch, batches.Of(row_ids, run),
                     gradients.data());
       });
     };
@@ -269,7 +273,7 @@ class TableSetting {
       queue_.CopyOnDevice(merged.data(), gradients.data(), bags.num_distinct * dim_ * 4);
     });
     const Timing time = TimeCall([&](int) {
-      MergeGradients(queue_, scratch_, bags, {}, dim_, gradients.data(), merged.data());
+      MergeGradients(queue_, scratch_, bags, dim_, gradients.data(), merged.data());
     });
     const double read_share =
         0.5 * (1.0 + static_cast<double>(setting.batch) / static_cast<double>(bags.num_distinct));

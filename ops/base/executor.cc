@@ -2,13 +2,14 @@
 // The two executors of the core: the caller's thread alone, and a small pool of threads.
 #include "ops/base/executor.h"
 
-#include <unistd.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <list>
+#include <map>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -25,6 +26,14 @@ using Body = std::function<void(int64_t begin, int64_t end)>;
 constexpr int64_t kPartNanoseconds = 30'000;
 // More parts than threads, so that a thread that the system takes away holds up little.
 constexpr int64_t kPartsPerThread = 4;
+
+/// How often fork() made the processes up to this one: differs between a child and its parent.
+int ForkCount() {
+  static std::atomic<int> count{0};
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++count; });
+  static_cast<void>(registered);
+  return count;
+}
 
 class CallerExecutor : public Executor {
  public:
@@ -71,9 +80,9 @@ class Loop {
   std::exception_ptr error_;
 };
 
-class ThreadExecutor : public Executor {
+class ThreadPool {
  public:
-  explicit ThreadExecutor(int num_threads) {
+  explicit ThreadPool(int num_threads) {
     threads_.reserve(static_cast<size_t>(num_threads) - 1);
     try {
       for (int i = 1; i < num_threads; ++i) threads_.emplace_back([this] { HelpUntilStopped(); });
@@ -82,21 +91,18 @@ class ThreadExecutor : public Executor {
     }
   }
 
-  ~ThreadExecutor() override {
+  ~ThreadPool() {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       is_stopped_ = true;
     }
     work_arrived_.notify_all();
-    // A child of fork() has no threads but the caller's: nothing to wait for.
-    const bool is_child = getpid() != process_id_;
-    for (std::thread& thread : threads_) is_child ? thread.detach() : thread.join();
+    for (std::thread& thread : threads_) thread.join();
   }
 
-  int num_threads() const override { return static_cast<int>(threads_.size()) + 1; }
+  int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  void ParallelFor(int64_t count, int64_t item_nanoseconds, const Body& body) override {
-    if (count <= 0) return;
+  void ParallelFor(int64_t count, int64_t item_nanoseconds, const Body& body) {
     const int64_t min_items =
         std::max<int64_t>(1, kPartNanoseconds / std::max<int64_t>(1, item_nanoseconds));
     const int64_t num_parts =
@@ -154,9 +160,53 @@ class ThreadExecutor : public Executor {
   std::condition_variable helper_left_;
   std::list<Loop*> loops_;
   bool is_stopped_ = false;
-  const pid_t process_id_ = getpid();
   std::vector<std::thread> threads_;
 };
+
+/// A pool of threads, which a child of fork() neither uses nor destroys: its threads are not there,
+/// and what they held and waited for stays as it was.
+class ThreadExecutor : public Executor {
+ public:
+  explicit ThreadExecutor(int num_threads) : pool_(new ThreadPool(num_threads)) {}
+  ~ThreadExecutor() override {
+    if (!IsInChild()) delete pool_;
+  }
+
+  int num_threads() const override { return IsInChild() ? 1 : pool_->num_threads(); }
+
+  void ParallelFor(int64_t count, int64_t item_nanoseconds, const Body& body) override {
+    if (count <= 0) return;
+    if (IsInChild()) return body(0, count);
+    pool_->ParallelFor(count, item_nanoseconds, body);
+  }
+
+ private:
+  bool IsInChild() const { return ForkCount() != fork_count_; }
+
+  const int fork_count_ = ForkCount();
+  ThreadPool* const pool_;
+};
+
+/// The executors that are shared, by number of threads. A child of fork() has others: its parent's
+/// lock may have been held when it was made.
+struct SharedExecutors {
+  explicit SharedExecutors(int count) : fork_count(count) {}
+
+  const int fork_count;
+  std::mutex mutex;
+  std::map<int, std::weak_ptr<Executor>> by_threads;
+};
+
+SharedExecutors& OfThisProcess() {
+  static std::atomic<SharedExecutors*> current{new SharedExecutors(ForkCount())};
+  SharedExecutors* found = current;
+  while (found->fork_count != ForkCount()) {
+    auto* made = new SharedExecutors(ForkCount());
+    if (current.compare_exchange_strong(found, made)) return *made;
+    delete made;
+  }
+  return *found;
+}
 
 }  // namespace
 
@@ -170,6 +220,18 @@ std::unique_ptr<Executor> MakeThreadExecutor(int num_threads) {
     Throw(ErrorCode::kInvalidArgument, "num_threads must be at least 1, got ", num_threads);
   }
   return std::make_unique<ThreadExecutor>(num_threads);
+}
+
+std::shared_ptr<Executor> SharedThreadExecutor(int num_threads) {
+  SharedExecutors& shared = OfThisProcess();
+  const std::lock_guard<std::mutex> lock(shared.mutex);
+  std::weak_ptr<Executor>& known = shared.by_threads[num_threads];
+  std::shared_ptr<Executor> executor = known.lock();
+  if (!executor) {
+    executor = MakeThreadExecutor(num_threads);
+    known = executor;
+  }
+  return executor;
 }
 
 }  // namespace sok

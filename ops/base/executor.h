@@ -28,8 +28,12 @@ class Executor {
 Executor& SerialExecutor();
 
 /// An executor with `num_threads - 1` threads of its own beside the caller's; num_threads >= 1.
-/// Several callers may use it at the same time.
+/// Several callers may use it at the same time. In a child of fork(), which has none of its
+/// threads, everything runs on the caller's.
 std::unique_ptr<Executor> MakeThreadExecutor(int num_threads);
+
+/// As above, but the same one for all who ask for as many threads while anybody has it.
+std::shared_ptr<Executor> SharedThreadExecutor(int num_threads);
 
 }  // namespace sok
 

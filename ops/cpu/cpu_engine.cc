@@ -146,7 +146,7 @@ class EngineOfHost : public Engine {
       Throw(ErrorCode::kInvalidArgument, what, ": inverse must be at least 0 and below ",
             bags.num_distinct, ", the number of distinct keys");
     }
-    if (bags.combiner == Combiner::kNone) return;
+    if (bags.combiner == Combiner::kNone || bags.num_bags == 0) return;
     if (bags.row_splits[0] != 0 || bags.row_splits[bags.num_bags] != bags.num_keys ||
         !Ascend(bags.row_splits, bags.num_bags + 1)) {
       Throw(ErrorCode::kInvalidArgument, what, ": row_splits must ascend from 0 to ", bags.num_keys,

@@ -27,6 +27,9 @@ void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_row
             " are needed; reserve it before keys are inserted");
     }
     plane.Reserve(num_rows);
+    if (plane.num_rows() >= num_rows) return;
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': a plane has room for ",
+          plane.num_rows(), " rows, and ", num_rows, " are needed");
   };
   if (planes.rows != nullptr) make_room(*planes.rows);
   for (const Planes::Slot& slot : planes.slots) make_room(*slot.plane);

@@ -51,13 +51,14 @@ class GrowingRows {
   int64_t num_rows() const { return num_rows_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
 
-  /// Memory for rows [0, num_rows) at least, num_rows <= capacity. Throws kOutOfMemory, and the
-  /// plane is then as before.
+  /// Memory for rows [0, num_rows) at least, or for the capacity if that is less. Throws
+  /// kOutOfMemory, and the plane is then as before.
   void Reserve(int64_t num_rows) {
+    num_rows = std::min(num_rows, capacity_);
     if (num_rows <= num_rows_) return;
     if (num_rows > LimitBytes(capacity_, width_) / RowBytes()) {
       Throw(ErrorCode::kOutOfMemory, num_rows, " rows of ", width_,
-            " floats are more than a GPU can address, or above the capacity of ", capacity_);
+            " floats are more than a GPU can address");
     }
     const int64_t bytes_before = memory_.size_bytes();
     memory_.Reserve(num_rows * RowBytes());

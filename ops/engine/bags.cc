@@ -14,6 +14,9 @@ void CheckLengths(const Bags& bags, const char* what) {
     Throw(ErrorCode::kInvalidArgument, what, ": without a combiner there must be as many outputs ",
           "as keys, ", bags.num_keys, ", got ", bags.num_bags);
   }
+  if (bags.combiner == Combiner::kNone && (bags.weights != nullptr || bags.factors != nullptr)) {
+    Throw(ErrorCode::kInvalidArgument, what, ": weights need a combiner");
+  }
   if (bags.num_bags == 0 && bags.num_keys > 0) {
     Throw(ErrorCode::kInvalidArgument, what, ": row_splits must ascend from 0 to ", bags.num_keys,
           ", the number of keys");

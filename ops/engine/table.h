@@ -21,8 +21,9 @@ class Plane {
   virtual int64_t width() const = 0;
   /// Rows that may be touched at data() now.
   virtual int64_t num_rows() const = 0;
-  /// Makes it at least `num_rows`. Throws kOutOfMemory, and the plane is then as before. Where
-  /// MovesWhenItGrows, data() changes: nobody else may use the plane meanwhile.
+  /// Makes it at least `num_rows`, or its capacity if that is less. Throws kOutOfMemory, and the
+  /// plane is then as before. Where MovesWhenItGrows, data() changes: nobody else may use the plane
+  /// meanwhile.
   virtual void Reserve(int64_t num_rows) = 0;
   virtual bool MovesWhenItGrows() const = 0;
   /// Gives the memory back; all rows are zeros again. Nobody else may use the plane meanwhile.

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module sok_compat.engine._engine: NumPy arrays in, StoredTable calls, Python's exceptions
-// out. Values, shapes and dtypes are explained to the user in sok_compat/engine/hash_table.py.
+// The module sok_compat.engine._engine: addresses in, StoredTable calls, Python's exceptions out.
+// Values, shapes and dtypes are checked, and arrays kept alive, in sok_compat/engine.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <utility>
+#include <vector>
 
 #include "ops/base/error.h"
 #include "ops/base/hash.h"
-#include "ops/python/cuda_bindings.h"
+#include "ops/python/engines.h"
 #include "ops/python/stored_table.h"
 
 namespace nb = nanobind;
@@ -18,41 +17,14 @@ namespace nb = nanobind;
 namespace sok {
 namespace {
 
-using Keys = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using RowIdsOut = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using RowsOut = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+/// An address in the memory of a table's engine, or a stream's handle.
+using Address = uintptr_t;
 
-int64_t Size(const Keys& keys) { return static_cast<int64_t>(keys.shape(0)); }
+DeviceStream Stream(Address handle) { return reinterpret_cast<DeviceStream>(handle); }
 
-/// Runs a call that may take long while other Python threads go on.
-template <typename Call>
-auto WithoutGil(Call call) {
-  nb::gil_scoped_release release;
-  return call();
-}
-
-/// What the Python class promises; a last guard against reading outside of an array.
-void CheckShape(bool is_right) {
-  if (!is_right) Throw(ErrorCode::kInvalidArgument, "an array has the wrong shape");
-}
-
-template <typename Matrix>
-void CheckMatrix(const StoredTable& table, const Keys& keys, const Matrix& matrix) {
-  CheckShape(matrix.shape(0) == keys.shape(0) &&
-             matrix.shape(1) == static_cast<size_t>(table.dim()));
-}
-
-/// An array that owns the vector's memory.
-template <typename Value, typename... Lengths>
-nb::ndarray<nb::numpy, Value> ToArray(std::vector<Value> values, Lengths... lengths) {
-  auto* owned = new std::vector<Value>(std::move(values));
-  nb::capsule owner(owned, [](void* p) noexcept { delete static_cast<std::vector<Value>*>(p); });
-  return nb::ndarray<nb::numpy, Value>(owned->data(), {static_cast<size_t>(lengths)...}, owner);
-}
-
-void Construct(StoredTable* self, const TableOptions& options, int num_threads) {
-  new (self) StoredTable(options, num_threads);
+template <typename Value>
+Value* At(Address address) {
+  return reinterpret_cast<Value*>(address);
 }
 
 TableOptions MakeOptions(const std::string& name, int64_t dim, int64_t capacity,
@@ -66,51 +38,77 @@ TableOptions MakeOptions(const std::string& name, int64_t dim, int64_t capacity,
   return options;
 }
 
-void Find(StoredTable& table, const Keys& keys, const RowIdsOut& row_ids) {
-  CheckShape(row_ids.shape(0) == keys.shape(0));
-  WithoutGil([&] { table.Find(Size(keys), keys.data(), row_ids.data()); });
+void Construct(StoredTable* self, const TableOptions& options, int gpu, int num_threads) {
+  new (self) StoredTable(gpu < 0 ? EngineOfCpu() : EngineOfGpu(gpu), options, num_threads);
 }
 
-void Insert(StoredTable& table, const Keys& keys, const std::optional<Rows>& rows,
-            const RowIdsOut& row_ids) {
-  CheckShape(row_ids.shape(0) == keys.shape(0));
-  if (rows) CheckMatrix(table, keys, *rows);
-  WithoutGil([&] {
-    table.Insert(Size(keys), keys.data(), rows ? rows->data() : nullptr, row_ids.data());
-  });
+void BindStoredTable(nb::module_& module) {
+  using WithoutGil = nb::call_guard<nb::gil_scoped_release>;
+  nb::class_<StoredTable>(module, "StoredTable", "A table; gpu -1: on the CPU.")
+      .def("__init__", &Construct, nb::arg("options"), nb::arg("gpu"), nb::arg("num_threads"),
+           WithoutGil())
+      .def_prop_ro("size", &StoredTable::size, WithoutGil())
+      .def_prop_ro("index_bytes", &StoredTable::index_bytes, WithoutGil())
+      .def_prop_ro("row_bytes", &StoredTable::row_bytes, WithoutGil())
+      .def(
+          "find",
+          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address row_ids) {
+            table.Find(Stream(stream), num_keys, At<const int64_t>(keys), At<int64_t>(row_ids));
+          },
+          WithoutGil())
+      .def(
+          "insert",
+          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address rows,
+             Address row_ids) {
+            table.Insert(Stream(stream), num_keys, At<const int64_t>(keys), At<const float>(rows),
+                         At<int64_t>(row_ids));
+          },
+          WithoutGil())
+      .def(
+          "gather",
+          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address rows) {
+            table.Gather(Stream(stream), num_keys, At<const int64_t>(keys), At<float>(rows));
+          },
+          WithoutGil())
+      .def(
+          "scatter_add",
+          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address values) {
+            return table.ScatterAdd(Stream(stream), num_keys, At<const int64_t>(keys),
+                                    At<const float>(values));
+          },
+          WithoutGil())
+      .def(
+          "assign",
+          [](StoredTable& table, Address stream, int64_t num_keys, Address keys, Address values) {
+            return table.Assign(Stream(stream), num_keys, At<const int64_t>(keys),
+                                At<const float>(values));
+          },
+          WithoutGil())
+      .def(
+          "erase",
+          [](StoredTable& table, Address stream, int64_t num_keys, Address keys) {
+            return table.Erase(Stream(stream), num_keys, At<const int64_t>(keys));
+          },
+          WithoutGil())
+      .def(
+          "export",
+          [](StoredTable& table, Address stream, int64_t room, Address keys, Address rows) {
+            return table.Export(Stream(stream), room, At<int64_t>(keys), At<float>(rows));
+          },
+          WithoutGil())
+      .def(
+          "clear", [](StoredTable& table, Address stream) { table.Clear(Stream(stream)); },
+          WithoutGil());
 }
 
-void Gather(StoredTable& table, const Keys& keys, const RowsOut& rows) {
-  CheckMatrix(table, keys, rows);
-  WithoutGil([&] { table.Gather(Size(keys), keys.data(), rows.data()); });
-}
-
-int64_t ScatterAdd(StoredTable& table, const Keys& keys, const Rows& values) {
-  CheckMatrix(table, keys, values);
-  return WithoutGil([&] { return table.ScatterAdd(Size(keys), keys.data(), values.data()); });
-}
-
-int64_t Assign(StoredTable& table, const Keys& keys, const Rows& values) {
-  CheckMatrix(table, keys, values);
-  return WithoutGil([&] { return table.Assign(Size(keys), keys.data(), values.data()); });
-}
-
-int64_t Erase(StoredTable& table, const Keys& keys) {
-  return WithoutGil([&] { return table.Erase(Size(keys), keys.data()); });
-}
-
-nb::tuple Export(StoredTable& table) {
-  StoredTable::Contents contents = WithoutGil([&] { return table.Export(); });
-  const size_t size = contents.keys.size();
-  return nb::make_tuple(ToArray(std::move(contents.keys), size),
-                        ToArray(std::move(contents.rows), size, table.dim()));
-}
+using Keys = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 nb::ndarray<nb::numpy, uint64_t> HashKeys(const Keys& keys) {
-  std::vector<uint64_t> hashes(keys.shape(0));
-  for (size_t i = 0; i < hashes.size(); ++i) hashes[i] = HashKey(keys.data()[i]);
-  const size_t size = hashes.size();
-  return ToArray(std::move(hashes), size);
+  auto* hashes = new std::vector<uint64_t>(keys.shape(0));
+  nb::capsule owner(hashes,
+                    [](void* p) noexcept { delete static_cast<std::vector<uint64_t>*>(p); });
+  for (size_t i = 0; i < hashes->size(); ++i) (*hashes)[i] = HashKey(keys.data()[i]);
+  return nb::ndarray<nb::numpy, uint64_t>(hashes->data(), {hashes->size()}, owner);
 }
 
 PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
@@ -131,12 +129,9 @@ PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
   return PyExc_RuntimeError;
 }
 
-void TranslateErrors(nb::module_& module) {
-  PyObject* capacity_error = PyErr_NewExceptionWithDoc(
-      "sok_compat.engine.CapacityError",
-      "A table has no room for all new keys of a call; it is as it was before the call.",
-      PyExc_RuntimeError, nullptr);
-  module.attr("CapacityError") = nb::steal(capacity_error);
+void TranslateErrors() {
+  nb::object capacity_error =
+      nb::module_::import_("sok_compat.engine.errors").attr("CapacityError");
   nb::register_exception_translator(
       [](const std::exception_ptr& pointer, void* capacity_error_class) {
         try {
@@ -146,13 +141,13 @@ void TranslateErrors(nb::module_& module) {
                           error.what());
         }
       },
-      capacity_error);
+      capacity_error.release().ptr());
 }
 
 }  // namespace
 
-NB_MODULE(_engine, module) {
-  TranslateErrors(module);
+NB_MODULE(SOK_MODULE_NAME, module) {
+  TranslateErrors();
   nb::enum_<FirstValue::Kind>(module, "FirstValueKind")
       .value("UNIFORM", FirstValue::Kind::kUniform)
       .value("NORMAL", FirstValue::Kind::kNormal)
@@ -162,20 +157,9 @@ NB_MODULE(_engine, module) {
   module.def("table_options", &MakeOptions, nb::kw_only(), nb::arg("name"), nb::arg("dim"),
              nb::arg("capacity"), nb::arg("kind"), nb::arg("low_or_mean"),
              nb::arg("high_or_stddev"), nb::arg("seed"));
-  nb::class_<StoredTable>(module, "StoredTable")
-      .def("__init__", &Construct, nb::arg("options"), nb::arg("num_threads"))
-      .def_prop_ro("size", &StoredTable::size)
-      .def_prop_ro("index_bytes", &StoredTable::index_bytes)
-      .def_prop_ro("row_bytes", &StoredTable::row_bytes)
-      .def("find", &Find)
-      .def("insert", &Insert, nb::arg(), nb::arg().none(), nb::arg())
-      .def("gather", &Gather)
-      .def("scatter_add", &ScatterAdd)
-      .def("assign", &Assign)
-      .def("erase", &Erase)
-      .def("export", &Export)
-      .def("clear", [](StoredTable& table) { WithoutGil([&] { table.Clear(); }); });
-  BindCudaTable(module);
+  BindStoredTable(module);
+  module.attr("HAS_CUDA") = bool{SOK_HAS_CUDA};
+  module.attr("WHY_NO_CUDA") = SOK_WHY_NO_CUDA;
   module.def("hash_keys", &HashKeys, "The hashes of int64 keys, for tests that want collisions.");
 }
 

@@ -2,103 +2,97 @@
 // Rows beside a table, and who may touch them when.
 #include "ops/python/stored_table.h"
 
-#include <algorithm>
 #include <mutex>
 #include <shared_mutex>
 
-#include "ops/base/error.h"
-#include "ops/lookup/gather_rows.h"
-
 namespace sok {
-namespace {
 
-constexpr int64_t kWriteNanoseconds = 30;  // a first value
+StoredTable::StoredTable(Engine& engine, const TableOptions& options, int num_threads)
+    : engine_(engine),
+      executor_(SharedThreadExecutor(num_threads)),
+      table_(engine.MakeTable(options)),
+      rows_(engine.MakePlane({options.capacity, options.dim})) {}
 
-size_t PlaneBytes(const TableOptions& options) {
-  const auto row_bytes = static_cast<size_t>(options.dim) * sizeof(float);
-  if (static_cast<size_t>(options.capacity) > SIZE_MAX / 4 / row_bytes) {
-    Throw(ErrorCode::kOutOfMemory, "table '", options.name, "': ", options.capacity, " rows of ",
-          options.dim, " floats are more than can be addressed; declare a smaller capacity");
+int64_t StoredTable::row_bytes() const {
+  std::shared_lock<FairSharedMutex> lock(rows_mutex_);
+  const int64_t num_rows = engine_.IsHostMemory() ? Size().num_rows : rows_->num_rows();
+  return num_rows * dim() * static_cast<int64_t>(sizeof(float));
+}
+
+void StoredTable::Find(DeviceStream stream, int64_t num_keys, const int64_t* keys,
+                       int64_t* row_ids) {
+  table_->Find(*NewCall(stream), num_keys, keys, row_ids);
+}
+
+void StoredTable::Insert(DeviceStream stream, int64_t num_keys, const int64_t* keys,
+                         const float* initial_rows, int64_t* row_ids) {
+  const auto call = NewCall(stream);
+  const auto insert = [&] {
+    table_->FindOrInsert(*call, num_keys, keys, /*keys_are_distinct=*/false, initial_rows,
+                         {rows_.get(), {}}, row_ids);
+  };
+  if (rows_->MovesWhenItGrows()) {
+    std::unique_lock<FairSharedMutex> lock(rows_mutex_);
+    rows_->Reserve(table_->Size(*call).num_rows + num_keys);
+    return insert();
   }
-  return static_cast<size_t>(options.capacity) * row_bytes;
-}
-
-}  // namespace
-
-StoredTable::StoredTable(const TableOptions& options, int num_threads)
-    : executor_(MakeThreadExecutor(num_threads)),
-      table_(Table::Create(Device::kCpu, options)),
-      rows_(PlaneBytes(options), PageSize::kHuge) {}
-
-void StoredTable::Find(int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
-  table_->Find(*executor_, num_keys, keys, row_ids);
-}
-
-void StoredTable::Insert(int64_t num_keys, const int64_t* keys, const float* initial_rows,
-                         int64_t* row_ids) {
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
-  table_->FindOrInsert(*executor_, num_keys, keys, /*keys_are_distinct=*/false, initial_rows,
-                       {Row(0), {}}, row_ids);
+  insert();
 }
 
-void StoredTable::Gather(int64_t num_keys, const int64_t* keys, float* rows) {
-  std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
+void StoredTable::Gather(DeviceStream stream, int64_t num_keys, const int64_t* keys, float* rows) {
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
-  table_->Find(*executor_, num_keys, keys, row_ids.data());
-  GatherRows(*executor_, num_keys, dim(), row_ids.data(), Row(0), rows);
-  executor_->ParallelFor(num_keys, kWriteNanoseconds, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (row_ids[static_cast<size_t>(i)] != kNoRow) continue;
-      WriteFirstValue(table_->options().first_value, keys[i], dim(), rows + i * dim());
-    }
-  });
+  table_->GatherRows(*NewCall(stream), num_keys, keys, *rows_, rows);
 }
 
 template <typename Update>
-int64_t StoredTable::UpdateRows(int64_t num_keys, const int64_t* keys, const float* values,
-                                Update update) {
-  std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
+int64_t StoredTable::UpdateRows(DeviceStream stream, int64_t num_keys, const int64_t* keys,
+                                const Update& update) {
+  const auto call = NewCall(stream);
+  auto* row_ids = call->Temporary<int64_t>(num_keys);
   std::unique_lock<FairSharedMutex> lock(rows_mutex_);
-  table_->Find(*executor_, num_keys, keys, row_ids.data());
-  const auto unknown = std::find(row_ids.begin(), row_ids.end(), kNoRow);
-  if (unknown != row_ids.end()) return unknown - row_ids.begin();
-  for (int64_t i = 0; i < num_keys; ++i) {
-    update(values + i * dim(), Row(row_ids[static_cast<size_t>(i)]));
-  }
-  return num_keys;
+  table_->Find(*call, num_keys, keys, row_ids);
+  const int64_t first_absent = table_->FirstWithoutRow(*call, num_keys, row_ids);
+  if (first_absent == num_keys) update(*call, row_ids);
+  return first_absent;
 }
 
-int64_t StoredTable::ScatterAdd(int64_t num_keys, const int64_t* keys, const float* values) {
-  return UpdateRows(num_keys, keys, values, [this](const float* value, float* row) {
-    for (int64_t c = 0; c < dim(); ++c) row[c] += value[c];
+int64_t StoredTable::ScatterAdd(DeviceStream stream, int64_t num_keys, const int64_t* keys,
+                                const float* values) {
+  return UpdateRows(stream, num_keys, keys, [&](Call& call, const int64_t* row_ids) {
+    engine_.AddToRows(call, num_keys, dim(), row_ids, values, rows_->data());
   });
 }
 
-int64_t StoredTable::Assign(int64_t num_keys, const int64_t* keys, const float* values) {
-  return UpdateRows(num_keys, keys, values,
-                    [this](const float* value, float* row) { std::copy_n(value, dim(), row); });
+int64_t StoredTable::Assign(DeviceStream stream, int64_t num_keys, const int64_t* keys,
+                            const float* values) {
+  return UpdateRows(stream, num_keys, keys, [&](Call& call, const int64_t* row_ids) {
+    engine_.AssignRows(call, num_keys, dim(), row_ids, values, rows_->data());
+  });
 }
 
-int64_t StoredTable::Erase(int64_t num_keys, const int64_t* keys) {
+int64_t StoredTable::Erase(DeviceStream stream, int64_t num_keys, const int64_t* keys) {
+  const auto call = NewCall(stream);
   std::unique_lock<FairSharedMutex> lock(rows_mutex_);
-  return table_->Erase(num_keys, keys);
+  return table_->Erase(*call, num_keys, keys);
 }
 
-StoredTable::Contents StoredTable::Export() {
+int64_t StoredTable::Export(DeviceStream stream, int64_t room, int64_t* keys, float* rows) {
+  const auto call = NewCall(stream);
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
-  TableEntries entries = table_->Export();
-  Contents contents;
-  contents.rows.resize(entries.row_ids.size() * static_cast<size_t>(dim()));
-  float* out = contents.rows.data();
-  for (const int64_t row_id : entries.row_ids) out = std::copy_n(Row(row_id), dim(), out);
-  contents.keys = std::move(entries.keys);
-  return contents;
+  const TableEntries entries = table_->Export(*call);
+  if (entries.count > room) return entries.count;
+  engine_.CopyOnDevice(*call, keys, entries.keys,
+                       entries.count * static_cast<int64_t>(sizeof(int64_t)));
+  engine_.GatherRows(*call, entries.count, dim(), entries.row_ids, rows_->data(), rows);
+  return entries.count;
 }
 
-void StoredTable::Clear() {
+void StoredTable::Clear(DeviceStream stream) {
+  const auto call = NewCall(stream);
   std::unique_lock<FairSharedMutex> lock(rows_mutex_);
-  table_->Clear();
-  rows_.Release(0, rows_.size_bytes());
+  table_->Clear(*call);
+  rows_->Release();
 }
 
 }  // namespace sok

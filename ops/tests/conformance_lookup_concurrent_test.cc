@@ -190,6 +190,14 @@ SOK_TEST(BagsAreChecked) {
           {"layer", "2147483647 keys", "2147483648"}, true);
     check([](RandomBatch& batch) { batch.bags.combiner = Combiner::kNone; },
           {"layer", "without a combiner"}, true);
+    check(
+        [](RandomBatch& batch) {
+          batch.bags.combiner = Combiner::kNone;
+          batch.bags.num_bags = batch.bags.num_keys;
+          batch.bags.weights = batch.weights.data();
+        },
+        {"layer", "weights need a combiner"}, true);
+    check([](RandomBatch& batch) { batch.bags.num_bags = 0; }, {"layer", "row_splits"}, true);
     check([](RandomBatch& batch) { batch.inverse[1] = 5; }, {"layer", "inverse", "below 5"}, false);
     check([](RandomBatch& batch) { batch.inverse[1] = -1; }, {"inverse", "below 5"}, false);
     check([](RandomBatch& batch) { batch.row_splits[0] = 1; }, {"row_splits", "from 0"}, false);

@@ -34,7 +34,7 @@ Ids Batch(int64_t first_key, int64_t num_keys) {
 
 /// Whoever sees a key sees its row, whoever inserted it, and all see the same row.
 void CheckSharedInserts(bool use_hash_index) {
-  constexpr int64_t kKeys = 5000;
+  static constexpr int64_t kKeys = 5000;
   OnAllEngines([&](const TestedEngine& engine) {
     const TestedTable table(engine, Options(use_hash_index, kKeys));
     RunThreads([&](int thread) {
@@ -60,7 +60,7 @@ SOK_TEST(SharedInsertsIntoADirectTable) { CheckSharedInserts(false); }
 
 /// Batches large enough that several threads insert them, and grow the index, while others read.
 SOK_TEST(LargeBatchesGrowTheIndexBesideReaders) {
-  constexpr int64_t kKeys = 60'000;
+  static constexpr int64_t kKeys = 60'000;
   OnAllEngines([](const TestedEngine& engine) {
     const TestedTable table(engine, Options(true, kKeys, 1));
     RunThreads([&](int thread) {
@@ -161,7 +161,8 @@ SOK_TEST(TablesComeAndGoBesideOtherCalls) {
       for (int64_t i = 0; i < 5; ++i) {
         const TestedTable own(engine, Options(thread % 2 == 0, 1000));
         const Ids keys = Batch(i * 31, 999);
-        CHECK_TRUE(own.FindOrInsert(keys) == own.Find(keys));
+        const Ids row_ids = own.FindOrInsert(keys);
+        CHECK_TRUE(own.Find(keys) == row_ids);
         CallWithArrays arrays(engine);
         CHECK_EQ(engine.engine.DistinctKeys(arrays.call(), kBatch, arrays.Upload(keys),
                                             arrays.Empty<int64_t>(kBatch),

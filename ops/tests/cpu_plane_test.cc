@@ -45,7 +45,7 @@ class AddressLimit {
 
 SOK_TEST(ADeclaredCapacityThatIsRefusedGrowsInstead) {
   if (!kMayLimitAddresses) return;
-  const AddressLimit limit(int64_t{1} << 30);
+  const AddressLimit limit(int64_t{48} << 20);
   const auto plane = CpuEngine().MakePlane({int64_t{1} << 28, 64});
   CHECK_TRUE(plane->MovesWhenItGrows());
   const int64_t num_rows = plane->num_rows();
@@ -66,7 +66,7 @@ SOK_TEST(ADeclaredCapacityThatIsRefusedGrowsInstead) {
 
 SOK_TEST(WithoutAddressesThereIsNoPlane) {
   if (!kMayLimitAddresses) return;
-  const AddressLimit limit(int64_t{16} << 20);
+  const AddressLimit limit(int64_t{2} << 20);
   CHECK_THROWS(ErrorCode::kOutOfMemory, std::vector<std::string>{"refused"},
                CpuEngine().MakePlane({kMaxRows, 64}));
 }

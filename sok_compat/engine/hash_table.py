@@ -3,13 +3,14 @@
 
 import operator
 import os
+import re
 from typing import Optional
 
 import numpy as np
 
 from sok_compat.engine import _engine
 from sok_compat.engine.arrays import parse_key_dtype
-from sok_compat.engine.cuda_table import CudaTable, parse_device
+from sok_compat.engine.cupy_arrays import CupyArrays
 from sok_compat.engine.initializers import (
     Constant,
     Normal,
@@ -17,13 +18,13 @@ from sok_compat.engine.initializers import (
     Uniform,
     parse_initializer,
 )
-from sok_compat.engine.numpy_table import NumpyTable
+from sok_compat.engine.numpy_arrays import NumpyArrays
 
 _KINDS = {
-    Uniform: _engine.FirstValueKind.UNIFORM,
-    Normal: _engine.FirstValueKind.NORMAL,
-    TruncatedNormal: _engine.FirstValueKind.TRUNCATED_NORMAL,
-    Constant: _engine.FirstValueKind.CONSTANT,
+    Uniform: "UNIFORM",
+    Normal: "NORMAL",
+    TruncatedNormal: "TRUNCATED_NORMAL",
+    Constant: "CONSTANT",
 }
 
 
@@ -94,20 +95,19 @@ class HashTable:
         if num_threads is None:
             num_threads = len(os.sched_getaffinity(0))
         num_threads = _whole_number("num_threads", num_threads, 1, 1024)
-        self._device = parse_device(device)
+        self._gpu = _parse_device(device)
+        self._arrays = NumpyArrays() if self._gpu is None else _arrays_on_gpu(self._gpu)
         options = _engine.table_options(
             name=self._name,
             dim=self._dim,
             capacity=self._capacity,
-            kind=_KINDS[type(initializer)],
+            kind=getattr(_engine.FirstValueKind, _KINDS[type(initializer)]),
             low_or_mean=low_or_mean,
             high_or_stddev=high_or_stddev,
             seed=_whole_number("seed", seed, -(1 << 63)),
         )
-        if self._device is None:
-            self._table = NumpyTable(options, num_threads)
-        else:
-            self._table = CudaTable(options, self._device)
+        gpu = -1 if self._gpu is None else self._gpu
+        self._stored = _engine.StoredTable(options, gpu, num_threads)
 
     @property
     def name(self) -> str:
@@ -130,22 +130,22 @@ class HashTable:
     @property
     def device(self) -> str:
         """ "cpu" or "cuda:<number>"."""
-        return "cpu" if self._device is None else f"cuda:{self._device}"
+        return "cpu" if self._gpu is None else f"cuda:{self._gpu}"
 
     @property
     def size(self) -> int:
         """How many keys the table holds; also `len(table)`."""
-        return self._table.stored.size
+        return self._stored.size
 
     @property
     def index_bytes(self) -> int:
         """Bytes of memory of the keys and their row ids."""
-        return self._table.stored.index_bytes
+        return self._stored.index_bytes
 
     @property
     def row_bytes(self) -> int:
         """Bytes of memory of the rows, those of erased keys that wait for new ones included."""
-        return self._table.stored.row_bytes
+        return self._stored.row_bytes
 
     def __len__(self) -> int:
         return self.size
@@ -168,20 +168,20 @@ class HashTable:
         Raises:
           CapacityError: if the new keys do not all fit; none of them is inserted then.
         """
-        with self._table.on_stream(stream):
+        with self._arrays.on_stream(stream):
             keys = self._keys(keys)
             if rows is not None:
-                rows = self._table.rows(rows, len(keys), self.dim, "rows")
-            row_ids = self._table.empty(len(keys), np.int64)
-            self._table.insert(keys, rows, row_ids)
+                rows = self._arrays.rows(rows, len(keys), self.dim, "rows")
+            row_ids = self._arrays.empty(len(keys), np.int64)
+            self._call("insert", len(keys), keys, rows, row_ids)
         return row_ids
 
     def find(self, keys, *, stream=None) -> np.ndarray:
         """The row ids of `keys`, int64 [number of keys]; -1 for keys that are not held."""
-        with self._table.on_stream(stream):
+        with self._arrays.on_stream(stream):
             keys = self._keys(keys)
-            row_ids = self._table.empty(len(keys), np.int64)
-            self._table.find(keys, row_ids)
+            row_ids = self._arrays.empty(len(keys), np.int64)
+            self._call("find", len(keys), keys, row_ids)
         return row_ids
 
     def gather(self, keys, *, stream=None) -> np.ndarray:
@@ -189,10 +189,10 @@ class HashTable:
 
         A key that the table does not hold gives its first value, and is not inserted.
         """
-        with self._table.on_stream(stream):
+        with self._arrays.on_stream(stream):
             keys = self._keys(keys)
-            rows = self._table.empty((len(keys), self.dim), np.float32)
-            self._table.gather(keys, rows)
+            rows = self._arrays.empty((len(keys), self.dim), np.float32)
+            self._call("gather", len(keys), keys, rows)
         return rows
 
     def scatter_add(self, keys, values, *, stream=None) -> None:
@@ -216,25 +216,32 @@ class HashTable:
 
         New keys may get their rows. A key that comes back starts with its first value again.
         """
-        with self._table.on_stream(stream):
-            return self._table.erase(self._keys(keys))
+        with self._arrays.on_stream(stream):
+            keys = self._keys(keys)
+            return self._call("erase", len(keys), keys)
 
     def export(self, *, stream=None) -> tuple:
         """All keys [size], in the order of row ids, and their rows, float32 [size, dim]."""
-        with self._table.on_stream(stream):
-            keys, rows = self._table.export(self.dim)
-            return keys.astype(self.key_dtype, copy=False), rows
+        with self._arrays.on_stream(stream):
+            room, num_held = -1, self.size
+            while num_held > room:  # at first, and where another thread has inserted keys since
+                room = num_held
+                keys = self._arrays.empty(room, np.int64)
+                rows = self._arrays.empty((room, self.dim), np.float32)
+                num_held = self._call("export", room, keys, rows)
+            # One may also have erased some.
+            return keys[:num_held].astype(self.key_dtype, copy=False), rows[:num_held]
 
     def clear(self, *, stream=None) -> None:
         """Forgets all keys and gives their memory back."""
-        with self._table.on_stream(stream):
-            self._table.clear()
+        with self._arrays.on_stream(stream):
+            self._call("clear")
 
     def _update(self, call, keys, rows, what, stream):
-        with self._table.on_stream(stream):
+        with self._arrays.on_stream(stream):
             keys = self._keys(keys)
-            rows = self._table.rows(rows, len(keys), self.dim, what)
-            num_held = getattr(self._table, call)(keys, rows)
+            rows = self._arrays.rows(rows, len(keys), self.dim, what)
+            num_held = self._call(call, len(keys), keys, rows)
             if num_held < len(keys):
                 raise KeyError(
                     f"table {self.name!r} does not hold the key {keys[num_held]} at position "
@@ -242,7 +249,36 @@ class HashTable:
                 )
 
     def _keys(self, keys) -> np.ndarray:
-        return self._table.keys(keys, self._key_dtype)
+        return self._arrays.keys(keys, self._key_dtype)
+
+    def _call(self, name, *arguments):
+        """Calls the table in C++ on the current stream, with the addresses of arrays; None is 0."""
+        addresses = [
+            argument if isinstance(argument, int) else self._address(argument)
+            for argument in arguments
+        ]
+        return getattr(self._stored, name)(self._arrays.current_stream(), *addresses)
+
+    def _address(self, array) -> int:
+        return 0 if array is None else self._arrays.address(array)
+
+
+def _parse_device(device: str):
+    """None for "cpu", the number of the GPU for "cuda" or "cuda:<number>"."""
+    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", device) if isinstance(device, str) else None
+    if not match:
+        raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:<number>', got {device!r}")
+    return None if device == "cpu" else int(match[1] or 0)
+
+
+def _arrays_on_gpu(number: int) -> CupyArrays:
+    if not _engine.HAS_CUDA:
+        raise RuntimeError(
+            f"device='cuda:{number}': this build of sok_compat has no CUDA back end, because "
+            f"{_engine.WHY_NO_CUDA}. Build it where CMake finds a CUDA compiler: "
+            "CUDACXX=.../nvcc pip install . -Ccmake.define.SOK_CUDA=ON"
+        )
+    return CupyArrays(number)
 
 
 def _whole_number(what, value, low, high=(1 << 63) - 1) -> int:

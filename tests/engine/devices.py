@@ -47,12 +47,13 @@ ARRAYS_ON_GPU = {
 class NewTable:
     """Called as HashTable is: a table of that device that gives NumPy arrays.
 
-    `device` is a device of HashTable, `xp` NumPy or CuPy: arrays of either can be given to the
-    table, and sequences.
+    `engine` is a device of HashTable, or "host queue", `xp` NumPy or CuPy: arrays of either can be
+    given to the table, and sequences.
     """
 
     def __init__(self, kind):
-        self.device, _, arrays = kind.partition("-")
+        self.engine, _, arrays = kind.partition("-")
+        self.device = "cpu" if self.engine == "host queue" else self.engine
         self._wrap = ARRAYS_ON_GPU.get(kind)
         self.xp = np if arrays in ("", "numpy") else pytest.importorskip("cupy")
 

@@ -76,8 +76,8 @@ def test_memory_follows_the_keys(new_table):
     assert empty < 10_000 and table.row_bytes == 0
     table.insert(np.arange(100_000))
     # A GPU maps memory in large pieces, and makes some for the batches to come.
-    batches = 1 if new_table.device == "cpu" else 4
-    slack = 0 if new_table.device == "cpu" else 4 << 20
+    batches = 1 if new_table.engine == "cpu" else 4
+    slack = 0 if new_table.engine == "cpu" else 4 << 20
     assert 100_000 * 8 * 4 <= table.row_bytes <= batches * 100_000 * 8 * 4 + slack
     assert table.index_bytes <= batches * 24 * 100_000
     table.clear()

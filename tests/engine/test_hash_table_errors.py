@@ -83,6 +83,8 @@ def test_bad_rows(table, call, rows, error, message):
     "options, error, message",
     [
         ({"dim": 0}, ValueError, "dim must be between 1 and .*got 0"),
+        ({"dim": 2**62}, ValueError, "dim must be at most 268435456 .*got 4611686018427387904"),
+        ({"dim": 2**62 + 1}, ValueError, "dim must be at most 268435456 .*got 4611686018427387905"),
         ({"dim": 2.0}, TypeError, "dim must be a whole number, got 2.0"),
         ({"capacity": -5}, ValueError, "capacity.*got -5"),
         ({"capacity": 1 << 62}, MemoryError, "capacity"),

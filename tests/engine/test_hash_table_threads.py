@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """HashTable used from several Python threads at once."""
 
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from sok_compat.engine import CapacityError
+from sok_compat.engine import CapacityError, HashTable
 
 THREADS = 4
 
@@ -87,3 +90,43 @@ def test_a_full_table_takes_whole_batches(new_table):
 
     assert sum(run_threads(work)) == 2
     assert len(table) == 800
+
+
+def _num_threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_tables_share_their_threads():
+    before = _num_threads()
+    tables = [HashTable(2, num_threads=3) for _ in range(200)]
+    tables[0].insert(np.arange(100_000))
+    assert _num_threads() <= before + 2
+    del tables
+    assert _num_threads() <= before
+
+
+FORK = """
+import os, sys
+import numpy as np
+from sok_compat import HashTable
+
+table = HashTable(4, num_threads=4)
+keys = np.arange(200_000)
+row_ids = table.insert(keys)
+rows = table.gather(keys)
+child = os.fork()
+if child == 0:
+    assert (table.find(keys) == row_ids).all()
+    assert (table.gather(keys) == rows).all()
+    other = HashTable(4, num_threads=4)  # threads of the child's own
+    assert (other.insert(keys) == row_ids).all()
+    del other
+    del table
+    sys.exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+assert (table.gather(keys) == rows).all()
+"""
+
+
+def test_a_forked_child_goes_on_and_ends():
+    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)

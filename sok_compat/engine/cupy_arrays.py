@@ -1,42 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table on a GPU for HashTable: CuPy arrays in and out, on a stream of the caller."""
+"""Arrays of tables on a GPU: CuPy's, on a stream of the caller."""
 
 import contextlib
-import re
 
 import numpy as np
 
-from sok_compat.engine import _engine
 from sok_compat.engine.arrays import as_keys, as_rows, check_key_array, check_row_array
 
 
-def parse_device(device: str):
-    """None for "cpu", the number of the GPU for "cuda" or "cuda:<number>"."""
-    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", device) if isinstance(device, str) else None
-    if not match:
-        raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:<number>', got {device!r}")
-    return None if device == "cpu" else int(match[1] or 0)
+class CupyArrays:
+    """What HashTable wants of arrays; see numpy_arrays.NumpyArrays for those of the CPU.
 
-
-class CudaTable:
-    """What HashTable wants of a table, on GPU number `device`.
-
-    The C++ table orders all calls whatever their streams, but arrays belong to the stream that was
-    current when CuPy made them, so that is the stream that calls go to. All methods are for within
-    `on_stream`.
+    Memory of arrays that are dropped while kernels use them is only used again on the stream that
+    was current when CuPy made them, so that is the stream that calls go to. All methods are for
+    within `on_stream`.
 
     Raises:
-      RuntimeError: if this build has no CUDA back end, the machine no such GPU, or CuPy is missing.
+      RuntimeError: if CuPy is missing.
     """
 
-    def __init__(self, options, device: int):
-        if not _engine.HAS_CUDA:
-            raise RuntimeError(
-                f"device='cuda:{device}': this build of sok_compat has no CUDA back end, because "
-                f"{_engine.WHY_NO_CUDA}. Build it where CMake finds a CUDA compiler: "
-                "CUDACXX=.../nvcc pip install . -Ccmake.define.SOK_CUDA=ON"
-            )
-        self.stored = _engine.StoredCudaTable(options, device)
+    def __init__(self, device: int):
         self._device = device
         self._cupy = _import_cupy()
 
@@ -68,42 +51,11 @@ class CudaTable:
     def empty(self, shape, dtype):
         return self._cupy.empty(shape, dtype)
 
-    def find(self, keys, row_ids):
-        self.stored.find(self._stream(), len(keys), keys.data.ptr, row_ids.data.ptr)
+    @staticmethod
+    def address(array) -> int:
+        return array.data.ptr
 
-    def insert(self, keys, rows, row_ids):
-        rows_address = 0 if rows is None else rows.data.ptr
-        self.stored.insert(self._stream(), len(keys), keys.data.ptr, rows_address, row_ids.data.ptr)
-
-    def gather(self, keys, rows):
-        self.stored.gather(self._stream(), len(keys), keys.data.ptr, rows.data.ptr)
-
-    def scatter_add(self, keys, values) -> int:
-        return self.stored.scatter_add(self._stream(), len(keys), keys.data.ptr, values.data.ptr)
-
-    def assign(self, keys, values) -> int:
-        return self.stored.assign(self._stream(), len(keys), keys.data.ptr, values.data.ptr)
-
-    def erase(self, keys) -> int:
-        return self.stored.erase(self._stream(), len(keys), keys.data.ptr)
-
-    def export(self, dim: int):
-        while True:
-            room = self.stored.size
-            keys = self.empty(room, np.int64)
-            rows = self.empty((room, dim), np.float32)
-            try:
-                size = self.stored.export(self._stream(), room, keys.data.ptr, rows.data.ptr)
-            except ValueError:
-                if self.stored.size <= room:
-                    raise
-                continue  # another thread has inserted keys since
-            return keys[:size], rows[:size]  # one may also have erased some
-
-    def clear(self):
-        self.stored.clear(self._stream())
-
-    def _stream(self) -> int:
+    def current_stream(self) -> int:
         return self._cupy.cuda.get_current_stream().ptr
 
     def _as_stream(self, stream):
