@@ -13,7 +13,7 @@ LIBRARY = "SOK_TEST_ENGINE_LIBRARY"
 
 @lru_cache
 def engine_module():
-    """As sok_compat.engine._engine, for tables on the CPU; skips the test where it was not built."""
+    """As sok_compat.engine._engine, for tables on the CPU; skips a test where it was not built."""
     path = os.environ.get(LIBRARY)
     if not path:
         pytest.skip(f"{LIBRARY} does not name a library: make pytest-gpu-kernels builds it")
