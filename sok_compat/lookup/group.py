@@ -248,6 +248,9 @@ def _none(values):
     return [tf.constant([], tf.float32)] * len(values)
 
 
+tf.no_gradient("SokExchangeKeys")  # of its weights and factors
+
+
 @tf.RegisterGradient("SokPoolRows")
 def _pool_rows_gradient(op, *gradients):
     with tf.device(op.inputs[0].device):  # the tables'
