@@ -28,7 +28,7 @@ NOT_MADE = {
     for one_call in (
         call("size"), call("find", [1]), call("find", [1], insert=True), call("export"),
         call("insert_rows", [1], [[1, 2]]), call("pool", [1], [0], [0, 1], row_ids=[0]),
-        call("adam", [[1, 2]], [0]), call("adagrad", [[1, 2]], [0]), call("read_rows"),
+        call("apply", "adam", [[1, 2]], [0], [1] * 4, ["m"]), call("read_rows"),
         call("rows_in_use"), call("export_planes"), call("import_planes", [], np.ones([0, 2])),
         call("load", [[1, 2]]), call("preset", np.ones([8, 2])), call("dump"),
     )

@@ -19,47 +19,57 @@ class Engine:
     """One way to run the ops of tables."""
 
     name: str
-    kernel_label: str = ""
+    has_own_library: bool = False
     device: str = "/CPU:0"
     needs_gpu: bool = False
-    hash_table_device: str = ""  # HashTable(device=...); "": not reachable from Python
 
     @property
     def environment(self):
-        """What its process sees: one engine's process must not take another's GPU."""
-        if not self.needs_gpu:
-            return {"CUDA_VISIBLE_DEVICES": "-1"}
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
-        return {
-            "CUDA_VISIBLE_DEVICES": "0" if visible == "-1" else visible,
-            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-        }
+        """What its process sees: one engine's process must not take another's GPU or library."""
+        library = os.environ.get(gpu_kernels.LIBRARY, "") if self.has_own_library else ""
+        seen = {gpu_kernels.LIBRARY: library, "CUDA_VISIBLE_DEVICES": "-1"}
+        if self.needs_gpu:
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+            seen["CUDA_VISIBLE_DEVICES"] = "0" if visible == "-1" else visible
+            seen["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
+        return seen
+
+    @property
+    def why_not_on_this_machine(self):
+        """What it needs and is not there; None: nothing."""
+        if self.needs_gpu and not GPU_DRIVER.exists():
+            return "no GPU on this machine"
+        if self.has_own_library and not os.environ.get(gpu_kernels.LIBRARY):
+            return f"{gpu_kernels.LIBRARY} names no library: make pytest-gpu-kernels builds it"
+        return None
 
 
 GPU_DRIVER = Path("/dev/nvidiactl")
-CPU = Engine("cpu", hash_table_device="cpu")
+CPU = Engine("cpu")
 ENGINES = {
     engine.name: engine
     for engine in (
         CPU,
-        Engine("host_threads", kernel_label=gpu_kernels.LABEL),
-        Engine("cuda", device="/GPU:0", needs_gpu=True, hash_table_device="cuda:0"),
+        Engine("host_threads", has_own_library=True),
+        Engine("cuda", device="/GPU:0", needs_gpu=True),
     )
 }
 
 
 def engines_here(but=None):
-    """Parameters of a test: names of engines; one that the machine has no device for is skipped."""
-    no_gpu = pytest.mark.skipif(not GPU_DRIVER.exists(), reason="no GPU on this machine")
-    return [
-        pytest.param(engine.name, marks=no_gpu if engine.needs_gpu else ())
-        for engine in ENGINES.values()
-        if engine is not but
-    ]
+    """Parameters of a test: names of engines; one that cannot run on this machine is skipped."""
+    cases = []
+    for engine in ENGINES.values():
+        why_not = engine.why_not_on_this_machine
+        marks = [pytest.mark.skipif(True, reason=f"{engine.name}: {why_not}")] if why_not else []
+        if engine is not but:
+            cases.append(pytest.param(engine.name, marks=marks))
+    return cases
 
 
 def load_ops():
-    """The op library. The only line of the suite that knows where the package keeps it."""
+    """The op library that this process's environment names."""
+    gpu_kernels.use_library_asked_for()
     from sok_compat.runtime.op_library import ops
 
     return ops
@@ -87,7 +97,4 @@ def graph_of(engine):
     import tensorflow as tf
 
     with tf.Graph().as_default() as graph, tf.device(engine.device):
-        if engine.kernel_label:
-            labels = dict.fromkeys(gpu_kernels.ops_with_gpu_kernels(), engine.kernel_label)
-            graph._op_to_kernel_label_map.update(labels)
         yield graph

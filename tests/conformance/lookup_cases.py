@@ -14,6 +14,8 @@ INVALID = "InvalidArgumentError"
 EXTREMES = (0, -1, -(2**63), 2**63 - 1, 2**32, 1)
 RANDOM = np.random.default_rng(5)
 LONG = RANDOM.integers(0, 40, 5000)
+WEIGHTS = RANDOM.normal(size=5000)
+FACTORS = (0.5, 2.0, 1.0, 0.0, -3.0)
 
 
 def absent(keys, **options):
@@ -45,7 +47,15 @@ POOLED = {
         Spec(dim=dim, capacity=64, first_value="normal", low_or_mean=0.0, high_or_stddev=1.0),
         call("find", range(40), insert=True, gives=range(40)),
         call("pool", range(40), LONG, combiner=combiner, row_splits=splits),
-        call("pool_received", RANDOM.normal(size=(40, dim)), LONG, splits, combiner=combiner),
+        call("pool_received", RANDOM.normal(size=(40, dim)), LONG, splits, combiner),
+        *(() if combiner == "none" else (
+            call("pool", range(40), LONG, splits, combiner, WEIGHTS),
+            call("pool_received", RANDOM.normal(size=(40, dim)), LONG, splits, combiner, WEIGHTS),
+            call("pool_received", RANDOM.normal(size=(40, dim)), LONG, splits, combiner,
+                 factors=FACTORS),
+            call("pool_received", RANDOM.normal(size=(40, dim)), LONG, splits, combiner, WEIGHTS,
+                 FACTORS),
+        )),
     )
     for dim in (1, 3, 4, 16, 40)
     for combiner, splits in (
@@ -111,6 +121,7 @@ KEYS = {
         call("distinct", [], gives=[[], []]),
         call("distinct", [2**32 - 1, 0, 2**32 - 1], key_dtype="uint32",
              gives=[[2**32 - 1, 0], [0, 1, 0]]),
+        call("distinct", [-1, 7, -1], key_dtype="int32", gives=[[-1, 7], [0, 1, 0]]),
         call("distinct", LONG),
     ),
 }  # fmt: skip
@@ -131,6 +142,8 @@ GIVEN = {
         call("insert_rows", [1, 2], [[-0.0, np.nan, 1e-41], [-0.0, np.inf, -1e-41]]),
         *(call("pool", [1, 2], [0, 1, 1], [0, 1, 3], combiner=how)
           for how in ("sum", "mean", "none")),
+        call("pool", [1, 2], [0, 1, 1], [0, 1, 3], "sum", [-0.0, np.inf, 1e-41]),
+        call("pool", [1, 2], [0, 1, 1], [0, 1, 3], "mean", [np.nan, 1e-41, -0.0]),
         call("merge", [[-0.0, np.nan, 1e-41], [-0.0, np.inf, -1e-41]], 2, [0, 1, 1], [0, 1, 3]),
     ),
     "rows of keys that are absent": Script(
@@ -162,26 +175,48 @@ GIVEN = {
         call("read_rows", gives=PRESET.preset),
         call("size"),
     ),
-    "means of sums": Script(
+    "weights": Script(
         HASH,
-        call("pool_received", [[6, 3], [1, 1]], [0, 1], [0, 1, 2], [0, 3, 4], combiner="mean"),
-        call("pool_received", [[6, 3]], [0], [0, 1], [0, 1, 2], combiner="mean",
-             fails=Fails(INVALID, "mean_splits must have the length of row_splits, 2, got 3")),
+        call("insert_rows", [9, 4, 6], [[1, 10], [2, 20], [4, 40]]),
+        call("pool", [9, 4, 6], [0, 1, 2, 0], [0, 3, 3, 4], "sum", [2, 0.5, -1, 0],
+             gives=[[-1, -10], [0, 0], [0, 0]]),
+        call("pool", [9, 4, 6], [0, 1, 2, 0], [0, 2, 2, 4], "mean", [1, 3, 1, 1],
+             gives=[[1.75, 17.5], [0, 0], [2.5, 25]]),
+        call("pool", [9, 4], [0, 1], [0, 2], "mean", [1, -1], gives=[[0, 0]]),
+        call("pool", [9, 7], [0, 1], [0, 2], "sum", [1, 2], absent_rows=[[3, 30]],
+             gives=[[7, 70]]),
+        call("pool", [9], [0, 0], [0, 2], "sum", [1], fails=Fails(INVALID, "weights must have 2")),
+        call("pool", [], [], [0, 0], "mean", [], gives=[[0, 0]]),
+    ),
+    "factors": Script(
+        HASH,
+        call("pool_received", [[6, 3], [1, 1]], [0, 1], [0, 1, 2], "mean", factors=[0.5, 1],
+             gives=[[3, 1.5], [1, 1]]),
+        call("pool_received", [[6, 3], [2, 1]], [0, 1], [0, 2], "sum", [1, 3], [0.5],
+             gives=[[6, 3]]),
+        call("pool_received", [[6, 3]], [0], [0, 1], "mean", factors=[1, 1],
+             fails=Fails(INVALID, "factors must have 1 values, got 2")),
+        call("pool_received", [[6, 3]], [0], [0, 1], "max", fails=Fails(INVALID, "combiner must")),
     ),
 }  # fmt: skip
 
+# A GPU looks at lengths only: it would have to wait for what is in them.
 BAD_BAGS = {
     f"{what}: {how}": Script(
         HASH,
         call("insert_rows", [9, 4, 6], np.ones([3, 2])),
         one_call(fails=Fails(INVALID, pattern)),
+        only_on=only_on,
     )
-    for how, inverse, row_splits, pattern in (
-        ("row_splits that end early", (0, 1, 2), (0, 2), "row_splits must end at .* keys, 3"),
-        ("row_splits that end late", (0, 1, 2), (0, 4), "row_splits must end at .* keys, 3"),
-        ("no row_splits", (0, 1, 2), (), "row_splits must end at .* keys, 3"),
-        ("row_splits that descend", (0, 1, 2), (0, 900_000_000, 3), "row_splits"),
-        ("an inverse beyond the rows", (0, 1, 900_000_000), (0, 3), "inverse"),
+    for how, inverse, row_splits, only_on, pattern in (
+        ("row_splits that end early", (0, 1, 2), (0, 2), "cpu", "row_splits must .* 3"),
+        ("row_splits that end late", (0, 1, 2), (0, 4), "cpu", "row_splits must .* 3"),
+        ("row_splits that start late", (0, 1, 2), (1, 3), "cpu", "row_splits must .* 3"),
+        ("row_splits that descend", (0, 1, 2), (0, 900_000_000, 3), "cpu", "row_splits"),
+        ("an inverse beyond the rows", (0, 1, 900_000_000), (0, 3), "cpu", "inverse"),
+        ("a negative inverse", (0, 1, -1), (0, 3), "cpu", "inverse"),
+        ("no row_splits", (0, 1, 2), (), "", "row_splits must have one value"),
+        ("no bags for keys", (0, 1, 2), (0,), "", "row_splits must ascend from 0 to 3"),
     )
     for what, one_call in (
         ("pool", lambda i=inverse, s=row_splits, **k: call("pool", [9, 4, 6], i, s, **k)),
@@ -192,4 +227,30 @@ BAD_BAGS = {
     )
 }  # fmt: skip
 
-CASES = {**FIRST_VALUES, **POOLED, **KEYS, **GIVEN, **BAD_BAGS}
+SPLITS = {
+    "row splits of sparse tensors": Script(
+        HASH,
+        call("row_splits", [(0, 0), (0, 3), (2, 0)], 4, gives=[0, 2, 2, 3, 3]),
+        call("row_splits", [], 2, gives=[0, 0, 0]),
+        call("row_splits", [(0, 0), (0, 1)], 2, max_nnz=2, slot_num=2, gives=[0, 2, 2]),
+        call("row_splits", [(0, 0), (0, 1)], 1, max_nnz=1, fails=Fails(INVALID, "max_nnz = 1")),
+        call("row_splits", [(1, 0), (0, 0)], 2, fails=Fails(INVALID, "must ascend")),
+        call("row_splits", [(2, 0)], 2, fails=Fails(INVALID, "has row index 2")),
+        call("row_splits", [(0, 0)], 3, slot_num=2, fails=Fails(INVALID, "slot_num = 2")),
+        call("row_splits", [(0, 0)], 1, 2, fails=Fails(INVALID, "1 indices and 2 values")),
+    ),
+    "row splits of ragged tensors": Script(
+        HASH,
+        *(call("checked_splits", [0, 2, 2, 3], 3, dtype=dtype, gives=[0, 2, 2, 3])
+          for dtype in ("int32", "int64")),
+        call("checked_splits", [0, 2, 4], 4, slot_num=2, are_samples=True, gives=[0, 2, 4]),
+        call("checked_splits", [0, 2, 3], 3, slot_num=2, are_samples=True,
+             fails=Fails(INVALID, "sample 1 has 1")),
+        call("checked_splits", [0, 3, 2, 3], 3, fails=Fails(INVALID, "row 1 is from 3 to 2")),
+        call("checked_splits", [0, 2], 3, fails=Fails(INVALID, "number of values, 3")),
+        call("checked_splits", [], 0, fails=Fails(INVALID, "got none")),
+        call("checked_splits", [0, 2], 2, max_nnz=1, fails=Fails(INVALID, "max_nnz = 1")),
+    ),
+}  # fmt: skip
+
+CASES = {**FIRST_VALUES, **POOLED, **KEYS, **GIVEN, **BAD_BAGS, **SPLITS}

@@ -26,6 +26,9 @@ class Spec:
     use_hash_index: bool = True
     num_ranks: int = 1
     rank: int = 0
+    placement: str = "modulo"
+    owner_rank: int = 0  # of the placement "one_rank"
+    num_keys: int = 0  # of the placement "range"
     first_value: str = "uniform"
     low_or_mean: float = -0.05
     high_or_stddev: float = 0.05
@@ -34,6 +37,7 @@ class Spec:
     slots: tuple = ()
     preset: Any = None  # [capacity, dim]
     is_made: bool = True
+    beside: tuple = ()  # Specs of more tables in the same session
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +60,21 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class Script:
+    """`only_on` "cpu" or "devices": what the others do is another script, or nobody's promise.
+    Floats of engines may differ by `tolerance` times their size."""
+
     spec: Spec
     calls: tuple
+    only_on: str = ""
+    tolerance: float = 0.0
 
-    def __init__(self, spec, *calls):
-        object.__setattr__(self, "spec", spec)
-        object.__setattr__(self, "calls", calls)
+    def __init__(self, spec, *calls, only_on="", tolerance=0.0):
+        fields = {"spec": spec, "calls": calls, "only_on": only_on, "tolerance": tolerance}
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def is_on(self, engine):
+        return not self.only_on or (engine == "cpu") == (self.only_on == "cpu")
 
 
 class NotPossibleHere(Exception):
@@ -88,9 +101,17 @@ class Outcome:
     def of_values(cls, values):
         return cls(tuple(_frozen(np.asarray(value)) for value in values))
 
-    def said(self):
-        """All but what it has changed."""
-        return self.arrays, self.error, self.message
+    def says_as(self, other, tolerance=0.0):
+        """Whether it gave the same, whatever it has changed."""
+        if (self.error, self.message) != (other.error, other.message):
+            return False
+        if tolerance == 0:
+            return self.arrays == other.arrays
+        pairs = list(zip(self.values(), other.values()))
+        return len(self.arrays) == len(other.arrays) and all(
+            one.shape == two.shape and np.allclose(one, two, tolerance, tolerance)
+            for one, two in pairs
+        )
 
     def values(self):
         return [np.frombuffer(data, dtype).reshape(shape) for dtype, shape, data in self.arrays]

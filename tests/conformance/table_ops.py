@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TensorFlow ops of one table on one engine, as methods on NumPy arrays; in a worker."""
+"""The TensorFlow ops of a script's tables on one engine, on NumPy arrays; in a worker."""
 
 import contextlib
 import shutil
@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tests.conformance.engines import graph_of, load_ops
 from tests.conformance.file_faults import FileFaults
+from tests.conformance.lookup_ops import LookupOps, as_floats, as_keys
 from tests.conformance.scripts import NotPossibleHere, Outcome, call
 
 STATE = {"the number of keys": call("size"), "keys, rows and slots": call("export_planes")}
@@ -29,14 +30,18 @@ def run_script(engine, script):
             yield Outcome(outcome.arrays, outcome.error, outcome.message, changed)
 
 
-class TableOps(FileFaults):
-    """One table in a session of its own. Paths are names in a folder of its own."""
+class TableOps(LookupOps, FileFaults):
+    """A table in a session of its script's own. Paths are names in a folder of its own."""
 
-    def __init__(self, spec, session, folder):
-        self.spec, self.session, self.folder = spec, session, folder
+    def __init__(self, spec, session, folder, prefix=""):
+        self.spec, self.session, self.folder, self.prefix = spec, session, folder, prefix
         self.slots = {}
-        self.handle = ops.sok_table_handle(shared_name="table", name="table")
+        self.handle = ops.sok_table_handle(shared_name=f"{prefix}table")
         self.rows = self._variable("rows")
+        self.beside = [
+            TableOps(other, session, folder, f"beside_{number}_")
+            for number, other in enumerate(spec.beside, 1)
+        ]
         if spec.is_made:
             self.initialize()
         for slot in spec.slots:
@@ -70,8 +75,16 @@ class TableOps(FileFaults):
         return Outcome.of_values(values if isinstance(values, (list, tuple)) else [values])
 
     def state(self):
-        """All that the table holds, part by part; reading it changes nothing."""
-        return {part: self.outcome_of(question) for part, question in STATE.items()}
+        """All that the tables hold, part by part; reading it changes nothing."""
+        return {
+            f"{part} of table {number}": table.outcome_of(question)
+            for number, table in enumerate(self.tables())
+            for part, question in STATE.items()
+        }
+
+    def tables(self):
+        """This one and those beside it."""
+        return [self, *self.beside]
 
     def _plain(self, message):
         """Without the names of nodes, and of the folder."""
@@ -79,11 +92,11 @@ class TableOps(FileFaults):
             message = message.split(mark)[0]
         return message.replace(str(self.folder), "FOLDER").strip()
 
-    @staticmethod
-    def _variable(name):
+    def _variable(self, name):
         """Of a shape that TensorFlow does not know, so that the table checks it."""
-        shape = tf.TensorShape(None)
-        return tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=shape, shared_name=name)
+        return tf.raw_ops.VarHandleOp(
+            dtype=tf.float32, shape=tf.TensorShape(None), shared_name=self.prefix + name
+        )
 
     def _run(self, make_op):
         return self.session.run(make_op())
@@ -98,7 +111,10 @@ class TableOps(FileFaults):
             options.pop("seed", spec.seed),
             table_name="users",
             use_hash_index=spec.use_hash_index,
+            placement_kind=spec.placement,
             num_ranks=spec.num_ranks,
+            owner_rank=spec.owner_rank,
+            num_keys=spec.num_keys,
             first_value=spec.first_value,
             low_or_mean=spec.low_or_mean,
             high_or_stddev=spec.high_or_stddev,
@@ -125,7 +141,7 @@ class TableOps(FileFaults):
         self._run(lambda: ops.sok_table_detach_slot(self.handle, self.slots.pop(name)))
 
     def preset(self, values):
-        self._run(lambda: ops.sok_table_preset(self.handle, np.array(values, np.float32)))
+        self._run(lambda: ops.sok_table_preset(self.handle, as_floats(values)))
 
     def size(self):
         return self._run(lambda: ops.sok_table_size(self.handle))
@@ -134,98 +150,31 @@ class TableOps(FileFaults):
         handle = self.rows if plane == "rows" else self.slots[plane]
         return self._run(lambda: ops.sok_read_rows(handle, self.handle))
 
-    # --- lookups ---
-    def distinct(self, keys, key_dtype=None):
-        keys = np.array(keys, key_dtype or self.spec.key_dtype)
-        return self._run(lambda: ops.sok_distinct_keys(tf.constant(keys)))
-
-    def find(self, keys, insert=False, are_distinct=False):
-        return self._run(lambda: ops.sok_find_rows(
-            self.handle, _keys(keys), insert=insert, keys_are_distinct=are_distinct
-        ))  # fmt: skip
-
-    def insert_rows(self, keys, rows):
-        rows = np.array(rows, np.float32)
-        return self._run(lambda: ops.sok_insert_rows(self.handle, _keys(keys), rows))
-
-    def pool(
-        self,
-        keys,
-        inverse,
-        row_splits=(),
-        combiner="sum",
-        row_ids=None,
-        absent_rows=None,
-        all_keys_have_rows=False,
-        rows=None,
-    ):
-        """The pooled rows of keys; row ids are found where none are given."""
-        if row_ids is None:
-            row_ids = self.find(keys)
-        dim = self.spec.dim
-        absent = np.zeros([0, dim]) if absent_rows is None else absent_rows
-        return self._run(lambda: ops.sok_pool_rows(
-            self.rows if rows is None else self.slots[rows],
-            self.handle,
-            _keys(keys),
-            _keys(row_ids),
-            np.array(absent, np.float32),
-            np.array(inverse, np.int32),
-            _keys(row_splits),
-            combiner=combiner,
-            dim=dim,
-            all_keys_have_rows=all_keys_have_rows,
-        ))  # fmt: skip
-
-    def pool_received(self, rows, inverse, row_splits=(), mean_splits=None, combiner="sum"):
-        mean_splits = row_splits if mean_splits is None else mean_splits
-        return self._run(lambda: ops.sok_pool_received_rows(
-            np.array(rows, np.float32),
-            np.array(inverse, np.int32),
-            _keys(row_splits),
-            _keys(mean_splits),
-            combiner=combiner,
-        ))  # fmt: skip
-
     # --- training ---
-    def merge(
-        self, gradients, num_distinct, inverse, row_splits=(), mean_splits=None, combiner="sum"
+    def apply(
+        self,
+        rule,
+        gradients,
+        row_ids,
+        numbers,
+        states=(),
+        rows_to_update="given",
+        are_distinct=False,
+        use_nesterov=False,
     ):
-        mean_splits = row_splits if mean_splits is None else mean_splits
-        return self._run(lambda: ops.sok_merge_gradients(
-            np.array(gradients, np.float32),
-            np.arange(num_distinct, dtype=np.int64),
-            np.array(inverse, np.int32),
-            _keys(row_splits),
-            _keys(mean_splits),
-            combiner=combiner,
-        ))  # fmt: skip
-
-    def adam(self, gradients, row_ids, state="m_and_v", is_lazy=True, are_distinct=False, **step):
-        numbers = {"step_size": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7, **step}
-        handle = self._slot(state)
-        self._run(lambda: ops.sok_apply_adam(
+        """An optimizer's rule with its hyperparameters; `states` are names of slots."""
+        handles = [self._slot(state) for state in states]
+        self._run(lambda: ops.sok_apply_rule(
             self.rows,
-            handle,
+            handles,
             self.handle,
-            *(np.float32(number) for number in numbers.values()),
-            np.array(gradients, np.float32),
-            _keys(row_ids),
-            is_lazy=is_lazy,
+            [np.float32(number) for number in numbers],
+            as_floats(gradients),
+            as_keys(row_ids),
+            rule=rule,
+            rows_to_update=rows_to_update,
             row_ids_are_distinct=are_distinct,
-        ))  # fmt: skip
-
-    def adagrad(self, gradients, row_ids, state="accumulator", are_distinct=False):
-        handle = self._slot(state)
-        self._run(lambda: ops.sok_apply_adagrad(
-            self.rows,
-            handle,
-            self.handle,
-            np.float32(0.1),
-            np.float32(1e-7),
-            np.array(gradients, np.float32),
-            _keys(row_ids),
-            row_ids_are_distinct=are_distinct,
+            use_nesterov=use_nesterov,
         ))  # fmt: skip
 
     def scatter(self, kind, row_ids, values, plane="rows"):
@@ -233,13 +182,13 @@ class TableOps(FileFaults):
         handle = self.rows if plane == "rows" else self.slots[plane]
         update = getattr(tf.raw_ops, f"ResourceScatter{kind}")
         self._run(lambda: update(
-            resource=handle, indices=_keys(row_ids), updates=np.array(values, np.float32)
+            resource=handle, indices=as_keys(row_ids), updates=as_floats(values)
         ))  # fmt: skip
 
     def assign_plane(self, values, plane="rows"):
         """TensorFlow's own assignment of another value to a plane's variable."""
         handle = self.rows if plane == "rows" else self.slots[plane]
-        value = tf.constant(np.array(values, np.float32))
+        value = tf.constant(as_floats(values))
         self._run(lambda: tf.raw_ops.AssignVariableOp(resource=handle, value=value))
 
     def _slot(self, name):
@@ -261,19 +210,15 @@ class TableOps(FileFaults):
 
     def import_planes(self, keys, rows, slots=None):
         slots = slots or {}
-        values = [np.array(value, np.float32) for value in slots.values()]
+        values = [as_floats(value) for value in slots.values()]
         self._run(lambda: ops.sok_import_planes(
             self.handle,
-            np.array(keys, np.int64),
-            np.array(rows, np.float32),
+            as_keys(keys),
+            as_floats(rows),
             values,
             slot_names=list(slots),
             Tkey=tf.dtypes.as_dtype(self.spec.key_dtype),
         ))  # fmt: skip
 
     def load(self, values):
-        self._run(lambda: ops.sok_load_table(self.handle, np.array(values, np.float32)))
-
-
-def _keys(keys):
-    return np.array(keys, np.int64)
+        self._run(lambda: ops.sok_load_table(self.handle, as_floats(values)))

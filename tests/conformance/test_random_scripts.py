@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from tests.conformance.conftest import worker_or_skip
 from tests.conformance.engines import CPU, engines_here
-from tests.conformance.scripts import Script, Slot, Spec, call
+from tests.conformance.scripts import Script, Spec, call
+from tests.conformance.training_cases import RULES, STATES, apply
 
 CAPACITY, DIM = 8, 2
-SLOTS = (Slot("m_and_v", 2 * DIM), Slot("accumulator", DIM, 0.1))
 
 numbers = st.one_of(
     st.sampled_from([0.0, -0.0, 1.0, 1e-41]), st.floats(-1000, 1000, width=32)
@@ -31,7 +31,7 @@ def specs(draw):
     num_ranks = draw(st.sampled_from([1, 3]))
     return Spec(
         DIM, CAPACITY, draw(st.booleans()), num_ranks, num_ranks - 1, first_value,
-        slots=SLOTS, preset=preset, key_dtype=draw(st.sampled_from(["int64", "uint32"])),
+        slots=STATES, preset=preset, key_dtype=draw(st.sampled_from(["int64", "uint32"])),
     )  # fmt: skip
 
 
@@ -66,15 +66,15 @@ class Calls:
         inverse = self.some(st.integers(0, len(keys) - 1))
         cuts = sorted(self.some(st.integers(0, len(inverse))))
         combiner = self.draw(st.sampled_from(["none", "sum", "mean"]))
-        return call("pool", keys, inverse, [0, *cuts, len(inverse)], combiner)
+        weights = self.draw(st.lists(numbers, min_size=len(inverse), max_size=len(inverse)))
+        weights = weights if self.draw(st.booleans()) else []
+        return call("pool", keys, inverse, [0, *cuts, len(inverse)], combiner, weights)
 
     def train(self):
         row_ids = self.some(self.row_ids)
-        gradients = self.rows(len(row_ids))
-        if self.draw(st.booleans()):
-            return call("adagrad", gradients, row_ids)
-        is_lazy = not self.spec.use_hash_index or self.draw(st.booleans())
-        return call("adam", gradients, row_ids, is_lazy=is_lazy)
+        rule = self.draw(st.sampled_from(list(RULES)))
+        rows_to_update = self.draw(st.sampled_from(["given", "in_use"]))
+        return apply(rule, self.rows(len(row_ids)), row_ids, rows_to_update=rows_to_update)
 
     def update(self):
         row_ids = self.some(st.integers(0, CAPACITY), unique=True)
@@ -117,5 +117,5 @@ def test_the_same_as_on_the_cpu(engine, script):
     on_cpu = worker_or_skip(CPU.name).run(script)
     on_engine = worker_or_skip(engine).run(script)
     for one_call, expected, actual in zip(script.calls, on_cpu, on_engine):
-        assert actual.said() == expected.said(), f"{one_call.method}: {actual}, not {expected}"
+        assert actual.says_as(expected), f"{one_call.method}: {actual}, not {expected}"
         assert not actual.changed and not expected.changed, one_call.method

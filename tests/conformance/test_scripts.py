@@ -7,7 +7,6 @@ import pytest
 
 from tests.conformance import contents_cases, lookup_cases, training_cases
 from tests.conformance.conftest import worker_or_skip
-from tests.conformance.differences import reason_of
 from tests.conformance.engines import CPU, engines_here
 from tests.conformance.scripts import NotPossibleHere, broken_promise
 
@@ -27,18 +26,17 @@ def outcomes_or_skip(engine, name):
     return found
 
 
-def on_each(check, engines):
-    """Parameters of a test: all scripts on these engines, known differences marked."""
+def on_each(engines):
+    """Parameters of a test: all scripts on these engines."""
     cases = []
     for (engine,), marks, _ in engines:
-        for name in SCRIPTS if not any(mark.args[0] for mark in marks) else ["all"]:
-            reason = reason_of(check, engine, name)
-            known = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
-            cases.append(pytest.param(engine, name, marks=[*marks, *known], id=f"{engine}: {name}"))
+        here = [name for name, script in SCRIPTS.items() if script.is_on(engine)]
+        for name in ["all"] if any(mark.args[0] for mark in marks) else here:
+            cases.append(pytest.param(engine, name, marks=marks, id=f"{engine}: {name}"))
     return pytest.mark.parametrize("engine, name", cases)
 
 
-@on_each("promises", engines_here())
+@on_each(engines_here())
 def test_calls_do_what_they_promise(engine, name):
     found = outcomes_or_skip(engine, name)
     broken = [
@@ -50,7 +48,7 @@ def test_calls_do_what_they_promise(engine, name):
         pytest.fail("\n".join(broken), pytrace=False)
 
 
-@on_each("state", engines_here())
+@on_each(engines_here())
 def test_an_error_leaves_the_table_as_it_was(engine, name):
     changed = [
         f"{outcome}\n  changed {outcome.changed}"
@@ -61,13 +59,16 @@ def test_an_error_leaves_the_table_as_it_was(engine, name):
         pytest.fail("\n".join(changed), pytrace=False)
 
 
-@on_each("same", engines_here(but=CPU))
+@on_each(engines_here(but=CPU))
 def test_the_same_as_on_the_cpu(engine, name):
+    script = SCRIPTS[name]
+    if not script.is_on(CPU.name):
+        return
     pairs = zip(outcomes_or_skip(CPU.name, name), outcomes_or_skip(engine, name))
     different = [
         f"{one_call.method}: {on_engine}\n  on the CPU: {on_cpu}"
-        for one_call, (on_cpu, on_engine) in zip(SCRIPTS[name].calls, pairs)
-        if on_engine.said() != on_cpu.said()
+        for one_call, (on_cpu, on_engine) in zip(script.calls, pairs)
+        if not on_engine.says_as(on_cpu, script.tolerance)
     ]
     if different:
         pytest.fail("\n".join(different), pytrace=False)
