@@ -59,14 +59,19 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
   std::atomic<int64_t> num_missing{0};
   std::atomic<bool> has_foreign{false};
   executor.ParallelFor(num_keys, kFindNanoseconds, [&](int64_t begin, int64_t end) {
+    // Copies, which no write to row_ids can change: the kind of placement is asked for once.
+    const Placement placement = options_.placement;
+    const int64_t most_rows = most_rows_;
+    const auto* const words = static_cast<const uint64_t*>(bits_.data());
     int64_t num_missing_here = 0;
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = options_.placement.RowOf(keys[i], most_rows_);
+      const int64_t row = placement.RowOf(keys[i], most_rows);
       if (row < 0) {
         has_foreign = true;
         return;
       }
-      const bool is_held = IsHeld(row);
+      const uint64_t word = __atomic_load_n(words + row / kRowsPerWord, __ATOMIC_ACQUIRE);
+      const bool is_held = (word & Bit(row)) != 0;
       row_ids[i] = is_held ? row : kNoRow;
       num_missing_here += !is_held;
     }
@@ -86,8 +91,10 @@ void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* k
   const int64_t num_missing = FindLockFree(executor, num_keys, keys, row_ids);
   NewKeys new_keys(options_.name, num_missing, num_keys, keys, row_ids, keys_are_distinct);
   int64_t end_row = num_rows_;
+  const Placement placement = options_.placement;
+  new_keys.row_ids.reserve(new_keys.keys.size());
   for (const int64_t key : new_keys.keys) {
-    new_keys.row_ids.push_back(RowOf(key));
+    new_keys.row_ids.push_back(placement.RowOf(key, most_rows_));
     end_row = std::max(end_row, new_keys.row_ids.back() + 1);
   }
   MakeRoom(options_, planes, end_row);

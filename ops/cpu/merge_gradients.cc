@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/base/wide_vectors.h"
+#include "ops/cpu/bag_factors.h"
 #include "ops/cpu/fixed_dim.h"
 
 namespace sok {
@@ -63,9 +64,13 @@ Occurrences GroupByDistinctKey(const Bags& bags) {
 }
 
 /// What the gradient of an occurrence is multiplied by.
+template <BagFactors kFactors>
 SOK_INLINE float FactorOf(const Bags& bags, const Occurrences& groups, int64_t occurrence) {
   const int64_t bag = groups.bags[occurrence];
-  if (!groups.weights) return BagFactor(bags, bag, 0.0f);
+  if constexpr (kFactors == BagFactors::kOfSizes) {
+    return MeanFactor(bags.row_splits[bag + 1] - bags.row_splits[bag]);
+  }
+  if constexpr (kFactors == BagFactors::kGiven) return bags.factors[bag];
   const float factor = groups.weighted_means.empty()
                            ? BagFactor(bags, bag, 0.0f)
                            : groups.weighted_means[static_cast<size_t>(bag)];
@@ -73,22 +78,21 @@ SOK_INLINE float FactorOf(const Bags& bags, const Occurrences& groups, int64_t o
 }
 
 /// Adds the gradients of occurrences [begin, end) to sum[0..dim).
-template <typename Dim>
+template <BagFactors kFactors, typename Dim>
 SOK_INLINE void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim dim,
                                const float* gradients, int64_t begin, int64_t end,
                                int64_t prefetch_end, float* __restrict sum) {
   const int64_t size = dim;
   const int64_t ahead = PrefetchDistance(NumLines(size));
-  const bool has_factors = HasFactors(bags) || groups.weights;
   for (int64_t i = begin; i < end; ++i) {
     if (i + ahead < prefetch_end) PrefetchRow(gradients + groups.bags[i + ahead] * size, size);
     const int64_t bag = groups.bags[i];
     const float* __restrict gradient = gradients + bag * size;
-    if (has_factors) {
-      const float factor = FactorOf(bags, groups, i);
-      for (int64_t column = 0; column < size; ++column) sum[column] += factor * gradient[column];
-    } else {
+    if constexpr (kFactors == BagFactors::kOnes) {
       for (int64_t column = 0; column < size; ++column) sum[column] += gradient[column];
+    } else {
+      const float factor = FactorOf<kFactors>(bags, groups, i);
+      for (int64_t column = 0; column < size; ++column) sum[column] += factor * gradient[column];
     }
   }
 }
@@ -111,8 +115,11 @@ class BlockedSum {
 
   void SumBlock(int64_t block) {
     const int64_t begin = block * kBlock;
+    const int64_t end = std::min(begin + kBlock, bags_.num_keys);
     WithFixedDim(dim_, [&](auto dim) {
-      SumOccurrences(dim, begin, std::min(begin + kBlock, bags_.num_keys), Carry(block));
+      WithBagFactors(bags_, [&](auto factors) {
+        SumOccurrences<factors.value>(dim, begin, end, Carry(block));
+      });
     });
   }
 
@@ -129,15 +136,18 @@ class BlockedSum {
       4096;  // occurrences; a constant, or the sums would depend on the machine
 
  private:
-  template <typename Dim>
+  template <BagFactors kFactors, typename Dim>
   SOK_WIDE_VECTORS void SumOccurrences(Dim dim, int64_t begin, int64_t end, float* carry) {
     int64_t key = FirstKeyFrom(begin);
-    const int64_t carry_end = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key)]);
-    AddOccurrences(bags_, groups_, dim, gradients_, begin, carry_end, end, carry);
-    for (; key < bags_.num_distinct && groups_.offsets[static_cast<size_t>(key)] < end; ++key) {
-      const int64_t first = groups_.offsets[static_cast<size_t>(key)];
-      const int64_t stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key) + 1]);
-      AddOccurrences(bags_, groups_, dim, gradients_, first, stop, end, merged_ + key * dim_);
+    float* sum = carry;
+    int64_t first = begin;
+    int64_t stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key)]);
+    for (;;) {  // one call for carry and sums: a second copy of it would not use vectors
+      AddOccurrences<kFactors>(bags_, groups_, dim, gradients_, first, stop, end, sum);
+      if (key == bags_.num_distinct || groups_.offsets[static_cast<size_t>(key)] >= end) return;
+      first = groups_.offsets[static_cast<size_t>(key)];
+      stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key) + 1]);
+      sum = merged_ + key++ * dim_;
     }
   }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/base/wide_vectors.h"
+#include "ops/cpu/bag_factors.h"
 #include "ops/cpu/fixed_dim.h"
 
 namespace sok {
@@ -28,7 +29,7 @@ SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* r
 }
 
 /// Adds the rows of keys [begin, end) to sum[0..dim), and their weights to weight_sum.
-template <bool kHasWeights, typename Dim>
+template <BagFactors kFactors, typename Dim>
 SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
                         int64_t end, int64_t prefetch_end, float* sum, float& weight_sum) {
   const int64_t size = dim;
@@ -36,7 +37,7 @@ SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int
   for (int64_t i = begin; i < end; ++i) {
     if (i + ahead < prefetch_end) PrefetchRow(rows[bags.inverse[i + ahead]], size);
     const float* row = rows[bags.inverse[i]];
-    if constexpr (kHasWeights) {
+    if constexpr (kFactors == BagFactors::kWeighted) {
       const float weight = bags.weights[i];
       weight_sum += weight;
       for (int64_t column = 0; column < size; ++column) sum[column] += weight * row[column];
@@ -46,7 +47,15 @@ SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int
   }
 }
 
-template <bool kHasWeights, typename Dim>
+/// What the sum of a bag of these occurrences is multiplied by.
+template <BagFactors kFactors>
+SOK_INLINE float FactorOf(const Bags& bags, int64_t bag, int64_t size, float weight_sum) {
+  if constexpr (kFactors == BagFactors::kOnes) return 1.0f;
+  if constexpr (kFactors == BagFactors::kOfSizes) return MeanFactor(size);
+  return BagFactor(bags, bag, weight_sum);
+}
+
+template <BagFactors kFactors, typename Dim>
 SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
                                 int64_t end, float* out) {
   const int64_t size = dim;
@@ -58,17 +67,17 @@ SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* r
     std::fill_n(sum, size, 0.0f);
     const int64_t first = bags.row_splits[bag];
     const int64_t stop = bags.row_splits[bag + 1];
-    AddRows<kHasWeights>(bags, dim, rows, first, std::min(first + kBlock, stop), last, sum,
-                         weight_sum);
+    AddRows<kFactors>(bags, dim, rows, first, std::min(first + kBlock, stop), last, sum,
+                      weight_sum);
     for (int64_t block = first + kBlock; block < stop; block += kBlock) {
       block_sum.assign(static_cast<size_t>(size), 0.0f);
-      AddRows<kHasWeights>(bags, dim, rows, block, std::min(block + kBlock, stop), last,
-                           block_sum.data(), weight_sum);
+      AddRows<kFactors>(bags, dim, rows, block, std::min(block + kBlock, stop), last,
+                        block_sum.data(), weight_sum);
       for (int64_t column = 0; column < size; ++column) {
         sum[column] += block_sum[static_cast<size_t>(column)];
       }
     }
-    const float factor = BagFactor(bags, bag, weight_sum);
+    const float factor = FactorOf<kFactors>(bags, bag, stop - first, weight_sum);
     if (factor != 1.0f) {
       for (int64_t column = 0; column < size; ++column) sum[column] *= factor;
     }
@@ -85,11 +94,11 @@ void PoolRows(Executor& executor, const Bags& bags, int64_t dim, const float* co
     WithFixedDim(dim, [&](auto fixed_dim) {
       if (bags.combiner == Combiner::kNone) {
         CopyRange(bags, fixed_dim, rows, begin, end, out);
-      } else if (bags.weights != nullptr) {
-        PoolRange<true>(bags, fixed_dim, rows, begin, end, out);
-      } else {
-        PoolRange<false>(bags, fixed_dim, rows, begin, end, out);
+        return;
       }
+      WithBagFactors(bags, [&](auto factors) {
+        PoolRange<factors.value>(bags, fixed_dim, rows, begin, end, out);
+      });
     });
   });
 }
