@@ -8,7 +8,7 @@ namespace sok {
 void CheckBatchSize(int64_t num_keys, int64_t most_keys) {
   if (num_keys <= most_keys) return;
   Throw(ErrorCode::kInvalidArgument, "a batch of ", num_keys, " keys is above the limit of ",
-        most_keys, "; split it into several batches");
+        most_keys, "; split it, and pass the keys in several batches");
 }
 
 void CheckLengths(const Bags& bags, const char* what) {
