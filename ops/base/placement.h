@@ -25,7 +25,8 @@ struct Placement {
   int64_t num_keys = 0;    // kRange
 
   /// The rank that owns `key`, any int64; with kReplicated this one. With kRange a key outside of
-  /// [0, num_keys) belongs to the first or the last rank, whose table refuses it.
+  /// [0, num_keys) belongs to the first or the last rank; only a table without a hash index refuses
+  /// it.
   SOK_HOST_DEVICE int64_t Owner(int64_t key) const {
     switch (kind) {
       case Kind::kModulo: {

@@ -41,6 +41,12 @@ char* MapAligned(size_t bytes) {
   return wide + before;
 }
 
+[[noreturn]] void ThrowRefused(size_t size_bytes) {
+  Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
+        " bytes of address space; declare a smaller capacity, or raise the limit on virtual "
+        "memory (ulimit -v, vm.overcommit_memory)");
+}
+
 /// Maps at least `size_bytes`, or throws kOutOfMemory.
 char* MapOrThrow(size_t size_bytes, bool is_huge) {
   char* data = nullptr;
@@ -49,12 +55,29 @@ char* MapOrThrow(size_t size_bytes, bool is_huge) {
     const size_t bytes = RoundUp(size_bytes, SmallPageBytes());
     data = is_huge ? MapAligned(bytes) : Map(bytes);
   }
-  if (data == nullptr) {
-    Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
-          " bytes of address space; declare a smaller capacity, or raise the limit on virtual "
-          "memory (ulimit -v, vm.overcommit_memory)");
-  }
+  if (data == nullptr) ThrowRefused(size_bytes);
   return data;
+}
+
+/// Makes a mapping of `old_bytes` larger, where it is or elsewhere, with address space for the
+/// difference alone. MAP_FAILED: the system refuses it, and the mapping is as it was.
+void* Remap(void* data, size_t old_bytes, size_t bytes) {
+  if (bytes > SIZE_MAX - SmallPageBytes()) return MAP_FAILED;
+  return mremap(data, RoundUp(old_bytes, SmallPageBytes()), RoundUp(bytes, SmallPageBytes()),
+                MREMAP_MAYMOVE);
+}
+
+/// As Remap, but to a multiple of the huge page, which takes address space for both at once.
+void* MoveToAligned(void* data, size_t old_bytes, size_t bytes) {
+  if (bytes > SIZE_MAX - 2 * kHugePageBytes) return MAP_FAILED;
+  const size_t mapped_bytes = RoundUp(bytes, SmallPageBytes());
+  char* place = MapAligned(mapped_bytes);
+  if (place == nullptr) return MAP_FAILED;
+  void* moved = mremap(data, RoundUp(old_bytes, SmallPageBytes()), mapped_bytes,
+                       MREMAP_MAYMOVE | MREMAP_FIXED, place);
+  // Limits are checked before the place is touched.
+  if (moved == MAP_FAILED) munmap(place, mapped_bytes);
+  return moved;
 }
 
 bool IsHuge(size_t size_bytes, PageSize page_size) {
@@ -94,20 +117,18 @@ ReservedMemory& ReservedMemory::operator=(ReservedMemory&& other) noexcept {
 
 void ReservedMemory::Grow(size_t size_bytes) {
   if (size_bytes <= size_bytes_) return;
-  ReservedMemory place(size_bytes, page_size_);
-  if (data_ != nullptr) {
-    // Moves the page tables, not the pages, onto the new address.
-    void* moved =
-        mremap(data_, RoundUp(size_bytes_, SmallPageBytes()), RoundUp(size_bytes, SmallPageBytes()),
-               MREMAP_MAYMOVE | MREMAP_FIXED, place.data_);
-    if (moved == MAP_FAILED) {
-      Throw(ErrorCode::kOutOfMemory, "the system refused to extend a mapping of ", size_bytes_,
-            " bytes to ", size_bytes);
-    }
-    AdvisePageSize(moved, size_bytes, IsHuge(size_bytes, page_size_));
-    data_ = nullptr;
+  if (data_ == nullptr) {
+    *this = ReservedMemory(size_bytes, page_size_);
+    return;
   }
-  *this = std::move(place);
+  const bool is_huge = IsHuge(size_bytes, page_size_);
+  // Page tables move, not pages. Huge pages survive it where both addresses are aligned.
+  void* moved = is_huge ? MoveToAligned(data_, size_bytes_, size_bytes) : MAP_FAILED;
+  if (moved == MAP_FAILED) moved = Remap(data_, size_bytes_, size_bytes);
+  if (moved == MAP_FAILED) ThrowRefused(size_bytes);
+  AdvisePageSize(moved, size_bytes, is_huge);
+  data_ = moved;
+  size_bytes_ = size_bytes;
 }
 
 void ReservedMemory::UseSmallPages(size_t end_bytes) {

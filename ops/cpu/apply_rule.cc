@@ -2,6 +2,7 @@
 #include "ops/cpu/apply_rule.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "ops/base/wide_vectors.h"
@@ -16,27 +17,26 @@ int64_t RowCost(int num_states, int64_t dim) {
   return 10 + num_states + dim * (1 + num_states) / 6;
 }
 
-/// A gradient of zero in all columns.
-struct ZeroGradient {
-  float operator[](int64_t) const { return 0.0f; }
-};
+/// In the place of a row's gradient.
+struct WithoutGradient {};
 
 template <typename Rule, typename Dim, typename Gradient>
 SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* __restrict row,
-                          float* __restrict first, float* __restrict second,
-                          float* __restrict third) {
+                          float* __restrict first, float* __restrict second) {
   const int64_t size = dim;
   for (int64_t column = 0; column < size; ++column) {
     float states[kMaxStates] = {};
     if constexpr (Rule::kStates > 0) states[0] = first[column];
     if constexpr (Rule::kStates > 1) states[1] = second[column];
-    if constexpr (Rule::kStates > 2) states[2] = third[column];
     float value = row[column];
-    rule(gradient[column], value, states);
+    if constexpr (std::is_same_v<Gradient, WithoutGradient>) {
+      ApplyWithoutGradient(rule, value, states);
+    } else {
+      rule(gradient[column], value, states);
+    }
     row[column] = value;
     if constexpr (Rule::kStates > 0) first[column] = states[0];
     if constexpr (Rule::kStates > 1) second[column] = states[1];
-    if constexpr (Rule::kStates > 2) third[column] = states[2];
   }
 }
 
@@ -71,8 +71,7 @@ class RowsOf {
   SOK_INLINE void Update(int64_t row_id, Gradient gradient) const {
     UpdateRow(rule_, dim_, gradient, planes_.rows + row_id * int64_t{dim_},
               Rule::kStates > 0 ? State(0, row_id) : nullptr,
-              Rule::kStates > 1 ? State(1, row_id) : nullptr,
-              Rule::kStates > 2 ? State(2, row_id) : nullptr);
+              Rule::kStates > 1 ? State(1, row_id) : nullptr);
   }
 
  private:
@@ -110,7 +109,7 @@ SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& pla
     const int64_t row_id = rows_in_use ? rows_in_use[place] : place;
     const int64_t gradient = gradient_of[place];
     if (gradient == kNoGradient) {
-      rows.Update(row_id, ZeroGradient());
+      rows.Update(row_id, WithoutGradient());
     } else {
       rows.Update(row_id, gradients + gradient * size);
     }

@@ -20,15 +20,22 @@ namespace sok {
 namespace {
 
 constexpr int64_t kPointerNanoseconds = 1;
-constexpr int64_t kCheckNanoseconds = 1;
+constexpr int64_t kChecksPerNanosecond = 8;
+constexpr int64_t kCopyBytesPerNanosecond = 8;
 constexpr int64_t kFloatsPerNanosecond = 2;
+
+/// Calls body(begin, end) on parts of [0, count), of which `per_nanosecond` take a nanosecond.
+template <typename Body>
+void ForParts(Executor& executor, int64_t count, int64_t per_nanosecond, const Body& body) {
+  const int64_t num_units = (count + per_nanosecond - 1) / per_nanosecond;
+  executor.ParallelFor(num_units, 1, [&](int64_t begin, int64_t end) {
+    body(begin * per_nanosecond, std::min(end * per_nanosecond, count));
+  });
+}
 
 template <typename Key>
 int64_t Distinct(int64_t num_keys, const Key* keys, int64_t* distinct_keys, int32_t* inverse) {
-  if (num_keys > kMaxBatchKeys) {
-    Throw(ErrorCode::kInvalidArgument, "a batch of ", num_keys, " keys is above the limit of ",
-          kMaxBatchKeys, "; look the keys up in several batches");
-  }
+  CheckBatchSize(num_keys, kMaxBatchKeys);
   return NumberByFirstAppearance(num_keys, keys, distinct_keys, inverse);
 }
 
@@ -48,7 +55,7 @@ std::vector<const float*> RowPointers(Executor& executor, int64_t num_distinct, 
 
 bool AllBelow(Executor& executor, int64_t count, const int32_t* values, int64_t limit) {
   std::atomic<bool> all_below{true};
-  executor.ParallelFor(count, kCheckNanoseconds, [&](int64_t begin, int64_t end) {
+  ForParts(executor, count, kChecksPerNanosecond, [&](int64_t begin, int64_t end) {
     uint32_t largest = 0;  // a negative one is larger than any limit
     for (int64_t i = begin; i < end; ++i) {
       largest = std::max(largest, static_cast<uint32_t>(values[i]));
@@ -58,10 +65,27 @@ bool AllBelow(Executor& executor, int64_t count, const int32_t* values, int64_t 
   return all_below;
 }
 
-bool Ascend(const int64_t* values, int64_t count) {
-  bool ascend = true;
-  for (int64_t i = 1; i < count; ++i) ascend &= values[i - 1] <= values[i];
-  return ascend;
+bool Ascend(Executor& executor, int64_t count, const int64_t* values) {
+  std::atomic<bool> all_ascend{true};
+  ForParts(executor, count - 1, kChecksPerNanosecond, [&](int64_t begin, int64_t end) {
+    bool ascend = true;
+    for (int64_t i = begin; i < end; ++i) ascend &= values[i] <= values[i + 1];
+    if (!ascend) all_ascend = false;
+  });
+  return all_ascend;
+}
+
+/// On threads where it is large: a plane may be many GB.
+void Copy(Executor& executor, void* to, const void* from, int64_t bytes) {
+  constexpr int64_t kSmallBytes = int64_t{4} << 20;
+  if (bytes <= kSmallBytes) {
+    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  ForParts(executor, bytes, kCopyBytesPerNanosecond, [&](int64_t begin, int64_t end) {
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                static_cast<size_t>(end - begin));
+  });
 }
 
 class EngineOfHost : public Engine {
@@ -79,21 +103,18 @@ class EngineOfHost : public Engine {
   }
   bool IsHostMemory() const override { return true; }
 
-  void CopyToHost(Call&, void* to, const void* from, int64_t bytes) override {
-    Copy(to, from, bytes);
+  void CopyToHost(Call& call, void* to, const void* from, int64_t bytes) override {
+    Copy(call.executor(), to, from, bytes);
   }
-  void CopyFromHost(Call&, void* to, const void* from, int64_t bytes) override {
-    Copy(to, from, bytes);
+  void CopyFromHost(Call& call, void* to, const void* from, int64_t bytes) override {
+    Copy(call.executor(), to, from, bytes);
   }
-  void CopyOnDevice(Call&, void* to, const void* from, int64_t bytes) override {
-    Copy(to, from, bytes);
+  void CopyOnDevice(Call& call, void* to, const void* from, int64_t bytes) override {
+    Copy(call.executor(), to, from, bytes);
   }
   void Fill(Call& call, float* to, int64_t count, float value) override {
-    call.executor().ParallelFor(
-        count / kFloatsPerNanosecond + 1, 1, [&](int64_t begin, int64_t end) {
-          const int64_t first = begin * kFloatsPerNanosecond;
-          std::fill_n(to + first, std::min(end * kFloatsPerNanosecond, count) - first, value);
-        });
+    ForParts(call.executor(), count, kFloatsPerNanosecond,
+             [&](int64_t begin, int64_t end) { std::fill(to + begin, to + end, value); });
   }
 
   int64_t DistinctKeys(Call&, int64_t num_keys, const int64_t* keys, int64_t* distinct_keys,
@@ -148,15 +169,10 @@ class EngineOfHost : public Engine {
     }
     if (bags.combiner == Combiner::kNone || bags.num_bags == 0) return;
     if (bags.row_splits[0] != 0 || bags.row_splits[bags.num_bags] != bags.num_keys ||
-        !Ascend(bags.row_splits, bags.num_bags + 1)) {
+        !Ascend(call.executor(), bags.num_bags + 1, bags.row_splits)) {
       Throw(ErrorCode::kInvalidArgument, what, ": row_splits must ascend from 0 to ", bags.num_keys,
             ", the number of keys");
     }
-  }
-
- private:
-  static void Copy(void* to, const void* from, int64_t bytes) {
-    if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/base/error.h"
+#include "ops/base/reserve_ahead.h"
 
 namespace sok {
 namespace {
@@ -22,7 +23,8 @@ PageSize PageSizeFor(const PlaneOptions& options) {
 
 CpuPlane::CpuPlane(const PlaneOptions& options) : options_(options) {
   CheckPlaneOptions(options);
-  if (options.capacity != kMaxRows && TryResize(options.capacity)) return;
+  const bool is_declared = options.capacity != kMaxRows;
+  if (is_declared && IsGranted([&] { Resize(options.capacity); })) return;
   Resize(std::min<int64_t>(options.capacity,
                            static_cast<int64_t>(1 + kStartBytes / options.row_bytes())));
 }
@@ -37,18 +39,7 @@ void CpuPlane::Reserve(int64_t num_rows) {
   }
   const int64_t wanted =
       std::min({std::max(num_rows, kGrowthFactor * num_rows_), options_.capacity, most_rows});
-  if (wanted > num_rows && TryResize(wanted)) return;
-  Resize(num_rows);
-}
-
-bool CpuPlane::TryResize(int64_t num_rows) {
-  try {
-    Resize(num_rows);
-    return true;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kOutOfMemory) throw;
-    return false;
-  }
+  ReserveAhead(num_rows, wanted, [this](int64_t count) { Resize(count); });
 }
 
 void CpuPlane::Resize(int64_t num_rows) {

@@ -11,7 +11,8 @@
 namespace sok {
 
 /// Where a capacity was declared and the system grants address space for all of it, the plane never
-/// moves. Otherwise it starts small and is remapped larger, four times at a time where it can be.
+/// moves. Otherwise it starts small and is remapped larger, four times at a time, or
+/// less where that is refused.
 class CpuPlane : public Plane {
  public:
   /// Throws kOutOfMemory when the system refuses even the small start.
@@ -25,7 +26,6 @@ class CpuPlane : public Plane {
   void Release() override;
 
  private:
-  bool TryResize(int64_t num_rows);
   void Resize(int64_t num_rows);
 
   const PlaneOptions options_;

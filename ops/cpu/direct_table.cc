@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ops/cpu/apply_rule.h"
-#include "ops/cpu/gather_rows.h"
 #include "ops/cpu/new_keys.h"
 
 namespace sok {
@@ -80,14 +79,6 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
   });
   if (has_foreign) ThrowFirstForeign(num_keys, keys);
   return num_missing;
-}
-
-void CpuDirectTable::GatherRows(Call& call, int64_t num_keys, const int64_t* keys,
-                                const Plane& rows, float* out) {
-  auto* row_ids = call.Temporary<int64_t>(num_keys);
-  Find(call, num_keys, keys, row_ids);
-  sok::GatherRows(call.executor(), num_keys, options_.dim, row_ids, rows.data(), out);
-  FillAbsentRows(call.executor(), num_keys, options_.dim, options_.first_value, keys, row_ids, out);
 }
 
 void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
@@ -171,7 +162,7 @@ void CpuDirectTable::InsertAll(Call& call, const Planes& planes) {
 }
 
 int64_t CpuDirectTable::FirstWithoutRow(Call&, int64_t count, const int64_t* row_ids) {
-  return FirstOutside(count, row_ids, num_rows_);
+  return FirstOutside(count, row_ids, 0, num_rows_);
 }
 
 void CpuDirectTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,

@@ -46,9 +46,16 @@ void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const floa
 
 void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
                 float* plane) {
-  for (int64_t i = 0; i < num_rows; ++i) {
-    std::copy_n(rows + i * dim, dim, plane + row_ids[i] * dim);
-  }
+  ScatterRows(SerialExecutor(), num_rows, dim, row_ids, rows, plane);
+}
+
+void GatherRows(Call& call, Table& table, int64_t num_keys, const int64_t* keys, const Plane& rows,
+                float* out) {
+  const TableOptions& options = table.options();
+  auto* row_ids = call.Temporary<int64_t>(num_keys);
+  table.Find(call, num_keys, keys, row_ids);
+  GatherRows(call.executor(), num_keys, options.dim, row_ids, rows.data(), out);
+  FillAbsentRows(call.executor(), num_keys, options.dim, options.first_value, keys, row_ids, out);
 }
 
 void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows by row id. No table, no bags.
+// Rows by row id. No bags.
 #ifndef SOK_OPS_CPU_GATHER_ROWS_H_
 #define SOK_OPS_CPU_GATHER_ROWS_H_
 
@@ -7,6 +7,7 @@
 
 #include "ops/base/executor.h"
 #include "ops/engine/first_value.h"
+#include "ops/engine/table.h"
 
 namespace sok {
 
@@ -15,6 +16,12 @@ void GatherRows(Executor& executor, int64_t num_rows, int64_t dim,
                 const int64_t* row_ids,  // [num_rows]
                 const float* plane,      // [rows, dim]
                 float* out);             // [num_rows, dim]
+
+/// As Table::GatherRows.
+void GatherRows(Call& call, Table& table, int64_t num_keys,
+                const int64_t* keys,  // [num_keys]
+                const Plane& rows,
+                float* out);  // [num_keys, dim]
 
 /// As Engine::ScatterRows.
 void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim,

@@ -7,7 +7,6 @@
 #include <shared_mutex>
 
 #include "ops/cpu/apply_rule.h"
-#include "ops/cpu/gather_rows.h"
 #include "ops/cpu/new_keys.h"
 
 namespace sok {
@@ -41,14 +40,6 @@ CpuHashTable::FindResult CpuHashTable::FindShared(Executor& executor, int64_t nu
     num_missing += index_.Find(end - begin, keys + begin, row_ids + begin);
   });
   return {num_missing, version_};
-}
-
-void CpuHashTable::GatherRows(Call& call, int64_t num_keys, const int64_t* keys, const Plane& rows,
-                              float* out) {
-  auto* row_ids = call.Temporary<int64_t>(num_keys);
-  Find(call, num_keys, keys, row_ids);
-  sok::GatherRows(call.executor(), num_keys, options_.dim, row_ids, rows.data(), out);
-  FillAbsentRows(call.executor(), num_keys, options_.dim, options_.first_value, keys, row_ids, out);
 }
 
 void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
@@ -154,7 +145,7 @@ void CpuHashTable::Clear(Call&) {
 }
 
 int64_t CpuHashTable::FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) {
-  return FirstOutside(count, row_ids, Size(call).num_rows);
+  return FirstOutside(count, row_ids, 0, Size(call).num_rows);
 }
 
 void CpuHashTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/base/fair_shared_mutex.h"
+#include "ops/cpu/gather_rows.h"
 #include "ops/cpu/key_index.h"
 #include "ops/engine/table.h"
 
@@ -22,7 +23,9 @@ class CpuHashTable : public Table {
   int64_t index_bytes() const override;
   void Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
   void GatherRows(Call& call, int64_t num_keys, const int64_t* keys, const Plane& rows,
-                  float* out) override;
+                  float* out) override {
+    sok::GatherRows(call, *this, num_keys, keys, rows, out);
+  }
   void FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys, bool keys_are_distinct,
                     const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;

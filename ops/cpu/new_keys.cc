@@ -40,17 +40,16 @@ void ReservePlanes(const Planes& planes, int64_t num_rows) {
   for (const Planes::Slot& slot : planes.slots) slot.plane->Reserve(num_rows);
 }
 
-int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t num_rows) {
+int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t begin_row, int64_t end_row) {
   return std::find_if(row_ids, row_ids + count,
-                      [=](int64_t row_id) { return row_id < 0 || row_id >= num_rows; }) -
+                      [=](int64_t row_id) { return row_id < begin_row || row_id >= end_row; }) -
          row_ids;
 }
 
 void CheckRowsToUpdate(const TableOptions& options, int64_t num_rows, int64_t count,
                        const int64_t* row_ids) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (row_ids[i] >= num_rows) ThrowNoSuchRow(options, row_ids[i], num_rows);
-  }
+  const int64_t first = FirstOutside(count, row_ids, INT64_MIN, num_rows);
+  if (first < count) ThrowNoSuchRow(options, row_ids[first], num_rows);
 }
 
 NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,

@@ -19,8 +19,8 @@ void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_row
 /// As Table::Reserve, for the planes alone.
 void ReservePlanes(const Planes& planes, int64_t num_rows);
 
-/// The position of the first of `row_ids` outside [0, num_rows), or the count.
-int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t num_rows);
+/// The position of the first of `row_ids` outside [begin_row, end_row), or the count.
+int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t begin_row, int64_t end_row);
 
 /// Throws as ThrowNoSuchRow for the first of `row_ids` that is num_rows or more.
 void CheckRowsToUpdate(const TableOptions& options, int64_t num_rows, int64_t count,

@@ -45,7 +45,10 @@ void CheckDriver(CUresult result, const char* what, int64_t bytes) {
   const bool is_memory = result == CUDA_ERROR_OUT_OF_MEMORY;
   Throw(is_memory ? ErrorCode::kOutOfMemory : ErrorCode::kCuda, "CUDA: ", what, " of ", bytes,
         " bytes failed: ", text != nullptr ? text : "unknown error",
-        is_memory ? "; free memory on the GPU, or declare smaller capacities" : "");
+        is_memory
+            ? "; free memory on the GPU, declare smaller capacities, or, if a table was being "
+              "restored, restore it before its first step: old and new rows are held at once"
+            : "");
 }
 
 CUmemAllocationProp Properties(int device) {

@@ -11,10 +11,10 @@
 
 namespace sok {
 
-/// Applies the rule to one pack of a row.
-template <typename Pack, typename OneRule>
-SOK_HOST_DEVICE void UpdatePack(const OneRule& rule, const RulePlanes& planes, int64_t row_id,
-                                int64_t column, const Pack& gradient) {
+/// Calls update(i, value, states) for the i-th value of one pack of a row and its states.
+template <typename Pack, typename OneRule, typename Update>
+SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_t column,
+                                const Update& update) {
   constexpr int kStates = OneRule::kStates;
   constexpr int kLoadedStates = kStates == 0 ? 1 : kStates;
   const auto state = [&](int s) {
@@ -30,7 +30,7 @@ SOK_HOST_DEVICE void UpdatePack(const OneRule& rule, const RulePlanes& planes, i
     float value_states[kLoadedStates];
     SOK_UNROLL
     for (int s = 0; s < kStates; ++s) value_states[s] = states[s].at[i];
-    rule(gradient.at[i], values.at[i], value_states);
+    update(i, values.at[i], value_states);
     SOK_UNROLL
     for (int s = 0; s < kStates; ++s) states[s].at[i] = value_states[s];
   }
@@ -52,12 +52,14 @@ struct UpdateRows {
     const auto place = grid.At(i);
     const int64_t row_id = row_ids[place.row];
     if (row_id < 0 || row_id >= num_rows.value()) return;
-    UpdatePack(rule, planes, row_id, place.column,
-               LoadPack<Pack>(gradients + place.row * planes.dim + place.column));
+    const Pack gradient = LoadPack<Pack>(gradients + place.row * planes.dim + place.column);
+    UpdatePack<Pack, OneRule>(
+        planes, row_id, place.column,
+        [&](int column, float& value, float* states) { rule(gradient.at[column], value, states); });
   }
 };
 
-/// For the rows in use that have no gradient in this step: as with a gradient of zero.
+/// For the rows in use that have no gradient in this step.
 template <typename Pack, typename OneRule>
 struct MoveOtherRows {
   PackGrid<Pack> grid;
@@ -70,7 +72,9 @@ struct MoveOtherRows {
     const auto place = grid.At(i);
     if (has_gradient[place.row]) return;
     if (held != nullptr && ((held[place.row / kTile] >> (place.row % kTile)) & 1u) == 0) return;
-    UpdatePack(rule, planes, place.row, place.column, ZeroPack<Pack>());
+    UpdatePack<Pack, OneRule>(
+        planes, place.row, place.column,
+        [&](int, float& value, float* states) { ApplyWithoutGradient(rule, value, states); });
   }
 };
 
@@ -93,11 +97,11 @@ void ForEachPackOf(Queue& queue, Count num_rows, const RulePlanes& planes, const
     return planes.states[s].data == nullptr ? nullptr
                                             : planes.states[s].data + planes.states[s].stride;
   };
-  static_assert(kMaxStates == 3, "all states are here");
-  ForEachPack(queue, num_rows, planes.dim,
-              {planes.rows, gradients, planes.states[0].data, planes.states[1].data,
-               planes.states[2].data, second(0), second(1), second(2)},
-              make_kernel);
+  static_assert(kMaxStates == 2, "all states are here");
+  ForEachPack(
+      queue, num_rows, planes.dim,
+      {planes.rows, gradients, planes.states[0].data, planes.states[1].data, second(0), second(1)},
+      make_kernel);
 }
 
 /// As Table::ApplyToRows, on a queue, for the rows below num_rows.

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <utility>
 
-#include "ops/base/error.h"
 #include "ops/device/device_plane.h"
 #include "ops/device/device_state.h"
 #include "ops/device/merging.h"
@@ -133,10 +132,7 @@ class DeviceEngine : public Engine {
   int64_t Distinct(const Call& call, int64_t num_keys, const Key* keys, int64_t* distinct_keys,
                    int32_t* inverse) {
     if (num_keys == 0) return 0;
-    if (num_keys > DeviceTable<Queue>::kMaxBatch) {
-      Throw(ErrorCode::kInvalidArgument, "a batch of ", num_keys, " keys is above the limit of ",
-            DeviceTable<Queue>::kMaxBatch, " on a GPU; look the keys up in several batches");
-    }
+    CheckBatchSize(num_keys, DeviceTable<Queue>::kMaxBatch);
     int32_t num_distinct = 0;
     Run(call, [&](Queue& queue, Scratch<Queue>& scratch) {
       const int32_t* count =

@@ -30,9 +30,16 @@ class DevicePlane : public Plane {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     return rows_.num_rows();
   }
+  /// Waits where the plane grows: whatever stream comes next, also without this engine, finds
+  /// zeros.
   void Reserve(int64_t num_rows) override {
     const DeviceTurn<Queue> turn(*state_, nullptr);
+    const int64_t rows_before = rows_.num_rows();
     rows_.Reserve(num_rows);
+    if (rows_.num_rows() == rows_before) return;
+    float last = 0.0f;
+    const int64_t last_place = rows_.num_rows() * rows_.width() - 1;
+    state_->queue.CopyToHost(&last, rows_.data() + last_place, sizeof(last));
   }
   bool MovesWhenItGrows() const override { return false; }
   void Release() override {

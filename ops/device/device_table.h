@@ -16,13 +16,10 @@
 #include "ops/device/new_key_kernels.h"
 #include "ops/device/row_kernels.h"
 #include "ops/device/scratch.h"
+#include "ops/engine/bags.h"
 #include "ops/engine/table.h"
 
 namespace sok {
-
-struct DeviceTableOptions {
-  int max_load_percent = 80;  // keys per slot of the index before it grows; at most 95
-};
 
 /// What TableOnQueue makes a Table of: the same row ids, on arrays in device memory. Without a hash
 /// index every call with keys waits, to throw kInvalidArgument for one that is out of range, and
@@ -43,9 +40,9 @@ class DeviceTable {
   /// Most keys that a table holds.
   static constexpr int64_t kMaxKeys = INT32_MAX;
 
-  /// Throws kInvalidArgument as CheckTableOptions, for a load out of range, and without a hash
-  /// index for a capacity above kMaxKeys.
-  DeviceTable(Queue& queue, const TableOptions& options, DeviceTableOptions device_options = {});
+  /// Throws kInvalidArgument as CheckTableOptions, and without a hash index for a capacity above
+  /// kMaxKeys.
+  DeviceTable(Queue& queue, const TableOptions& options);
 
   const TableOptions& options() const { return options_; }
   int64_t index_bytes() const { return index_memory_.size_bytes(); }
@@ -119,6 +116,7 @@ class DeviceTable {
 
  private:
   static constexpr int64_t kMinBuckets = 64;
+  static constexpr int64_t kMaxLoadPercent = 80;  // keys per slot of the index before it grows
   static constexpr int64_t kGrowthPercent = 150;
   // Memory for this many batches is made when it is made for one, as far as there is memory: so far
   // ahead of the counters that come back late may the host run without waiting.
@@ -143,7 +141,6 @@ class DeviceTable {
     options_.use_hash_index ? use(index()) : use(direct_index());
   }
 
-  void CheckBatch(int64_t num_keys) const;
   int64_t CheckKeys(int64_t num_keys, const int64_t* keys);
   TableCounters ReadCounters();
   void TightenBounds();
@@ -166,7 +163,6 @@ class DeviceTable {
 
   Queue& queue_;
   const TableOptions options_;
-  const DeviceTableOptions device_options_;
   Scratch<Queue> scratch_;
   DeviceBuffer<Queue> index_memory_;      // buckets, or the bits of DirectIndex
   int64_t num_buckets_ = 0;               // 0 without a hash index

@@ -19,7 +19,7 @@ void DeviceTable<Queue>::TightenBounds() {
 
 template <typename Queue>
 int64_t DeviceTable<Queue>::RoomInIndex() const {
-  return num_buckets_ * DeviceBucket::kSlots * device_options_.max_load_percent / 100;
+  return num_buckets_ * DeviceBucket::kSlots * kMaxLoadPercent / 100;
 }
 
 /// Rows of erased keys are handed out before new ones, so there are never more rows than there have
@@ -87,7 +87,7 @@ template <typename Queue>
 void DeviceTable<Queue>::GrowIndex(int64_t needed, int64_t wanted) {
   DeviceBuffer<Queue> memory(queue_);
   ReserveAhead(needed, wanted, [&](int64_t num_keys) {
-    const int64_t slots_percent = DeviceBucket::kSlots * device_options_.max_load_percent;
+    const int64_t slots_percent = DeviceBucket::kSlots * kMaxLoadPercent;
     const int64_t num_buckets = num_keys * 100 / slots_percent + 1;
     memory.Reserve(num_buckets * static_cast<int64_t>(sizeof(DeviceBucket)));
   });

@@ -8,33 +8,21 @@
 namespace sok {
 
 template <typename Queue>
-DeviceTable<Queue>::DeviceTable(Queue& queue, const TableOptions& options,
-                                DeviceTableOptions device_options)
+DeviceTable<Queue>::DeviceTable(Queue& queue, const TableOptions& options)
     : queue_(queue),
       options_(options),
-      device_options_(device_options),
       scratch_(queue),
       index_memory_(queue),
       free_rows_memory_(queue),
       counters_memory_(queue, sizeof(TableCounters)),
       late_counters_(queue) {
   CheckTableOptions(options);
-  const auto check = [&](bool is_valid, const char* what, int64_t value) {
-    if (is_valid) return;
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what, ", got ", value);
-  };
-  check(options.use_hash_index || options.capacity <= kMaxKeys,
-        "without a hash index the capacity on one GPU must be below 2^31", options.capacity);
-  const int load = device_options.max_load_percent;
-  check(load >= 1 && load <= 95, "max_load_percent must be between 1 and 95", load);
+  if (!options.use_hash_index && options.capacity > kMaxKeys) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+          "': without a hash index the capacity on one GPU must be below 2^31, got ",
+          options.capacity);
+  }
   Clear(Stream{});
-}
-
-template <typename Queue>
-void DeviceTable<Queue>::CheckBatch(int64_t num_keys) const {
-  if (num_keys <= kMaxBatch) return;
-  Throw(ErrorCode::kInvalidArgument, "table '", options_.name, "': a batch of ", num_keys,
-        " keys is above the limit of ", kMaxBatch, " on a GPU; split it");
 }
 
 /// Without a hash index: throws if a key is not of this table, and returns one past their highest
@@ -75,7 +63,7 @@ TableCounters DeviceTable<Queue>::Counters(Stream stream) {
 template <typename Queue>
 void DeviceTable<Queue>::Find(Stream stream, int64_t num_keys, const int64_t* keys,
                               int64_t* row_ids) {
-  CheckBatch(num_keys);
+  CheckBatchSize(num_keys, kMaxBatch);
   const QueueCall<Queue> call(queue_, stream);
   CheckKeys(num_keys, keys);
   WithIndex([&](auto index) { queue_.ForEach(num_keys, FindRows{index, keys, row_ids}); });
@@ -85,7 +73,7 @@ template <typename Queue>
 void DeviceTable<Queue>::FindAndGatherRows(Stream stream, int64_t num_keys, const int64_t* keys,
                                            const GrowingRows<Queue>& rows, int64_t* row_ids,
                                            float* out) {
-  CheckBatch(num_keys);
+  CheckBatchSize(num_keys, kMaxBatch);
   const QueueCall<Queue> call(queue_, stream);
   CheckKeys(num_keys, keys);
   const int64_t dim = options_.dim;
@@ -104,7 +92,7 @@ template <typename Queue>
 void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int64_t* keys,
                                       bool are_distinct, const float* initial_rows,
                                       const Planes& planes, int64_t* row_ids) {
-  CheckBatch(num_keys);
+  CheckBatchSize(num_keys, kMaxBatch);
   if (num_keys == 0) return;
   const QueueCall<Queue> call(queue_, stream);
   const int64_t end_row = CheckKeys(num_keys, keys);
@@ -207,7 +195,7 @@ void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* ne
 
 template <typename Queue>
 int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t* keys) {
-  CheckBatch(num_keys);
+  CheckBatchSize(num_keys, kMaxBatch);
   if (num_keys == 0) return 0;
   const QueueCall<Queue> call(queue_, stream);
   CheckKeys(num_keys, keys);

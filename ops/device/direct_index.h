@@ -23,8 +23,8 @@ struct DirectRows {
   SOK_HOST_DEVICE int64_t KeyOf(int64_t row) const { return placement.GlobalKey(row); }
 };
 
-/// Keys given to it belong to the table. Changes of one kernel are of distinct keys, so that each
-/// bit is flipped once: by adding or subtracting it.
+/// Changes of one kernel are of distinct keys, so that each bit is flipped once: by adding or
+/// subtracting it.
 struct DirectIndex {
   uint32_t* bits;     // [num_words]; rows beyond have not come
   int64_t num_words;  // NumTiles(number of rows)
@@ -35,7 +35,8 @@ struct DirectIndex {
   /// The row of `key`, or -1. While no kernel changes the index.
   SOK_HOST_DEVICE int64_t Find(int64_t key) const {
     const int64_t row = rows.RowOf(key);
-    return row / kTile < num_words && ((bits[row / kTile] >> (row % kTile)) & 1u) ? row : -1;
+    if (row < 0 || row / kTile >= num_words) return -1;
+    return ((bits[row / kTile] >> (row % kTile)) & 1u) ? row : -1;
   }
 
   /// There must be a word for the row, and the key must not be held.

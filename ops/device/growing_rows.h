@@ -8,31 +8,9 @@
 #include <vector>
 
 #include "ops/base/error.h"
+#include "ops/base/reserve_ahead.h"
 
 namespace sok {
-
-/// Calls reserve(), and says whether it threw no kOutOfMemory.
-template <typename Call>
-bool IsGranted(const Call& reserve) {
-  try {
-    reserve();
-    return true;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kOutOfMemory) throw;
-    return false;
-  }
-}
-
-/// Calls reserve(n) with n from `wanted` down to `needed` until it does not throw kOutOfMemory, and
-/// at last with `needed`, whatever it throws.
-template <typename Call>
-void ReserveAhead(int64_t needed, int64_t wanted, const Call& reserve) {
-  // A surplus below this share is not worth another request.
-  for (int64_t ahead = wanted - needed; ahead > needed / 64; ahead /= 4) {
-    if (IsGranted([&] { reserve(needed + ahead); })) return;
-  }
-  reserve(needed);
-}
 
 /// `width` floats for each row id below num_rows(), zeros until written, at an address that stays.
 /// Within a call to the queue.

@@ -5,6 +5,12 @@
 
 namespace sok {
 
+void CheckBatchSize(int64_t num_keys, int64_t most_keys) {
+  if (num_keys <= most_keys) return;
+  Throw(ErrorCode::kInvalidArgument, "a batch of ", num_keys, " keys is above the limit of ",
+        most_keys, "; split it, and pass the keys in several batches");
+}
+
 void CheckLengths(const Bags& bags, const char* what) {
   if (bags.num_keys > kMaxBatchKeys || bags.num_bags > kMaxBatchKeys) {
     Throw(ErrorCode::kInvalidArgument, what, ": a batch may have ", kMaxBatchKeys,

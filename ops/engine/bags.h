@@ -59,6 +59,9 @@ SOK_HOST_DEVICE inline bool HasWeightedMean(const Bags& bags) {
   return bags.weights != nullptr && bags.factors == nullptr && bags.combiner == Combiner::kMean;
 }
 
+/// Throws kInvalidArgument for more than `most_keys`, an engine's limit.
+void CheckBatchSize(int64_t num_keys, int64_t most_keys);
+
 /// Throws kInvalidArgument, naming `what`, for lengths that no batch has.
 void CheckLengths(const Bags& bags, const char* what);
 

@@ -19,8 +19,7 @@ void CheckPlaneOptions(const PlaneOptions& options) {
     return;
   }
   Throw(ErrorCode::kOutOfMemory, "a table of ", options.capacity, " rows of ", options.width,
-        " floats does not fit in the address space of 2^47 bytes; declare a smaller capacity "
-        "(max_vocabulary_size_per_gpu)");
+        " floats does not fit in the address space of 2^47 bytes; declare a smaller capacity");
 }
 
 }  // namespace sok

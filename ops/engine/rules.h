@@ -12,7 +12,7 @@
 
 namespace sok {
 
-constexpr int kMaxStates = 3;
+constexpr int kMaxStates = 2;
 
 /// value -= learning_rate * g.
 struct SgdRule {
@@ -49,6 +49,17 @@ struct AdamRule {
   SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
     states[0] = beta1 * states[0] + (1.0f - beta1) * g;
     states[1] = beta2 * states[1] + (1.0f - beta2) * (g * g);
+    Move(value, states);
+  }
+  /// As with a gradient of zero, but that an m of -0 stays -0, as in TensorFlow's dense Adam.
+  SOK_HOST_DEVICE void Decay(float& value, float* states) const {
+    states[0] *= beta1;
+    states[1] *= beta2;
+    Move(value, states);
+  }
+
+ private:
+  SOK_HOST_DEVICE void Move(float& value, const float* states) const {
     value -= step_size * states[0] / (std::sqrt(states[1]) + epsilon);
   }
 };
@@ -106,6 +117,16 @@ struct RmspropRule {
 };
 
 using Rule = std::variant<SgdRule, AdagradRule, AdamRule, FtrlRule, MomentumRule, RmspropRule>;
+
+/// What a rule does in a step to a row in use that has no gradient.
+template <typename OneRule>
+SOK_HOST_DEVICE void ApplyWithoutGradient(const OneRule& rule, float& value, float* states) {
+  rule(0.0f, value, states);
+}
+SOK_HOST_DEVICE inline void ApplyWithoutGradient(const AdamRule& rule, float& value,
+                                                 float* states) {
+  rule.Decay(value, states);
+}
 
 /// The memory that a rule works on. States may be slots of their own, or stand side by side in one.
 struct RulePlanes {

@@ -22,7 +22,8 @@ class Plane {
   /// Rows that may be touched at data() now.
   virtual int64_t num_rows() const = 0;
   /// Makes it at least `num_rows`, or its capacity if that is less. Throws kOutOfMemory, and the
-  /// plane is then as before. Where MovesWhenItGrows, data() changes: nobody else may use the plane
+  /// plane is then as before. What it makes are zeros on return, for any stream. Where
+  /// MovesWhenItGrows, data() changes: nobody else may use the plane
   /// meanwhile.
   virtual void Reserve(int64_t num_rows) = 0;
   virtual bool MovesWhenItGrows() const = 0;

@@ -44,8 +44,8 @@ void ThrowForeignKey(const TableOptions& options, int64_t key) {
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
         " is outside of its range, 0 to ", last, " (", options.capacity, " rows on each of ",
         placement.num_ranks,
-        " ranks, no hash index); raise the capacity (max_vocabulary_size_per_gpu), or set "
-        "use_hashtable=True to allow any key");
+        " ranks, no hash index); raise the capacity, or use a table with a hash index to allow any "
+        "key");
 }
 
 void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows) {
@@ -56,11 +56,11 @@ void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_row
 
 void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
                int64_t num_new_keys) {
-  if (options.capacity <= most_rows) {
+  if (options.capacity <= most_rows && options.capacity != kMaxRows) {
     Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: its capacity is ",
           options.capacity, " keys, it holds ", num_keys, ", and ", num_new_keys,
-          " new keys came; raise the capacity (max_vocabulary_size_per_gpu), or erase keys. "
-          "The table is as it was before them");
+          " new keys came; raise the capacity (max_vocabulary_size_per_gpu in "
+          "SparseOperationKit's layers), or erase keys. The table is as it was before them");
   }
   Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: one rank holds at most ",
         most_rows, " keys, it holds ", num_keys, ", and ", num_new_keys,

@@ -2,13 +2,9 @@
 // The module sok_compat.engine._engine: addresses in, StoredTable calls, Python's exceptions out.
 // Values, shapes and dtypes are checked, and arrays kept alive, in sok_compat/engine.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
-#include <vector>
-
 #include "ops/base/error.h"
-#include "ops/base/hash.h"
 #include "ops/python/engines.h"
 #include "ops/python/stored_table.h"
 
@@ -101,16 +97,6 @@ void BindStoredTable(nb::module_& module) {
           WithoutGil());
 }
 
-using Keys = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-nb::ndarray<nb::numpy, uint64_t> HashKeys(const Keys& keys) {
-  auto* hashes = new std::vector<uint64_t>(keys.shape(0));
-  nb::capsule owner(hashes,
-                    [](void* p) noexcept { delete static_cast<std::vector<uint64_t>*>(p); });
-  for (size_t i = 0; i < hashes->size(); ++i) (*hashes)[i] = HashKey(keys.data()[i]);
-  return nb::ndarray<nb::numpy, uint64_t>(hashes->data(), {hashes->size()}, owner);
-}
-
 PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
   switch (code) {
     case ErrorCode::kInvalidArgument:
@@ -160,7 +146,6 @@ NB_MODULE(SOK_MODULE_NAME, module) {
   BindStoredTable(module);
   module.attr("HAS_CUDA") = bool{SOK_HAS_CUDA};
   module.attr("WHY_NO_CUDA") = SOK_WHY_NO_CUDA;
-  module.def("hash_keys", &HashKeys, "The hashes of int64 keys, for tests that want collisions.");
 }
 
 }  // namespace sok

@@ -2,6 +2,7 @@
 // Rows beside a table, and who may touch them when.
 #include "ops/python/stored_table.h"
 
+#include <algorithm>
 #include <mutex>
 #include <shared_mutex>
 
@@ -31,12 +32,14 @@ void StoredTable::Insert(DeviceStream stream, int64_t num_keys, const int64_t* k
     table_->FindOrInsert(*call, num_keys, keys, /*keys_are_distinct=*/false, initial_rows,
                          {rows_.get(), {}}, row_ids);
   };
-  if (rows_->MovesWhenItGrows()) {
-    std::unique_lock<FairSharedMutex> lock(rows_mutex_);
-    rows_->Reserve(table_->Size(*call).num_rows + num_keys);
-    return insert();
+  {
+    std::shared_lock<FairSharedMutex> lock(rows_mutex_);
+    if (!rows_->MovesWhenItGrows()) return insert();
+    table_->Find(*call, num_keys, keys, row_ids);
+    if (std::find(row_ids, row_ids + num_keys, kNoRow) == row_ids + num_keys) return;
   }
-  std::shared_lock<FairSharedMutex> lock(rows_mutex_);
+  std::unique_lock<FairSharedMutex> lock(rows_mutex_);
+  rows_->Reserve(table_->Size(*call).num_rows + num_keys);
   insert();
 }
 

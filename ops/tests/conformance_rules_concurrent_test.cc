@@ -252,6 +252,33 @@ SOK_TEST(GradientsOfNoRowChangeNothing) {
   });
 }
 
+/// As where TensorFlow multiplies m by beta1: no zero is added.
+SOK_TEST(AdamKeepsTheSignOfZeroWithoutAGradient) {
+  OnAllEngines([](const TestedEngine& engine) {
+    for (const bool use_hash_index : {true, false}) {
+      const auto table = engine.engine.MakeTable(testing::Options(use_hash_index, 10));
+      CallWithArrays arrays(engine);
+      table->FindOrInsert(arrays.call(), 2, arrays.Upload(Ids{0, 1}), true, nullptr, {},
+                          arrays.Empty<int64_t>(2));
+      RulePlanes planes;
+      planes.dim = 4;
+      planes.rows = arrays.Upload(Floats(8, -0.0f));
+      for (RulePlanes::State& state : planes.states) {
+        state = {arrays.Upload(Floats(8, -0.0f)), 4};
+      }
+      AdamRule adam;
+      adam.step_size = adam.beta1 = adam.beta2 = 0.5f;
+      adam.epsilon = 0.1f;
+      table->ApplyToRowsInUse(arrays.call(), adam, planes, 1, arrays.Upload(Ids{1}),
+                              arrays.Upload(Floats(4, 0.0f)));
+      const Floats m = arrays.Download(planes.states[0].data, 8);
+      CHECK_TRUE(std::signbit(m[0]) && std::signbit(m[3]));
+      CHECK_TRUE(!std::signbit(m[4]) && !std::signbit(m[7]));
+      CHECK_TRUE(!std::signbit(arrays.Download(planes.rows, 8)[0]));
+    }
+  });
+}
+
 SOK_TEST(NoGradientsAndNoRows) {
   OnAllEngines([](const TestedEngine& engine) {
     const auto table = engine.engine.MakeTable(testing::Options(true, 10));

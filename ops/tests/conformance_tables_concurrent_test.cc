@@ -155,14 +155,21 @@ SOK_TEST(GatherGivesRowsAndFirstValues) {
   });
 }
 
+SOK_TEST(WithoutACapacityNobodyIsToldToRaiseIt) {
+  CHECK_THROWS(ErrorCode::kOutOfCapacity,
+               (Words{"table 'users' is full: one rank holds at most 4294967295 keys, it holds "
+                      "4294967295, and 1 new keys came; use more ranks, or erase keys"}),
+               ThrowFull(Options(true, kMaxRows), kMaxRows, kMaxRows, 1));
+}
+
 SOK_TEST(AFullTableStaysAsItWas) {
   OnAllEngines([](const TestedEngine& engine) {
     const TestedTable table(engine, Options(true, 5));
     table.FindOrInsert({1, 2, 3});
     const Words words = {
         "table 'users' is full: its capacity is 5 keys, it holds 3, and 3 new keys came; raise the "
-        "capacity (max_vocabulary_size_per_gpu), or erase keys. The table is as it was before "
-        "them"};
+        "capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers), or erase keys. The "
+        "table is as it was before them"};
     CHECK_THROWS(ErrorCode::kOutOfCapacity, words, table.FindOrInsert({1, 4, 5, 4, 6}));
     CHECK_EQ(table.num_keys(), 3);
     CHECK_EQ(table.num_rows(), 3);

@@ -55,13 +55,36 @@ SOK_TEST(ADeclaredCapacityThatIsRefusedGrowsInstead) {
   CHECK_EQ(plane->num_rows(), 4 * num_rows);
   CHECK_EQ(plane->data()[64 * num_rows - 1], 5.0f);
   CHECK_EQ(plane->data()[64 * 4 * num_rows - 1], 0.0f);
-  // Four times as much is refused, a little more is not.
+  // Four times as much is refused; what is granted is still worth a move.
   plane->Reserve(4 * num_rows + 1);
-  CHECK_EQ(plane->num_rows(), 4 * num_rows + 1);
+  const int64_t rows_granted = plane->num_rows();
+  CHECK_TRUE(rows_granted > 5 * num_rows);
   CHECK_THROWS(ErrorCode::kOutOfMemory, std::vector<std::string>{"refused"},
                plane->Reserve(int64_t{1} << 28));
-  CHECK_EQ(plane->num_rows(), 4 * num_rows + 1);
+  CHECK_EQ(plane->num_rows(), rows_granted);
   CHECK_EQ(plane->data()[64 * num_rows - 1], 5.0f);
+}
+
+/// To the end of what a process may have, in few steps: not one for each batch.
+SOK_TEST(APlaneThatFillsTheAddressSpaceMovesRarely) {
+  if (!kMayLimitAddresses) return;
+  const AddressLimit limit(int64_t{256} << 20);
+  const auto plane = CpuEngine().MakePlane({kMaxRows, 64});
+  plane->data()[0] = 5.0f;
+  int num_moves = 0;
+  try {
+    constexpr int64_t kBatch = 1000;
+    for (int64_t num_rows = kBatch;; num_rows += kBatch) {
+      if (num_rows <= plane->num_rows()) continue;
+      plane->Reserve(num_rows);
+      CHECK_TRUE(++num_moves < 40);
+    }
+  } catch (const Error& error) {
+    CHECK_TRUE(error.code() == ErrorCode::kOutOfMemory);
+  }
+  CHECK_EQ(plane->data()[0], 5.0f);
+  // Without room for the old and the larger plane at once.
+  CHECK_TRUE(plane->num_rows() * 64 * int64_t{sizeof(float)} > int64_t{200} << 20);
 }
 
 SOK_TEST(WithoutAddressesThereIsNoPlane) {

@@ -84,8 +84,8 @@ inline TableOptions Options(int64_t capacity, int64_t dim = 3) {
 /// A table on a queue with the plane of its rows.
 class DeviceTableWithRows : private QueueForTests {
  public:
-  explicit DeviceTableWithRows(const TableOptions& options, int max_load_percent = 80)
-      : table(queue, options, {max_load_percent}), rows_(queue, options.capacity, options.dim) {}
+  explicit DeviceTableWithRows(const TableOptions& options)
+      : table(queue, options), rows_(queue, options.capacity, options.dim) {}
 
   Ids Find(const Ids& keys) {
     const DeviceArray<int64_t> device_keys(queue, keys);
