@@ -23,10 +23,8 @@ PageSize PageSizeFor(const PlaneOptions& options) {
 
 CpuPlane::CpuPlane(const PlaneOptions& options) : options_(options) {
   CheckPlaneOptions(options);
-  const bool is_declared = options.capacity != kMaxRows;
-  if (is_declared && IsGranted([&] { Resize(options.capacity); })) return;
-  Resize(std::min<int64_t>(options.capacity,
-                           static_cast<int64_t>(1 + kStartBytes / options.row_bytes())));
+  Resize(MovesWhenItGrows() ? static_cast<int64_t>(1 + kStartBytes / options.row_bytes())
+                            : options.capacity);
 }
 
 void CpuPlane::Reserve(int64_t num_rows) {
@@ -45,9 +43,8 @@ void CpuPlane::Reserve(int64_t num_rows) {
 void CpuPlane::Resize(int64_t num_rows) {
   const size_t bytes = static_cast<size_t>(num_rows) * options_.row_bytes();
   if (memory_.data() == nullptr) {
-    const bool is_whole = num_rows == options_.capacity;
-    memory_ = ReservedMemory(bytes, is_whole ? PageSizeFor(options_) : PageSize::kSmall);
-    if (is_whole) memory_.UseSmallPages(kSmallBytes);
+    memory_ = ReservedMemory(bytes, MovesWhenItGrows() ? PageSize::kSmall : PageSizeFor(options_));
+    if (!MovesWhenItGrows()) memory_.UseSmallPages(kSmallBytes);
   } else {
     memory_.set_page_size(PageSizeFor(options_));
     memory_.Grow(bytes);

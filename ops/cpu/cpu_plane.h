@@ -10,19 +10,19 @@
 
 namespace sok {
 
-/// Where a capacity was declared and the system grants address space for all of it, the plane never
-/// moves. Otherwise it starts small and is remapped larger, four times at a time, or
-/// less where that is refused.
+/// Where a capacity was declared, the plane has address space for all of it and never moves.
+/// Otherwise it starts small and is remapped larger, four times at a time, or less where that is
+/// refused.
 class CpuPlane : public Plane {
  public:
-  /// Throws kOutOfMemory when the system refuses even the small start.
+  /// Throws kOutOfMemory when the system refuses the address space.
   explicit CpuPlane(const PlaneOptions& options);
 
   float* data() const override { return static_cast<float*>(memory_.data()); }
   int64_t width() const override { return options_.width; }
   int64_t num_rows() const override { return num_rows_; }
   void Reserve(int64_t num_rows) override;
-  bool MovesWhenItGrows() const override { return num_rows_ < options_.capacity; }
+  bool MovesWhenItGrows() const override { return options_.capacity == kMaxRows; }
   void Release() override;
 
  private:

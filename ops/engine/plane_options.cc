@@ -2,6 +2,7 @@
 #include "ops/engine/plane_options.h"
 
 #include "ops/base/error.h"
+#include "ops/engine/rules.h"
 #include "ops/engine/table_options.h"
 
 namespace sok {
@@ -14,12 +15,17 @@ void CheckPlaneOptions(const PlaneOptions& options) {
   constexpr size_t kMostFloats = kMostPlaneBytes / sizeof(float);
   const auto width = static_cast<size_t>(options.width);
   const bool is_declared = options.capacity != kMaxRows;
-  if (width <= kMostFloats &&
-      (!is_declared || static_cast<size_t>(options.capacity) <= kMostFloats / width)) {
-    return;
+  if (is_declared &&
+      (width > kMostFloats || static_cast<size_t>(options.capacity) > kMostFloats / width)) {
+    Throw(ErrorCode::kOutOfMemory, "a table of ", options.capacity, " rows of ", options.width,
+          " floats does not fit in the address space of 2^47 bytes; declare a smaller capacity "
+          "(max_vocabulary_size_per_gpu)");
   }
-  Throw(ErrorCode::kOutOfMemory, "a table of ", options.capacity, " rows of ", options.width,
-        " floats does not fit in the address space of 2^47 bytes; declare a smaller capacity");
+  constexpr int64_t kMostWidth = kMaxDim * kMaxStates;  // of a slot with all states of a rule
+  if (options.width > kMostWidth) {
+    Throw(ErrorCode::kInvalidArgument, "rows of ", options.width, " floats are above the limit of ",
+          kMostWidth);
+  }
 }
 
 }  // namespace sok

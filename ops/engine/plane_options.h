@@ -20,8 +20,8 @@ struct PlaneOptions {
   size_t row_bytes() const { return static_cast<size_t>(width) * sizeof(float); }
 };
 
-/// Throws kInvalidArgument for less than one row or float, and kOutOfMemory for a declared capacity
-/// above kMostPlaneBytes.
+/// Throws kInvalidArgument for less than one row or float and for rows wider than all states of a
+/// rule, and kOutOfMemory for a declared capacity above kMostPlaneBytes.
 void CheckPlaneOptions(const PlaneOptions& options);
 
 }  // namespace sok

@@ -235,6 +235,11 @@ Questions AskOwners(const QuestionOptions& options, const Bags& bags,
 JoinedQuestions JoinQuestions(std::vector<Questions>& group) {
   if (group.size() == 1) return {std::move(group[0].data), group[0].send_bytes};
   JoinedQuestions joined;
+  size_t num_bytes = 0;
+  for (const Questions& questions : group) {
+    num_bytes += questions.data.size() + questions.send_bytes.size() * sizeof(int64_t);
+  }
+  joined.data.reserve(num_bytes);
   std::vector<size_t> done(group.size(), 0);  // bytes of each lookup
   for (size_t rank = 0; rank < group[0].send_bytes.size(); ++rank) {
     const size_t begin = joined.data.size();

@@ -104,6 +104,8 @@ SOK_TEST(WhatCannotBeIsRefused) {
       check(ErrorCode::kOutOfMemory, options,
             {std::to_string(options.capacity), "2^47 bytes", "declare a smaller capacity"});
     }
+    check(ErrorCode::kInvalidArgument, {kMaxRows, int64_t{1} << 31},
+          {"rows of 2147483648 floats", "limit"});
   });
 }
 

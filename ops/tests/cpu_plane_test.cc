@@ -43,10 +43,18 @@ class AddressLimit {
   rlimit before_;
 };
 
-SOK_TEST(ADeclaredCapacityThatIsRefusedGrowsInstead) {
+SOK_TEST(ADeclaredCapacityMayBeRefused) {
   if (!kMayLimitAddresses) return;
   const AddressLimit limit(int64_t{48} << 20);
-  const auto plane = CpuEngine().MakePlane({int64_t{1} << 28, 64});
+  CHECK_THROWS(ErrorCode::kOutOfMemory,
+               (std::vector<std::string>{"refused", "declare a smaller capacity"}),
+               CpuEngine().MakePlane({int64_t{1} << 28, 64}));
+}
+
+SOK_TEST(WithoutACapacityAPlaneGrowsAsFarAsItMay) {
+  if (!kMayLimitAddresses) return;
+  const AddressLimit limit(int64_t{48} << 20);
+  const auto plane = CpuEngine().MakePlane({kMaxRows, 64});
   CHECK_TRUE(plane->MovesWhenItGrows());
   const int64_t num_rows = plane->num_rows();
   CHECK_TRUE(num_rows > 1000);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/absent_rows.h"
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -66,6 +67,41 @@ std::vector<int64_t> NextRows(const TableOptions& options, int64_t num_keys, con
   return rows;
 }
 
+/// FillAbsentRows in the host's memory, which makes the row of a key that comes often but once: a
+/// copy takes a tenth of the time.
+void FillEachKeyOnce(OpCall& call, const TableOptions& options, int64_t num_keys,
+                     const int64_t* keys, const int64_t* row_ids, float* rows) {
+  std::vector<int64_t> places, absent_keys;
+  for (int64_t i = 0; i < num_keys; ++i) {
+    if (row_ids[i] != kNoRow) continue;
+    places.push_back(i);
+    absent_keys.push_back(keys[i]);
+  }
+  const auto num_absent = static_cast<int64_t>(places.size());
+  std::vector<int32_t> numbers(places.size());
+  const int64_t num_distinct =
+      NumberByFirstAppearance(num_absent, absent_keys.data(), absent_keys.data(), numbers.data());
+  std::vector<int64_t> first_places;                            // [num_distinct]
+  std::vector<int64_t> is_filled(row_ids, row_ids + num_keys);  // as of row_ids: from 0
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (numbers[i] == static_cast<int64_t>(first_places.size())) {
+      first_places.push_back(places[i]);
+    } else {
+      is_filled[static_cast<size_t>(places[i])] = 0;
+    }
+  }
+  call.engine().FillAbsentRows(call, num_keys, options.dim, options.first_value, keys,
+                               is_filled.data(), rows);
+  if (num_distinct == num_absent) return;
+  const int64_t dim = options.dim;
+  call.executor().ParallelFor(num_absent, 1 + dim / 4, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const int64_t first = first_places[static_cast<size_t>(numbers[i])];
+      if (first != places[i]) std::copy_n(rows + first * dim, dim, rows + places[i] * dim);
+    }
+  });
+}
+
 }  // namespace
 
 const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& keys,
@@ -75,7 +111,12 @@ const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& k
   const int64_t num_keys = row_ids.NumElements();
   const bool are_given = absent_rows.dim_size(0) > 0;
   float* rows = call.Temporary<float>(num_keys * options.dim);
-  if (!are_given && options.first_value.kind != FirstValue::Kind::kPreset) {
+  const bool is_function = options.first_value.kind != FirstValue::Kind::kPreset;
+  if (!are_given && is_function && call.engine().IsHostMemory()) {
+    FillEachKeyOnce(call, options, num_keys, Data<int64_t>(keys), Data<int64_t>(row_ids), rows);
+    return rows;
+  }
+  if (!are_given && is_function) {
     call.engine().FillAbsentRows(call, num_keys, options.dim, options.first_value,
                                  Data<int64_t>(keys), Data<int64_t>(row_ids), rows);
     return rows;

@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_TF_BORDER_H_
 #define SOK_OPS_TF_BORDER_H_
 
+#include <exception>
 #include <functional>
 #include <new>
 
@@ -27,6 +28,8 @@ void FailOpOnThrow(Context* ctx, Body&& body) {
     ctx->CtxFailure(ToStatus(error));
   } catch (const std::bad_alloc&) {
     ctx->CtxFailure(absl::ResourceExhaustedError("out of memory"));
+  } catch (const std::exception& error) {
+    ctx->CtxFailure(absl::InternalError(error.what()));
   }
 }
 

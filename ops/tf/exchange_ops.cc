@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that carry the keys of a group of lookups to the ranks that own them, rows back, and
 // gradients to the owners: one request each. Ranks meet in the host's memory.
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -210,12 +211,41 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
   }
 }
 
-/// Puts an item's rows, which are on the device, into the request.
-void Pack(OpCall& call, const RowLayout& layout, int item, const float* rows,
+/// Appends run after run, in the order of the bytes: nothing is zeroed before it is written.
+void PackOnHost(const RowLayout& layout, const std::vector<const float*>& rows,
+                ExchangeRequest* request) {
+  struct Piece {
+    int64_t first_byte;
+    const float* begin;
+    const float* end;
+  };
+  std::vector<Piece> pieces;
+  for (size_t item = 0; item < rows.size(); ++item) {
+    for (const RowRun& run : layout.runs(static_cast<int>(item))) {
+      const float* begin = rows[item] + run.first_float;
+      pieces.push_back({run.first_byte, begin, begin + run.num_floats});
+    }
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Piece& a, const Piece& b) { return a.first_byte < b.first_byte; });
+  std::vector<char>& data = request->data;
+  data.reserve(static_cast<size_t>(layout.total_bytes()));
+  for (const Piece& piece : pieces) {
+    data.insert(data.end(), reinterpret_cast<const char*>(piece.begin),
+                reinterpret_cast<const char*>(piece.end));
+  }
+}
+
+/// Puts the rows of all items, which are on the device, into the request.
+void Pack(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
           ExchangeRequest* request) {
-  for (const RowRun& run : layout.runs(item)) {
-    call.CopyToHost(reinterpret_cast<float*>(request->data.data() + run.first_byte),
-                    rows + run.first_float, run.num_floats);
+  if (call.engine().IsHostMemory()) return PackOnHost(layout, rows, request);
+  request->data.resize(static_cast<size_t>(layout.total_bytes()));
+  for (size_t item = 0; item < rows.size(); ++item) {
+    for (const RowRun& run : layout.runs(static_cast<int>(item))) {
+      call.CopyToHost(reinterpret_cast<float*>(request->data.data() + run.first_byte),
+                      rows[item] + run.first_float, run.num_floats);
+    }
   }
 }
 
@@ -232,15 +262,18 @@ class ExchangeRowsOp : public ExchangeOp {
     const Group group(ctx, kInputLists);
     const RowLayout layout(name(), group, 8, dims_);
     request->send_bytes = layout.bytes_of_ranks();
-    request->data.resize(static_cast<size_t>(layout.total_bytes()));
-    const bool is_in_place = group.size() == 1 && call.engine().IsHostMemory();
-    for (int i = 0; i < group.size(); ++i) {
-      auto* answers =
-          is_in_place ? reinterpret_cast<float*>(request->data.data())
-                      : call.Temporary<float>(layout.num_rows(i) * dims_[static_cast<size_t>(i)]);
-      Answer(ctx, call, group, layout, i, answers);
-      if (!is_in_place) Pack(call, layout, i, answers, request);
+    if (group.size() == 1 && call.engine().IsHostMemory()) {  // in place
+      request->data.resize(static_cast<size_t>(layout.total_bytes()));
+      Answer(ctx, call, group, layout, 0, reinterpret_cast<float*>(request->data.data()));
+      return;
     }
+    std::vector<const float*> rows;
+    for (int i = 0; i < group.size(); ++i) {
+      auto* answers = call.Temporary<float>(layout.num_rows(i) * dims_[static_cast<size_t>(i)]);
+      Answer(ctx, call, group, layout, i, answers);
+      rows.push_back(answers);
+    }
+    Pack(call, layout, rows, request);
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
@@ -290,12 +323,13 @@ class ExchangeGradientsOp : public ExchangeOp {
     const Group group(ctx, kInputLists);
     const RowLayout layout(name(), group, 2, Dims(group));
     request->send_bytes = layout.bytes_of_ranks();
-    request->data.resize(static_cast<size_t>(layout.total_bytes()));
+    std::vector<const float*> rows;
     for (int i = 0; i < group.size(); ++i) {
       const tf::Tensor& gradients = group.Input(0, i);
       layout.CheckNumRows(i, gradients.dim_size(0));
-      Pack(call, layout, i, Data<float>(gradients), request);
+      rows.push_back(Data<float>(gradients));
     }
+    Pack(call, layout, rows, request);
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

@@ -2,6 +2,23 @@
 #include "ops/tf/exchanged_rows.h"
 
 namespace sok {
+namespace {
+
+/// A run that goes on where the one before it ends, on both sides, is one with it: each is a copy.
+void Append(const RowRun& run, std::vector<RowRun>* runs) {
+  if (!runs->empty()) {
+    RowRun& last = runs->back();
+    const int64_t last_bytes = last.num_floats * static_cast<int64_t>(sizeof(float));
+    if (last.first_float + last.num_floats == run.first_float &&
+        last.first_byte + last_bytes == run.first_byte) {
+      last.num_floats += run.num_floats;
+      return;
+    }
+  }
+  runs->push_back(run);
+}
+
+}  // namespace
 
 RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_list,
                      const std::vector<int64_t>& dims)
@@ -18,7 +35,7 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_
       }
       const auto i = static_cast<size_t>(item);
       const int64_t num_floats = count * dims[i];
-      if (count > 0) runs_[i].push_back({num_rows_[i] * dims[i], total_bytes_, num_floats});
+      if (count > 0) Append({num_rows_[i] * dims[i], total_bytes_, num_floats}, &runs_[i]);
       num_rows_[i] += count;
       total_bytes_ += num_floats * static_cast<int64_t>(sizeof(float));
     }

@@ -51,7 +51,8 @@ REGISTER_OP("SokFindRows")
     })
     .Doc(
         "The row of each key. A key not held gets a row with its first value if `insert`, else the "
-        "row id -1. `keys_are_distinct`: those of each item are known to be.");
+        "row id -1. `keys_are_distinct`: those of each item are known to be. When an item fails, "
+        "its table is as it was, but keys of items before it have been inserted.");
 
 REGISTER_OP("SokInsertRows")
     .Input("table: resource")

@@ -33,7 +33,8 @@ REGISTER_OP("SokApplyRule")
         "Applies a rule of ops/engine/rules.h. Its states are slots of the table: one variable for "
         "each, or all side by side in one. hyperparameters are scalars in the order of the rule's "
         "fields. 'in_use': rows that are not in row_ids have a gradient of zero. row_ids that are "
-        "known to be distinct are not looked at on a GPU: those of no row are passed over.");
+        "known to be distinct are not looked at on a GPU: those of no row are passed over. What "
+        "TensorFlow's ops refuse of hyperparameters is refused.");
 
 /// The rule called `name` with these hyperparameters; kInvalidArgument when their number is
 /// another.
@@ -46,12 +47,28 @@ class RuleMaker {
     if (name_ == "sgd") return SgdRule{At(0, 1)};
     if (name_ == "adagrad") return AdagradRule{At(0, 2), At(1, 2)};
     if (name_ == "adam") return AdamRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
-    if (name_ == "ftrl") return FtrlRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+    if (name_ == "ftrl") return Ftrl();
     if (name_ == "momentum") return MomentumRule{At(0, 2), At(1, 2), use_nesterov_};
     return RmspropRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
   }
 
  private:
+  /// With a learning rate of 0 it would be a division by it.
+  FtrlRule Ftrl() const {
+    const FtrlRule rule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+    CheckIs(rule.learning_rate > 0.0f, "learning rate", "above 0", rule.learning_rate);
+    CheckIs(rule.l1 >= 0.0f, "l1", "at least 0", rule.l1);
+    CheckIs(rule.l2 >= 0.0f, "l2", "at least 0", rule.l2);
+    CheckIs(rule.l2_shrinkage >= 0.0f, "l2 shrinkage", "at least 0", rule.l2_shrinkage);
+    return rule;
+  }
+
+  void CheckIs(bool is_good, const char* what, const char* wanted, float value) const {
+    if (is_good) return;
+    Throw(ErrorCode::kInvalidArgument, "the rule '", name_, "' takes a ", what, " ", wanted,
+          ", got ", value);
+  }
+
   float At(size_t place, size_t count) const {
     if (values_.size() == count) return values_[place];
     Throw(ErrorCode::kInvalidArgument, "the rule '", name_, "' has ", count,
@@ -101,15 +118,24 @@ class ApplyRuleOp : public tf::OpKernel {
   Rule RuleOf(tf::OpKernelContext* ctx) const {
     std::vector<float> values;
     for (int i = 0; i < num_hyperparameters_; ++i) {
-      values.push_back(ctx->input(2 + num_states_ + i).scalar<float>()());
+      const int place = 2 + num_states_ + i;
+      values.push_back(InputOfRank(ctx, place, "hyperparameters", 0).scalar<float>()());
     }
     return RuleMaker(rule_, use_nesterov_, values).Make();
+  }
+
+  static float* RowsOf(tf::OpKernelContext* ctx, const TableView& view) {
+    const tf::ResourceHandle& handle = tf::HandleFromInput(ctx, 0);
+    Plane& rows = view.PlaneOf(ctx, handle);
+    if (&rows == view.planes.rows) return rows.data();
+    Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " is a slot of table '",
+          view.options().name, "', not its rows");
   }
 
   RulePlanes PlanesOf(tf::OpKernelContext* ctx, const TableView& view, const Rule& rule) const {
     RulePlanes planes;
     planes.dim = view.options().dim;
-    planes.rows = view.planes.rows->data();
+    planes.rows = RowsOf(ctx, view);
     const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
     for (int i = 0; i < num_states_; ++i) {
       const Plane& plane = view.PlaneOf(ctx, tf::HandleFromInput(ctx, 1 + i));

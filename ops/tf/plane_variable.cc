@@ -29,10 +29,6 @@ class PlaneBuffer : public tf::TensorBuffer {
   const int64_t num_bytes_;  // of the shape
 };
 
-tf::TensorShape ShapeOf(const PlaneOptions& options) {
-  return tf::TensorShape({options.capacity, options.width});
-}
-
 }  // namespace
 
 VariablePtr LookupOrMakeVariable(tf::OpKernelContext* ctx, int index) {
@@ -55,52 +51,67 @@ VariablePtr LookupVariable(tf::OpKernelContext* ctx, const tf::ResourceHandle& h
   return variable;
 }
 
-SharedLocks::SharedLocks(std::vector<tf::Var*> variables) : variables_(std::move(variables)) {
+VariableLocks::VariableLocks(std::vector<tf::Var*> variables, Mode mode)
+    : variables_(std::move(variables)), mode_(mode) {
   std::sort(variables_.begin(), variables_.end(),
             [](tf::Var* a, tf::Var* b) { return a->mu() < b->mu(); });
   variables_.erase(std::unique(variables_.begin(), variables_.end()), variables_.end());
-  for (tf::Var* variable : variables_) variable->mu()->lock_shared();
+  for (tf::Var* variable : variables_) {
+    mode_ == Mode::kShared ? variable->mu()->lock_shared() : variable->mu()->lock();
+  }
 }
 
-SharedLocks::~SharedLocks() {
-  for (tf::Var* variable : variables_) variable->mu()->unlock_shared();
+VariableLocks::~VariableLocks() {
+  for (tf::Var* variable : variables_) {
+    mode_ == Mode::kShared ? variable->mu()->unlock_shared() : variable->mu()->unlock();
+  }
+}
+
+tf::TensorShape PlaneVariable::Shape() const {
+  return tf::TensorShape({num_rows_, options_.width});
 }
 
 void PlaneVariable::Put(std::shared_ptr<Plane> plane) {
   plane_ = std::move(plane);
-  tf::mutex_lock lock(*variable_->mu());
-  PutLocked();
+  num_rows_ = has_capacity() ? options_.capacity : plane_->num_rows();
+  PutPlane();
 }
 
-void PlaneVariable::PutLocked() {
-  const tf::TensorShape shape = ShapeOf(options_);
+void PlaneVariable::Show(int64_t num_rows) {
+  if (has_capacity()) return;  // it never moves
+  num_rows_ = num_rows;
+  if (IsInVariable()) {
+    PutPlane();
+  } else {
+    shown_ = nullptr;  // where the plane was, another value may come to be
+  }
+}
+
+void PlaneVariable::PutPlane() {
+  const tf::TensorShape shape = Shape();
   tf::core::RefCountPtr<tf::TensorBuffer> buffer(
       new PlaneBuffer(plane_, shape.num_elements() * static_cast<int64_t>(sizeof(float))));
   *variable_->tensor() = tf::Tensor(tf::DT_FLOAT, shape, std::move(buffer));
   variable_->is_initialized = true;
   variable_->copy_on_read_mode.store(true);
+  shown_ = plane_->data();
 }
 
-void PlaneVariable::Reserve(int64_t num_rows) {
-  tf::mutex_lock lock(*variable_->mu());
-  const bool was_in_variable = IsInVariable();
-  plane_->Reserve(num_rows);
-  if (was_in_variable && !IsInVariable()) PutLocked();
-}
-
-void PlaneVariable::TakeBack(OpCall& call, const std::function<int64_t()>& num_rows) {
-  tf::mutex_lock lock(*variable_->mu());
-  if (IsInVariable()) return;  // by another thread, meanwhile
+void PlaneVariable::TakeBack(OpCall& call, const std::function<int64_t()>& num_written) {
+  if (IsInVariable()) return;
   const tf::Tensor& values = *variable_->tensor();
-  if (!variable_->is_initialized || values.shape() != ShapeOf(options_)) {
+  const bool fits =
+      variable_->is_initialized && values.dims() == 2 && values.dim_size(1) == options_.width &&
+      (has_capacity() ? values.dim_size(0) == num_rows_ : values.dim_size(0) <= num_rows_);
+  if (!fits) {
     Throw(ErrorCode::kInvalidArgument, "a variable that belongs to a table must keep its shape ",
-          ShapeOf(options_).DebugString(), ", but it now has ", values.shape().DebugString());
+          Shape().DebugString(), ", but it now has ", values.shape().DebugString());
   }
-  const int64_t count = num_rows();
+  const int64_t count = std::min<int64_t>(num_written(), values.dim_size(0));
   plane_->Reserve(count);
   call.engine().CopyOnDevice(call, plane_->data(), Data<float>(values),
                              count * options_.width * static_cast<int64_t>(sizeof(float)));
-  PutLocked();
+  PutPlane();
 }
 
 }  // namespace sok

@@ -24,8 +24,12 @@ RowGradients CheckedRowGradients(OpCall& call, Table& table, const tensorflow::T
   const RowGradients given{count, Data<int64_t>(row_ids), Data<float>(values)};
   const TableOptions& options = table.options();
   CheckRowGradients(options, values, count);
-  if (count == 0 || row_ids_are_distinct) return given;
-  CheckRows(call, table, count, given.row_ids);
+  if (count == 0) return given;
+  // On a GPU the check would wait.
+  if (!row_ids_are_distinct || call.engine().IsHostMemory()) {
+    CheckRows(call, table, count, given.row_ids);
+  }
+  if (row_ids_are_distinct) return given;
   CheckBatchOfKeys("gradients", count);
   auto* distinct = call.Temporary<int64_t>(count);
   auto* inverse = call.Temporary<int32_t>(count);

@@ -98,6 +98,10 @@ void TableContents::ReadRange(int64_t begin, int64_t count, int64_t* keys, float
     call_.CopyFromHost(part_row_ids_, row_ids.data(), count);
   } else {
     view_.table.Find(call_, count, part_keys_, part_row_ids_);
+    // Keys that nobody has written yet, in a table that was never preset, have no first value.
+    if (options().first_value.kind == FirstValue::Kind::kPreset) {
+      call_.engine().Fill(call_, read, count * dim, 0.0f);
+    }
   }
   call_.engine().GatherRows(call_, count, dim, part_row_ids_, view_.planes.rows->data(), read);
   call_.engine().FillAbsentRows(call_, count, dim, options().first_value, part_keys_, part_row_ids_,

@@ -44,7 +44,9 @@ REGISTER_OP("SokTableInitialize")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Makes the table, empty, with its rows [capacity, dim] in the variable `rows`; with "
-        "keep_existing, only if it is not there.");
+        "keep_existing, only if it is not there. The capacity 2^32 - 1 means that none is "
+        "declared: "
+        "the variable then has as many rows as there is memory for, and gets more with the keys.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")
@@ -95,7 +97,8 @@ REGISTER_OP("SokReadRows")
     })
     .Doc(
         "All rows [capacity, dim] of the variable `rows`, which may be a slot, in the order of row "
-        "ids; rows that were never in use are zeros.");
+        "ids; rows that were never in use are zeros. Without a capacity: those that the variable "
+        "shows.");
 
 class TableInitializeOp : public tf::OpKernel {
  public:
@@ -188,12 +191,12 @@ class ReadRowsOp : public tf::OpKernel {
         view.table.InsertAll(call, view.planes);
         const Plane& plane = view.PlaneOf(ctx, tf::HandleFromInput(ctx, 0));
         const int64_t width = plane.width();
-        const int64_t capacity = view.options().capacity;
         const int64_t num_rows = view.NumWrittenRows(call, plane);
-        float* values = Data<float>(Output(ctx, 0, {capacity, width}));
+        float* values = Data<float>(Output(ctx, 0, {view.num_rows, width}));
         call.engine().CopyOnDevice(call, values, plane.data(),
                                    num_rows * width * static_cast<int64_t>(sizeof(float)));
-        call.engine().Fill(call, values + num_rows * width, (capacity - num_rows) * width, 0.0f);
+        call.engine().Fill(call, values + num_rows * width, (view.num_rows - num_rows) * width,
+                           0.0f);
       });
     });
   }

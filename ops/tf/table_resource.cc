@@ -78,11 +78,16 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options, Variab
   std::shared_ptr<Table> table = call.engine().MakeTable(options);
   const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
   std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
-  rows_ = PlaneVariable(std::move(rows), plane_options);
-  rows_.Put(std::move(plane));
+  PlaneVariable fresh(std::move(rows), plane_options);
+  if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // steps that run may read these
+  slots_.RemoveOtherCapacities(options.capacity);
+  slots_.Remove(fresh.variable());
+  rows_ = std::move(fresh);
   table_ = std::move(table);
   preset_ = tf::Tensor();
-  slots_.RemoveOtherCapacities(options.capacity);
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  rows_.Put(std::move(plane));
+  ShowRows();
 }
 
 void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
@@ -94,7 +99,7 @@ void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
           "': the initializer gave values of shape ", values.shape().DebugString(), ", expected [",
           options.capacity, ", ", options.dim, "]");
   }
-  rows_.Reserve(options.capacity);
+  rows_.plane()->Reserve(options.capacity);
   UseView(call, View({}),
           [&](const TableView& view) { WritePreset(call, *view.planes.rows, values); });
   preset_ = values;
@@ -115,11 +120,19 @@ void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, Variabl
     Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.plane.capacity,
           " rows, but table '", name_, "' has ", table_->options().capacity);
   }
+  if (table_ && rows_.variable() == variable.get()) {
+    Throw(ErrorCode::kInvalidArgument, "slot ", options.name,
+          ": its variable is that of the rows of table '", name_, "'");
+  }
   std::shared_ptr<Plane> plane = call.engine().MakePlane(options.plane);
-  if (table_) FillRowsInUse(call, *table_, options, *plane);
-  TableSlot slot{options, PlaneVariable(std::move(variable), options.plane)};
-  slot.plane.Put(std::move(plane));
-  slots_.Put(std::move(slot));
+  if (table_) {
+    if (!HasCapacity()) plane->Reserve(rows_.num_rows());  // steps that run may read these
+    FillRowsInUse(call, *table_, options, *plane);
+  }
+  slots_.Put({options, PlaneVariable(std::move(variable), options.plane)});
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  slots_.all().back().plane.Put(std::move(plane));
+  ShowRows();
 }
 
 void TableResource::DetachSlot(const tf::Var* variable) {
@@ -144,8 +157,8 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
   for (;; MakeRoom(call)) {
     tf::tf_shared_lock lock(mutex_);
     CheckInitialized();
-    if (PlanesMove() && !promised) promised.emplace(promised_rows_, num_keys);
-    if (PlanesMove() && !HasRoom(call)) continue;
+    if (!HasCapacity() && !promised) promised.emplace(promised_rows_, num_keys);
+    if (!HasCapacity() && !HasRoom(call)) continue;
     UseView(call, View({}), use);
     return;
   }
@@ -156,7 +169,24 @@ void TableResource::MakeRoom(OpCall& call) {
   CheckInitialized();
   const int64_t num_rows = NumRowsToCome(call);
   TakeBack(call, View({}));
-  ForEachPlane([&](PlaneVariable& plane) { plane.Reserve(num_rows); });
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  try {
+    ForEachPlane([&](PlaneVariable& plane) { plane.plane()->Reserve(num_rows); });
+  } catch (...) {
+    ShowRows();  // some have moved before memory was refused
+    throw;
+  }
+  ShowRows();
+}
+
+/// Makes all variables show as many rows as each plane has memory for: a stock op that takes
+/// several of them compares their shapes. Needs all their locks.
+void TableResource::ShowRows() {
+  int64_t num_rows = kMaxRows;
+  ForEachPlane([&](const PlaneVariable& plane) {
+    if (!plane.has_capacity()) num_rows = std::min(num_rows, plane.plane()->num_rows());
+  });
+  ForEachPlane([&](PlaneVariable& plane) { plane.Show(num_rows); });
 }
 
 /// How many rows there may be when all inserts that wait or run have ended. The promises are read
@@ -168,23 +198,9 @@ int64_t TableResource::NumRowsToCome(OpCall& call) const {
   return std::min(options.capacity, table_->Size(call).num_rows + promised);
 }
 
-bool TableResource::PlanesMove() const {
-  const std::vector<TableSlot>& slots = slots_.all();
-  return rows_.plane()->MovesWhenItGrows() ||
-         std::any_of(slots.begin(), slots.end(),
-                     [](const TableSlot& slot) { return slot.plane.plane()->MovesWhenItGrows(); });
-}
+bool TableResource::HasCapacity() const { return rows_.has_capacity(); }
 
-bool TableResource::HasRoom(OpCall& call) const {
-  const int64_t num_rows = NumRowsToCome(call);
-  const auto has_room = [&](const PlaneVariable& plane) {
-    return !plane.plane()->MovesWhenItGrows() || plane.plane()->num_rows() >= num_rows;
-  };
-  const std::vector<TableSlot>& slots = slots_.all();
-  return has_room(rows_) && std::all_of(slots.begin(), slots.end(), [&](const TableSlot& slot) {
-           return has_room(slot.plane);
-         });
-}
+bool TableResource::HasRoom(OpCall& call) const { return rows_.num_rows() >= NumRowsToCome(call); }
 
 void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_names,
                             const Fill& fill) {
@@ -196,6 +212,7 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
     TableView fresh{*table};
     fresh.places = view.places;
     fresh.has_preset = view.has_preset;
+    fresh.num_rows = view.num_rows;
     fresh.variables = view.variables;
     ForEachPlane([&](const PlaneVariable& old) {
       planes.push_back(call.engine().MakePlane(old.options()));
@@ -209,8 +226,10 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
     fill(view, fresh);
   });
   table_ = std::move(table);
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   auto plane = planes.begin();
   ForEachPlane([&](PlaneVariable& replaced) { replaced.Put(std::move(*plane++)); });
+  ShowRows();
 }
 
 void TableResource::CheckInitialized() const {
@@ -219,14 +238,21 @@ void TableResource::CheckInitialized() const {
 
 template <typename Visit>
 void TableResource::ForEachPlane(const Visit& visit) {
-  visit(rows_);
+  if (table_) visit(rows_);
   for (TableSlot& slot : slots_.all()) visit(slot.plane);
+}
+
+std::vector<tf::Var*> TableResource::Variables() {
+  std::vector<tf::Var*> variables;
+  ForEachPlane([&](const PlaneVariable& plane) { variables.push_back(plane.variable()); });
+  return variables;
 }
 
 TableView TableResource::View(const std::vector<std::string>& slot_names) const {
   CheckInitialized();
   TableView view{*table_};
   view.has_preset = preset_.dims() == 2;
+  view.num_rows = rows_.num_rows();
   view.variables.push_back(rows_.variable());
   if (!slot_names.empty()) view.places = slots_.PlacesOf(slot_names, name_);
   view.planes.rows = rows_.plane().get();
@@ -239,7 +265,7 @@ TableView TableResource::View(const std::vector<std::string>& slot_names) const 
 
 void TableResource::UseView(OpCall& call, const TableView& view, const Use& use) {
   for (;; TakeBack(call, view)) {
-    SharedLocks locks(view.variables);
+    const VariableLocks locks(view.variables, VariableLocks::Mode::kShared);
     if (!AreInVariables()) continue;
     use(view);
     return;
@@ -254,6 +280,7 @@ bool TableResource::AreInVariables() const {
 }
 
 void TableResource::TakeBack(OpCall& call, const TableView& view) {
+  const VariableLocks locks(view.variables, VariableLocks::Mode::kAlone);
   ForEachPlane([&](PlaneVariable& plane) {
     plane.TakeBack(call, [&] { return view.NumWrittenRows(call, *plane.plane()); });
   });

@@ -20,6 +20,7 @@ struct TableView {
   Planes planes = {};
   std::vector<size_t> places = {};  // planes.slots[places[i]] is the slot called slot_names[i]
   bool has_preset = false;          // all rows of planes.rows have been written
+  int64_t num_rows = 0;             // that the variables show
   std::vector<tensorflow::Var*> variables = {};  // of planes.rows, then of planes.slots
 
   const TableOptions& options() const { return table.options(); }
@@ -45,7 +46,7 @@ class TableResource : public tensorflow::ResourceBase {
 
   /// Makes `variable` a plane that holds the initial value for every row there is and every row
   /// that will come. May run before Initialize. Takes the place of an earlier slot of the same
-  /// name; with `keep_existing`, that one stays if it has the same variable.
+  /// name or variable; with `keep_existing`, one of both stays.
   void AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
                   bool keep_existing);
 
@@ -81,11 +82,13 @@ class TableResource : public tensorflow::ResourceBase {
   void UseView(OpCall& call, const TableView& view, const Use& use);
   bool AreInVariables() const;
   void TakeBack(OpCall& call, const TableView& view);
-  bool PlanesMove() const;
+  bool HasCapacity() const;
   bool HasRoom(OpCall& call) const;
   int64_t NumRowsToCome(OpCall& call) const;
   template <typename Visit>
   void ForEachPlane(const Visit& visit);
+  std::vector<tensorflow::Var*> Variables();
+  void ShowRows();
 
   void MakeRoom(OpCall& call);
   void WritePreset(OpCall& call, Plane& rows, const tensorflow::Tensor& values) const;
@@ -96,7 +99,7 @@ class TableResource : public tensorflow::ResourceBase {
   PlaneVariable rows_;
   tensorflow::Tensor preset_;  // [capacity, dim], or a scalar: none
   TableSlots slots_;
-  std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run, where planes move
+  std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run, without a capacity
 };
 
 /// The table behind input `index`; made, without Initialize, when it does not exist yet.

@@ -22,7 +22,10 @@ bool TableSlots::Has(const std::string& name, const tf::Var* variable) const {
 }
 
 void TableSlots::Put(TableSlot slot) {
-  RemoveIf([&](const TableSlot& other) { return other.options.name == slot.options.name; });
+  RemoveIf([&](const TableSlot& other) {
+    return other.options.name == slot.options.name ||
+           other.plane.variable() == slot.plane.variable();
+  });
   slots_.push_back(std::move(slot));
 }
 

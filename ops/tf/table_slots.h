@@ -29,7 +29,7 @@ class TableSlots {
 
   /// Whether the slot called `name` is kept in `variable`.
   bool Has(const std::string& name, const tensorflow::Var* variable) const;
-  /// Takes the place of an earlier slot of the same name.
+  /// Takes the place of earlier slots of the same name or variable.
   void Put(TableSlot slot);
   /// Nothing where `variable` is not a slot's.
   void Remove(const tensorflow::Var* variable);

@@ -84,16 +84,29 @@ def parse_initializer(initializer, shape, use_hash_index=True, called=FirstValue
     Args:
       initializer: None (uniform in [-0.05, 0.05)), a name that Keras knows, or a Keras or TF1
         initializer: a callable of (shape, dtype).
-      shape: of the whole table, [capacity, dim].
+      shape: of the whole table, [capacity, dim]; without a capacity [None, dim].
       use_hash_index: False: all rows are there from the start, so none is evaluated later.
       called: what messages call the initializer.
+
+    Raises:
+      ValueError: it stands for no initializer, or goes by a number of rows that is unknown.
     """
     if initializer is None:
         return FirstValue("uniform", -0.05, 0.05)
     if not callable(initializer) or isinstance(initializer, (str, type)):
         initializer = _known_to_keras(initializer, called)
+    if shape[0] is None and _goes_by_number_of_rows(initializer):
+        raise ValueError(
+            f"{called} {initializer!r} goes by the number of rows: the table needs a capacity, got "
+            "None"
+        )
     pure = _as_pure_function(initializer, shape)
     return pure or _as_evaluated(initializer, shape, use_hash_index, called)
+
+
+def _goes_by_number_of_rows(initializer):
+    is_scaled = type(initializer).__name__ == "UniformUnitScaling"
+    return is_scaled or getattr(initializer, "mode", None) in ("fan_in", "fan_avg")
 
 
 def _known_to_keras(initializer, called):
@@ -152,9 +165,10 @@ def _random(kind, first, second, initializer):
 
 def _variance_scaling(initializer, shape):
     fan_in, fan_out = shape
-    fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[
-        initializer.mode
-    ]
+    if initializer.mode == "fan_avg":
+        fan = (fan_in + fan_out) / 2
+    else:
+        fan = fan_in if initializer.mode == "fan_in" else fan_out
     variance = initializer.scale / max(1.0, fan)
     if initializer.distribution == "uniform":
         limit = math.sqrt(3.0 * variance)

@@ -20,7 +20,8 @@ from sok_compat.tables.row_updates import raise_for_kept_rows
 
 
 class SlotVariable(GpuPlane, BaseResourceVariable):
-    """`[capacity, width]` floats beside a table's rows; memory is used for rows in use only.
+    """`[capacity, width]` floats beside a table's rows; memory is used for rows in use only. Where
+    the table has no capacity, `[None, width]`: as many rows as the table's variable shows.
 
     Optimizers treat it as any resource variable. It is in GLOBAL_VARIABLES, not trainable.
     """
@@ -54,8 +55,8 @@ class SlotVariable(GpuPlane, BaseResourceVariable):
                 handle,
                 # In a graph a slot that is made again takes the place of the earlier one.
                 slot_name=slot_name if in_graph else unique_id,
-                capacity=shape[0],
-                width=shape[1],
+                capacity=table_variable.op_capacity,
+                width=self.width,
                 initial_value=fill,
                 rows_fill_in_order=table_variable.use_hash_index,
             )
@@ -87,7 +88,10 @@ class SlotVariable(GpuPlane, BaseResourceVariable):
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def _read_variable_op(self, *args, **kwargs):
-        return self._read_rows() if is_on_gpu(self) else super()._read_variable_op(*args, **kwargs)
+        # Without a capacity, too: in a function this op waits for the keys that make it grow.
+        if is_on_gpu(self) or self.shape[0] is None:
+            return self._read_rows()
+        return super()._read_variable_op(*args, **kwargs)
 
     def _as_graph_element(self):
         """What a session fetches. Savers look at _graph_element, and do not run it."""

@@ -34,7 +34,7 @@ def slot_for(table, optimizer, name, width=None, fill=0.0):
       fill: what a row of the slot holds when its key comes.
 
     Returns:
-      The SlotVariable, float32 [capacity, width].
+      The SlotVariable, float32 [capacity, width], or [None, width] of a table without a capacity.
 
     Raises:
       ValueError: it was made with another width or fill.

@@ -27,7 +27,8 @@ from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words
 
 KEY_DTYPES = (tf.int64, tf.uint32)
-MAX_TABLE_BYTES = 1 << 47  # as kMaxPlaneBytes in ops/tf/plane_variable.cc
+MAX_TABLE_BYTES = 1 << 47  # as kMostPlaneBytes in ops/engine/plane_options.h
+UNDECLARED_CAPACITY = (1 << 32) - 1  # as kMaxRows in ops/engine/table_options.h
 DEFAULT_SEED = 1  # of first values: a fixed one, so that it is the same on all ranks
 
 
@@ -40,12 +41,16 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
     for the capacity. It is on the CPU, or on the GPU that the `tf.device` around it names
     (docs/cuda.md).
 
+    Without a capacity the variable is `[None, dim]`: it and its slots show as many rows as there is
+    memory for now, and more when keys come. What reads all of it at once, `value()` and optimizers
+    with dense gradients, sees that number of rows.
+
     In a graph, running `initializer` makes the table, and again empties it. In eager mode it is
     made at once, and freed with this object.
 
     Attributes:
       table_name: unique; what first values and checkpoints go by. Of it `name` is made ('x:0').
-      capacity: rows on this rank, at most.
+      capacity: rows on this rank, at most; None: as many as there is memory for.
       dim: floats in a row.
       key_dtype: tf.int64 or tf.uint32, of keys in files.
       use_hash_index: False: the row of a key is key // number of ranks.
@@ -76,7 +81,9 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
         """Makes the table; in a graph, its ops.
 
         Args:
-          capacity: most rows on this rank, an int >= 1: a limit, not an allocation.
+          capacity: most rows on this rank, an int >= 1: a limit, not an allocation. None: no
+            limit, for which the table needs a hash index, and an initializer that can make rows
+            one after the other.
           dim: floats in a row, an int >= 1.
           initializer: see `parse_initializer`.
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
@@ -104,11 +111,22 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
         self.first_value = parse_initializer(
             initializer, shape, self.use_hash_index, self.words.initializer
         )
+        if self.capacity is None:
+            self._check_needs_no_capacity()
         self.initial_rows = None
         self.placement = placement or Placement.by_modulo(connected_ranks())
         self._seed = DEFAULT_SEED if seed is None else seed
         with tf.init_scope():  # out of functions and branches; waits for nothing that is around
             self._make(name, trainable, shape)
+
+    def _check_needs_no_capacity(self):
+        if not self.use_hash_index:
+            raise ValueError("a table without a hash index needs a capacity, got None")
+        if self.first_value.kind == "preset":
+            raise ValueError(
+                f"{self.words.initializer} {self.first_value.initializer!r} makes all rows at "
+                "once, for which the table needs a capacity, got None"
+            )
 
     def _make(self, name, trainable, shape):
         in_graph = not tf.executing_eagerly()
@@ -151,6 +169,11 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
             f"use_hash_index {self.use_hash_index}, key_dtype {self.key_dtype.name}, "
             f"first value {self.first_value}"
         )
+
+    @property
+    def op_capacity(self):
+        """The capacity as the op library knows it."""
+        return UNDECLARED_CAPACITY if self.capacity is None else self.capacity
 
     @property
     def ranks(self):
@@ -199,7 +222,7 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
             tf.convert_to_tensor(seed, tf.int64),
             table_name=self.table_name,
             dim=self.dim,
-            capacity=self.capacity,
+            capacity=self.op_capacity,
             use_hash_index=self.use_hash_index,
             **self.placement.op_attributes(),
             first_value=first.op_kind,
@@ -275,6 +298,13 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
         """value() for NumPy, which asks for it also where it puts variables into an array."""
         return np.asarray(self.value(), dtype)
 
+    @property
+    def initial_value(self):
+        """As of other variables; without a capacity no rows: optimizers of TF1 ask for a shape."""
+        if self.capacity is None and not tf.executing_eagerly():
+            return tf.zeros([0, self.dim])
+        return super().initial_value
+
     def initialized_value(self):
         """As value(), after the initializer: a table that is not there yet is made first."""
         if tf.executing_eagerly():
@@ -336,15 +366,20 @@ def checked_key_dtype(key_dtype):
 
 
 def checked_sizes(capacity, dim):
-    """Both as ints, if a table of these sizes can be.
+    """Both as ints, if a table of these sizes can be; a capacity of None stays.
 
     Raises:
       ValueError: one is no int >= 1, or the rows are more than can be addressed.
     """
     for name, size in {"capacity": capacity, "dim": dim}.items():
-        if _as_int(size) is None or size < 1:
+        is_undeclared = name == "capacity" and size is None
+        if not is_undeclared and (_as_int(size) is None or size < 1):
             raise ValueError(f"{name} must be an int >= 1, got {size!r}")
     capacity, dim = _as_int(capacity), _as_int(dim)
+    if capacity is None:
+        return None, dim
+    if capacity == UNDECLARED_CAPACITY:
+        raise ValueError(f"a capacity of {capacity} cannot be declared: give one less, or None")
     if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
         raise ValueError(
             f"a table of {capacity} rows of {dim} floats does not fit into the {MAX_TABLE_BYTES} "

@@ -3,7 +3,9 @@
 
 A table's gradient names each row once. A stock optimizer does not know that: it looks for repeats
 again before it updates. In the scope that search is left out, and the updates of gradient descent,
-Momentum, Adagrad, RMSProp and Ftrl are done by a fused op. The numbers are the stock optimizer's.
+Momentum, Adagrad, RMSProp and Ftrl are done by a fused op. The numbers of a step are the stock
+optimizer's: those of gradient descent to the bit, the others to about six digits, since
+TensorFlow's kernels take other roots or another order.
 """
 
 import tensorflow as tf

@@ -11,7 +11,8 @@ class UpdateScope:
     """Build `apply_gradients` of a stock optimizer inside it.
 
     Updates of all rows of tables, or of their planes, become updates of the rows in use
-    (rows_in_use.py), and sparse updates get faster (stock_updates.py), with the same numbers.
+    (rows_in_use.py), and sparse updates get faster (stock_updates.py). Both say to how many digits
+    the numbers are the same.
     """
 
     def __init__(self, tables):

@@ -2,6 +2,7 @@
 """`OptimizerScope`: where stock optimizers make their slots for tables."""
 
 import collections
+import functools
 
 import numpy as np
 import tensorflow as tf
@@ -111,13 +112,24 @@ class OptimizerScope:
             table = None
         if table is None or kwargs.get("trainable"):
             return next_creator(**kwargs)
-        initial_value = kwargs["initial_value"]
+        initial_value = _of_known_shape(kwargs["initial_value"], table)
         if not tf.executing_eagerly() and callable(initial_value):
             initial_value = kwargs["initial_value"] = initial_value()
         fill = _fill_value(initial_value, table)
         if fill is None:
             return next_creator(**kwargs)
         return SlotVariable(table, kwargs["name"], table.dim, float(fill))
+
+
+def _of_known_shape(initial_value, table):
+    """Of a table without a capacity, what Keras would call to make a slot of unknown shape, but for
+    one row: it is only looked at."""
+    is_keras = isinstance(initial_value, functools.partial) and "shape" in initial_value.keywords
+    if table.capacity is not None or not is_keras:
+        return initial_value
+    if tf.TensorShape(initial_value.keywords["shape"]).as_list() != table.shape.as_list():
+        return initial_value
+    return functools.partial(initial_value, shape=[1, table.dim])
 
 
 def _fill_value(initial_value, table):
@@ -130,7 +142,12 @@ def _fill_value(initial_value, table):
             return _fill_value(initial_value(), table)
     if not isinstance(initial_value, tf.Tensor):
         return None
-    if initial_value.shape != table.shape or initial_value.dtype != tf.float32:
+    is_like_rows = (
+        initial_value.shape.rank == 2 and initial_value.shape.is_compatible_with(table.shape)
+        if table.capacity is None
+        else initial_value.shape == table.shape
+    )
+    if not is_like_rows or initial_value.dtype != tf.float32:
         return None
     if tf.is_symbolic_tensor(initial_value):
         return _constant_fill(initial_value)
