@@ -104,17 +104,22 @@ class TableOps(LookupOps, FileFaults):
     # --- making tables and planes ---
     def initialize(self, keep_existing=False, rows="rows", **changes):
         spec = self.spec
-        options = {"dim": spec.dim, "capacity": spec.capacity, "rank": spec.rank, **changes}
+        options = {
+            "dim": spec.dim,
+            "capacity": spec.capacity,
+            "placement_kind": spec.placement,
+            "num_ranks": spec.num_ranks,
+            "rank": spec.rank,
+            "owner_rank": spec.owner_rank,
+            "num_keys": spec.num_keys,
+            **changes,
+        }
         self._run(lambda: ops.sok_table_initialize(
             self.handle,
             self._variable(rows),
             options.pop("seed", spec.seed),
             table_name="users",
             use_hash_index=spec.use_hash_index,
-            placement_kind=spec.placement,
-            num_ranks=spec.num_ranks,
-            owner_rank=spec.owner_rank,
-            num_keys=spec.num_keys,
             first_value=spec.first_value,
             low_or_mean=spec.low_or_mean,
             high_or_stddev=spec.high_or_stddev,
