@@ -13,9 +13,9 @@ DIRECT = Spec(dim=1, use_hash_index=False, slots=(Slot("m", 1, 0.5),))
 GROUP = Spec(slots=(Slot("m", 3, 0.5),), beside=(WIDE, DIRECT))
 FILLED = (
     call("insert_rows", [9, 4, 6], [[1, 10], [2, 20], [4, 40]]),
-    call("on", 2, call("insert_rows", [5, 0], [[7], [8]])),
+    call("of_table", 2, call("insert_rows", [5, 0], [[7], [8]])),
 )
-LOOK = tuple(call("on", number, call("export_planes")) for number in range(3))
+LOOK = tuple(call("of_table", number, call("export_planes")) for number in range(3))
 
 
 def together(*calls, **promise):
@@ -117,8 +117,11 @@ PLACED = {
           for key, pattern in (wrong if index == "without" else ()) for insert in (True, False)),
         call("export_planes"),
         call("load", np.arange(16).reshape(8, 2)),
-        call("export", gives=[list(part_of_eight), [[2 * k, 2 * k + 1] for k in part_of_eight]]
-             if len(part_of_eight) else [[], np.zeros([0, 2])]),
+        call("export_planes", gives=[
+            list(part_of_eight),
+            np.arange(16).reshape(8, 2)[list(part_of_eight)],
+            np.full([len(part_of_eight), 3], 0.5),
+        ]),
         call("write_files", range(8), np.arange(16).reshape(8, 2)),
         call("restore"),
         call("export_planes"),

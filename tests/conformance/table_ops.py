@@ -35,7 +35,7 @@ class TableOps(LookupOps, FileFaults):
 
     def __init__(self, spec, session, folder, prefix=""):
         self.spec, self.session, self.folder, self.prefix = spec, session, folder, prefix
-        self.slots = {}
+        self.slots, self._made = {}, {}
         self.handle = ops.sok_table_handle(shared_name=f"{prefix}table")
         self.rows = self._variable("rows")
         self.beside = [
@@ -101,6 +101,12 @@ class TableOps(LookupOps, FileFaults):
     def _run(self, make_op):
         return self.session.run(make_op())
 
+    def _run_again(self, what, make_op):
+        """As above, with the op that was made for `what` before."""
+        if what not in self._made:
+            self._made[what] = make_op()
+        return self.session.run(self._made[what])
+
     # --- making tables and planes ---
     def initialize(self, keep_existing=False, rows="rows", **changes):
         spec = self.spec
@@ -149,7 +155,7 @@ class TableOps(LookupOps, FileFaults):
         self._run(lambda: ops.sok_table_preset(self.handle, as_floats(values)))
 
     def size(self):
-        return self._run(lambda: ops.sok_table_size(self.handle))
+        return self._run_again("size", lambda: ops.sok_table_size(self.handle))
 
     def read_rows(self, plane="rows"):
         handle = self.rows if plane == "rows" else self.slots[plane]
@@ -208,7 +214,7 @@ class TableOps(LookupOps, FileFaults):
 
     def export_planes(self, slots=None, no_gaps=False):
         names = list(self.slots) if slots is None else slots
-        keys, rows, slots = self._run(lambda: ops.sok_export_planes(
+        keys, rows, slots = self._run_again((*names, no_gaps), lambda: ops.sok_export_planes(
             self.handle, num_slots=len(names), slot_names=names, rows_have_no_gaps=no_gaps
         ))  # fmt: skip
         return [keys, rows, *slots]
