@@ -40,7 +40,7 @@ OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENS
 OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz
 
 # The kernels of a GPU, on CPU threads: the same tests as on the CPU.
-GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver $(addprefix tests/optimizers/test_,keras_optimizers.py \
+GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver tests/conformance $(addprefix tests/optimizers/test_,keras_optimizers.py \
   optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
@@ -222,7 +222,7 @@ cuda-test-tensorflow:  ## the tests of TensorFlow's ops with all tables on a GPU
 	cp $(CUDA_BUILD)-tensorflow/_engine*.so $(CUDA_BUILD)-tensorflow/python/sok_compat/engine/
 	cp $(CUDA_BUILD)-tensorflow/_ops.so $(CUDA_BUILD)-tensorflow/_build_info.py $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
 	cd $(CUDA_BUILD)-tensorflow/python && python3 -m pytest -q -p no:cacheprovider -rs --gpu \
-	  $(GPU_KERNEL_TESTS) tests/conformance tests/eager tests/distributed $(PYTEST_ARGS)
+	  $(GPU_KERNEL_TESTS) tests/eager tests/distributed $(PYTEST_ARGS)
 
 cuda-sanitize: cuda-build  ## the same C++ tests under compute-sanitizer: memory, races, uninitialised reads
 	status=0; \

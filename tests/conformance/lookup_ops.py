@@ -45,7 +45,7 @@ def item_of_group(describe):
 class LookupOps:
     """What TableOps does with keys, bags and gradients of bags. `beside`: the tables from 1 on."""
 
-    def on(self, number, one_call):
+    def of_table(self, number, one_call):
         """The call on another table of the script."""
         table = self.tables()[number]
         return getattr(table, one_call.method)(*one_call.arguments, **one_call.options)

@@ -35,7 +35,7 @@ class TableOps(LookupOps, FileFaults):
 
     def __init__(self, spec, session, folder, prefix=""):
         self.spec, self.session, self.folder, self.prefix = spec, session, folder, prefix
-        self.slots = {}
+        self.slots, self._made = {}, {}
         self.handle = ops.sok_table_handle(shared_name=f"{prefix}table")
         self.rows = self._variable("rows")
         self.beside = [
@@ -101,20 +101,31 @@ class TableOps(LookupOps, FileFaults):
     def _run(self, make_op):
         return self.session.run(make_op())
 
+    def _run_again(self, what, make_op):
+        """As above, with the op that was made for `what` before."""
+        if what not in self._made:
+            self._made[what] = make_op()
+        return self.session.run(self._made[what])
+
     # --- making tables and planes ---
     def initialize(self, keep_existing=False, rows="rows", **changes):
         spec = self.spec
-        options = {"dim": spec.dim, "capacity": spec.capacity, "rank": spec.rank, **changes}
+        options = {
+            "dim": spec.dim,
+            "capacity": spec.capacity,
+            "placement_kind": spec.placement,
+            "num_ranks": spec.num_ranks,
+            "rank": spec.rank,
+            "owner_rank": spec.owner_rank,
+            "num_keys": spec.num_keys,
+            **changes,
+        }
         self._run(lambda: ops.sok_table_initialize(
             self.handle,
             self._variable(rows),
             options.pop("seed", spec.seed),
             table_name="users",
             use_hash_index=spec.use_hash_index,
-            placement_kind=spec.placement,
-            num_ranks=spec.num_ranks,
-            owner_rank=spec.owner_rank,
-            num_keys=spec.num_keys,
             first_value=spec.first_value,
             low_or_mean=spec.low_or_mean,
             high_or_stddev=spec.high_or_stddev,
@@ -144,7 +155,7 @@ class TableOps(LookupOps, FileFaults):
         self._run(lambda: ops.sok_table_preset(self.handle, as_floats(values)))
 
     def size(self):
-        return self._run(lambda: ops.sok_table_size(self.handle))
+        return self._run_again("size", lambda: ops.sok_table_size(self.handle))
 
     def read_rows(self, plane="rows"):
         handle = self.rows if plane == "rows" else self.slots[plane]
@@ -203,7 +214,7 @@ class TableOps(LookupOps, FileFaults):
 
     def export_planes(self, slots=None, no_gaps=False):
         names = list(self.slots) if slots is None else slots
-        keys, rows, slots = self._run(lambda: ops.sok_export_planes(
+        keys, rows, slots = self._run_again((*names, no_gaps), lambda: ops.sok_export_planes(
             self.handle, num_slots=len(names), slot_names=names, rows_have_no_gaps=no_gaps
         ))  # fmt: skip
         return [keys, rows, *slots]

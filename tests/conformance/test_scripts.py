@@ -5,12 +5,17 @@ import functools
 
 import pytest
 
-from tests.conformance import contents_cases, lookup_cases, training_cases
+from tests.conformance import contents_cases, group_cases, lookup_cases, training_cases
 from tests.conformance.conftest import worker_or_skip
 from tests.conformance.engines import CPU, engines_here
 from tests.conformance.scripts import NotPossibleHere, broken_promise
 
-SCRIPTS = {**lookup_cases.CASES, **training_cases.CASES, **contents_cases.CASES}
+SCRIPTS = {
+    **lookup_cases.CASES,
+    **group_cases.CASES,
+    **training_cases.CASES,
+    **contents_cases.CASES,
+}
 
 
 @functools.cache
