@@ -67,7 +67,8 @@ MERGED = {
         call("merge", np.ones([1, dim]), 2, [1, 0], [0, 2], "mean", [1, 3],
              counted=np.zeros([2, dim]), gives=[[0.75] * dim, [0.25] * dim]),
         call("merge", np.zeros([0, dim]), 2, [], [0], gives=np.zeros([2, dim])),
-        tolerance=1e-5 if len(inverse) > 32 else 0,
+        # Sums of 20,000 numbers of both signs, added in another order: of their sizes, not the sum's.
+        tolerance=1e-3 if len(inverse) > 32 else 0,
     )
     for dim in (1, 3, 17)
     for inverse, combiner, splits, num_bags in (
@@ -84,7 +85,6 @@ TRAINED = {
         *each(THREE, row_ids, [rule]),
         *each(THREE, row_ids, [rule], are_distinct=True),
         *each(THREE, row_ids[:1] * 3, [rule]),
-        *each(THREE[:2], [-1, row_ids[0]], [rule], are_distinct=True),
         LOOK,
         *each(np.ones([0, 2]), [], [rule]),
         *each(THREE[:1] * np.array([[0.0, -0.0]]), row_ids[1:2], [rule]),
@@ -150,6 +150,8 @@ WRONG = {
          Fails(INVALID, "gradient for row -1, but")),
         ("of no row of this table, said to be distinct", THREE, [0, 7, 2], {"are_distinct": True},
          "cpu", Fails(INVALID, "gradient for row 7, but the table has")),
+        ("of a row below 0, said to be distinct", THREE, [0, -1, 2], {"are_distinct": True}, "cpu",
+         Fails(INVALID, "gradient for row -1, but")),
         ("of another number of rows", THREE, [0, 1], {}, "",
          Fails(INVALID, r"gradients must have shape \[2, 2\], got \[3,2\]")),
         ("of another width", np.ones([1, 3]), [0], {}, "",
