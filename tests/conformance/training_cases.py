@@ -67,7 +67,7 @@ MERGED = {
         call("merge", np.ones([1, dim]), 2, [1, 0], [0, 2], "mean", [1, 3],
              counted=np.zeros([2, dim]), gives=[[0.75] * dim, [0.25] * dim]),
         call("merge", np.zeros([0, dim]), 2, [], [0], gives=np.zeros([2, dim])),
-        # Sums of 20,000 numbers of both signs, added in another order: of their sizes, not the sum's.
+        # 20,000 numbers of both signs in another order: errors are of their sizes, not the sum's.
         tolerance=1e-3 if len(inverse) > 32 else 0,
     )
     for dim in (1, 3, 17)
