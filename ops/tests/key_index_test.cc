@@ -64,7 +64,7 @@ SOK_TEST(AnyInt64IsAnOrdinaryKey) {
                                      UINT32_MAX};
   for (const int64_t key : keys) CHECK_EQ(FindOne(index, key), kNoRow);
   for (const int64_t key : keys) {
-    model[key] = KeyIndex::kMaxRowIds - 1 - static_cast<int64_t>(model.size());
+    model[key] = kMaxRows - 1 - static_cast<int64_t>(model.size());
     InsertOne(index, key, model[key]);
     CheckSame(index, model);
   }
