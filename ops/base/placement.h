@@ -48,7 +48,7 @@ struct Placement {
   /// for a negative key.
   SOK_HOST_DEVICE int64_t LocalKey(int64_t key) const {
     if (kind == Kind::kModulo) return key >= 0 ? key / num_ranks : -1;
-    if (kind == Kind::kRange) return key - RangeBegin(rank);
+    if (kind == Kind::kRange) return key >= 0 ? key - RangeBegin(rank) : -1;
     return key;
   }
   /// The row of `key` in such a table with `num_rows` rows (see NumRows); -1 for a key that has

@@ -51,7 +51,8 @@ struct UpdateRows {
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
     const int64_t row_id = row_ids[place.row];
-    if (row_id < 0 || row_id >= num_rows.value()) return;
+    // A negative one is larger than any: one comparison keeps the registers few.
+    if (static_cast<uint64_t>(row_id) >= static_cast<uint64_t>(num_rows.value())) return;
     const Pack gradient = LoadPack<Pack>(gradients + place.row * planes.dim + place.column);
     UpdatePack<Pack, OneRule>(
         planes, row_id, place.column,
