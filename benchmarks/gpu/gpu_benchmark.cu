@@ -38,7 +38,7 @@ void MeasureAll(int64_t num_keys, int repeats, const std::vector<int64_t>& dims)
   const DeviceBuffer<CudaQueue> cumulated = CumulatedZipf(queue, num_keys);
   PrintHeader();
   for (const int64_t dim : dims) {
-    for (const int load_percent : {50, 75, 95}) {
+    for (const int load_percent : {50, 75}) {
       TableSetting setting(queue, stream, num_keys, dim, load_percent, repeats);
       for (const int64_t batch : {int64_t{1} << 20, int64_t{4} << 20}) {
         setting.MeasureHeldKeys(batch, nullptr);

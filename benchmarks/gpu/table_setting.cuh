@@ -62,12 +62,12 @@ class TableSetting {
         load_percent_(load_percent),
         repeats_(repeats),
         scratch_(queue),
-        table_(queue, Options(4 * num_keys, dim), {kMaxLoad}),
+        table_(queue, Options(4 * num_keys, dim)),
         rows_(queue, 4 * num_keys, dim),
         state_(queue, 4 * num_keys, 2 * dim),
         planes_{&rows_, {{&state_, 0.0f}}} {
-    // Buckets for `load_percent`, although the table itself would not grow before kMaxLoad.
-    table_.Reserve(stream, num_keys * kMaxLoad / load_percent, planes_);
+    // Buckets for `load_percent`, although the table itself would not grow before its largest load.
+    table_.Reserve(stream, num_keys * kMaxLoadPercent / load_percent, planes_);
     const int64_t chunk = std::min<int64_t>(num_keys, 1 << 20);
     const Array<int64_t> keys(queue, chunk);
     const Array<int64_t> row_ids(queue, chunk);
@@ -132,11 +132,12 @@ class TableSetting {
 
   /// Whether that many keys fit before the index grows and has another load.
   bool HasRoomFor(int64_t num_new) const {
-    return num_keys_ + num_new < table_.index().num_buckets * DeviceBucket::kSlots * kMaxLoad / 100;
+    const int64_t num_slots = table_.index().num_buckets * DeviceBucket::kSlots;
+    return num_keys_ + num_new < num_slots * kMaxLoadPercent / 100;
   }
 
  private:
-  static constexpr int kMaxLoad = 95;
+  static constexpr int64_t kMaxLoadPercent = DeviceTable<CudaQueue>::kMaxLoadPercent;
   using Pack = FloatPack<4>;
 
   static TableOptions Options(int64_t capacity, int64_t dim) {

@@ -39,6 +39,8 @@ class DeviceTable {
   static constexpr int64_t kMaxBatch = int64_t{1} << 30;
   /// Most keys that a table holds.
   static constexpr int64_t kMaxKeys = INT32_MAX;
+  /// Keys per slot of the index before it grows.
+  static constexpr int64_t kMaxLoadPercent = 80;
 
   /// Throws kInvalidArgument as CheckTableOptions, and without a hash index for a capacity above
   /// kMaxKeys.
@@ -116,7 +118,6 @@ class DeviceTable {
 
  private:
   static constexpr int64_t kMinBuckets = 64;
-  static constexpr int64_t kMaxLoadPercent = 80;  // keys per slot of the index before it grows
   static constexpr int64_t kGrowthPercent = 150;
   // Memory for this many batches is made when it is made for one, as far as there is memory: so far
   // ahead of the counters that come back late may the host run without waiting.
