@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -63,8 +64,19 @@ char* MapOrThrow(size_t size_bytes, bool is_huge) {
 /// difference alone. MAP_FAILED: the system refuses it, and the mapping is as it was.
 void* Remap(void* data, size_t old_bytes, size_t bytes) {
   if (bytes > SIZE_MAX - SmallPageBytes()) return MAP_FAILED;
-  return mremap(data, RoundUp(old_bytes, SmallPageBytes()), RoundUp(bytes, SmallPageBytes()),
-                MREMAP_MAYMOVE);
+  const size_t old_mapped = RoundUp(old_bytes, SmallPageBytes());
+  const size_t mapped = RoundUp(bytes, SmallPageBytes());
+#ifdef __SANITIZE_THREAD__
+  // The sanitizer does not see mremap: it would take what comes here for a race with whoever had
+  // these addresses before.
+  void* place = Map(mapped);
+  if (place == nullptr) return MAP_FAILED;
+  std::memcpy(place, data, old_bytes);
+  munmap(data, old_mapped);
+  return place;
+#else
+  return mremap(data, old_mapped, mapped, MREMAP_MAYMOVE);
+#endif
 }
 
 /// As Remap, but to a multiple of the huge page, which takes address space for both at once.

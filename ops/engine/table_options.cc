@@ -45,7 +45,7 @@ void ThrowForeignKey(const TableOptions& options, int64_t key) {
         " is outside of its range, 0 to ", last, " (", options.capacity, " rows on each of ",
         placement.num_ranks,
         " ranks, no hash index); raise the capacity, or use a table with a hash index to allow any "
-        "key");
+        "key (max_vocabulary_size_per_gpu, use_hashtable in SparseOperationKit's layers)");
 }
 
 void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows) {

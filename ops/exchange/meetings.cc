@@ -47,7 +47,7 @@ Ticket Meetings::BeginAlone(const LookupCall& call) {
   calls_.at(number).labels.push_back(call.lookup);
   latest_alone_ = {OrderedHash(call.lookup), number};
   active_.insert(latest_alone_);
-  return {latest_alone_, call.lookup, next_step_++};
+  return {latest_alone_, call.lookup, next_step_++, true};
 }
 
 Ticket Meetings::BeginOrdered(const LookupCall& call, Step* step) {
@@ -55,14 +55,15 @@ Ticket Meetings::BeginOrdered(const LookupCall& call, Step* step) {
   const std::string label = Label(call.lookup, step->counts[call.lookup]++);
   const auto known = calls_.find(step->call);
   if (known != calls_.end()) known->second.labels.push_back(label);
-  return {{OrderedHash(label), step->call}, label, step->number};
+  return {{OrderedHash(label), step->call}, label, step->number, false};
 }
 
 Ticket Meetings::BeginCounted(const LookupCall& call, Step* step) {
   const uint64_t hash = CountedHash(call.lookup);
   Count& count = counts_[hash];
   count.lookup = call.lookup;
-  return {{hash, count.begun++}, Label(call.lookup, step->counts[call.lookup]++), step->number};
+  const std::string label = Label(call.lookup, step->counts[call.lookup]++);
+  return {{hash, count.begun++}, label, step->number, false};
 }
 
 int64_t Meetings::NewCall(bool is_alone) {
@@ -74,7 +75,7 @@ int64_t Meetings::NewCall(bool is_alone) {
 void Meetings::End(const Ticket& ticket) { active_.erase(ticket.meeting); }
 
 bool Meetings::Use(StepId step_id, const Ticket& ticket, const std::string& exchange) {
-  if (!step_id) return true;
+  if (!step_id || ticket.is_alone) return true;
   Step& step = StepOf(*step_id);
   step.meetings.insert(ticket.meeting);
   if (step.failure) Fail(ticket.meeting, *step.failure);
@@ -82,14 +83,15 @@ bool Meetings::Use(StepId step_id, const Ticket& ticket, const std::string& exch
 }
 
 void Meetings::FailStep(StepId step_id, const MeetingFailure& failure) {
-  if (!step_id) {
-    if (active_.count(latest_alone_) != 0) Fail(latest_alone_, failure);
-    return;
+  bool has_begun = false;
+  if (step_id) {
+    Step& step = StepOf(*step_id);
+    if (step.failure) return;
+    step.failure = failure;
+    has_begun = !step.meetings.empty();
+    for (const Meeting& meeting : step.meetings) Fail(meeting, failure);
   }
-  Step& step = StepOf(*step_id);
-  if (step.failure) return;
-  step.failure = failure;
-  for (const Meeting& meeting : step.meetings) Fail(meeting, failure);
+  if (!has_begun && active_.count(latest_alone_) != 0) Fail(latest_alone_, failure);
 }
 
 /// False: it has failed before.

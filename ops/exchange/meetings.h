@@ -18,22 +18,23 @@
 
 namespace sok {
 
-/// What the framework calls the step or the function call that an op is part of; none: eager code,
-/// where each lookup is a call of its own.
+/// What the framework calls the step or the function call that an op is part of; none, or a number
+/// that nothing else has: eager code.
 using StepId = std::optional<int64_t>;
 
 /// A lookup that begins, as its rank sees it.
 struct LookupCall {
   std::string lookup;       // its name, the same on all ranks
-  StepId step_id;           // of what it is part of
+  StepId step_id;           // of what it is part of; none: it is a call of its own, in eager code
   bool is_ordered = false;  // ranks meet by the order of calls, not by how often this lookup began
 };
 
 /// A lookup that has begun: where its exchanges meet those of the other ranks.
 struct Ticket {
   Meeting meeting;
-  std::string label;  // for messages; one of that label in a step
-  int64_t step = 0;   // which step of this rank, counted from 0
+  std::string label;      // for messages; one of that label in a step
+  int64_t step = 0;       // which step of this rank, counted from 0
+  bool is_alone = false;  // begun by eager code
 };
 
 struct MeetingFailure {
@@ -54,7 +55,8 @@ class Meetings {
   /// what order, may differ from rank to rank.
   bool Use(StepId step_id, const Ticket& ticket, const std::string& exchange);
 
-  /// Fails what the step has begun, uses, or still begins; of eager code, what began last.
+  /// Fails what the step has begun, uses, or still begins. A step that has begun nothing may be an
+  /// op of eager code: fails what that began last.
   void FailStep(StepId step_id, const MeetingFailure& failure);
 
   /// Fails a lookup, here and, when they are told, on the other ranks.

@@ -203,6 +203,16 @@ SOK_TEST(OtherEagerCallsFailOnAllRanks) {
     CheckReceived(results[static_cast<size_t>(rank)].get(), rank, 3, 1, "keys");
 }
 
+/// TensorFlow runs an op of eager code as a step of its own.
+SOK_TEST(AnEagerOpThatFailsFailsTheLookupThatBeganLast) {
+  Ranks ranks(2);
+  const Ticket mine = BeginEagerly(ranks[0], "users"), theirs = BeginEagerly(ranks[1], "users");
+  auto keys = Submit(ranks[0], mine, Request(0, 2, 0, "keys"));
+  ranks[1].FailStep(-99, ErrorCode::kOutOfCapacity, "table is full");
+  CheckFailed(keys.get(), Words{"exchange users", "rank 1 failed in this step: table is full"});
+  CheckFailed(Submit(ranks[1], theirs, Request(1, 2, 0, "keys")).get(), Words{"table is full"});
+}
+
 /// In a function two lookups run side by side; nested calls may look a table up again.
 SOK_TEST(AFunctionIsOneCall) {
   Ranks ranks(2);

@@ -19,19 +19,21 @@ REGISTER_OP("SokAgree")
     .Input("signature: string")
     .Input("seed: int64")
     .Attr("seed_is_given: bool")
+    .Attr("is_eager: bool = false")
     .Output("status: string")
     .Output("agreed_seed: int64")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::UnknownShape)
     .Doc(
         "Fails on all ranks, naming what differs, unless all have the same signature lines; a seed "
-        "that was not given "
-        "is rank 0's.");
+        "that was not given is rank 0's.");
 
 class AgreeOp : public ExchangeOp {
  public:
   explicit AgreeOp(tf::OpKernelConstruction* ctx)
-      : ExchangeOp(ctx), seed_is_given_(Attribute<bool>(ctx, "seed_is_given")) {}
+      : ExchangeOp(ctx),
+        seed_is_given_(Attribute<bool>(ctx, "seed_is_given")),
+        is_eager_(Attribute<bool>(ctx, "is_eager")) {}
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
@@ -44,7 +46,7 @@ class AgreeOp : public ExchangeOp {
   }
 
   std::shared_ptr<const HeldTicket> TicketOf(tf::OpKernelContext* ctx) const override {
-    return HeldTicket::Begin(ctx, name());
+    return HeldTicket::Begin(ctx, name(), is_eager_);
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
@@ -88,6 +90,7 @@ class AgreeOp : public ExchangeOp {
   }
 
   const bool seed_is_given_;
+  const bool is_eager_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("SokAgree").Device(tf::DEVICE_CPU), AgreeOp);

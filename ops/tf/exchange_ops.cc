@@ -20,13 +20,6 @@ namespace {
 namespace tf = tensorflow;
 using tf::shape_inference::InferenceContext;
 
-absl::Status AllVectors(InferenceContext* c) {
-  for (int i = 0; i < c->num_outputs(); ++i) {
-    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
-  }
-  return absl::OkStatus();
-}
-
 REGISTER_OP("SokExchangeKeys")
     .Input("tables: N * resource")
     .Input("keys: N * int64")
@@ -79,17 +72,7 @@ REGISTER_OP("SokExchangeRows")
     .Attr("all_keys_have_rows: bool")
     .Output("output: N * float")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      std::vector<int64_t> dims;
-      TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
-      if (dims.size() != static_cast<size_t>(c->num_outputs())) {
-        return absl::InvalidArgumentError("dims must have a value for each item");
-      }
-      for (int i = 0; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, dims[static_cast<size_t>(i)]));
-      }
-      return absl::OkStatus();
-    })
+    .SetShapeFn(RowsOfDims)
     .Doc(
         "Answers what other ranks have asked, and gives their answers [sum of answer_counts, dim] "
         "to what this rank has asked. `keys` are the distinct keys asked for, with their row_ids, "
@@ -139,7 +122,7 @@ class ExchangeKeysOp : public ExchangeOp {
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
-    const Group group(ctx, kInputLists);
+    const Group group(ctx);
     std::vector<Questions> questions;
     for (int i = 0; i < group.size(); ++i) {
       questions.push_back(Ask(ctx, call, group, i));
@@ -155,7 +138,7 @@ class ExchangeKeysOp : public ExchangeOp {
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    const Group group(ctx, kInputLists);
+    const Group group(ctx);
     const auto parts = SplitQuestions(key_bytes_.size(), result.data.data(), result.received_bytes);
     for (int i = 0; i < group.size(); ++i) {
       const auto item = static_cast<size_t>(i);
@@ -169,8 +152,6 @@ class ExchangeKeysOp : public ExchangeOp {
   }
 
  private:
-  static constexpr int kInputLists = 5;
-
   Questions Ask(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
     const auto item = static_cast<size_t>(i);
     const tf::Tensor& keys = group.Vector(1, i, "keys");
@@ -259,7 +240,7 @@ class ExchangeRowsOp : public ExchangeOp {
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
-    const Group group(ctx, kInputLists);
+    const Group group(ctx);
     const RowLayout layout(name(), group, 8, dims_);
     request->send_bytes = layout.bytes_of_ranks();
     if (group.size() == 1 && call.engine().IsHostMemory()) {  // in place
@@ -277,13 +258,11 @@ class ExchangeRowsOp : public ExchangeOp {
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    const Group group(ctx, kInputLists);
+    const Group group(ctx);
     OutputReceived(ctx, group, RowLayout(name(), group, 9, dims_), dims_, result);
   }
 
  private:
-  static constexpr int kInputLists = 10;
-
   void Answer(tf::OpKernelContext* ctx, OpCall& call, const Group& group, const RowLayout& layout,
               int i, float* answers) const {
     const tf::Tensor& row_ids = group.Vector(3, i, "row_ids");
@@ -320,7 +299,7 @@ class ExchangeGradientsOp : public ExchangeOp {
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
-    const Group group(ctx, kInputLists);
+    const Group group(ctx);
     const RowLayout layout(name(), group, 2, Dims(group));
     request->send_bytes = layout.bytes_of_ranks();
     std::vector<const float*> rows;
@@ -333,14 +312,12 @@ class ExchangeGradientsOp : public ExchangeOp {
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    const Group group(ctx, kInputLists);
+    const Group group(ctx);
     const std::vector<int64_t> dims = Dims(group);
     OutputReceived(ctx, group, RowLayout(name(), group, 1, dims), dims, result);
   }
 
  private:
-  static constexpr int kInputLists = 3;
-
   static std::vector<int64_t> Dims(const Group& group) {
     std::vector<int64_t> dims;
     for (int i = 0; i < group.size(); ++i) {

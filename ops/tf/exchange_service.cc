@@ -36,6 +36,8 @@ StepId StepIdOf(tensorflow::OpKernelContext* ctx) {
   return ctx->step_id() == 0 ? StepId() : StepId(ctx->step_id());
 }
 
+bool IsOrdered(tensorflow::OpKernelContext* ctx) { return ctx->step_id() <= 0; }
+
 }  // namespace sok
 
 using sok::TheService;

@@ -14,8 +14,13 @@ namespace sok {
 /// The coordinator of this process; null where it trains alone.
 std::shared_ptr<Coordinator> CurrentCoordinator();
 
-/// The step or function call that an op is part of; none: the op is eager code.
+/// The step or function call that an op is part of; in eager code, none or one of its own.
 StepId StepIdOf(tensorflow::OpKernelContext* ctx);
+
+/// Whether ranks meet there by the order of calls: in functions and eager code. TensorFlow gives
+/// session steps ids above zero, and calls of functions, as which it also runs ops of eager code,
+/// ids below or none.
+bool IsOrdered(tensorflow::OpKernelContext* ctx);
 
 /// As FailOpOnThrow, for ops of a step that other ranks take part in: the step fails on them, too.
 template <typename Body>

@@ -49,6 +49,7 @@ REGISTER_OP("SokDumpTable")
     .Input("keys_path: string")
     .Input("values_path: string")
     .Attr("Tkey: {int64, uint32}")
+    .Attr("is_eager: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
@@ -114,7 +115,8 @@ class DumpTableOp : public tf::AsyncOpKernel {
  public:
   explicit DumpTableOp(tf::OpKernelConstruction* ctx)
       : tf::AsyncOpKernel(ctx),
-        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
+        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))),
+        is_eager_(Attribute<bool>(ctx, "is_eager")) {}
 
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
     ctx->env()->SchedClosure([this, ctx, done] {
@@ -132,7 +134,7 @@ class DumpTableOp : public tf::AsyncOpKernel {
  private:
   void SendOrWrite(tf::OpKernelContext* ctx, TableContents& contents) const {
     const TableOptions& options = contents.options();
-    TableGather gather(ctx, options);
+    TableGather gather(ctx, options, is_eager_);
     if (options.placement.rank != 0) {
       gather.Send(contents);
       return;
@@ -153,6 +155,7 @@ class DumpTableOp : public tf::AsyncOpKernel {
   }
 
   const size_t key_bytes_;
+  const bool is_eager_;
 };
 
 std::vector<int64_t> OwnedKeys(const TableOptions& options, const std::vector<int64_t>& keys) {

@@ -8,15 +8,23 @@
 
 #include "ops/tf/border.h"
 #include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
+
+/// Shapes of ops whose outputs are vectors of unknown lengths.
+absl::Status AllVectors(tensorflow::shape_inference::InferenceContext* c);
+
+/// Shapes of ops whose outputs are rows, as many floats wide as the attribute `dims` says.
+absl::Status RowsOfDims(tensorflow::shape_inference::InferenceContext* c);
 
 /// Where the tensors of an item stand among the inputs or the outputs of an op; a single ticket may
 /// follow the lists.
 class Group {
  public:
-  Group(tensorflow::OpKernelContext* ctx, int num_input_lists)
-      : ctx_(ctx), size_(ctx->num_inputs() / num_input_lists) {}
+  /// Of an op whose attribute N is the number of items.
+  explicit Group(tensorflow::OpKernelContext* ctx)
+      : ctx_(ctx), size_(static_cast<int>(ctx->op_kernel().def().attr().at("N").i())) {}
 
   int size() const { return size_; }
   /// Of list number `list`, counted from 0, of inputs or outputs.

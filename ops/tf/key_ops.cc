@@ -77,7 +77,7 @@ class DistinctKeysOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       OpCall call(ctx);
-      const Group group(ctx, 1);
+      const Group group(ctx);
       for (int i = 0; i < group.size(); ++i) {
         const tf::Tensor& keys = group.Vector(0, i, "keys");
         CheckBatchOfKeys(name(), keys.NumElements());
@@ -118,7 +118,7 @@ class FindRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       OpCall call(ctx);
-      const Group group(ctx, 2);
+      const Group group(ctx);
       for (int i = 0; i < group.size(); ++i) {
         const tf::Tensor& keys = group.Vector(1, i, "keys");
         const int64_t num_keys = keys.NumElements();

@@ -41,35 +41,38 @@ absl::Status NoSum(tf::OpKernelContext*, const TicketVariant&, const TicketVaria
 REGISTER_OP("SokBeginLookup")
     .Attr("lookup: string")
     .Attr("graph: int = 0")
+    .Attr("is_eager: bool = false")
     .Output("ticket: variant")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
         "Begins a lookup that other ranks take part in; its exchanges carry the ticket. Ranks meet "
         "in functions and eager code by the order of calls, with `lookup` as the name; in a "
-        "session's graph by the op's name, where `graph` tells the graphs of a process apart.");
-
-/// TensorFlow gives session steps numbers above zero, calls of functions numbers below, and ops of
-/// eager code none.
-bool IsOrdered(tf::OpKernelContext* ctx) { return ctx->step_id() <= 0; }
+        "session's graph by the op's name, where `graph` tells the graphs of a process apart. "
+        "TensorFlow runs ops of eager code as functions: `is_eager` says that it is none, and each "
+        "lookup a call of its own.");
 
 class BeginLookupOp : public tf::OpKernel {
  public:
   explicit BeginLookupOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx), lookup_(Attribute<std::string>(ctx, "lookup")), name_in_graph_(name()) {
+      : tf::OpKernel(ctx),
+        lookup_(Attribute<std::string>(ctx, "lookup")),
+        is_eager_(Attribute<bool>(ctx, "is_eager")),
+        name_in_graph_(name()) {
     const auto graph = Attribute<int64_t>(ctx, "graph");
     if (graph > 0) name_in_graph_ += " of graph " + std::to_string(graph);
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      auto held = HeldTicket::Begin(ctx, IsOrdered(ctx) ? lookup_ : name_in_graph_);
+      auto held = HeldTicket::Begin(ctx, IsOrdered(ctx) ? lookup_ : name_in_graph_, is_eager_);
       Output(ctx, 0, {}).scalar<tf::Variant>()() = TicketVariant{std::move(held)};
     });
   }
 
  private:
   const std::string lookup_;
+  const bool is_eager_;
   std::string name_in_graph_;
 };
 
@@ -78,13 +81,14 @@ REGISTER_KERNEL_BUILDER(Name("SokBeginLookup").Device(tf::DEVICE_CPU), BeginLook
 }  // namespace
 
 std::shared_ptr<const HeldTicket> HeldTicket::Begin(tf::OpKernelContext* ctx,
-                                                    const std::string& lookup) {
+                                                    const std::string& lookup, bool is_eager) {
   std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
   if (!coordinator) {
     Throw(ErrorCode::kFailedPrecondition, ctx->op_kernel().name(),
           ": this process has not been connected to the other ranks; make the table in it");
   }
-  Ticket ticket = coordinator->Begin({lookup, StepIdOf(ctx), IsOrdered(ctx)});
+  const StepId step_id = is_eager ? StepId() : StepIdOf(ctx);
+  Ticket ticket = coordinator->Begin({lookup, step_id, IsOrdered(ctx)});
   return std::make_shared<const HeldTicket>(std::move(coordinator), std::move(ticket));
 }
 

@@ -15,9 +15,9 @@ namespace sok {
 /// A ticket that ends with the last who holds it: then no op can ask for an exchange any more.
 class HeldTicket {
  public:
-  /// Begins `lookup` in the step of `ctx`.
+  /// Begins `lookup` in the step of `ctx`, or, in eager code, as a call of its own.
   static std::shared_ptr<const HeldTicket> Begin(tensorflow::OpKernelContext* ctx,
-                                                 const std::string& lookup);
+                                                 const std::string& lookup, bool is_eager);
   HeldTicket(std::shared_ptr<Coordinator> coordinator, Ticket ticket);
   ~HeldTicket();
   HeldTicket(const HeldTicket&) = delete;

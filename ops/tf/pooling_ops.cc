@@ -32,17 +32,7 @@ REGISTER_OP("SokPoolRows")
     .Attr("all_keys_have_rows: bool")
     .Output("output: N * float")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      std::vector<int64_t> dims;
-      TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
-      if (dims.size() != static_cast<size_t>(c->num_outputs())) {
-        return absl::InvalidArgumentError("dims must have a value for each item");
-      }
-      for (int i = 0; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, dims[static_cast<size_t>(i)]));
-      }
-      return absl::OkStatus();
-    })
+    .SetShapeFn(RowsOfDims)
     .Doc(
         "The pooled rows of each bag [num_bags, dim]; combiner 'none': of each occurrence. weights "
         "[num_keys] multiply rows, and a mean divides by their sum; length 0: all are 1. For keys "
@@ -104,7 +94,7 @@ class PoolRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       OpCall call(ctx);
-      const Group group(ctx, 8);
+      const Group group(ctx);
       for (int i = 0; i < group.size(); ++i) Pool(ctx, call, group, i);
     });
   }
@@ -142,7 +132,7 @@ class PoolReceivedRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       OpCall call(ctx);
-      const Group group(ctx, 5);
+      const Group group(ctx);
       for (int i = 0; i < group.size(); ++i) {
         const tf::Tensor& rows = group.Matrix(0, i, "rows");
         const int64_t dim = rows.dim_size(1);
@@ -174,7 +164,7 @@ class MergeGradientsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       OpCall call(ctx);
-      const Group group(ctx, 6);
+      const Group group(ctx);
       for (int i = 0; i < group.size(); ++i) Merge(ctx, call, group, i);
     });
   }

@@ -16,19 +16,6 @@ void CheckKeysAreNarrow(const TableOptions& options, const std::vector<int64_t>&
   }
 }
 
-/// Without a hash index.
-void CheckKeysHaveRows(const TableOptions& options, const std::vector<int64_t>& keys) {
-  const Placement& placement = options.placement;
-  const int64_t num_rows = placement.NumRows(options.capacity);
-  for (const int64_t key : keys) {
-    if (placement.RowOf(key, num_rows) >= 0) continue;
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " is outside [0, ",
-          placement.KeyLimit(options.capacity),
-          "), the range of a table without a hash table; raise max_vocabulary_size_per_gpu or use "
-          "use_hashtable=True");
-  }
-}
-
 }  // namespace
 
 void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys,
@@ -44,9 +31,8 @@ void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys,
   if (count > options.capacity) {
     Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "': ", count,
           " keys to restore, but its capacity is ", options.capacity,
-          " rows; raise max_vocabulary_size_per_gpu");
+          " rows; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers)");
   }
-  if (!options.use_hash_index) CheckKeysHaveRows(options, keys);
   if (has_narrow_keys) CheckKeysAreNarrow(options, keys);
 }
 

@@ -16,13 +16,6 @@ namespace {
 namespace tf = tensorflow;
 using tf::shape_inference::InferenceContext;
 
-absl::Status AllVectors(InferenceContext* c) {
-  for (int i = 0; i < c->num_outputs(); ++i) {
-    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
-  }
-  return absl::OkStatus();
-}
-
 REGISTER_OP("SokRowSplits")
     .Input("indices: N * int64")
     .Input("dense_shape: N * int64")
@@ -50,8 +43,7 @@ REGISTER_OP("SokCheckedSplits")
     .SetShapeFn(AllVectors)
     .Doc(
         "The row splits of RaggedTensors, checked: they ascend from 0 to the number of values, "
-        "make "
-        "a multiple of slot_num bags, and bags of at most max_nnz keys (0: any number). Where "
+        "make a multiple of slot_num bags, and bags of at most max_nnz keys (0: any number). Where "
         "are_samples, they cut bags into samples instead, each of which must have slot_num.");
 
 // A bag without keys has a row in the output, too.
@@ -99,7 +91,7 @@ class RowSplitsOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      const Group group(ctx, 3);
+      const Group group(ctx);
       for (int i = 0; i < group.size(); ++i) {
         Split(group, i, layers_[static_cast<size_t>(i)]);
       }
@@ -140,7 +132,7 @@ class CheckedSplitsOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      const Group group(ctx, 2);
+      const Group group(ctx);
       for (int i = 0; i < group.size(); ++i) {
         const tf::Tensor& splits = group.Vector(0, i, "row_splits");
         if (splits.dtype() == tf::DT_INT32) {

@@ -17,10 +17,12 @@ constexpr int64_t kPartBytes = 64 << 20;  // from each rank; one exchange carrie
 
 }  // namespace
 
-TableGather::TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options)
+TableGather::TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options,
+                         bool is_eager)
     : step_id_(StepIdOf(ctx)),
-      held_(options.placement.num_ranks > 1 ? HeldTicket::Begin(ctx, ctx->op_kernel().name())
-                                            : nullptr),
+      held_(options.placement.num_ranks > 1
+                ? HeldTicket::Begin(ctx, ctx->op_kernel().name(), is_eager)
+                : nullptr),
       num_ranks_(options.placement.num_ranks),
       is_replicated_(options.placement.kind == Placement::Kind::kReplicated),
       entry_bytes_(sizeof(int64_t) + static_cast<size_t>(options.dim) * sizeof(float)) {}

@@ -18,7 +18,7 @@ class TableGather {
  public:
   using Use = std::function<void(int64_t key, const char* row)>;
 
-  TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options);
+  TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options, bool is_eager);
 
   /// On ranks other than 0.
   void Send(TableContents& contents);

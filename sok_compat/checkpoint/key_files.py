@@ -23,7 +23,12 @@ def dump_to_files(table, folder):
     Returns:
       The op.
     """
-    return ops.sok_dump_table(table.table_handle, *_paths(table, folder), Tkey=table.key_dtype)
+    return ops.sok_dump_table(
+        table.table_handle,
+        *_paths(table, folder),
+        Tkey=table.key_dtype,
+        is_eager=tf.executing_eagerly(),
+    )
 
 
 def restore_from_files(table, folder):

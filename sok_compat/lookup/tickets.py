@@ -32,7 +32,7 @@ def begin_lookup(table_name, insert):
     with tf.control_dependencies(None), _out_of_branches(), tf.device("CPU:0"):
         name = table_name if insert is not False else f"{table_name} (read)"
         if tf.executing_eagerly():
-            return ops.sok_begin_lookup(lookup=name)
+            return ops.sok_begin_lookup(lookup=name, is_eager=True)
         graph = tf.compat.v1.get_default_graph()
         path, outermost = _functions_around(graph)
         name = "/".join([*path, name])

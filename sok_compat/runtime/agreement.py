@@ -18,4 +18,6 @@ def agree_on_table(ranks, description):
     """
     if ranks.size > 1:
         no_seed = tf.zeros([], tf.int64)
-        ops.sok_agree(tf.constant(description.encode()), no_seed, seed_is_given=False)
+        ops.sok_agree(
+            tf.constant(description.encode()), no_seed, seed_is_given=False, is_eager=True
+        )

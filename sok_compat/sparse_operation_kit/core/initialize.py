@@ -76,6 +76,7 @@ def _agree(ranks, global_batch_size, seed, tables):
         tf.numpy_function(signature, [], tf.string),
         tf.constant(any_seed, tf.int64),
         seed_is_given=bool(seed),
+        is_eager=tf.executing_eagerly(),
         name="SokInit",
     )
     return status, int(agreed_seed) if tf.executing_eagerly() else agreed_seed
