@@ -14,7 +14,11 @@ enum class ErrorCode {
   kFailedPrecondition,  // calls in the wrong order
   kOutOfCapacity,       // a table reached the capacity that was declared for it
   kOutOfMemory,         // the machine refused memory
-  kIo,                  // a file could not be read or written
+  kNotFound,            // a file is not there
+  kPermissionDenied,    // a file may not be read or written
+  kNoSpace,             // the disk is full
+  kDataLoss,            // a file is not as it was written
+  kIo,                  // a file, or what another rank sent, could not be read or written
   kAborted,             // another rank failed
   kCuda,                // the CUDA driver or a kernel failed, or there is no GPU
 };

@@ -45,7 +45,7 @@ char* MapAligned(size_t bytes) {
 [[noreturn]] void ThrowRefused(size_t size_bytes) {
   Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
         " bytes of address space; declare a smaller capacity, or raise the limit on virtual "
-        "memory (ulimit -v, vm.overcommit_memory)");
+        "memory (ulimit -v, vm.overcommit_memory) or on mappings (vm.max_map_count)");
 }
 
 /// Maps at least `size_bytes`, or throws kOutOfMemory.

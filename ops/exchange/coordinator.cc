@@ -218,7 +218,7 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
   const Clock::time_point now = Clock::now();
   for (const auto& [key, pending] : pending_) {
     const double waited = Seconds(now - pending.since).count();
-    if (waited < options_.stall_seconds) continue;
+    if (waited < options_.stall_seconds || pending.request.is_patient) continue;
     std::vector<int> missing;
     std::string doing;
     for (int rank = 0; rank < options_.num_ranks; ++rank) {

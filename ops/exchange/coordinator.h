@@ -43,6 +43,7 @@ struct ExchangeRequest {
   Ticket ticket;                             // of the lookup
   std::string exchange;                      // which one of the lookup; one pending at a time
   StepId step_id;                            // of what asks; its failure is the lookup's
+  bool is_patient = false;                   // may wait for another rank longer than stall_seconds
   std::vector<char> data;                    // by destination rank
   std::vector<int64_t> send_bytes;           // [num_ranks]
   std::function<void(ExchangeResult)> done;  // called once, from any thread

@@ -108,6 +108,10 @@ PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
       return capacity_error;
     case ErrorCode::kOutOfMemory:
       return PyExc_MemoryError;
+    case ErrorCode::kNotFound:
+    case ErrorCode::kPermissionDenied:
+    case ErrorCode::kNoSpace:
+    case ErrorCode::kDataLoss:
     case ErrorCode::kIo:
     case ErrorCode::kAborted:
       return PyExc_OSError;

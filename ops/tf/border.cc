@@ -16,7 +16,14 @@ absl::Status ToStatus(const Error& error) {
       return absl::FailedPreconditionError(error.what());
     case ErrorCode::kOutOfCapacity:
     case ErrorCode::kOutOfMemory:
+    case ErrorCode::kNoSpace:
       return absl::ResourceExhaustedError(error.what());
+    case ErrorCode::kNotFound:
+      return absl::NotFoundError(error.what());
+    case ErrorCode::kPermissionDenied:
+      return absl::PermissionDeniedError(error.what());
+    case ErrorCode::kDataLoss:
+      return absl::DataLossError(error.what());
     case ErrorCode::kIo:
       return absl::UnknownError(error.what());
     case ErrorCode::kAborted:
@@ -36,7 +43,11 @@ void ThrowIfError(const absl::Status& status) {
     case absl::StatusCode::kResourceExhausted:
       throw Error(ErrorCode::kOutOfMemory, message);
     case absl::StatusCode::kNotFound:
+      throw Error(ErrorCode::kNotFound, message);
     case absl::StatusCode::kPermissionDenied:
+      throw Error(ErrorCode::kPermissionDenied, message);
+    case absl::StatusCode::kDataLoss:
+      throw Error(ErrorCode::kDataLoss, message);
     case absl::StatusCode::kUnavailable:
       throw Error(ErrorCode::kIo, message);
     default:

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "ops/tf/dump_reader.h"
+#include "ops/tf/dump_writer.h"
 #include "ops/tf/exchange_service.h"
-#include "ops/tf/key_file.h"
 #include "ops/tf/lookup_checks.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/table_contents.h"
@@ -46,33 +47,40 @@ REGISTER_OP("SokRowsInUse")
 
 REGISTER_OP("SokDumpTable")
     .Input("table: resource")
-    .Input("keys_path: string")
-    .Input("values_path: string")
+    .Input("folder: string")
+    .Attr("name: string")
     .Attr("Tkey: {int64, uint32}")
     .Attr("is_eager: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Writes the keys and, in the same order, their rows; existing files are replaced once both "
-        "are complete.");
+        "Writes the keys and, in the same order, their rows to <folder>/<name>_keys.file and "
+        "_values.file, and what they are to <name>.dump. An earlier dump is replaced in one "
+        "instant "
+        "when all is on the disk; all ranks end as rank 0, which writes.");
 
 REGISTER_OP("SokRestoreTable")
     .Input("table: resource")
-    .Input("keys_path: string")
-    .Input("values_path: string")
+    .Input("folder: string")
+    .Attr("name: string")
     .Attr("Tkey: {int64, uint32}")
+    .Attr("is_eager: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Makes the table hold exactly what the files hold. Files that do not fit leave it as it "
-        "was.");
+        "Makes the table hold exactly what the files hold, on all ranks or on none. Files that do "
+        "not fit leave it as it was.");
 
 REGISTER_OP("SokLoadTable")
     .Input("table: resource")
     .Input("values: float")
+    .Attr("is_eager: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc("Makes the table hold exactly the keys 0..n-1 with the rows values [n, dim].");
+    .Doc(
+        "Makes the table hold exactly the keys 0..n-1 with the rows values [n, dim], on all ranks "
+        "or "
+        "on none.");
 
 tf::core::RefCountPtr<TableResource> TableOfInput(tf::OpKernelContext* ctx) {
   return LookupTable(ctx, tf::HandleFromInput(ctx, 0));
@@ -109,53 +117,69 @@ class RowsInUseOp : public tf::OpKernel {
   }
 };
 
-/// Rank 0 writes; the others send it their part. Waits for them on a thread of its own. Steps go on
-/// meanwhile: what they change of a row may be in the files or not.
-class DumpTableOp : public tf::AsyncOpKernel {
+/// An op in which ranks wait for each other and for disks, on a thread of its own.
+class WholeTableOp : public tf::AsyncOpKernel {
  public:
-  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
-      : tf::AsyncOpKernel(ctx),
-        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))),
-        is_eager_(Attribute<bool>(ctx, "is_eager")) {}
+  explicit WholeTableOp(tf::OpKernelConstruction* ctx)
+      : tf::AsyncOpKernel(ctx), is_eager_(Attribute<bool>(ctx, "is_eager")) {}
 
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
     ctx->env()->SchedClosure([this, ctx, done] {
       FailStepOnThrow(ctx, [&] {
         OpCall call(ctx);
-        TableOfInput(ctx)->WithPlanes(call, [&](const TableView& view) {
-          TableContents contents(call, view);
-          SendOrWrite(ctx, contents);
-        });
+        const auto table = TableOfInput(ctx);
+        int num_ranks = 1;
+        table->WithTable([&](Table& held) { num_ranks = held.options().placement.num_ranks; });
+        RankMeeting meeting(ctx, num_ranks, is_eager_);
+        meeting.Begin();
+        Move(ctx, call, *table, meeting);
       });
       done();
     });
   }
 
+ protected:
+  /// Ends the meeting when it can no more fail.
+  virtual void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+                    RankMeeting& meeting) = 0;
+
  private:
-  void SendOrWrite(tf::OpKernelContext* ctx, TableContents& contents) const {
-    const TableOptions& options = contents.options();
-    TableGather gather(ctx, options, is_eager_);
-    if (options.placement.rank != 0) {
-      gather.Send(contents);
-      return;
-    }
-    const auto row_bytes = static_cast<size_t>(options.dim) * sizeof(float);
-    ReplacedFile keys_file(ctx->env(), ctx->input(1).scalar<tf::tstring>()());
-    ReplacedFile values_file(ctx->env(), ctx->input(2).scalar<tf::tstring>()());
-    gather.Receive(contents, [&](int64_t key, const char* row) {
-      keys_file.Append(&key, key_bytes_);  // little-endian: the low bytes
-      values_file.Append(row, row_bytes);
+  const bool is_eager_;
+};
+
+DumpPlaces PlacesOf(tf::OpKernelContext* ctx, const std::string& name) {
+  return {ctx->input(1).scalar<tf::tstring>()(), name};
+}
+
+/// Rank 0 writes; the others send it their part. Steps go on meanwhile: what they change of a row
+/// may be in the files or not.
+class DumpTableOp : public WholeTableOp {
+ public:
+  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
+      : WholeTableOp(ctx),
+        name_(Attribute<std::string>(ctx, "name")),
+        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankMeeting& meeting) override {
+    table.WithPlanes(call, [&](const TableView& view) {
+      TableContents contents(call, view);
+      TableGather gather(meeting, view.options());
+      if (view.options().placement.rank != 0) {
+        gather.Send(contents);
+        return;
+      }
+      DumpWriter writer(ctx->env(), PlacesOf(ctx, name_), key_bytes_, view.options().dim);
+      gather.Receive(contents, [&](int64_t key, const char* row) { writer.Append(key, row); });
+      writer.Commit();
     });
-    keys_file.Finish();
-    values_file.Finish();
-    keys_file.CheckCanCommit();
-    values_file.CheckCanCommit();
-    keys_file.Commit();
-    values_file.Commit();
+    meeting.End();
   }
 
-  const size_t key_bytes_;
-  const bool is_eager_;
+ private:
+  const std::string name_;
+  const int64_t key_bytes_;
 };
 
 std::vector<int64_t> OwnedKeys(const TableOptions& options, const std::vector<int64_t>& keys) {
@@ -178,56 +202,58 @@ void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys
   filler.Insert(static_cast<int64_t>(owned_keys.size()), owned_keys.data(), owned_rows.data());
 }
 
-class RestoreTableOp : public tf::OpKernel {
+class RestoreTableOp : public WholeTableOp {
  public:
   explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
+      : WholeTableOp(ctx),
+        name_(Attribute<std::string>(ctx, "name")),
         has_narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_UINT32) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      TableOfInput(ctx)->Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
-        const TableOptions& options = view.options();
-        const KeyFiles files(ctx->env(), ctx->input(1).scalar<tf::tstring>()(),
-                             ctx->input(2).scalar<tf::tstring>()(), options.dim);
-        const std::vector<int64_t> keys = files.ReadKeys();
-        const std::vector<int64_t> owned = OwnedKeys(options, keys);
-        CheckKeysFit(options, owned, has_narrow_keys_);
-        TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
-        files.ForEachChunk(RowsOfPart(options.dim),
-                           [&](int64_t first, int64_t count, const float* rows) {
-                             InsertOwned(options, count, keys.data() + first, rows, filler);
-                           });
-      });
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankMeeting& meeting) override {
+    table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+      const TableOptions& options = view.options();
+      DumpReader reader(ctx->env(), PlacesOf(ctx, name_), options.dim);
+      const std::vector<int64_t> keys = reader.ReadKeys();
+      const std::vector<int64_t> owned = OwnedKeys(options, keys);
+      CheckKeysFit(options, owned, has_narrow_keys_);
+      TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
+      reader.ForEachChunk(RowsOfPart(options.dim),
+                          [&](int64_t first, int64_t count, const float* rows) {
+                            InsertOwned(options, count, keys.data() + first, rows, filler);
+                          });
+      meeting.End();
     });
   }
 
  private:
+  const std::string name_;
   const bool has_narrow_keys_;
 };
 
-class LoadTableOp : public tf::OpKernel {
+class LoadTableOp : public WholeTableOp {
  public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const tf::Tensor& values = ctx->input(1);
-      TableOfInput(ctx)->Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
-        const TableOptions& options = view.options();
-        CheckLoadedValues(options, values);
-        std::vector<int64_t> keys(static_cast<size_t>(values.dim_size(0)));
-        std::iota(keys.begin(), keys.end(), 0);
-        const std::vector<int64_t> owned = OwnedKeys(options, keys);
-        CheckKeysFit(options, owned, /*has_narrow_keys=*/false);
-        TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
-        const int64_t most = RowsOfPart(options.dim);
-        for (int64_t first = 0; first < values.dim_size(0); first += most) {
-          InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
-                      Data<float>(values) + first * options.dim, filler);
-        }
-      });
+  using WholeTableOp::WholeTableOp;
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankMeeting& meeting) override {
+    const tf::Tensor& values = ctx->input(1);
+    table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+      const TableOptions& options = view.options();
+      CheckLoadedValues(options, values);
+      std::vector<int64_t> keys(static_cast<size_t>(values.dim_size(0)));
+      std::iota(keys.begin(), keys.end(), 0);
+      const std::vector<int64_t> owned = OwnedKeys(options, keys);
+      CheckKeysFit(options, owned, /*has_narrow_keys=*/false);
+      TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
+      const int64_t most = RowsOfPart(options.dim);
+      for (int64_t first = 0; first < values.dim_size(0); first += most) {
+        InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
+                    Data<float>(values) + first * options.dim, filler);
+      }
+      meeting.End();
     });
   }
 };
@@ -236,12 +262,9 @@ SOK_REGISTER_KERNEL(
     Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
     ExportTableOp);
 SOK_REGISTER_KERNEL(Name("SokRowsInUse").HostMemory("table"), RowsInUseOp);
-SOK_REGISTER_KERNEL(
-    Name("SokDumpTable").HostMemory("table").HostMemory("keys_path").HostMemory("values_path"),
-    DumpTableOp);
-SOK_REGISTER_KERNEL(
-    Name("SokRestoreTable").HostMemory("table").HostMemory("keys_path").HostMemory("values_path"),
-    RestoreTableOp);
+SOK_REGISTER_KERNEL(Name("SokDumpTable").HostMemory("table").HostMemory("folder"), DumpTableOp);
+SOK_REGISTER_KERNEL(Name("SokRestoreTable").HostMemory("table").HostMemory("folder"),
+                    RestoreTableOp);
 SOK_REGISTER_KERNEL(Name("SokLoadTable").HostMemory("table").HostMemory("values"), LoadTableOp);
 
 }  // namespace

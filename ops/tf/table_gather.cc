@@ -3,12 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <future>
-#include <string>
 #include <utility>
-
-#include "ops/base/error.h"
-#include "ops/tf/exchange_service.h"
 
 namespace sok {
 namespace {
@@ -17,13 +12,8 @@ constexpr int64_t kPartBytes = 64 << 20;  // from each rank; one exchange carrie
 
 }  // namespace
 
-TableGather::TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options,
-                         bool is_eager)
-    : step_id_(StepIdOf(ctx)),
-      held_(options.placement.num_ranks > 1
-                ? HeldTicket::Begin(ctx, ctx->op_kernel().name(), is_eager)
-                : nullptr),
-      num_ranks_(options.placement.num_ranks),
+TableGather::TableGather(RankMeeting& meeting, const TableOptions& options)
+    : meeting_(meeting),
       is_replicated_(options.placement.kind == Placement::Kind::kReplicated),
       entry_bytes_(sizeof(int64_t) + static_cast<size_t>(options.dim) * sizeof(float)) {}
 
@@ -32,19 +22,19 @@ void TableGather::Send(TableContents& contents) {
   const int64_t num_parts = NumParts(contents.size());
   for (int64_t part = 0; part < num_parts; ++part) {
     std::vector<char> data = Part(contents, part);
-    std::vector<int64_t> send_bytes(static_cast<size_t>(num_ranks_), 0);
+    std::vector<int64_t> send_bytes(static_cast<size_t>(meeting_.num_ranks()), 0);
     send_bytes[0] = static_cast<int64_t>(data.size());
-    Exchange(std::move(data), std::move(send_bytes));
+    meeting_.Exchange(std::move(data), std::move(send_bytes));
   }
 }
 
 void TableGather::Receive(TableContents& contents, const Use& use) {
   ForEach(contents, 0, contents.size(), use);
-  if (num_ranks_ == 1 || is_replicated_) return;
+  if (meeting_.num_ranks() == 1 || is_replicated_) return;
   const int64_t num_parts = NumParts(0);
   for (int64_t part = 0; part < num_parts; ++part) {
     const ExchangeResult result =
-        Exchange({}, std::vector<int64_t>(static_cast<size_t>(num_ranks_), 0));
+        meeting_.Exchange({}, std::vector<int64_t>(static_cast<size_t>(meeting_.num_ranks()), 0));
     for (size_t begin = 0; begin < result.data.size(); begin += entry_bytes_) {
       int64_t key = 0;
       std::memcpy(&key, result.data.data() + begin, sizeof(key));
@@ -59,13 +49,14 @@ int64_t TableGather::NumParts(int64_t num_keys) {
       std::max<int64_t>(1, kPartBytes / static_cast<int64_t>(entry_bytes_));
   const int64_t num_parts = (num_keys + keys_per_part - 1) / keys_per_part;
   std::vector<char> data;
-  for (int64_t rank = 0; rank < num_ranks_; ++rank) {
+  for (int64_t rank = 0; rank < meeting_.num_ranks(); ++rank) {
     const char* bytes = reinterpret_cast<const char*>(&num_parts);
     data.insert(data.end(), bytes, bytes + sizeof(num_parts));
   }
-  const ExchangeResult result = Exchange(
-      std::move(data), std::vector<int64_t>(static_cast<size_t>(num_ranks_), sizeof(num_parts)));
-  std::vector<int64_t> all(static_cast<size_t>(num_ranks_));
+  const ExchangeResult result = meeting_.Exchange(
+      std::move(data),
+      std::vector<int64_t>(static_cast<size_t>(meeting_.num_ranks()), sizeof(num_parts)));
+  std::vector<int64_t> all(static_cast<size_t>(meeting_.num_ranks()));
   std::memcpy(all.data(), result.data.data(), result.data.size());
   return *std::max_element(all.begin(), all.end());
 }
@@ -97,22 +88,6 @@ void TableGather::ForEach(TableContents& contents, int64_t begin, int64_t end, c
       use(keys[static_cast<size_t>(i)], reinterpret_cast<const char*>(rows.data() + i * dim));
     }
   }
-}
-
-ExchangeResult TableGather::Exchange(std::vector<char> data, std::vector<int64_t> send_bytes) {
-  std::promise<ExchangeResult> promise;
-  ExchangeRequest request;
-  request.kind = "gather";
-  request.ticket = held_->ticket();
-  request.exchange = "gather_" + std::to_string(num_exchanges_++);
-  request.step_id = step_id_;
-  request.data = std::move(data);
-  request.send_bytes = std::move(send_bytes);
-  request.done = [&promise](ExchangeResult result) { promise.set_value(std::move(result)); };
-  held_->coordinator().Submit(std::move(request));
-  ExchangeResult result = promise.get_future().get();
-  if (!result.error.empty()) Throw(result.code, result.error);
-  return result;
 }
 
 }  // namespace sok

@@ -5,20 +5,19 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
-#include "ops/tf/lookup_ticket.h"
+#include "ops/tf/rank_meeting.h"
 #include "ops/tf/table_contents.h"
 
 namespace sok {
 
-/// One gather; all ranks make one in an op of the same name. Blocks its thread.
+/// One gather; all ranks make one in their meeting.
 class TableGather {
  public:
   using Use = std::function<void(int64_t key, const char* row)>;
 
-  TableGather(tensorflow::OpKernelContext* ctx, const TableOptions& options, bool is_eager);
+  TableGather(RankMeeting& meeting, const TableOptions& options);
 
   /// On ranks other than 0.
   void Send(TableContents& contents);
@@ -30,14 +29,10 @@ class TableGather {
   int64_t NumParts(int64_t num_keys);
   std::vector<char> Part(TableContents& contents, int64_t part) const;
   static void ForEach(TableContents& contents, int64_t begin, int64_t end, const Use& use);
-  ExchangeResult Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
 
-  const StepId step_id_;
-  const std::shared_ptr<const HeldTicket> held_;  // null on one rank
-  const int64_t num_ranks_;
+  RankMeeting& meeting_;
   const bool is_replicated_;  // the others have nothing that rank 0 has not
   const size_t entry_bytes_;  // key, then row
-  int64_t num_exchanges_ = 0;
 };
 
 }  // namespace sok

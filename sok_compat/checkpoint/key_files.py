@@ -25,7 +25,8 @@ def dump_to_files(table, folder):
     """
     return ops.sok_dump_table(
         table.table_handle,
-        *_paths(table, folder),
+        _folder(folder),
+        name=table.table_name,
         Tkey=table.key_dtype,
         is_eager=tf.executing_eagerly(),
     )
@@ -45,7 +46,13 @@ def restore_from_files(table, folder):
       wrong size, a key appears twice or is out of range, also of the key_dtype, or the keys are
       more than the capacity.
     """
-    return ops.sok_restore_table(table.table_handle, *_paths(table, folder), Tkey=table.key_dtype)
+    return ops.sok_restore_table(
+        table.table_handle,
+        _folder(folder),
+        name=table.table_name,
+        Tkey=table.key_dtype,
+        is_eager=tf.executing_eagerly(),
+    )
 
 
 def set_rows(table, rows):
@@ -61,16 +68,15 @@ def set_rows(table, rows):
     """
     if isinstance(rows, (list, tuple)):
         rows = tf.concat([tf.convert_to_tensor(part, tf.float32) for part in rows], axis=0)
-    return ops.sok_load_table(table.table_handle, tf.convert_to_tensor(rows, tf.float32))
+    rows = tf.convert_to_tensor(rows, tf.float32)
+    return ops.sok_load_table(table.table_handle, rows, is_eager=tf.executing_eagerly())
 
 
-def _paths(table, folder):
+def _folder(folder):
     try:
         folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
-        folder = tf.convert_to_tensor(folder, tf.string)
+        return tf.convert_to_tensor(folder, tf.string)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"filepath must be a folder, as str, path or string tensor, got {folder!r}"
         ) from error
-    stem = tf.strings.join([folder, table.table_name], separator="/")
-    return [tf.strings.join([stem, suffix]) for suffix in ("_keys.file", "_values.file")]

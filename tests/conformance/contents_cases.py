@@ -273,11 +273,15 @@ FILES = {
     )},
     **{f"no file of {part}": Script(
         HASH, FIVE, call("dump"), call("remove", part),
-        call("restore", fails=Fails("UnknownError", f"file_{part}.file")), LOOK,
+        call("restore", fails=Fails("NotFoundError", f"file_{part}.file")), LOOK,
+    ) for part in ("keys", "values")},
+    **{f"a changed bit in the file of {part}": Script(
+        HASH, FIVE, call("dump"), call("change", part),
+        call("restore", fails=Fails("DataLossError", f"file_{part}.file is not as it was")), LOOK,
     ) for part in ("keys", "values")},
     **{f"a folder in the place of {part}": Script(
         HASH, FIVE, call("dump"), call("put_folder", part),
-        call("restore", fails="UnknownError|InvalidArgumentError"), LOOK,
+        call("restore", fails=Fails(INVALID, f"file_{part}.file is not a file")), LOOK,
         call("dump", fails="UnknownError"), LOOK,
     ) for part in ("keys", "values")},
     "a dump that fails leaves both files": Script(
@@ -292,7 +296,7 @@ UNDER_WAY = {
     **{f"a file that ends early, {what} the first part": Script(
         dataclasses.replace(spec, dim=1, capacity=2**19),
         FIVE,
-        call("restore_a_shrinking_file", MANY, MANY, num_rows, fails="UnknownError"),
+        call("restore_a_shrinking_file", MANY, MANY, num_rows, fails="DataLossError"),
         call("find", [3, 1, 9], insert=True),
     ) for what, num_rows in (("within", 100), ("after", 200_000)) for spec in (HASH,)},
     **{f"keys that come while {what} is under way": Script(

@@ -21,13 +21,15 @@ class FileFaults:
 
     def dump(self, name="file"):
         """Writes the pair, and returns what is in it."""
-        self._run(lambda: ops.sok_dump_table(*self._pair(name), Tkey=self._key_type()))
+        self._run(lambda: ops.sok_dump_table(*self._place(), name=name, Tkey=self._key_type()))
         return self.files(name)
 
     def restore(self, name="file", key_dtype=None):
-        self._run(lambda: ops.sok_restore_table(*self._pair(name), Tkey=self._key_type(key_dtype)))
+        self._run(lambda: self._restore_op(name, key_dtype))
 
     def write_files(self, keys, rows, name="file", key_dtype=None):
+        """As another program writes them."""
+        (self.folder / f"{name}.dump").unlink(missing_ok=True)
         keys = np.array(keys, key_dtype or self.spec.key_dtype)
         self._path(name, "keys").write_bytes(keys.tobytes())
         self._path(name, "values").write_bytes(np.array(rows, np.float32).tobytes())
@@ -90,8 +92,14 @@ class FileFaults:
         held = dict(zip(*self.export()))
         return sum(not np.array_equal(held[key], row) for key, row in zip(keys, rows))
 
-    def _restore_op(self):
-        return ops.sok_restore_table(*self._pair("file"), Tkey=self._key_type())
+    def change(self, part, name="file"):
+        """One bit of one of the files."""
+        content = bytearray(self._path(name, part).read_bytes())
+        content[len(content) // 2] ^= 1
+        self._path(name, part).write_bytes(content)
+
+    def _restore_op(self, name="file", key_dtype=None):
+        return ops.sok_restore_table(*self._place(), name=name, Tkey=self._key_type(key_dtype))
 
     def _load_op(self, rows):
         return ops.sok_load_table(self.handle, np.array(rows, np.float32))
@@ -101,8 +109,8 @@ class FileFaults:
             [self.handle], [np.array(keys, np.int64)], insert=True, keys_are_distinct=True
         )
 
-    def _pair(self, name):
-        return self.handle, str(self._path(name, "keys")), str(self._path(name, "values"))
+    def _place(self):
+        return self.handle, str(self.folder)
 
     def _path(self, name, part):
         return self.folder / f"{name}_{part}.file"

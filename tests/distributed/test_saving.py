@@ -70,6 +70,21 @@ class TestSaving:
         assert_same_rows(loaded, dict(enumerate(values)))
 
 
+@pytest.mark.parametrize("num_ranks", [2, 3])
+def test_what_fails_on_one_rank_fails_on_all(runs, num_ranks):
+    """A dump ends as on rank 0, which writes; a restore replaces the table on all ranks or none."""
+    failed = [rank["failed"] for rank in runs[num_ranks]]
+    for errors, is_as_before, is_dumped_when_done in failed:
+        assert is_as_before and is_dumped_when_done and len(errors) == 2
+    kinds = [[kind for kind, _ in errors] for errors, *_ in failed]
+    assert [kind for kind, _ in kinds[1:]] == ["AbortedError"] * (num_ranks - 1)
+    assert [kind for _, kind in kinds[:-1]] == ["AbortedError"] * (num_ranks - 1)
+    assert kinds[-1][1] == "NotFoundError"
+    for (_, dump_message), (_, restore_message) in (errors for errors, *_ in failed):
+        assert "EmbeddingVariable.dump" in dump_message
+        assert "missing/EmbeddingVariable_keys.file" in restore_message
+
+
 @pytest.mark.parametrize("num_ranks", [1, 2])
 def test_tf_saver_saves_no_table_of_several_ranks(runs, num_ranks):
     """It would write the keys of one rank only."""

@@ -55,7 +55,8 @@ def test_quick_start(module, tmp_path):
     assert float(losses[0]) == pytest.approx(0.69, abs=0.05)
     assert float(losses[-1]) < 0.1
     names = sorted(path.name for path in (tmp_path / "tables").iterdir())
-    assert names == ["EmbeddingVariable_keys.file", "EmbeddingVariable_values.file"]
+    stem = "EmbeddingVariable"
+    assert names == [f"{stem}.dump", f"{stem}_keys.file", f"{stem}_values.file"]
 
 
 def test_quick_start_with_keras(tmp_path):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that are saved and restored."""
 
+import pathlib
+
 import numpy as np
 import tensorflow as tf
 
@@ -53,7 +55,8 @@ class SavedTable:
         return dict(zip(keys.tolist(), values))
 
     def write_files(self, rows, key_dtype=None):
-        """Writes {key: row} with NumPy."""
+        """Writes {key: row} with NumPy, as another program does."""
+        pathlib.Path(f"{self.stem}.dump").unlink(missing_ok=True)
         keys = np.array(list(rows), key_dtype or self.key_dtype)
         keys.astype(keys.dtype.newbyteorder("<")).tofile(f"{self.stem}_keys.file")
         values = np.array(list(rows.values()), "<f4").reshape(len(rows), -1)

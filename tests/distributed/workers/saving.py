@@ -4,6 +4,7 @@
 Arguments: the folder to dump into ('-': none), then those to restore.
 """
 
+import os
 import sys
 
 import numpy as np
@@ -66,6 +67,36 @@ def restore(folder):
         return restored
 
 
+def fail(folder):
+    """What each rank sees where rank 0 cannot dump, and where the last one cannot restore: the
+    errors, and whether the table is as it was."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sok.Init(global_batch_size=SIZE, seed=5)
+        table = SavedTable(folder)
+        place = tf.compat.v1.placeholder(tf.string, [])
+        saver = sok.Saver()
+        dump, restore_it = (
+            method(table.table, place) for method in (saver.dump_to_file, saver.restore_from_file)
+        )
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(table.step, {table.keys: [1, 2, 3]})
+        before = table.rows(session)
+        missing = f"{folder}/missing" if RANK == SIZE - 1 else folder
+        errors = []
+        for op, where in ((dump, f"{folder}/EmbeddingVariable.dump/x"), (restore_it, missing)):
+            try:
+                session.run(op, {place: where})
+            except tf.errors.OpError as error:
+                errors.append((type(error).__name__, str(error)))
+        after = table.rows(session)
+        assert session.run(dump, {place: f"{folder}/again"}) == b"saved."
+        is_there = os.path.exists(f"{folder}/again/EmbeddingVariable_values.file")
+        same = before.keys() == after.keys() and all(
+            np.array_equal(before[key], after[key]) for key in before
+        )
+        return errors, same, is_there
+
+
 def load():
     """The rows that this rank has after load_embedding_values."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -99,4 +130,5 @@ if __name__ == "__main__":
     seen["refused by tf.train.Saver"] = refused_by_tf_saver()
     if dump_folder != "-":
         seen["dumped"] = train_and_dump(dump_folder)
+        seen["failed"] = fail(dump_folder)
     report(seen)

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/base/local_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "ops/base/error.h"
+
+namespace sok {
+namespace {
+
+ErrorCode CodeOf(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return ErrorCode::kNotFound;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return ErrorCode::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return ErrorCode::kNoSpace;
+    default:
+      return ErrorCode::kIo;
+  }
+}
+
+[[noreturn]] void ThrowOfSystem(const std::string& path, int error) {
+  Throw(CodeOf(error), path, "; ", std::strerror(error));
+}
+
+}  // namespace
+
+bool IsLocalPath(const std::string& path) { return path.find("://") == std::string::npos; }
+
+NewFile::NewFile(const std::string& path)
+    : descriptor_(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) ThrowOfSystem(path, errno);
+  flock(descriptor_, LOCK_EX);
+}
+
+NewFile::~NewFile() { close(descriptor_); }
+
+void RemoveAbandoned(const std::string& folder,
+                     const std::function<bool(const std::string& name)>& is_candidate) {
+  DIR* listing = opendir(folder.c_str());
+  if (listing == nullptr) return;
+  while (const dirent* entry = readdir(listing)) {
+    if (!is_candidate(entry->d_name)) continue;
+    const int file = openat(dirfd(listing), entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0) continue;
+    if (flock(file, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(listing), entry->d_name, 0);
+    close(file);
+  }
+  closedir(listing);
+}
+
+void CheckIsFile(const std::string& path) {
+  struct stat state{};
+  if (stat(path.c_str(), &state) != 0 || S_ISREG(state.st_mode)) return;
+  Throw(ErrorCode::kInvalidArgument, path, " is not a file");
+}
+
+void SyncToDisk(const std::string& path) {
+  const int file = open(path.empty() ? "." : path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) ThrowOfSystem(path, errno);
+  // Some file systems cannot do it for a folder, and then need not.
+  const int error = fsync(file) == 0 || errno == EINVAL ? 0 : errno;
+  close(file);
+  if (error != 0) ThrowOfSystem(path, error);
+}
+
+FolderLock::FolderLock(const std::string& folder, Mode mode) {
+  if (!IsLocalPath(folder)) return;
+  descriptor_ = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0) return;  // who uses the folder is told why
+  while (flock(descriptor_, mode == Mode::kAlone ? LOCK_EX : LOCK_SH) != 0 && errno == EINTR) {
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+}  // namespace sok

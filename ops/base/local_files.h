@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of this machine: what TensorFlow's file systems do not offer.
+#ifndef SOK_OPS_BASE_LOCAL_FILES_H_
+#define SOK_OPS_BASE_LOCAL_FILES_H_
+
+#include <functional>
+#include <string>
+
+namespace sok {
+
+/// Whether `path` is on a file system of this machine, and not, as "gs://bucket/file", elsewhere.
+bool IsLocalPath(const std::string& path);
+
+/// Makes an empty file where nothing is, also no link, and holds it: while this lives, it is not
+/// abandoned. Throws for what the system says.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// Removes files that a NewFile has made and no process holds any more: those in `folder` for whose
+/// names is_candidate(name). No NewFile may begin there meanwhile.
+void RemoveAbandoned(const std::string& folder,
+                     const std::function<bool(const std::string& name)>& is_candidate);
+
+/// Throws kInvalidArgument for what is neither a file nor a link to one, such as a pipe, of which a
+/// reader would wait for ever. Nothing at all is fine.
+void CheckIsFile(const std::string& path);
+
+/// Returns when a file, or what a folder lists, is on the disk. Throws for what the system says.
+void SyncToDisk(const std::string& path);
+
+/// Holds a folder against other processes and threads that do the same; a process that dies lets
+/// go. Nothing where the file system has no locks, or the folder is elsewhere.
+class FolderLock {
+ public:
+  enum class Mode { kShared, kAlone };
+  FolderLock(const std::string& folder, Mode mode);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_LOCAL_FILES_H_
