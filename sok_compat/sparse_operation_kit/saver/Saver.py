@@ -20,11 +20,14 @@ class Saver:
 
         Args:
           embedding_variable: the EmbeddingVariable.
-          filepath: a folder, str, path or string tensor; made if need be. Files of an earlier dump
-            are replaced once the new ones are complete.
+          filepath: a folder, str, path or string tensor; made if need be. An earlier dump is
+            replaced in one instant once the new one is complete: `<m_var_name>.dump` beside the
+            files says what they are, and is what SparseOperationKit does without.
 
         Returns:
-          A scalar string tensor: run it. Its value is b'saved.'.
+          A scalar string tensor: run it, on all ranks. Its value is b'saved.'. Running it raises on
+          all ranks what it raises on rank 0, which writes: PermissionDeniedError,
+          ResourceExhaustedError (no space), UnknownError.
         """
         variable = _checked_variable(embedding_variable)
         return _after(key_files.dump_to_files(variable, filepath), b"saved.")
@@ -39,9 +42,11 @@ class Saver:
           filepath: the folder, str, path or string tensor.
 
         Returns:
-          A scalar string tensor: run it. Its value is b'restored.'. Running it raises, and leaves
-          the table as it was, when a file is missing or has a wrong size, a key appears twice or
-          is out of range, also of the key_dtype, or the keys are more than the capacity.
+          A scalar string tensor: run it, on all ranks. Its value is b'restored.'. Running it raises,
+          and leaves the table as it was on all ranks, when on one of them a file is missing
+          (NotFoundError), is not as it was written (DataLossError), has a wrong size, a key appears
+          twice or is out of range, also of the key_dtype (InvalidArgumentError), or the keys are
+          more than the capacity (ResourceExhaustedError).
         """
         variable = _checked_variable(embedding_variable)
         return _after(key_files.restore_from_files(variable, filepath), b"restored.")
