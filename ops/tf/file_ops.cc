@@ -48,21 +48,21 @@ REGISTER_OP("SokRowsInUse")
 REGISTER_OP("SokDumpTable")
     .Input("table: resource")
     .Input("folder: string")
-    .Attr("name: string")
+    .Attr("table_name: string")
     .Attr("Tkey: {int64, uint32}")
     .Attr("is_eager: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Writes the keys and, in the same order, their rows to <folder>/<name>_keys.file and "
-        "_values.file, and what they are to <name>.dump. An earlier dump is replaced in one "
+        "Writes the keys and, in the same order, their rows to <folder>/<table_name>_keys.file and "
+        "_values.file, and what they are to <table_name>.dump. An earlier dump is replaced in one "
         "instant "
         "when all is on the disk; all ranks end as rank 0, which writes.");
 
 REGISTER_OP("SokRestoreTable")
     .Input("table: resource")
     .Input("folder: string")
-    .Attr("name: string")
+    .Attr("table_name: string")
     .Attr("Tkey: {int64, uint32}")
     .Attr("is_eager: bool = false")
     .SetIsStateful()
@@ -157,7 +157,7 @@ class DumpTableOp : public WholeTableOp {
  public:
   explicit DumpTableOp(tf::OpKernelConstruction* ctx)
       : WholeTableOp(ctx),
-        name_(Attribute<std::string>(ctx, "name")),
+        name_(Attribute<std::string>(ctx, "table_name")),
         key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
 
  protected:
@@ -206,7 +206,7 @@ class RestoreTableOp : public WholeTableOp {
  public:
   explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
       : WholeTableOp(ctx),
-        name_(Attribute<std::string>(ctx, "name")),
+        name_(Attribute<std::string>(ctx, "table_name")),
         has_narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_UINT32) {}
 
  protected:

@@ -26,7 +26,7 @@ def dump_to_files(table, folder):
     return ops.sok_dump_table(
         table.table_handle,
         _folder(folder),
-        name=table.table_name,
+        table_name=table.table_name,
         Tkey=table.key_dtype,
         is_eager=tf.executing_eagerly(),
     )
@@ -49,7 +49,7 @@ def restore_from_files(table, folder):
     return ops.sok_restore_table(
         table.table_handle,
         _folder(folder),
-        name=table.table_name,
+        table_name=table.table_name,
         Tkey=table.key_dtype,
         is_eager=tf.executing_eagerly(),
     )

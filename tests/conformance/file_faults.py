@@ -21,7 +21,9 @@ class FileFaults:
 
     def dump(self, name="file"):
         """Writes the pair, and returns what is in it."""
-        self._run(lambda: ops.sok_dump_table(*self._place(), name=name, Tkey=self._key_type()))
+        self._run(
+            lambda: ops.sok_dump_table(*self._place(), table_name=name, Tkey=self._key_type())
+        )
         return self.files(name)
 
     def restore(self, name="file", key_dtype=None):
@@ -99,7 +101,9 @@ class FileFaults:
         self._path(name, part).write_bytes(content)
 
     def _restore_op(self, name="file", key_dtype=None):
-        return ops.sok_restore_table(*self._place(), name=name, Tkey=self._key_type(key_dtype))
+        return ops.sok_restore_table(
+            *self._place(), table_name=name, Tkey=self._key_type(key_dtype)
+        )
 
     def _load_op(self, rows):
         return ops.sok_load_table(self.handle, np.array(rows, np.float32))

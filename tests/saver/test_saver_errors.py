@@ -139,4 +139,4 @@ def test_folder_as_a_path(make_table, tmp_path):
     dump = sok_compat.Saver().dump_to_file(saved.table, tmp_path / "folder")
     with initialized_session() as session:
         session.run(dump)
-    assert len(list((tmp_path / "folder").iterdir())) == 2
+    assert len(list((tmp_path / "folder").iterdir())) == 3

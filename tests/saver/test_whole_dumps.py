@@ -75,7 +75,8 @@ def test_two_dumps_at_once(tmp_path):
         with tf.Graph().as_default():
             sok_compat.Init(global_batch_size=2)
             saved = SavedTable(tmp_path, capacity=3000)
-            session = initialized_session()
+            session = tf.compat.v1.Session()
+            session.run(tf.compat.v1.global_variables_initializer())
             values = np.full([2000 + number, DIM], number, np.float32)
             session.run(saved.load, {saved.values: values})
             return saved, session
