@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/tf/border.h"
+#include "ops/tf/engine_of_op.h"
 #include "ops/tf/exchange_service.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/variant.h"
@@ -76,7 +77,7 @@ class BeginLookupOp : public tf::OpKernel {
   std::string name_in_graph_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokBeginLookup").Device(tf::DEVICE_CPU), BeginLookupOp);
+SOK_REGISTER_KERNEL(Name("SokBeginLookup").HostMemory("ticket"), BeginLookupOp);
 
 }  // namespace
 

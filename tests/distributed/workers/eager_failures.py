@@ -6,7 +6,7 @@ import time
 import tensorflow as tf
 
 import sok_compat as sok
-from tests.distributed.workers.ranks import RANK, SIZE, report
+from tests.distributed.workers.ranks import RANK, SIZE, report, wait_for_all_ranks
 
 CAPACITY = 40
 LATE_SECONDS = 6
@@ -81,6 +81,7 @@ def all_errors(script):
 
 
 if __name__ == "__main__":
+    wait_for_all_ranks()
     the_script = Script()
     errors = all_errors(the_script)
     report(errors)

@@ -10,7 +10,14 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from tests.distributed.workers.ranks import RANK, SIZE, kill_rank, report, session_config
+from tests.distributed.workers.ranks import (
+    RANK,
+    SIZE,
+    kill_rank,
+    report,
+    session_config,
+    wait_for_all_ranks,
+)
 
 NUM_STEPS, FAILING_STEP = 12, 6
 CAPACITY = 40
@@ -110,6 +117,7 @@ if __name__ == "__main__":
     the_model = Model()
     init = tf.compat.v1.global_variables_initializer()
     with tf.compat.v1.Session(config=session_config()) as the_session:
+        wait_for_all_ranks()
         the_session.run(the_model.status)
         the_session.run(init)
         seen_of_each = {}

@@ -5,6 +5,7 @@ import contextlib
 import os
 import pickle
 import signal
+import time
 from pathlib import Path
 
 import tensorflow as tf
@@ -33,6 +34,14 @@ def report(value):
     partial = path.with_suffix(".partial")
     partial.write_bytes(pickle.dumps(value))
     partial.rename(path)
+
+
+def wait_for_all_ranks():
+    """Returns when all ranks have come here: imports take longer than a short stall timeout."""
+    folder = Path(os.environ["SOK_TEST_FOLDER"])
+    (folder / f"{RANK}.ready").touch()
+    while len(list(folder.glob("*.ready"))) < SIZE:
+        time.sleep(0.01)
 
 
 def kill_rank(rank):
