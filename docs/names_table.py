@@ -177,6 +177,9 @@ SECTIONS = {
               ModuleNotFoundError),
     ],
     "Added by sok_compat": [
+        Entry("sok.clip_by_global_norm", "new",
+              "`tf.clip_by_global_norm` with the norm over all ranks, see "
+              "[optimizers](optimizers.md#clipping)"),
         Entry("sok.communication_stats", "new",
               "what this rank has sent, see [distributed](distributed.md#counting)"),
         Entry("sok.HashTable sok.engine.HashTable", "new",

@@ -178,10 +178,11 @@ def _integrations(has_horovod):
         ("import horovod.tensorflow; " if has_horovod else "")
         + "import sok_compat; sok_compat.Init(global_batch_size=1);"
         " from sok_compat.runtime import integrations;"
-        " later = [name for name in integrations.INTEGRATIONS if name.startswith('hvd.')];"
-        f" later = later if {has_horovod} else [];"
+        " now = [each.name for each in integrations.applied()];"
+        f" known = integrations.INTEGRATIONS if {has_horovod} else now;"
+        " later = [name for name in known if name not in now];"
         " checked = [integrations.check(name) for name in later];"
-        " result = {'now': [each.name for each in integrations.applied()], 'later': later}"
+        " result = {'now': now, 'later': later}"
     )
     if "error" in found:
         return Finding("broken", "changes", found["error"])

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one file that knows Horovod: ranks, the collectives under exchanges, its helpers."""
+"""Horovod's ranks and the collectives under exchanges; horovod_helpers.py has the rest of it."""
 
-import functools
 import os
 import sys
 
 import numpy as np
 import tensorflow as tf
-
-from sok_compat.runtime import integrations
 
 tf1 = tf.compat.v1
 
@@ -112,96 +109,6 @@ class Collectives:
         return self._session.run(
             self._exchanged, {self._bytes: data, self._splits: send_bytes.astype(np.int32)}
         )
-
-
-def adapt_helpers(horovod, is_sharded, user):
-    """Makes Horovod's helpers leave alone what each rank has its own part of; see integrations.py.
-
-    Its other broadcasts assign: see `is_broadcast`.
-
-    Args:
-      horovod: horovod.tensorflow.
-      is_sharded: a function of a variable: whether it is a table, or a table's slot.
-      user: what calls this, for messages.
-    """
-    integrations.apply(
-        "hvd.DistributedOptimizer", lambda make: _reducing_others(make, horovod, is_sharded)
-    )
-    integrations.apply(
-        "hvd.DistributedOptimizer.compute_gradients",
-        lambda compute: _refusing_early_wrappers(compute, is_sharded, user),
-    )
-    integrations.apply(
-        "hvd.broadcast_", lambda broadcast: _broadcasting_others(broadcast, is_sharded)
-    )
-
-
-def _broadcasting_others(broadcast, is_sharded):
-    @functools.wraps(broadcast)
-    def broadcast_dense(variables, *args, **kwargs):
-        dense = [variable for variable in variables if not is_sharded(variable)]
-        return broadcast(dense, *args, **kwargs) if dense else []
-
-    return broadcast_dense
-
-
-def _reducing_others(make, horovod, is_table):
-    """Makes hvd.DistributedOptimizer leave the gradients of tables to the tables' own exchange.
-
-    They are sums over all ranks already. Where the wrapper averages, they are divided by the number
-    of ranks, as it does with what it calls local variables: with a loss that is a mean over the
-    rank's batch, tables and dense variables then both see the mean over the global batch.
-    """
-
-    @functools.wraps(make)
-    def make_allreduce_grads(*args, **kwargs):
-        reduce_dense = make(*args, **kwargs)
-        op = kwargs.get("op", args[5] if len(args) > 5 else horovod.Average)
-        scale = 1.0 / horovod.size() if op == horovod.Average else 1.0
-
-        def reduce_gradients(gradients, variables=None, *rest, **named):
-            variables = list(variables or [])
-            tables = {i for i, variable in enumerate(variables) if is_table(variable)}
-            dense = [i for i in range(len(gradients)) if i not in tables]
-            reduced = reduce_dense(
-                [gradients[i] for i in dense], [variables[i] for i in dense], *rest, **named
-            )
-            result = [
-                _scaled(gradients[i], scale) if i in tables else None for i in range(len(gradients))
-            ]
-            for i, gradient in zip(dense, reduced):
-                result[i] = gradient
-            return result
-
-        reduce_gradients.knows_tables = True
-        return reduce_gradients
-
-    return make_allreduce_grads
-
-
-def _refusing_early_wrappers(compute, is_table, user):
-    """Makes wrappers from before this raise where they would reduce a table's gradient."""
-
-    @functools.wraps(compute)
-    def compute_gradients(self, *args, **kwargs):
-        gradients = compute(self, *args, **kwargs)
-        tables = [variable.name for _, variable in gradients if is_table(variable)]
-        if tables and not getattr(self._allreduce_grads, "knows_tables", False):
-            raise RuntimeError(
-                f"call {user} before hvd.DistributedOptimizer: this one was made earlier, and "
-                f"would mix up the ranks' rows of {', '.join(tables)}"
-            )
-        return gradients
-
-    return compute_gradients
-
-
-def _scaled(gradient, scale):
-    if gradient is None or scale == 1.0:
-        return gradient
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(gradient.values * scale, gradient.indices, gradient.dense_shape)
-    return gradient * scale
 
 
 def sum_over_ranks(tensor):

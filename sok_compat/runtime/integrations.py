@@ -14,7 +14,9 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import (
     BaseSaverBuilder,
     checkpoint_utils,
+    clip_ops,
     convert_to_constants,
+    gradients_util,
 )
 
 
@@ -74,6 +76,31 @@ INTEGRATIONS = {
             lambda: [(convert_to_constants, "_replace_variables_by_constants")],
         ),
         Integration(
+            "tf.GradientTape.gradient",
+            "on several ranks, marks the gradients of tables, so that they are known again",
+            _TENSORFLOW,
+            "GradientTape.gradient",
+            ("self", "target", "sources", "output_gradients", "unconnected_gradients"),
+            lambda: [(tf.GradientTape, "gradient")],
+        ),
+        Integration(
+            "tf.gradients",
+            "the same, also for the optimizers of tf.compat.v1.train",
+            _TENSORFLOW,
+            "_GradientsHelper",
+            ("ys", "xs", "grad_ys", "name", "colocate_gradients_with_ops", "gate_gradients",
+             "aggregation_method", "stop_gradients", "unconnected_gradients", "src_graph"),
+            lambda: [(gradients_util, "_GradientsHelper")],
+        ),
+        Integration(
+            "tf.clip_by_global_norm",
+            "on several ranks, warns once of tables, of which the norm takes this rank's rows",
+            _TENSORFLOW,
+            "global_norm",
+            ("t_list", "name"),
+            lambda: [(clip_ops, "global_norm")],  # what it calls, also for Keras
+        ),
+        Integration(
             "hvd.DistributedOptimizer",
             "leaves the gradients of tables alone, which are sums over all ranks already",
             _HOROVOD,
@@ -97,6 +124,73 @@ INTEGRATIONS = {
             "broadcast_",
             ("variables", "root_rank", "name", "process_set"),
             lambda: [(_horovod(), "broadcast_"), (_horovod().functions, "broadcast_")],
+        ),
+        Integration(
+            "hvd.broadcast_variables",
+            "the same, before a table's rows of the whole capacity are read and sent",
+            _HOROVOD,
+            "broadcast_variables",
+            ("variables", "root_rank", "process_set", "inplace"),
+            lambda: [(m, "broadcast_variables") for m in (_horovod(), _horovod().functions)],
+        ),
+        Integration(
+            "hvd._allreduce_cond",
+            "raises in a wrapper that was made before the changes above, for slices that may be a "
+            "table's",
+            _HOROVOD,
+            "_allreduce_cond",
+            ("tensor", "args", "process_set", "kwargs"),
+            lambda: [(_horovod(), "_allreduce_cond")],
+        ),
+        Integration(
+            "hvd._grouped_allreduce_cond",
+            "the same, where the wrapper has groups",
+            _HOROVOD,
+            "_grouped_allreduce_cond",
+            ("tensors", "args", "process_set", "kwargs"),
+            lambda: [(_horovod(), "_grouped_allreduce_cond")],
+        ),
+        Integration(
+            "hvd.allreduce",
+            "gives back a table's gradient, which is a sum over ranks already",
+            _HOROVOD,
+            "allreduce",
+            ("tensor", "average", "device_dense", "device_sparse", "compression", "op",
+             "prescale_factor", "postscale_factor", "name", "process_set", "ignore_name_scope"),
+            lambda: [(_horovod(), "allreduce")],
+        ),
+        Integration(
+            "hvd.grouped_allreduce",
+            "the same, in a group",
+            _HOROVOD,
+            "grouped_allreduce",
+            ("tensors", "average", "device_dense", "device_sparse", "compression", "op",
+             "prescale_factor", "postscale_factor", "process_set", "ignore_name_scope", "name"),
+            lambda: [(_horovod(), "grouped_allreduce")],
+        ),
+        *(
+            Integration(
+                f"hvd.{name}",
+                "raises for a table's gradient, whose row ids are other rows on other ranks",
+                _HOROVOD,
+                name,
+                parameters,
+                lambda name=name, modules=modules: [(m(), name) for m in (_horovod, *modules)],
+            )
+            for name, parameters, modules in (
+                ("allgather", ("tensor", "name", "ignore_name_scope", "process_set"),
+                 [lambda: _horovod().functions]),
+                ("grouped_allgather", ("tensors", "name", "ignore_name_scope", "process_set"), []),
+                ("broadcast", ("tensor", "root_rank", "name", "ignore_name_scope", "process_set"),
+                 [lambda: _horovod().functions]),
+                ("alltoall", ("tensor", "splits", "name", "ignore_name_scope", "process_set"), []),
+                ("reducescatter",
+                 ("tensor", "device_dense", "compression", "op", "name", "process_set",
+                  "ignore_name_scope", "prescale_factor", "postscale_factor"), []),
+                ("grouped_reducescatter",
+                 ("tensors", "device_dense", "compression", "op", "process_set",
+                  "prescale_factor", "postscale_factor"), []),
+            )
         ),
     )
 }  # fmt: skip

@@ -5,11 +5,12 @@ import dataclasses
 import threading
 
 from sok_compat.runtime.exchange import CommunicationStats, ExchangeThread
+from sok_compat.runtime.horovod_helpers import adapt_helpers, refuse_early_tape
 from sok_compat.runtime.horovod_ranks import (
     Collectives,
     active_horovod,
-    adapt_helpers,
 )
+from sok_compat.runtime.shared_gradients import watch_gradients
 
 _exchange_thread = None
 _connecting = threading.Lock()
@@ -29,13 +30,14 @@ def horovod_ranks():
     return None if horovod is None else Ranks(horovod.rank(), horovod.size())
 
 
-def connect_ranks(is_sharded, user="tables are made"):
+def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
     """The ranks of this process, ready to exchange; Horovod's, if the script initialized it.
 
     Whoever makes a table calls it; all ranks have to. All but the first call cost nothing.
 
     Args:
       is_sharded: whether a variable is a table or its slot, for Horovod's helpers.
+      is_shared_table: whether it is a table with rows on several ranks.
       user: what calls this, for messages.
     """
     horovod = active_horovod(user)
@@ -46,6 +48,9 @@ def connect_ranks(is_sharded, user="tables are made"):
         if _exchange_thread is None:
             _exchange_thread = ExchangeThread(Collectives(horovod))
             adapt_helpers(horovod, is_sharded, user)
+            watch_gradients(
+                is_shared_table, lambda tape, tables: refuse_early_tape(tape, tables, user)
+            )
     return Ranks(horovod.rank(), horovod.size())
 
 

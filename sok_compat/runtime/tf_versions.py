@@ -6,8 +6,10 @@ from tensorflow._api.v2.compat import v2 as tensorflow_2
 from tensorflow.python.eager import context
 from tensorflow.python.framework import convert_to_constants, tensor_util
 from tensorflow.python.ops import (
+    clip_ops,
     control_flow_v2_func_graphs,
     gen_resource_variable_ops,
+    gradients_util,
     resource_variable_ops,
 )
 from tensorflow.python.ops.variables import Variable  # of any kind, also where tf has v1's
@@ -93,11 +95,13 @@ __all__ = [
     "Variable",
     "anonymous_name",
     "checkpoint_utils",
+    "clip_ops",
     "constant_value",
     "convert_to_constants",
     "eager_context",
     "eager_mode",
     "eager_variable_handle",
+    "gradients_util",
     "is_eager_disabled",
     "keras",
     "make_slots",

@@ -18,6 +18,7 @@ _HOMES = {
     "OptimizerScope": f"{_FACE}.core.context_scope",
     "Saver": f"{_FACE}.saver.Saver",
     "__version__": "sok_compat.runtime.version",
+    "clip_by_global_norm": "sok_compat.training.clipping",
     "communication_stats": "sok_compat.runtime.ranks",
     "get_embedding": f"{_FACE}.embeddings.get_embedding_op",
     "split_embedding_variable_from_others": f"{_FACE}.optimizers.utils",

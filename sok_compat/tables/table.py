@@ -342,12 +342,17 @@ def connected_ranks(user="sok_compat.tables.connected_ranks()"):
     Raises:
       RuntimeError: the script was launched as one of several ranks, but Horovod is not ready.
     """
-    return connect_ranks(is_part_of_table, user)
+    return connect_ranks(is_part_of_table, is_shared_table, user)
 
 
 def is_part_of_table(variable):
     """Whether it is a table or a slot of one, of which each rank has its own rows."""
     return isinstance(variable, (Table, SlotVariable))
+
+
+def is_shared_table(variable):
+    """Whether it is a table with rows on several ranks, whose gradients are sums over ranks."""
+    return isinstance(variable, Table) and variable.placement.is_spread
 
 
 def checked_key_dtype(key_dtype):

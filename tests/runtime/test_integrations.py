@@ -9,8 +9,9 @@ from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime import integrations
-from sok_compat.runtime.horovod_ranks import adapt_helpers
-from sok_compat.tables.table import is_part_of_table
+from sok_compat.runtime.horovod_helpers import COLLECTIVES_OF_DENSE, adapt_helpers
+from sok_compat.runtime.shared_gradients import watch_gradients
+from sok_compat.tables.table import is_part_of_table, is_shared_table
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 from tests.support.undone import integrations_undone
 
@@ -20,14 +21,27 @@ def adapt_horovod():
     adapt_helpers(hvd, is_part_of_table, "the test")
 
 
+def watch_all_gradients():
+    watch_gradients(is_shared_table)
+
+
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
     "tf.train.init_from_checkpoint": refuse_to_initialize_tables,
     "convert_variables_to_constants": refuse_to_freeze_tables,
     "tf.train.ExponentialMovingAverage": refuse_moving_averages_of_tables,
+    "tf.GradientTape.gradient": watch_all_gradients,
+    "tf.gradients": watch_all_gradients,
+    "tf.clip_by_global_norm": watch_all_gradients,
     "hvd.DistributedOptimizer": adapt_horovod,
     "hvd.DistributedOptimizer.compute_gradients": adapt_horovod,
     "hvd.broadcast_": adapt_horovod,
+    "hvd.broadcast_variables": adapt_horovod,
+    "hvd._allreduce_cond": adapt_horovod,
+    "hvd._grouped_allreduce_cond": adapt_horovod,
+    "hvd.allreduce": adapt_horovod,
+    "hvd.grouped_allreduce": adapt_horovod,
+    **dict.fromkeys(COLLECTIVES_OF_DENSE, adapt_horovod),
 }
 
 

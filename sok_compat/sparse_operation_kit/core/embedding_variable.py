@@ -28,6 +28,7 @@ class EmbeddingVariable(Table):
         save="sok.Saver",
         restore="sok.Saver().restore_from_file",
         set_rows="sok.Saver().load_embedding_values",
+        clip="sok.clip_by_global_norm",
         others="sok.split_embedding_variable_from_others(variables)[1]",
         ordinary_slots="its slots that were made outside of sok.OptimizerScope: build "
         "apply_gradients inside, or ",

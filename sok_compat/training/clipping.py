@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clipping by a norm over all ranks."""
+
+import tensorflow as tf
+
+from sok_compat.runtime.horovod_ranks import sum_over_ranks
+from sok_compat.runtime.shared_gradients import table_of
+from sok_compat.tables.table import is_shared_table
+
+
+def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None, *, variables=None):
+    """As tf.clip_by_global_norm, with the norm that one process has of the same global batch.
+
+    Of a table it counts the rows of all ranks. Gradients of dense variables must be the same on all
+    ranks, so they are reduced before. All ranks call it alike. One process: tf.clip_by_global_norm.
+
+    Args:
+      t_list: list or tuple of gradients: tensors, IndexedSlices or None.
+      clip_norm: the norm to clip to, > 0.
+      use_norm: the norm, if it is known.
+      name: of the ops.
+      variables: those that the gradients are of. None: tables are known by their gradients, except
+        inside a tf.function that gets gradients as arguments.
+
+    Returns:
+      (clipped, norm), clipped as t_list.
+
+    Raises:
+      ValueError: variables are not as many as gradients.
+    """
+    gradients = list(t_list)
+    if variables is not None and len(variables) != len(gradients):
+        raise ValueError(
+            f"clip_by_global_norm needs a variable for each of the {len(gradients)} gradients, "
+            f"got {len(variables)}"
+        )
+    if use_norm is None:
+        use_norm = _norm_over_ranks(gradients, variables)
+    return tf.clip_by_global_norm(gradients, clip_norm, use_norm, name)
+
+
+def _norm_over_ranks(gradients, variables):
+    """None where no table has rows on other ranks."""
+    if variables is None:
+        is_shared = [table_of(gradient) is not None for gradient in gradients]
+    else:
+        is_shared = [is_shared_table(variable) for variable in variables]
+    if not any(is_shared):
+        return None
+    pairs = [(g, shared) for g, shared in zip(gradients, is_shared) if g is not None]
+    half_square = sum_over_ranks(_half_square([g for g, shared in pairs if shared]))
+    half_square += _half_square([g for g, shared in pairs if not shared])
+    return tf.sqrt(2.0 * half_square)
+
+
+def _half_square(gradients):
+    values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+    return tf.add_n([tf.cast(tf.nn.l2_loss(v), tf.float32) for v in values] or [tf.zeros([])])
