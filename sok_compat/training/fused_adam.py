@@ -57,34 +57,24 @@ def apply_adam(
     Returns:
       The op.
     """
-    as_float = [
+    learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = (
         tf.cast(tf.convert_to_tensor(x), tf.float32)
         for x in (learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power)
-    ]
-    learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = as_float
-    are_distinct = rows_are_distinct(row_ids)
-    gradient, row_ids = tf.cast(gradient, tf.float32), tf.cast(row_ids, tf.int64)
-    hyperparameters = [
-        learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power),
-        beta1,
-        beta2,
-        epsilon,
-    ]
-
-    def update():
-        return ops.sok_apply_rule(
-            rows=variable.handle,
-            states=[state.handle],
-            table=variable.table_handle,
-            hyperparameters=hyperparameters,
-            gradients=gradient,
-            row_ids=row_ids,
-            rule="adam",
-            rows_to_update="given" if is_lazy else "in_use",
-            row_ids_are_distinct=are_distinct,
-        )
-
+    )
+    step_size = learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
+    inputs = dict(
+        rows=variable.handle,
+        states=[state.handle],
+        table=variable.table_handle,
+        hyperparameters=[step_size, beta1, beta2, epsilon],
+        gradients=tf.cast(gradient, tf.float32),
+        row_ids=tf.cast(row_ids, tf.int64),
+        rule="adam",
+        rows_to_update="given" if is_lazy else "in_use",
+        row_ids_are_distinct=rows_are_distinct(row_ids),
+    )
     with tf.device(variable.device):
         if not use_locking:
-            return update()
-        return alone(variable, update, [gradient, row_ids, *hyperparameters])
+            return ops.sok_apply_rule(**inputs)
+        after = [inputs["gradients"], inputs["row_ids"], *inputs["hyperparameters"]]
+        return alone(variable, lambda: ops.sok_apply_rule(**inputs), after)
