@@ -5,6 +5,7 @@ import os
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.tables_in_folder import KEYS_SUFFIX, check_table_is_there
 from sok_compat.runtime.op_library import ops
 
 
@@ -23,10 +24,11 @@ def dump_to_files(table, folder):
     Returns:
       The op.
     """
-    return ops.sok_dump_table(table.table_handle, *_paths(table, folder), Tkey=table.key_dtype)
+    paths = _paths(_as_folder(folder), table.table_name)
+    return ops.sok_dump_table(table.table_handle, *paths, Tkey=table.key_dtype)
 
 
-def restore_from_files(table, folder):
+def restore_from_files(table, folder, name=None):
     """Makes the table hold exactly what the two files hold.
 
     Keys may have been written by any number of ranks, as int64 or uint32.
@@ -34,13 +36,22 @@ def restore_from_files(table, folder):
     Args:
       table: the Table, initialized; what it held is forgotten.
       folder: str, path or string tensor.
+      name: of the table that was dumped; None: the table's own.
 
     Returns:
-      The op. Running it raises, and leaves the table as it was, when a file is missing or has a
-      wrong size, a key appears twice or is out of range, also of the key_dtype, or the keys are
-      more than the capacity.
+      The op. Running it raises, and leaves the table as it was, when a file is missing (the
+      message names other tables whose files are there) or has a wrong size, a key appears twice or
+      is out of range, also of the key_dtype, or the keys are more than the capacity.
+
+    Raises:
+      TypeError, ValueError: folder is no path, or name no name.
     """
-    return ops.sok_restore_table(table.table_handle, *_paths(table, folder), Tkey=table.key_dtype)
+    name = table.table_name if name is None else _checked_name(name)
+    folder = _as_folder(folder)
+    with tf.control_dependencies([check_table_is_there(folder, name, table.words)]):
+        return ops.sok_restore_table(
+            table.table_handle, *_paths(folder, name), Tkey=table.key_dtype
+        )
 
 
 def set_rows(table, rows):
@@ -59,13 +70,24 @@ def set_rows(table, rows):
     return ops.sok_load_table(table.table_handle, tf.convert_to_tensor(rows, tf.float32))
 
 
-def _paths(table, folder):
+def _checked_name(name):
+    if not isinstance(name, str):
+        raise TypeError(f"name must be that of a dumped table, a str, got {name!r}")
+    if not name:
+        raise ValueError("name must be that of a dumped table, got ''")
+    return name
+
+
+def _as_folder(folder):
     try:
         folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
-        folder = tf.convert_to_tensor(folder, tf.string)
+        return tf.convert_to_tensor(folder, tf.string)
     except (TypeError, ValueError) as error:
         raise TypeError(
             f"filepath must be a folder, as str, path or string tensor, got {folder!r}"
         ) from error
-    stem = tf.strings.join([folder, table.table_name], separator="/")
-    return [tf.strings.join([stem, suffix]) for suffix in ("_keys.file", "_values.file")]
+
+
+def _paths(folder, name):
+    stem = tf.strings.join([folder, name], separator="/")
+    return [tf.strings.join([stem, suffix]) for suffix in (KEYS_SUFFIX, "_values.file")]
