@@ -92,7 +92,7 @@ SECTIONS = {
         Entry("sok.All2AllDenseEmbedding "
               "sok.embeddings.all2all_dense_embedding.All2AllDenseEmbedding "
               "sok.embeddings.All2AllDenseEmbedding", "differs",
-              "Takes int32 keys, too. See [where a table itself behaves "
+              "Takes int32 keys, too, and keys of any shape. See [where a table itself behaves "
               "differently](../README.md#what-works)."),
         Entry("sok.get_embedding sok.embeddings.get_embedding_op.get_embedding "
               "sok.embeddings.get_embedding", "differs",
@@ -142,7 +142,9 @@ SECTIONS = {
     "Saving": [
         Entry("sok.Saver sok.saver.Saver sok.saver.Saver.Saver", "differs",
               "Same files and same return values. Makes the folder. Restoring and loading forget "
-              "what the table held, and leave it alone when the files do not fit. Reads odd "
+              "what the table held, and leave it alone when the files do not fit. "
+              "`restore_from_file(..., name=...)` reads a table that was dumped under another "
+              "name. Reads odd "
               "numbers of uint32 keys. Without a hash table, too, rows are found by key."),
     ],
     "Raw ops": [

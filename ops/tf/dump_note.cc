@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/dump_note.h"
 
+#include <algorithm>
 #include <sstream>
+#include <vector>
 
 #include "ops/base/error.h"
 #include "ops/base/local_files.h"
@@ -39,6 +41,30 @@ bool LeadsOut(const std::string& name) {
   return false;
 }
 
+/// Names of tables whose keys are in a folder or in those in it; not all where they are many.
+std::vector<std::string> TablesIn(tf::Env* env, const std::string& root) {
+  static constexpr size_t kMost = 20;
+  static const std::string kSuffix = "_keys.file";
+  std::vector<std::string> names, entries;
+  if (!env->GetChildren(root, &entries).ok()) return names;
+  std::sort(entries.begin(), entries.end());
+  const auto add = [&](const std::string& file) {
+    const bool is_table = file.size() > kSuffix.size() &&
+                          file.compare(file.size() - kSuffix.size(), kSuffix.size(), kSuffix) == 0;
+    if (is_table && names.size() < kMost)
+      names.push_back(file.substr(0, file.size() - kSuffix.size()));
+  };
+  for (const std::string& entry : entries) {
+    std::vector<std::string> inner;
+    add(entry);
+    if (!env->IsDirectory(tf::io::JoinPath(root, entry)).ok()) continue;
+    if (!env->GetChildren(tf::io::JoinPath(root, entry), &inner).ok()) continue;
+    std::sort(inner.begin(), inner.end());
+    for (const std::string& file : inner) add(tf::io::JoinPath(entry, file));
+  }
+  return names;
+}
+
 }  // namespace
 
 void ThrowOfFile(const absl::Status& status, const std::string& path) {
@@ -48,7 +74,8 @@ void ThrowOfFile(const absl::Status& status, const std::string& path) {
   Throw(CodeOf(status), is_named ? "" : path + ": ", message);
 }
 
-DumpPlaces::DumpPlaces(const std::string& folder, const std::string& name) {
+DumpPlaces::DumpPlaces(const std::string& folder, const std::string& name)
+    : root_(folder), name_(name) {
   if (folder.empty()) {
     Throw(ErrorCode::kInvalidArgument,
           "the folder of a table's files is empty; '.' is the current one");
@@ -58,6 +85,16 @@ DumpPlaces::DumpPlaces(const std::string& folder, const std::string& name) {
           "', is part of its files' names: it must not be empty, begin with '/', or contain '..'");
   }
   stem_ = tf::io::JoinPath(folder, name);
+}
+
+void DumpPlaces::CheckAreThere(tf::Env* env) const {
+  if (env->FileExists(keys()).ok()) return;
+  const std::vector<std::string> names = TablesIn(env, root_);
+  if (names.empty()) ThrowOfFile(env->FileExists(keys()), keys());
+  std::string listed;
+  for (const std::string& other : names) listed += (listed.empty() ? "" : ", ") + other;
+  Throw(ErrorCode::kNotFound, "no table ", name_, " in ", root_, ", where ", keys(),
+        " is missing; it has ", listed, ". Restore with the name of one of them");
 }
 
 std::string DumpPlaces::folder() const { return std::string(tf::io::Dirname(stem_)); }

@@ -23,6 +23,8 @@ class DumpPlaces {
   std::string note() const { return stem_ + ".dump"; }
   /// The folder that they are in: names may contain folders.
   std::string folder() const;
+  /// Throws kNotFound where the file of keys is not there, with the names of tables that are.
+  void CheckAreThere(tensorflow::Env* env) const;
 
   /// Where a file is until the dump `id` is complete, and remains if the process dies just there.
   static std::string Until(const std::string& path, const std::string& id) {
@@ -32,6 +34,8 @@ class DumpPlaces {
   bool IsUntil(const std::string& file_name) const;
 
  private:
+  std::string root_;
+  std::string name_;
   std::string stem_;
 };
 

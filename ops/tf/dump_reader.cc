@@ -71,6 +71,7 @@ DumpReader::DumpReader(tf::Env* env, const DumpPlaces& places, int64_t dim)
     : places_(places), dim_(dim) {
   const FolderLock lock(places_.folder(), FolderLock::Mode::kShared);
   note_ = DumpNote::Read(env, places_.note());
+  if (!note_) places_.CheckAreThere(env);
   keys_ = std::make_shared<File>(env, places_.keys(), note_);
   rows_ = std::make_shared<File>(env, places_.rows(), note_);
   note_ ? FollowNote() : MeasureFiles();

@@ -25,14 +25,14 @@ def dump_to_files(table, folder):
     """
     return ops.sok_dump_table(
         table.table_handle,
-        _folder(folder),
+        _as_folder(folder),
         table_name=table.table_name,
         Tkey=table.key_dtype,
         is_eager=tf.executing_eagerly(),
     )
 
 
-def restore_from_files(table, folder):
+def restore_from_files(table, folder, name=None):
     """Makes the table hold exactly what the two files hold.
 
     Keys may have been written by any number of ranks, as int64 or uint32.
@@ -40,16 +40,20 @@ def restore_from_files(table, folder):
     Args:
       table: the Table, initialized; what it held is forgotten.
       folder: str, path or string tensor.
+      name: of the table that was dumped; None: the table's own.
 
     Returns:
-      The op. Running it raises, and leaves the table as it was, when a file is missing or has a
-      wrong size, a key appears twice or is out of range, also of the key_dtype, or the keys are
-      more than the capacity.
+      The op. Running it raises, and leaves the table as it was, when a file is missing (the
+      message names other tables whose files are there) or has a wrong size, a key appears twice or
+      is out of range, also of the key_dtype, or the keys are more than the capacity.
+
+    Raises:
+      TypeError, ValueError: folder is no path, or name no name.
     """
     return ops.sok_restore_table(
         table.table_handle,
-        _folder(folder),
-        table_name=table.table_name,
+        _as_folder(folder),
+        table_name=table.table_name if name is None else _checked_name(name),
         Tkey=table.key_dtype,
         is_eager=tf.executing_eagerly(),
     )
@@ -72,7 +76,15 @@ def set_rows(table, rows):
     return ops.sok_load_table(table.table_handle, rows, is_eager=tf.executing_eagerly())
 
 
-def _folder(folder):
+def _checked_name(name):
+    if not isinstance(name, str):
+        raise TypeError(f"name must be that of a dumped table, a str, got {name!r}")
+    if not name:
+        raise ValueError("name must be that of a dumped table, got ''")
+    return name
+
+
+def _as_folder(folder):
     try:
         folder = os.fspath(folder) if isinstance(folder, os.PathLike) else folder
         return tf.convert_to_tensor(folder, tf.string)

@@ -6,6 +6,7 @@ import tensorflow as tf
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.row_ids import rows_are_distinct
 from sok_compat.tables.slots import slot_for
+from sok_compat.training.update_lock import alone
 
 SLOT_NAME = "Adam"
 
@@ -35,6 +36,7 @@ def apply_adam(
     beta1_power,
     beta2_power,
     is_lazy,
+    use_locking=False,
 ):
     """One step on the rows of a table; repeated row ids are added up first.
 
@@ -50,29 +52,29 @@ def apply_adam(
       beta1_power: beta1 to the power of the step, from 1.
       beta2_power: beta2 to the power of the step, from 1.
       is_lazy: True: only rows in row_ids decay and move; False: all rows in use.
+      use_locking: whether steps that run at once do it one by one.
 
     Returns:
       The op.
     """
-    as_float = [
+    learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = (
         tf.cast(tf.convert_to_tensor(x), tf.float32)
         for x in (learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power)
-    ]
-    learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = as_float
+    )
+    step_size = learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
+    inputs = dict(
+        rows=variable.handle,
+        states=[state.handle],
+        table=variable.table_handle,
+        hyperparameters=[step_size, beta1, beta2, epsilon],
+        gradients=tf.cast(gradient, tf.float32),
+        row_ids=tf.cast(row_ids, tf.int64),
+        rule="adam",
+        rows_to_update="given" if is_lazy else "in_use",
+        row_ids_are_distinct=rows_are_distinct(row_ids),
+    )
     with tf.device(variable.device):
-        return ops.sok_apply_rule(
-            rows=variable.handle,
-            states=[state.handle],
-            table=variable.table_handle,
-            hyperparameters=[
-                learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power),
-                beta1,
-                beta2,
-                epsilon,
-            ],
-            gradients=tf.cast(gradient, tf.float32),
-            row_ids=tf.cast(row_ids, tf.int64),
-            rule="adam",
-            rows_to_update="given" if is_lazy else "in_use",
-            row_ids_are_distinct=rows_are_distinct(row_ids),
-        )
+        if not use_locking:
+            return ops.sok_apply_rule(**inputs)
+        after = [inputs["gradients"], inputs["row_ids"], *inputs["hyperparameters"]]
+        return alone(variable, lambda: ops.sok_apply_rule(**inputs), after)

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.training.update_lock import alone
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -17,6 +18,7 @@ class AppliedRule:
     states: list  # handles
     hyperparameters: list  # scalars, in the order of the rule's fields
     use_nesterov: bool = False
+    use_locking: bool = False
 
     def fits(self, table):
         """Whether its states are slots of the table, which then has rows for all of them."""
@@ -27,6 +29,12 @@ class AppliedRule:
 
     def apply(self, table, gradients, row_ids):
         """The op that does it to some rows of a table, each named once."""
+        if not self.use_locking:
+            return self._apply(table, gradients, row_ids)
+        after = [gradients, row_ids, *self.hyperparameters]
+        return alone(table, lambda: self._apply(table, gradients, row_ids), after)
+
+    def _apply(self, table, gradients, row_ids):
         return ops.sok_apply_rule(
             rows=table.handle,
             states=self.states,
@@ -49,7 +57,8 @@ def inputs_of(op):
 def rule_of(op):
     """The AppliedRule of a `ResourceApply...` or `ResourceSparseApply...` op; None: of no rule."""
     kind = op.type.replace("ResourceSparseApply", "").replace("ResourceApply", "")
-    return _RULES[kind](op, inputs_of(op)) if kind in _RULES else None
+    rule = _RULES[kind](op, inputs_of(op)) if kind in _RULES else None
+    return rule and dataclasses.replace(rule, use_locking=op.get_attr("use_locking"))
 
 
 def _descent(op, inputs):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a layer gives for a batch: shapes, combiners, `training`, and what is in the table after."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -50,6 +52,34 @@ def test_output_shape_and_short_batches(sok, case):
             batch = case.batch(rng, size, keys)
             num_first = size * case.keys_per_sample if case.input == "dynamic" else size
             assert session.run(output, {inputs: batch}).shape == (num_first, *inner, case.dim)
+
+
+DENSE_SHAPES = ([], [6], [4, 2], [4, 6], [4, 0], [4, 2, 3], [2, 2, 2, 3], [1, 1, 2, 1, 3])
+
+
+@pytest.mark.parametrize("known", ["shape", "rank", "nothing"])
+@pytest.mark.parametrize("dynamic_input", [False, True])
+def test_dense_keys_of_any_rank(sok, dynamic_input, known):
+    """Output and gradient are those of the same keys as a vector."""
+    layer = sok.All2AllDenseEmbedding(100, 4, SLOT_NUM, MAX_NNZ, dynamic_input=dynamic_input)
+    rng, fed = np.random.default_rng(0), {}
+    shapes = [*DENSE_SHAPES, [4, 3, 3]] if dynamic_input else DENSE_SHAPES
+    ran = []
+    for shape, dtype in zip(shapes, itertools.cycle(["int64", "int32"])):
+        static = {"shape": shape, "rank": [None] * len(shape), "nothing": None}[known]
+        inputs = tf.compat.v1.placeholder(dtype, static)
+        fed[inputs] = rng.integers(0, 20, shape)
+        outputs = [layer(inputs), layer(tf.reshape(inputs, [-1]))]
+        if known == "shape":
+            assert outputs[0].shape == [*shape, 4]
+        assert outputs[0].shape.rank == (None if known == "nothing" else len(shape) + 1)
+        table = layer.embedding_variable
+        gradients = [tf.gradients(tf.reduce_sum(x**2), table)[0] for x in outputs]
+        ran.append((outputs, [tf.convert_to_tensor(x) for x in gradients]))
+    with initialized_session() as session:
+        for shape, (outputs, gradients) in zip(shapes, session.run(ran, fed)):
+            np.testing.assert_array_equal(outputs[0], outputs[1].reshape([*shape, 4]))
+            np.testing.assert_array_equal(*gradients)
 
 
 @pytest.mark.parametrize("kind", ["sum", "mean", "static", "dynamic"])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What OptimizerScope makes of stock updates; their numbers are compared in tests/layers."""
 
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -89,3 +91,55 @@ def test_an_optimizer_without_a_fused_update_skips_the_merge_too(update):
     types, _, _ = _update_types(NOT_FUSED[update], num_lookups=1)
     assert f"ResourceSparseApply{update}" in types
     assert "Unique" not in types and "SokApplyRule" not in types
+
+
+LOCKING = {
+    "Adagrad": lambda lock: tf1.train.AdagradOptimizer(0.1, use_locking=lock),
+    "Momentum": lambda lock: tf1.train.MomentumOptimizer(0.1, 0.9, use_locking=lock),
+    "RMSProp": lambda lock: tf1.train.RMSPropOptimizer(0.1, use_locking=lock),
+    "Ftrl": lambda lock: tf1.train.FtrlOptimizer(0.1, use_locking=lock),
+    "LazyAdam": lambda lock: sok.tf.keras.optimizers.LazyAdamOptimizer(0.1, use_locking=lock),
+}
+ROWS = 64
+
+
+def _training(optimizer, is_dense):
+    """(a step with gradients of 1 for ROWS rows, the table)."""
+    sok.Init(global_batch_size=1, seed=1)
+    layer = sok.All2AllDenseEmbedding(ROWS, 128, 1, 1, dynamic_input=True)
+    table = layer.embedding_variable
+    (gradient,) = tf.gradients(tf.reduce_sum(layer(tf.range(ROWS, dtype=tf.int64))), [table])
+    gradient = tf.convert_to_tensor(gradient) if is_dense else gradient
+    with sok.OptimizerScope([table]):
+        return optimizer.apply_gradients([(gradient, table)]), table
+
+
+@pytest.mark.parametrize("is_dense", [False, True], ids=["sparse", "dense"])
+@pytest.mark.parametrize("use_locking", [False, True])
+@pytest.mark.parametrize("kind", LOCKING)
+def test_use_locking_is_kept(kind, use_locking, is_dense):
+    with tf.Graph().as_default() as graph:
+        _training(LOCKING[kind](use_locking), is_dense)
+    (fused,) = (op for op in graph.get_operations() if op.type == "SokApplyRule")
+    before = {op.type for op in fused.control_inputs}
+    after = {op.type for op in fused._control_outputs}
+    assert ("MutexLock" in before) == use_locking == ("ConsumeMutexLock" in after)
+
+
+@pytest.mark.parametrize("is_dense", [False, True], ids=["sparse", "dense"])
+def test_steps_at_once_lose_no_update_with_locking(is_dense):
+    """Adagrad's accumulator counts the steps, since each gradient is 1."""
+    with tf.Graph().as_default():
+        optimizer = tf1.train.AdagradOptimizer(0.1, initial_accumulator_value=1, use_locking=True)
+        step, table = _training(optimizer, is_dense)
+        config = tf1.ConfigProto(inter_op_parallelism_threads=4)
+        with tf1.Session(config=config) as session:
+            session.run(tf1.global_variables_initializer())
+            run = session.make_callable(step)
+            threads = [threading.Thread(target=lambda: [run() for _ in range(100)]) for _ in "1234"]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            counts = session.run(table.slots[0])
+    np.testing.assert_array_equal(counts, np.full([ROWS, 128], 401, np.float32))

@@ -140,3 +140,45 @@ def test_folder_as_a_path(make_table, tmp_path):
     with initialized_session() as session:
         session.run(dump)
     assert len(list((tmp_path / "folder").iterdir())) == 3
+
+
+NAMES = ["EmbeddingVariable_1", "users[a]*", "tower/EmbeddingVariable", "a/b/c"]
+
+
+@pytest.mark.parametrize("folder", ["dumps", "run[1]*", "of tables/"])
+@pytest.mark.parametrize("is_tensor", [False, True])
+def test_a_table_of_another_name(sok, tmp_path, folder, is_tensor):
+    """The error names those that are there, and `name` restores one of them."""
+    folder, rows = f"{tmp_path}/{folder}", random_rows([3, 5])
+    table = sok_compat.core.EmbeddingVariable([8, DIM], 0)
+    path = tf.compat.v1.placeholder(tf.string, []) if is_tensor else folder
+    fed = {path: folder} if is_tensor else {}
+    saver = sok_compat.Saver()
+    own = saver.restore_from_file(table, path)
+    others = [saver.restore_from_file(table, path, name=name) for name in NAMES]
+    exported = table.export()
+    with initialized_session() as session:
+        with pytest.raises(tf.errors.OpError, match="EmbeddingVariable_keys.file"):
+            session.run(own, fed)
+        for name, restore in zip(NAMES, others):
+            stem = f"{folder}/{name}"
+            os.makedirs(os.path.dirname(stem), exist_ok=True)
+            np.array(list(rows), "<i8").tofile(f"{stem}_keys.file")
+            np.stack(list(rows.values())).tofile(f"{stem}_values.file")
+            session.run(restore, fed)
+            keys, values = session.run(exported)
+            assert_rows_equal(dict(zip(keys.tolist(), values)), rows)
+        with pytest.raises(
+            tf.errors.NotFoundError, match="no table EmbeddingVariable in "
+        ) as caught:
+            session.run(own, fed)
+        for words in (*NAMES[:3], folder, "the name of one of them"):
+            assert words in caught.value.message
+        assert session.run(exported)[0].tolist() == keys.tolist()
+
+
+@pytest.mark.parametrize("name, error", [("", ValueError), (3, TypeError), (b"a", TypeError)])
+def test_names_of_dumped_tables(sok, name, error):
+    table = sok_compat.core.EmbeddingVariable([8, DIM], 0)
+    with pytest.raises(error, match="name must be that of a dumped table"):
+        sok_compat.Saver().restore_from_file(table, "/tmp", name=name)

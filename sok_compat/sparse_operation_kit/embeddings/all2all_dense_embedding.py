@@ -13,7 +13,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
     ```
     layer = sok.All2AllDenseEmbedding(
         max_vocabulary_size_per_gpu=1000, embedding_vec_size=16, slot_num=3, nnz_per_slot=5)
-    vectors = layer(keys)  # [batch, 3, 5] -> [batch, 3, 5, 16]
+    vectors = layer(keys)  # [batch, 3, 5] -> [batch, 3, 5, 16]; also [batch, 3] -> [batch, 3, 16]
     ```
     """
 
@@ -36,7 +36,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
           embedding_vec_size: floats in a row.
           slot_num: slots of a sample.
           nnz_per_slot: keys in each slot.
-          dynamic_input: whether inputs are a vector of any number of keys instead.
+          dynamic_input: whether inputs of rank 3 need not be [batch, slot_num, nnz_per_slot].
           use_hashtable: False: keys are in [0, capacity * ranks) and need no hash table.
           key_dtype: int64 (also None) or uint32.
           embedding_initializer: None (uniform within 0.05), a Keras name, or an initializer
@@ -64,8 +64,8 @@ class All2AllDenseEmbedding(EmbeddingLayer):
         """Looks up.
 
         Args:
-          inputs: keys [batch, slot_num, nnz_per_slot], or [n] with dynamic_input, of the
-            key_dtype, or int32 for int64. The batch may differ from step to step.
+          inputs: keys of any shape, as [batch, slot_num, nnz_per_slot], [batch, slots] or [n], of
+            the key_dtype, or int32 for int64. The batch may differ from step to step.
           training: False: unknown keys give their first value and are not inserted. A bool, or a
             scalar bool tensor.
 

@@ -27,11 +27,12 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
 
     Args:
       embedding_variable: the EmbeddingVariable; its embedding_layer is a DenseEmbeddingLayerHandle.
-      values: keys [batch, slot_num, nnz_per_slot], or [n] with dynamic_input, in the table's
-        key_dtype, or int32 for int64.
+      values: keys of any shape, as [batch, slot_num, nnz_per_slot], [batch, slots] or [n], in the
+        table's key_dtype, or int32 for int64.
       training: bool or scalar bool tensor; None is True. False: unknown keys give their first value
         and are not inserted.
-      dynamic_input: whether values are a vector of any number of keys.
+      dynamic_input: False: values that are known to have rank 3 must be [batch, slot_num,
+        nnz_per_slot].
 
     Returns:
       The shape of values and dim after it, in the handle's compute_dtype.
@@ -134,16 +135,16 @@ def _as_dense(layer, values):
 
 
 def _checked_shape(layer, keys, dynamic_input):
-    expected = [None] if dynamic_input else [None, layer.slot_num, layer.nnz_per_slot]
+    """Keys of another rank are in no slots, or each is in one: they can be of any number."""
+    if dynamic_input or keys.shape.rank != 3:
+        return keys
+    expected = [None, layer.slot_num, layer.nnz_per_slot]
     if not keys.shape.is_compatible_with(expected):
-        what = (
-            "[n] (dynamic_input=True)"
-            if dynamic_input
-            else (
-                f"[batch, slot_num, nnz_per_slot] = [batch, {layer.slot_num}, {layer.nnz_per_slot}]"
-            )
+        raise ValueError(
+            f"{layer.layer_name}: keys of rank 3 must have shape [batch, slot_num, nnz_per_slot] = "
+            f"[batch, {layer.slot_num}, {layer.nnz_per_slot}], got {keys.shape}; "
+            "dynamic_input=True takes any"
         )
-        raise ValueError(f"{layer.layer_name}: keys must have shape {what}, got {keys.shape}")
     return tf.ensure_shape(keys, expected)
 
 

@@ -32,7 +32,7 @@ class Saver:
         variable = _checked_variable(embedding_variable)
         return _after(key_files.dump_to_files(variable, filepath), b"saved.")
 
-    def restore_from_file(self, embedding_variable, filepath):
+    def restore_from_file(self, embedding_variable, filepath, name=None):
         """Makes the table hold exactly what the two files hold.
 
         Keys may have been written by any number of ranks, as int64 or uint32.
@@ -40,16 +40,18 @@ class Saver:
         Args:
           embedding_variable: the EmbeddingVariable, initialized; what it held is forgotten.
           filepath: the folder, str, path or string tensor.
+          name: the m_var_name of the table that was dumped, where it is another than this one's.
 
         Returns:
-          A scalar string tensor: run it, on all ranks. Its value is b'restored.'. Running it raises,
-          and leaves the table as it was on all ranks, when on one of them a file is missing
-          (NotFoundError), is not as it was written (DataLossError), has a wrong size, a key appears
-          twice or is out of range, also of the key_dtype (InvalidArgumentError), or the keys are
-          more than the capacity (ResourceExhaustedError).
+          A scalar string tensor: run it, on all ranks. Its value is b'restored.'. Running it
+          raises, and leaves the table as it was on all ranks, when on one of them a file is missing
+          (NotFoundError, naming other tables whose files are there), is not as it was written
+          (DataLossError), has a wrong size, a key appears twice or is out of range, also of the
+          key_dtype (InvalidArgumentError), or the keys are more than the capacity
+          (ResourceExhaustedError).
         """
         variable = _checked_variable(embedding_variable)
-        return _after(key_files.restore_from_files(variable, filepath), b"restored.")
+        return _after(key_files.restore_from_files(variable, filepath, name), b"restored.")
 
     def load_embedding_values(self, embedding_variable, tensors):
         """Makes the table hold the keys 0..n-1 with the given rows.

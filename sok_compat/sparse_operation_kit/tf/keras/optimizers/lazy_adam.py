@@ -60,6 +60,7 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
             beta1_power=beta1_power,
             beta2_power=beta2_power,
             is_lazy=True,
+            use_locking=self._use_locking,
         )
 
     def _apply_sparse_shared(self, grad, var, indices, scatter_add):
