@@ -22,22 +22,18 @@ COLLECTIVES_OF_DENSE = (
 _reducing = threading.local()  # .knows_tables: inside a wrapper that leaves tables out
 
 
-def adapt_helpers(horovod, is_sharded, user):
-    """Makes Horovod's helpers leave alone what each rank has its own part of; see integrations.py.
+def leave_tables_out(horovod, is_sharded):
+    """Makes Horovod's wrappers and broadcasts leave tables alone, also on one rank.
 
-    Its other broadcasts assign: see `horovod_ranks.is_broadcast`.
+    There they would read the declared capacity. Its other broadcasts assign: see
+    `horovod_ranks.is_broadcast`.
 
     Args:
       horovod: horovod.tensorflow.
       is_sharded: a function of a variable: whether it is a table, or a table's slot.
-      user: what calls this, for messages.
     """
     integrations.apply(
         "hvd.DistributedOptimizer", lambda make: _reducing_others(make, horovod, is_sharded)
-    )
-    integrations.apply(
-        "hvd.DistributedOptimizer.compute_gradients",
-        lambda compute: _refusing_early_wrappers(compute, is_sharded, user),
     )
     integrations.apply(
         "hvd.broadcast_", lambda broadcast: _broadcasting_others(broadcast, is_sharded)
@@ -45,6 +41,21 @@ def adapt_helpers(horovod, is_sharded, user):
     integrations.apply(
         "hvd.broadcast_variables",
         lambda broadcast: _broadcasting_others(broadcast, is_sharded, takes_none=True),
+    )
+
+
+def adapt_helpers(horovod, is_sharded, user):
+    """Makes Horovod's helpers leave alone what each rank has its own part of; see integrations.py.
+
+    Args:
+      horovod: horovod.tensorflow.
+      is_sharded: a function of a variable: whether it is a table, or a table's slot.
+      user: what calls this, for messages.
+    """
+    leave_tables_out(horovod, is_sharded)
+    integrations.apply(
+        "hvd.DistributedOptimizer.compute_gradients",
+        lambda compute: _refusing_early_wrappers(compute, is_sharded, user),
     )
     for name in ("hvd._allreduce_cond", "hvd._grouped_allreduce_cond"):
         integrations.apply(name, lambda reduce: _refusing_early_slices(reduce, user))

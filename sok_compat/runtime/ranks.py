@@ -5,7 +5,11 @@ import dataclasses
 import threading
 
 from sok_compat.runtime.exchange import CommunicationStats, ExchangeThread
-from sok_compat.runtime.horovod_helpers import adapt_helpers, refuse_early_tape
+from sok_compat.runtime.horovod_helpers import (
+    adapt_helpers,
+    leave_tables_out,
+    refuse_early_tape,
+)
 from sok_compat.runtime.horovod_ranks import (
     Collectives,
     active_horovod,
@@ -41,7 +45,10 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
       user: what calls this, for messages.
     """
     horovod = active_horovod(user)
-    if horovod is None or horovod.size() == 1:
+    if horovod is None:
+        return Ranks()
+    if horovod.size() == 1:
+        leave_tables_out(horovod, is_sharded)
         return Ranks()
     global _exchange_thread
     with _connecting:
