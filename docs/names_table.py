@@ -141,7 +141,8 @@ SECTIONS = {
     ],
     "Saving": [
         Entry("sok.Saver sok.saver.Saver sok.saver.Saver.Saver", "differs",
-              "Same files and same return values. Makes the folder. Restoring and loading forget "
+              "Same files and same return values; `<name>.dump` beside them says what they are, "
+              "and need not be there. Makes the folder. Restoring and loading forget "
               "what the table held, and leave it alone when the files do not fit. "
               "`restore_from_file(..., name=...)` reads a table that was dumped under another "
               "name. Reads odd "

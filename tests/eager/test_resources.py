@@ -136,7 +136,7 @@ def test_declared_capacity_takes_no_memory():
     """2e9 rows of 16 floats and their slots: a model is fitted, and a few rows trained by hand."""
     printed = run_python(
         """
-        import resource
+        from tests.support.subprocess_python import peak_mib
         import tensorflow as tf
         import sok_compat as sok
         from sok_compat.runtime.tf_versions import keras
@@ -170,7 +170,7 @@ def test_declared_capacity_takes_no_memory():
         optimizer = keras.optimizers.Adam(0.1)
         sok.OptimizerScope([table]).build(optimizer)
         assert [type(v).__name__ for v in optimizer.variables[1:]] == ["SlotVariable"] * 2
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        print(peak_mib())
         """
     )
     assert 100 < int(printed) < 1500  # MiB, of which TensorFlow itself takes several hundred

@@ -115,12 +115,6 @@ SPARSE_FAULTS = {
         for rows in (-1, -(2**63), 2**63 - 1, 2**63 - 4, 2**63 - 24, 2**62, 2**44)
     },
 }
-DENSE_FAULTS = {
-    **{
-        f"shape-{shape}": (lambda layer, bags, shape=shape: np.ones(shape, layer.key_dtype), "hape")
-        for shape in ((), (3, 7), (1, 5, 5), (1, 1, 1, 1), (0, 0), (2, 0, 3, 0))
-    },
-}
 DIRECT_FAULTS = {  # keys that a table without a hash table does not have
     **{
         f"key-{name}": (
@@ -147,7 +141,7 @@ if np.lib.NumpyVersion(np.__version__) < "2.0.0":  # later TensorFlow makes an i
         lambda layer, bags: _with_keys(layer, bags, [float("nan")]),
         "NaN|integer",
     )
-FAULTS = {**SPARSE_FAULTS, **DENSE_FAULTS, **DIRECT_FAULTS, **FEED_FAULTS}
+FAULTS = {**SPARSE_FAULTS, **DIRECT_FAULTS, **FEED_FAULTS}
 
 
 def _with_keys(layer, bags, keys):
@@ -159,7 +153,7 @@ def _with_keys(layer, bags, keys):
 
 def faults_of(layer):
     """The names of the faults that a batch of this layer can have."""
-    names = [*(SPARSE_FAULTS if layer.is_sparse else DENSE_FAULTS), *FEED_FAULTS]
+    names = [*(SPARSE_FAULTS if layer.is_sparse else ()), *FEED_FAULTS]
     if not layer.use_hashtable and layer.capacity <= np.iinfo(layer.key_dtype).max:
         names += DIRECT_FAULTS
     return names
@@ -206,13 +200,10 @@ WRONG_DENSE_CALLS = {
         )
         for dtype in (tf.uint64, tf.float32, tf.string, tf.bool, tf.int16)
     },
-    **{
-        f"shape-{shape}": (
-            lambda layer, shape=shape: {"inputs": tf.zeros(shape, layer.key_dtype)}, "shape"
-        )
-        for shape in ((), (3, 7), (1, 5, 5), (1, 1, 1, 1), (0, 0))
-    },
 }  # fmt: skip
+WRONG_SLOTS = {  # of a layer whose input is not dynamic
+    "shape": (lambda layer: {"inputs": tf.zeros([1, 5, 5], layer.key_dtype)}, "shape")
+}
 WRONG_TRAINING = {
     f"training-{name}": (
         lambda layer, make=make: {"inputs": placeholder(layer), "training": make()}, "training"
@@ -230,12 +221,20 @@ NO_INPUTS = {
     "nothing": (lambda layer: {}, "first argument"),
     "dict": (lambda layer: {"inputs": {}}, "inputs|SparseTensor|keys"),
 }
-WRONG_CALLS = {**WRONG_SPARSE_CALLS, **WRONG_DENSE_CALLS, **WRONG_TRAINING, **NO_INPUTS}
+WRONG_CALLS = {
+    **WRONG_SPARSE_CALLS,
+    **WRONG_DENSE_CALLS,
+    **WRONG_SLOTS,
+    **WRONG_TRAINING,
+    **NO_INPUTS,
+}
 
 
 def wrong_calls_of(layer):
     """{name: as above} of the wrong calls of this layer."""
     own = WRONG_SPARSE_CALLS if layer.is_sparse else WRONG_DENSE_CALLS
+    if not (layer.is_sparse or layer.is_dynamic):
+        own = {**own, **WRONG_SLOTS}
     return {**own, **WRONG_TRAINING, **NO_INPUTS}
 
 

@@ -118,7 +118,7 @@ def test_declared_capacity_takes_no_memory_in_eager_mode():
     optimizers that touch the rows of the batch only."""
     printed = run_python(
         """
-        import resource
+        from tests.support.subprocess_python import peak_mib
         import tensorflow as tf
         import sok_compat as sok
         from tests.support.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
@@ -144,7 +144,7 @@ def test_declared_capacity_takes_no_memory_in_eager_mode():
         for case in cases:
             for use_hashtable in (True, False):
                 train(case.make(), use_hashtable)
-            print(case, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+            print(case, peak_mib())
         """
     )
     peaks = dict(line.split(" ") for line in printed.splitlines())  # MiB, so far

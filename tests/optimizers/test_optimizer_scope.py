@@ -236,7 +236,7 @@ def test_declared_capacity_takes_no_memory():
     """2e9 rows of 16 floats, 128 GB, and as much for each slot: a few rows are trained."""
     printed = run_python(
         """
-        import resource
+        from tests.support.subprocess_python import peak_mib
         import tensorflow as tf
         import sok_compat as sok
         from tests.support.optimizer_cases import ALL_OPTIMIZERS
@@ -260,7 +260,7 @@ def test_declared_capacity_takes_no_memory():
             for use_hashtable in (True, False):
                 with tf.Graph().as_default():
                     train(optimizer, use_hashtable)
-            print(optimizer, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+            print(optimizer, peak_mib())
         """
     )
     peaks = dict(line.rsplit(" ", 1) for line in printed.splitlines())  # MiB, so far
