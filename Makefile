@@ -21,7 +21,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
 
-.PHONY: help build test pytest-gpu-kernels pytest-other fuzz sanitize lint format check demo movielens bench \
+.PHONY: help build test pytest-thorough pytest-gpu-kernels pytest-other fuzz sanitize lint format check demo movielens bench \
   core-bench horovod clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,8 +32,11 @@ build: $(VENV)/.installed  ## build the wheel and install it into the virtual en
 PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile
 
-test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, on one TensorFlow, with Horovod
-	$(PYTEST) $(PYTEST_ARGS)
+test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, but for those that take long
+	$(PYTEST) -m "not thorough" $(PYTEST_ARGS)
+
+pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: more ranks, more models
+	$(PYTEST) -m thorough $(PYTEST_ARGS)
 
 # The other tested TensorFlow has an environment of its own, without Horovod.
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
@@ -67,7 +70,7 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 check: export SOK_WARNINGS_AS_ERRORS := ON
-check: lint sanitize cuda-check test pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests
+check: lint sanitize cuda-check test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests
 
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
 	$(BIN)/python -m examples.dlrm.demo

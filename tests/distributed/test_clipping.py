@@ -8,6 +8,8 @@ import pytest
 
 from tests.distributed.launch import reports, run_ranks
 
+pytestmark = pytest.mark.thorough
+
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
 SCRIPTS = [
     "in a session",
@@ -26,7 +28,7 @@ def launched(num_ranks):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-@pytest.mark.parametrize("num_ranks", [2, 3], ids="{} ranks".format)
+@pytest.mark.parametrize("num_ranks", [2], ids="{} ranks".format)
 def test_equals_one_process(num_ranks, script):
     ((norms, dense, tables),) = [rank[script] for rank in reports(launched(1))]
     assert min(norms) > 0.5  # each step is clipped

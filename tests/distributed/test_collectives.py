@@ -8,6 +8,8 @@ import pytest
 
 from tests.distributed.launch import reports, run_ranks
 
+pytestmark = pytest.mark.thorough
+
 WAYS = ["in a session", "eager", "in a function", "forward in a function", "nested functions"]
 
 

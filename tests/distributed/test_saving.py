@@ -7,6 +7,8 @@ import pytest
 from tests.distributed.launch import reports, run_ranks
 from tests.support.saved_table import DIM
 
+pytestmark = pytest.mark.thorough
+
 NAMES = ("hash", "uint32", "direct", "on rank 0 only")
 FILES = dict(zip(NAMES, ["", "_1", "_2", "_3"]))
 KEYS_PER_DUMP = {"hash": 8, "uint32": 5, "direct": 24, "on rank 0 only": 4}

@@ -43,6 +43,7 @@ def wait_for(process, folder, pattern):
         time.sleep(0.05)
 
 
+@pytest.mark.thorough
 def test_both_models_from_start_to_end(tmp_path):
     process = start_demo(tmp_path, "--train-samples", "30000", "--test-samples", "5000")
     output, _ = process.communicate(timeout=START_SECONDS)

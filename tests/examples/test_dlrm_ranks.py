@@ -25,6 +25,8 @@ from examples.dlrm import (
     train,
 )
 
+pytestmark = pytest.mark.thorough
+
 TIMEOUT_SECONDS = 180  # a loaded machine may take long to import TensorFlow three times
 BATCH_SIZE = 350  # leaves one sample for the last step: the share of rank 1 is empty
 NUM_TRAINING, NUM_TEST = 7_001, 3_001

@@ -99,6 +99,7 @@ def test_wrong_input_is_said_and_gives_status_2(tmp_path, capsys, arguments, mes
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_the_published_ratings(capsys):
     folder = movielens_data.real_folder()
     if not folder.is_dir():

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains in eager mode, in functions and with Keras on this rank's part of the global batches."""
+"""Trains in eager mode, in functions and with Keras on this rank's part of the global batches.
+
+Arguments: the names of the models.
+"""
+
+import functools
+import sys
 
 import numpy as np
 import tensorflow as tf
@@ -184,23 +190,25 @@ def fit(run_eagerly, optimizer_name):
     }
 
 
-def trained():
-    """{name: what this rank saw}."""
-    seen = {}
-    for mode, optimizers in TRAININGS.items():
-        for optimizer in optimizers:
-            seen[f"{mode}, {optimizer}"] = train(mode, optimizer)
+def models():
+    """{name: how it is trained}."""
+    found = {
+        f"{mode}, {optimizer}": functools.partial(train, mode, optimizer)
+        for mode, optimizers in TRAININGS.items()
+        for optimizer in optimizers
+    }
     for run_eagerly in (True, False):
         for optimizer in ("legacy Adagrad", "Adam"):
             name = f"fit {'eagerly' if run_eagerly else 'in a function'}, {optimizer}"
-            seen[name] = fit(run_eagerly, optimizer)
-    seen["functions called eagerly"] = train_functions_called_eagerly(is_retraced=False)
-    seen["functions retraced on one rank"] = train_functions_called_eagerly(is_retraced=True)
-    seen["control flow"] = train_with_control_flow()
-    return seen
+            found[name] = functools.partial(fit, run_eagerly, optimizer)
+    for name, is_retraced in (("called eagerly", False), ("retraced on one rank", True)):
+        found[f"functions {name}"] = functools.partial(train_functions_called_eagerly, is_retraced)
+    found["control flow"] = train_with_control_flow
+    return found
 
 
 if __name__ == "__main__":
     if SIZE == 4:  # every exchange in several parts
         exchange.MOST_BYTES = 4096
-    report(trained())
+    train_of = models()
+    report({name: train_of[name]() for name in sys.argv[1:]})
