@@ -55,7 +55,8 @@ void RemoveAbandoned(const std::string& folder,
   if (listing == nullptr) return;
   while (const dirent* entry = readdir(listing)) {
     if (!is_candidate(entry->d_name)) continue;
-    const int file = openat(dirfd(listing), entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    const int file =
+        openat(dirfd(listing), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) continue;
     if (flock(file, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(listing), entry->d_name, 0);
     close(file);
@@ -87,7 +88,9 @@ FolderLock::FolderLock(const std::string& folder, Mode mode) {
 }
 
 FolderLock::~FolderLock() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (descriptor_ < 0) return;
+  flock(descriptor_, LOCK_UN);  // also where a child that was forked meanwhile has it open
+  close(descriptor_);
 }
 
 }  // namespace sok

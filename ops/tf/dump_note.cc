@@ -118,7 +118,9 @@ std::string DumpNote::ToText() const {
 
 std::optional<DumpNote> DumpNote::Read(tf::Env* env, const std::string& path) {
   if (IsLocalPath(path)) CheckIsFile(path);
-  if (!env->FileExists(path).ok()) return std::nullopt;
+  const absl::Status is_there = env->FileExists(path);
+  if (absl::IsNotFound(is_there)) return std::nullopt;
+  ThrowOfFile(is_there, path);
   std::string text;
   ThrowOfFile(tf::ReadFileToString(env, path, &text), path);
   std::istringstream words(text);
@@ -140,7 +142,9 @@ std::optional<DumpNote> DumpNote::Read(tf::Env* env, const std::string& path) {
   words >> note.dim;
   skip(2);
   words >> note.rows_sum >> end;
-  if (title != kTitle || end != "end" || note.ToText() != text) {
+  const bool is_sound = note.id.size() == DumpNote::kIdDigits && note.num_keys >= 0 &&
+                        (note.key_bytes == 8 || note.key_bytes == 4) && note.dim >= 1;
+  if (title != kTitle || end != "end" || !is_sound || note.ToText() != text) {
     Throw(ErrorCode::kDataLoss, path, " is not what a dump has written; remove it to read the ",
           "files beside it as they are");
   }

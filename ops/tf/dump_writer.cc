@@ -120,10 +120,13 @@ void DumpWriter::Commit() {
   note.Append(text.data(), text.size());
   note.Finish();
   CheckPlaces();
-  note.MoveTo(places_.note());  // from here on it is the dump
   Sync(folder);
+  // From here on the note may be in its place, also where that reports an error, and then it is the
+  // dump, whose files stay: the next dump removes what is none.
   keys_->Keep();
   rows_->Keep();
+  note.MoveTo(places_.note());
+  Sync(folder);
   for (const std::string& place : {places_.keys(), places_.rows()}) {
     ThrowOfFile(env_->RenameFile(DumpPlaces::Until(place, note_.id), place), place);
   }

@@ -128,9 +128,9 @@ class WholeTableOp : public tf::AsyncOpKernel {
       FailStepOnThrow(ctx, [&] {
         OpCall call(ctx);
         const auto table = TableOfInput(ctx);
-        int num_ranks = 1;
-        table->WithTable([&](Table& held) { num_ranks = held.options().placement.num_ranks; });
-        RankMeeting meeting(ctx, num_ranks, is_eager_);
+        TableOptions options;
+        table->WithTable([&](Table& held) { options = held.options(); });
+        RankMeeting meeting(ctx, options, is_eager_);
         meeting.Begin();
         Move(ctx, call, *table, meeting);
       });

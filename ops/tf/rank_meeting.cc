@@ -9,11 +9,12 @@
 
 namespace sok {
 
-RankMeeting::RankMeeting(tensorflow::OpKernelContext* ctx, int num_ranks, bool is_eager)
+RankMeeting::RankMeeting(tensorflow::OpKernelContext* ctx, const TableOptions& options,
+                         bool is_eager)
     : step_id_(StepIdOf(ctx)),
-      num_ranks_(num_ranks),
-      held_(num_ranks > 1 && CurrentCoordinator()
-                ? HeldTicket::Begin(ctx, ctx->op_kernel().name(), is_eager)
+      num_ranks_(options.placement.num_ranks),
+      held_(num_ranks_ > 1 && CurrentCoordinator()
+                ? HeldTicket::Begin(ctx, ctx->op_kernel().name() + " of " + options.name, is_eager)
                 : nullptr) {}
 
 ExchangeResult RankMeeting::Exchange(std::vector<char> data, std::vector<int64_t> send_bytes) {

@@ -8,16 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "ops/engine/table_options.h"
 #include "ops/tf/lookup_ticket.h"
 
 namespace sok {
 
-/// Exchanges of an op that all ranks run under the same name. They block its thread, and throw when
-/// another rank has failed. On one rank, and in a process that no others are connected to, there is
-/// nobody to meet.
+/// Exchanges of an op that all ranks run under the same name, for the same table. They block its
+/// thread, and throw when another rank has failed. On one rank, and in a process that no others are
+/// connected to, there is nobody to meet.
 class RankMeeting {
  public:
-  RankMeeting(tensorflow::OpKernelContext* ctx, int num_ranks, bool is_eager);
+  RankMeeting(tensorflow::OpKernelContext* ctx, const TableOptions& options, bool is_eager);
 
   int64_t num_ranks() const { return num_ranks_; }
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/base/error.h"
+
 namespace sok {
 namespace {
 
@@ -35,6 +37,8 @@ void TableGather::Receive(TableContents& contents, const Use& use) {
   for (int64_t part = 0; part < num_parts; ++part) {
     const ExchangeResult result =
         meeting_.Exchange({}, std::vector<int64_t>(static_cast<size_t>(meeting_.num_ranks()), 0));
+    if (result.data.size() % entry_bytes_ != 0)
+      Throw(ErrorCode::kAborted, "another rank has sent rows of another table");
     for (size_t begin = 0; begin < result.data.size(); begin += entry_bytes_) {
       int64_t key = 0;
       std::memcpy(&key, result.data.data() + begin, sizeof(key));
