@@ -30,10 +30,9 @@ def launched(num_ranks):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-@pytest.mark.parametrize("num_ranks", [2])
-def test_equals_one_process(num_ranks, script):
+def test_two_ranks_equal_one(script):
     (alone,) = reports(launched(1))
-    ranks = [rank.get(script) for rank in reports(launched(num_ranks))]
+    ranks = [rank.get(script) for rank in reports(launched(2))]
     if ranks[0] is None:
         pytest.skip("this TensorFlow has no session hooks for Horovod")
     for dense, _ in ranks:
@@ -47,9 +46,8 @@ def test_equals_one_process(num_ranks, script):
 
 
 @pytest.mark.parametrize("how", ["global variables", "variables", "in place"])
-@pytest.mark.parametrize("num_ranks", [2])
-def test_broadcast_changes_dense_variables_only(num_ranks, how):
-    ranks = [rank[f"broadcast {how}"] for rank in reports(launched(num_ranks))]
+def test_broadcast_changes_dense_variables_only(how):
+    ranks = [rank[f"broadcast {how}"] for rank in reports(launched(2))]
     for dense, _ in ranks[1:]:
         for ours, root in zip(dense, ranks[0][0]):
             np.testing.assert_array_equal(ours, root)

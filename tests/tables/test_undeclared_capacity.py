@@ -57,19 +57,24 @@ def fused_adam(run, table, is_lazy):
     return update
 
 
+def sparse_momentum(table, slot, gradient, learning_rate, momentum):
+    """TensorFlow's own op on a table's slices."""
+    return tf.raw_ops.ResourceSparseApplyMomentum(
+        var=table.handle,
+        accum=slot.handle,
+        lr=learning_rate,
+        grad=gradient.values,
+        indices=gradient.indices,
+        momentum=momentum,
+    )
+
+
 def stock_sparse_momentum(run, table):
     slot = slot_for(table, Optimizer(), "momentum", fill=0.5)
 
     def update(loss_of):
         loss, slices = run.gradient(loss_of, table)
-        step = tf.raw_ops.ResourceSparseApplyMomentum(
-            var=table.handle,
-            accum=slot.handle,
-            lr=0.1,
-            grad=slices.values,
-            indices=slices.indices,
-            momentum=0.9,
-        )
+        step = sparse_momentum(table, slot, slices, 0.1, 0.9)
         with tf.control_dependencies([] if step is None else [step]):
             return tf.identity(loss)
 
@@ -187,14 +192,7 @@ def test_threads_look_up_and_train_while_it_grows():
         keys = tf1.placeholder(tf.int64, [None])
         loss = tf.reduce_sum(lookup(table, keys, True))
         gradient = tf.gradients(loss, [table])[0]
-        update = tf.raw_ops.ResourceSparseApplyMomentum(
-            var=table.handle,
-            accum=slot.handle,
-            lr=1.0,
-            grad=gradient.values,
-            indices=gradient.indices,
-            momentum=0.0,
-        )
+        update = sparse_momentum(table, slot, gradient, 1.0, 0.0)
         present = lookup(table, keys, False)
         session.run([table.initializer, slot.initializer])
         num_threads, num_steps, step_keys = 4, 12, 64
