@@ -15,6 +15,7 @@ namespace sok {
 namespace {
 
 constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not name
 
 size_t SmallPageBytes() {
   static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -139,13 +140,21 @@ void ReservedMemory::Grow(size_t size_bytes) {
   if (moved == MAP_FAILED) moved = Remap(data_, size_bytes_, size_bytes);
   if (moved == MAP_FAILED) ThrowRefused(size_bytes);
   AdvisePageSize(moved, size_bytes, is_huge);
+  const size_t old_bytes = std::exchange(size_bytes_, size_bytes);
   data_ = moved;
-  size_bytes_ = size_bytes;
+  if (is_huge) UseHugePages(old_bytes);  // they may have been small
 }
 
 void ReservedMemory::UseSmallPages(size_t end_bytes) {
   const size_t end = RoundDown(std::min(end_bytes, size_bytes_), SmallPageBytes());
   if (end > 0) AdvisePageSize(data_, end, false);
+}
+
+void ReservedMemory::UseHugePages(size_t end_bytes) {
+  const size_t end = RoundDown(std::min(end_bytes, size_bytes_), kHugePageBytes);
+  if (end == 0) return;
+  AdvisePageSize(data_, end, true);
+  madvise(data_, end, kCollapse);
 }
 
 void ReservedMemory::Release(size_t begin_bytes, size_t end_bytes) {

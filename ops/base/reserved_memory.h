@@ -39,6 +39,10 @@ class ReservedMemory {
   /// that grows afterwards.
   void UseSmallPages(size_t end_bytes);
 
+  /// The opposite: makes huge pages of what is small up to `end_bytes`. Others may read and write
+  /// meanwhile. Where the system cannot do it at once, it does it in time, or not at all.
+  void UseHugePages(size_t end_bytes);
+
   /// Gives the pages that lie wholly inside [begin_bytes, end_bytes) back to the system; they read
   /// as zeros again.
   void Release(size_t begin_bytes, size_t end_bytes);

@@ -10,7 +10,7 @@ namespace sok {
 namespace {
 
 constexpr size_t kStartBytes = size_t{4} << 20;  // of a plane that will grow, in small pages
-constexpr size_t kSmallBytes = size_t{2} << 20;  // in small pages, of a plane that will not
+constexpr size_t kSmallBytes = size_t{2} << 20;  // of one that will not, until it has more
 constexpr int64_t kGrowthFactor = 4;
 
 /// Huge pages where rows fill in order, but for the first few MiB: many tables are small. Where
@@ -44,12 +44,21 @@ void CpuPlane::Resize(int64_t num_rows) {
   const size_t bytes = static_cast<size_t>(num_rows) * options_.row_bytes();
   if (memory_.data() == nullptr) {
     memory_ = ReservedMemory(bytes, MovesWhenItGrows() ? PageSize::kSmall : PageSizeFor(options_));
-    if (!MovesWhenItGrows()) memory_.UseSmallPages(kSmallBytes);
+    starts_with_small_pages_ = !MovesWhenItGrows() && options_.rows_fill_in_order;
+    if (starts_with_small_pages_) memory_.UseSmallPages(kSmallBytes);
   } else {
     memory_.set_page_size(PageSizeFor(options_));
     memory_.Grow(bytes);
   }
   num_rows_ = num_rows;
+}
+
+void CpuPlane::ExpectRows(int64_t num_rows) {
+  if (!starts_with_small_pages_) return;
+  if (static_cast<size_t>(num_rows) * options_.row_bytes() <= kSmallBytes) return;
+  // The first rows are those of frequent keys: their pages would be looked up the most.
+  memory_.UseHugePages(kSmallBytes);
+  starts_with_small_pages_ = false;
 }
 
 void CpuPlane::Release() { memory_.Release(0, memory_.size_bytes()); }

@@ -23,6 +23,7 @@ class CpuPlane : public Plane {
   int64_t num_rows() const override { return num_rows_; }
   void Reserve(int64_t num_rows) override;
   bool MovesWhenItGrows() const override { return options_.capacity == kMaxRows; }
+  void ExpectRows(int64_t num_rows) override;
   void Release() override;
 
  private:
@@ -30,7 +31,8 @@ class CpuPlane : public Plane {
 
   const PlaneOptions options_;
   ReservedMemory memory_;
-  int64_t num_rows_ = 0;  // that the memory is for
+  int64_t num_rows_ = 0;                  // that the memory is for
+  bool starts_with_small_pages_ = false;  // though it has huge ones further on
 };
 
 }  // namespace sok

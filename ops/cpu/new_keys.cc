@@ -20,6 +20,7 @@ int64_t RowNanoseconds(const Planes& planes) {
 
 void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_rows) {
   const auto make_room = [&](Plane& plane) {
+    plane.ExpectRows(num_rows);
     if (plane.num_rows() >= num_rows) return;
     if (plane.MovesWhenItGrows()) {
       Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "': a plane has memory for ",

@@ -27,6 +27,8 @@ class Plane {
   /// meanwhile.
   virtual void Reserve(int64_t num_rows) = 0;
   virtual bool MovesWhenItGrows() const = 0;
+  /// Told before rows up to `num_rows` are written, which is no promise that they will be.
+  virtual void ExpectRows(int64_t /*num_rows*/) {}
   /// Gives the memory back; all rows are zeros again. Nobody else may use the plane meanwhile.
   virtual void Release() = 0;
 };

@@ -79,6 +79,17 @@ SOK_TEST(RefusedGrowthChangesNothing) {
   CHECK_EQ(int{Bytes(memory)[0]}, 3);
 }
 
+SOK_TEST(ContentsAreKeptWhenPagesBecomeHuge) {
+  ReservedMemory memory(5 * kMiB, PageSize::kHuge);
+  memory.UseSmallPages(2 * kMiB);
+  for (size_t place = 0; place < 2 * kMiB; place += kMiB / 64) Bytes(memory)[place] = 5;
+  memory.UseHugePages(2 * kMiB);
+  for (size_t place = 0; place < 2 * kMiB; place += kMiB / 64) {
+    CHECK_EQ(int{Bytes(memory)[place]}, 5);
+    CHECK_EQ(int{Bytes(memory)[place + 1]}, 0);
+  }
+}
+
 SOK_TEST(ReleasedPagesReadAsZeros) {
   ReservedMemory memory(3 * kMiB, PageSize::kSmall);
   std::memset(memory.data(), 1, memory.size_bytes());
