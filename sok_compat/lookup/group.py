@@ -46,6 +46,7 @@ class Lookup:
             raise ValueError(f"weights are of bags: the lookup in {self.table.table_name} has none")
 
 
+@tf.autograph.experimental.do_not_convert
 def lookup_group(lookups, insert):
     """The rows of each lookup, pooled where it has bags.
 

@@ -8,6 +8,7 @@ from sok_compat.runtime.shared_gradients import table_of
 from sok_compat.tables.table import is_shared_table
 
 
+@tf.autograph.experimental.do_not_convert
 def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None, *, variables=None):
     """As tf.clip_by_global_norm, with the norm that one process has of the same global batch.
 

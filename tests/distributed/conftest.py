@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributed.launch import horovodrun
+from tests.distributed.launch import has_horovod
 
 HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items):
     """Marks the tests of this folder."""
-    if horovodrun() is not None:
+    if has_horovod():
         return
     skip = pytest.mark.skip(reason="Horovod is not installed: run `make horovod`")
     for item in items:

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a worker script as several ranks under horovodrun, and brings back what each reported."""
+"""Runs a worker script as several ranks, as horovodrun does, and brings back what each reported.
+
+Ranks are forks of a process with TensorFlow imported, and horovodrun is not started: together that
+takes more time than most workers. tests/examples starts it.
+"""
 
 import dataclasses
+import functools
 import importlib.util
 import os
 import pickle
-import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Optional
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.support.forks import QUIET, Program, fork_server
+
 FOLDER_VARIABLE = "SOK_TEST_FOLDER"
 
-# Keeps each rank's output, process id and exit code in files of its own. Ends with 0, because
-# horovodrun ends all ranks when one fails, before they have said what they saw.
-_RANK_SCRIPT = """
-cd "$SOK_TEST_FOLDER"; rank=${HOROVOD_RANK:-0}
-(cd "$SOK_TEST_REPOSITORY"; exec "$@") > $rank.output 2>&1 < /dev/null & echo $! > $rank.pid
-wait $!; echo $? > $rank.exit_code
+# Keeps what the worker's names stand for until the process ends, as a script does.
+_CODE = """
+import runpy
+names = runpy.run_module("tests.distributed.workers.{}", run_name="__main__", alter_sys=True)
 """
 
 
@@ -35,16 +35,13 @@ class Rank:
     ended: Optional[float]  # when, as time.time()
 
 
-def horovodrun():
-    """The program's path, beside this interpreter or on PATH; None without Horovod."""
-    if importlib.util.find_spec("horovod") is None:
-        return None
-    beside = Path(sys.executable).with_name("horovodrun")
-    return str(beside) if beside.exists() else shutil.which("horovodrun")
+def has_horovod():
+    """Whether several ranks can be run."""
+    return importlib.util.find_spec("horovod") is not None
 
 
 def run_ranks(worker, num_ranks, *arguments, timeout=100, environment=None):
-    """Runs tests/distributed/workers/<worker>.py on each rank; a single one without horovodrun.
+    """Runs tests/distributed/workers/<worker>.py on each rank; a single one without Horovod.
 
     Args:
       worker: the script's name.
@@ -56,25 +53,16 @@ def run_ranks(worker, num_ranks, *arguments, timeout=100, environment=None):
     Returns:
       [Rank], one for each.
     """
-    program = [sys.executable, "-m", f"tests.distributed.workers.{worker}", *map(str, arguments)]
-    launcher = [horovodrun(), "-np", str(num_ranks), "--gloo"] if num_ranks > 1 else []
     with tempfile.TemporaryDirectory() as folder:
-        with subprocess.Popen(
-            [*launcher, "sh", "-c", _RANK_SCRIPT, "rank", *program],
-            env=_environment(folder, environment or {}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            try:
-                said, _ = process.communicate(timeout=timeout)
-            except subprocess.TimeoutExpired:
-                said = f"killed after {timeout} s"
-            finally:
-                _kill_ranks(folder)
-                _end(process)
-        return [_read_rank(folder, rank, said) for rank in range(num_ranks)]
+        of_all = {**os.environ, **QUIET, FOLDER_VARIABLE: folder, **(environment or {})}
+        programs = []
+        for rank, of_rank in enumerate(_horovod_variables(num_ranks)):
+            variables = {name: str(value) for name, value in {**of_all, **of_rank}.items()}
+            output = f"{folder}/{rank}.output"
+            code = _CODE.format(worker)
+            programs.append(Program(code, variables, output, output, tuple(map(str, arguments))))
+        ended = fork_server().run(programs, timeout)
+        return [_read_rank(Path(folder), *rank) for rank in enumerate(ended)]
 
 
 def reports(ranks):
@@ -86,43 +74,37 @@ def reports(ranks):
     return [rank.report for rank in ranks]
 
 
-def _environment(folder, extra):
-    path = os.pathsep.join([str(REPOSITORY), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
-    return {
-        **os.environ,
-        "PYTHONPATH": path.rstrip(os.pathsep),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-        "CUDA_VISIBLE_DEVICES": "-1",
-        FOLDER_VARIABLE: folder,
-        "SOK_TEST_REPOSITORY": str(REPOSITORY),
-        **{name: str(value) for name, value in extra.items()},
-    }
+def _horovod_variables(num_ranks):
+    """[rank] of the environment variables that horovodrun sets; none for a single one."""
+    if num_ranks == 1:
+        return [{}]
+    from horovod.runner import gloo_run
+    from horovod.runner.common.util import hosts
+    from horovod.runner.util import network
+
+    slots = hosts.get_host_assignments(hosts.parse_hosts(f"localhost:{num_ranks}"), num_ranks)
+    server, port = _rendezvous()
+    server.init(slots)
+    interfaces = network.get_local_intfs()
+    address = network.get_driver_ip(interfaces)
+    of_all = gloo_run.create_run_env_vars(address, interfaces, port)
+    return [{**of_all, **gloo_run.create_slot_env_vars(slot)} for slot in slots]
 
 
-def _kill_ranks(folder):
-    for path in Path(folder).glob("*.pid"):
-        if path.with_suffix(".exit_code").exists():
-            continue
-        try:
-            os.kill(int(path.read_text()), signal.SIGKILL)
-        except (ProcessLookupError, ValueError):
-            continue
+@functools.cache
+def _rendezvous():
+    """(where ranks find one another, its port): a server in a thread of this process."""
+    from horovod.runner.http.http_server import RendezvousServer
+
+    server = RendezvousServer()
+    return server, server.start()
 
 
-def _end(process):
-    try:
-        process.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _read_rank(folder, rank, said):
-    exit_code = Path(folder, f"{rank}.exit_code")
-    output = Path(folder, f"{rank}.output")
-    report = Path(folder, f"{rank}.report")
+def _read_rank(folder, rank, ended):
+    report = folder / f"{rank}.report"
     return Rank(
-        exit_code=int(exit_code.read_text()) if exit_code.exists() else None,
-        output=output.read_text(errors="replace") if output.exists() else said,
+        exit_code=ended and ended.exit_code,
+        output=(folder / f"{rank}.output").read_text(errors="replace"),
         report=pickle.loads(report.read_bytes()) if report.exists() else None,
-        ended=exit_code.stat().st_mtime if exit_code.exists() else None,
+        ended=ended and ended.time,
     )

@@ -12,8 +12,9 @@ pytestmark = pytest.mark.thorough
 
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
 
-
-NUM_MODELS = {1: 7, 2: 7, 4: 2}  # at each number of ranks
+# At each number of ranks. Each model has all layers, and of the first two each optimizer trains
+# tables with a hash index and without.
+NUM_MODELS = {1: 2, 2: 2, 4: 1}
 
 
 @functools.cache

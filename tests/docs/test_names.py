@@ -85,7 +85,8 @@ def test_paths_are_attributes_after_the_root_import(module):
             return found is not None
 
         print(json.dumps([name for name in {names} if not is_there(name)]))
-        """
+        """,
+        is_fresh=True,
     )
     assert json.loads(missing.splitlines()[-1]) == []
 

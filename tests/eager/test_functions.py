@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lookups under tapes and in tf.functions: gradients and training equal an ordinary variable's."""
 
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.lookup import group
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables.slot_variable import SlotVariable
 from tests.support.assertions import assert_close
@@ -199,3 +202,20 @@ def test_rows_are_found_by_key_only(sok):
     for read in (tf.gather, tf.nn.embedding_lookup):
         with pytest.raises(NotImplementedError, match="rows belong to keys"):
             read(layer.embedding_variable, [0])
+
+
+@pytest.mark.parametrize("combiner", [None, "mean"])
+def test_autograph_converts_no_lookup(sok, monkeypatch, combiner):
+    """Converting all that it calls would take seconds in each process."""
+    callers = []
+
+    def noting_the_caller(*args):
+        callers.append(sys._getframe(1).f_code.co_filename)
+        return checked_keys(*args)
+
+    checked_keys = group.checked_keys
+    monkeypatch.setattr(group, "checked_keys", noting_the_caller)
+    layer, *_ = table_and_plain(sok, combiner)
+    keys = tf.constant([3], tf.int64) if combiner is None else sparse_tensor([[3]], 9)
+    tf.function(lambda: layer(keys))()
+    assert callers == [group.__file__] * 2  # table_and_plain has called it eagerly

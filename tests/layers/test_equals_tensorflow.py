@@ -25,7 +25,7 @@ layers = pytest.mark.parametrize("layer", range(NUM_LAYERS), ids=map(str, ALL_CA
 @pytest.fixture(scope="module", params=COMMON_OPTIMIZERS, ids=str)
 def sides(request):
     steps = itertools.islice(itertools.cycle(VARIED_STEPS), NUM_STEPS)
-    return train_both(ALL_CASES, request.param, steps)
+    return train_both(ALL_CASES, request.param, steps, rewrites=True)
 
 
 def test_losses(sides):

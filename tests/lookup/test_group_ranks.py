@@ -16,7 +16,11 @@ def reported(num_ranks):
     return reports(run_ranks("groups", num_ranks, timeout=300))
 
 
-@pytest.fixture(scope="module", params=[1, 2, 4], ids="{} ranks".format)
+@pytest.fixture(
+    scope="module",
+    params=[1, 2, pytest.param(4, marks=pytest.mark.thorough)],
+    ids="{} ranks".format,
+)
 def ranks(request):
     return reported(request.param)
 

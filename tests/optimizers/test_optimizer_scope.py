@@ -240,6 +240,7 @@ def test_declared_capacity_takes_no_memory():
         import tensorflow as tf
         import sok_compat as sok
         from tests.support.optimizer_cases import ALL_OPTIMIZERS
+        from tests.support.sessions import initialized_session
 
         def train(optimizer, use_hashtable, capacity=2_000_000_000):
             sok.Init(global_batch_size=4)
@@ -249,8 +250,7 @@ def test_declared_capacity_takes_no_memory():
             table = layer.embedding_variable
             gradients = tf.gradients(tf.reduce_sum(output ** 2), [table])
             step = optimizer.train_tables(gradients, [table])
-            with tf.compat.v1.Session() as session:
-                session.run(tf.compat.v1.global_variables_initializer())
+            with initialized_session(rewrites=False) as session:
                 before = session.run(output)
                 for _ in range(3):
                     session.run(step)

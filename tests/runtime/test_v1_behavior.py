@@ -62,5 +62,6 @@ IMPORTS = {
 
 @pytest.mark.parametrize("tensorflow_1", IMPORTS.values(), ids=IMPORTS)
 def test_train_save_restore(tmp_path, tensorflow_1):
-    printed = run_python(SCRIPT.replace("FOLDER", str(tmp_path)).replace("IMPORT", tensorflow_1))
+    script = SCRIPT.replace("FOLDER", str(tmp_path)).replace("IMPORT", tensorflow_1)
+    printed = run_python(script, is_fresh=True)
     assert printed.splitlines() == ["float32 float32", "True", "True"]

@@ -37,7 +37,7 @@ class _Model:
     train: tf.Operation
 
 
-def train_both(layer_cases, optimizer, steps, num_calls=1, seed=3):
+def train_both(layer_cases, optimizer, steps, num_calls=1, seed=3, rewrites=False):
     """(tables' Side, ordinary variables' Side) after equal steps.
 
     Args:
@@ -46,6 +46,7 @@ def train_both(layer_cases, optimizer, steps, num_calls=1, seed=3):
       steps: for each step (batch size, whether sparse layers get any keys).
       num_calls: how often each layer is called in a step, with a batch of its own each time.
       seed: of keys, batches and dense layers.
+      rewrites: of the session; tests/layers/test_equals_tensorflow.py has them.
     """
     rng = np.random.default_rng(seed)
     keys = [case.keys(rng) for case in layer_cases]
@@ -71,7 +72,7 @@ def train_both(layer_cases, optimizer, steps, num_calls=1, seed=3):
         ]
         final_rows = [table.export() for table in tables]
 
-        with initialized_session() as session:
+        with initialized_session(rewrites=rewrites) as session:
             session.run(copy_rows)
             sides = [Side([], [], [], [], []) for _ in range(2)]
             for size, has_keys in steps:

@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 
+@tf.autograph.experimental.do_not_convert
 def embedding_lookup(embedding_variable, values, training=True, dynamic_input=False):
     """The row of each key. API of SparseOperationKit 1.x; what All2AllDenseEmbedding calls.
 
@@ -58,6 +59,7 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
     return _in_compute_dtype(layer, output)
 
 
+@tf.autograph.experimental.do_not_convert
 def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True):
     """The pooled rows of each slot. API of SparseOperationKit 1.x; what DistributedEmbedding calls.
 

@@ -201,4 +201,5 @@ SCRIPTS = {
 }
 
 if __name__ == "__main__":
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     report({"warned": with_tensorflow_s_own(), **{name: run() for name, run in SCRIPTS.items()}})

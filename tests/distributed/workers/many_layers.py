@@ -89,7 +89,9 @@ def train(settings):
     with tf.Graph().as_default() as graph:
         model = Model(settings)
         graph.finalize()
-        with tf.compat.v1.Session(config=session_config(settings.threads)) as session:
+        with tf.compat.v1.Session(
+            config=session_config(settings.threads, rewrites=False)
+        ) as session:
             session.run(model.init)
             least, before, began = 0, None, time.time()
             for step in range(settings.steps):

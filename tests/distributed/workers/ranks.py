@@ -39,14 +39,14 @@ def report(value):
 def wait_for_all_ranks():
     """Returns when all ranks have come here: imports take longer than a short stall timeout."""
     folder = Path(os.environ["SOK_TEST_FOLDER"])
-    (folder / f"{RANK}.ready").touch()
+    (folder / f"{RANK}.ready").write_text(str(os.getpid()))
     while len(list(folder.glob("*.ready"))) < SIZE:
         time.sleep(0.01)
 
 
 def kill_rank(rank):
-    """Ends another rank at once, also one that is stopped."""
-    pid = Path(os.environ["SOK_TEST_FOLDER"], f"{rank}.pid")
+    """Ends another rank that has come to wait_for_all_ranks, also one that is stopped."""
+    pid = Path(os.environ["SOK_TEST_FOLDER"], f"{rank}.ready")
     with contextlib.suppress(ProcessLookupError):
         os.kill(int(pid.read_text()), signal.SIGKILL)
 

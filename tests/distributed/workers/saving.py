@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from tests.distributed.workers.ranks import RANK, SIZE, report
+from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 from tests.support.saved_table import DIM, SavedTable
 
 ROOM = 24  # keys, over all ranks, of a table without a hash table
@@ -34,13 +34,17 @@ def make_tables(folder):
     }
 
 
+def new_session():
+    return tf.compat.v1.Session(config=session_config(rewrites=False))
+
+
 def rows_of(session, tables):
     return {name: table.rows(session) for name, table in tables.items()}
 
 
 def train_and_dump(folder):
     """The rows that were dumped, of this rank."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    with tf.Graph().as_default(), new_session() as session:
         sok.Init(global_batch_size=SIZE, seed=5)
         tables = make_tables(folder)
         session.run(tf.compat.v1.global_variables_initializer())
@@ -53,7 +57,7 @@ def train_and_dump(folder):
 
 def restore(folder):
     """The rows that this rank has after a restore, over rows of before."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    with tf.Graph().as_default(), new_session() as session:
         sok.Init(global_batch_size=SIZE, seed=77)
         tables = make_tables(folder)
         session.run(tf.compat.v1.global_variables_initializer())
@@ -70,7 +74,7 @@ def restore(folder):
 def fail(folder):
     """What each rank sees where rank 0 cannot dump, and where the last one cannot restore: the
     errors, and whether the table is as it was."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    with tf.Graph().as_default(), new_session() as session:
         sok.Init(global_batch_size=SIZE, seed=5)
         table = SavedTable(folder)
         place = tf.compat.v1.placeholder(tf.string, [])
@@ -99,7 +103,7 @@ def fail(folder):
 
 def load():
     """The rows that this rank has after load_embedding_values."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+    with tf.Graph().as_default(), new_session() as session:
         sok.Init(global_batch_size=SIZE)
         tables = make_tables("unused")
         session.run(tf.compat.v1.global_variables_initializer())

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program of forks.py: imports TensorFlow, runs nothing, and forks itself for each program.
+
+A fork is an ordinary process from then on: it runs its program as `__main__` and ends as any Python
+does, with atexit functions, destructors and an exit code.
+
+Argument: the file descriptor of the connection to forks.py.
+"""
+
+import gc
+import os
+import signal
+import sys
+import time
+import types
+from multiprocessing.connection import Connection, wait
+
+import numpy as np
+import tensorflow as tf
+
+
+def serve(client):
+    """Forks for each program that comes. Returns it in the fork, and None when the client is gone.
+
+    Sends the process id at the start, and (process id, exit code, time) at the end.
+    """
+    running = {}  # {file descriptor that can be read when the process has ended: its id}
+    try:
+        while True:
+            for ready in wait([client, *running]):
+                if ready is client:
+                    program = client.recv()
+                    at_end, held = os.pipe()  # the fork never closes `held`: its end does
+                    pid = os.fork()
+                    if not pid:
+                        client.close()
+                        for descriptor in (at_end, *running):
+                            os.close(descriptor)
+                        return program
+                    os.close(held)
+                    running[at_end] = pid
+                    client.send(pid)
+                else:
+                    os.close(ready)
+                    pid, status = os.waitpid(running.pop(ready), 0)
+                    client.send((pid, os.waitstatus_to_exitcode(status), time.time()))
+    except (EOFError, ConnectionError):
+        for pid in running.values():
+            os.kill(pid, signal.SIGKILL)
+        return None
+
+
+def become(program):
+    """Runs a program of forks.py in this fork."""
+    os.setsid()
+    append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for number, (path, flags) in enumerate(
+        [(os.devnull, os.O_RDONLY), (program["output"], append), (program["errors"], append)]
+    ):
+        descriptor = os.open(path, flags, 0o666)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(program["environment"])
+    np.random.seed()  # Python's own numbers differ in forks, NumPy's do not
+    sys.argv[:] = ["-c", *program["arguments"]]
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    exec(compile(program["code"], "<string>", "exec"), main.__dict__)
+
+
+if __name__ == "__main__":
+    threads = os.listdir("/proc/self/task")
+    if len(threads) != 1:  # a fork has the one that forks; what the others hold, it holds for ever
+        sys.exit(f"TensorFlow {tf.__version__} has {len(threads)} threads at once: cannot fork it")
+    gc.collect()
+    gc.freeze()  # forks need not look through what was imported, at their end above all
+    asked_for = serve(Connection(int(sys.argv[1])))
+    if asked_for:
+        become(asked_for)
