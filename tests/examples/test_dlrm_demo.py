@@ -79,7 +79,7 @@ def test_interrupted_while_training(tmp_path):
     output, _ = process.communicate(timeout=START_SECONDS)
     assert process.returncode == 130, output
     assert "Traceback" not in output
-    # The training AUC is measured now and then, "-" before: on a slow machine nothing is trained yet.
+    # The training AUC is measured now and then; "-": not yet, on a slow machine.
     assert re.search(r"\nplain TensorFlow +not measured +not measured +(0\.\d+|-) ", output)
     assert "best possible" in output
     assert "interrupted after" in output and "of 400,000 samples" in output
