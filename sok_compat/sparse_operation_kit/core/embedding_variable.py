@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from sok_compat.tables.placement import Placement
-from sok_compat.tables.table import MAX_TABLE_BYTES, Table
+from sok_compat.tables.table import Table
+from sok_compat.tables.table_arguments import MAX_TABLE_BYTES
 from sok_compat.tables.words import Words
 
 _by_handle = weakref.WeakValueDictionary()  # {id of emb_handle: EmbeddingVariable}
