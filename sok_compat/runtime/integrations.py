@@ -16,6 +16,7 @@ from sok_compat.runtime.tf_versions import (
     checkpoint_utils,
     clip_ops,
     convert_to_constants,
+    distribute,
     gradients_util,
 )
 
@@ -99,6 +100,23 @@ INTEGRATIONS = {
             "global_norm",
             ("t_list", "name"),
             lambda: [(clip_ops, "global_norm")],  # what it calls, also for Keras
+        ),
+        *(
+            Integration(
+                f"tf.distribute.StrategyExtended.{method}",
+                purpose,
+                _TENSORFLOW,
+                f"StrategyExtendedV2.{method}",
+                ("self", *parameters),
+                lambda method=method: [(distribute.StrategyExtended, method)],
+            )
+            for method, purpose, parameters in (
+                ("update", "a strategy of one replica updates tables, which it has not wrapped",
+                 ("var", "fn", "args", "kwargs", "group")),
+                ("colocate_vars_with", "the same, where slots are made beside a table",
+                 ("colocate_with_variable",)),
+                ("variable_created_in_scope", "the same, where a model is compiled", ("v",)),
+            )
         ),
         Integration(
             "hvd.DistributedOptimizer",

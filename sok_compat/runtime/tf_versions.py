@@ -31,6 +31,8 @@ if VERSION >= (2, 16):  # tf.keras is Keras 3, which has no TF1 graph mode; Kera
 else:  # that of TensorFlow 2: a script may have put names of tf.compat.v1 in the place of tf's
     keras = tensorflow_2.keras
 
+distribute = tensorflow_2.distribute  # likewise
+
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
@@ -98,6 +100,7 @@ __all__ = [
     "clip_ops",
     "constant_value",
     "convert_to_constants",
+    "distribute",
     "eager_context",
     "eager_mode",
     "eager_variable_handle",

@@ -8,7 +8,7 @@ from sok_compat.runtime.agreement import agree_on_table
 from sok_compat.runtime.devices import table_device
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import connect_ranks
-from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.runtime.strategies import accept_strategies, raise_under_several_replicas
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
     var_is_initialized_op,
@@ -96,11 +96,12 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
             script initialized it, else on this one.
 
         Raises:
-          RuntimeError: under a tf.distribute strategy.
+          RuntimeError: under a tf.distribute strategy of several replicas.
           tf.errors.InvalidArgumentError: in eager mode, the ranks make different tables.
           ValueError: an argument out of range.
         """
-        raise_under_distribution_strategy(type(self).__name__)
+        raise_under_several_replicas(type(self).__name__)
+        accept_strategies(is_part_of_table)
         self.capacity, self.dim = checked_sizes(capacity, dim)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)

@@ -11,6 +11,7 @@ from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime import integrations
 from sok_compat.runtime.horovod_helpers import COLLECTIVES_OF_DENSE, adapt_helpers
 from sok_compat.runtime.shared_gradients import watch_gradients
+from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.tables.table import is_part_of_table, is_shared_table
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 from tests.support.undone import integrations_undone
@@ -25,6 +26,10 @@ def watch_all_gradients():
     watch_gradients(is_shared_table)
 
 
+def accept_all_strategies():
+    accept_strategies(is_part_of_table)
+
+
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
     "tf.train.init_from_checkpoint": refuse_to_initialize_tables,
@@ -33,6 +38,9 @@ BY_WHOM = {
     "tf.GradientTape.gradient": watch_all_gradients,
     "tf.gradients": watch_all_gradients,
     "tf.clip_by_global_norm": watch_all_gradients,
+    "tf.distribute.StrategyExtended.update": accept_all_strategies,
+    "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
+    "tf.distribute.StrategyExtended.variable_created_in_scope": accept_all_strategies,
     "hvd.DistributedOptimizer": adapt_horovod,
     "hvd.DistributedOptimizer.compute_gradients": adapt_horovod,
     "hvd.broadcast_": adapt_horovod,

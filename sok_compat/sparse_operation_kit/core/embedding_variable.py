@@ -63,7 +63,8 @@ class EmbeddingVariable(Table):
           **kwargs: ignored, as in SparseOperationKit.
 
         Raises:
-          RuntimeError: before `sok.Init`, under a tf.distribute strategy.
+          RuntimeError: before `sok.Init`, under a tf.distribute strategy of several
+            replicas.
           ValueError: shape, dtype or key_dtype out of range.
         """
         del args, kwargs
