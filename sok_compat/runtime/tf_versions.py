@@ -63,16 +63,13 @@ def eager_variable_handle(shape, dtype, name):
 def make_slots(optimizer, variables):
     """Makes all variables of a Keras optimizer that trains `variables`.
 
-    The newer optimizers hand over initial values, not functions of them: inside a function, which
-    only describes values, these are never made.
-
     Raises:
       TypeError: it is no Keras optimizer.
     """
     if hasattr(optimizer, "_create_all_weights"):  # a legacy one
         optimizer._create_all_weights(variables)
     elif hasattr(optimizer, "build"):
-        tf.function(lambda: optimizer.build(variables), autograph=False)()
+        optimizer.build(variables)
     else:
         raise TypeError(f"expected a Keras optimizer, got {type(optimizer).__name__}")
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Table`: keys -> rows, as TensorFlow and its optimizers see it. No face, no lookup."""
 
-import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.agreement import agree_on_table
@@ -12,13 +11,14 @@ from sok_compat.runtime.strategies import accept_strategies, raise_under_several
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
     var_is_initialized_op,
-    variable_accessed,
 )
 from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.placement import Placement
+from sok_compat.tables.row_reads import RowReads
 from sok_compat.tables.row_updates import RowUpdates
+from sok_compat.tables.shown_rows import ShownRows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import AskedSlots
 from sok_compat.tables.table_arguments import (
@@ -32,7 +32,7 @@ from sok_compat.tables.words import Words
 DEFAULT_SEED = 1  # of first values: a fixed one, so that it is the same on all ranks
 
 
-class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
+class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
     """Keys -> rows of `dim` float32.
 
     `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
@@ -269,69 +269,9 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
             proto.snapshot_name = ""  # the import then takes Read/ReadVariableOp
         return proto
 
-    def value(self):
-        """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
-        variable_accessed(self)
-        return self._read_rows_of(self.handle, self.shape)
-
-    def read_value(self):
-        """As value()."""
-        return self.value()
-
-    def numpy(self):
-        """value() as an array, in eager mode, of a table without a hash index.
-
-        Raises:
-          NotImplementedError: it has one: rows without their keys are half a table, which Keras's
-            get_weights and .h5 files would take for the whole. Or it is graph mode.
-        """
-        if self.use_hash_index and tf.executing_eagerly():
-            raise NotImplementedError(
-                f"numpy() of the table {self.table_name} would be rows without their keys: "
-                f"export() gives both, value().numpy() the rows alone, and {self.words.save} saves "
-                "tables. If Keras called it: get_weights, .h5 files and EarlyStopping("
-                "restore_best_weights=True) work on tables with "
-                f"{self.words.without_index} only"
-            )
-        return super().numpy()
-
-    def __array__(self, dtype=None):
-        """value() for NumPy, which asks for it also where it puts variables into an array."""
-        return np.asarray(self.value(), dtype)
-
-    @property
-    def initial_value(self):
-        """As of other variables; without a capacity no rows: optimizers of TF1 ask for a shape."""
-        if self.capacity is None and not tf.executing_eagerly():
-            return tf.zeros([0, self.dim])
-        return super().initial_value
-
-    def initialized_value(self):
-        """As value(), after the initializer: a table that is not there yet is made first."""
-        if tf.executing_eagerly():
-            return self.value()
-        with tf.init_scope(), tf.control_dependencies([self.initialize_if_missing()]):
-            handle, value = tf.identity(self.handle), self._read_rows_of(self.handle, self.shape)
-            # TensorFlow puts the op that makes this in the place of the handle (output 0) where
-            # the value is used to initialize another variable.
-            value = tf.raw_ops.IdentityN(input=[handle, value])[1]
-        value.set_shape(self.shape)
-        return value
-
-    def _read_rows_of(self, handle, shape, name=None):
-        values = ops.sok_read_rows(handle, self.table_handle, name=name)
-        values.set_shape(shape)
-        return values
-
     def __repr__(self):
         """Without the rows, of which there may be very many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
-
-    def _dense_var_to_tensor(self, dtype=None, name=None, as_ref=False):
-        del name, as_ref
-        if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
-            return NotImplemented
-        return self.value()
 
 
 def connected_ranks(user="sok_compat.tables.connected_ranks()"):
@@ -354,9 +294,3 @@ def is_part_of_table(variable):
 def is_shared_table(variable):
     """Whether it is a table with rows on several ranks, whose gradients are sums over ranks."""
     return isinstance(variable, Table) and variable.placement.is_spread
-
-
-@tf.RegisterGradient("SokReadRows")
-def _read_rows_gradient(op, gradient):
-    del op
-    return gradient, None

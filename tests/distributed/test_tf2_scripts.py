@@ -22,7 +22,8 @@ SCRIPTS = [
     "eager, allreduce of all, broadcast in place",
     "fit, legacy SGD",
     "fit, SGD",
-    "fit in a strategy, SGD",
+    "fit, Adam",
+    "fit in a strategy, Adam",
 ]
 
 

@@ -14,6 +14,7 @@ from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
 from sok_compat.tables.table import connected_ranks
+from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 
 
@@ -61,6 +62,7 @@ def Init(**kwargs):
     refuse_to_initialize_tables()
     refuse_to_freeze_tables()
     refuse_moving_averages_of_tables()
+    update_rows_in_use_in_keras()
     return status
 
 

@@ -212,7 +212,8 @@ SCRIPTS = {
     "eager, allreduce of all, broadcast in place": lambda: allreduce_of_all(inplace=True),
     "fit, legacy SGD": lambda: fit(lambda: legacy.SGD(0.1)),
     "fit, SGD": lambda: fit(lambda: keras.optimizers.SGD(0.1)),
-    "fit in a strategy, SGD": lambda: fit(lambda: keras.optimizers.SGD(0.1), mirrored()),
+    "fit, Adam": lambda: fit(lambda: keras.optimizers.Adam(0.01)),
+    "fit in a strategy, Adam": lambda: fit(lambda: keras.optimizers.Adam(0.01), mirrored()),
 }
 
 if __name__ == "__main__":
