@@ -100,16 +100,18 @@ SECTIONS = {
               "times in a step gives right gradients."),
         Entry("sok.embeddings.tf_distributed_embedding.TFDistributedEmbedding "
               "sok.embeddings.TFDistributedEmbedding", "differs",
-              "Works in one process, in graph mode and in eager mode; under a tf.distribute "
-              "strategy, which it needs there, it raises `RuntimeError`. `call` takes a shape that "
-              "is not fully known. `comm_options` is ignored."),
+              "Works in one process, in graph mode and in eager mode, and under a tf.distribute "
+              "strategy of one replica; under one of several, which it is for there, it raises "
+              "`RuntimeError`. `call` takes a shape that is not fully known. `comm_options` is "
+              "ignored."),
         Entry("sok.embeddings.embedding_ops.embedding_lookup", "differs",
               "Gives what the layer gives, with all its checks."),
         Entry("sok.embeddings.embedding_ops.embedding_lookup_sparse", "differs",
               "Gives what the layer gives, with all its checks."),
         Entry("sok.embeddings.embedding_ops.get_global_replica_id", "differs",
-              "With Horovod the rank among all processes, not among those of one machine. 'MPI' "
-              "and 'Strategy' raise `RuntimeError`: only Horovod connects ranks."),
+              "With Horovod the rank among all processes, not among those of one machine. "
+              "'Strategy' is 0, as a strategy has one replica; 'MPI' raises `RuntimeError`: only "
+              "Horovod connects ranks."),
         Entry("sok.embeddings.embedding_ops._get_comm_tool", "differs",
               "'Horovod' once it is initialized, not once it is imported; never 'MPI'."),
     ],
@@ -197,7 +199,11 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "`hvd.init()` before `sok.Init`, then `horovodrun`; embedding gradients are summed over "
      "ranks, as there. `hvd.DistributedOptimizer` and Horovod's broadcasts leave tables to "
      "sok_compat: [distributed](distributed.md)."),
-    ("tf.distribute strategies", "refused", "raise `RuntimeError`: use Horovod"),
+    ("tf.distribute strategies", "differs",
+     "one replica (`OneDeviceStrategy`, `MirroredStrategy` with one device, "
+     "`MultiWorkerMirroredStrategy` with one worker and device) trains as a script without a "
+     "strategy, also on each rank of Horovod; several replicas and parameter servers raise "
+     "`RuntimeError`: use Horovod"),
     ("eager mode, `tf.function`, `model.fit`", "works", "on one process or several"),
     ("`tf.train.Saver`, `MonitoredTrainingSession`, `tf.estimator`", "works",
      "in one process they save tables with their slots; with several ranks a Saver that is given a "

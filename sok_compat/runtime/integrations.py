@@ -16,7 +16,9 @@ from sok_compat.runtime.tf_versions import (
     checkpoint_utils,
     clip_ops,
     convert_to_constants,
+    distribute,
     gradients_util,
+    keras,
 )
 
 
@@ -99,6 +101,47 @@ INTEGRATIONS = {
             "global_norm",
             ("t_list", "name"),
             lambda: [(clip_ops, "global_norm")],  # what it calls, also for Keras
+        ),
+        *(
+            Integration(
+                f"tf.distribute.StrategyExtended.{method}",
+                purpose,
+                _TENSORFLOW,
+                f"StrategyExtendedV2.{method}",
+                ("self", *parameters),
+                lambda method=method: [(distribute.StrategyExtended, method)],
+            )
+            for method, purpose, parameters in (
+                ("update", "a strategy of one replica updates tables, which it has not wrapped",
+                 ("var", "fn", "args", "kwargs", "group")),
+                ("colocate_vars_with", "the same, where slots are made beside a table",
+                 ("colocate_with_variable",)),
+                ("variable_created_in_scope", "the same, where a model is compiled", ("v",)),
+            )
+        ),
+        Integration(
+            "tf.keras.optimizers.Optimizer.build",
+            "makes slots of tables as planes, without initial values of the declared capacity",
+            _TENSORFLOW,
+            "_BaseOptimizer.build",
+            ("self", "var_list"),
+            lambda: [(keras.optimizers.Optimizer.__base__, "build")],
+        ),
+        Integration(
+            "tf.keras.optimizers.Optimizer._update_step",
+            "lets an optimizer compute on the rows in use of a table, and not on all declared",
+            _TENSORFLOW,
+            "_BaseOptimizer._update_step",
+            ("self", "gradient", "variable"),
+            lambda: [(keras.optimizers.Optimizer.__base__, "_update_step")],
+        ),
+        Integration(
+            "tf.keras.optimizers.Optimizer._apply_weight_decay",
+            "the same, where weights decay",
+            _TENSORFLOW,
+            "Optimizer._apply_weight_decay",
+            ("self", "variables"),
+            lambda: [(keras.optimizers.Optimizer, "_apply_weight_decay")],
         ),
         Integration(
             "hvd.DistributedOptimizer",

@@ -31,6 +31,8 @@ if VERSION >= (2, 16):  # tf.keras is Keras 3, which has no TF1 graph mode; Kera
 else:  # that of TensorFlow 2: a script may have put names of tf.compat.v1 in the place of tf's
     keras = tensorflow_2.keras
 
+distribute = tensorflow_2.distribute  # likewise
+
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
@@ -61,16 +63,13 @@ def eager_variable_handle(shape, dtype, name):
 def make_slots(optimizer, variables):
     """Makes all variables of a Keras optimizer that trains `variables`.
 
-    The newer optimizers hand over initial values, not functions of them: inside a function, which
-    only describes values, these are never made.
-
     Raises:
       TypeError: it is no Keras optimizer.
     """
     if hasattr(optimizer, "_create_all_weights"):  # a legacy one
         optimizer._create_all_weights(variables)
     elif hasattr(optimizer, "build"):
-        tf.function(lambda: optimizer.build(variables), autograph=False)()
+        optimizer.build(variables)
     else:
         raise TypeError(f"expected a Keras optimizer, got {type(optimizer).__name__}")
 
@@ -98,6 +97,7 @@ __all__ = [
     "clip_ops",
     "constant_value",
     "convert_to_constants",
+    "distribute",
     "eager_context",
     "eager_mode",
     "eager_variable_handle",

@@ -17,16 +17,17 @@ from sok_compat.runtime.tf_versions import (
 from sok_compat.tables import resource_handles
 from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.row_updates import raise_for_kept_rows
+from sok_compat.tables.shown_rows import ShownRows
 
 
-class SlotVariable(GpuPlane, BaseResourceVariable):
+class SlotVariable(ShownRows, GpuPlane, BaseResourceVariable):
     """`[capacity, width]` floats beside a table's rows; memory is used for rows in use only. Where
     the table has no capacity, `[None, width]`: as many rows as the table's variable shows.
 
     Optimizers treat it as any resource variable. It is in GLOBAL_VARIABLES, not trainable.
     """
 
-    def __init__(self, table_variable, name, width, fill):
+    def __init__(self, table_variable, name, width, fill, is_vector=False):
         """Makes the slot.
 
         Args:
@@ -34,10 +35,11 @@ class SlotVariable(GpuPlane, BaseResourceVariable):
           name: the slot's full name, without the current name scope.
           width: floats in a row of the slot.
           fill: what a row of the slot holds when its key comes.
+          is_vector: whether it shows [n] to the optimizer (shown_rows.py); its width is 1.
         """
-        self.width, self.fill = width, fill
+        self.width, self.fill, self.is_vector = width, fill, is_vector
         with tf.init_scope():  # out of functions and branches
-            self._make(table_variable, name, [table_variable.shape[0], width], fill)
+            self._make(table_variable, name, [table_variable.capacity, width], fill)
 
     def _make(self, table_variable, name, shape, fill):
         in_graph = not tf.executing_eagerly()

@@ -1,38 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Table`: keys -> rows, as TensorFlow and its optimizers see it. No face, no lookup."""
 
-import operator
-
-import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.agreement import agree_on_table
 from sok_compat.runtime.devices import table_device
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import connect_ranks
-from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.runtime.strategies import accept_strategies, raise_under_several_replicas
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
     var_is_initialized_op,
-    variable_accessed,
 )
 from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.placement import Placement
+from sok_compat.tables.row_reads import RowReads
 from sok_compat.tables.row_updates import RowUpdates
+from sok_compat.tables.shown_rows import ShownRows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import AskedSlots
+from sok_compat.tables.table_arguments import (
+    UNDECLARED_CAPACITY,
+    checked_key_dtype,
+    checked_sizes,
+)
 from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words
 
-KEY_DTYPES = (tf.int64, tf.uint32)
-MAX_TABLE_BYTES = 1 << 47  # as kMostPlaneBytes in ops/engine/plane_options.h
-UNDECLARED_CAPACITY = (1 << 32) - 1  # as kMaxRows in ops/engine/table_options.h
 DEFAULT_SEED = 1  # of first values: a fixed one, so that it is the same on all ranks
 
 
-class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
+class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
     """Keys -> rows of `dim` float32.
 
     `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
@@ -96,11 +96,12 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
             script initialized it, else on this one.
 
         Raises:
-          RuntimeError: under a tf.distribute strategy.
+          RuntimeError: under a tf.distribute strategy of several replicas.
           tf.errors.InvalidArgumentError: in eager mode, the ranks make different tables.
           ValueError: an argument out of range.
         """
-        raise_under_distribution_strategy(type(self).__name__)
+        raise_under_several_replicas(type(self).__name__)
+        accept_strategies(is_part_of_table)
         self.capacity, self.dim = checked_sizes(capacity, dim)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
@@ -268,69 +269,9 @@ class Table(RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
             proto.snapshot_name = ""  # the import then takes Read/ReadVariableOp
         return proto
 
-    def value(self):
-        """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
-        variable_accessed(self)
-        return self._read_rows_of(self.handle, self.shape)
-
-    def read_value(self):
-        """As value()."""
-        return self.value()
-
-    def numpy(self):
-        """value() as an array, in eager mode, of a table without a hash index.
-
-        Raises:
-          NotImplementedError: it has one: rows without their keys are half a table, which Keras's
-            get_weights and .h5 files would take for the whole. Or it is graph mode.
-        """
-        if self.use_hash_index and tf.executing_eagerly():
-            raise NotImplementedError(
-                f"numpy() of the table {self.table_name} would be rows without their keys: "
-                f"export() gives both, value().numpy() the rows alone, and {self.words.save} saves "
-                "tables. If Keras called it: get_weights, .h5 files and EarlyStopping("
-                "restore_best_weights=True) work on tables with "
-                f"{self.words.without_index} only"
-            )
-        return super().numpy()
-
-    def __array__(self, dtype=None):
-        """value() for NumPy, which asks for it also where it puts variables into an array."""
-        return np.asarray(self.value(), dtype)
-
-    @property
-    def initial_value(self):
-        """As of other variables; without a capacity no rows: optimizers of TF1 ask for a shape."""
-        if self.capacity is None and not tf.executing_eagerly():
-            return tf.zeros([0, self.dim])
-        return super().initial_value
-
-    def initialized_value(self):
-        """As value(), after the initializer: a table that is not there yet is made first."""
-        if tf.executing_eagerly():
-            return self.value()
-        with tf.init_scope(), tf.control_dependencies([self.initialize_if_missing()]):
-            handle, value = tf.identity(self.handle), self._read_rows_of(self.handle, self.shape)
-            # TensorFlow puts the op that makes this in the place of the handle (output 0) where
-            # the value is used to initialize another variable.
-            value = tf.raw_ops.IdentityN(input=[handle, value])[1]
-        value.set_shape(self.shape)
-        return value
-
-    def _read_rows_of(self, handle, shape, name=None):
-        values = ops.sok_read_rows(handle, self.table_handle, name=name)
-        values.set_shape(shape)
-        return values
-
     def __repr__(self):
         """Without the rows, of which there may be very many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
-
-    def _dense_var_to_tensor(self, dtype=None, name=None, as_ref=False):
-        del name, as_ref
-        if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
-            return NotImplemented
-        return self.value()
 
 
 def connected_ranks(user="sok_compat.tables.connected_ranks()"):
@@ -353,54 +294,3 @@ def is_part_of_table(variable):
 def is_shared_table(variable):
     """Whether it is a table with rows on several ranks, whose gradients are sums over ranks."""
     return isinstance(variable, Table) and variable.placement.is_spread
-
-
-def checked_key_dtype(key_dtype):
-    """tf.int64 or tf.uint32, from a dtype, a name or None.
-
-    Raises:
-      ValueError: another dtype, or none.
-    """
-    try:
-        dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
-    except TypeError:
-        raise ValueError(f"key_dtype must be int64 or uint32, got {key_dtype!r}") from None
-    if dtype not in KEY_DTYPES:
-        raise ValueError(f"key_dtype must be int64 or uint32, got {dtype.name}")
-    return dtype
-
-
-def checked_sizes(capacity, dim):
-    """Both as ints, if a table of these sizes can be; a capacity of None stays.
-
-    Raises:
-      ValueError: one is no int >= 1, or the rows are more than can be addressed.
-    """
-    for name, size in {"capacity": capacity, "dim": dim}.items():
-        is_undeclared = name == "capacity" and size is None
-        if not is_undeclared and (_as_int(size) is None or size < 1):
-            raise ValueError(f"{name} must be an int >= 1, got {size!r}")
-    capacity, dim = _as_int(capacity), _as_int(dim)
-    if capacity is None:
-        return None, dim
-    if capacity == UNDECLARED_CAPACITY:
-        raise ValueError(f"a capacity of {capacity} cannot be declared: give one less, or None")
-    if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
-        raise ValueError(
-            f"a table of {capacity} rows of {dim} floats does not fit into the {MAX_TABLE_BYTES} "
-            "bytes that a process can address; lower its capacity"
-        )
-    return capacity, dim
-
-
-def _as_int(value):
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None
-
-
-@tf.RegisterGradient("SokReadRows")
-def _read_rows_gradient(op, gradient):
-    del op
-    return gradient, None

@@ -16,10 +16,14 @@ SCRIPTS = [
     "function, tape",
     "function, tape with groups",
     "function, clipped tape",
+    "eager, tape in a strategy",
+    "function, tape in a strategy",
     "eager, allreduce of all",
     "eager, allreduce of all, broadcast in place",
     "fit, legacy SGD",
     "fit, SGD",
+    "fit, Adam",
+    "fit in a strategy, Adam",
 ]
 
 

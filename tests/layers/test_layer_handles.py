@@ -131,9 +131,10 @@ def test_ranks_of_one_process():
     assert embedding_ops.get_global_replica_id(embedding_ops._get_comm_tool()) == 0
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
         assert embedding_ops._get_comm_tool() == "Strategy"
+        assert embedding_ops.get_global_replica_id("Strategy") == 0
 
 
-@pytest.mark.parametrize("comm_tool", [None, "MPI", "Strategy", "Horovod", "other"])
+@pytest.mark.parametrize("comm_tool", [None, "MPI", "Horovod", "other"])
 def test_ranks_come_from_horovod(comm_tool):
     with pytest.raises(RuntimeError, match="from Horovod only"):
         embedding_ops.get_global_replica_id(comm_tool)

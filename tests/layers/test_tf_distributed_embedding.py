@@ -59,10 +59,9 @@ def test_arguments_out_of_range(graph, arguments, message):
         TFDistributedEmbedding(*arguments)
 
 
-def test_refuses_a_strategy():
-    message = "TFDistributedEmbedding was called under"
-    with (
-        tf.distribute.OneDeviceStrategy("CPU:0").scope(),
-        pytest.raises(RuntimeError, match=message),
-    ):
-        TFDistributedEmbedding(6, 3)
+@pytest.mark.parametrize("make", [tf.distribute.MirroredStrategy, tf.distribute.OneDeviceStrategy])
+def test_under_a_strategy_of_one_replica(make):
+    strategy = make(["CPU:0"] if make is tf.distribute.MirroredStrategy else "CPU:0")
+    with strategy.scope():
+        layer = TFDistributedEmbedding(6, 3, ROWS)
+    np.testing.assert_array_equal(strategy.run(layer, [tf.constant([[2, 0]])]), ROWS[[[2, 0]]])

@@ -91,26 +91,12 @@ NEED_INIT = {
     "All2AllDenseEmbedding": lambda: sok_compat.All2AllDenseEmbedding(10, 4, 1, 1),
     "EmbeddingVariable": lambda: EmbeddingVariable([10, 4], 0),
 }
-need_init = pytest.mark.parametrize("name, make", NEED_INIT.items(), ids=NEED_INIT)
 
 
-@need_init
+@pytest.mark.parametrize("name, make", NEED_INIT.items(), ids=NEED_INIT)
 def test_before_init(graph, name, make):
     with pytest.raises(RuntimeError, match=f"{name} needs sok.Init: call sok.Init"):
         make()
-
-
-@need_init
-def test_under_a_distribution_strategy(sok, name, make):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    with strategy.scope(), pytest.raises(RuntimeError, match="MirroredStrategy.*[Hh]orovod"):
-        make()
-
-
-def test_init_under_a_distribution_strategy(graph):
-    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
-    with strategy.scope(), pytest.raises(RuntimeError, match="MirroredStrategy.*[Hh]orovod"):
-        sok_compat.Init(global_batch_size=8)
 
 
 def test_init_holds_for_its_graph_only(sok):

@@ -11,7 +11,9 @@ from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime import integrations
 from sok_compat.runtime.horovod_helpers import COLLECTIVES_OF_DENSE, adapt_helpers
 from sok_compat.runtime.shared_gradients import watch_gradients
+from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.tables.table import is_part_of_table, is_shared_table
+from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 from tests.support.undone import integrations_undone
 
@@ -25,6 +27,10 @@ def watch_all_gradients():
     watch_gradients(is_shared_table)
 
 
+def accept_all_strategies():
+    accept_strategies(is_part_of_table)
+
+
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
     "tf.train.init_from_checkpoint": refuse_to_initialize_tables,
@@ -33,6 +39,12 @@ BY_WHOM = {
     "tf.GradientTape.gradient": watch_all_gradients,
     "tf.gradients": watch_all_gradients,
     "tf.clip_by_global_norm": watch_all_gradients,
+    "tf.distribute.StrategyExtended.update": accept_all_strategies,
+    "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
+    "tf.distribute.StrategyExtended.variable_created_in_scope": accept_all_strategies,
+    "tf.keras.optimizers.Optimizer.build": update_rows_in_use_in_keras,
+    "tf.keras.optimizers.Optimizer._update_step": update_rows_in_use_in_keras,
+    "tf.keras.optimizers.Optimizer._apply_weight_decay": update_rows_in_use_in_keras,
     "hvd.DistributedOptimizer": adapt_horovod,
     "hvd.DistributedOptimizer.compute_gradients": adapt_horovod,
     "hvd.broadcast_": adapt_horovod,
@@ -128,6 +140,9 @@ def test_init_applies_what_one_process_needs(graph):
             "tf.train.init_from_checkpoint",
             "tf.train.ExponentialMovingAverage",
             "convert_variables_to_constants",
+            "tf.keras.optimizers.Optimizer.build",
+            "tf.keras.optimizers.Optimizer._update_step",
+            "tf.keras.optimizers.Optimizer._apply_weight_decay",
         ]
 
 

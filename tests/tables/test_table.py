@@ -110,14 +110,6 @@ def test_messages_know_no_face(run):
         table.scatter_mul(None)
 
 
-def test_not_under_a_strategy():
-    with (
-        tf.distribute.MirroredStrategy(["CPU:0"]).scope(),
-        pytest.raises(RuntimeError, match="Table was called under .*MirroredStrategy"),
-    ):
-        Table(4, 2)
-
-
 def test_no_face_is_imported():
     printed = run_python(
         """

@@ -2,15 +2,13 @@
 """`OptimizerScope`: where stock optimizers make their slots for tables."""
 
 import collections
-import functools
 
-import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import constant_value, make_slots
-from sok_compat.tables.slot_names import is_named_as_by_newer_keras, owner_by_name
-from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.runtime.tf_versions import make_slots
+from sok_compat.tables.slot_names import is_named_as_by_newer_keras
 from sok_compat.tables.table import Table
+from sok_compat.training.slot_creation import make_slot_or_variable
 from sok_compat.training.update_scope import UpdateScope
 
 
@@ -107,66 +105,4 @@ class OptimizerScope:
         return None
 
     def _make_variable(self, next_creator, **kwargs):
-        table = owner_by_name(kwargs.get("name") or "", self._tables)
-        if not any(table is ours for ours in self._tables):  # `in` would compare rows
-            table = None
-        if table is None or kwargs.get("trainable"):
-            return next_creator(**kwargs)
-        initial_value = _of_known_shape(kwargs["initial_value"], table)
-        if not tf.executing_eagerly() and callable(initial_value):
-            initial_value = kwargs["initial_value"] = initial_value()
-        fill = _fill_value(initial_value, table)
-        if fill is None:
-            return next_creator(**kwargs)
-        return SlotVariable(table, kwargs["name"], table.dim, float(fill))
-
-
-def _of_known_shape(initial_value, table):
-    """Of a table without a capacity, what Keras would call to make a slot of unknown shape, but for
-    one row: it is only looked at."""
-    is_keras = isinstance(initial_value, functools.partial) and "shape" in initial_value.keywords
-    if table.capacity is not None or not is_keras:
-        return initial_value
-    if tf.TensorShape(initial_value.keywords["shape"]).as_list() != table.shape.as_list():
-        return initial_value
-    return functools.partial(initial_value, shape=[1, table.dim])
-
-
-def _fill_value(initial_value, table):
-    """The float that a slot of the table's shape starts as, everywhere; None for other slots.
-
-    Never makes the value, which has the size of the declared capacity.
-    """
-    if callable(initial_value):  # in eager mode: look at what it would compute
-        with tf.Graph().as_default():
-            return _fill_value(initial_value(), table)
-    if not isinstance(initial_value, tf.Tensor):
-        return None
-    is_like_rows = (
-        initial_value.shape.rank == 2 and initial_value.shape.is_compatible_with(table.shape)
-        if table.capacity is None
-        else initial_value.shape == table.shape
-    )
-    if not is_like_rows or initial_value.dtype != tf.float32:
-        return None
-    if tf.is_symbolic_tensor(initial_value):
-        return _constant_fill(initial_value)
-    first = initial_value[0, 0]  # somebody has made it already
-    return float(first) if tf.reduce_all(tf.equal(initial_value, first)) else None
-
-
-def _constant_fill(tensor):
-    """The float32 that a graph's tensor is filled with, or None."""
-    op = tensor.op
-    if op.type == "Identity":
-        return _constant_fill(op.inputs[0])
-    if op.type == "Fill":
-        value = constant_value(op.inputs[1])
-        return None if value is None else np.float32(value)
-    if op.type == "Const":
-        values = op.get_attr("value").float_val
-        return np.float32(values[0]) if len(values) == 1 else None
-    if op.type == "Mul":  # TF1's Ftrl: ones times what the slot starts with
-        factors = [_constant_fill(factor) for factor in op.inputs]
-        return None if None in factors else factors[0] * factors[1]
-    return None
+        return make_slot_or_variable(self._tables, next_creator, kwargs)

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from sok_compat.tables.placement import Placement
-from sok_compat.tables.table import MAX_TABLE_BYTES, Table
+from sok_compat.tables.table import Table
+from sok_compat.tables.table_arguments import MAX_TABLE_BYTES
 from sok_compat.tables.words import Words
 
 _by_handle = weakref.WeakValueDictionary()  # {id of emb_handle: EmbeddingVariable}
@@ -62,7 +63,8 @@ class EmbeddingVariable(Table):
           **kwargs: ignored, as in SparseOperationKit.
 
         Raises:
-          RuntimeError: before `sok.Init`, under a tf.distribute strategy.
+          RuntimeError: before `sok.Init`, under a tf.distribute strategy of several
+            replicas.
           ValueError: shape, dtype or key_dtype out of range.
         """
         del args, kwargs

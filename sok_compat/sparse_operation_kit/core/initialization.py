@@ -7,7 +7,7 @@ from typing import Union
 import tensorflow as tf
 
 from sok_compat.runtime.ranks import Ranks
-from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.runtime.strategies import raise_under_several_replicas
 
 _COLLECTION = "SparseOperationKitInit"
 
@@ -47,9 +47,10 @@ def current_initialization(user):
       user: who asks, for the message.
 
     Raises:
-      RuntimeError: `Init` has not been called, or a tf.distribute strategy is active.
+      RuntimeError: `Init` has not been called, or a tf.distribute strategy of several
+        replicas is active.
     """
-    raise_under_distribution_strategy(user)
+    raise_under_several_replicas(user)
     with tf.init_scope():  # inside a function: what holds where it was called
         in_graph = [] if tf.executing_eagerly() else tf.compat.v1.get_collection(_COLLECTION)
     if in_graph and isinstance(in_graph[0], Initialization):

@@ -10,10 +10,11 @@ from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
 from sok_compat.tables.table import connected_ranks
+from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 
 
@@ -35,9 +36,10 @@ def Init(**kwargs):
     Raises:
       KeyError: global_batch_size is missing.
       TypeError, ValueError: a setting is no int or out of range.
-      RuntimeError: under a tf.distribute strategy, or one of several ranks without hvd.init().
+      RuntimeError: under a tf.distribute strategy of several replicas, or one of several ranks
+        without hvd.init().
     """
-    raise_under_distribution_strategy("sok.Init")
+    raise_under_several_replicas("sok.Init")
     if "global_batch_size" not in kwargs:
         raise KeyError("sok.Init needs global_batch_size, the samples in a step over all ranks")
     ranks = connected_ranks("sok.Init")
@@ -60,6 +62,7 @@ def Init(**kwargs):
     refuse_to_initialize_tables()
     refuse_to_freeze_tables()
     refuse_moving_averages_of_tables()
+    update_rows_in_use_in_keras()
     return status
 
 

@@ -44,7 +44,8 @@ class All2AllDenseEmbedding(EmbeddingLayer):
           **kwargs: for the Keras layer.
 
         Raises:
-          RuntimeError: before sok.Init, or under a tf.distribute strategy.
+          RuntimeError: before sok.Init, or under a tf.distribute strategy of several
+            replicas.
           ValueError: an argument out of range.
         """
         super().__init__(

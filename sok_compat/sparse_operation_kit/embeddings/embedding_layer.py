@@ -13,7 +13,7 @@ from sok_compat.sparse_operation_kit.embeddings.arguments import (
     checked_flag,
     checked_layer_arguments,
 )
-from sok_compat.tables.table import checked_key_dtype
+from sok_compat.tables.table_arguments import checked_key_dtype
 
 
 class EmbeddingLayer(keras.layers.Layer):

@@ -7,6 +7,7 @@ from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.runtime.ranks import horovod_ranks
+from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, constant_value
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
     DenseEmbeddingLayerHandle,
@@ -183,16 +184,20 @@ def get_global_replica_id(comm_tool=None, var=None):
       var: ignored.
 
     Raises:
-      RuntimeError: comm_tool is none that works here.
+      RuntimeError: comm_tool is none that works here, or a strategy has several replicas.
     """
     del var
+    if comm_tool == "Strategy":
+        raise_under_several_replicas("get_global_replica_id")
+        return 0
     if comm_tool == "OneDevice":
         return 0
     ranks = horovod_ranks()
     if comm_tool == "Horovod" and ranks is not None:
         return ranks.rank
     raise RuntimeError(
-        f"ranks come from Horovod only ('Horovod' after hvd.init(), or 'OneDevice'), got "
+        "ranks come from Horovod only ('Horovod' after hvd.init(), else 'OneDevice', or 'Strategy' "
+        "in the scope of a strategy of one replica), got "
         f"{comm_tool!r}; pass what _get_comm_tool() returns"
     )
 

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.ranks import horovod_ranks
-from sok_compat.runtime.strategies import raise_under_distribution_strategy
+from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, keras
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import checked_size
 
@@ -14,7 +14,8 @@ class TFDistributedEmbedding(keras.layers.Layer):
     """Looks up rows by number in an ordinary variable. API of SparseOperationKit 1.x.
 
     There it shares the work of a lookup among the replicas of a tf.distribute strategy. Here it is
-    for one process; for tables spread over processes use All2AllDenseEmbedding with Horovod.
+    for one process and one replica; for tables spread over processes use All2AllDenseEmbedding with
+    Horovod.
     """
 
     def __init__(
@@ -36,10 +37,10 @@ class TFDistributedEmbedding(keras.layers.Layer):
           **kwargs: for the Keras layer.
 
         Raises:
-          RuntimeError: under a tf.distribute strategy.
+          RuntimeError: under a tf.distribute strategy of several replicas.
           ValueError: a size below 1, or initializer is neither a name nor rows of that shape.
         """
-        raise_under_distribution_strategy("TFDistributedEmbedding")
+        raise_under_several_replicas("TFDistributedEmbedding")
         super().__init__(**kwargs)
         del comm_options
         shape = [

@@ -101,12 +101,16 @@ def two_optimizers_and_allreduce(compiled):
     return outcome(model, losses)
 
 
-def distributed_tape(compiled, **options):
+def distributed_tape(compiled, strategy=None, **options):
     """One optimizer for all, the mean over the rank's share, and Horovod's tape."""
-    model = Model()
-    optimizer = legacy.Adagrad(0.1)
+    # Horovod's broadcast takes the variables of one MirroredStrategy for those of an earlier one.
+    same_weights = strategy is not None
+    strategy = strategy or tf.distribute.get_strategy()
+    with strategy.scope():
+        model = Model(same_weights)
+        optimizer = legacy.Adagrad(0.1)
 
-    def step(keys, labels):
+    def train(keys, labels):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(losses_of(model, keys, labels))
         tape = hvd.DistributedGradientTape(tape, **options)
@@ -115,9 +119,13 @@ def distributed_tape(compiled, **options):
             optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return hvd.allreduce(loss)
 
+    def step(*share):
+        return strategy.reduce("SUM", strategy.run(train, args=share), axis=None)
+
     if compiled:
         step = tf.function(step)
-    model(next(shares())[0], training=False)  # makes the variables
+    with strategy.scope():
+        model(next(shares())[0], training=False)  # makes the variables
     hvd.broadcast_variables(model.variables, root_rank=0)
     losses = [step(*share) for share in shares()]
     before = outcome(model, losses)
@@ -163,8 +171,13 @@ def clipped_tape():
     return outcome(model, [step(*share) for share in shares()])
 
 
-def fit(make_optimizer):
+def fit(make_optimizer, strategy=None):
     """Keras with Horovod's optimizer and callback."""
+    with (strategy or tf.distribute.get_strategy()).scope():
+        return fit_in_scope(make_optimizer)
+
+
+def fit_in_scope(make_optimizer):
     model = Model(same_weights=True, capacity=64)  # which the callback comes too late for
     keys, labels = (tf.concat(parts, 0) for parts in zip(*shares()))
     model(keys[:1], training=False)
@@ -182,17 +195,25 @@ def fit(make_optimizer):
     return outcome(model, history.history["loss"])
 
 
+def mirrored():
+    return tf.distribute.MirroredStrategy(["CPU:0"])
+
+
 SCRIPTS = {
     "eager, allreduce": lambda: two_optimizers_and_allreduce(compiled=False),
     "function, allreduce": lambda: two_optimizers_and_allreduce(compiled=True),
     "eager, tape": lambda: distributed_tape(compiled=False),
     "function, tape": lambda: distributed_tape(compiled=True),
     "function, tape with groups": lambda: distributed_tape(compiled=True, groups=2),
+    "eager, tape in a strategy": lambda: distributed_tape(compiled=False, strategy=mirrored()),
+    "function, tape in a strategy": lambda: distributed_tape(compiled=True, strategy=mirrored()),
     "function, clipped tape": clipped_tape,
     "eager, allreduce of all": lambda: allreduce_of_all(inplace=False),
     "eager, allreduce of all, broadcast in place": lambda: allreduce_of_all(inplace=True),
     "fit, legacy SGD": lambda: fit(lambda: legacy.SGD(0.1)),
     "fit, SGD": lambda: fit(lambda: keras.optimizers.SGD(0.1)),
+    "fit, Adam": lambda: fit(lambda: keras.optimizers.Adam(0.01)),
+    "fit in a strategy, Adam": lambda: fit(lambda: keras.optimizers.Adam(0.01), mirrored()),
 }
 
 if __name__ == "__main__":

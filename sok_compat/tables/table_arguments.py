@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of what a table is made with."""
+
+import operator
+
+import tensorflow as tf
+
+KEY_DTYPES = (tf.int64, tf.uint32)
+MAX_TABLE_BYTES = 1 << 47  # as kMostPlaneBytes in ops/engine/plane_options.h
+UNDECLARED_CAPACITY = (1 << 32) - 1  # as kMaxRows in ops/engine/table_options.h
+
+
+def checked_key_dtype(key_dtype):
+    """tf.int64 or tf.uint32, from a dtype, a name or None.
+
+    Raises:
+      ValueError: another dtype, or none.
+    """
+    try:
+        dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
+    except TypeError:
+        raise ValueError(f"key_dtype must be int64 or uint32, got {key_dtype!r}") from None
+    if dtype not in KEY_DTYPES:
+        raise ValueError(f"key_dtype must be int64 or uint32, got {dtype.name}")
+    return dtype
+
+
+def checked_sizes(capacity, dim):
+    """Both as ints, if a table of these sizes can be; a capacity of None stays.
+
+    Raises:
+      ValueError: one is no int >= 1, or the rows are more than can be addressed.
+    """
+    for name, size in {"capacity": capacity, "dim": dim}.items():
+        is_undeclared = name == "capacity" and size is None
+        if not is_undeclared and (_as_int(size) is None or size < 1):
+            raise ValueError(f"{name} must be an int >= 1, got {size!r}")
+    capacity, dim = _as_int(capacity), _as_int(dim)
+    if capacity is None:
+        return None, dim
+    if capacity == UNDECLARED_CAPACITY:
+        raise ValueError(f"a capacity of {capacity} cannot be declared: give one less, or None")
+    if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
+        raise ValueError(
+            f"a table of {capacity} rows of {dim} floats does not fit into the {MAX_TABLE_BYTES} "
+            "bytes that a process can address; lower its capacity"
+        )
+    return capacity, dim
+
+
+def _as_int(value):
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stock optimizers make as slots of tables, made as planes of these tables."""
+
+import functools
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.tables.shown_rows import is_showing_some_rows
+from sok_compat.tables.slot_names import owner_by_name
+from sok_compat.tables.slot_variable import SlotVariable
+
+
+def make_slot_or_variable(tables, next_creator, kwargs):
+    """A creator of variables, as of tf.variable_creator_scope: a SlotVariable for a slot of one of
+    some tables that starts as a constant fill, else what `next_creator` makes.
+
+    Args:
+      tables: whose slots become planes.
+      next_creator: makes ordinary variables.
+      kwargs: arguments of the variable.
+    """
+    table = owner_by_name(kwargs.get("name") or "", tables)
+    if not any(table is ours for ours in tables):  # `in` would compare rows
+        table = None
+    if table is None or kwargs.get("trainable"):
+        return next_creator(**kwargs)
+    initial_value = _of_known_shape(kwargs["initial_value"], table)
+    if not tf.executing_eagerly() and callable(initial_value):
+        initial_value = kwargs["initial_value"] = initial_value()
+    fill = _fill_value(initial_value, table)
+    if fill is None:
+        return next_creator(**kwargs)
+    is_vector = isinstance(initial_value, tf.Tensor) and initial_value.shape.rank == 1
+    width = 1 if is_vector else table.dim
+    return SlotVariable(table, kwargs["name"], width, float(fill), is_vector)
+
+
+def _of_known_shape(initial_value, table):
+    """Of a table without a capacity, what Keras would call to make a slot of unknown shape, but for
+    one row: it is only looked at."""
+    is_keras = isinstance(initial_value, functools.partial) and "shape" in initial_value.keywords
+    if table.shape[0] is not None or not is_keras:
+        return initial_value
+    if tf.TensorShape(initial_value.keywords["shape"]).as_list() != table.shape.as_list():
+        return initial_value
+    return functools.partial(initial_value, shape=[1, table.dim])
+
+
+def _fill_value(initial_value, table):
+    """The float that a slot of the table's shape starts as, everywhere; None for other slots.
+
+    Never makes the value, which has the size of the declared capacity.
+    """
+    if callable(initial_value):  # in eager mode: look at what it would compute
+        with tf.Graph().as_default():
+            return _fill_value(initial_value(), table)
+    if not isinstance(initial_value, tf.Tensor):
+        return None
+    if not _has_shape_of_rows(initial_value.shape, table) or initial_value.dtype != tf.float32:
+        return None
+    if tf.is_symbolic_tensor(initial_value):
+        return _constant_fill(initial_value)
+    first = tf.reshape(initial_value, [-1])[0]  # somebody has made it already
+    return float(first) if tf.reduce_all(tf.equal(initial_value, first)) else None
+
+
+def _has_shape_of_rows(shape, table):
+    """Whether it is what `table` shows (tables/shown_rows.py), or has a number for each row."""
+    if shape.rank == 1:
+        return is_showing_some_rows(table) and shape[0] == table.shape[0]
+    if table.shape[0] is None:
+        return shape.rank == 2 and shape.is_compatible_with(table.shape)
+    return shape == table.shape
+
+
+def _constant_fill(tensor):
+    """The float32 that a graph's tensor is filled with, or None."""
+    op = tensor.op
+    if op.type == "Identity":
+        return _constant_fill(op.inputs[0])
+    if op.type == "Fill":
+        value = constant_value(op.inputs[1])
+        return None if value is None else np.float32(value)
+    if op.type == "Const":
+        values = op.get_attr("value").float_val
+        return np.float32(values[0]) if len(values) == 1 else None
+    if op.type == "Mul":  # TF1's Ftrl: ones times what the slot starts with
+        factors = [_constant_fill(factor) for factor in op.inputs]
+        return None if None in factors else factors[0] * factors[1]
+    return None
