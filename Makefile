@@ -46,7 +46,8 @@ pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: mor
 # The other tested TensorFlow has an environment of its own, without Horovod, and a wheel without the CUDA code, which
 # has been compiled for the first one.
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
-OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz
+OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz $(addprefix tests/runtime/test_,integrations.py \
+  v1_behavior.py)
 
 # The kernels of a GPU, on CPU threads: the same tests as on the CPU.
 GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver tests/conformance $(addprefix tests/optimizers/test_,keras_optimizers.py \
