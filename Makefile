@@ -8,6 +8,7 @@
 #   DATA=path              the folder of ml-100k, for `make movielens`
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
 #   SOK_WARNINGS_AS_ERRORS=ON  for what is installed, too; in tests of C++ and CUDA it is the default
+#   SOK_CUDA=OFF           what is installed has no CUDA code (default AUTO: it has, where there is nvcc)
 
 # --- which environment; one for each pair of PYTHON and TENSORFLOW that is asked for ---
 VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))$(if $(TENSORFLOW),-$(TENSORFLOW))
@@ -26,7 +27,11 @@ SOURCES := CMakeLists.txt pyproject.toml \
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-build: $(VENV)/.installed  ## build the wheel and install it into the virtual environment
+# Of a build with CUDA, and of one without: neither is up to date where the other is asked for.
+SOK_CUDA ?= AUTO
+INSTALLED := $(VENV)/.installed$(if $(filter OFF,$(SOK_CUDA)),-without-cuda)
+
+build: $(INSTALLED)  ## build the wheel and install it into the virtual environment
 
 # Files of tests share the processors; more than four processes ask for much memory.
 PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
@@ -38,9 +43,11 @@ test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, b
 pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: more ranks, more models
 	$(PYTEST) -m thorough $(PYTEST_ARGS)
 
-# The other tested TensorFlow has an environment of its own, without Horovod.
+# The other tested TensorFlow has an environment of its own, without Horovod, and a wheel without the CUDA code, which
+# has been compiled for the first one.
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
-OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz
+OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz $(addprefix tests/runtime/test_,integrations.py \
+  v1_behavior.py)
 
 # The kernels of a GPU, on CPU threads: the same tests as on the CPU.
 GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver tests/conformance $(addprefix tests/optimizers/test_,keras_optimizers.py \
@@ -58,7 +65,7 @@ pytest-other:  ## the Python tests of layers and optimizers on another TensorFlo
 ifeq ($(OTHER_TENSORFLOW),)
 	@echo "This Python has no other tested TensorFlow than $(TENSORFLOW): none is tested beside it."
 else
-	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW)
+	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF
 endif
 
 .PHONY: pytest-layers
@@ -102,8 +109,9 @@ $(VENV)/.lint: requirements-lint.txt $(VENV)/.created
 	$(PIP_INSTALL) --requirement $<
 	@touch $@
 
-$(VENV)/.installed: $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
-	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall .
+$(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
+	@rm -f $(VENV)/.installed*
+	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall -Ccmake.define.SOK_CUDA=$(SOK_CUDA) .
 	@touch $@
 
 STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
@@ -248,4 +256,4 @@ $(VENV)/.horovod: $(VENV)/.tensorflow $(VENV)/.tools
 
 clean:  ## remove what was built; the virtual environments stay
 	rm -rf build dist
-	rm -f .venv*/.installed
+	rm -f .venv*/.installed*

@@ -4,6 +4,8 @@
 #include <exception>
 #include <mutex>
 
+#include "ops/tf/tf_versions.h"
+
 namespace sok {
 
 namespace tf = tensorflow;
@@ -64,7 +66,7 @@ void OpExecutor::ParallelFor(int64_t count, int64_t item_nanoseconds,
                              const std::function<void(int64_t begin, int64_t end)>& body) {
   std::mutex mutex;
   std::exception_ptr first_failure;
-  threads_.workers->ParallelFor(count, item_nanoseconds, [&](int64_t begin, int64_t end) {
+  ParallelForOf(*threads_.workers, count, item_nanoseconds, [&](int64_t begin, int64_t end) {
     try {
       body(begin, end);
     } catch (...) {

@@ -6,6 +6,7 @@
 
 #include "ops/base/error.h"
 #include "ops/base/local_files.h"
+#include "ops/tf/tf_versions.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
 
 namespace sok {
@@ -23,7 +24,7 @@ class DumpReader::File {
     if (note && env->FileExists(DumpPlaces::Until(place, note->id)).ok())
       path_ = DumpPlaces::Until(place, note->id);
     if (IsLocalPath(path_)) CheckIsFile(path_);
-    tf::uint64 size_bytes = 0;
+    uint64_t size_bytes = 0;
     ThrowOfFile(env->GetFileSize(path_, &size_bytes), path_);
     size_bytes_ = static_cast<int64_t>(size_bytes);
     ThrowOfFile(env->NewRandomAccessFile(path_, &file_), path_);
@@ -35,8 +36,8 @@ class DumpReader::File {
   void Read(int64_t count_bytes, void* out) {
     absl::string_view read;
     const auto count = static_cast<size_t>(count_bytes);
-    const absl::Status status =
-        file_->Read(static_cast<tf::uint64>(next_), count, &read, static_cast<char*>(out));
+    const absl::Status status = ReadAt(*file_, static_cast<uint64_t>(next_),
+                                       absl::MakeSpan(static_cast<char*>(out), count), &read);
     if (absl::IsOutOfRange(status)) {
       Throw(ErrorCode::kDataLoss, path_, " ends after ", next_ + static_cast<int64_t>(read.size()),
             " bytes; it had ", size_bytes_, " when it was opened");

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <utility>
 
 #include "ops/tf/border.h"
@@ -73,7 +75,7 @@ const float* TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandl
 
 void TableResource::Initialize(OpCall& call, const TableOptions& options, VariablePtr rows,
                                bool keep_existing) {
-  tf::mutex_lock lock(mutex_);  // nobody sees the variable and another plane
+  std::unique_lock<FairSharedMutex> lock(mutex_);  // nobody sees the variable and another plane
   if (keep_existing && table_) return;
   std::shared_ptr<Table> table = call.engine().MakeTable(options);
   const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
@@ -91,7 +93,7 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options, Variab
 }
 
 void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
-  tf::mutex_lock lock(mutex_);
+  std::unique_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
   const TableOptions& options = table_->options();
   if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
@@ -114,7 +116,7 @@ void TableResource::WritePreset(OpCall& call, Plane& rows, const tf::Tensor& val
 
 void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
                                bool keep_existing) {
-  tf::mutex_lock lock(mutex_);
+  std::unique_lock<FairSharedMutex> lock(mutex_);
   if (keep_existing && slots_.Has(options.name, variable.get())) return;
   if (table_ && table_->options().capacity != options.plane.capacity) {
     Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.plane.capacity,
@@ -136,26 +138,26 @@ void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, Variabl
 }
 
 void TableResource::DetachSlot(const tf::Var* variable) {
-  tf::mutex_lock lock(mutex_);
+  std::unique_lock<FairSharedMutex> lock(mutex_);
   slots_.Remove(variable);
 }
 
 void TableResource::WithTable(const std::function<void(Table& table)>& use) {
-  tf::tf_shared_lock lock(mutex_);
+  std::shared_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
   use(*table_);
 }
 
 void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot_names,
                               const Use& use) {
-  tf::tf_shared_lock lock(mutex_);
+  std::shared_lock<FairSharedMutex> lock(mutex_);
   UseView(call, View(slot_names), use);
 }
 
 void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
   std::optional<PromisedRows> promised;
   for (;; MakeRoom(call)) {
-    tf::tf_shared_lock lock(mutex_);
+    std::shared_lock<FairSharedMutex> lock(mutex_);
     CheckInitialized();
     if (!HasCapacity() && !promised) promised.emplace(promised_rows_, num_keys);
     if (!HasCapacity() && !HasRoom(call)) continue;
@@ -165,7 +167,7 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
 }
 
 void TableResource::MakeRoom(OpCall& call) {
-  tf::mutex_lock lock(mutex_);
+  std::unique_lock<FairSharedMutex> lock(mutex_);
   CheckInitialized();
   const int64_t num_rows = NumRowsToCome(call);
   TakeBack(call, View({}));
@@ -204,7 +206,7 @@ bool TableResource::HasRoom(OpCall& call) const { return rows_.num_rows() >= Num
 
 void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_names,
                             const Fill& fill) {
-  tf::mutex_lock lock(mutex_);
+  std::unique_lock<FairSharedMutex> lock(mutex_);
   std::shared_ptr<Table> table;
   std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then of slots_
   UseView(call, View(slot_names), [&](const TableView& view) {
@@ -287,7 +289,7 @@ void TableResource::TakeBack(OpCall& call, const TableView& view) {
 }
 
 std::string TableResource::DebugString() const {
-  tf::tf_shared_lock lock(mutex_);
+  std::shared_lock<FairSharedMutex> lock(mutex_);
   return (table_ ? "table " : "table without a value: ") + name_;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/base/fair_shared_mutex.h"
 #include "ops/tf/table_slots.h"
 
 namespace sok {
@@ -94,7 +95,7 @@ class TableResource : public tensorflow::ResourceBase {
   void WritePreset(OpCall& call, Plane& rows, const tensorflow::Tensor& values) const;
 
   const std::string name_;
-  mutable tensorflow::mutex mutex_;
+  mutable FairSharedMutex mutex_;
   std::shared_ptr<Table> table_;
   PlaneVariable rows_;
   tensorflow::Tensor preset_;  // [capacity, dim], or a scalar: none

@@ -32,6 +32,7 @@ class Integration:
     qualname: str  # of what is replaced, on these
     parameters: tuple  # its parameters' names, on these
     places: Callable  # a function: [(module or class, attribute)], all holding the same function
+    newer_parameters: tuple = ()  # that the newer of these releases have after them
 
 
 def _horovod():
@@ -93,6 +94,7 @@ INTEGRATIONS = {
             ("ys", "xs", "grad_ys", "name", "colocate_gradients_with_ops", "gate_gradients",
              "aggregation_method", "stop_gradients", "unconnected_gradients", "src_graph"),
             lambda: [(gradients_util, "_GradientsHelper")],
+            newer_parameters=("optimize_identity_n",),
         ),
         Integration(
             "tf.clip_by_global_norm",
@@ -291,10 +293,12 @@ def check(name):
     integration = INTEGRATIONS[name]
     found = [_found(place) for place in integration.places()]
     function = found[0]
+    known = integration.parameters
     is_known = (
         all(each is function for each in found)
         and getattr(function, "__qualname__", None) == integration.qualname
-        and tuple(inspect.signature(function).parameters) == integration.parameters
+        and tuple(inspect.signature(function).parameters)
+        in (known, known + integration.newer_parameters)
     )
     if not is_known:
         said = [_described(each) for each in dict.fromkeys(found)]

@@ -2,6 +2,7 @@
 """Each change to TensorFlow and Horovod is made once, can be undone, and is not made blindly."""
 
 import functools
+import inspect
 
 import pytest
 
@@ -118,6 +119,25 @@ def test_a_changed_target_is_refused(name, change, monkeypatch):
     with pytest.raises(RuntimeError, match=f"changes {name} .*not what it was in .*expected"):
         integrations.apply(name, lambda function: pytest.fail("applied all the same"))
     assert names() == [] and all(each is changed for each in functions(name))
+
+
+@pytest.mark.parametrize(
+    "added, is_known", [([], True), (["optimize_identity_n"], True), (["another"], False)]
+)
+def test_parameters_of_newer_releases(added, is_known, monkeypatch):
+    integration = integrations.INTEGRATIONS["tf.gradients"]
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+                  for name in [*integration.parameters, *added]]  # fmt: skip
+    with integrations_undone():
+        changed = other_parameters(functions(integration.name)[0])
+        changed.__signature__ = inspect.Signature(parameters)
+        for owner, attribute in integration.places():
+            monkeypatch.setattr(owner, attribute, changed)
+        if is_known:
+            assert integrations.check(integration.name) is changed
+        else:
+            with pytest.raises(RuntimeError, match="src_graph, another"):
+                integrations.check(integration.name)
 
 
 def test_what_others_changed_since_is_not_undone(name, monkeypatch):
