@@ -278,7 +278,7 @@ Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
       return entry != pending_.end() && entry->second.request.ticket.meeting == where.first &&
              NameHash(entry->second.request.exchange) == where.second;
     });
-    if (proposed == proposed_.end()) continue;  // it has failed
+    if (proposed == proposed_.end()) continue;
     if (!steps_match) {
       meetings_.Fail(where.first,
                      {ErrorCode::kAborted,
@@ -321,9 +321,11 @@ void Coordinator::Settle(const Round& round, std::vector<Pending>* failed, Ready
                      " has left: its script ended or raised an exception. All ranks must run the "
                      "same number of steps";
   }
-  *failed = TakeFailed();
-  CheckStalls(round.messages);
+  // First what all ranks have offered, also where a lookup has failed since: the others cannot know,
+  // and what it exchanged is done on all.
   *ready = TakeReady(round.arrivals);
+  CheckStalls(round.messages);
+  *failed = TakeFailed();
   for (const Message& message : round.messages) {
     for (const Offer& offer : message.offers) meetings_.TellIfOver(offer.meeting);
   }

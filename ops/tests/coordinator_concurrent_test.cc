@@ -107,6 +107,25 @@ SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
   RunSteps(ranks, 2, 5, 100, 23, 1);
 }
 
+/// What was in a round when a rank's step failed ends alike on all ranks: here all have it.
+SOK_TEST(AFailureWhileARoundIsOnItsWay) {
+  Pair ranks;
+  std::vector<Ticket> tickets;
+  std::vector<std::future<ExchangeResult>> results;
+  for (int rank = 0; rank < 2; ++rank) {
+    tickets.push_back(Begin(ranks[rank], rank, 0, "layer"));
+    results.push_back(Submit(ranks[rank], tickets.back(), Request(rank, 2, 0, "layer")));
+  }
+  for (int rank = 0; rank < 2; ++rank) ranks.Propose(rank);
+  ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kAborted, "cancelled");
+  for (int rank = 0; rank < 2; ++rank) ranks.Complete(rank);
+  for (int rank = 0; rank < 2; ++rank)
+    CheckReceived(results[static_cast<size_t>(rank)].get(), rank, 2, 0, "layer");
+  auto next = Submit(ranks[0], tickets[0], Request(0, 2, 0, "layer", "rows"));
+  ranks.Round();
+  CheckFailed(next.get(), Words{"exchange layer/rows", "rank 1 failed in this step: cancelled"});
+}
+
 SOK_TEST(FailuresOfSeveralRanksInOneStep) {
   Ranks ranks(4);
   for (int64_t step = 0; step < 20; ++step) {

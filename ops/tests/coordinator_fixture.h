@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -93,6 +94,46 @@ class Ranks {
   AllToAll all_to_all_;
   std::vector<std::unique_ptr<Coordinator>> coordinators_;
   std::vector<std::thread> drivers_;
+};
+
+/// Two coordinators whose rounds the test makes itself.
+class Pair {
+ public:
+  Pair() {
+    for (int rank = 0; rank < 2; ++rank) {
+      CoordinatorOptions options;
+      options.rank = rank;
+      options.num_ranks = 2;
+      options.heartbeat_seconds = options.grouping_seconds = 0.0;
+      coordinators_[rank] = std::make_unique<Coordinator>(options);
+    }
+  }
+
+  Coordinator& operator[](int rank) { return *coordinators_[rank]; }
+
+  void Propose(int rank) { sent_[rank] = coordinators_[rank]->Propose(); }
+
+  /// Calls before() when all has been received.
+  void Complete(int rank, const std::function<void()>& before = [] {}) {
+    std::string received;
+    std::vector<int64_t> sizes;
+    for (const Coordinator::Proposal& theirs : sent_) {
+      const int64_t begin = rank == 0 ? 0 : theirs.send_bytes[0];
+      sizes.push_back(theirs.send_bytes[static_cast<size_t>(rank)]);
+      received.append(theirs.data.data() + begin, static_cast<size_t>(sizes.back()));
+    }
+    before();
+    coordinators_[rank]->Complete(received.data(), sizes);
+  }
+
+  void Round() {
+    for (int rank = 0; rank < 2; ++rank) Propose(rank);
+    for (int rank = 0; rank < 2; ++rank) Complete(rank);
+  }
+
+ private:
+  std::unique_ptr<Coordinator> coordinators_[2];
+  Coordinator::Proposal sent_[2];
 };
 
 /// What `rank` sends to `to` for a request: a length and a content that tell all of these apart.
