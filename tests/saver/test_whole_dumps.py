@@ -248,7 +248,7 @@ def test_what_a_process_that_died_has_left(make_table, tmp_path):
     goes = [f"{stem.name}{end}.{'0a' * 12}" for end in ("_keys.file", "_values.file", ".dump")]
     for name in itertools.chain(stays, goes):
         (tmp_path / name).write_text("")
-        os.utime(tmp_path / name, times=[time.time() - 3700] * 2)
+        os.utime(tmp_path / name, times=(time.time() - 3700,) * 2)
     stays.append(f"{stem.name}_keys.file.{'0b' * 12}")
     (tmp_path / stays[-1]).write_text("")
     with initialized_session() as session:
@@ -283,7 +283,7 @@ def test_forms_of_a_path(make_table, tmp_path, form):
     dump = sok_compat.Saver().dump_to_file(saved.table, place)
     left = tmp_path / f"{pathlib.Path(saved.stem).name}_keys.file.{'0a' * 12}"
     left.write_text("")
-    os.utime(left, times=[0, 0])
+    os.utime(left, times=(0, 0))
     with initialized_session() as session:
         session.run(saved.step, {saved.keys: [1, 2]})
         session.run(dump, {place: form.format(tmp_path)})
