@@ -82,7 +82,9 @@ def _tickets(table, what):
     """What an op on the whole table meets those of other ranks with, in a list; none: alone."""
     if table.ranks.size == 1 or not is_connected():
         return []
-    return [begin_lookup(f"{table.table_name} ({what})", table.kind(), f"{what}_{table.table_name}")]
+    return [
+        begin_lookup(f"{table.table_name} ({what})", table.kind(), f"{what}_{table.table_name}")
+    ]
 
 
 def _checked_name(name):
