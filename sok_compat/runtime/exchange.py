@@ -96,7 +96,7 @@ class ExchangeThread:
             while not self._library.sok_exchange_is_closed():
                 self._run_round()
         except Exception as error:  # noqa: BLE001  whatever Horovod raises ends all exchanges
-            self._abort(f"{self._describe_lost_ranks()}; Horovod says: {_first_line(error)}")
+            self._abort(f"{self._describe_lost_ranks()}; Horovod says: {first_line(error)}")
 
     def _watch(self):
         """Ends all exchanges when a rank does not answer: every rank does, twice a second."""
@@ -165,7 +165,7 @@ class ExchangeThread:
         return "lost a rank" + (f" on one of the hosts {', '.join(others)}" if others else "")
 
 
-def _first_line(error):
+def first_line(error):
     """What an error says, without the stack traces that TensorFlow adds when it raises it again."""
     while isinstance(error.__context__, type(error)):
         error = error.__context__
