@@ -9,11 +9,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "ops/base/error.h"
 
 namespace sok {
 namespace {
+
+constexpr time_t kLongSeconds = 3600;
 
 ErrorCode CodeOf(int error) {
   switch (error) {
@@ -49,17 +52,23 @@ NewFile::NewFile(const std::string& path)
 
 NewFile::~NewFile() { close(descriptor_); }
 
-void RemoveAbandoned(const std::string& folder,
-                     const std::function<bool(const std::string& name)>& is_candidate) {
-  DIR* listing = opendir(folder.c_str());
+void RemoveAbandoned(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return;
+  if (flock(file, LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
+  close(file);
+}
+
+void RemoveLongAbandoned(const std::string& folder, const std::string& written_now,
+                         const std::function<bool(const std::string& name)>& is_candidate) {
+  struct stat now{}, state{};
+  DIR* listing = stat(written_now.c_str(), &now) == 0 ? opendir(folder.c_str()) : nullptr;
   if (listing == nullptr) return;
   while (const dirent* entry = readdir(listing)) {
-    if (!is_candidate(entry->d_name)) continue;
-    const int file =
-        openat(dirfd(listing), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (file < 0) continue;
-    if (flock(file, LOCK_EX | LOCK_NB) == 0) unlinkat(dirfd(listing), entry->d_name, 0);
-    close(file);
+    const std::string path = folder + "/" + entry->d_name;
+    if (is_candidate(entry->d_name) && lstat(path.c_str(), &state) == 0 &&
+        state.st_mtime < now.st_mtime - kLongSeconds)
+      RemoveAbandoned(path);
   }
   closedir(listing);
 }
@@ -71,7 +80,7 @@ void CheckIsFile(const std::string& path) {
 }
 
 void SyncToDisk(const std::string& path) {
-  const int file = open(path.empty() ? "." : path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) ThrowOfSystem(path, errno);
   // Some file systems cannot do it for a folder, and then need not.
   const int error = fsync(file) == 0 || errno == EINVAL ? 0 : errno;
@@ -81,7 +90,7 @@ void SyncToDisk(const std::string& path) {
 
 FolderLock::FolderLock(const std::string& folder, Mode mode) {
   if (!IsLocalPath(folder)) return;
-  descriptor_ = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) return;  // who uses the folder is told why
   while (flock(descriptor_, mode == Mode::kAlone ? LOCK_EX : LOCK_SH) != 0 && errno == EINTR) {
   }

@@ -24,10 +24,15 @@ class NewFile {
   int descriptor_ = -1;
 };
 
-/// Removes files that a NewFile has made and no process holds any more: those in `folder` for whose
-/// names is_candidate(name). No NewFile may begin there meanwhile.
-void RemoveAbandoned(const std::string& folder,
-                     const std::function<bool(const std::string& name)>& is_candidate);
+/// Removes a file that a NewFile has made, if no process holds it any more. No NewFile may begin in
+/// its folder meanwhile.
+void RemoveAbandoned(const std::string& path);
+
+/// RemoveAbandoned for those files in `folder` for whose names is_candidate(name), and that were
+/// last written more than an hour before the file at `written_now`: where several machines have the
+/// folder, locks may hold on one of them only.
+void RemoveLongAbandoned(const std::string& folder, const std::string& written_now,
+                         const std::function<bool(const std::string& name)>& is_candidate);
 
 /// Throws kInvalidArgument for what is neither a file nor a link to one, such as a pipe, of which a
 /// reader would wait for ever. Nothing at all is fine.

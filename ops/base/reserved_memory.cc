@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -14,6 +16,7 @@
 namespace sok {
 namespace {
 
+constexpr size_t kMappingsLeft = 16;  // as good as none: other threads map as well
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not name
 
@@ -43,10 +46,31 @@ char* MapAligned(size_t bytes) {
   return wide + before;
 }
 
+/// A number from a file of /proc; 0: there is none.
+size_t ReadNumber(const char* path) {
+  size_t number = 0;
+  std::ifstream(path) >> number;
+  return number;
+}
+
+size_t NumMappings() {
+  std::ifstream maps("/proc/self/maps");
+  return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
+}
+
 [[noreturn]] void ThrowRefused(size_t size_bytes) {
+  const size_t most_mappings = ReadNumber("/proc/sys/vm/max_map_count");
+  const size_t num_mappings = NumMappings();
+  if (most_mappings > 0 && num_mappings + kMappingsLeft > most_mappings) {
+    Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
+          " bytes of address space: this process has ", num_mappings,
+          " mappings, and vm.max_map_count allows ", most_mappings,
+          "; each table takes some. Raise it (sysctl -w vm.max_map_count=", 4 * most_mappings,
+          "), or make fewer tables");
+  }
   Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
         " bytes of address space; declare a smaller capacity, or raise the limit on virtual "
-        "memory (ulimit -v, vm.overcommit_memory) or on mappings (vm.max_map_count)");
+        "memory (ulimit -v, vm.overcommit_memory)");
 }
 
 /// Maps at least `size_bytes`, or throws kOutOfMemory.

@@ -29,8 +29,9 @@ Round ReadRound(const char* data, const std::vector<int64_t>& received_bytes) {
       if (offer.size_bytes < 0 || offer.size_bytes > data - payload)
         Throw(ErrorCode::kIo, "a rank sent other bytes than it had announced");
       Arrival& arrival = round.arrivals[{offer.meeting, offer.exchange_hash}];
-      arrival.parts.emplace_back(payload, offer.size_bytes);
+      if (!offer.is_announced) arrival.parts.emplace_back(payload, offer.size_bytes);
       arrival.steps.push_back(offer.step);
+      arrival.descriptions.push_back(offer.description_hash);
       payload += offer.size_bytes;
     }
     if (payload != data) Throw(ErrorCode::kIo, "a rank sent other bytes than it had announced");

@@ -15,7 +15,8 @@ namespace sok {
 /// What came for one exchange, by source rank; of some ranks only, where not all are ready.
 struct Arrival {
   std::vector<std::pair<const char*, int64_t>> parts;
-  std::vector<int64_t> steps;  // of the ranks
+  std::vector<int64_t> steps;          // of the ranks that offer it, also without data yet
+  std::vector<uint64_t> descriptions;  // of the lookup, their hashes
 
   int64_t size_bytes() const;
   /// The parts one after the other.

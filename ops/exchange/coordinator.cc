@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <new>
-#include <numeric>
 #include <set>
 
 namespace sok {
@@ -34,10 +33,21 @@ const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
   return nullptr;
 }
 
-std::string JoinRanks(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
-  return text;
+/// Much data is sent once, when all ranks have come; other ranks may take their time.
+bool IsAnnouncedFirst(const ExchangeRequest& request) {
+  return request.is_patient && !request.data.empty();
+}
+
+/// Where steps, or what ranks say of the lookup (`difference`), do not match.
+MeetingFailure WhyNotTogether(const std::string& difference) {
+  if (difference.empty()) {
+    return {ErrorCode::kAborted,
+            "the ranks run it together with different lookups: all ranks must run the same lookups "
+            "in a step"};
+  }
+  return {ErrorCode::kInvalidArgument, "the ranks disagree: " + difference +
+                                           "; all ranks must make the same tables and layers in "
+                                           "the same order"};
 }
 
 }  // namespace
@@ -103,6 +113,7 @@ ExchangeCounters Coordinator::counters() const {
 bool Coordinator::HasReason(Clock::time_point now) const {
   if (is_leaving_ || !closed_reason_.empty() || !meetings_.to_tell().empty()) return true;
   for (const auto& [key, pending] : pending_) {
+    if (pending.all_have_come) return true;
     if (Seconds(now - pending.since).count() > options_.grouping_seconds) return true;
     const std::set<std::string>* companions = companions_.Of(key.second);
     if (!companions) continue;
@@ -136,7 +147,7 @@ std::string Coordinator::WaitsFor() const {
   return is_long ? ExchangeName(longest->request) : "";
 }
 
-Coordinator::Proposal Coordinator::Propose() {
+Proposal Coordinator::Propose() {
   std::unique_lock<std::mutex> lock(mutex_);
   WaitForReason(&lock);
   try {
@@ -151,46 +162,31 @@ Coordinator::Proposal Coordinator::Propose() {
 }
 
 /// Of all requests that have not failed.
-Coordinator::Proposal Coordinator::BuildProposal() {
+Proposal Coordinator::BuildProposal() {
   proposed_.clear();
-  std::vector<const ExchangeRequest*> requests;
-  std::vector<size_t> cursors;  // in the data of each request
+  std::vector<Outgoing> outgoing;
   Message message;
   message.is_leaving = is_leaving_;
   message.num_steps = meetings_.num_steps();
   message.waits_for = WaitsFor();
   message.failures = meetings_.to_tell();
-  std::vector<int64_t> rank_bytes(static_cast<size_t>(options_.num_ranks), 0);
+  std::set<std::string> descriptions;
   for (const auto& [key, pending] : pending_) {
     const ExchangeRequest& request = pending.request;
-    if (meetings_.FailureOf(request.ticket.meeting)) continue;
+    const Ticket& ticket = request.ticket;
+    if (meetings_.FailureOf(ticket.meeting)) continue;
     proposed_.push_back(key);
-    requests.push_back(&request);
-    cursors.push_back(0);
-    message.offers.push_back(
-        {request.ticket.meeting, NameHash(request.exchange), request.ticket.step, 0});
-    for (size_t rank = 0; rank < rank_bytes.size(); ++rank)
-      rank_bytes[rank] += request.send_bytes[rank];
-  }
-  const auto header_bytes = static_cast<int64_t>(message.Serialize().size());
-  for (int64_t& bytes : rank_bytes) bytes += header_bytes;
-  message.longest_bytes = *std::max_element(rank_bytes.begin(), rank_bytes.end());
-
-  Proposal proposal;
-  proposal.data.reserve(
-      static_cast<size_t>(std::accumulate(rank_bytes.begin(), rank_bytes.end(), int64_t{0})));
-  for (size_t rank = 0; rank < rank_bytes.size(); ++rank) {
-    for (size_t i = 0; i < requests.size(); ++i)
-      message.offers[i].size_bytes = requests[i]->send_bytes[rank];
-    const std::string header = message.Serialize();
-    proposal.data.insert(proposal.data.end(), header.begin(), header.end());
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const auto first = requests[i]->data.begin() + static_cast<std::ptrdiff_t>(cursors[i]);
-      proposal.data.insert(proposal.data.end(), first, first + message.offers[i].size_bytes);
-      cursors[i] += static_cast<size_t>(message.offers[i].size_bytes);
+    outgoing.push_back({&request.data, &request.send_bytes});
+    Offer offer{ticket.meeting, NameHash(request.exchange), ticket.step};
+    offer.is_announced = IsAnnouncedFirst(request) && !pending.all_have_come;
+    if (ticket.description) {
+      offer.description_hash = ticket.description->hash;
+      if (!descriptions_.Has(offer.description_hash)) descriptions.insert(ticket.description->text);
     }
+    message.offers.push_back(offer);
   }
-  proposal.send_bytes = std::move(rank_bytes);
+  message.descriptions.assign(descriptions.begin(), descriptions.end());
+  Proposal proposal = PackProposal(std::move(message), outgoing, options_.num_ranks);
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
     if (rank != options_.rank)
       counters_.negotiation_bytes += proposal.send_bytes[static_cast<size_t>(rank)];
@@ -271,22 +267,23 @@ Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
   std::vector<Companions::Request> together;
   Ready taken;
   for (const auto& [where, arrival] : arrivals) {
-    if (arrival.parts.size() != static_cast<size_t>(options_.num_ranks)) continue;
-    const bool steps_match = StepsMatch(arrival.steps);
+    if (arrival.steps.size() != static_cast<size_t>(options_.num_ranks)) continue;
+    const bool has_all_data = arrival.parts.size() == arrival.steps.size();
+    const bool steps_match = !has_all_data || StepsMatch(arrival.steps);
     const auto proposed = std::find_if(proposed_.begin(), proposed_.end(), [&](const Key& key) {
       const auto entry = pending_.find(key);
       return entry != pending_.end() && entry->second.request.ticket.meeting == where.first &&
              NameHash(entry->second.request.exchange) == where.second;
     });
-    if (proposed == proposed_.end()) continue;  // it has failed
-    if (!steps_match) {
-      meetings_.Fail(where.first,
-                     {ErrorCode::kAborted,
-                      "the ranks run it together with different lookups: all ranks must run the "
-                      "same lookups in a step"});
+    if (proposed == proposed_.end()) continue;
+    const std::string difference = descriptions_.Difference(arrival.descriptions);
+    if (!steps_match || !difference.empty()) {
+      meetings_.Fail(where.first, WhyNotTogether(difference));
       continue;
     }
     Pending& pending = pending_.at(*proposed);
+    pending.all_have_come = true;
+    if (!has_all_data) continue;
     together.push_back({proposed->first, pending.request.kind, proposed->second});
     ExchangeResult result = Join(arrival, pending.request.ticket);
     taken.emplace_back(std::move(pending), std::move(result));
@@ -312,6 +309,7 @@ void Coordinator::Settle(const Round& round, std::vector<Pending>* failed, Ready
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
     const Message& message = round.messages[static_cast<size_t>(rank)];
     if (message.is_leaving) leaving.push_back(rank);
+    for (const std::string& text : message.descriptions) descriptions_.Take(text);
     for (const LookupFailure& failure : message.failures) {
       if (rank != options_.rank) meetings_.Take(rank, failure);
     }
@@ -321,9 +319,11 @@ void Coordinator::Settle(const Round& round, std::vector<Pending>* failed, Ready
                      " has left: its script ended or raised an exception. All ranks must run the "
                      "same number of steps";
   }
-  *failed = TakeFailed();
-  CheckStalls(round.messages);
+  // First what all ranks have offered, also where a lookup has failed since: the others cannot
+  // know, and what it exchanged is done on all.
   *ready = TakeReady(round.arrivals);
+  CheckStalls(round.messages);
+  *failed = TakeFailed();
   for (const Message& message : round.messages) {
     for (const Offer& offer : message.offers) meetings_.TellIfOver(offer.meeting);
   }

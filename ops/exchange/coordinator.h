@@ -16,8 +16,10 @@
 
 #include "ops/exchange/arrivals.h"
 #include "ops/exchange/companions.h"
+#include "ops/exchange/descriptions.h"
 #include "ops/exchange/meetings.h"
 #include "ops/exchange/message.h"
+#include "ops/exchange/proposal.h"
 
 namespace sok {
 
@@ -43,7 +45,8 @@ struct ExchangeRequest {
   Ticket ticket;                             // of the lookup
   std::string exchange;                      // which one of the lookup; one pending at a time
   StepId step_id;                            // of what asks; its failure is the lookup's
-  bool is_patient = false;                   // may wait for another rank longer than stall_seconds
+  bool is_patient = false;                   // may wait for another rank longer than stall_seconds,
+                                             // and so does what it sends
   std::vector<char> data;                    // by destination rank
   std::vector<int64_t> send_bytes;           // [num_ranks]
   std::function<void(ExchangeResult)> done;  // called once, from any thread
@@ -85,11 +88,7 @@ class Coordinator {
 
   // --- for the one thread that drives the rounds ---
 
-  /// Waits until there is a reason for a round, and returns what to send, by destination rank.
-  struct Proposal {
-    std::vector<char> data;
-    std::vector<int64_t> send_bytes;  // [num_ranks]
-  };
+  /// Waits until there is a reason for a round, and returns what to send.
   Proposal Propose();
 
   /// Takes what all ranks proposed to this one, by source rank; received_bytes is [num_ranks].
@@ -109,6 +108,7 @@ class Coordinator {
   struct Pending {
     ExchangeRequest request;
     Clock::time_point since;
+    bool all_have_come = false;  // all ranks have offered it
   };
   using Key = std::pair<int64_t, std::string>;  // step of this rank, name in the step
   using Ready = std::vector<std::pair<Pending, ExchangeResult>>;
@@ -131,6 +131,7 @@ class Coordinator {
   std::map<Key, Pending> pending_;
   Meetings meetings_;
   Companions companions_;
+  Descriptions descriptions_;
   std::vector<Key> proposed_;  // between Propose and Complete
   // (step, rank) -> the steps of all ranks that it has met; of late.
   std::map<std::pair<int64_t, int>, std::vector<int64_t>> met_steps_;

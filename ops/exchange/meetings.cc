@@ -33,9 +33,15 @@ Meetings::Step& Meetings::StepOf(int64_t step_id) {
 }
 
 Ticket Meetings::Begin(const LookupCall& call) {
-  if (!call.step_id) return BeginAlone(call);
+  Ticket ticket;
+  if (!call.step_id) {
+    ticket = BeginAlone(call);
+    ticket.description = call.description;
+    return ticket;
+  }
   Step& step = StepOf(*call.step_id);
-  Ticket ticket = call.is_ordered ? BeginOrdered(call, &step) : BeginCounted(call, &step);
+  ticket = call.is_ordered ? BeginOrdered(call, &step) : BeginCounted(call, &step);
+  ticket.description = call.description;
   active_.insert(ticket.meeting);
   step.meetings.insert(ticket.meeting);
   if (step.failure) Fail(ticket.meeting, *step.failure);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "ops/base/error.h"
+#include "ops/exchange/descriptions.h"
 #include "ops/exchange/message.h"
 
 namespace sok {
@@ -27,6 +29,7 @@ struct LookupCall {
   std::string lookup;       // its name, the same on all ranks
   StepId step_id;           // of what it is part of; none: it is a call of its own, in eager code
   bool is_ordered = false;  // ranks meet by the order of calls, not by how often this lookup began
+  std::shared_ptr<const Description> description = nullptr;  // the same on all ranks
 };
 
 /// A lookup that has begun: where its exchanges meet those of the other ranks.
@@ -35,6 +38,7 @@ struct Ticket {
   std::string label;      // for messages; one of that label in a step
   int64_t step = 0;       // which step of this rank, counted from 0
   bool is_alone = false;  // begun by eager code
+  std::shared_ptr<const Description> description = nullptr;
 };
 
 struct MeetingFailure {

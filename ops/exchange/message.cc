@@ -22,7 +22,7 @@ void Put(std::string* bytes, const std::string& text) {
   *bytes += text;
 }
 
-constexpr size_t kOfferBytes = 5 * sizeof(int64_t);
+constexpr size_t kOfferBytes = 7 * sizeof(int64_t);
 constexpr size_t kFailureBytes = 3 * sizeof(int64_t);  // and the text
 
 class Reader {
@@ -82,12 +82,16 @@ std::string Message::Serialize() const {
     Put(&bytes, static_cast<int64_t>(offer.exchange_hash));
     Put(&bytes, offer.step);
     Put(&bytes, offer.size_bytes);
+    Put(&bytes, int64_t{offer.is_announced});
+    Put(&bytes, static_cast<int64_t>(offer.description_hash));
   }
   Put(&bytes, static_cast<int64_t>(failures.size()));
   for (const LookupFailure& failure : failures) {
     Put(&bytes, failure.meeting);
     Put(&bytes, failure.message);
   }
+  Put(&bytes, static_cast<int64_t>(descriptions.size()));
+  for (const std::string& description : descriptions) Put(&bytes, description);
   return bytes;
 }
 
@@ -104,12 +108,16 @@ Message Message::Parse(const char* data, size_t size_bytes, size_t* message_byte
     offer.exchange_hash = static_cast<uint64_t>(reader.Int());
     offer.step = reader.Int();
     offer.size_bytes = reader.Int();
+    offer.is_announced = reader.Int() != 0;
+    offer.description_hash = static_cast<uint64_t>(reader.Int());
   }
   message.failures.resize(reader.Count(kFailureBytes));
   for (LookupFailure& failure : message.failures) {
     failure.meeting = reader.TheMeeting();
     failure.message = reader.Text();
   }
+  message.descriptions.resize(reader.Count(sizeof(int64_t)));
+  for (std::string& description : message.descriptions) description = reader.Text();
   *message_bytes = reader.position();
   return message;
 }

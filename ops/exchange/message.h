@@ -30,6 +30,8 @@ struct Offer {
   uint64_t exchange_hash = 0;  // which exchange of the lookup
   int64_t step = 0;            // of the rank that offers: steps as a whole meet steps as a whole
   int64_t size_bytes = 0;      // of what follows for it
+  bool is_announced = false;   // nothing follows yet: it will when all ranks offer it
+  uint64_t description_hash = 0;
 };
 
 /// A lookup that failed on the rank that tells it.
@@ -45,6 +47,7 @@ struct Message {
   std::string waits_for;  // what the sender has long been waiting for; empty: nothing
   std::vector<Offer> offers;
   std::vector<LookupFailure> failures;
+  std::vector<std::string> descriptions;  // of lookups, those that no rank has told before
 
   std::string Serialize() const;
   /// Reads a message at the start of [data, data + size_bytes); *message_bytes: how long it is.

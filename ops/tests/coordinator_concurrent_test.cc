@@ -89,6 +89,51 @@ SOK_TEST(SendsNothingElseTwice) {
            static_cast<int64_t>(Content(1, 0, 0, "layer").size()));
 }
 
+/// A part of a table waits for a rank that writes to a disk.
+SOK_TEST(WhatMayWaitLongIsSentOnce) {
+  Pair ranks;
+  constexpr int64_t kBytes = 1 << 20;
+  const auto ask = [&](int rank, int64_t size_bytes) {
+    ExchangeRequest request = Request(rank, 2, 0, "part");
+    request.is_patient = true;
+    request.data.assign(static_cast<size_t>(size_bytes), 'x');
+    request.send_bytes = {size_bytes, 0};
+    return Submit(ranks[rank], Begin(ranks[rank], rank, 0, "part"), std::move(request));
+  };
+  auto sent = ask(1, kBytes);
+  for (int round = 0; round < 10; ++round) ranks.Round();
+  auto received = ask(0, 0);
+  for (int round = 0; round < 2; ++round) ranks.Round();
+  CHECK_EQ(sent.get().error, "");
+  CHECK_EQ(received.get().data.size(), static_cast<size_t>(kBytes));
+  CHECK_EQ(ranks[1].counters().payload_bytes, kBytes);
+  CHECK_TRUE(ranks[1].counters().negotiation_bytes < 10000);
+}
+
+/// As where a layer has another combiner on one rank.
+SOK_TEST(LookupsThatAreDescribedDifferently) {
+  Ranks ranks(3);
+  const auto look_up = [&](int rank, const std::string& text) {
+    const Ticket ticket =
+        ranks[rank].Begin({"layer", StepIdOf(rank, 0), false, std::make_shared<Description>(text)});
+    return Submit(ranks[rank], ticket, Request(rank, 3, 0, "layer"));
+  };
+  for (const std::string table : {"first", "second"}) {
+    std::vector<std::future<ExchangeResult>> results;
+    for (int rank = 0; rank < 3; ++rank)
+      results.push_back(look_up(rank, "users: sum\n" + table + ": dim 4"));
+    for (auto& result : results) CHECK_EQ(result.get().error, "");
+  }
+  std::vector<std::future<ExchangeResult>> results;
+  for (int rank = 0; rank < 3; ++rank)
+    results.push_back(look_up(rank, rank == 1 ? "users: sum\nfirst: dim 4" : "users: sum\nnew"));
+  for (auto& result : results) {
+    const ExchangeResult seen = result.get();
+    CheckFailed(seen, Words{"exchange layer", "ranks 0, 2 have 'new', rank 1 has 'first: dim 4'"});
+    CHECK_TRUE(seen.code == ErrorCode::kInvalidArgument);
+  }
+}
+
 SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
   Ranks ranks(3);
   auto waiting = SubmitFirst(ranks[0], 0, 3, 0, "layer_0");
@@ -105,6 +150,25 @@ SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
   CheckFailed(other.get(), Words{"exchange layer_1", "rank 1", "table is full"});
   CheckFailed(SubmitFirst(ranks[0], 0, 3, 0, "layer_1").get(), Words{"rank 1"});
   RunSteps(ranks, 2, 5, 100, 23, 1);
+}
+
+/// What was in a round when a rank's step failed ends alike on all ranks: here all have it.
+SOK_TEST(AFailureWhileARoundIsOnItsWay) {
+  Pair ranks;
+  std::vector<Ticket> tickets;
+  std::vector<std::future<ExchangeResult>> results;
+  for (int rank = 0; rank < 2; ++rank) {
+    tickets.push_back(Begin(ranks[rank], rank, 0, "layer"));
+    results.push_back(Submit(ranks[rank], tickets.back(), Request(rank, 2, 0, "layer")));
+  }
+  for (int rank = 0; rank < 2; ++rank) ranks.Propose(rank);
+  ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kAborted, "cancelled");
+  for (int rank = 0; rank < 2; ++rank) ranks.Complete(rank);
+  for (int rank = 0; rank < 2; ++rank)
+    CheckReceived(results[static_cast<size_t>(rank)].get(), rank, 2, 0, "layer");
+  auto next = Submit(ranks[0], tickets[0], Request(0, 2, 0, "layer", "rows"));
+  ranks.Round();
+  CheckFailed(next.get(), Words{"exchange layer/rows", "rank 1 failed in this step: cancelled"});
 }
 
 SOK_TEST(FailuresOfSeveralRanksInOneStep) {
@@ -304,7 +368,7 @@ SOK_TEST(BytesThatAreNoRound) {
   options.heartbeat_seconds = options.grouping_seconds = 0.0;
   Coordinator coordinator(options);
   auto waiting = SubmitFirst(coordinator, 0, 2, 0, "layer");
-  const Coordinator::Proposal proposal = coordinator.Propose();
+  const Proposal proposal = coordinator.Propose();
   const auto size = static_cast<size_t>(proposal.send_bytes[0]);
   std::string both(proposal.data.begin(), proposal.data.begin() + proposal.send_bytes[0]);
   both += both;

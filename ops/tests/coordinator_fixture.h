@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -24,15 +25,15 @@ class AllToAll {
  public:
   explicit AllToAll(int num_ranks) : sent_(static_cast<size_t>(num_ranks)) {}
 
-  Coordinator::Proposal Exchange(int rank, Coordinator::Proposal mine) {
+  Proposal Exchange(int rank, Proposal mine) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return num_taken_ == 0; });
     sent_[static_cast<size_t>(rank)] = std::move(mine);
     ++num_sent_;
     changed_.notify_all();
     changed_.wait(lock, [&] { return num_sent_ == sent_.size(); });
-    Coordinator::Proposal received;
-    for (const Coordinator::Proposal& theirs : sent_) {
+    Proposal received;
+    for (const Proposal& theirs : sent_) {
       int64_t begin = 0;
       for (int before = 0; before < rank; ++before)
         begin += theirs.send_bytes[static_cast<size_t>(before)];
@@ -50,7 +51,7 @@ class AllToAll {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Coordinator::Proposal> sent_;
+  std::vector<Proposal> sent_;
   size_t num_sent_ = 0;
   size_t num_taken_ = 0;
 };
@@ -85,7 +86,7 @@ class Ranks {
   void Drive(int rank) {
     Coordinator& coordinator = (*this)[rank];
     while (!coordinator.is_closed()) {
-      const Coordinator::Proposal received = all_to_all_.Exchange(rank, coordinator.Propose());
+      const Proposal received = all_to_all_.Exchange(rank, coordinator.Propose());
       coordinator.Complete(received.data.data(), received.send_bytes);
     }
   }
@@ -93,6 +94,46 @@ class Ranks {
   AllToAll all_to_all_;
   std::vector<std::unique_ptr<Coordinator>> coordinators_;
   std::vector<std::thread> drivers_;
+};
+
+/// Two coordinators whose rounds the test makes itself.
+class Pair {
+ public:
+  Pair() {
+    for (int rank = 0; rank < 2; ++rank) {
+      CoordinatorOptions options;
+      options.rank = rank;
+      options.num_ranks = 2;
+      options.heartbeat_seconds = options.grouping_seconds = 0.0;
+      coordinators_[rank] = std::make_unique<Coordinator>(options);
+    }
+  }
+
+  Coordinator& operator[](int rank) { return *coordinators_[rank]; }
+
+  void Propose(int rank) { sent_[rank] = coordinators_[rank]->Propose(); }
+
+  /// Calls before() when all has been received.
+  void Complete(int rank, const std::function<void()>& before = [] {}) {
+    std::string received;
+    std::vector<int64_t> sizes;
+    for (const Proposal& theirs : sent_) {
+      const int64_t begin = rank == 0 ? 0 : theirs.send_bytes[0];
+      sizes.push_back(theirs.send_bytes[static_cast<size_t>(rank)]);
+      received.append(theirs.data.data() + begin, static_cast<size_t>(sizes.back()));
+    }
+    before();
+    coordinators_[rank]->Complete(received.data(), sizes);
+  }
+
+  void Round() {
+    for (int rank = 0; rank < 2; ++rank) Propose(rank);
+    for (int rank = 0; rank < 2; ++rank) Complete(rank);
+  }
+
+ private:
+  std::unique_ptr<Coordinator> coordinators_[2];
+  Proposal sent_[2];
 };
 
 /// What `rank` sends to `to` for a request: a length and a content that tell all of these apart.

@@ -26,63 +26,39 @@ namespace {
 using Words = std::vector<std::string>;
 constexpr int64_t kLarge = 1 << 20;
 
-/// Two coordinators whose rounds the test makes itself.
-struct Pair {
-  Pair() {
-    for (int rank = 0; rank < 2; ++rank) {
-      CoordinatorOptions options;
-      options.rank = rank;
-      options.num_ranks = 2;
-      options.heartbeat_seconds = options.grouping_seconds = 0.0;
-      coordinators[rank] = std::make_unique<Coordinator>(options);
-    }
-  }
+/// A request of large data for both ranks.
+std::future<ExchangeResult> Ask(Pair& ranks, int rank, int64_t step) {
+  ExchangeRequest request = Request(rank, 2, step, "layer");
+  request.data.assign(2 * kLarge, 'x');
+  request.send_bytes = {kLarge, kLarge};
+  return Submit(ranks[rank], Begin(ranks[rank], rank, step, "layer"), std::move(request));
+}
 
-  /// A request of large data for both ranks.
-  std::future<ExchangeResult> Ask(int rank, int64_t step) {
-    ExchangeRequest request = Request(rank, 2, step, "layer");
-    request.data.assign(2 * kLarge, 'x');
-    request.send_bytes = {kLarge, kLarge};
-    Coordinator& coordinator = *coordinators[rank];
-    return Submit(coordinator, Begin(coordinator, rank, step, "layer"), std::move(request));
+/// Memory is refused to one rank's Propose or Complete; -1: to none.
+void RunRound(Pair& ranks, int refused_propose = -1, int refused_complete = -1) {
+  for (int rank = 0; rank < 2; ++rank) {
+    if (rank == refused_propose) refused_bytes = kLarge;
+    ranks.Propose(rank);
+    refused_bytes = SIZE_MAX;
   }
-
-  /// Memory is refused to one rank's Propose or Complete; -1: to none.
-  void Round(int refused_propose = -1, int refused_complete = -1) {
-    Coordinator::Proposal sent[2];
-    for (int rank = 0; rank < 2; ++rank) {
-      if (rank == refused_propose) refused_bytes = kLarge;
-      sent[rank] = coordinators[rank]->Propose();
-      refused_bytes = SIZE_MAX;
-    }
-    for (int rank = 0; rank < 2; ++rank) {
-      std::string received;
-      std::vector<int64_t> sizes;
-      for (const Coordinator::Proposal& theirs : sent) {
-        const int64_t begin = rank == 0 ? 0 : theirs.send_bytes[0];
-        const int64_t size_bytes = theirs.send_bytes[static_cast<size_t>(rank)];
-        received.append(theirs.data.data() + begin, static_cast<size_t>(size_bytes));
-        sizes.push_back(size_bytes);
-      }
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.Complete(rank, [&] {
       if (rank == refused_complete) refused_bytes = kLarge;
-      coordinators[rank]->Complete(received.data(), sizes);
-      refused_bytes = SIZE_MAX;
-    }
+    });
+    refused_bytes = SIZE_MAX;
   }
-
-  std::unique_ptr<Coordinator> coordinators[2];
-};
+}
 
 SOK_TEST(NoMemoryToSend) {
   Pair ranks;
-  auto first = ranks.Ask(0, 0), second = ranks.Ask(1, 0);
-  ranks.Round(1);
+  auto first = Ask(ranks, 0, 0), second = Ask(ranks, 1, 0);
+  RunRound(ranks, 1);
   CheckFailed(first.get(), Words{"exchange layer", "rank 1 failed", "out of memory"});
   const ExchangeResult own = second.get();
   CheckFailed(own, Words{"exchange layer", "out of memory"});
   CHECK_TRUE(own.code == ErrorCode::kOutOfMemory);
-  first = ranks.Ask(0, 1), second = ranks.Ask(1, 1);
-  ranks.Round();
+  first = Ask(ranks, 0, 1), second = Ask(ranks, 1, 1);
+  RunRound(ranks);
   CHECK_EQ(first.get().data.size(), static_cast<size_t>(2 * kLarge));
   CHECK_EQ(second.get().error, "");
 }
@@ -90,16 +66,16 @@ SOK_TEST(NoMemoryToSend) {
 /// The other rank has what it asked for; what it asks for next in the step fails.
 SOK_TEST(NoMemoryForWhatCame) {
   Pair ranks;
-  auto first = ranks.Ask(0, 0), second = ranks.Ask(1, 0);
-  ranks.Round(-1, 1);
+  auto first = Ask(ranks, 0, 0), second = Ask(ranks, 1, 0);
+  RunRound(ranks, -1, 1);
   CHECK_EQ(first.get().error, "");
   const ExchangeResult own = second.get();
   CheckFailed(own, Words{"exchange layer", "out of memory"});
   CHECK_TRUE(own.code == ErrorCode::kOutOfMemory);
   ExchangeRequest next = Request(0, 2, 0, "layer", "rows");
-  auto rows = Submit(*ranks.coordinators[0], {{NameHash("layer") & ~uint64_t{1}, 0}, "layer", 0},
+  auto rows = Submit(ranks[0], {{NameHash("layer") & ~uint64_t{1}, 0}, "layer", 0},
                      std::move(next));
-  ranks.Round();
+  RunRound(ranks);
   CheckFailed(rows.get(), Words{"exchange layer/rows", "rank 1 failed", "out of memory"});
 }
 

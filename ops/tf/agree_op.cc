@@ -2,8 +2,8 @@
 // The op by which all ranks check that they were set up alike.
 #include <cstring>
 #include <memory>
-#include <sstream>
 #include <string>
+#include <vector>
 
 #include "ops/tf/border.h"
 #include "ops/tf/exchange_op.h"
@@ -18,8 +18,8 @@ namespace tf = tensorflow;
 REGISTER_OP("SokAgree")
     .Input("signature: string")
     .Input("seed: int64")
+    .Input("ticket: variant")
     .Attr("seed_is_given: bool")
-    .Attr("is_eager: bool = false")
     .Output("status: string")
     .Output("agreed_seed: int64")
     .SetIsStateful()
@@ -31,9 +31,7 @@ REGISTER_OP("SokAgree")
 class AgreeOp : public ExchangeOp {
  public:
   explicit AgreeOp(tf::OpKernelConstruction* ctx)
-      : ExchangeOp(ctx),
-        seed_is_given_(Attribute<bool>(ctx, "seed_is_given")),
-        is_eager_(Attribute<bool>(ctx, "is_eager")) {}
+      : ExchangeOp(ctx), seed_is_given_(Attribute<bool>(ctx, "seed_is_given")) {}
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
@@ -45,20 +43,20 @@ class AgreeOp : public ExchangeOp {
     }
   }
 
-  std::shared_ptr<const HeldTicket> TicketOf(tf::OpKernelContext* ctx) const override {
-    return HeldTicket::Begin(ctx, name(), is_eager_);
-  }
-
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    const std::string mine = Mine(ctx).substr(sizeof(int64_t));
+    std::vector<std::string> signatures;
     size_t begin = 0;
     int64_t seed = 0;
-    for (size_t rank = 0; rank < result.received_bytes.size(); ++rank) {
-      const auto size = static_cast<size_t>(result.received_bytes[rank]);
-      const std::string theirs(result.data.data() + begin, size);
-      begin += size;
-      if (rank == 0) std::memcpy(&seed, theirs.data(), sizeof(seed));
-      CheckSame(mine, theirs.substr(sizeof(int64_t)), rank);
+    for (const int64_t size_bytes : result.received_bytes) {
+      const std::string theirs(result.data.data() + begin, static_cast<size_t>(size_bytes));
+      begin += theirs.size();
+      if (signatures.empty()) std::memcpy(&seed, theirs.data(), sizeof(seed));
+      signatures.push_back(theirs.substr(sizeof(seed)));
+    }
+    const std::string difference = DifferenceOf(signatures);
+    if (!difference.empty()) {
+      Throw(ErrorCode::kInvalidArgument, "the ranks disagree: ", difference,
+            "; all ranks must call sok.Init alike and make the same layers in the same order");
     }
     Output(ctx, 0, {}).scalar<tf::tstring>()() = "OK";
     Output(ctx, 1, {}).scalar<int64_t>()() = seed;
@@ -73,24 +71,7 @@ class AgreeOp : public ExchangeOp {
     return text + std::string(ctx->input(0).scalar<tf::tstring>()());
   }
 
-  static void CheckSame(const std::string& mine, const std::string& theirs, size_t rank) {
-    std::istringstream my_lines(mine), their_lines(theirs);
-    while (my_lines || their_lines) {
-      const std::string my_line = NextLine(my_lines), their_line = NextLine(their_lines);
-      if (my_line == their_line) continue;
-      Throw(ErrorCode::kInvalidArgument, "the ranks disagree: this rank has '", my_line, "', rank ",
-            rank, " has '", their_line,
-            "'; all ranks must call sok.Init alike and make the same layers in the same order");
-    }
-  }
-
-  static std::string NextLine(std::istringstream& lines) {
-    std::string line;
-    return std::getline(lines, line) ? line : "nothing more";
-  }
-
   const bool seed_is_given_;
-  const bool is_eager_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("SokAgree").Device(tf::DEVICE_CPU), AgreeOp);
@@ -98,6 +79,7 @@ REGISTER_KERNEL_BUILDER(Name("SokAgree")
                             .Device(tf::DEVICE_GPU)
                             .HostMemory("signature")
                             .HostMemory("seed")
+                            .HostMemory("ticket")
                             .HostMemory("status")
                             .HostMemory("agreed_seed"),
                         AgreeOp);

@@ -32,6 +32,21 @@ ErrorCode CodeOf(const absl::Status& status) {
   }
 }
 
+/// A folder of this machine as its file system knows it; others as they are.
+std::string CleanFolder(const std::string& folder) {
+  static const std::string kIsEmpty =
+      "the folder of a table's files is empty; '.' is the current one";
+  tf::StringPiece scheme, host, path;
+  tf::io::ParseURI(folder, &scheme, &host, &path);
+  if (!scheme.empty() && scheme != "file") return folder;
+  if (!host.empty() && host != "localhost") {
+    Throw(ErrorCode::kInvalidArgument, folder, " is a path of the host '", std::string(host),
+          "'; a folder of this machine is file:///folder");
+  }
+  if (path.empty()) Throw(ErrorCode::kInvalidArgument, kIsEmpty);
+  return tf::io::CleanPath(path);
+}
+
 bool LeadsOut(const std::string& name) {
   if (name.empty() || name.front() == '/') return true;
   std::istringstream parts(name);
@@ -75,16 +90,13 @@ void ThrowOfFile(const absl::Status& status, const std::string& path) {
 }
 
 DumpPlaces::DumpPlaces(const std::string& folder, const std::string& name)
-    : root_(folder), name_(name) {
-  if (folder.empty()) {
-    Throw(ErrorCode::kInvalidArgument,
-          "the folder of a table's files is empty; '.' is the current one");
-  }
+    : root_(CleanFolder(folder)), name_(name) {
   if (LeadsOut(name)) {
     Throw(ErrorCode::kInvalidArgument, "a table's name, '", name,
           "', is part of its files' names: it must not be empty, begin with '/', or contain '..'");
   }
-  stem_ = tf::io::JoinPath(folder, name);
+  stem_ = tf::io::JoinPath(root_, name);
+  if (IsLocalPath(stem_)) stem_ = tf::io::CleanPath(stem_);
 }
 
 void DumpPlaces::CheckAreThere(tf::Env* env) const {
@@ -97,15 +109,19 @@ void DumpPlaces::CheckAreThere(tf::Env* env) const {
         " is missing; it has ", listed, ". Restore with the name of one of them");
 }
 
-std::string DumpPlaces::folder() const { return std::string(tf::io::Dirname(stem_)); }
+std::string DumpPlaces::folder() const {
+  const std::string folder(tf::io::Dirname(stem_));
+  return folder.empty() ? "." : folder;
+}
 
 bool DumpPlaces::IsUntil(const std::string& file_name) const {
   const size_t dot = file_name.rfind('.');
   if (dot == std::string::npos || file_name.size() - dot - 1 != DumpNote::kIdDigits ||
       file_name.find_first_not_of("0123456789abcdef", dot + 1) != std::string::npos)
     return false;
-  const std::string place = tf::io::JoinPath(folder(), file_name.substr(0, dot));
-  return place == keys() || place == rows() || place == note();
+  const std::string place = file_name.substr(0, dot);
+  return place == tf::io::Basename(keys()) || place == tf::io::Basename(rows()) ||
+         place == tf::io::Basename(note());
 }
 
 std::string DumpNote::ToText() const {

@@ -12,8 +12,9 @@
 
 namespace sok {
 
-/// Where the files of a dump are. Throws kInvalidArgument for an empty folder, and for a name that
-/// would lead out of it.
+/// Where the files of a dump are. Paths of this machine are cleaned as TensorFlow cleans them, and
+/// have no "file://". Throws kInvalidArgument for an empty folder, one of another machine, and for
+/// a name that would lead out of it.
 class DumpPlaces {
  public:
   DumpPlaces(const std::string& folder, const std::string& name);

@@ -2,7 +2,10 @@
 #include "ops/tf/dump_reader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <sstream>
+#include <thread>
 
 #include "ops/base/error.h"
 #include "ops/base/local_files.h"
@@ -13,6 +16,9 @@ namespace sok {
 namespace {
 
 namespace tf = tensorflow;
+
+constexpr int kTries = 20;
+constexpr std::chrono::milliseconds kPause(2);
 
 }  // namespace
 
@@ -53,12 +59,8 @@ class DumpReader::File {
           " bytes, and ", note, " says ", expected, "; if it was replaced on purpose, remove ",
           note);
   }
-  /// Of what was read.
-  void CheckSum(uint32_t expected, const std::string& note) const {
-    if (sum_ == expected) return;
-    Throw(ErrorCode::kDataLoss, path_, " is not as it was written: its CRC-32C is ", sum_, ", and ",
-          note, " says ", expected, "; if it was replaced on purpose, remove ", note);
-  }
+  /// Of what was read, its CRC-32C.
+  uint32_t sum() const { return sum_; }
 
  private:
   std::string path_;
@@ -69,13 +71,54 @@ class DumpReader::File {
 };
 
 DumpReader::DumpReader(tf::Env* env, const DumpPlaces& places, int64_t dim)
-    : places_(places), dim_(dim) {
+    : env_(env), places_(places), dim_(dim) {
   const FolderLock lock(places_.folder(), FolderLock::Mode::kShared);
-  note_ = DumpNote::Read(env, places_.note());
-  if (!note_) places_.CheckAreThere(env);
-  keys_ = std::make_shared<File>(env, places_.keys(), note_);
-  rows_ = std::make_shared<File>(env, places_.rows(), note_);
+  // Where the lock does not hold, a dump may come in between.
+  for (int tries_left = kTries - 1;; --tries_left) {
+    try {
+      Open();
+      if (tries_left == 0 || !HasAnotherNote()) return;
+    } catch (const Error& error) {
+      const bool may_be_moving = note_ && error.code() == ErrorCode::kNotFound;
+      if (tries_left == 0 || (!may_be_moving && !HasAnotherNote())) throw;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+void DumpReader::Open() {
+  note_ = DumpNote::Read(env_, places_.note());
+  if (!note_) places_.CheckAreThere(env_);
+  keys_ = std::make_shared<File>(env_, places_.keys(), note_);
+  rows_ = std::make_shared<File>(env_, places_.rows(), note_);
   note_ ? FollowNote() : MeasureFiles();
+}
+
+bool DumpReader::HasAnotherNote() const {
+  try {
+    const std::optional<DumpNote> now = DumpNote::Read(env_, places_.note());
+    return (now ? now->id : "") != (note_ ? note_->id : "");
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void DumpReader::CheckSum(const File& file, uint32_t expected) const {
+  if (file.sum() == expected) return;
+  if (HasAnotherNote()) {
+    Throw(ErrorCode::kFailedPrecondition, file.path(),
+          " was replaced by a later dump while it was read: restore again");
+  }
+  Throw(ErrorCode::kDataLoss, file.path(), " is not as it was written: its CRC-32C is ", file.sum(),
+        ", and ", places_.note(), " says ", expected, "; if it was replaced on purpose, remove ",
+        places_.note());
+}
+
+std::string DumpReader::WhatWasRead() const {
+  std::ostringstream text;
+  text << num_keys_ << " keys with the CRC-32C " << keys_->sum() << ", their rows with "
+       << rows_->sum();
+  return text.str();
 }
 
 void DumpReader::FollowNote() {
@@ -112,7 +155,7 @@ std::vector<int64_t> DumpReader::ReadKeys() {
     keys_->Read(num_keys_ * key_bytes_, narrow.data());
     std::copy(narrow.begin(), narrow.end(), keys.begin());
   }
-  if (note_) keys_->CheckSum(note_->keys_sum, places_.note());
+  if (note_) CheckSum(*keys_, note_->keys_sum);
   return keys;
 }
 
@@ -126,7 +169,7 @@ void DumpReader::ForEachChunk(
     rows_->Read(count * dim_ * static_cast<int64_t>(sizeof(float)), rows.data());
     use(first, count, rows.data());
   }
-  if (note_) rows_->CheckSum(note_->rows_sum, places_.note());
+  if (note_) CheckSum(*rows_, note_->rows_sum);
 }
 
 }  // namespace sok

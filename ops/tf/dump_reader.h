@@ -28,6 +28,9 @@ class DumpReader {
 
   std::vector<int64_t> ReadKeys();
 
+  /// When all has been read: the same for the same dump, for another one not.
+  std::string WhatWasRead() const;
+
   /// use(first, count, rows [count, dim]) for all rows in order, at most `chunk_rows` at a time.
   /// What was read is known to be right when it returns.
   void ForEachChunk(
@@ -37,9 +40,13 @@ class DumpReader {
  private:
   class File;
 
+  void Open();
   void FollowNote();
   void MeasureFiles();
+  bool HasAnotherNote() const;
+  void CheckSum(const File& file, uint32_t expected) const;
 
+  tensorflow::Env* const env_;
   const DumpPlaces places_;
   const int64_t dim_;
   int64_t num_keys_ = 0;

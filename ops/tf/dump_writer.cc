@@ -60,6 +60,15 @@ class DumpWriter::File {
     Sync(path_);
     return sum_;
   }
+  /// The file system may be another machine's as well, whose processes see no lock of this one.
+  void CheckIsThere() const {
+    tf::uint64 size_bytes = 0;
+    const absl::Status status = env_->GetFileSize(path_, &size_bytes);
+    if (status.ok() && static_cast<int64_t>(size_bytes) == size_bytes_) return;
+    Throw(ErrorCode::kIo, path_, " is not there any more as it was written, ", size_bytes_,
+          " bytes: another process has changed it. The earlier dump is as it was; dump "
+          "again, or into another folder");
+  }
   void MoveTo(const std::string& place) {
     ThrowOfFile(env_->RenameFile(path_, place), place);
     path_.clear();
@@ -70,6 +79,7 @@ class DumpWriter::File {
   void Flush() {
     sum_ = tf::crc32c::Extend(sum_, buffer_.data(), buffer_.size());
     ThrowOfFile(file_->Append(buffer_), path_);
+    size_bytes_ += static_cast<int64_t>(buffer_.size());
     buffer_.clear();
   }
   void Remove() { env_->DeleteFile(path_).IgnoreError(); }
@@ -79,6 +89,7 @@ class DumpWriter::File {
   std::optional<NewFile> new_file_;
   std::unique_ptr<tf::WritableFile> file_;
   std::string buffer_;
+  int64_t size_bytes_ = 0;
   uint32_t sum_ = 0;
 };
 
@@ -98,6 +109,7 @@ DumpWriter::DumpWriter(tf::Env* env, const DumpPlaces& places, int64_t key_bytes
 DumpWriter::~DumpWriter() = default;
 
 void DumpWriter::CheckPlaces() const {
+  if (!IsLocalPath(places_.folder())) return;  // others have no folders, or make them of prefixes
   for (const std::string& place : {places_.keys(), places_.rows(), places_.note()}) {
     if (env_->IsDirectory(place).ok())
       Throw(ErrorCode::kIo, place, " is a folder, where a file of the dump is to be");
@@ -121,18 +133,49 @@ void DumpWriter::Commit() {
   note.Finish();
   CheckPlaces();
   Sync(folder);
+  const std::string earlier_id = IdInPlace();
+  keys_->CheckIsThere();
+  rows_->CheckIsThere();
   // From here on the note may be in its place, also where that reports an error, and then it is the
   // dump, whose files stay: the next dump removes what is none.
   keys_->Keep();
   rows_->Keep();
   note.MoveTo(places_.note());
   Sync(folder);
-  for (const std::string& place : {places_.keys(), places_.rows()}) {
-    ThrowOfFile(env_->RenameFile(DumpPlaces::Until(place, note_.id), place), place);
-  }
+  PutInPlace(places_.keys());
+  PutInPlace(places_.rows());
   Sync(folder);
-  if (IsLocalPath(folder))
-    RemoveAbandoned(folder, [&](const std::string& name) { return places_.IsUntil(name); });
+  if (IsLocalPath(folder)) RemoveLeftovers(earlier_id);
+}
+
+/// Of the dump that is there; empty: none, or its note is no note.
+std::string DumpWriter::IdInPlace() const {
+  try {
+    const std::optional<DumpNote> note = DumpNote::Read(env_, places_.note());
+    return note ? note->id : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+/// Where no lock holds, a later dump may have taken the place, and removed what was in its way.
+void DumpWriter::PutInPlace(const std::string& place) const {
+  const std::string path = DumpPlaces::Until(place, note_.id);
+  if (IdInPlace() != note_.id) {
+    env_->DeleteFile(path).IgnoreError();
+    return;
+  }
+  const absl::Status moved = env_->RenameFile(path, place);
+  if (!moved.ok() && IdInPlace() == note_.id) ThrowOfFile(moved, place);
+}
+
+void DumpWriter::RemoveLeftovers(const std::string& earlier_id) const {
+  if (!earlier_id.empty()) {
+    for (const std::string& place : {places_.keys(), places_.rows()})
+      RemoveAbandoned(DumpPlaces::Until(place, earlier_id));
+  }
+  RemoveLongAbandoned(places_.folder(), places_.note(),
+                      [&](const std::string& name) { return places_.IsUntil(name); });
 }
 
 }  // namespace sok

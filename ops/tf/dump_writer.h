@@ -13,7 +13,7 @@
 namespace sok {
 
 /// A dump in the making, under names of its own; without Commit nothing is left of it. What a
-/// process that dies leaves, no reader takes for a dump, and the next dump removes.
+/// process that dies leaves, no reader takes for a dump, and a later dump removes.
 class DumpWriter {
  public:
   /// Makes the folders that do not exist. Throws as all others here what the file system says:
@@ -26,12 +26,16 @@ class DumpWriter {
   void Append(int64_t key, const char* row);
 
   /// Puts the dump in the place of an earlier one, in one instant, when all of it is on the disk.
+  /// Throws kIo where it is not there any more as it was written.
   void Commit();
 
  private:
   class File;
 
   void CheckPlaces() const;
+  std::string IdInPlace() const;
+  void PutInPlace(const std::string& place) const;
+  void RemoveLeftovers(const std::string& earlier_id) const;
 
   tensorflow::Env* const env_;
   const DumpPlaces places_;

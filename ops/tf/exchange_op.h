@@ -26,8 +26,6 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   virtual void Send(tensorflow::OpKernelContext* ctx, ExchangeRequest* request) = 0;
   /// Makes the outputs that Send has not made.
   virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;
-  /// Where the ranks meet.
-  virtual std::shared_ptr<const HeldTicket> TicketOf(tensorflow::OpKernelContext* ctx) const;
 
  private:
   std::string exchange_;

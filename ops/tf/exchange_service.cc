@@ -16,7 +16,7 @@ struct Service {
   std::mutex mutex;
   std::shared_ptr<Coordinator> coordinator;
   // What the driving thread was given last; it reads it before it calls again.
-  Coordinator::Proposal proposal;
+  Proposal proposal;
 };
 
 Service& TheService() {

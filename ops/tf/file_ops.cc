@@ -3,13 +3,15 @@
 // they move stands in the host's memory: that is where files are.
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/tf/dump_reader.h"
 #include "ops/tf/dump_writer.h"
-#include "ops/tf/exchange_service.h"
 #include "ops/tf/lookup_checks.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/table_contents.h"
@@ -48,39 +50,42 @@ REGISTER_OP("SokRowsInUse")
 REGISTER_OP("SokDumpTable")
     .Input("table: resource")
     .Input("folder: string")
+    .Input("tickets: num_tickets * variant")
+    .Attr("num_tickets: int >= 0")
     .Attr("table_name: string")
     .Attr("Tkey: {int64, uint32}")
-    .Attr("is_eager: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Writes the keys and, in the same order, their rows to <folder>/<table_name>_keys.file and "
         "_values.file, and what they are to <table_name>.dump. An earlier dump is replaced in one "
-        "instant "
-        "when all is on the disk; all ranks end as rank 0, which writes.");
+        "instant when all is on the disk; all ranks end as rank 0, which writes. `tickets`: one, "
+        "where other "
+        "ranks take part.");
 
 REGISTER_OP("SokRestoreTable")
     .Input("table: resource")
     .Input("folder: string")
+    .Input("tickets: num_tickets * variant")
+    .Attr("num_tickets: int >= 0")
     .Attr("table_name: string")
     .Attr("Tkey: {int64, uint32}")
-    .Attr("is_eager: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Makes the table hold exactly what the files hold, on all ranks or on none. Files that do "
-        "not fit leave it as it was.");
+        "not fit leave it as it was. `tickets` as for SokDumpTable.");
 
 REGISTER_OP("SokLoadTable")
     .Input("table: resource")
     .Input("values: float")
-    .Attr("is_eager: bool = false")
+    .Input("tickets: num_tickets * variant")
+    .Attr("num_tickets: int >= 0")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Makes the table hold exactly the keys 0..n-1 with the rows values [n, dim], on all ranks "
-        "or "
-        "on none.");
+        "or on none. `tickets` as for SokDumpTable.");
 
 tf::core::RefCountPtr<TableResource> TableOfInput(tf::OpKernelContext* ctx) {
   return LookupTable(ctx, tf::HandleFromInput(ctx, 0));
@@ -117,34 +122,43 @@ class RowsInUseOp : public tf::OpKernel {
   }
 };
 
+/// The ticket among an op's inputs; null: it has none.
+std::shared_ptr<const HeldTicket> TicketOf(tf::OpKernelContext* ctx) {
+  tf::OpInputList tickets;
+  ThrowIfError(ctx->input_list("tickets", &tickets));
+  return tickets.size() == 0 ? nullptr : TicketIn(tickets[0]);
+}
+
 /// An op in which ranks wait for each other and for disks, on a thread of its own.
 class WholeTableOp : public tf::AsyncOpKernel {
  public:
-  explicit WholeTableOp(tf::OpKernelConstruction* ctx)
-      : tf::AsyncOpKernel(ctx), is_eager_(Attribute<bool>(ctx, "is_eager")) {}
+  using tf::AsyncOpKernel::AsyncOpKernel;
 
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
     ctx->env()->SchedClosure([this, ctx, done] {
-      FailStepOnThrow(ctx, [&] {
-        OpCall call(ctx);
-        const auto table = TableOfInput(ctx);
-        TableOptions options;
-        table->WithTable([&](Table& held) { options = held.options(); });
-        RankMeeting meeting(ctx, options, is_eager_);
-        meeting.Begin();
-        Move(ctx, call, *table, meeting);
-      });
+      std::shared_ptr<const HeldTicket> held;
+      FailLookupOnThrow(ctx, nullptr, [&] { held = TicketOf(ctx); });
+      if (ctx->status().ok()) FailLookupOnThrow(ctx, held.get(), [&] { Run(ctx, held); });
       done();
     });
   }
 
  protected:
-  /// Ends the meeting when it can no more fail.
+  /// Has its turn before it takes the table's lock, gives it after, and ends the meeting when it
+  /// can no more fail.
   virtual void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
                     RankMeeting& meeting) = 0;
 
  private:
-  const bool is_eager_;
+  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) {
+    OpCall call(ctx);
+    const auto table = TableOfInput(ctx);
+    TableOptions options;
+    table->WithTable([&](Table& made) { options = made.options(); });
+    RankMeeting meeting(ctx, options, std::move(held));
+    meeting.Begin();
+    Move(ctx, call, *table, meeting);
+  }
 };
 
 DumpPlaces PlacesOf(tf::OpKernelContext* ctx, const std::string& name) {
@@ -163,17 +177,20 @@ class DumpTableOp : public WholeTableOp {
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
+    std::optional<DumpWriter> writer;  // rank 0's
+    meeting.AwaitTurn();
     table.WithPlanes(call, [&](const TableView& view) {
+      meeting.GiveTurn();
       TableContents contents(call, view);
       TableGather gather(meeting, view.options());
       if (view.options().placement.rank != 0) {
         gather.Send(contents);
         return;
       }
-      DumpWriter writer(ctx->env(), PlacesOf(ctx, name_), key_bytes_, view.options().dim);
-      gather.Receive(contents, [&](int64_t key, const char* row) { writer.Append(key, row); });
-      writer.Commit();
+      writer.emplace(ctx->env(), PlacesOf(ctx, name_), key_bytes_, view.options().dim);
+      gather.Receive(contents, [&](int64_t key, const char* row) { writer->Append(key, row); });
     });
+    if (writer) writer->Commit();  // a disk takes its time, and steps do not wait for it
     meeting.End();
   }
 
@@ -202,6 +219,16 @@ void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys
   filler.Insert(static_cast<int64_t>(owned_keys.size()), owned_keys.data(), owned_rows.data());
 }
 
+/// As all ranks say what they have read, all come to the same.
+void CheckSameDump(const std::vector<std::string>& read_by_ranks, const DumpPlaces& places) {
+  const std::string difference = DifferenceOf(read_by_ranks);
+  if (difference.empty()) return;
+  Throw(ErrorCode::kFailedPrecondition, "the ranks have read different dumps, ", places.keys(),
+        ": ", difference,
+        "; was one written meanwhile, or is the folder not the same on all ranks? No "
+        "rank has restored it: restore again");
+}
+
 class RestoreTableOp : public WholeTableOp {
  public:
   explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
@@ -212,9 +239,12 @@ class RestoreTableOp : public WholeTableOp {
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
+    const DumpPlaces places = PlacesOf(ctx, name_);
+    meeting.AwaitTurn();
     table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+      meeting.GiveTurn();
       const TableOptions& options = view.options();
-      DumpReader reader(ctx->env(), PlacesOf(ctx, name_), options.dim);
+      DumpReader reader(ctx->env(), places, options.dim);
       const std::vector<int64_t> keys = reader.ReadKeys();
       const std::vector<int64_t> owned = OwnedKeys(options, keys);
       CheckKeysFit(options, owned, has_narrow_keys_);
@@ -223,7 +253,7 @@ class RestoreTableOp : public WholeTableOp {
                           [&](int64_t first, int64_t count, const float* rows) {
                             InsertOwned(options, count, keys.data() + first, rows, filler);
                           });
-      meeting.End();
+      CheckSameDump(meeting.End(reader.WhatWasRead()), places);
     });
   }
 
@@ -240,7 +270,9 @@ class LoadTableOp : public WholeTableOp {
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
     const tf::Tensor& values = ctx->input(1);
+    meeting.AwaitTurn();
     table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+      meeting.GiveTurn();
       const TableOptions& options = view.options();
       CheckLoadedValues(options, values);
       std::vector<int64_t> keys(static_cast<size_t>(values.dim_size(0)));
@@ -262,10 +294,15 @@ SOK_REGISTER_KERNEL(
     Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
     ExportTableOp);
 SOK_REGISTER_KERNEL(Name("SokRowsInUse").HostMemory("table"), RowsInUseOp);
-SOK_REGISTER_KERNEL(Name("SokDumpTable").HostMemory("table").HostMemory("folder"), DumpTableOp);
-SOK_REGISTER_KERNEL(Name("SokRestoreTable").HostMemory("table").HostMemory("folder"),
-                    RestoreTableOp);
-SOK_REGISTER_KERNEL(Name("SokLoadTable").HostMemory("table").HostMemory("values"), LoadTableOp);
+SOK_REGISTER_KERNEL(
+    Name("SokDumpTable").HostMemory("table").HostMemory("folder").HostMemory("tickets"),
+    DumpTableOp);
+SOK_REGISTER_KERNEL(
+    Name("SokRestoreTable").HostMemory("table").HostMemory("folder").HostMemory("tickets"),
+    RestoreTableOp);
+SOK_REGISTER_KERNEL(
+    Name("SokLoadTable").HostMemory("table").HostMemory("values").HostMemory("tickets"),
+    LoadTableOp);
 
 }  // namespace
 }  // namespace sok

@@ -5,7 +5,6 @@
 
 #include "ops/tf/border.h"
 #include "ops/tf/engine_of_op.h"
-#include "ops/tf/exchange_service.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/variant.h"
 #include "tensorflow/core/framework/variant_encode_decode.h"
@@ -41,6 +40,7 @@ absl::Status NoSum(tf::OpKernelContext*, const TicketVariant&, const TicketVaria
 
 REGISTER_OP("SokBeginLookup")
     .Attr("lookup: string")
+    .Attr("description: string = ''")
     .Attr("graph: int = 0")
     .Attr("is_eager: bool = false")
     .Output("ticket: variant")
@@ -51,13 +51,14 @@ REGISTER_OP("SokBeginLookup")
         "in functions and eager code by the order of calls, with `lookup` as the name; in a "
         "session's graph by the op's name, where `graph` tells the graphs of a process apart. "
         "TensorFlow runs ops of eager code as functions: `is_eager` says that it is none, and each "
-        "lookup a call of its own.");
+        "lookup a call of its own. A `description`, in lines, must be the same on all ranks.");
 
 class BeginLookupOp : public tf::OpKernel {
  public:
   explicit BeginLookupOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
         lookup_(Attribute<std::string>(ctx, "lookup")),
+        description_(std::make_shared<Description>(Attribute<std::string>(ctx, "description"))),
         is_eager_(Attribute<bool>(ctx, "is_eager")),
         name_in_graph_(name()) {
     const auto graph = Attribute<int64_t>(ctx, "graph");
@@ -66,13 +67,25 @@ class BeginLookupOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      auto held = HeldTicket::Begin(ctx, IsOrdered(ctx) ? lookup_ : name_in_graph_, is_eager_);
-      Output(ctx, 0, {}).scalar<tf::Variant>()() = TicketVariant{std::move(held)};
+      std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+      if (!coordinator) {
+        Throw(ErrorCode::kFailedPrecondition, name(),
+              ": this process has not been connected to the other ranks; make the table in it");
+      }
+      LookupCall call;
+      call.lookup = IsOrdered(ctx) ? lookup_ : name_in_graph_;
+      if (!is_eager_) call.step_id = StepIdOf(ctx);
+      call.is_ordered = IsOrdered(ctx);
+      call.description = description_;
+      Ticket ticket = coordinator->Begin(call);
+      Output(ctx, 0, {}).scalar<tf::Variant>()() = TicketVariant{
+          std::make_shared<const HeldTicket>(std::move(coordinator), std::move(ticket))};
     });
   }
 
  private:
   const std::string lookup_;
+  const std::shared_ptr<const Description> description_;
   const bool is_eager_;
   std::string name_in_graph_;
 };
@@ -80,18 +93,6 @@ class BeginLookupOp : public tf::OpKernel {
 SOK_REGISTER_KERNEL(Name("SokBeginLookup").HostMemory("ticket"), BeginLookupOp);
 
 }  // namespace
-
-std::shared_ptr<const HeldTicket> HeldTicket::Begin(tf::OpKernelContext* ctx,
-                                                    const std::string& lookup, bool is_eager) {
-  std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
-  if (!coordinator) {
-    Throw(ErrorCode::kFailedPrecondition, ctx->op_kernel().name(),
-          ": this process has not been connected to the other ranks; make the table in it");
-  }
-  const StepId step_id = is_eager ? StepId() : StepIdOf(ctx);
-  Ticket ticket = coordinator->Begin({lookup, step_id, IsOrdered(ctx)});
-  return std::make_shared<const HeldTicket>(std::move(coordinator), std::move(ticket));
-}
 
 HeldTicket::HeldTicket(std::shared_ptr<Coordinator> coordinator, Ticket ticket)
     : coordinator_(std::move(coordinator)), ticket_(std::move(ticket)) {}
@@ -105,6 +106,23 @@ std::shared_ptr<const HeldTicket> TicketIn(const tf::Tensor& tensor) {
     Throw(ErrorCode::kInvalidArgument, "expected the ticket of a lookup, got ",
           tensor.DebugString());
   return ticket->held;
+}
+
+CancelWatch::CancelWatch(tf::OpKernelContext* ctx, const std::shared_ptr<const HeldTicket>& held)
+    : manager_(held ? ctx->cancellation_manager() : nullptr) {
+  if (manager_ == nullptr) return;
+  token_ = manager_->get_cancellation_token();
+  const auto fail = [held, step_id = StepIdOf(ctx)] {
+    const std::string message = "the step was cancelled, or another op of it failed";
+    if (step_id) held->coordinator().FailStep(step_id, ErrorCode::kAborted, message);
+    held->coordinator().FailLookup(held->ticket(), ErrorCode::kAborted, message);
+  };
+  if (!manager_->RegisterCallback(token_, fail)) fail();
+}
+
+void CancelWatch::Stop() {
+  if (manager_ != nullptr) manager_->DeregisterCallback(token_);
+  manager_ = nullptr;
 }
 
 }  // namespace sok

@@ -4,10 +4,14 @@
 #ifndef SOK_OPS_TF_LOOKUP_TICKET_H_
 #define SOK_OPS_TF_LOOKUP_TICKET_H_
 
+#include <exception>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "ops/exchange/coordinator.h"
+#include "ops/tf/exchange_service.h"
+#include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace sok {
@@ -15,9 +19,6 @@ namespace sok {
 /// A ticket that ends with the last who holds it: then no op can ask for an exchange any more.
 class HeldTicket {
  public:
-  /// Begins `lookup` in the step of `ctx`, or, in eager code, as a call of its own.
-  static std::shared_ptr<const HeldTicket> Begin(tensorflow::OpKernelContext* ctx,
-                                                 const std::string& lookup, bool is_eager);
   HeldTicket(std::shared_ptr<Coordinator> coordinator, Ticket ticket);
   ~HeldTicket();
   HeldTicket(const HeldTicket&) = delete;
@@ -34,6 +35,43 @@ class HeldTicket {
 
 /// The ticket in a scalar variant tensor.
 std::shared_ptr<const HeldTicket> TicketIn(const tensorflow::Tensor& tensor);
+
+/// While it lives: when another op of the step fails, or its time is over, no rank waits for the
+/// lookup any more.
+class CancelWatch {
+ public:
+  CancelWatch(tensorflow::OpKernelContext* ctx, const std::shared_ptr<const HeldTicket>& held);
+  ~CancelWatch() { Stop(); }
+  CancelWatch(const CancelWatch&) = delete;
+  CancelWatch& operator=(const CancelWatch&) = delete;
+
+  void Stop();
+
+ private:
+  tensorflow::CancellationManager* manager_;  // null: nothing to watch
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+};
+
+/// As FailStepOnThrow; what has thrown is part of the lookup of `held`, if there is one. Nothing
+/// may pass: it would end the thread of the exchanges.
+template <typename Body>
+void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const HeldTicket* held, Body&& body) {
+  FailStepOnThrow(ctx, [&] {
+    try {
+      body();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      Throw(ErrorCode::kInvalidArgument, ctx->op_kernel().name(), ": ", error.what());
+    }
+  });
+  if (held && !ctx->status().ok()) {
+    held->coordinator().FailLookup(held->ticket(), ErrorCode::kAborted,
+                                   std::string(ctx->status().message()));
+  }
+}
 
 }  // namespace sok
 

@@ -5,17 +5,16 @@
 #include <utility>
 
 #include "ops/base/error.h"
-#include "ops/tf/exchange_service.h"
 
 namespace sok {
 
 RankMeeting::RankMeeting(tensorflow::OpKernelContext* ctx, const TableOptions& options,
-                         bool is_eager)
+                         std::shared_ptr<const HeldTicket> held)
     : step_id_(StepIdOf(ctx)),
       num_ranks_(options.placement.num_ranks),
-      held_(num_ranks_ > 1 && CurrentCoordinator()
-                ? HeldTicket::Begin(ctx, ctx->op_kernel().name() + " of " + options.name, is_eager)
-                : nullptr) {}
+      rank_(options.placement.rank),
+      held_(std::move(held)),
+      watch_(ctx, held_) {}
 
 ExchangeResult RankMeeting::Exchange(std::vector<char> data, std::vector<int64_t> send_bytes) {
   if (!held_) {
@@ -35,6 +34,23 @@ void RankMeeting::Meet(bool is_patient) {
   request.send_bytes.resize(static_cast<size_t>(num_ranks_), 0);
   request.is_patient = is_patient;
   Submit(std::move(request));
+}
+
+std::vector<std::string> RankMeeting::End(const std::string& text) {
+  if (!held_) return {text};
+  std::vector<char> data;
+  for (int64_t rank = 0; rank < num_ranks_; ++rank)
+    data.insert(data.end(), text.begin(), text.end());
+  const ExchangeResult result = Exchange(
+      std::move(data),
+      std::vector<int64_t>(static_cast<size_t>(num_ranks_), static_cast<int64_t>(text.size())));
+  std::vector<std::string> texts;
+  const char* next = result.data.data();
+  for (const int64_t size_bytes : result.received_bytes) {
+    texts.emplace_back(next, static_cast<size_t>(size_bytes));
+    next += size_bytes;
+  }
+  return texts;
 }
 
 ExchangeResult RankMeeting::Submit(ExchangeRequest request) {

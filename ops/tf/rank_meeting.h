@@ -13,12 +13,13 @@
 
 namespace sok {
 
-/// Exchanges of an op that all ranks run under the same name, for the same table. They block its
-/// thread, and throw when another rank has failed. On one rank, and in a process that no others are
-/// connected to, there is nobody to meet.
+/// Exchanges of an op that all ranks run with tickets that meet, for the same table. They block its
+/// thread, and throw when another rank has failed, or the step. Without a ticket, on one rank or in
+/// a process that no others are connected to, there is nobody to meet.
 class RankMeeting {
  public:
-  RankMeeting(tensorflow::OpKernelContext* ctx, const TableOptions& options, bool is_eager);
+  RankMeeting(tensorflow::OpKernelContext* ctx, const TableOptions& options,
+              std::shared_ptr<const HeldTicket> held);
 
   int64_t num_ranks() const { return num_ranks_; }
 
@@ -26,12 +27,22 @@ class RankMeeting {
   /// on they wait for each other as long as it takes: disks differ.
   void Begin() { Meet(/*is_patient=*/false); }
 
+  /// Before and after an op takes the table's lock. Two ops that need it and run at once might get
+  /// it in another order on each rank, and wait for each other for ever: rank 0's order is all's.
+  void AwaitTurn() {
+    if (rank_ != 0) Meet(/*is_patient=*/true);
+  }
+  void GiveTurn() {
+    if (rank_ == 0) Meet(/*is_patient=*/true);
+  }
+
   /// Sends `data`, by destination rank; send_bytes is [num_ranks]. Throws kFailedPrecondition where
   /// there is nobody to meet.
   ExchangeResult Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
 
-  /// Returns when all ranks have come here: what each has done since Begin, all have done.
-  void End() { Meet(/*is_patient=*/true); }
+  /// Returns when all ranks have come here, what each has to say: what one has done since Begin,
+  /// all have done.
+  std::vector<std::string> End(const std::string& text = "");
 
  private:
   void Meet(bool is_patient);
@@ -39,7 +50,9 @@ class RankMeeting {
 
   const StepId step_id_;
   const int64_t num_ranks_;
+  const int64_t rank_;
   const std::shared_ptr<const HeldTicket> held_;  // null where there is nobody to meet
+  const CancelWatch watch_;
   int64_t num_exchanges_ = 0;
 };
 

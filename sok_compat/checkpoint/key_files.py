@@ -6,6 +6,8 @@ import os
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.ranks import is_connected
+from sok_compat.runtime.tickets import begin_lookup
 
 
 def dump_to_files(table, folder):
@@ -26,9 +28,9 @@ def dump_to_files(table, folder):
     return ops.sok_dump_table(
         table.table_handle,
         _as_folder(folder),
+        _tickets(table, "dump"),
         table_name=table.table_name,
         Tkey=table.key_dtype,
-        is_eager=tf.executing_eagerly(),
     )
 
 
@@ -53,9 +55,9 @@ def restore_from_files(table, folder, name=None):
     return ops.sok_restore_table(
         table.table_handle,
         _as_folder(folder),
+        _tickets(table, "restore"),
         table_name=table.table_name if name is None else _checked_name(name),
         Tkey=table.key_dtype,
-        is_eager=tf.executing_eagerly(),
     )
 
 
@@ -73,7 +75,16 @@ def set_rows(table, rows):
     if isinstance(rows, (list, tuple)):
         rows = tf.concat([tf.convert_to_tensor(part, tf.float32) for part in rows], axis=0)
     rows = tf.convert_to_tensor(rows, tf.float32)
-    return ops.sok_load_table(table.table_handle, rows, is_eager=tf.executing_eagerly())
+    return ops.sok_load_table(table.table_handle, rows, _tickets(table, "load"))
+
+
+def _tickets(table, what):
+    """What an op on the whole table meets those of other ranks with, in a list; none: alone."""
+    if table.ranks.size == 1 or not is_connected():
+        return []
+    return [
+        begin_lookup(f"{table.table_name} ({what})", table.kind(), f"{what}_{table.table_name}")
+    ]
 
 
 def _checked_name(name):

@@ -11,9 +11,9 @@ from typing import Optional
 import tensorflow as tf
 
 from sok_compat.lookup.keys import checked_keys
-from sok_compat.lookup.tickets import begin_lookup, gradient_occurrence
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_accessed, variable_shape
+from sok_compat.runtime.tickets import begin_lookup, gradient_occurrence
 from sok_compat.tables.table import Table
 
 
@@ -102,8 +102,11 @@ def _lookup_on_device(group, insert):
 def _lookup_at_owners(group, keys, inverse, insert):
     """The pooled rows of distinct keys, asked of the ranks that own them."""
     handles, dims, combiners = _handles(group), _dims(group), _combiners(group)
-    # The names are the same on all ranks.
-    ticket = begin_lookup("+".join(lookup.table.table_name for lookup in group), insert)
+    name = "+".join(lookup.table.table_name for lookup in group)  # the same on all ranks
+    ticket = begin_lookup(
+        name if insert is not False else f"{name} (read)",
+        "\n".join(f"{lookup.table.kind()}, combiner {lookup.combiner}" for lookup in group),
+    )
     asked = ops.sok_exchange_keys(
         tables=handles["tables"],
         keys=keys,

@@ -22,6 +22,7 @@ HEARTBEAT_SECONDS = 0.5
 GROUPING_SECONDS = 0.02
 WATCH_SECONDS = 0.5
 LOST_RANK_SECONDS = 2.0
+MOST_CHARACTERS = 300  # of what an error says
 MOST_BYTES = 1 << 30  # that a rank sends or receives in one all-to-all: 32 bits count them
 
 
@@ -70,6 +71,7 @@ class ExchangeThread:
         self._stall_seconds = stall_seconds()
         self._processes = self._gather_processes()
         self._round_began = None  # while Horovod's all-to-all runs
+        self._aborted = None  # when exchanges have ended because a rank was lost
         self._thread = threading.Thread(target=self._run, name="sok_compat.exchange", daemon=True)
         self._thread.start()
         threading.Thread(target=self._watch, name="sok_compat.watch", daemon=True).start()
@@ -80,6 +82,8 @@ class ExchangeThread:
         if not self._library.sok_exchange_is_closed():
             self._library.sok_exchange_leave()
             self._thread.join(timeout=10 * HEARTBEAT_SECONDS)
+        if self._aborted is not None:  # others may be looking which ranks are gone: not this one
+            time.sleep(max(0.0, self._aborted + LOST_RANK_SECONDS - time.monotonic()))
 
     def stats(self):
         """CommunicationStats so far."""
@@ -92,7 +96,7 @@ class ExchangeThread:
             while not self._library.sok_exchange_is_closed():
                 self._run_round()
         except Exception as error:  # noqa: BLE001  whatever Horovod raises ends all exchanges
-            self._abort(f"{self._describe_lost_ranks()}; Horovod says: {error}")
+            self._abort(f"{self._describe_lost_ranks()}; Horovod says: {first_line(error)}")
 
     def _watch(self):
         """Ends all exchanges when a rank does not answer: every rank does, twice a second."""
@@ -106,6 +110,7 @@ class ExchangeThread:
                 )
 
     def _abort(self, reason):
+        self._aborted = time.monotonic()
         _logger.error("exchanges between ranks have ended: %s", reason)
         self._library.sok_exchange_abort(reason.encode())
 
@@ -158,6 +163,15 @@ class ExchangeThread:
             return f"lost {ranks}: ended or stopped"
         others = sorted({host for host, _ in self._processes} - {socket.gethostname()})
         return "lost a rank" + (f" on one of the hosts {', '.join(others)}" if others else "")
+
+
+def first_line(error):
+    """What an error says, without the stack traces that TensorFlow adds when it raises it again."""
+    while isinstance(error.__context__, type(error)):
+        error = error.__context__
+    lines = getattr(error, "message", str(error)).splitlines()
+    said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
+    return said[0][:MOST_CHARACTERS] if said else type(error).__name__
 
 
 def _is_running(pid):

@@ -61,6 +61,11 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
     return Ranks(horovod.rank(), horovod.size())
 
 
+def is_connected():
+    """Whether this process exchanges with other ranks."""
+    return _exchange_thread is not None
+
+
 def communication_stats():
     """What the exchanges of this rank have sent since it was connected, as CommunicationStats.
 

@@ -164,11 +164,14 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
         tf.compat.v1.add_to_collections(collections, self)
 
     def description(self):
-        """One line of what all ranks must agree on."""
+        """One line of what all ranks must agree on when it is made."""
+        return f"{self.kind()}, capacity {self.capacity}, first value {self.first_value}"
+
+    def kind(self):
+        """What all ranks must agree on when they use it together, in one line."""
         return (
-            f"table {self.table_name}: dim {self.dim}, capacity {self.capacity}, "
-            f"use_hash_index {self.use_hash_index}, key_dtype {self.key_dtype.name}, "
-            f"first value {self.first_value}"
+            f"table {self.table_name}: dim {self.dim}, use_hash_index {self.use_hash_index}, "
+            f"key_dtype {self.key_dtype.name}"
         )
 
     @property

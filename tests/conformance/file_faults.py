@@ -22,7 +22,7 @@ class FileFaults:
     def dump(self, name="file"):
         """Writes the pair, and returns what is in it."""
         self._run(
-            lambda: ops.sok_dump_table(*self._place(), table_name=name, Tkey=self._key_type())
+            lambda: ops.sok_dump_table(*self._place(), [], table_name=name, Tkey=self._key_type())
         )
         return self.files(name)
 
@@ -102,11 +102,11 @@ class FileFaults:
 
     def _restore_op(self, name="file", key_dtype=None):
         return ops.sok_restore_table(
-            *self._place(), table_name=name, Tkey=self._key_type(key_dtype)
+            *self._place(), [], table_name=name, Tkey=self._key_type(key_dtype)
         )
 
     def _load_op(self, rows):
-        return ops.sok_load_table(self.handle, np.array(rows, np.float32))
+        return ops.sok_load_table(self.handle, np.array(rows, np.float32), [])
 
     def _find_op(self, keys):
         return ops.sok_find_rows(

@@ -232,4 +232,4 @@ class TableOps(LookupOps, FileFaults):
         ))  # fmt: skip
 
     def load(self, values):
-        self._run(lambda: ops.sok_load_table(self.handle, as_floats(values)))
+        self._run(lambda: ops.sok_load_table(self.handle, as_floats(values), []))

@@ -2,6 +2,7 @@
 """Running what sok.Init returned fails on every rank, naming what differs, unless all agree."""
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -45,6 +46,38 @@ def test_eager_mode_says_what_differs(what):
         assert message is not None and "the ranks disagree" in message
         words = [word.rpartition("_1: ")[-1] for word in WORDS[what]]  # names count on
         assert all(word in message for word in words), message
+
+
+LOOKUP_WORDS = {  # of ranks 0 and 1, of rank 2
+    "dim": ["table own: dim 4,", "table own: dim 5,"],
+    "key dtype": ["key_dtype int64", "key_dtype uint32"],
+    "kind": ["use_hash_index True", "use_hash_index False"],
+    "combiner": ["combiner sum'", "combiner mean'"],
+}
+
+
+def assert_names_both(error, words):
+    kind, message = error
+    assert kind == "InvalidArgumentError"
+    first, last = words
+    assert re.search(
+        f"the ranks disagree: ranks 0, 1 have '.*{first}.*, rank 2 has '.*{last}", message
+    )
+
+
+@pytest.mark.parametrize("what", LOOKUP_WORDS)
+def test_the_first_lookup_says_what_differs(what):
+    """Also without sok.Init; no numbers, and no rank waits."""
+    for rank in reports(launched()):
+        assert_names_both(rank["lookups"][what], LOOKUP_WORDS[what])
+        assert rank["same lookups"] is None
+
+
+def test_combiners():
+    """Where sok.Init's tensor is run, and of eager lookups."""
+    for rank in reports(launched()):
+        assert_names_both(rank["combiner"], ["combiner sum", "combiner mean"])
+        assert_names_both(rank["eager lookup"], ["combiner sum", "combiner mean"])
 
 
 def test_a_seed_that_is_not_given_is_the_same_everywhere():

@@ -19,6 +19,7 @@ WORDS = {  # what the other ranks say
     "other order": [f"exchange {USERS}/", f"rank 2 looks up {ITEMS} in call"],
     "other function": ["waited", "for rank", "SOK_STALL_TIMEOUT_SECONDS", "waits for"],
     "late": [f"exchange {USERS}/", *STALLED],
+    "missing dump": [f"exchange {USERS} (restore)/", "rank 2 failed in this step", "missing"],
     "left": ["rank 2 has left", "same number of steps"],
 }
 

@@ -48,6 +48,16 @@ def test_a_rank_that_is_gone_ends_the_step_of_the_others(mode, words):
         assert rank["seconds"] < STALL_SECONDS + 12  # with room for a slow machine
 
 
+def test_a_killed_rank_is_one_line():
+    """On each of the others, in the log: who is gone, and how that was seen, no stack trace."""
+    seen("kill", slice(-1))
+    for rank in launched("kill")[:-1]:
+        lines = [line for line in rank.output.splitlines() if "exchanges between ranks" in line]
+        assert len(lines) == 1 and "have ended: lost rank 2: ended or stopped; " in lines[0]
+        assert len(lines[0]) < 500
+        assert "most recent call last" not in rank.output and 'File "' not in rank.output
+
+
 def test_a_step_that_fails_on_one_rank_fails_on_all_and_training_goes_on():
     for number, rank in enumerate(seen("bad steps")):
         failed = [step for step, error in enumerate(rank["errors"]) if error]

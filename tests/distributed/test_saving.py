@@ -87,6 +87,27 @@ def test_what_fails_on_one_rank_fails_on_all(runs, num_ranks):
         assert "missing/EmbeddingVariable_keys.file" in restore_message
 
 
+@pytest.mark.parametrize("num_ranks", [2, 3])
+def test_ranks_that_do_not_do_the_same(runs, num_ranks):
+    """One fails before it dumps, which shifts nothing; or it has another folder."""
+    seen = [rank["apart"] for rank in runs[num_ranks]]
+    for rank, (failed, dumped, restored) in enumerate(seen):
+        kind, message = failed
+        if rank == num_ranks - 1:
+            assert kind == "InvalidArgumentError" and "a check of the script" in message
+        else:
+            assert kind == "AbortedError" and f"rank {num_ranks - 1} " in message
+        assert dumped == b"saved."
+        kind, message = restored
+        assert kind == "FailedPreconditionError" and "have read different dumps" in message
+        assert f", rank {num_ranks - 1} has '3 keys with" in message
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3])
+def test_a_dump_and_a_restore_at_once(runs, num_ranks):
+    assert all(rank["crossed"] for rank in runs[num_ranks])
+
+
 @pytest.mark.parametrize("num_ranks", [1, 2])
 def test_tf_saver_saves_no_table_of_several_ranks(runs, num_ranks):
     """It would write the keys of one rank only."""

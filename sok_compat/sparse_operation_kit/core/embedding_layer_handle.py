@@ -4,6 +4,7 @@
 import tensorflow as tf
 
 from sok_compat.sparse_operation_kit.core.graph_keys import GraphKeys
+from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 
 __all__ = [
     "DenseEmbeddingLayerHandle",
@@ -113,3 +114,6 @@ class SparseEmbeddingLayerHandle(EmbeddingLayerHandle):
         self.max_nnz = max_nnz
         self.max_feature_num = max_feature_num
         self.combiner = combiner
+        if tf.is_symbolic_tensor(embedding_variable.emb_handle):  # else at the first lookup
+            agreed = current_initialization(type(self).__name__).tables
+            agreed.append(f"lookups in {embedding_variable.m_var_name}: combiner {combiner}")

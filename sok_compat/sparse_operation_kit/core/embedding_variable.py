@@ -91,9 +91,9 @@ class EmbeddingVariable(Table):
         if tf.is_symbolic_tensor(self.emb_handle):
             initialization.tables.append(self.description())
 
-    def description(self):
+    def kind(self):
         """As of Table, in SparseOperationKit's words."""
-        return super().description().replace("use_hash_index", "use_hashtable")
+        return super().kind().replace("use_hash_index", "use_hashtable")
 
     @classmethod
     def CreateInstances(cls, *args, **kwargs):

@@ -20,7 +20,8 @@ class Initialization:
     seed: Union[int, tf.Tensor]  # of all tables; a tensor where ranks agree on it when run
     ranks: Ranks
     status: tf.Tensor  # what Init returned
-    tables: list[str] = dataclasses.field(default_factory=list)  # a line for each, in order
+    # Lines on which the ranks must agree, of tables and layers in the order in which they are made.
+    tables: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def name(self):

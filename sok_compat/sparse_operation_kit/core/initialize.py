@@ -9,7 +9,7 @@ from sok_compat.checkpoint.default_saver import set_default_saver
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
-from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.agreement import agree
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
@@ -75,12 +75,10 @@ def _agree(ranks, global_batch_size, seed, tables):
     def signature():  # when run: all layers have been made by then
         return "\n".join([f"global_batch_size={global_batch_size}", *tables]).encode()
 
-    status, agreed_seed = ops.sok_agree(
+    status, agreed_seed = agree(
         tf.numpy_function(signature, [], tf.string),
         tf.constant(any_seed, tf.int64),
         seed_is_given=bool(seed),
-        is_eager=tf.executing_eagerly(),
-        name="SokInit",
     )
     return status, int(agreed_seed) if tf.executing_eagerly() else agreed_seed
 

@@ -5,8 +5,10 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.runtime.tf_versions import eager_mode
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
+from sok_compat.tables.table import Table
 from tests.distributed.workers.ranks import RANK, SIZE, report
 
 tf1 = tf.compat.v1
@@ -40,6 +42,13 @@ DIFFERENCES = {  # of the last rank
 }
 
 
+COMBINERS = ("sum", "mean")  # of all ranks but the last, of the last
+LOOKUP_DIFFERENCES = {  # of tables without sok.Init, on the last rank
+    "dim": dict(dim=5),
+    "key dtype": dict(key_dtype="uint32"),
+    "kind": dict(use_hash_index=False),
+    "combiner": dict(combiner="mean"),
+}
 EAGER_DIFFERENCES = ["batch", "dim", "capacity", "initializer", "seed"]
 
 
@@ -53,6 +62,45 @@ def message(difference):
             return error.message
         except tf.errors.AbortedError as error:
             return error.message
+    return None
+
+
+def combiner_message():
+    """As `message`, of layers that pool."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        status, _ = build()
+        combiner = COMBINERS[RANK == SIZE - 1]
+        sok.DistributedEmbedding(combiner, 20, 4, slot_num=1, max_nnz=2)
+        return error_of(lambda: session.run(status))
+
+
+def lookup_message(combiner="sum", dim=4, **options):
+    """The error of the first lookup in a table of one's own, and what a second one gives."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        table = Table(20, dim, name="own", **options)
+        keys = tf.constant([1, 2], table.key_dtype)
+        (output,) = lookup_group(
+            [Lookup(table, keys, tf.constant([0, 2], tf.int64), combiner)], True
+        )
+        session.run(tf1.global_variables_initializer())
+        return error_of(lambda: session.run(output))
+
+
+def eager_lookup_message(combiner):
+    """As `lookup_message`, of an eager lookup."""
+    with eager_mode():
+        table = Table(20, 4, name="own")
+        bags = tf.constant([0, 2], tf.int64)
+        lookup = Lookup(table, tf.constant([1, 2], tf.int64), bags, combiner)
+        return error_of(lambda: lookup_group([lookup], True))
+
+
+def error_of(call):
+    """(the kind, the message) of what `call` raises; None: nothing."""
+    try:
+        call()
+    except tf.errors.OpError as error:
+        return type(error).__name__, error.message
     return None
 
 
@@ -87,6 +135,13 @@ if __name__ == "__main__":
         {
             "messages": messages,
             "eager": {name: eager_message(DIFFERENCES[name]) for name in EAGER_DIFFERENCES},
+            "combiner": combiner_message(),
+            "lookups": {
+                name: lookup_message(**(difference if RANK == SIZE - 1 else {}))
+                for name, difference in LOOKUP_DIFFERENCES.items()
+            },
+            "same lookups": lookup_message(),
+            "eager lookup": eager_lookup_message(COMBINERS[RANK == SIZE - 1]),
             "seed": agreed_seed,
             "rows": rows_of_agreed,
         }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Eager code that goes wrong on the last rank, in one way after the other; then the rank leaves."""
 
+import os
 import time
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import sok_compat as sok
 from tests.distributed.workers.ranks import RANK, SIZE, report, wait_for_all_ranks
 
 CAPACITY = 40
+FOLDER = f"{os.environ['SOK_TEST_FOLDER']}/dump"
 LATE_SECONDS = 6
 IS_LAST = RANK == SIZE - 1
 KEYS = tf.range(10, dtype=tf.int64)
@@ -28,6 +30,8 @@ class Script:
             sok.All2AllDenseEmbedding(CAPACITY, dim, 1, 1, dynamic_input=True, name=name)
             for dim, name in ((4, "users"), (8, "items"))
         )
+        self.users(KEYS)
+        sok.Saver().dump_to_file(self.users.embedding_variable, FOLDER)
         self.function = tf.function(self.step)
         self.other_function = tf.function(lambda keys: self.users(keys))
 
@@ -40,6 +44,9 @@ class Script:
             output += tf.reduce_sum(second(keys))
         if takes_gradients:
             tape.gradient(output, [layer.embedding_variable for layer in (first, second)])
+
+    def restore(self, folder=FOLDER):
+        sok.Saver().restore_from_file(self.users.embedding_variable, folder)
 
     def raise_between(self):
         def fail():
@@ -73,6 +80,7 @@ def all_errors(script):
         "other order": ([lambda: script.step(is_turned=True)], step, step),
         "other function": ([lambda: script.other_function(KEYS)], function, function),
         "late": ([script.come_late], step, step),
+        "missing dump": ([lambda: script.restore("missing")], [script.restore], [script.restore]),
     }
     return {
         name: (list(map(error_of, last if IS_LAST else others)), list(map(error_of, 2 * after)))

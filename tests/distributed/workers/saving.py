@@ -6,6 +6,7 @@ Arguments: the folder to dump into ('-': none), then those to restore.
 
 import os
 import sys
+from concurrent import futures
 
 import numpy as np
 import tensorflow as tf
@@ -101,6 +102,56 @@ def fail(folder):
         return errors, same, is_there
 
 
+def run_for_error(session, op, feeds):
+    """(the kind, the message) of the error; what it returns without one."""
+    try:
+        return session.run(op, feeds)
+    except tf.errors.OpError as error:
+        return type(error).__name__, str(error)
+
+
+def end_apart(folder):
+    """What each rank sees where the last one fails before it dumps; of a dump after it; and where
+    the last one restores another dump."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sok.Init(global_batch_size=SIZE, seed=5)
+        table = SavedTable(folder)
+        place = tf.compat.v1.placeholder(tf.string, [])
+        is_good = tf.compat.v1.placeholder_with_default(True, [])
+        with tf.control_dependencies([tf.debugging.Assert(is_good, ["a check of the script"])]):
+            dump = sok.Saver().dump_to_file(table.table, tf.identity(place))
+        restore_it = sok.Saver().restore_from_file(table.table, place)
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(table.step, {table.keys: [1, 2, 3]})
+        is_last = RANK == SIZE - 1
+        failed = run_for_error(session, dump, {place: f"{folder}/one", is_good: not is_last})
+        seen = [failed] + [run_for_error(session, dump, {place: f"{folder}/one"})]
+        session.run(table.step, {table.keys: [1, 2, 3]})
+        session.run(dump, {place: f"{folder}/two"})
+        before = table.rows(session)
+        other = f"{folder}/one" if is_last else f"{folder}/two"
+        seen.append(run_for_error(session, restore_it, {place: other}))
+        after = table.rows(session)
+        assert all(np.array_equal(before[key], after[key]) for key in before)
+        return seen
+
+
+def cross(folder):
+    """Dumps and restores of one table at once, in any order on each rank: both end."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        sok.Init(global_batch_size=SIZE, seed=5)
+        table = SavedTable(folder)
+        session.run(tf.compat.v1.global_variables_initializer())
+        session.run(table.step, {table.keys: [1, 2, 3]})
+        session.run(table.dump)
+        with futures.ThreadPoolExecutor() as pool:
+            for _ in range(10):
+                both = [table.dump, table.restore][:: 1 if RANK % 2 else -1]
+                for running in [pool.submit(session.run, op) for op in both]:
+                    running.result()
+        return len(table.rows(session))
+
+
 def load():
     """The rows that this rank has after load_embedding_values."""
     with tf.Graph().as_default(), new_session() as session:
@@ -135,4 +186,6 @@ if __name__ == "__main__":
     if dump_folder != "-":
         seen["dumped"] = train_and_dump(dump_folder)
         seen["failed"] = fail(dump_folder)
+        seen["apart"] = end_apart(f"{dump_folder}/apart")
+        seen["crossed"] = cross(f"{dump_folder}/crossed")
     report(seen)

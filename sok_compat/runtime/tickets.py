@@ -18,21 +18,22 @@ _graph_numbers = weakref.WeakKeyDictionary()  # {graph of a session: how many ca
 _next_graph_number = itertools.count()
 
 
-def begin_lookup(table_name, insert):
-    """The ticket of a lookup that all ranks take part in, a scalar variant tensor.
+def begin_lookup(name, description="", op_name="lookup"):
+    """The ticket of a lookup, or of what else all ranks take part in; a scalar variant tensor.
 
     What holds it may still exchange; a rank that has let go of it is not waited for.
 
     Args:
-      table_name: of the table.
-      insert: of the lookup: see `lookup_group`.
+      name: the same on all ranks; several of a step may have the same.
+      description: lines that must be the same on all ranks, else it fails and names the first that
+        differs.
+      op_name: of the op, in graphs.
     """
     # Also for a branch that is not taken, and before everything else: a step that fails early has
     # begun its lookups, on all ranks the same.
     with tf.control_dependencies(None), _out_of_branches(), tf.device("CPU:0"):
-        name = table_name if insert is not False else f"{table_name} (read)"
         if tf.executing_eagerly():
-            return ops.sok_begin_lookup(lookup=name, is_eager=True)
+            return ops.sok_begin_lookup(lookup=name, description=description, is_eager=True)
         graph = tf.compat.v1.get_default_graph()
         path, outermost = _functions_around(graph)
         name = "/".join([*path, name])
@@ -40,7 +41,9 @@ def begin_lookup(table_name, insert):
         count[name] += 1
         if count[name] > 1:
             name += f":{count[name]}"
-        return ops.sok_begin_lookup(lookup=name, graph=_number_of(outermost), name="lookup")
+        return ops.sok_begin_lookup(
+            lookup=name, description=description, graph=_number_of(outermost), name=op_name
+        )
 
 
 def gradient_occurrence(ticket):

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dumps into the folder that is given, by processes that are killed at random moments.
+
+Says "killed" after each, and waits for a line. They are forked once TensorFlow is imported, which
+takes longest.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+import sok_compat
+from sok_compat.checkpoint import dump_to_files, set_rows
+from sok_compat.tables.table import Table
+from tests.support.saved_table import DIM
+
+MOST_SECONDS = 0.1  # from its first dump to its end
+
+
+def dump_for_ever(folder, ready):
+    """As NumberedTable in the tests: numbers 0 and 1 in turns."""
+    table = Table(3000, DIM, name="EmbeddingVariable")
+    while True:
+        for number in (0, 1):
+            set_rows(table, np.full([2000 + number, DIM], number, np.float32))
+            dump_to_files(table, folder)
+            os.write(ready, b".")
+
+
+def run_and_kill(folder, random_numbers):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        dump_for_ever(folder, writing)
+    os.close(writing)
+    os.read(reading, 1)
+    time.sleep(random_numbers.uniform(0, MOST_SECONDS))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reading)
+
+
+if __name__ == "__main__":
+    assert sok_compat.__version__ and not tf.compat.v1.get_default_graph().get_operations()
+    numbers = random.Random(7)
+    while True:
+        run_and_kill(sys.argv[1], numbers)
+        print("killed", flush=True)
+        sys.stdin.readline()
