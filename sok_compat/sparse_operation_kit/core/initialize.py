@@ -35,7 +35,8 @@ def Init(**kwargs):
     Raises:
       KeyError: global_batch_size is missing.
       TypeError, ValueError: a setting is no int or out of range.
-      RuntimeError: under a tf.distribute strategy, or one of several ranks without hvd.init().
+      RuntimeError: under a tf.distribute strategy, or one of several ranks without hvd.init(); or
+        another rank has ended, or does not come here within SOK_STALL_TIMEOUT_SECONDS.
     """
     raise_under_distribution_strategy("sok.Init")
     if "global_batch_size" not in kwargs:
