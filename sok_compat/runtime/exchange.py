@@ -118,7 +118,8 @@ class ExchangeThread:
             self._has_met.set()
             self._collectives.run_rounds()
         except Exception as error:  # noqa: BLE001  whatever Horovod raises ends all exchanges
-            self._abort(f"{self._describe_lost_ranks()}; Horovod says: {_explained(error)}")
+            note = _gloo_note(self._library.sok_exchange_part_seconds())
+            self._abort(f"{self._describe_lost_ranks()}{note}; Horovod says: {_first_line(error)}")
 
     def _watch(self):
         """Ends all exchanges when a rank does not answer: every rank does, twice a second."""
@@ -204,17 +205,21 @@ def _ranks(numbers):
     return f"rank{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
 
 
-def _explained(error):
-    """What Horovod raised, in one line, and which setting it is about."""
+def _first_line(error):
+    """What Horovod raised, without where in the graph."""
     lines = (getattr(error, "message", None) or str(error) or repr(error)).splitlines()
     nodes = [number for number, line in enumerate(lines) if line.startswith("Node: ")]
-    line = next(iter(lines[nodes[-1] + 1 :] if nodes else lines), repr(error))
-    if "imed out" not in line:
-        return line
-    seconds = os.environ.get(GLOO_VARIABLE, "30")
+    return next(iter(lines[nodes[-1] + 1 :] if nodes else lines), repr(error))
+
+
+def _gloo_note(waited_seconds):
+    """Words on Horovod's own timeout, if it is over; Horovod's error does not say so."""
+    setting = os.environ.get(GLOO_VARIABLE, "30")  # Horovod's default
+    if not setting.isdecimal() or waited_seconds < int(setting):
+        return ""
     return (
-        f"{line} ({GLOO_VARIABLE}={seconds}, after which Horovod gives a process up, whatever "
-        f"{STALL_VARIABLE} is)"
+        f"; no answer for {waited_seconds:.0f} s, where Horovod gives up after "
+        f"{GLOO_VARIABLE}={setting}, whatever {STALL_VARIABLE} is"
     )
 
 
