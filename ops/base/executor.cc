@@ -2,8 +2,6 @@
 // The two executors of the core: the caller's thread alone, and a small pool of threads.
 #include "ops/base/executor.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "ops/base/error.h"
+#include "ops/base/forks.h"
 
 namespace sok {
 namespace {
@@ -26,14 +25,6 @@ using Body = std::function<void(int64_t begin, int64_t end)>;
 constexpr int64_t kPartNanoseconds = 30'000;
 // More parts than threads, so that a thread that the system takes away holds up little.
 constexpr int64_t kPartsPerThread = 4;
-
-/// How often fork() made the processes up to this one: differs between a child and its parent.
-int ForkCount() {
-  static std::atomic<int> count{0};
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { ++count; });
-  static_cast<void>(registered);
-  return count;
-}
 
 class CallerExecutor : public Executor {
  public:

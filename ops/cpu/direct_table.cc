@@ -11,34 +11,17 @@ namespace sok {
 namespace {
 
 constexpr int64_t kFindNanoseconds = 8;
-constexpr int64_t kRowsPerWord = 64;
-
-/// Whole pages of any size in use, so that Clear can give all of them back.
-size_t BitmapBytes(int64_t capacity) {
-  constexpr size_t kUnit = 64 << 10;
-  return (static_cast<size_t>(capacity) / 8 / kUnit + 1) * kUnit;
-}
-
-uint64_t Bit(int64_t row) { return uint64_t{1} << (row % kRowsPerWord); }
 
 }  // namespace
 
 CpuDirectTable::CpuDirectTable(const TableOptions& options)
     : options_(options),
       most_rows_(options.placement.NumRows(options.capacity)),
-      bits_(BitmapBytes(most_rows_), PageSize::kSmall) {}
+      held_(most_rows_) {}
 
 TableSize CpuDirectTable::Size(Call&) { return {size_, num_rows_}; }
 
 int64_t CpuDirectTable::index_bytes() const { return (num_rows_ + 7) / 8; }
-
-bool CpuDirectTable::IsHeld(int64_t row) const {
-  return (__atomic_load_n(Word(row), __ATOMIC_ACQUIRE) & Bit(row)) != 0;
-}
-
-void CpuDirectTable::SetHeld(int64_t row) {
-  __atomic_fetch_or(Word(row), Bit(row), __ATOMIC_RELEASE);
-}
 
 int64_t CpuDirectTable::RowOf(int64_t key) const {
   const int64_t row = options_.placement.RowOf(key, most_rows_);
@@ -62,7 +45,7 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
     // Copies, which no write to row_ids can change: the kind of placement is asked for once.
     const Placement placement = options_.placement;
     const int64_t most_rows = most_rows_;
-    const auto* const words = static_cast<const uint64_t*>(bits_.data());
+    const uint64_t* const words = held_.words();
     int64_t num_missing_here = 0;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = placement.RowOf(keys[i], most_rows);
@@ -70,8 +53,8 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
         has_foreign = true;
         return;
       }
-      const uint64_t word = __atomic_load_n(words + row / kRowsPerWord, __ATOMIC_ACQUIRE);
-      const bool is_held = (word & Bit(row)) != 0;
+      const uint64_t word = __atomic_load_n(words + row / HeldRows::kRowsPerWord, __ATOMIC_ACQUIRE);
+      const bool is_held = (word & HeldRows::Bit(row)) != 0;
       row_ids[i] = is_held ? row : kNoRow;
       num_missing_here += !is_held;
     }
@@ -99,7 +82,7 @@ void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* k
   }
   MakeRoom(options_, planes, end_row);
   new_keys.WriteRows(executor, options_, initial_rows, planes);
-  for (const int64_t row : new_keys.row_ids) SetHeld(row);
+  for (const int64_t row : new_keys.row_ids) held_.Add(row);
   size_ += new_keys.size();
   num_rows_ = end_row;
   new_keys.CopyRowIdsTo(row_ids);
@@ -113,11 +96,7 @@ int64_t CpuDirectTable::Erase(Call&, int64_t num_keys, const int64_t* keys) {
   for (int64_t i = 0; i < num_keys; ++i) RowOf(keys[i]);  // throws before anything changes
   std::lock_guard<std::mutex> writer(writer_mutex_);
   int64_t num_erased = 0;
-  for (int64_t i = 0; i < num_keys; ++i) {
-    const int64_t row = RowOf(keys[i]);
-    const uint64_t before = __atomic_fetch_and(Word(row), ~Bit(row), __ATOMIC_ACQ_REL);
-    num_erased += (before & Bit(row)) != 0;
-  }
+  for (int64_t i = 0; i < num_keys; ++i) num_erased += held_.Remove(RowOf(keys[i]));
   size_ -= num_erased;
   return num_erased;
 }
@@ -127,21 +106,16 @@ TableEntries CpuDirectTable::Export(Call& call) {
   int64_t* const keys = call.Temporary<int64_t>(size_);
   int64_t* const row_ids = call.Temporary<int64_t>(size_);
   int64_t count = 0;
-  for (int64_t row = 0; row < num_rows_; ++row) {
-    if (row % kRowsPerWord == 0 && __atomic_load_n(Word(row), __ATOMIC_RELAXED) == 0) {
-      row += kRowsPerWord - 1;
-      continue;
-    }
-    if (!IsHeld(row)) continue;
+  held_.ForEach([&](int64_t row) {
     keys[count] = options_.placement.GlobalKey(row);
     row_ids[count++] = row;
-  }
+  });
   return {count, keys, row_ids};
 }
 
 void CpuDirectTable::Clear(Call&) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
-  bits_.Release(0, bits_.size_bytes());
+  held_.Clear();
   size_ = 0;
   num_rows_ = 0;
 }
@@ -176,7 +150,7 @@ void CpuDirectTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePl
                                       int64_t num_gradients, const int64_t* row_ids,
                                       const float* gradients) {
   CheckRowsToUpdate(options_, num_rows_, num_gradients, row_ids);
-  const TableEntries in_use = Export(call);  // few, it may be, among very many
+  const TableEntries in_use = Export(call);
   sok::ApplyToRowsInUse(call.executor(), rule, planes, in_use.count, in_use.row_ids, num_gradients,
                         row_ids, gradients);
 }

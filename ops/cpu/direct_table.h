@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <mutex>
 
-#include "ops/base/reserved_memory.h"
 #include "ops/cpu/gather_rows.h"
+#include "ops/cpu/held_rows.h"
 #include "ops/engine/table.h"
 
 namespace sok {
@@ -43,15 +43,12 @@ class CpuDirectTable : public Table {
   int64_t RowOf(int64_t key) const;
   void ThrowFirstForeign(int64_t num_keys, const int64_t* keys) const;
 
-  uint64_t* Word(int64_t row) const { return static_cast<uint64_t*>(bits_.data()) + row / 64; }
-  bool IsHeld(int64_t row) const;
-  void SetHeld(int64_t row);
   int64_t FindLockFree(Executor& executor, int64_t num_keys, const int64_t* keys,
                        int64_t* row_ids) const;
 
   const TableOptions options_;
   const int64_t most_rows_;  // of this rank
-  ReservedMemory bits_;  // read at any time, written under writer_mutex_ after the rows are written
+  HeldRows held_;            // changed under writer_mutex_, after the rows are written
   std::mutex writer_mutex_;
   std::atomic<int64_t> size_{0};
   std::atomic<int64_t> num_rows_{0};

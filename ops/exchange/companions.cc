@@ -13,7 +13,7 @@ constexpr int kTrials = 16;
 
 const std::set<std::string>* Companions::Of(const std::string& name) const {
   const auto expected = expected_.find(name);
-  return expected == expected_.end() ? nullptr : &expected->second.names;
+  return expected == expected_.end() ? nullptr : expected->second.names.get();
 }
 
 void Companions::Learn(const std::vector<Request>& requests) {
@@ -32,13 +32,18 @@ void Companions::Learn(const std::vector<Request>& requests) {
 /// requests that could have gone together miss each other. Those that wait for each other's results
 /// never can, so tries that fail are counted.
 void Companions::LearnGroup(Group group, Group* last) {
+  const std::set<std::string>* same = nullptr;  // has been compared
   const bool was_tried = std::all_of(group.names.begin(), group.names.end(), [&](const auto& name) {
     const auto expected = expected_.find(name);
-    return expected != expected_.end() && expected->second.is_trial &&
-           expected->second.names == group.names;
+    if (expected == expected_.end() || !expected->second.is_trial) return false;
+    const std::set<std::string>* names = expected->second.names.get();
+    if (names != same && *names != group.names) return false;
+    same = names;
+    return true;
   });
+  const auto shared = std::make_shared<const std::set<std::string>>(group.names);
   for (const std::string& name : group.names) {
-    expected_[name] = {group.names, false};
+    expected_[name] = {shared, false};
     if (was_tried) trials_left_[name] = kTrials;
   }
   if (last->step == group.step) {
@@ -47,10 +52,11 @@ void Companions::LearnGroup(Group group, Group* last) {
     const bool may_try = std::all_of(both.begin(), both.end(), [&](const std::string& name) {
       return trials_left_.try_emplace(name, kTrials).first->second > 0;
     });
+    const auto shared_both = std::make_shared<const std::set<std::string>>(both);
     for (const std::string& name : both) {
       if (!may_try) break;
       --trials_left_[name];
-      expected_[name] = {both, true};
+      expected_[name] = {shared_both, true};
     }
     group.names = std::move(both);
   }

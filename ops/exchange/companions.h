@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,8 +33,8 @@ class Companions {
     std::set<std::string> names;
   };
   struct Expected {
-    std::set<std::string> names;  // expected to come together
-    bool is_trial = false;        // they have not yet
+    std::shared_ptr<const std::set<std::string>> names;  // expected to come together; all have it
+    bool is_trial = false;                               // they have not yet
   };
 
   void LearnGroup(Group group, Group* last);

@@ -68,6 +68,7 @@ void Coordinator::Submit(ExchangeRequest request) {
   const std::string name = ExchangeName(request);
   ErrorCode code = ErrorCode::kAborted;
   std::string failure;
+  bool is_reason = false;  // to wake the rounds; they look at all requests, now and then anyhow
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const bool is_first = meetings_.Use(request.step_id, request.ticket, request.exchange);
@@ -85,9 +86,12 @@ void Coordinator::Submit(ExchangeRequest request) {
           "can a function take two gradients through one branch or nested function";
     } else {
       pending_.emplace(key, Pending{std::move(request), Clock::now()});
+      const std::set<std::string>* companions = companions_.Of(name);
+      is_reason = pending_.size() == 1 || (companions && companions->size() <= pending_.size());
     }
+    is_reason = is_reason || !meetings_.to_tell().empty();
   }
-  changed_.notify_all();
+  if (is_reason) changed_.notify_all();
   if (!failure.empty()) request.done(Failure(code, "exchange " + name + ": " + failure));
 }
 
@@ -112,11 +116,14 @@ ExchangeCounters Coordinator::counters() const {
 
 bool Coordinator::HasReason(Clock::time_point now) const {
   if (is_leaving_ || !closed_reason_.empty() || !meetings_.to_tell().empty()) return true;
+  std::pair<int64_t, const std::set<std::string>*> looked_for{-1, nullptr};
   for (const auto& [key, pending] : pending_) {
     if (pending.all_have_come) return true;
     if (Seconds(now - pending.since).count() > options_.grouping_seconds) return true;
     const std::set<std::string>* companions = companions_.Of(key.second);
-    if (!companions) continue;
+    if (!companions || companions->size() > pending_.size()) continue;
+    if (looked_for == std::make_pair(key.first, companions)) continue;
+    looked_for = {key.first, companions};
     const bool all_here = std::all_of(companions->begin(), companions->end(),
                                       [&, step = key.first](const std::string& name) {
                                         return pending_.count({step, name}) != 0;
@@ -266,28 +273,32 @@ ExchangeResult Coordinator::Join(const Arrival& arrival, const Ticket& ticket) {
 Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
   std::vector<Companions::Request> together;
   Ready taken;
+  std::map<Arrivals::key_type, Key> proposed_at;  // of those that have not failed
+  for (const Key& key : proposed_) {
+    const auto entry = pending_.find(key);
+    if (entry == pending_.end()) continue;
+    const ExchangeRequest& request = entry->second.request;
+    proposed_at.insert({{request.ticket.meeting, NameHash(request.exchange)}, key});
+  }
   for (const auto& [where, arrival] : arrivals) {
     if (arrival.steps.size() != static_cast<size_t>(options_.num_ranks)) continue;
     const bool has_all_data = arrival.parts.size() == arrival.steps.size();
     const bool steps_match = !has_all_data || StepsMatch(arrival.steps);
-    const auto proposed = std::find_if(proposed_.begin(), proposed_.end(), [&](const Key& key) {
-      const auto entry = pending_.find(key);
-      return entry != pending_.end() && entry->second.request.ticket.meeting == where.first &&
-             NameHash(entry->second.request.exchange) == where.second;
-    });
-    if (proposed == proposed_.end()) continue;
+    const auto proposed = proposed_at.find(where);
+    if (proposed == proposed_at.end()) continue;  // it has failed
     const std::string difference = descriptions_.Difference(arrival.descriptions);
     if (!steps_match || !difference.empty()) {
       meetings_.Fail(where.first, WhyNotTogether(difference));
       continue;
     }
-    Pending& pending = pending_.at(*proposed);
+    const Key& key = proposed->second;
+    Pending& pending = pending_.at(key);
     pending.all_have_come = true;
     if (!has_all_data) continue;
-    together.push_back({proposed->first, pending.request.kind, proposed->second});
+    together.push_back({key.first, pending.request.kind, key.second});
     ExchangeResult result = Join(arrival, pending.request.ticket);
     taken.emplace_back(std::move(pending), std::move(result));
-    pending_.erase(*proposed);
+    pending_.erase(key);
   }
   companions_.Learn(together);
   return taken;

@@ -137,6 +137,7 @@ void TranslateErrors() {
 }  // namespace
 
 NB_MODULE(SOK_MODULE_NAME, module) {
+  nb::set_leak_warnings(false);  // a child of fork() ends with what its parent's threads held
   TranslateErrors();
   nb::enum_<FirstValue::Kind>(module, "FirstValueKind")
       .value("UNIFORM", FirstValue::Kind::kUniform)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 #include <shared_mutex>
+#include <utility>
 
 namespace sok {
 
@@ -14,7 +15,25 @@ StoredTable::StoredTable(Engine& engine, const TableOptions& options, int num_th
       table_(engine.MakeTable(options)),
       rows_(engine.MakePlane({options.capacity, options.dim})) {}
 
+/// What was being changed when this process was forked off cannot be destroyed: it is left alone.
+StoredTable::~StoredTable() {
+  if (!calls_.WereInterrupted()) return;
+  static_cast<void>(new std::shared_ptr<Table>(std::move(table_)));
+  static_cast<void>(new std::shared_ptr<Plane>(std::move(rows_)));
+}
+
+TableSize StoredTable::Size() const {
+  const auto in_progress = Begin();
+  return table_->Size(*NewCall(nullptr));
+}
+
+int64_t StoredTable::index_bytes() const {
+  const auto in_progress = Begin();
+  return table_->index_bytes();
+}
+
 int64_t StoredTable::row_bytes() const {
+  const auto in_progress = Begin();
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
   const int64_t num_rows = engine_.IsHostMemory() ? Size().num_rows : rows_->num_rows();
   return num_rows * dim() * static_cast<int64_t>(sizeof(float));
@@ -22,11 +41,13 @@ int64_t StoredTable::row_bytes() const {
 
 void StoredTable::Find(DeviceStream stream, int64_t num_keys, const int64_t* keys,
                        int64_t* row_ids) {
+  const auto in_progress = Begin();
   table_->Find(*NewCall(stream), num_keys, keys, row_ids);
 }
 
 void StoredTable::Insert(DeviceStream stream, int64_t num_keys, const int64_t* keys,
                          const float* initial_rows, int64_t* row_ids) {
+  const auto in_progress = Begin();
   const auto call = NewCall(stream);
   const auto insert = [&] {
     table_->FindOrInsert(*call, num_keys, keys, /*keys_are_distinct=*/false, initial_rows,
@@ -44,6 +65,7 @@ void StoredTable::Insert(DeviceStream stream, int64_t num_keys, const int64_t* k
 }
 
 void StoredTable::Gather(DeviceStream stream, int64_t num_keys, const int64_t* keys, float* rows) {
+  const auto in_progress = Begin();
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
   table_->GatherRows(*NewCall(stream), num_keys, keys, *rows_, rows);
 }
@@ -51,6 +73,7 @@ void StoredTable::Gather(DeviceStream stream, int64_t num_keys, const int64_t* k
 template <typename Update>
 int64_t StoredTable::UpdateRows(DeviceStream stream, int64_t num_keys, const int64_t* keys,
                                 const Update& update) {
+  const auto in_progress = Begin();
   const auto call = NewCall(stream);
   auto* row_ids = call->Temporary<int64_t>(num_keys);
   std::unique_lock<FairSharedMutex> lock(rows_mutex_);
@@ -75,12 +98,14 @@ int64_t StoredTable::Assign(DeviceStream stream, int64_t num_keys, const int64_t
 }
 
 int64_t StoredTable::Erase(DeviceStream stream, int64_t num_keys, const int64_t* keys) {
+  const auto in_progress = Begin();
   const auto call = NewCall(stream);
   std::unique_lock<FairSharedMutex> lock(rows_mutex_);
   return table_->Erase(*call, num_keys, keys);
 }
 
 int64_t StoredTable::Export(DeviceStream stream, int64_t room, int64_t* keys, float* rows) {
+  const auto in_progress = Begin();
   const auto call = NewCall(stream);
   std::shared_lock<FairSharedMutex> lock(rows_mutex_);
   const TableEntries entries = table_->Export(*call);
@@ -92,6 +117,7 @@ int64_t StoredTable::Export(DeviceStream stream, int64_t room, int64_t* keys, fl
 }
 
 void StoredTable::Clear(DeviceStream stream) {
+  const auto in_progress = Begin();
   const auto call = NewCall(stream);
   std::unique_lock<FairSharedMutex> lock(rows_mutex_);
   table_->Clear(*call);

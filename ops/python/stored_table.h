@@ -8,21 +8,26 @@
 
 #include "ops/base/executor.h"
 #include "ops/base/fair_shared_mutex.h"
+#include "ops/base/forks.h"
 #include "ops/engine/engine.h"
 
 namespace sok {
 
 /// All calls may be made from several threads at once; each sees the others' whole or not at all.
 /// Arrays are in the engine's memory. On a device, calls run on `stream`, and those that do not
-/// have to wait return before they have run.
+/// have to wait return before they have run. In a child of fork() calls run on the caller's thread;
+/// they throw kFailedPrecondition if another thread was in a call when the child was made.
 class StoredTable {
  public:
   /// Calls on the host share `num_threads` threads with all tables that have as many.
   StoredTable(Engine& engine, const TableOptions& options, int num_threads);
+  ~StoredTable();
+  StoredTable(const StoredTable&) = delete;
+  StoredTable& operator=(const StoredTable&) = delete;
 
   int64_t dim() const { return table_->options().dim; }
   int64_t size() const { return Size().num_keys; }
-  int64_t index_bytes() const { return table_->index_bytes(); }
+  int64_t index_bytes() const;
   /// Bytes of rows that were handed out since the last Clear; on a device, of memory for rows.
   int64_t row_bytes() const;
 
@@ -71,12 +76,14 @@ class StoredTable {
   std::unique_ptr<Call> NewCall(DeviceStream stream) const {
     return engine_.MakeCall(*executor_, stream);
   }
-  TableSize Size() const { return table_->Size(*NewCall(nullptr)); }
+  CallsInProgress::Call Begin() const { return {calls_, table_->options().name.c_str()}; }
+  TableSize Size() const;
 
   Engine& engine_;
   const std::shared_ptr<Executor> executor_;
-  const std::shared_ptr<Table> table_;
-  const std::shared_ptr<Plane> rows_;
+  std::shared_ptr<Table> table_;
+  std::shared_ptr<Plane> rows_;
+  mutable CallsInProgress calls_;
   // Shared by those who read rows, or write rows that nobody can see yet; alone for those who
   // change rows, let keys go or move the plane.
   mutable FairSharedMutex rows_mutex_;

@@ -77,6 +77,24 @@ SOK_TEST(LayersOfAStepGoTogether) {
   CHECK_TRUE(exchanges <= 12 * kSteps);
 }
 
+/// Where each lookup looks at all others, a step takes tens of seconds.
+SOK_TEST(ThousandsOfLookupsInAStep) {
+  constexpr int kLookups = 4000;
+  Ranks ranks(2, 60.0, 0.5);
+  const auto began = std::chrono::steady_clock::now();
+  for (int64_t step = 0; step < 4; ++step) {
+    std::vector<std::future<ExchangeResult>> results;
+    for (int i = 0; i < kLookups; ++i) {
+      for (int rank = 0; rank < 2; ++rank) {
+        const std::string name = "a_lookup_of_a_table/" + std::to_string(i);
+        results.push_back(SubmitFirst(ranks[rank], rank, 2, step, name));
+      }
+    }
+    for (auto& result : results) CHECK_EQ(result.get().error, "");
+  }
+  CHECK_TRUE(std::chrono::steady_clock::now() - began < std::chrono::seconds(20));
+}
+
 SOK_TEST(SendsNothingElseTwice) {
   Ranks ranks(2);
   auto first = SubmitFirst(ranks[0], 0, 2, 0, "layer");

@@ -1,28 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/exchange_service.h"
 
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "ops/tf/exchange_rounds.h"
+
 #define SOK_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace sok {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 struct Service {
   std::mutex mutex;
   std::shared_ptr<Coordinator> coordinator;
-  // What the driving thread was given last; it reads it before it calls again.
-  Proposal proposal;
+  int64_t most_bytes = 0;  // that a rank sends or receives in one all-to-all
+
+  // Of the one thread that drives the rounds.
+  std::shared_ptr<MessageParts> parts;    // null between rounds
+  std::atomic<Clock::rep> part_began{0};  // 0: none is on its way
 };
 
-Service& TheService() {
-  static Service* service = new Service;  // never destroyed: threads may outlive static destruction
-  return *service;
+/// A child of fork() has one of its own: it has no thread that drives rounds, and locks may have
+/// been held when it was made. Never destroyed: threads may outlive static destruction.
+std::atomic<Service*>& TheServicePointer() {
+  static std::atomic<Service*> service{new Service};
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { TheServicePointer() = new Service; });
+  static_cast<void>(registered);
+  return service;
 }
+
+Service& TheService() { return *TheServicePointer(); }
 
 }  // namespace
 
@@ -30,6 +48,37 @@ std::shared_ptr<Coordinator> CurrentCoordinator() {
   Service& service = TheService();
   std::lock_guard<std::mutex> lock(service.mutex);
   return service.coordinator;
+}
+
+std::shared_ptr<const MessageParts> NextPart() {
+  Service& service = TheService();
+  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+  try {
+    if (!service.parts) {
+      service.parts = std::make_shared<MessageParts>(coordinator->Propose(), service.most_bytes);
+    }
+  } catch (const std::exception& error) {
+    coordinator->Abort(error.what());
+    throw;
+  }
+  service.part_began = Clock::now().time_since_epoch().count();
+  return service.parts;
+}
+
+bool TakePart(const char* data, const std::vector<int64_t>& received_bytes) {
+  Service& service = TheService();
+  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+  service.part_began = 0;
+  try {
+    if (service.parts->Take(data, received_bytes)) {
+      const std::shared_ptr<MessageParts> parts = std::move(service.parts);
+      service.parts = nullptr;
+      coordinator->Complete(parts->received(), parts->received_bytes());
+    }
+  } catch (const std::exception& error) {
+    coordinator->Abort(error.what());
+  }
+  return !coordinator->is_closed();
 }
 
 StepId StepIdOf(tensorflow::OpKernelContext* ctx) {
@@ -43,7 +92,8 @@ bool IsOrdered(tensorflow::OpKernelContext* ctx) { return ctx->step_id() <= 0; }
 using sok::TheService;
 
 SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds,
-                                   double heartbeat_seconds, double grouping_seconds) {
+                                   double heartbeat_seconds, double grouping_seconds,
+                                   int64_t most_bytes) {
   sok::CoordinatorOptions options;
   options.rank = rank;
   options.num_ranks = num_ranks;
@@ -52,44 +102,38 @@ SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds
   options.grouping_seconds = grouping_seconds;
   std::lock_guard<std::mutex> lock(TheService().mutex);
   TheService().coordinator = std::make_shared<sok::Coordinator>(options);
+  TheService().most_bytes = most_bytes;
 }
 
-/// Waits until there is a reason for a round. `data` holds what to send, by destination rank, and
-/// `send_bytes` [num_ranks] the sizes; valid until the next call. Returns 0 where the exchanges
-/// have ended instead.
-SOK_EXPORT int sok_exchange_propose(const char** data, const int64_t** send_bytes) {
-  TheService().proposal = {};  // its memory serves the next one
-  try {
-    TheService().proposal = sok::CurrentCoordinator()->Propose();
-  } catch (const std::exception& error) {
-    sok::CurrentCoordinator()->Abort(error.what());
-    return 0;
-  }
-  *data = TheService().proposal.data.data();
-  *send_bytes = TheService().proposal.send_bytes.data();
-  return 1;
+/// For how long the part that is on its way has been; 0 where none is.
+SOK_EXPORT double sok_exchange_part_seconds() {
+  const sok::Clock::rep began = TheService().part_began;
+  if (began == 0) return 0.0;
+  const sok::Clock::duration passed =
+      sok::Clock::now().time_since_epoch() - sok::Clock::duration(began);
+  return std::chrono::duration<double>(passed).count();
 }
 
-/// Takes what the all-to-all brought, by source rank, with the sizes [num_ranks].
-SOK_EXPORT void sok_exchange_complete(const char* data, const int64_t* received_bytes) {
-  const std::shared_ptr<sok::Coordinator> coordinator = sok::CurrentCoordinator();
-  try {
-    coordinator->Complete(
-        data, std::vector<int64_t>(received_bytes, received_bytes + coordinator->num_ranks()));
-  } catch (const std::exception& error) {
-    coordinator->Abort(error.what());
-  }
+// The rest, in a process that no others are connected to, does nothing.
+
+SOK_EXPORT void sok_exchange_abort(const char* reason) {
+  if (const auto coordinator = sok::CurrentCoordinator()) coordinator->Abort(reason);
 }
 
-SOK_EXPORT void sok_exchange_abort(const char* reason) { sok::CurrentCoordinator()->Abort(reason); }
+SOK_EXPORT void sok_exchange_leave() {
+  if (const auto coordinator = sok::CurrentCoordinator()) coordinator->Leave();
+}
 
-SOK_EXPORT void sok_exchange_leave() { sok::CurrentCoordinator()->Leave(); }
-
-SOK_EXPORT int sok_exchange_is_closed() { return sok::CurrentCoordinator()->is_closed() ? 1 : 0; }
+SOK_EXPORT int sok_exchange_is_closed() {
+  const auto coordinator = sok::CurrentCoordinator();
+  return !coordinator || coordinator->is_closed() ? 1 : 0;
+}
 
 /// counters: [exchanges, rounds, payload bytes, negotiation bytes].
 SOK_EXPORT void sok_exchange_counters(int64_t* counters) {
-  const sok::ExchangeCounters current = sok::CurrentCoordinator()->counters();
+  const auto coordinator = sok::CurrentCoordinator();
+  const sok::ExchangeCounters current =
+      coordinator ? coordinator->counters() : sok::ExchangeCounters();
   const int64_t values[] = {current.exchanges, current.rounds, current.payload_bytes,
                             current.negotiation_bytes};
   std::memcpy(counters, values, sizeof(values));

@@ -97,7 +97,10 @@ SOK_REGISTER_KERNEL(Name("SokBeginLookup").HostMemory("ticket"), BeginLookupOp);
 HeldTicket::HeldTicket(std::shared_ptr<Coordinator> coordinator, Ticket ticket)
     : coordinator_(std::move(coordinator)), ticket_(std::move(ticket)) {}
 
-HeldTicket::~HeldTicket() { coordinator_->End(ticket_); }
+HeldTicket::~HeldTicket() {
+  // A child of fork() has another one, or none: the lock of its parent's may be held for ever.
+  if (CurrentCoordinator() == coordinator_) coordinator_->End(ticket_);
+}
 
 std::shared_ptr<const HeldTicket> TicketIn(const tf::Tensor& tensor) {
   const TicketVariant* ticket = nullptr;

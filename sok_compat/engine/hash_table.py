@@ -38,6 +38,10 @@ class HashTable:
     Keys are one-dimensional arrays or sequences of integers and may repeat. All methods may be
     called from several threads at once, and a call that raises leaves the table as it was.
 
+    A child of `os.fork` has a copy of its own, whose calls run on the caller's thread alone; tables
+    made there have threads. Where another thread was in a call of the table when the child was
+    made, its calls raise RuntimeError in the child.
+
     With device="cuda:0" keys and rows live in the memory of that GPU. Methods then take arrays on
     it (CuPy's, or any with __cuda_array_interface__ or DLPack), or what they take on the CPU, and
     return CuPy arrays. Calls run on CuPy's current stream, or on the one given as `stream` (CuPy's,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that drives the exchanges between ranks."""
+"""The thread that starts the exchanges between ranks, and says why they have ended."""
 
 import atexit
 import ctypes
@@ -12,11 +12,13 @@ import time
 
 import numpy as np
 
+from sok_compat.runtime.horovod_attendance import Attendance
 from sok_compat.runtime.op_library import library_path
 
 _logger = logging.getLogger(__name__)
 
 STALL_VARIABLE = "SOK_STALL_TIMEOUT_SECONDS"
+GLOO_VARIABLE = "HOROVOD_GLOO_TIMEOUT_SECONDS"
 DEFAULT_STALL_SECONDS = 60.0
 HEARTBEAT_SECONDS = 0.5
 GROUPING_SECONDS = 0.02
@@ -53,35 +55,58 @@ def stall_seconds():
 
 
 class ExchangeThread:
-    """Runs rounds until a rank leaves or the ranks cannot talk any more."""
+    """Runs rounds until a rank leaves or the ranks cannot talk any more.
+
+    The rounds need no Python, so that a rank whose script holds Python's lock for long answers the
+    others all the same; this thread only starts them and says why they have ended.
+    """
 
     def __init__(self, collectives):
         """Starts the thread.
 
         Args:
-          collectives: rank, size and alltoall; see runtime.horovod_ranks.Collectives.
+          collectives: rank, size, alltoall and run_rounds; see runtime.horovod_ranks.Collectives.
         """
         self._collectives = collectives
-        self._library = ctypes.CDLL(str(library_path()))
-        self._library.sok_exchange_start.argtypes = [ctypes.c_int] * 2 + [ctypes.c_double] * 3
-        self._library.sok_exchange_propose.restype = ctypes.c_int
-        self._library.sok_exchange_start(
-            collectives.rank, collectives.size, stall_seconds(), HEARTBEAT_SECONDS, GROUPING_SECONDS
-        )
         self._stall_seconds = stall_seconds()
-        self._processes = self._gather_processes()
-        self._round_began = None  # while Horovod's all-to-all runs
+        self._library = _start_exchanges(collectives.rank, collectives.size, self._stall_seconds)
+        self._process = os.getpid()
+        self._attendance = Attendance(collectives.size)
+        self._processes = {}  # rank: (host, process id), once the ranks have met
+        self._has_met = threading.Event()
+        self._error = None  # why the ranks have not met
         self._aborted = None  # when exchanges have ended because a rank was lost
         self._thread = threading.Thread(target=self._run, name="sok_compat.exchange", daemon=True)
         self._thread.start()
         threading.Thread(target=self._watch, name="sok_compat.watch", daemon=True).start()
         atexit.register(self.leave)
 
+    def wait_for_ranks(self, user):
+        """Returns when all ranks have connected.
+
+        Args:
+          user: what they connect for, for messages.
+
+        Raises:
+          RuntimeError: one of them has not for as long as a step would wait, or has ended.
+        """
+        if not self._has_met.wait(self._stall_seconds):
+            raise RuntimeError(
+                f"waited {self._stall_seconds:g} s ({STALL_VARIABLE}) for {self._absent_ranks()} "
+                f"to connect, as each rank has to before {user}: it has ended, is late, or does "
+                "something else"
+            )
+        if self._error is not None:
+            raise RuntimeError(f"the ranks cannot connect: {self._error}")
+
     def leave(self):
         """Tells the other ranks that this one ends, and waits for them to know."""
+        if os.getpid() != self._process:  # a child of fork() is no rank
+            return
         if not self._library.sok_exchange_is_closed():
             self._library.sok_exchange_leave()
-            self._thread.join(timeout=10 * HEARTBEAT_SECONDS)
+            if self._processes:
+                self._thread.join(timeout=10 * HEARTBEAT_SECONDS)
         if self._aborted is not None:  # others may be looking which ranks are gone: not this one
             time.sleep(max(0.0, self._aborted + LOST_RANK_SECONDS - time.monotonic()))
 
@@ -93,63 +118,59 @@ class ExchangeThread:
 
     def _run(self):
         try:
-            while not self._library.sok_exchange_is_closed():
-                self._run_round()
+            self._processes = self._gather_processes()
+            self._has_met.set()
+            self._collectives.run_rounds()
         except Exception as error:  # noqa: BLE001  whatever Horovod raises ends all exchanges
-            self._abort(f"{self._describe_lost_ranks()}; Horovod says: {first_line(error)}")
+            note = _gloo_note(self._library.sok_exchange_part_seconds())
+            self._abort(f"{self._describe_lost_ranks()}{note}; Horovod says: {first_line(error)}")
 
     def _watch(self):
         """Ends all exchanges when a rank does not answer: every rank does, twice a second."""
         while not self._library.sok_exchange_is_closed():
             time.sleep(WATCH_SECONDS)
-            began = self._round_began
-            if began is not None and time.monotonic() - began > self._stall_seconds:
+            if self._library.sok_exchange_part_seconds() > self._stall_seconds:
                 self._abort(
                     f"{self._describe_lost_ranks()}; no answer for {self._stall_seconds:g} s "
                     f"({STALL_VARIABLE})"
                 )
 
     def _abort(self, reason):
+        if self._library.sok_exchange_is_closed():
+            return
         self._aborted = time.monotonic()
         _logger.error("exchanges between ranks have ended: %s", reason)
         self._library.sok_exchange_abort(reason.encode())
-
-    def _run_round(self):
-        data, send_bytes = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_int64)()
-        if not self._library.sok_exchange_propose(ctypes.byref(data), ctypes.byref(send_bytes)):
-            return
-        send_bytes = np.ctypeslib.as_array(send_bytes, (self._collectives.size,))
-        self._round_began = time.monotonic()
-        received, received_bytes = exchange_in_parts(
-            self._alltoall, _bytes_at(data.value, int(send_bytes.sum())), send_bytes, MOST_BYTES
-        )
-        self._round_began = None
-        self._library.sok_exchange_complete(
-            received.ctypes.data_as(ctypes.c_void_p),
-            received_bytes.astype(np.int64).ctypes.data_as(ctypes.c_void_p),
-        )
-
-    def _alltoall(self, data, send_bytes):
-        self._round_began = time.monotonic()
-        return self._collectives.alltoall(data, send_bytes)
+        if not self._has_met.is_set():
+            self._error = reason
+            self._has_met.set()
 
     def _gather_processes(self):
-        """[(host, process id)] of all ranks, to name those that are gone."""
-        mine = f"{socket.gethostname()} {os.getpid()}\n".encode()
-        data = np.tile(np.frombuffer(mine, np.uint8), self._collectives.size)
-        send_bytes = np.full([self._collectives.size], len(mine))
+        """{rank: (host, process id)}, to name those that are gone; waits for all ranks."""
+        mine = f"{socket.gethostname()} {os.getpid()}"
+        self._attendance.sign(self._collectives.rank, mine)
+        data = np.tile(np.frombuffer(f"{mine}\n".encode(), np.uint8), self._collectives.size)
+        send_bytes = np.full([self._collectives.size], len(mine) + 1)
         joined, _ = self._collectives.alltoall(data, send_bytes)
-        lines = joined.tobytes().decode().splitlines()
-        return [(host, int(pid)) for host, pid in (line.split() for line in lines)]
+        return _parse_processes(enumerate(joined.tobytes().decode().splitlines()))
+
+    def _absent_ranks(self):
+        """Words for the ranks that have not connected."""
+        signed = self._attendance.lines()
+        absent = [rank for rank in range(self._collectives.size) if rank not in signed]
+        if not signed or not absent:
+            return "another rank (rank 0's log names it, where Horovod says 'Missing ranks')"
+        return _ranks(absent)
 
     def _find_lost_ranks(self):
         """Ranks of this host that do not run; a killed process closes its connections a moment
         before it counts as gone."""
         until = time.monotonic() + LOST_RANK_SECONDS
+        processes = self._processes or _parse_processes(self._attendance.lines().items())
         while True:
             gone = [
                 rank
-                for rank, (host, pid) in enumerate(self._processes)
+                for rank, (host, pid) in processes.items()
                 if host == socket.gethostname() and not _is_running(pid)
             ]
             if gone or time.monotonic() > until:
@@ -159,17 +180,54 @@ class ExchangeThread:
     def _describe_lost_ranks(self):
         gone = self._find_lost_ranks()
         if gone:
-            ranks = f"rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))}"
-            return f"lost {ranks}: ended or stopped"
-        others = sorted({host for host, _ in self._processes} - {socket.gethostname()})
-        return "lost a rank" + (f" on one of the hosts {', '.join(others)}" if others else "")
+            return f"lost {_ranks(gone)}: ended or stopped"
+        if not self._processes:
+            return f"{self._absent_ranks()} had not connected"
+        others = {host for host, _ in self._processes.values()} - {socket.gethostname()}
+        return "lost a rank" + (
+            f" on one of the hosts {', '.join(sorted(others))}" if others else ""
+        )
+
+
+def _start_exchanges(rank, size, seconds):
+    """The op library, whose part of the exchanges has been started."""
+    library = ctypes.CDLL(str(library_path()))
+    library.sok_exchange_start.argtypes = (
+        [ctypes.c_int] * 2 + [ctypes.c_double] * 3 + [ctypes.c_int64]
+    )
+    library.sok_exchange_part_seconds.restype = ctypes.c_double
+    library.sok_exchange_start(rank, size, seconds, HEARTBEAT_SECONDS, GROUPING_SECONDS, MOST_BYTES)
+    return library
+
+
+def _parse_processes(lines):
+    """{rank: (host, process id)} from (rank, line) pairs."""
+    split = {rank: line.split() for rank, line in lines}
+    return {rank: (host, int(pid)) for rank, (host, pid) in split.items()}
+
+
+def _ranks(numbers):
+    return f"rank{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
+def _gloo_note(waited_seconds):
+    """Words on Horovod's own timeout, if it is over; Horovod's error does not say so."""
+    setting = os.environ.get(GLOO_VARIABLE, "30")  # Horovod's default
+    if not setting.isdecimal() or waited_seconds < int(setting):
+        return ""
+    return (
+        f"; no answer for {waited_seconds:.0f} s, where Horovod gives up after "
+        f"{GLOO_VARIABLE}={setting}, whatever {STALL_VARIABLE} is"
+    )
 
 
 def first_line(error):
     """What an error says, without the stack traces that TensorFlow adds when it raises it again."""
     while isinstance(error.__context__, type(error)):
         error = error.__context__
-    lines = getattr(error, "message", str(error)).splitlines()
+    lines = (getattr(error, "message", None) or str(error)).splitlines()
+    nodes = [number for number, line in enumerate(lines) if line.startswith("Node: ")]
+    lines = lines[nodes[-1] + 1 :] if nodes else lines  # behind where in the graph it was
     said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
     return said[0][:MOST_CHARACTERS] if said else type(error).__name__
 
@@ -181,56 +239,3 @@ def _is_running(pid):
             return stat.read().rpartition(")")[2].split()[0] not in "ZTXx"
     except OSError:
         return False
-
-
-def _bytes_at(address, size_bytes):
-    if not size_bytes:
-        return np.zeros([0], np.uint8)
-    return np.ctypeslib.as_array(
-        ctypes.cast(address, ctypes.POINTER(ctypes.c_uint8)), (size_bytes,)
-    )
-
-
-def exchange_in_parts(alltoall, data, send_bytes, most_bytes):
-    """One all-to-all of messages of any size, as several of at most `most_bytes` in all.
-
-    Args:
-      alltoall: a function of (bytes uint8, sizes by rank) that gives what was received likewise.
-      data: bytes for each rank, one after the other. For every rank they begin with the bytes of
-        the longest message to any rank, an int64, so that all know how many parts there will be.
-      send_bytes: their sizes [num_ranks].
-      most_bytes: of one all-to-all, sent or received by one rank.
-
-    Returns:
-      (bytes received, their sizes by source rank).
-    """
-    part_bytes = most_bytes // len(send_bytes)
-    begins = np.cumsum(send_bytes) - send_bytes
-    received, num_parts, part = [], 1, 0
-    while part < num_parts:
-        sizes = np.clip(send_bytes - part * part_bytes, 0, part_bytes)
-        if part == 0 and (sizes == send_bytes).all():
-            to_send = data
-        else:
-            firsts = begins + part * part_bytes
-            to_send = np.concatenate([data[b : b + n] for b, n in zip(firsts, sizes)])
-        received.append(alltoall(to_send, sizes))
-        if part == 0:
-            num_parts = -(-_longest_message(*received[0]) // part_bytes)
-        part += 1
-    if len(received) == 1:
-        return received[0]
-    return _join_parts(received)
-
-
-def _longest_message(data, sizes):
-    """The int64 that the messages of all ranks begin with; of all, the largest."""
-    begins = np.cumsum(sizes) - sizes
-    return max(int(data[begin : begin + 8].view(np.int64)[0]) for begin in begins.tolist())
-
-
-def _join_parts(received):
-    """Of [(bytes, sizes by rank)], the parts of each rank one after the other."""
-    by_rank = zip(*[np.split(data, np.cumsum(sizes)[:-1]) for data, sizes in received])
-    total_sizes = np.sum([np.asarray(sizes, np.int64) for _, sizes in received], axis=0)
-    return np.concatenate([part for parts in by_rank for part in parts]), total_sizes

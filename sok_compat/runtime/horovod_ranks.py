@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.runtime.op_library import ops
+
 tf1 = tf.compat.v1
 
 
@@ -83,20 +85,22 @@ class Collectives:
     """
 
     def __init__(self, horovod):
-        self._horovod = horovod
         self.rank = horovod.rank()
         self.size = horovod.size()
-        device = exchange_device(horovod)
-        with tf.Graph().as_default() as graph, tf.device(device):
+        self._device = exchange_device(horovod)
+        self._horovod = horovod
+        with tf.Graph().as_default() as graph:
             self._bytes = tf1.placeholder(tf.uint8, [None])
             self._splits = tf1.placeholder(tf.int32, [self.size])
-            self._exchanged = horovod.alltoall(
-                self._bytes, self._splits, name="sok_compat.exchange"
+            self._exchanged = self._exchange(self._bytes, self._splits)
+            self._rounds = tf.while_loop(
+                lambda go_on: go_on, self._exchange_part, [tf.constant(True)], parallel_iterations=1
             )
         # Threads of its own: a training graph that fills TensorFlow's pool must not stop the ranks
         # from talking.
         config = tf1.ConfigProto(intra_op_parallelism_threads=1)
-        if device == "CPU:0":
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        if self._device == "CPU:0":
             config.device_count["GPU"] = 0
         else:  # what it takes of the GPU, tables cannot have
             config.gpu_options.allow_growth = True
@@ -109,6 +113,23 @@ class Collectives:
         return self._session.run(
             self._exchanged, {self._bytes: data, self._splits: send_bytes.astype(np.int32)}
         )
+
+    def run_rounds(self):
+        """Carries what this rank's lookups have submitted, until the exchanges end."""
+        self._session.run(self._rounds)
+
+    def _exchange_part(self, go_on):
+        with tf.device("CPU:0"):
+            data, send_bytes = ops.sok_next_part(go_on)
+        received, received_bytes = self._exchange(data, send_bytes)
+        with tf.device("CPU:0"):
+            return ops.sok_take_part(received, received_bytes)
+
+    def _exchange(self, data, splits):
+        with tf.device(self._device):
+            return self._horovod.alltoall(
+                data, splits, name="sok_compat.exchange", ignore_name_scope=True
+            )
 
 
 def sum_over_ranks(tensor):

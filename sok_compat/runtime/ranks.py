@@ -37,12 +37,16 @@ def horovod_ranks():
 def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
     """The ranks of this process, ready to exchange; Horovod's, if the script initialized it.
 
-    Whoever makes a table calls it; all ranks have to. All but the first call cost nothing.
+    Whoever makes a table calls it; all ranks have to. The first call waits for the others; all but
+    that cost nothing.
 
     Args:
       is_sharded: whether a variable is a table or its slot, for Horovod's helpers.
       is_shared_table: whether it is a table with rows on several ranks.
       user: what calls this, for messages.
+
+    Raises:
+      RuntimeError: another rank does not connect within the time that a step would wait.
     """
     horovod = active_horovod(user)
     if horovod is None:
@@ -58,6 +62,7 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
             watch_gradients(
                 is_shared_table, lambda tape, tables: refuse_early_tape(tape, tables, user)
             )
+    _exchange_thread.wait_for_ranks(user)
     return Ranks(horovod.rank(), horovod.size())
 
 

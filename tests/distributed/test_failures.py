@@ -15,12 +15,16 @@ ENVIRONMENT = {
 }
 
 
+GLOO_SECONDS = 2  # less than STALL_SECONDS
 IN_ONE_LAUNCH = ("bad steps", "none")  # the ranks go on after the first
 
 
 @functools.cache
 def launched(*modes):
-    return run_ranks("failures", NUM_RANKS, *modes, timeout=60, environment=ENVIRONMENT)
+    environment = dict(ENVIRONMENT)
+    if "stop early" in modes:
+        environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] = GLOO_SECONDS
+    return run_ranks("failures", NUM_RANKS, *modes, timeout=60, environment=environment)
 
 
 def seen(mode, ranks=slice(None)):
@@ -36,6 +40,7 @@ def seen(mode, ranks=slice(None)):
         ("raise", ["rank 2 has left", "raised an exception"]),
         ("kill", ["lost rank 2"]),
         ("stop", ["lost rank 2"]),
+        ("stop early", ["lost rank 2", f"HOROVOD_GLOO_TIMEOUT_SECONDS={GLOO_SECONDS}"]),
         ("check", ["rank 2"]),  # an op of the script fails between forward and backward pass
     ],
 )

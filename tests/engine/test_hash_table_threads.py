@@ -105,28 +105,84 @@ def test_tables_share_their_threads():
     assert _num_threads() <= before
 
 
-FORK = """
-import os, sys
+FORKED = """
+import multiprocessing, os, subprocess, sys, threading
 import numpy as np
-from sok_compat import HashTable
+from sok_compat.engine import HashTable
 
 table = HashTable(4, num_threads=4)
 keys = np.arange(200_000)
 row_ids = table.insert(keys)
 rows = table.gather(keys)
-child = os.fork()
-if child == 0:
+
+def use():
     assert (table.find(keys) == row_ids).all()
     assert (table.gather(keys) == rows).all()
+    table.insert(keys + 1_000_000)
     other = HashTable(4, num_threads=4)  # threads of the child's own
     assert (other.insert(keys) == row_ids).all()
-    del other
+
+def in_child(act):
+    child = os.fork()
+    if child == 0:
+        act()
+        sys.exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+def delete():
+    global table
     del table
-    sys.exit(7)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+in_child(lambda: None)
+in_child(lambda: os._exit(7))
+in_child(delete)
+in_child(use)
+process = multiprocessing.get_context("fork").Process(target=use)
+process.start()
+process.join()
+assert process.exitcode == 0
+subprocess.run(["true"], check=True, preexec_fn=use)
+assert len(table) == len(keys)  # the parent's is its own
 assert (table.gather(keys) == rows).all()
 """
 
+FORKED_IN_A_CALL = """
+import os, sys, threading
+import numpy as np
+from sok_compat.engine import HashTable
 
-def test_a_forked_child_goes_on_and_ends():
-    subprocess.run([sys.executable, "-c", FORK], check=True, timeout=60)
+table = HashTable(4, num_threads=2, name="busy")
+keys = np.arange(300_000)
+is_over = False
+
+def work(begin):
+    while not is_over:
+        table.insert(keys + begin)
+        table.erase(keys + begin)
+
+threads = [threading.Thread(target=work, args=[i * len(keys)]) for i in range(2)]
+for thread in threads:
+    thread.start()
+exit_codes = set()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        try:
+            table.find(keys)
+        except RuntimeError as error:
+            assert "table 'busy' was being used by another thread" in str(error)
+            del table
+            sys.exit(8)
+        sys.exit(7)
+    exit_codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+is_over = True
+for thread in threads:
+    thread.join()
+assert len(table) == 0
+assert 8 in exit_codes and exit_codes <= {7, 8}, exit_codes
+"""
+
+
+@pytest.mark.parametrize("script", [FORKED, FORKED_IN_A_CALL], ids=["at rest", "in a call"])
+def test_a_forked_child_goes_on_and_ends(script):
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)

@@ -2,6 +2,7 @@
 """What is particular to the optimizers of SparseOperationKit; their numbers: tests/layers."""
 
 import logging
+import time
 
 import numpy as np
 import pytest
@@ -114,6 +115,42 @@ def test_plugin_adam_initializer_puts_its_state_back(sok):
         assert any(np.any(state) for state in session.run(optimizer.variables()[1:]))
         session.run(optimizer.initializer)
         assert not any(np.any(state) for state in session.run(optimizer.variables()))
+
+
+@pytest.mark.parametrize("in_scope", [False, True], ids=["plugin", "stock"])
+def test_a_large_declared_range_costs_rows_in_use_only(sok, in_scope):
+    """Without a hash table, with the numbers of one; a scan of the range takes 300 ms and more."""
+    capacity = 10**10
+    keys = tf.compat.v1.placeholder(tf.int64, [None])
+    layers = [
+        LayerCase("dynamic", use_hashtable, "int64").make_layer(
+            capacity=capacity, embedding_initializer="zeros"
+        )
+        for use_hashtable in (False, True)
+    ]
+    tables = [layer.embedding_variable for layer in layers]
+    losses = [tf.reduce_sum(layer(keys[:, tf.newaxis])) for layer in layers]
+    pairs = [(tf.gradients(loss, [table])[0], table) for loss, table in zip(losses, tables)]
+    if in_scope:
+        with sok.OptimizerScope(tables):
+            steps = [tf.compat.v1.train.AdamOptimizer(0.1).apply_gradients([p]) for p in pairs]
+    else:
+        steps = [sok.optimizers.Adam(0.1).apply_gradients([pair]) for pair in pairs]
+    batches = [[0, 7, capacity - 1], [7, 10**9], [capacity // 2]]
+    seconds = []
+    with initialized_session() as session:
+        for batch in batches * 3:
+            session.run(steps[1], {keys: batch})
+            began = time.perf_counter()
+            session.run(steps[0], {keys: batch})
+            seconds.append(time.perf_counter() - began)
+        all_keys = np.unique(np.concatenate(batches))
+        rows, expected = session.run(
+            [layer(tf.constant(all_keys)[:, tf.newaxis], training=False) for layer in layers]
+        )
+    np.testing.assert_allclose(rows, expected, rtol=1e-6)
+    assert (rows != 0).all()
+    assert min(seconds) < 0.1
 
 
 def test_amsgrad_is_refused_on_tables(sok):

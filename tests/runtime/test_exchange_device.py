@@ -13,7 +13,8 @@ from sok_compat.runtime.horovod_ranks import NCCL_VARIABLE, Collectives, exchang
 def make_horovod(has_nccl, exchanged=None):
     """Two ranks; `exchanged` gets the tensors given to alltoall."""
 
-    def alltoall(data, splits, name):
+    def alltoall(data, splits, name, ignore_name_scope):
+        assert ignore_name_scope  # ranks meet by name
         tensors = tf.identity(data, name=name), tf.identity(splits)
         if exchanged is not None:
             exchanged.extend(tensors)

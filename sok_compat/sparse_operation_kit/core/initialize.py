@@ -37,7 +37,8 @@ def Init(**kwargs):
       KeyError: global_batch_size is missing.
       TypeError, ValueError: a setting is no int or out of range.
       RuntimeError: under a tf.distribute strategy of several replicas, or one of several ranks
-        without hvd.init().
+        without hvd.init(); or another rank has ended, or does not come here within
+        SOK_STALL_TIMEOUT_SECONDS.
     """
     raise_under_several_replicas("sok.Init")
     if "global_batch_size" not in kwargs:

@@ -92,7 +92,7 @@ def fail(mode):
         raise ValueError("the script's own mistake")
     if mode == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
-    if mode == "stop":
+    if mode.startswith("stop"):
         os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -127,5 +127,5 @@ if __name__ == "__main__":
             else:
                 seen_of_each[one] = run_until_failure(the_session, the_model, one, seen_of_each)
         report(seen_of_each)
-        if "stop" in seen_of_each:
+        if any(one.startswith("stop") for one in seen_of_each):
             kill_rank(SIZE - 1)

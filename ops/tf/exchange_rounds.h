@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the one thread that drives the rounds of this process does between two all-to-alls.
+#ifndef SOK_OPS_TF_EXCHANGE_ROUNDS_H_
+#define SOK_OPS_TF_EXCHANGE_ROUNDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/exchange/message_parts.h"
+
+namespace sok {
+
+/// What this rank sends next: waits until there is a reason for a round, and gives its first part,
+/// or the next one.
+std::shared_ptr<const MessageParts> NextPart();
+
+/// Takes what came for it, by source rank. False: the exchanges have ended.
+bool TakePart(const char* data, const std::vector<int64_t>& received_bytes);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_EXCHANGE_ROUNDS_H_
