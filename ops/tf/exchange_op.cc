@@ -22,8 +22,8 @@ tf::CancellationToken FailOnCancel(tf::OpKernelContext* ctx,
   const tf::CancellationToken token = manager->get_cancellation_token();
   const auto fail = [held, step_id = StepIdOf(ctx)] {
     const std::string message = "the step was cancelled, or another op of it failed";
-    if (step_id) held->coordinator().FailStep(step_id, ErrorCode::kAborted, message);
-    held->coordinator().FailLookup(held->ticket(), ErrorCode::kAborted, message);
+    if (step_id) held->coordinator().FailStep(step_id, ErrorCode::kCancelled, message);
+    held->coordinator().FailLookup(held->ticket(), ErrorCode::kCancelled, message);
   };
   if (!manager->RegisterCallback(token, fail)) fail();
   return token;
@@ -45,7 +45,7 @@ void FailLookupOnThrow(tf::OpKernelContext* ctx, const HeldTicket* held, Body&& 
     }
   });
   if (held && !ctx->status().ok()) {
-    held->coordinator().FailLookup(held->ticket(), ErrorCode::kAborted,
+    held->coordinator().FailLookup(held->ticket(), CodeOf(ctx->status()),
                                    std::string(ctx->status().message()));
   }
 }

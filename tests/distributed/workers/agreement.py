@@ -51,7 +51,7 @@ def message(difference):
             session.run(status)
         except tf.errors.InvalidArgumentError as error:
             return error.message
-        except tf.errors.AbortedError as error:
+        except tf.errors.UnknownError as error:
             return error.message
     return None
 
