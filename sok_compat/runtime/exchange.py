@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import logging
 import os
+import secrets
 import socket
 import threading
 import time
@@ -52,7 +53,11 @@ def stall_seconds():
 
 
 class ExchangeThread:
-    """Runs rounds until a rank leaves or the ranks cannot talk any more."""
+    """Runs rounds until a rank leaves or the ranks cannot talk any more.
+
+    Attributes:
+      seed: a random one, the same on all ranks.
+    """
 
     def __init__(self, collectives):
         """Starts the thread.
@@ -68,7 +73,7 @@ class ExchangeThread:
             collectives.rank, collectives.size, stall_seconds(), HEARTBEAT_SECONDS, GROUPING_SECONDS
         )
         self._stall_seconds = stall_seconds()
-        self._processes = self._gather_processes()
+        self._processes, self.seed = self._gather_processes()
         self._round_began = None  # while Horovod's all-to-all runs
         self._thread = threading.Thread(target=self._run, name="sok_compat.exchange", daemon=True)
         self._thread.start()
@@ -129,13 +134,13 @@ class ExchangeThread:
         return self._collectives.alltoall(data, send_bytes)
 
     def _gather_processes(self):
-        """[(host, process id)] of all ranks, to name those that are gone."""
-        mine = f"{socket.gethostname()} {os.getpid()}\n".encode()
+        """([(host, process id)] of all ranks, to name those that are gone; a seed of rank 0)."""
+        mine = f"{socket.gethostname()} {os.getpid()} {secrets.randbits(62) + 1}\n".encode()
         data = np.tile(np.frombuffer(mine, np.uint8), self._collectives.size)
         send_bytes = np.full([self._collectives.size], len(mine))
         joined, _ = self._collectives.alltoall(data, send_bytes)
-        lines = joined.tobytes().decode().splitlines()
-        return [(host, int(pid)) for host, pid in (line.split() for line in lines)]
+        lines = [line.split() for line in joined.tobytes().decode().splitlines()]
+        return [(host, int(pid)) for host, pid, _ in lines], int(lines[0][2])
 
     def _find_lost_ranks(self):
         """Ranks of this host that do not run; a killed process closes its connections a moment

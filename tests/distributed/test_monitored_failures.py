@@ -19,22 +19,24 @@ SCRIPTS = {  # what ranks but the last say, and what the last says
     "estimator": (DATA_ENDED, []),
     "fewer": (["has left", "same number of steps"], []),
 }
-NAMES = [name for name in SCRIPTS if name != "estimator" or hasattr(tf, "estimator")]
-HAVE_ESTIMATORS = pytest.mark.skipif(
-    not hasattr(tf, "estimator"), reason="this TensorFlow has no session hooks for Horovod"
-)
-RANKS = [1, 2, pytest.param(4, marks=pytest.mark.thorough)]
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(
+        not hasattr(tf, "estimator"), reason="this TensorFlow has no session hooks for Horovod"
+    ),
+]
 
 
 @functools.cache
 def launched(num_ranks):
     """One launch runs all scripts, and goes on after each failure."""
-    return run_ranks("monitored_failures", num_ranks, *NAMES, timeout=400, environment=ENVIRONMENT)
+    return run_ranks(
+        "monitored_failures", num_ranks, *SCRIPTS, timeout=400, environment=ENVIRONMENT
+    )
 
 
-@HAVE_ESTIMATORS
-@pytest.mark.parametrize("num_ranks", RANKS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_the_failure_reaches_the_script(name, num_ranks):
     for number, rank in enumerate(reports(launched(num_ranks))):
         seen = rank[name]
