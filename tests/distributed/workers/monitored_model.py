@@ -48,7 +48,8 @@ def train_op_of(loss, make_table_optimizer):
     with sok.OptimizerScope(tables):
         train_tables = make_table_optimizer().apply_gradients(zip(gradients, tables))
     with tf.control_dependencies([train_tables]):
-        sums = [hvd.allreduce(g, op=hvd.Sum) if hvd else g for g in gradients[len(tables) :]]
+        dense = gradients[len(tables) :]
+        sums = [hvd.allreduce(g, op=hvd.Sum) if hvd else tf.identity(g) for g in dense]
     return tf1.train.GradientDescentOptimizer(0.1).apply_gradients(
         zip(sums, others), global_step=tf1.train.get_or_create_global_step()
     )
