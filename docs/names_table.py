@@ -43,7 +43,7 @@ SECTIONS = {
               "the version of sok_compat"),
         Entry("sok.Init sok.core.initialize.Init sok.core.Init", "differs",
               "May be called again, for any number of graphs and sessions; what it returns need "
-              "not be run first, since the tables' initializers depend on it. With a `seed`, "
+              "not be run. With a `seed`, "
               "first values are the same in every run; without, or with 0, they are random. The "
               "import itself sets no environment variables and prints nothing."),
         Entry("sok.GraphKeys sok.core.graph_keys.GraphKeys sok.core.GraphKeys "
@@ -204,10 +204,14 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "`MultiWorkerMirroredStrategy` with one worker and device) trains as a script without a "
      "strategy, also on each rank of Horovod; several replicas and parameter servers raise "
      "`RuntimeError`: use Horovod"),
-    ("eager mode, `tf.function`, `model.fit`", "works", "on one process or several"),
+    ("eager mode, `tf.function`", "works", "on one process or several"),
+    ("Keras's `fit`, `evaluate`, `predict`", "works",
+     "in graph mode and in eager mode, on one process or several: "
+     "[distributed](distributed.md#eager-mode-and-keras)"),
     ("`tf.train.Saver`, `MonitoredTrainingSession`, `tf.estimator`", "works",
      "in one process they save tables with their slots; with several ranks a Saver that is given a "
-     "table raises"),
+     "table raises, and sessions and estimators save and resume all but tables, whose rows come "
+     "from `sok.Saver`: [distributed](distributed.md#sessions-that-resume-and-estimators)"),
     ("`tf.train.init_from_checkpoint` of tables", "refused",
      "raises `NotImplementedError` for a table; given a scope, it loads the other variables, and a "
      "warning names the tables that the checkpoint holds. Restore tables with a Saver."),

@@ -20,6 +20,7 @@ enum class ErrorCode {
   kDataLoss,            // a file is not as it was written
   kIo,                  // a file, or what another rank sent, could not be read or written
   kAborted,             // another rank failed
+  kCancelled,           // the framework ended the step, which another part of it made fail
   kCuda,                // the CUDA driver or a kernel failed, or there is no GPU
 };
 

@@ -132,7 +132,8 @@ void Meetings::TellIfOver(const Meeting& meeting) {
 /// Why this rank will never come to that meeting; empty: it may.
 std::string Meetings::WhyOver(const Meeting& meeting) const {
   static const std::string kEnded =
-      " has ended there without it: an error came between, or the ranks run different code";
+      " has ended there without it: an error or the end of its data came between, or the ranks run "
+      "different code";
   if (!IsOrdered(meeting)) {
     const auto count = counts_.find(meeting.lookup_hash);
     if (count == counts_.end() || meeting.number >= count->second.begun) return "";

@@ -114,6 +114,7 @@ PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
     case ErrorCode::kDataLoss:
     case ErrorCode::kIo:
     case ErrorCode::kAborted:
+    case ErrorCode::kCancelled:
       return PyExc_OSError;
   }
   return PyExc_RuntimeError;

@@ -27,34 +27,40 @@ absl::Status ToStatus(const Error& error) {
     case ErrorCode::kDataLoss:
       return absl::DataLossError(error.what());
     case ErrorCode::kIo:
+    case ErrorCode::kAborted:  // not Aborted: sessions that recover would try again for ever
       return absl::UnknownError(error.what());
-    case ErrorCode::kAborted:
-      return absl::AbortedError(error.what());
+    case ErrorCode::kCancelled:
+      return absl::CancelledError(error.what());
     case ErrorCode::kCuda:
       return absl::InternalError(error.what());
   }
   return absl::InternalError(error.what());
 }
 
-void ThrowIfError(const absl::Status& status) {
-  if (status.ok()) return;
-  const std::string message(status.message());
+ErrorCode CodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kFailedPrecondition:
-      throw Error(ErrorCode::kFailedPrecondition, message);
+      return ErrorCode::kFailedPrecondition;
     case absl::StatusCode::kResourceExhausted:
-      throw Error(ErrorCode::kOutOfMemory, message);
+      return ErrorCode::kOutOfMemory;
     case absl::StatusCode::kNotFound:
-      throw Error(ErrorCode::kNotFound, message);
+      return ErrorCode::kNotFound;
     case absl::StatusCode::kPermissionDenied:
-      throw Error(ErrorCode::kPermissionDenied, message);
+      return ErrorCode::kPermissionDenied;
     case absl::StatusCode::kDataLoss:
-      throw Error(ErrorCode::kDataLoss, message);
+      return ErrorCode::kDataLoss;
     case absl::StatusCode::kUnavailable:
-      throw Error(ErrorCode::kIo, message);
+    case absl::StatusCode::kUnknown:
+      return ErrorCode::kIo;
+    case absl::StatusCode::kCancelled:
+      return ErrorCode::kCancelled;
     default:
-      throw Error(ErrorCode::kInvalidArgument, message);
+      return ErrorCode::kInvalidArgument;
   }
+}
+
+void ThrowIfError(const absl::Status& status) {
+  if (!status.ok()) throw Error(CodeOf(status), std::string(status.message()));
 }
 
 OpExecutor::OpExecutor(tf::OpKernelContext* ctx)

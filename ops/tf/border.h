@@ -16,6 +16,9 @@ namespace sok {
 /// The tf.errors class that stands for a core error.
 absl::Status ToStatus(const Error& error);
 
+/// The core error that comes nearest to a status which is not OK.
+ErrorCode CodeOf(const absl::Status& status);
+
 /// Throws a core error when `status` is not OK, so that kernels have one way to fail.
 void ThrowIfError(const absl::Status& status);
 

@@ -29,7 +29,8 @@ void FailStepOnThrow(tensorflow::OpKernelContext* ctx, Body&& body) {
   if (ctx->status().ok()) return;
   const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
   if (coordinator) {
-    coordinator->FailStep(StepIdOf(ctx), ErrorCode::kAborted, std::string(ctx->status().message()));
+    coordinator->FailStep(StepIdOf(ctx), CodeOf(ctx->status()),
+                          std::string(ctx->status().message()));
   }
 }
 

@@ -117,8 +117,8 @@ CancelWatch::CancelWatch(tf::OpKernelContext* ctx, const std::shared_ptr<const H
   token_ = manager_->get_cancellation_token();
   const auto fail = [held, step_id = StepIdOf(ctx)] {
     const std::string message = "the step was cancelled, or another op of it failed";
-    if (step_id) held->coordinator().FailStep(step_id, ErrorCode::kAborted, message);
-    held->coordinator().FailLookup(held->ticket(), ErrorCode::kAborted, message);
+    if (step_id) held->coordinator().FailStep(step_id, ErrorCode::kCancelled, message);
+    held->coordinator().FailLookup(held->ticket(), ErrorCode::kCancelled, message);
   };
   if (!manager_->RegisterCallback(token_, fail)) fail();
 }

@@ -68,7 +68,7 @@ void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const HeldTicket* held,
     }
   });
   if (held && !ctx->status().ok()) {
-    held->coordinator().FailLookup(held->ticket(), ErrorCode::kAborted,
+    held->coordinator().FailLookup(held->ticket(), CodeOf(ctx->status()),
                                    std::string(ctx->status().message()));
   }
 }

@@ -15,17 +15,19 @@ class DefaultSaver(tf.compat.v1.train.Saver):
 
     MonitoredTrainingSession and estimators take the saver in the graph's SAVERS collection. Where
     there is none they make one of all variables, which raises with several ranks: each rank holds
-    its own keys, and checkpoints are written by one.
+    its own keys, and checkpoints are written by one. Restoring makes the tables that are not there
+    yet, empty: these sessions run no initializers where they have restored.
     """
 
-    def __init__(self, saving):
-        """`saving`: what saves tables, for the warning."""
+    def __init__(self, words):
+        """`words`: of the tables, for warnings."""
         super().__init__(sharded=True, allow_empty=True, defer_build=True)
-        self._saving = saving
-        self._has_warned = False
+        self._words = words
+        self._make_missing_parts = None
+        self._warned = set()
 
     def build(self):
-        """Adds the saving ops, for the variables that the graph has by now."""
+        """Adds the ops, for the variables that the graph has by now."""
         if self._var_list is None:
             keys = (
                 tf.compat.v1.GraphKeys.GLOBAL_VARIABLES,
@@ -33,21 +35,38 @@ class DefaultSaver(tf.compat.v1.train.Saver):
             )
             saveable = [v for key in keys for v in tf.compat.v1.get_collection(key)]
             self._var_list = [v for v in saveable if not is_part_of_table(v)]
+            parts = [v for v in saveable if is_part_of_table(v)]
+            if parts:
+                makers = [part.initialize_if_missing() for part in parts]
+                self._make_missing_parts = tf.group(*makers, name="make_missing_tables")
         super().build()
 
     def save(self, *args, **kwargs):
         """As tf.train.Saver.save; says once that tables are not in the checkpoint."""
-        if not self._has_warned:
-            _logger.warning(
-                "tables of several ranks are not in tf.train checkpoints: save them with %s",
-                self._saving,
-            )
-            self._has_warned = True
+        self._warn_once(f"save them with {self._words.save}")
         return super().save(*args, **kwargs)
 
+    def restore(self, sess, save_path):
+        """As tf.train.Saver.restore; says once that tables do not come from the checkpoint."""
+        super().restore(sess, save_path)
+        if self._make_missing_parts is None:
+            return
+        sess.run(self._make_missing_parts)
+        self._warn_once(
+            "those that this session did not have yet are empty until all ranks run what "
+            f"{self._words.restore} gives"
+        )
 
-def set_default_saver(saving):
-    """Gives the default graph its default saver, if it has none; `saving`: what saves tables."""
+    def _warn_once(self, what_to_do):
+        if self._make_missing_parts is not None and what_to_do not in self._warned:
+            _logger.warning(
+                "tables of several ranks are not in tf.train checkpoints: %s", what_to_do
+            )
+            self._warned.add(what_to_do)
+
+
+def set_default_saver(words):
+    """Gives the default graph its default saver, if it has none; `words`: of the tables."""
     savers = tf.compat.v1.get_collection_ref(tf.compat.v1.GraphKeys.SAVERS)
     if not savers:
-        savers.append(DefaultSaver(saving))
+        savers.append(DefaultSaver(words))

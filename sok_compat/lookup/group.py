@@ -105,7 +105,7 @@ def _lookup_at_owners(group, keys, inverse, insert):
     name = "+".join(lookup.table.table_name for lookup in group)  # the same on all ranks
     ticket = begin_lookup(
         name if insert is not False else f"{name} (read)",
-        "\n".join(f"{lookup.table.kind()}, combiner {lookup.combiner}" for lookup in group),
+        "\n".join(f"{lookup.table.description()}, combiner {lookup.combiner}" for lookup in group),
     )
     asked = ops.sok_exchange_keys(
         tables=handles["tables"],

@@ -18,17 +18,15 @@ def agree_on_table(ranks, description):
       tf.errors.InvalidArgumentError: they differ.
     """
     if ranks.size > 1:
-        agree(tf.constant(description.encode()), tf.zeros([], tf.int64), seed_is_given=False)
+        agree(tf.constant(description.encode()))
 
 
-def agree(signature, seed, seed_is_given):
-    """(status, the seed of all ranks), which fail on all ranks, naming what differs, unless all
-    have the same lines.
+def agree(signature):
+    """A scalar string tensor, b"OK", which fails on all ranks, naming what differs, unless all have
+    the same lines.
 
     Args:
       signature: a scalar string tensor, lines.
-      seed: a scalar int64 tensor.
-      seed_is_given: else it is rank 0's.
     """
     ticket = begin_lookup("sok.Init", op_name="SokInitTicket")
-    return ops.sok_agree(signature, seed, ticket, seed_is_given=seed_is_given, name="SokInit")
+    return ops.sok_agree(signature, ticket, name="SokInit")

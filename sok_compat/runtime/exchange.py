@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import logging
 import os
+import secrets
 import socket
 import threading
 import time
@@ -59,6 +60,9 @@ class ExchangeThread:
 
     The rounds need no Python, so that a rank whose script holds Python's lock for long answers the
     others all the same; this thread only starts them and says why they have ended.
+
+    Attributes:
+      seed: a random one, the same on all ranks once they have met.
     """
 
     def __init__(self, collectives):
@@ -72,6 +76,7 @@ class ExchangeThread:
         self._library = _start_exchanges(collectives.rank, collectives.size, self._stall_seconds)
         self._process = os.getpid()
         self._attendance = Attendance(collectives.size)
+        self.seed = None
         self._processes = {}  # rank: (host, process id), once the ranks have met
         self._has_met = threading.Event()
         self._error = None  # why the ranks have not met
@@ -118,7 +123,7 @@ class ExchangeThread:
 
     def _run(self):
         try:
-            self._processes = self._gather_processes()
+            self._processes, self.seed = self._gather_processes()
             self._has_met.set()
             self._collectives.run_rounds()
         except Exception as error:  # noqa: BLE001  whatever Horovod raises ends all exchanges
@@ -146,13 +151,15 @@ class ExchangeThread:
             self._has_met.set()
 
     def _gather_processes(self):
-        """{rank: (host, process id)}, to name those that are gone; waits for all ranks."""
-        mine = f"{socket.gethostname()} {os.getpid()}"
+        """({rank: (host, process id)}, to name those that are gone; a seed of rank 0). Waits for
+        all ranks."""
+        mine = f"{socket.gethostname()} {os.getpid()} {secrets.randbits(62) + 1}"
         self._attendance.sign(self._collectives.rank, mine)
         data = np.tile(np.frombuffer(f"{mine}\n".encode(), np.uint8), self._collectives.size)
         send_bytes = np.full([self._collectives.size], len(mine) + 1)
         joined, _ = self._collectives.alltoall(data, send_bytes)
-        return _parse_processes(enumerate(joined.tobytes().decode().splitlines()))
+        lines = joined.tobytes().decode().splitlines()
+        return _parse_processes(enumerate(lines)), int(lines[0].split()[2])
 
     def _absent_ranks(self):
         """Words for the ranks that have not connected."""
@@ -203,7 +210,7 @@ def _start_exchanges(rank, size, seconds):
 def _parse_processes(lines):
     """{rank: (host, process id)} from (rank, line) pairs."""
     split = {rank: line.split() for rank, line in lines}
-    return {rank: (host, int(pid)) for rank, (host, pid) in split.items()}
+    return {rank: (host, int(pid)) for rank, (host, pid, _) in split.items()}
 
 
 def _ranks(numbers):

@@ -2,6 +2,7 @@
 """How many processes train together, and what connects them."""
 
 import dataclasses
+import secrets
 import threading
 
 from sok_compat.runtime.exchange import CommunicationStats, ExchangeThread
@@ -64,6 +65,11 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
             )
     _exchange_thread.wait_for_ranks(user)
     return Ranks(horovod.rank(), horovod.size())
+
+
+def random_seed():
+    """For where the script gives none: the same on all ranks. In one process each call's is new."""
+    return secrets.randbits(62) + 1 if _exchange_thread is None else _exchange_thread.seed
 
 
 def is_connected():

@@ -89,8 +89,8 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
           use_hash_index: False: keys are in [0, capacity * number of ranks).
           name: made unique in the current name scope of the default graph, also in eager mode.
-          seed: of first values, with `table_name` and the key: an int, or a scalar int64 tensor
-            that the initializer then waits for; the same on all ranks. None: DEFAULT_SEED.
+          seed: of first values, with `table_name` and the key: an int, the same on all ranks.
+            None: DEFAULT_SEED.
           trainable: whether it is put into TRAINABLE_VARIABLES.
           placement: which rank owns which keys; None: by modulo over Horovod's ranks, if the
             script initialized it, else on this one.
@@ -165,7 +165,10 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
 
     def description(self):
         """One line of what all ranks must agree on when it is made."""
-        return f"{self.kind()}, capacity {self.capacity}, first value {self.first_value}"
+        return (
+            f"{self.kind()}, capacity {self.capacity}, first value {self.first_value}, "
+            f"seed {self._first_seed}"
+        )
 
     def kind(self):
         """What all ranks must agree on when they use it together, in one line."""
@@ -195,15 +198,9 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
             return self._make_initializer(self.handle, keep_existing=True)
 
     def _make_initializer(self, handle, keep_existing=False):
-        before = []
-        if tf.is_symbolic_tensor(self._seed) and (
-            self._seed.graph is tf.compat.v1.get_default_graph()
-        ):
-            before.append(self._seed)  # also where the initializer has a seed of its own
-        if keep_existing:
-            is_there = var_is_initialized_op(handle)
-            before.append(is_there)
-        with tf.control_dependencies(before):
+        """No rank waits for another in it: one may resume where another one is fresh."""
+        is_there = var_is_initialized_op(handle) if keep_existing else None
+        with tf.control_dependencies([is_there] if keep_existing else []):
             initialize = self._table_initialize(handle, keep_existing)
         if self.first_value.kind != "preset":
             return initialize
@@ -219,11 +216,10 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
 
     def _table_initialize(self, handle, keep_existing):
         first = self.first_value
-        seed = self._seed if first.seed is None else first.seed
         return ops.sok_table_initialize(
             self.table_handle,
             handle,
-            tf.convert_to_tensor(seed, tf.int64),
+            tf.constant(self._first_seed, tf.int64),
             table_name=self.table_name,
             dim=self.dim,
             capacity=self.op_capacity,
@@ -235,6 +231,10 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
             keep_existing=keep_existing,
             name="Initialize",
         )
+
+    @property
+    def _first_seed(self):
+        return self._seed if self.first_value.seed is None else self.first_value.seed
 
     def num_keys(self):
         """A scalar int64 tensor: the keys in the table."""

@@ -53,6 +53,8 @@ LOOKUP_WORDS = {  # of ranks 0 and 1, of rank 2
     "key dtype": ["key_dtype int64", "key_dtype uint32"],
     "kind": ["use_hash_index True", "use_hash_index False"],
     "combiner": ["combiner sum'", "combiner mean'"],
+    "initializer": ["first value", "first value constant 1.0"],
+    "seed": ["seed", "seed 6,"],
 }
 
 

@@ -2,7 +2,6 @@
 """What `Init` settled for a graph, and how layers find it."""
 
 import dataclasses
-from typing import Union
 
 import tensorflow as tf
 
@@ -17,7 +16,7 @@ class Initialization:
     """One call of `Init`."""
 
     global_batch_size: int
-    seed: Union[int, tf.Tensor]  # of all tables; a tensor where ranks agree on it when run
+    seed: int  # of all tables
     ranks: Ranks
     status: tf.Tensor  # what Init returned
     # Lines on which the ranks must agree, of tables and layers in the order in which they are made.

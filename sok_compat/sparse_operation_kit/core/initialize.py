@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Init`: the first call of every script."""
 
-import secrets
-
 import tensorflow as tf
 
 from sok_compat.checkpoint.default_saver import set_default_saver
@@ -10,6 +8,7 @@ from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime.agreement import agree
+from sok_compat.runtime.ranks import random_seed
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
@@ -26,12 +25,14 @@ def Init(**kwargs):
     Args:
       global_batch_size: samples in a step over all ranks, an int >= 1 that the number of ranks
         divides. Batches may be smaller (the last one often is).
-      seed: int64; the same seed gives the same first values of rows. Absent or 0: a random one.
+      seed: int64; the same seed gives the same first values of rows. Absent or 0: a random one; on
+        several ranks the same in all graphs.
       **kwargs: others are ignored, as in SparseOperationKit.
 
     Returns:
       A scalar string tensor, `b'OK'`. SparseOperationKit wants it run first in the session; here
-      the variables' initializers do so themselves if it was not. In eager mode it has run.
+      that need not be. On several ranks all run it or none, and it fails where they differ in
+      settings or tables. In eager mode it has run.
 
     Raises:
       KeyError: global_batch_size is missing.
@@ -54,11 +55,11 @@ def Init(**kwargs):
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed must fit in 64 bits, got {seed}")
     with tf.init_scope():  # out of functions and branches, as tables are
-        tables = []
-        status, agreed_seed = _agree(ranks, global_batch_size, seed, tables)
-        set_initialization(Initialization(global_batch_size, agreed_seed, ranks, status, tables))
+        tables, seed_in_use = [], seed or random_seed()
+        status = _agreement(ranks, global_batch_size, seed, tables)
+        set_initialization(Initialization(global_batch_size, seed_in_use, ranks, status, tables))
         if ranks.size > 1 and not tf.executing_eagerly():
-            set_default_saver(EmbeddingVariable.words.save)
+            set_default_saver(EmbeddingVariable.words)
     save_tables_in_checkpoints()
     refuse_to_initialize_tables()
     refuse_to_freeze_tables()
@@ -67,21 +68,16 @@ def Init(**kwargs):
     return status
 
 
-def _agree(ranks, global_batch_size, seed, tables):
-    """(status, seed), tensors that fail when run if the ranks differ in settings or tables."""
-    any_seed = seed or secrets.randbits(62) + 1
+def _agreement(ranks, global_batch_size, seed, tables):
+    """A tensor that fails when run if the ranks differ in settings or tables."""
     if ranks.size == 1:
-        return tf.constant(b"OK", name="SokInit"), any_seed
+        return tf.constant(b"OK", name="SokInit")
 
     def signature():  # when run: all layers have been made by then
-        return "\n".join([f"global_batch_size={global_batch_size}", *tables]).encode()
+        settings = [f"seed={seed or 'not given'}", f"global_batch_size={global_batch_size}"]
+        return "\n".join([*settings, *tables]).encode()
 
-    status, agreed_seed = agree(
-        tf.numpy_function(signature, [], tf.string),
-        tf.constant(any_seed, tf.int64),
-        seed_is_given=bool(seed),
-    )
-    return status, int(agreed_seed) if tf.executing_eagerly() else agreed_seed
+    return agree(tf.numpy_function(signature, [], tf.string))
 
 
 def _checked_int(name, value):

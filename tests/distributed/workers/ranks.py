@@ -36,11 +36,11 @@ def report(value):
     partial.rename(path)
 
 
-def wait_for_all_ranks():
+def wait_for_all_ranks(place="ready"):
     """Returns when all ranks have come here: imports take longer than a short stall timeout."""
     folder = Path(os.environ["SOK_TEST_FOLDER"])
-    (folder / f"{RANK}.ready").write_text(str(os.getpid()))
-    while len(list(folder.glob("*.ready"))) < SIZE:
+    (folder / f"{RANK}.{place}").write_text(str(os.getpid()))
+    while len(list(folder.glob(f"*.{place}"))) < SIZE:
         time.sleep(0.01)
 
 
