@@ -71,6 +71,7 @@ class ExchangeThread:
         self._stall_seconds = stall_seconds()
         self._processes = self._gather_processes()
         self._round_began = None  # while Horovod's all-to-all runs
+        self._aborting = threading.Lock()
         self._aborted = None  # when exchanges have ended because a rank was lost
         self._thread = threading.Thread(target=self._run, name="sok_compat.exchange", daemon=True)
         self._thread.start()
@@ -96,7 +97,7 @@ class ExchangeThread:
             while not self._library.sok_exchange_is_closed():
                 self._run_round()
         except Exception as error:  # noqa: BLE001  whatever Horovod raises ends all exchanges
-            self._abort(f"{self._describe_lost_ranks()}; Horovod says: {first_line(error)}")
+            self._abort(f"Horovod says: {first_line(error)}")
 
     def _watch(self):
         """Ends all exchanges when a rank does not answer: every rank does, twice a second."""
@@ -104,13 +105,14 @@ class ExchangeThread:
             time.sleep(WATCH_SECONDS)
             began = self._round_began
             if began is not None and time.monotonic() - began > self._stall_seconds:
-                self._abort(
-                    f"{self._describe_lost_ranks()}; no answer for {self._stall_seconds:g} s "
-                    f"({STALL_VARIABLE})"
-                )
+                self._abort(f"no answer for {self._stall_seconds:g} s ({STALL_VARIABLE})")
 
-    def _abort(self, reason):
-        self._aborted = time.monotonic()
+    def _abort(self, seen):
+        with self._aborting:  # whoever sees it first says so, once
+            if self._aborted is not None:
+                return
+            self._aborted = time.monotonic()
+        reason = f"{self._describe_lost_ranks()}; {seen}"
         _logger.error("exchanges between ranks have ended: %s", reason)
         self._library.sok_exchange_abort(reason.encode())
 
