@@ -73,8 +73,8 @@ SOK_TEST(NoMemoryForWhatCame) {
   CheckFailed(own, Words{"exchange layer", "out of memory"});
   CHECK_TRUE(own.code == ErrorCode::kOutOfMemory);
   ExchangeRequest next = Request(0, 2, 0, "layer", "rows");
-  auto rows = Submit(ranks[0], {{NameHash("layer") & ~uint64_t{1}, 0}, "layer", 0},
-                     std::move(next));
+  auto rows =
+      Submit(ranks[0], {{NameHash("layer") & ~uint64_t{1}, 0}, "layer", 0}, std::move(next));
   RunRound(ranks);
   CheckFailed(rows.get(), Words{"exchange layer/rows", "rank 1 failed", "out of memory"});
 }

@@ -80,6 +80,7 @@ class ExchangeThread:
         self._processes = {}  # rank: (host, process id), once the ranks have met
         self._has_met = threading.Event()
         self._error = None  # why the ranks have not met
+        self._aborting = threading.Lock()
         self._aborted = None  # when exchanges have ended because a rank was lost
         self._thread = threading.Thread(target=self._run, name="sok_compat.exchange", daemon=True)
         self._thread.start()
@@ -128,22 +129,21 @@ class ExchangeThread:
             self._collectives.run_rounds()
         except Exception as error:  # noqa: BLE001  whatever Horovod raises ends all exchanges
             note = _gloo_note(self._library.sok_exchange_part_seconds())
-            self._abort(f"{self._describe_lost_ranks()}{note}; Horovod says: {first_line(error)}")
+            self._abort(f"{note}Horovod says: {first_line(error)}")
 
     def _watch(self):
         """Ends all exchanges when a rank does not answer: every rank does, twice a second."""
         while not self._library.sok_exchange_is_closed():
             time.sleep(WATCH_SECONDS)
             if self._library.sok_exchange_part_seconds() > self._stall_seconds:
-                self._abort(
-                    f"{self._describe_lost_ranks()}; no answer for {self._stall_seconds:g} s "
-                    f"({STALL_VARIABLE})"
-                )
+                self._abort(f"no answer for {self._stall_seconds:g} s ({STALL_VARIABLE})")
 
-    def _abort(self, reason):
-        if self._library.sok_exchange_is_closed():
-            return
-        self._aborted = time.monotonic()
+    def _abort(self, seen):
+        with self._aborting:  # whoever sees it first says so, once
+            if self._aborted is not None or self._library.sok_exchange_is_closed():
+                return
+            self._aborted = time.monotonic()
+        reason = f"{self._describe_lost_ranks()}; {seen}"
         _logger.error("exchanges between ranks have ended: %s", reason)
         self._library.sok_exchange_abort(reason.encode())
         if not self._has_met.is_set():
@@ -223,8 +223,8 @@ def _gloo_note(waited_seconds):
     if not setting.isdecimal() or waited_seconds < int(setting):
         return ""
     return (
-        f"; no answer for {waited_seconds:.0f} s, where Horovod gives up after "
-        f"{GLOO_VARIABLE}={setting}, whatever {STALL_VARIABLE} is"
+        f"no answer for {waited_seconds:.0f} s, where Horovod gives up after "
+        f"{GLOO_VARIABLE}={setting}, whatever {STALL_VARIABLE} is; "
     )
 
 
