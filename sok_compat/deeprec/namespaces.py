@@ -29,6 +29,8 @@ _OF_DEEPREC = (
 )  # fmt: skip
 # Not part of the API, but reached through `tf` by old scripts.
 _FOLDERS = ("contrib", "core", "python")
+# Where DeepRec has names: modules of ours, also while they have no name more.
+_EXTENDED = ("config.experimental", "feature_column", "nn", "train")
 
 
 class Namespace(types.ModuleType):
@@ -60,7 +62,10 @@ def extended_tensorflow_1(names, module):
       names: {path under `tf`: value}.
       module: under whose name the modules that it has can be imported.
     """
-    return _extended(module, "", tensorflow_1, names)
+    return _extended(module, "", tensorflow_1, {**dict.fromkeys(_EXTENDED, _EMPTY), **names})
+
+
+_EMPTY = object()  # in the place of a value: a module that is to be a Namespace
 
 
 def _extended(module, path, original, names):
@@ -70,6 +75,8 @@ def _extended(module, path, original, names):
         head, _, rest = name.partition(".")
         if rest:
             below.setdefault(head, {})[rest] = value
+        elif value is _EMPTY:
+            below.setdefault(head, {})
         else:
             here[head] = value
     for head, added in below.items():
@@ -101,7 +108,7 @@ def _missing(path, known):
         return f"{text}; TensorFlow 2 has it: tf.compat.v2.{path}"
     *above, name = path.split(".")
     module = ".".join(["tf", *above])
-    similar = difflib.get_close_matches(name, known, n=1)
+    similar = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     return f"{text}; there is {module}.{similar[0]}" if similar else f"{text}: see dir({module})"
 
 

@@ -8,7 +8,7 @@ import sys
 import types
 from importlib.machinery import SourceFileLoader
 
-from sok_compat.run.script_modules import ScriptLoader, read_imports_as_tensorflow_1
+from sok_compat.run.script_modules import own_code, read_imports_as_tensorflow_1
 
 USAGE = """\
 usage: python -m sok_compat.run script.py arguments...
@@ -46,7 +46,7 @@ def main(arguments):
 
 def _run_script(name, arguments):
     path = os.path.join(os.getcwd(), name[2:] if name.startswith("./") else name)  # as Python does
-    loader = ScriptLoader("__main__", path)
+    loader = SourceFileLoader("__main__", path)
     try:
         source = loader.get_data(path)
     except OSError as error:
@@ -59,15 +59,13 @@ def _run_script(name, arguments):
     read_imports_as_tensorflow_1()
     sys.argv = [name, *arguments]
     names = {"__file__": path, "__package__": None, "__loader__": loader, "__spec__": None}
-    _execute(names, lambda: loader.source_to_code(source, path))
+    _execute(names, lambda: own_code(source, path))
 
 
 def _run_module(name, arguments):
     read_imports_as_tensorflow_1()
     spec = _spec_of_program(name)
     loader = spec.loader
-    if isinstance(loader, SourceFileLoader):  # also where it is an installed one
-        loader = ScriptLoader(loader.name, loader.path)
     sys.argv = [spec.origin, *arguments]
     names = {
         "__file__": spec.origin,
@@ -75,7 +73,10 @@ def _run_module(name, arguments):
         "__loader__": loader,
         "__spec__": spec,
     }
-    _execute(names, lambda: loader.get_code(loader.name))
+    if isinstance(loader, SourceFileLoader):  # also where it is an installed one
+        _execute(names, lambda: own_code(loader.get_data(spec.origin), spec.origin))
+    else:
+        _execute(names, lambda: loader.get_code(spec.name))
 
 
 def _spec_of_program(name):

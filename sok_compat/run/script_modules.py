@@ -26,16 +26,20 @@ def read_imports_as_tensorflow_1():
         sys.meta_path.insert(len(sys.meta_path) if place is None else place, _Finder())
 
 
-class ScriptLoader(SourceFileLoader):
-    """Loads a module of the script. Its bytecode is not kept: other programs import it as it is."""
+def own_code(source, path):
+    """The code of a file of the script, with other imports; SyntaxError: it has none."""
+    return compile(with_own_imports(ast.parse(source, path)), path, "exec", dont_inherit=True)
+
+
+class _ScriptLoader(SourceFileLoader):
+    """Has a module's code. Its bytecode is not kept: other programs import the file as it is."""
+
+    def __init__(self, fullname, path, code):
+        super().__init__(fullname, path)
+        self._code = code
 
     def get_code(self, fullname):
-        path = self.get_filename(fullname)
-        return self.source_to_code(self.get_data(path), path)
-
-    def source_to_code(self, data, path, *, _optimize=-1):
-        tree = with_own_imports(ast.parse(data, path))
-        return compile(tree, path, "exec", dont_inherit=True, optimize=_optimize)
+        return self._code
 
 
 class _Finder:
@@ -53,8 +57,19 @@ class _Finder:
             self._is_scripts[root] = root not in _LIBRARIES and not _is_installed(_entry_of(spec))
         # A subclass has reasons of its own, and reads its source itself.
         if type(spec.loader) is SourceFileLoader and self._is_scripts.get(root, False):
-            spec.loader = ScriptLoader(spec.loader.name, spec.loader.path)
+            spec.loader = _loader(spec.loader)
         return spec
+
+
+def _loader(loader):
+    """One of ours, or this one where it does as well, or finds the errors."""
+    try:
+        source = loader.get_data(loader.path)
+        if not any(name in source for name in (b"tensorflow", b"sparse_operation_kit")):
+            return loader
+        return _ScriptLoader(loader.name, loader.path, own_code(source, loader.path))
+    except (OSError, SyntaxError, ValueError):  # ValueError: null bytes
+        return loader
 
 
 def _entry_of(spec):

@@ -16,7 +16,7 @@ import os, signal, sys
 import model.layers
 from helper import end
 
-print(__name__, __doc__, __file__, __package__, __spec__, type(__builtins__).__name__)
+print(__name__, __doc__, __file__, __package__, __spec__ and __spec__.name, type(__builtins__).__name__)
 print(sys.argv, sys.path[0], sorted(globals()))
 print(sys.modules["__main__"].end is end, model.layers.__file__, model.__cached__)
 print("tensorflow" in sys.modules, "sok_compat.deeprec" in sys.modules)
@@ -38,7 +38,7 @@ def end(how):
     if how == "raise":
         fail()
     if how == "own hook":
-        sys.excepthook = lambda kind, error, trace: print(kind, error, trace.tb_frame.f_code)
+        sys.excepthook = lambda kind, error, trace: print(kind, error, trace.tb_lineno)
         fail()
     if how == "log":
         try:
@@ -68,7 +68,7 @@ def project(tmp_path_factory):
             "cannot_be_parsed.py": "print(1)\nx = = 1\n",
             "latin.py": '# coding: latin-1\nprint("\\xe9".encode(), "é".encode())\n',
             "model/__init__.py": "",
-            "model/__main__.py": "from . import layers\nimport sys\nprint(sys.argv[1:], __spec__)\n",
+            "model/__main__.py": "from . import layers\nimport sys\nprint(sys.argv[1:], __spec__.name)\n",
             "model/layers.py": "",
             "elsewhere/place": "",
         },
@@ -115,7 +115,7 @@ def test_module(project, module):
     """As Python's -m, but for the words where there is none."""
     expected = run("-m", module, "exit 3", cwd=project)
     actual = run("-m", module, "exit 3", cwd=project, launcher=LAUNCHER)
-    assert actual[:2] == (expected[0], expected[1].replace("_frozen_importlib_external.Source", ""))
+    assert actual[:2] == expected[:2]
     if "missing" in module:
         assert f"No module named {module}" in actual[2]
 
@@ -131,12 +131,13 @@ def test_nothing_to_run(project, arguments):
 def test_modules_of_the_script_leave_no_bytecode(project):
     """What other programs import is the source as it is; installed modules are not touched."""
     script = "import helper, installed; print(type(helper.__loader__), type(installed.__loader__))"
+    unused = "if 0:\n    import tensorflow\n"
     write_files(
         project / "other",
         {
             "main.py": f"import sys; sys.path.append('libraries'); {script}",
-            "helper.py": "import sys\n",
-            "libraries/installed.py": "",
+            "helper.py": unused,
+            "libraries/installed.py": unused,
             "libraries/installed-1.dist-info/METADATA": "",
         },
     )
