@@ -44,12 +44,14 @@ class Namespace(types.ModuleType):
         vars(self).update(names)
 
     def __getattr__(self, name):
-        if name.startswith("__") or not hasattr(self._original, name):
-            if not self._path and name in _FOLDERS:
-                return _folder(name)
-            path = f"{self._path}.{name}" if self._path else name
-            raise AttributeError(_missing(path, dir(self)))
-        return getattr(self._original, name)
+        if hasattr(self._original, name):
+            return getattr(self._original, name)
+        if name.startswith("__"):  # asked for by Python, not by a script
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if not self._path and name in _FOLDERS:
+            return _folder(name)
+        path = f"{self._path}.{name}" if self._path else name
+        raise AttributeError(_missing(path, dir(self)))
 
     def __dir__(self):
         return sorted({*dir(self._original), *vars(self)} - {"_original", "_path"})
