@@ -100,7 +100,7 @@ assert tf.__version__ == real.__version__
 
 def function():
     import tensorflow as inner, tensorflow.python.framework.ops as deep
-    return inner is tf and deep.Tensor
+    return inner is tf and deep.convert_to_tensor
 assert function()
 assert tf.app is v1.app and tf.VERSION and tf.contrib.layers is contrib_layers
 assert tf.python.ops.math_ops is tensorflow.python.ops.math_ops
