@@ -11,6 +11,7 @@ _BELOW_FACES = ("training", "checkpoint", "lookup", "tables", "runtime", "engine
 PYTHON = {
     "sok_compat": ("sparse_operation_kit",),  # the root's own __init__.py
     "sok_compat/doctor": ("runtime", "engine"),
+    "sok_compat/run": (),
     "sok_compat/sparse_operation_kit": _BELOW_FACES,
     "sok_compat/deeprec": _BELOW_FACES,
     "sok_compat/distributed_embeddings": _BELOW_FACES,

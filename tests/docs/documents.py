@@ -27,6 +27,12 @@ def after_diff(diff):
     return "".join(f"{line[1:]}\n" for line in lines)
 
 
+def before_diff(diff):
+    """The text that a diff begins with."""
+    lines = [line for line in diff.splitlines() if not line.startswith("+")]
+    return "".join(f"{line[1:]}\n" for line in lines)
+
+
 def prose(path):
     """The text without fenced blocks."""
     return re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)

@@ -14,6 +14,7 @@ from documents import (
     ROOT,
     after_diff,
     anchors,
+    before_diff,
     blocks,
     code_words,
     links,
@@ -32,10 +33,10 @@ KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as the R
 TIMEOUT_SECONDS = 120  # a loaded machine may take long to import TensorFlow
 
 
-def run(script, folder):
+def run(script, folder, how=("-c",)):
     """What a Python program prints; it runs in `folder`."""
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, *how, script],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -72,15 +73,19 @@ def test_hash_table(tmp_path):
     assert lines[1:] == ["[0, 1, 2, 0] True 2", "False"]
 
 
+def with_start(script, start):
+    """The script of docs/porting.md, which then begins with the numbers that `start` gives it."""
+    initialize = "    session.run(init)\n"
+    assert initialize in script
+    return script.replace(initialize, initialize + textwrap.indent(start, "    "))
+
+
 @pytest.fixture(scope="module")
 def ported(tmp_path_factory):
     """What the scripts of docs/porting.md print: the ported one, the plain one, the comparison."""
     batches, start, record, plain, compare = python_blocks(PORTING)
     (diff,) = blocks(PORTING, "diff")
-    initialize = "    session.run(init)\n"
-    port = after_diff(diff)
-    assert initialize in port
-    port = port.replace(initialize, initialize + textwrap.indent(start, "    ")) + record
+    port = with_start(after_diff(diff), start) + record
     folder = tmp_path_factory.mktemp("porting")
     (folder / "batches.py").write_text(batches)
     for name, script in (("port", port), ("plain", plain), ("compare", compare)):
@@ -107,6 +112,19 @@ def test_port_trains_as_plain_tensorflow(ported):
     differences = re.findall(r"^(?:losses|rows) differ by at most (\S+)$", ported, re.MULTILINE)
     assert len(differences) == 2
     assert all(float(difference) < 1e-5 for difference in differences)  # as the page says
+
+
+def test_script_before_porting_is_launched_as_it_is(ported, tmp_path):
+    """From the same numbers to the same losses."""
+    batches, start, *_ = python_blocks(PORTING)
+    (diff,) = blocks(PORTING, "diff")
+    (tmp_path / "batches.py").write_text(batches)
+    (tmp_path / "before.py").write_text(with_start(before_diff(diff), start))
+    printed = run("before.py", tmp_path, how=("-m", "sok_compat.run"))
+    losses, expected = (re.search(r"^loss (\S+) to (\S+)$", p, re.M) for p in (printed, ported))
+    assert list(map(float, losses.groups())) == pytest.approx(
+        list(map(float, expected.groups())), rel=1e-4
+    )
 
 
 def test_script_before_porting_differs_in_tensorflow_only():

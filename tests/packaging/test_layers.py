@@ -31,6 +31,7 @@ FORBIDDEN_IMPORTS = [
     ("checkpoint/x.py", "from sok_compat import Init"),
     ("deeprec/x.py", "from sok_compat.sparse_operation_kit import core"),
     ("engine/x.py", "from sok_compat.runtime import ranks"),
+    ("run/x.py", "from sok_compat import deeprec"),
 ]
 ALLOWED_IMPORTS = [
     ("sparse_operation_kit/core/x.py", "from sok_compat.training.update_scope import UpdateScope"),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`All2AllDenseEmbedding`: the same number of keys in each slot, not pooled."""
 
-import tensorflow as tf
-
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import DenseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.arguments import checked_flag
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
@@ -63,7 +61,6 @@ class All2AllDenseEmbedding(EmbeddingLayer):
         self.dynamic_input = checked_flag("dynamic_input", dynamic_input)
         self.set_handle(DenseEmbeddingLayerHandle, nnz_per_slot=self.nnz_per_slot)
 
-    @tf.autograph.experimental.do_not_convert  # it costs more than the lookup
     def call(self, inputs, training=True):
         """Looks up.
 

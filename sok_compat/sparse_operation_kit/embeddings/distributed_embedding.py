@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`DistributedEmbedding`: several keys in each slot, pooled."""
 
-import tensorflow as tf
-
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import SparseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup_sparse
@@ -80,7 +78,6 @@ class DistributedEmbedding(EmbeddingLayer):
             combiner=self.combiner,
         )
 
-    @tf.autograph.experimental.do_not_convert  # it costs more than the lookup
     def call(self, inputs, training=True):
         """Looks up and pools.
 

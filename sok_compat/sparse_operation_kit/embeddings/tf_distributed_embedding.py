@@ -78,7 +78,6 @@ class TFDistributedEmbedding(keras.layers.Layer):
                 "make them equal with hvd.broadcast_global_variables(0)"
             )
 
-    @tf.autograph.experimental.do_not_convert  # it costs more than the lookup
     def call(self, inputs):
         """The rows of `inputs`, row numbers of any shape: [*inputs.shape, embedding_vec_size]."""
         return tf.nn.embedding_lookup(self._embedding_weights, inputs)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tf.contrib.framework`."""
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.util import nest
+
+from sok_compat.deeprec import contrib
+
+get_global_step = tf.train.get_global_step
+get_or_create_global_step = tf.train.get_or_create_global_step
+list_variables = tf.train.list_variables
+load_checkpoint = tf.train.load_checkpoint
+load_variable = tf.train.load_variable
+
+__all__ = [
+    "get_global_step",
+    "get_or_create_global_step",
+    "list_variables",
+    "load_checkpoint",
+    "load_variable",
+    "nest",
+]
+
+
+def __getattr__(name):
+    raise contrib.missing(f"framework.{name}")

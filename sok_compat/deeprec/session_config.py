@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tf.ConfigProto` and the messages in it, which take switches that TensorFlow 2 does not have.
+
+DeepRec has more of them, and what they switch changes no result. A protocol message cannot be
+subclassed, so one that ignores unknown fields is a message in a wrapper.
+"""
+
+import logging
+
+import tensorflow.compat.v1 as tf
+from google.protobuf.message import Message
+
+_logger = logging.getLogger("sok_compat")
+_warned_of = set()  # (message, field)
+
+
+class LenientMessage:
+    """A protocol message that ignores fields that it does not have, with one warning for each.
+
+    What was set can be read again. TensorFlow takes it for the message itself.
+    """
+
+    __slots__ = ("_ignored", "_message")
+
+    def __init__(self, message, ignored):
+        object.__setattr__(self, "_message", message)
+        object.__setattr__(self, "_ignored", ignored)  # {field: value}; {field: dict} below it
+
+    @property
+    def __class__(self):
+        return type(self._message)
+
+    def __getattr__(self, name):
+        if name in self._ignored and name not in self._message.DESCRIPTOR.fields_by_name:
+            return self._ignored[name]
+        value = getattr(self._message, name)
+        if isinstance(value, Message):
+            return LenientMessage(value, self._ignored.setdefault(name, {}))
+        if name in ("CopyFrom", "MergeFrom"):
+            return lambda other: value(_message_of(other))
+        return value
+
+    def __setattr__(self, name, value):
+        if name in self._message.DESCRIPTOR.fields_by_name:
+            setattr(self._message, name, value)
+        else:
+            _warn_of(self._message.DESCRIPTOR.name, name)
+            self._ignored[name] = value
+
+    def __eq__(self, other):
+        return self._message == _message_of(other)
+
+    __hash__ = None
+
+    def __deepcopy__(self, memo):
+        copied = type(self._message)()
+        copied.CopyFrom(self._message)
+        return LenientMessage(copied, dict(self._ignored))
+
+    __copy__ = lambda self: self.__deepcopy__({})  # noqa: E731
+
+    def __reduce_ex__(self, protocol):
+        return self._message.__reduce_ex__(protocol)
+
+    def __str__(self):
+        return str(self._message)
+
+    __repr__ = __str__
+
+
+class _LenientClass:
+    """Stands for a class of messages: makes those that are lenient."""
+
+    def __init__(self, message_class):
+        self._message_class = message_class
+        self.__doc__ = message_class.__doc__
+
+    def __call__(self, **fields):
+        message = LenientMessage(self._message_class(), {})
+        known = self._message_class.DESCRIPTOR.fields_by_name
+        message.MergeFrom(
+            self._message_class(
+                **{name: _message_of(value) for name, value in fields.items() if name in known}
+            )
+        )
+        for name in fields.keys() - known.keys():
+            setattr(message, name, fields[name])
+        return message
+
+    def __getattr__(self, name):
+        return getattr(self._message_class, name)
+
+    def __instancecheck__(self, instance):
+        return isinstance(_message_of(instance), self._message_class)
+
+
+def _message_of(value):
+    return value._message if type(value) is LenientMessage else value
+
+
+def _warn_of(message, field):
+    if (message, field) not in _warned_of:
+        _warned_of.add((message, field))
+        _logger.warning(
+            "%s.%s is ignored: TensorFlow %s has no such switch", message, field, tf.__version__
+        )
+
+
+NAMES = {
+    name: _LenientClass(getattr(tf, name))
+    for name in ("ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions")
+}

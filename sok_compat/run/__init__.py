@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The launcher of unchanged TF1 scripts: `python -m sok_compat.run script.py arguments...`.
+
+It imports neither TensorFlow nor a face: what a script sets before its own imports counts.
+"""

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a script or module in this process as `python script.py` or `python -m module` would."""
+
+import builtins
+import importlib.util
+import os
+import sys
+import types
+from importlib.machinery import SourceFileLoader
+
+from sok_compat.run.script_modules import own_code, read_imports_as_tensorflow_1
+
+USAGE = """\
+usage: python -m sok_compat.run script.py arguments...
+       python -m sok_compat.run -m module arguments...
+
+Runs a script for TensorFlow 1, DeepRec or SparseOperationKit 1.x on TensorFlow 2, without a changed
+line: in its modules `import tensorflow` gives sok_compat.deeprec, and `import sparse_operation_kit`
+gives sok_compat.sparse_operation_kit. With several processes:
+horovodrun -np 2 python -m sok_compat.run script.py arguments...
+"""
+
+
+def main(arguments):
+    """Runs what the first arguments name, with the others as its own.
+
+    Raises:
+      SystemExit: there is nothing to run (status 2; for a module 1, as Python has it), or the
+        script ends itself.
+    """
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return
+    is_module = arguments[:1] == ["-m"]
+    name, *own = arguments[is_module:] or [""]
+    if not name or name.startswith("-"):
+        what = "a module behind -m" if is_module else "a script"
+        but = f", not {name!r}" if name else ""
+        sys.stderr.write(f"python -m sok_compat.run needs {what}{but}\n{USAGE}")
+        sys.exit(2)
+    if importlib.util.find_spec("tf_keras"):  # with Keras 3, TensorFlow has no tf.layers
+        os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    run = _run_module if is_module else _run_script
+    run(name, own)
+
+
+def _run_script(name, arguments):
+    path = os.path.join(os.getcwd(), name[2:] if name.startswith("./") else name)  # as Python does
+    loader = SourceFileLoader("__main__", path)
+    try:
+        source = loader.get_data(path)
+    except OSError as error:
+        sys.stderr.write(
+            f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}\n"
+        )
+        sys.exit(2)
+    if not getattr(sys.flags, "safe_path", sys.flags.isolated):
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+    read_imports_as_tensorflow_1()
+    sys.argv = [name, *arguments]
+    names = {"__file__": path, "__package__": None, "__loader__": loader, "__spec__": None}
+    _execute(names, lambda: own_code(source, path))
+
+
+def _run_module(name, arguments):
+    read_imports_as_tensorflow_1()
+    spec = _spec_of_program(name)
+    loader = spec.loader
+    sys.argv = [spec.origin, *arguments]
+    names = {
+        "__file__": spec.origin,
+        "__package__": spec.parent,
+        "__loader__": loader,
+        "__spec__": spec,
+    }
+    if isinstance(loader, SourceFileLoader):  # also where it is an installed one
+        _execute(names, lambda: own_code(loader.get_data(spec.origin), spec.origin))
+    else:
+        _execute(names, lambda: loader.get_code(spec.name))
+
+
+def _spec_of_program(name):
+    """Of the module, or of the `__main__` of a package."""
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            name = f"{name}.__main__"
+            spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:  # of a package that it is in
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+        spec = None
+    if spec is None or spec.loader is None:
+        sys.exit(f"{sys.executable}: No module named {name}")
+    return spec
+
+
+def _execute(names, load):
+    """Runs the code that `load` gives as `__main__`, which has these names."""
+    module = types.ModuleType("__main__")
+    vars(module).update(__annotations__={}, __builtins__=builtins, __cached__=None, **names)
+    sys.modules["__main__"] = module
+    try:
+        exec(load(), vars(module))
+    except BaseException:
+        _show_from(vars(module))
+        raise
+
+
+def _show_from(namespace):
+    """Makes the traceback that is shown at the end begin in the script, not in the launcher."""
+    show = sys.excepthook
+
+    def show_without_launcher(kind, error, trace):
+        while trace is not None and trace.tb_frame.f_globals is not namespace:
+            trace = trace.tb_next
+        show(kind, error.with_traceback(trace), trace)
+
+    sys.excepthook = show_without_launcher
