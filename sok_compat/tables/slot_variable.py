@@ -37,7 +37,7 @@ class SlotVariable(GpuPlane, BaseResourceVariable):
         """
         self.width, self.fill = width, fill
         with tf.init_scope():  # out of functions and branches
-            self._make(table_variable, name, [table_variable.shape[0], width], fill)
+            self._make(table_variable, name, [table_variable.capacity, width], fill)
 
     def _make(self, table_variable, name, shape, fill):
         in_graph = not tf.executing_eagerly()
