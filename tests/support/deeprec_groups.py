@@ -85,8 +85,8 @@ def assert_equals_tensorflow(variables, items, config=None, rank=0, size=1):
         gradients = tf.gradients(_loss(ours, items, rank, size), params)
         expected = [_expected(rows, item) for item in mine]
         of_mine = tf.gradients(_loss(expected, items, rank, size), rows)
-        whole = [_expected(rows, item) for item in items]
-        of_whole = tf.gradients(_loss(whole, items, 0, 1), rows)
+        whole = [_expected(rows, item) for item in items] if size > 1 else expected
+        of_whole = tf.gradients(_loss(whole, items, 0, 1), rows) if size > 1 else of_mine
         session.run(tf1.global_variables_initializer())
         fed = dict(zip(rows, session.run(everything)))
         for output, wanted in zip(*session.run([ours, expected], fed)):
@@ -96,15 +96,15 @@ def assert_equals_tensorflow(variables, items, config=None, rank=0, size=1):
         used = [i for i, gradient in enumerate(gradients) if gradient is not None]
         assert {item.variable for item in items} == set(used)
         slices = session.run([gradients[i] for i in used])
-        for i, found in zip(used, slices):
-            is_table = i < len(tables)
-            keys = session.run(tables[i].export())[0] if is_table else np.arange(NUM_KEYS)
-            wanted = session.run((of_whole if is_table else of_mine)[i], fed)
-            _assert_gradient(_by_key(found, keys), _by_key(wanted, np.arange(NUM_KEYS)), keys)
-            if is_table:
-                touched = {
-                    key for item in items if item.variable == i for b in item.bags for key in b
-                }
+        held = session.run([table.export()[0] for table in tables])
+        wanted = session.run([of_whole[i] if i < len(tables) else of_mine[i] for i in used], fed)
+        everywhere = np.arange(NUM_KEYS)
+        for i, found, gradient in zip(used, slices, wanted):
+            keys = held[i] if i < len(tables) else everywhere
+            _assert_gradient(_by_key(found, keys), _by_key(gradient, everywhere), keys)
+            if i < len(tables):
+                bags = [bag for item in items if item.variable == i for bag in item.bags]
+                touched = {key for bag in bags for key in bag}
                 assert set(keys) == {key for key in touched if key % size == rank}
 
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 from tests.support.deeprec_groups import assert_equals_tensorflow, groups
 
-NUM_GROUPS = 5
+NUM_GROUPS = 12
 
 
 def main():
