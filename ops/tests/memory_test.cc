@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ReservedMemory: zeros, growth that keeps the contents, pages given back, refusals.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstring>
-#include <fstream>
 #include <utility>
 
 #include "ops/base/reserved_memory.h"
@@ -45,30 +41,6 @@ SOK_TEST(RefusedSpaceIsAnError) {
   const Words words = {"refused", "capacity"};
   CHECK_THROWS(ErrorCode::kOutOfMemory, words, ReservedMemory(size_t{1} << 60, PageSize::kSmall));
   CHECK_THROWS(ErrorCode::kOutOfMemory, words, ReservedMemory(SIZE_MAX, PageSize::kHuge));
-}
-
-/// Not memory or a limit on it: the process has as many mappings as it may have.
-SOK_TEST(SaysThatThereAreTooManyMappings) {
-  size_t most_mappings = 0;
-  std::ifstream("/proc/sys/vm/max_map_count") >> most_mappings;
-  if (most_mappings == 0 || most_mappings > 300000) return;  // it would take long to get there
-  const auto page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t num_pages = 2 * most_mappings;
-  void* const pages = mmap(nullptr, num_pages * page_bytes, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  for (size_t page = 0; page < num_pages; page += 2) {  // each becomes a mapping of its own
-    if (mprotect(static_cast<char*>(pages) + page * page_bytes, 1, PROT_READ) != 0) break;
-  }
-  std::string message;
-  try {
-    std::vector<ReservedMemory> memories;
-    for (int i = 0; i < 100; ++i) memories.emplace_back(kMiB, PageSize::kSmall);
-  } catch (const Error& error) {
-    message = error.what();
-  }
-  munmap(pages, num_pages * page_bytes);
-  for (const std::string word : {"refused", "vm.max_map_count allows", "sysctl -w"})
-    CHECK_TRUE(message.find(word) != std::string::npos);
 }
 
 SOK_TEST(MovesOwnership) {

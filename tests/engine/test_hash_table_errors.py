@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every error of HashTable: its class, what it names, and that nothing is lost."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from sok_compat import HashTable
 from sok_compat.engine import CapacityError, Normal, TruncatedNormal, Uniform
+from tests.support.subprocess_python import run_python
 
 
 @pytest.fixture
@@ -108,3 +111,30 @@ def test_bad_options(options, error, message):
 def test_bad_initializers(build):
     with pytest.raises(ValueError, match="needs"):
         build()
+
+
+def test_too_many_mappings():
+    """Not memory or a limit on it: the process has as many mappings as it may have."""
+    most = int(Path("/proc/sys/vm/max_map_count").read_text())
+    if most > 300_000:
+        pytest.skip(f"vm.max_map_count is {most}: it takes long to get there")
+    words = run_python(f"""
+        import ctypes, mmap
+        from sok_compat import HashTable
+        libc = ctypes.CDLL(None)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        no_reserve = 0x4000
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
+        pages = libc.mmap(None, 2 * {most} * mmap.PAGESIZE, 0, flags, -1, 0)
+        for page in range(0, 2 * {most}, 2):  # each becomes a mapping of its own
+            if libc.mprotect(pages + page * mmap.PAGESIZE, 1, mmap.PROT_READ):
+                break
+        try:
+            tables = [HashTable(dim=4, capacity=10**6) for _ in range(100)]
+        except MemoryError as error:
+            print(error)
+    """)
+    for word in ("refused", f"vm.max_map_count allows {most}", "sysctl -w"):
+        assert word in words
