@@ -86,6 +86,7 @@ void Coordinator::Submit(ExchangeRequest request) {
           "can a function take two gradients through one branch or nested function";
     } else {
       pending_.emplace(key, Pending{std::move(request), Clock::now()});
+      gave_up_on_.clear();
       const std::set<std::string>* companions = companions_.Of(name);
       is_reason = pending_.size() == 1 || (companions && companions->size() <= pending_.size());
     }
@@ -151,7 +152,7 @@ std::string Coordinator::WaitsFor() const {
     if (!longest || pending.since < longest->since) longest = &pending;
   }
   const bool is_long = longest && Seconds(Clock::now() - longest->since).count() > long_wait;
-  return is_long ? ExchangeName(longest->request) : "";
+  return is_long ? ExchangeName(longest->request) : gave_up_on_;
 }
 
 Proposal Coordinator::Propose() {
@@ -233,6 +234,7 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
                (message.waits_for.empty() ? "nothing" : message.waits_for);
     }
     if (missing.empty()) continue;
+    gave_up_on_ = ExchangeName(pending.request);
     meetings_.Fail(pending.request.ticket.meeting,
                    {ErrorCode::kAborted,
                     "exchange " + key.second + " waited " +

@@ -129,6 +129,7 @@ class Coordinator {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Key, Pending> pending_;
+  std::string gave_up_on_;  // what it waited for too long, if nothing has been asked for since
   Meetings meetings_;
   Companions companions_;
   Descriptions descriptions_;

@@ -3,13 +3,18 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.distributed.launch import horovodrun
 from tests.packaging.environments import REPOSITORY, write_files
+
+HOROVODRUN = shutil.which(
+    "horovodrun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+)
 
 # Prints what a script can see of how it was started, and ends as it is told.
 SCRIPT = '''"""What it does."""
@@ -149,10 +154,10 @@ def test_modules_of_the_script_leave_no_bytecode(project):
     assert not (project / "other" / "__pycache__").exists()
 
 
-@pytest.mark.skipif(horovodrun() is None, reason="needs Horovod")
+@pytest.mark.skipif(HOROVODRUN is None, reason="needs Horovod")
 def test_several_ranks(project):
     write_files(project, {"ranks.py": "import sys\nprint(__name__, sys.argv)\n"})
     command = ["-np", "2", "--gloo", sys.executable, *LAUNCHER, "ranks.py", "--flag", "b"]
-    status, printed, message = run(horovodrun(), *command, cwd=project)
+    status, printed, message = run(HOROVODRUN, *command, cwd=project)
     assert status == 0, message
     assert printed.count("__main__ ['ranks.py', '--flag', 'b']") == 2
