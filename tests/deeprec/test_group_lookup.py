@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 
 from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
 from sok_compat.deeprec.group_lookup import group_embedding_lookup, group_embedding_lookup_sparse
-from tests.distributed.launch import horovodrun, reports, run_ranks
+from tests.distributed.launch import has_horovod, reports, run_ranks
 from tests.support.deeprec_groups import Item, Variables, assert_equals_tensorflow, groups
 from tests.support.sessions import initialized_session
 
@@ -43,7 +43,7 @@ def test_equals_tensorflow(group):
     assert_equals_tensorflow(*group, CONFIG)
 
 
-@pytest.mark.skipif(horovodrun() is None, reason="Horovod is not installed: run `make horovod`")
+@pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_equals_tensorflow_on_several_ranks(num_ranks):
     ranks = reports(run_ranks("deeprec_groups", num_ranks, timeout=300))
