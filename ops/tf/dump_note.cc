@@ -36,7 +36,7 @@ ErrorCode CodeOf(const absl::Status& status) {
 std::string CleanFolder(const std::string& folder) {
   static const std::string kIsEmpty =
       "the folder of a table's files is empty; '.' is the current one";
-  tf::StringPiece scheme, host, path;
+  absl::string_view scheme, host, path;
   tf::io::ParseURI(folder, &scheme, &host, &path);
   if (!scheme.empty() && scheme != "file") return folder;
   if (!host.empty() && host != "localhost") {

@@ -62,7 +62,7 @@ class DumpWriter::File {
   }
   /// The file system may be another machine's as well, whose processes see no lock of this one.
   void CheckIsThere() const {
-    tf::uint64 size_bytes = 0;
+    uint64_t size_bytes = 0;
     const absl::Status status = env_->GetFileSize(path_, &size_bytes);
     if (status.ok() && static_cast<int64_t>(size_bytes) == size_bytes_) return;
     Throw(ErrorCode::kIo, path_, " is not there any more as it was written, ", size_bytes_,

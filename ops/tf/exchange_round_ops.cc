@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/tf/border.h"
+#include "ops/tf/engine_of_op.h"
 #include "ops/tf/exchange_rounds.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -85,8 +86,12 @@ class TakePartOp : public tf::OpKernel {
   }
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokNextPart").Device(tf::DEVICE_CPU), NextPartOp);
-REGISTER_KERNEL_BUILDER(Name("SokTakePart").Device(tf::DEVICE_CPU), TakePartOp);
+SOK_REGISTER_KERNEL(
+    Name("SokNextPart").HostMemory("go_on").HostMemory("data").HostMemory("send_bytes"),
+    NextPartOp);
+SOK_REGISTER_KERNEL(
+    Name("SokTakePart").HostMemory("data").HostMemory("received_bytes").HostMemory("go_on"),
+    TakePartOp);
 
 }  // namespace
 }  // namespace sok

@@ -8,6 +8,8 @@ import pytest
 
 from tests.distributed.launch import reports, run_ranks
 
+pytestmark = pytest.mark.thorough
+
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
 SCRIPTS = [
     "eager, allreduce",

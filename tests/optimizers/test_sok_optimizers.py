@@ -118,8 +118,10 @@ def test_plugin_adam_initializer_puts_its_state_back(sok):
 
 
 @pytest.mark.parametrize("in_scope", [False, True], ids=["plugin", "stock"])
-def test_a_large_declared_range_costs_rows_in_use_only(sok, in_scope):
+def test_a_large_declared_range_costs_rows_in_use_only(sok, in_scope, request):
     """Without a hash table, with the numbers of one; a scan of the range takes 300 ms and more."""
+    if request.config.getoption("--gpu") or request.config.getoption("--gpu-kernels"):
+        pytest.skip("without a hash index, a table on a GPU has a capacity below 2^31")
     capacity = 10**10
     keys = tf.compat.v1.placeholder(tf.int64, [None])
     layers = [

@@ -153,26 +153,39 @@ def test_a_table_without_a_face(make_strategy):
     assert "SlotVariable" not in type(dense).__name__
 
 
-MANY = functools.partial(tf.distribute.MirroredStrategy, ["CPU:0", "CPU:1"])
-MAKERS = {
-    "sok.Init": lambda: sok.Init(global_batch_size=8),
-    "DistributedEmbedding": lambda: sok.DistributedEmbedding("sum", 10, 4, 1, 1),
-    "All2AllDenseEmbedding": lambda: sok.All2AllDenseEmbedding(10, 4, 1, 1),
-    "EmbeddingVariable": lambda: sok.core.EmbeddingVariable([10, 4], 0),
-    "Table": lambda: Table(4, 2),
-    "TFDistributedEmbedding": lambda: sok.embeddings.TFDistributedEmbedding(6, 3),
-    "get_global_replica_id": lambda: sok.embeddings.embedding_ops.get_global_replica_id("Strategy"),
-}
+def test_several_replicas_are_refused():
+    """Whatever is called under them; two devices that are there."""
+    run_python(
+        """
+        import pytest
+        import tensorflow as tf
+        import sok_compat as sok
+        from sok_compat.tables import Table
 
-
-@pytest.mark.parametrize("name, make", MAKERS.items(), ids=MAKERS)
-def test_several_replicas_are_refused(name, make):
-    sok.Init(global_batch_size=8)
-    with MANY().scope(), pytest.raises(RuntimeError) as error:
-        make()
-    assert f"{name} was called under" in str(error.value)
-    assert "MirroredStrategy with 2 replicas" in str(error.value)
-    assert "one device" in str(error.value) and "horovodrun -np 2" in str(error.value)
+        cpus = [tf.config.LogicalDeviceConfiguration()] * 2
+        tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], cpus)
+        embeddings = sok.embeddings
+        makers = {
+            "sok.Init": lambda: sok.Init(global_batch_size=8),
+            "DistributedEmbedding": lambda: sok.DistributedEmbedding("sum", 10, 4, 1, 1),
+            "All2AllDenseEmbedding": lambda: sok.All2AllDenseEmbedding(10, 4, 1, 1),
+            "EmbeddingVariable": lambda: sok.core.EmbeddingVariable([10, 4], 0),
+            "Table": lambda: Table(4, 2),
+            "TFDistributedEmbedding": lambda: embeddings.TFDistributedEmbedding(6, 3),
+            "get_global_replica_id": lambda: embeddings.embedding_ops.get_global_replica_id(
+                "Strategy"
+            ),
+        }
+        sok.Init(global_batch_size=8)
+        many = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        for name, make in makers.items():
+            with many.scope(), pytest.raises(RuntimeError) as error:
+                make()
+            assert f"{name} was called under" in str(error.value)
+            assert "MirroredStrategy with 2 replicas" in str(error.value)
+            assert "one device" in str(error.value) and "horovodrun -np 2" in str(error.value)
+        """
+    )
 
 
 def test_several_replicas_that_use_a_table():
