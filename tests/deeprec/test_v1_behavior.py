@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
-from sok_compat.deeprec import group_lookup, optimizers, stock_lookups
+from sok_compat.deeprec import group_lookup, stock_lookups, train_optimizers
 from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
 
 with tf.variable_scope("scope", reuse=tf.AUTO_REUSE, partitioner=None):
@@ -24,7 +24,7 @@ dense = tf.concat(outputs + [safe], 1)
 assert dense.shape[1].value == 17
 hidden = tf.layers.dense(dense, 1, kernel_initializer=tf.ones_initializer())
 loss = tf.reduce_sum(hidden)
-step = optimizers.AdamOptimizer(0.5).minimize(loss, tf.train.get_or_create_global_step())
+step = train_optimizers.AdamOptimizer(0.5).minimize(loss, tf.train.get_or_create_global_step())
 with tf.Session() as session:
     session.run(tf.get_collection("ev_init_var_ops"))
     session.run(tf.get_collection("ev_init_slot_ops"))
@@ -45,3 +45,24 @@ except NotImplementedError:
 
 def test_a_script():
     assert run_python(SCRIPT).split()[-1] == "done"
+
+
+MODULES = """
+import importlib, pkgutil
+import tensorflow as tf
+
+import sok_compat.deeprec as face
+
+names = [found.name for found in pkgutil.iter_modules(face.__path__) if not found.ispkg]
+for name in names:
+    exec(f"from sok_compat.deeprec import {name}") if name != "v1_behavior" else None
+assert tf.executing_eagerly()
+taken = {*dir(tf.compat.v1), *dir(tf), *dir(tf.compat.v1.train), *dir(tf.compat.v1.nn)}
+print(len(names), taken.intersection(names))
+assert not face.executing_eagerly() and not tf.executing_eagerly()
+"""
+
+
+def test_modules_of_the_face():
+    """They are no names of `tf`, and to import them switches no behaviour."""
+    assert run_python(MODULES).split()[1] == "set()"
