@@ -36,7 +36,7 @@ build: $(INSTALLED)  ## build the wheel and install it into the virtual environm
 
 # Files of tests share the processors; more than four processes ask for much memory.
 PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
-PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile
+PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, but for those that take long
 	$(PYTEST) -m "not thorough" $(PYTEST_ARGS)
