@@ -30,12 +30,13 @@ help:  ## this list
 # Of a build with CUDA, and of one without: neither is up to date where the other is asked for.
 SOK_CUDA ?= AUTO
 INSTALLED := $(VENV)/.installed$(if $(filter OFF,$(SOK_CUDA)),-without-cuda)
+WHEEL_BUILD := build/wheel$(VENV:.venv%=%)
 
 build: $(INSTALLED)  ## build the wheel and install it into the virtual environment
 
 # Files of tests share the processors; more than four processes ask for much memory.
 PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
-PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile
+PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, but for those that take long
 	$(PYTEST) -m "not thorough" $(PYTEST_ARGS)
@@ -54,11 +55,9 @@ GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver tests/conformance $
   optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
-	$(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
-	  -DPython_EXECUTABLE=$(abspath $(BIN))/python -DSOK_CUDA=OFF --log-level=WARNING
-	$(BIN)/cmake --build build/$@ --target _ops_host_queue _engine_host_queue
-	$(PYTEST) --gpu-kernels build/$@/_ops_host_queue.so $(GPU_KERNEL_TESTS) $(PYTEST_ARGS)
-	SOK_TEST_ENGINE_LIBRARY="$$(echo $(abspath build/$@)/_engine_host_queue*.so)" \
+	$(BIN)/cmake --build $(WHEEL_BUILD) --target _ops_host_queue _engine_host_queue
+	$(PYTEST) --gpu-kernels $(WHEEL_BUILD)/_ops_host_queue.so $(GPU_KERNEL_TESTS) $(PYTEST_ARGS)
+	SOK_TEST_ENGINE_LIBRARY="$$(echo $(abspath $(WHEEL_BUILD))/_engine_host_queue*.so)" \
 	  $(PYTEST) tests/engine -k "host" $(PYTEST_ARGS)
 
 pytest-other:  ## the Python tests of layers and optimizers on another TensorFlow, without Horovod
@@ -111,7 +110,8 @@ $(VENV)/.lint: requirements-lint.txt $(VENV)/.created
 
 $(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
 	@rm -f $(VENV)/.installed*
-	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall -Ccmake.define.SOK_CUDA=$(SOK_CUDA) .
+	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=$(WHEEL_BUILD) \
+	  -Ccmake.define.SOK_CUDA=$(SOK_CUDA) .
 	@touch $@
 
 STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
@@ -119,7 +119,7 @@ STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
 # --- C++ tests of the core, without Python and TensorFlow ---
 CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
   -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF -DSOK_WARNINGS_AS_ERRORS=$(STRICT) --log-level=WARNING
-SANITIZED = -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g"
+SANITIZED = -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1"
 CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*concurrent*_test.cc)))
 # Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
 # that new kernels randomise further than it expects.

@@ -101,7 +101,8 @@ def _tensorflow(found):
         return Finding("ok", "TensorFlow", found["version"])
     if _installed_version("tensorflow") or _installed_version("tensorflow-cpu"):
         return Finding("broken", "TensorFlow", f"does not import: {found['error']}")
-    remedy = f"pip install tensorflow-cpu=={built_for or '2.15.1'}"
+    fits = built_for or ("2.15.1" if sys.version_info < (3, 12) else "2.21.0")
+    remedy = f"pip install tensorflow-cpu=={fits}"
     return Finding("broken", "TensorFlow", "not installed; HashTable works without it", remedy)
 
 

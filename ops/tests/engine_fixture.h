@@ -18,8 +18,7 @@
 #ifdef __CUDACC__
 #include "ops/cuda/cuda_engine.h"
 #else
-#include "ops/device/device_engine.h"
-#include "ops/tests/host_queue.h"
+#include "ops/tests/host_engine.h"
 #include "ops/tests/unruly_executor.h"
 #endif
 
@@ -51,7 +50,7 @@ inline const std::vector<TestedEngine>& TestedEngines() {
 #else
   static auto* unruly = new UnrulyExecutor(4);
   static auto* threads = MakeThreadExecutor(3).release();
-  static auto* host_queue = new DeviceEngine<HostQueue>(*unruly);
+  static auto* host_queue = MakeHostQueueEngine(*unruly).release();
   static const auto* engines =
       new std::vector<TestedEngine>{{"CPU, one thread", CpuEngine(), SerialExecutor()},
                                     {"CPU, threads", CpuEngine(), *threads},

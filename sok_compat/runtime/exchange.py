@@ -6,7 +6,6 @@ import ctypes
 import dataclasses
 import logging
 import os
-import secrets
 import socket
 import threading
 import time
@@ -15,6 +14,7 @@ import numpy as np
 
 from sok_compat.runtime.horovod_attendance import Attendance
 from sok_compat.runtime.op_library import library_path
+from sok_compat.runtime.seeds import draw_seed
 
 _logger = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class ExchangeThread:
     def _gather_processes(self):
         """({rank: (host, process id)}, to name those that are gone; a seed of rank 0). Waits for
         all ranks."""
-        mine = f"{socket.gethostname()} {os.getpid()} {secrets.randbits(62) + 1}"
+        mine = f"{socket.gethostname()} {os.getpid()} {draw_seed()}"
         self._attendance.sign(self._collectives.rank, mine)
         data = np.tile(np.frombuffer(f"{mine}\n".encode(), np.uint8), self._collectives.size)
         send_bytes = np.full([self._collectives.size], len(mine) + 1)

@@ -2,7 +2,6 @@
 """How many processes train together, and what connects them."""
 
 import dataclasses
-import secrets
 import threading
 
 from sok_compat.runtime.exchange import CommunicationStats, ExchangeThread
@@ -15,6 +14,7 @@ from sok_compat.runtime.horovod_ranks import (
     Collectives,
     active_horovod,
 )
+from sok_compat.runtime.seeds import draw_seed
 from sok_compat.runtime.shared_gradients import watch_gradients
 
 _exchange_thread = None
@@ -69,7 +69,7 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
 
 def random_seed():
     """For where the script gives none: the same on all ranks. In one process each call's is new."""
-    return secrets.randbits(62) + 1 if _exchange_thread is None else _exchange_thread.seed
+    return draw_seed() if _exchange_thread is None else _exchange_thread.seed
 
 
 def is_connected():

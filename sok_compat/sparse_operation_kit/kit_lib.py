@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """SparseOperationKit's raw ops, as far as they can mean something without its native library."""
 
-import secrets
-
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.seeds import draw_seed
 from sok_compat.runtime.tf_versions import is_eager_disabled
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.saver.Saver import Saver
@@ -24,7 +23,7 @@ def gen_random_seed(seed=0):
     """int64 [1]: `seed`; for 0 another random number, in [1, 2**62], each time it is run."""
     if seed:
         return tf.constant([seed], tf.int64)
-    drawn = tf.numpy_function(lambda: np.array([secrets.randbits(62) + 1]), [], tf.int64)
+    drawn = tf.numpy_function(lambda: np.array([draw_seed()]), [], tf.int64)
     drawn.set_shape([1])
     return drawn
 
