@@ -80,7 +80,7 @@ def ordinary_slots(table):
         if f"/{table.table_name}/" in f"/{variable.op.name}"  # before the search for its owner
         and variable.ref() not in ours
         and variable.shape.rank == 2
-        and variable.shape[0] == table.shape[0]
+        and variable.shape[0] == table.capacity
         and not variable.trainable
         and owner_by_name(variable.op.name, [table]) is table
     ]

@@ -17,13 +17,17 @@ from sok_compat.deeprec import module_paths
 module_paths.add_finder()
 
 
+@functools.cache
+def _own_modules():
+    """The names of this folder's modules; none of them is one of `tf`."""
+    return [found.name for found in pkgutil.iter_modules(__path__) if not found.ispkg]
+
+
 def _own_names():
     """{path under `tf`: value}, of all modules of this folder."""
     names = {}
-    for found in pkgutil.iter_modules(__path__):
-        if not found.ispkg:
-            module = importlib.import_module(f"{__name__}.{found.name}")
-            names.update(getattr(module, "NAMES", {}))
+    for name in _own_modules():
+        names.update(getattr(importlib.import_module(f"{__name__}.{name}"), "NAMES", {}))
     return names
 
 
@@ -39,7 +43,8 @@ def _tensorflow_1():
 def __getattr__(name):
     if name == "__all__":
         return __dir__()
-    if name.startswith("__") and name not in ("__version__", "__git_version__"):
+    is_special = name.startswith("__") and name not in ("__version__", "__git_version__")
+    if is_special or name in _own_modules():  # `from sok_compat.deeprec import module` asks first
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(_tensorflow_1(), name)
 

@@ -5,16 +5,24 @@ Every step of a group is one op, whatever the number of tables, their dims, comb
 dtypes; on several ranks the group is one request of each exchange. One lookup is a group of one.
 """
 
+import contextlib
 import dataclasses
 from typing import Optional
 
 import tensorflow as tf
 
+from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows, insert_absent
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_accessed, variable_shape
 from sok_compat.runtime.tickets import begin_lookup, gradient_occurrence
 from sok_compat.tables.table import Table
+
+# Of ops whose gradient inserts keys, in the place of the gradients of these types.
+_INSERTING = {
+    "SokPoolRows": "SokPoolRowsThenInsert",
+    "SokExchangeRows": "SokExchangeRowsThenInsert",
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -53,18 +61,29 @@ def lookup_group(lookups, insert):
     Args:
       lookups: list of `Lookup`; several may be of one table.
       insert: bool, or a scalar bool tensor; a key that its table does not hold gets a row (True),
-        or only its first value in the output (False).
+        or only its first value in the output (False). WITH_GRADIENT: only its first value, and a
+        row when a gradient of the output is computed.
 
     Returns:
       A float32 tensor for each lookup: [num_keys, dim], or [num_bags, dim] with zeros for a bag
       without keys; differentiable by the tables. Where only some of them are used, tables of the
       others get gradients of zeros.
+
+    Raises:
+      ValueError: insert is WITH_GRADIENT in eager mode, where nothing is known of gradients yet.
     """
     outputs = {}
-    for group in _by_place(lookups):
-        for lookup, output in zip(group, _lookup_on_device(group, insert)):
-            outputs[lookup] = output
+    with _inserting_gradients() if insert is WITH_GRADIENT else contextlib.nullcontext():
+        for group in _by_place(lookups):
+            for lookup, output in zip(group, _lookup_on_device(group, insert)):
+                outputs[lookup] = output
     return [outputs[lookup] for lookup in lookups]
+
+
+def _inserting_gradients():
+    if tf.executing_eagerly():
+        raise ValueError("a lookup with insert=WITH_GRADIENT needs a graph or a tf.function")
+    return tf.compat.v1.get_default_graph().gradient_override_map(_INSERTING)
 
 
 def _by_place(lookups):
@@ -84,7 +103,7 @@ def _lookup_on_device(group, insert):
             keys, inverse = _distinct_keys(group, insert)
         if group[0].table.placement.is_spread:
             return _lookup_at_owners(group, keys, inverse, insert)
-        row_ids, absent_rows = _find_rows([lookup.table for lookup in group], keys, insert)
+        row_ids, absent_rows = find_rows([lookup.table for lookup in group], keys, insert)
         return ops.sok_pool_rows(
             **_handles(group),
             keys=keys,
@@ -119,7 +138,7 @@ def _lookup_at_owners(group, keys, inverse, insert):
         key_bytes=[lookup.table.key_dtype.size for lookup in group],
         has_gradients=insert is not False,
     )
-    row_ids, absent_rows = _find_rows([lookup.table for lookup in group], asked.asked_keys, insert)
+    row_ids, absent_rows = find_rows([lookup.table for lookup in group], asked.asked_keys, insert)
     rows = ops.sok_exchange_rows(
         **handles,
         keys=asked.asked_keys,
@@ -191,49 +210,8 @@ def _needs_distinct_keys(table, insert):
     """Whether repeated keys have to be known. To find them again, which their cache lines still are
     near for, takes less time than to tell them apart."""
     travels = table.placement.is_spread  # each key once
-    return insert is not False or travels or table.first_value.kind in ("evaluated", "preset")
-
-
-def _find_rows(tables, keys, insert):
-    """([row ids [n], -1 for keys without one], [rows for those keys, or none: first values])."""
-    if not isinstance(insert, bool):
-        return tf.cond(
-            insert,
-            lambda: _find_rows(tables, keys, True),
-            lambda: _find_rows(tables, keys, False),
-        )
-    row_ids = [None] * len(tables)
-    absent_rows = [tf.zeros([0, table.dim], tf.float32) for table in tables]
-    is_evaluated = [table.first_value.kind == "evaluated" for table in tables]
-    for evaluated in (False, True):
-        places = [i for i, is_one in enumerate(is_evaluated) if is_one == evaluated]
-        if not places:
-            continue
-        inserts = insert and not evaluated
-        found = ops.sok_find_rows(
-            [tables[i].table_handle for i in places],
-            [keys[i] for i in places],
-            insert=inserts,
-            keys_are_distinct=inserts,
-        )
-        for i, ids in zip(places, found):
-            row_ids[i] = ids
-            if evaluated:
-                row_ids[i], absent_rows[i] = _evaluate(tables[i], keys[i], ids, insert)
-    return row_ids, absent_rows
-
-
-def _evaluate(table, keys, row_ids, insert):
-    """(row ids, rows of the keys without one), from what the table's initializer gives now."""
-    dim = table.dim
-    positions = tf.where(row_ids < 0)
-    num_absent = tf.shape(positions, out_type=tf.int32)[0]
-    absent_rows = table.first_value.evaluate(tf.stack([num_absent, dim]))
-    if not insert:
-        return row_ids, absent_rows
-    absent_keys = tf.gather(keys, positions[:, 0])
-    inserted = ops.sok_insert_rows(table.table_handle, absent_keys, absent_rows)
-    return tf.tensor_scatter_nd_update(row_ids, positions, inserted), tf.zeros([0, dim])
+    first = table.first_value
+    return insert is not False or travels or first.is_given or first.kind == "preset"
 
 
 def _lists(op, num_lists):
@@ -258,12 +236,21 @@ tf.no_gradient("SokExchangeKeys")  # of its weights and factors
 @tf.RegisterGradient("SokPoolRows")
 def _pool_rows_gradient(op, *gradients):
     with tf.device(op.inputs[0].device):  # the tables'
-        return _pool_rows_gradient_there(op, gradients)
+        return _pool_rows_gradient_there(op, gradients, inserts=False)
 
 
-def _pool_rows_gradient_there(op, gradients):
-    rows, _, _, row_ids, _, inverse, row_splits, weights = _lists(op, 8)
-    if not op.get_attr("all_keys_have_rows"):  # the keys may not have been made distinct
+@tf.RegisterGradient(_INSERTING["SokPoolRows"])
+def _pool_rows_gradient_with_insertion(op, *gradients):
+    with tf.device(op.inputs[0].device):
+        return _pool_rows_gradient_there(op, gradients, inserts=True)
+
+
+def _pool_rows_gradient_there(op, gradients, inserts):
+    rows, tables, keys, row_ids, absent_rows, inverse, row_splits, weights = _lists(op, 8)
+    all_have_rows = inserts or op.get_attr("all_keys_have_rows")
+    if inserts:
+        row_ids = insert_absent(tables, keys, row_ids, absent_rows)
+    elif not all_have_rows:  # the keys may not have been made distinct
         row_ids, numbers = ops.sok_distinct_keys(row_ids, N=len(row_ids))
         inverse = [tf.gather(number, places) for number, places in zip(numbers, inverse)]
     # The forward pass must have read its rows before an optimizer changes them, also where the
@@ -278,7 +265,8 @@ def _pool_rows_gradient_there(op, gradients):
             factors=_none(weights),
             combiners=op.get_attr("combiners"),
         )
-    return _slices(op, rows, merged, row_ids) + [None] * (7 * len(rows))
+    slices = _slices(op, rows, merged, row_ids, all_have_rows)
+    return slices + [None] * (7 * len(rows))
 
 
 @tf.RegisterGradient("SokMergeGradients")
@@ -298,7 +286,20 @@ def _merge_gradients_gradient(op, *gradients):
 
 @tf.RegisterGradient("SokExchangeRows")
 def _exchange_rows_gradient(op, *gradients):
-    rows, _, _, row_ids, _, inverse, splits, weights, asked_counts, answer_counts = _lists(op, 10)
+    return _exchange_rows_gradient_at(op, gradients, _lists(op, 10)[3], inserts=False)
+
+
+@tf.RegisterGradient(_INSERTING["SokExchangeRows"])
+def _exchange_rows_gradient_with_insertion(op, *gradients):
+    _, tables, keys, row_ids, absent_rows = _lists(op, 10)[:5]
+    with tf.device(op.inputs[0].device):
+        row_ids = insert_absent(tables, keys, row_ids, absent_rows)
+    return _exchange_rows_gradient_at(op, gradients, row_ids, inserts=True)
+
+
+def _exchange_rows_gradient_at(op, gradients, row_ids, inserts):
+    rows, _, _, _, _, inverse, splits, weights, asked_counts, answer_counts = _lists(op, 10)
+    all_have_rows = inserts or op.get_attr("all_keys_have_rows")
     ticket = op.inputs[-1]
     with tf.device(rows[0].device):
         received = ops.sok_exchange_gradients(
@@ -317,7 +318,8 @@ def _exchange_rows_gradient(op, *gradients):
             factors=_none(weights),
             combiners=["sum"] * len(rows),
         )
-        return _slices(op, rows, merged, row_ids) + [None] * (9 * len(rows) + 1)
+        slices = _slices(op, rows, merged, row_ids, all_have_rows)
+        return slices + [None] * (9 * len(rows) + 1)
 
 
 @tf.RegisterGradient("SokExchangeGradients")
@@ -351,9 +353,9 @@ def _pool_received_rows_gradient(op, *gradients):
     return list(merged) + [None] * (4 * len(rows))
 
 
-def _slices(op, rows, merged, row_ids):
+def _slices(op, rows, merged, row_ids, all_have_rows):
     """The gradients of the tables' rows: one slice for each row that the op read."""
-    dims, all_have_rows = op.get_attr("dims"), op.get_attr("all_keys_have_rows")
+    dims = op.get_attr("dims")
     return [_slices_of_table(*table, all_have_rows) for table in zip(rows, merged, row_ids, dims)]
 
 
@@ -369,8 +371,10 @@ def _slices_of_table(rows, merged, row_ids, dim, all_have_rows):
 
 def _dense_shape(rows):
     """[capacity, dim]; as int32, as of stock lookups, where it fits: tf.cond of control flow v1
-    merges only slices of the same types."""
+    merges only slices of the same types. Without a capacity, as many rows as there are, up to the
+    largest int32."""
     shape = variable_shape(rows, out_type=tf.int64)
     sizes = constant_value(shape)
-    fits = sizes is not None and max(sizes) <= tf.int32.max
-    return tf.constant(sizes, tf.int32) if fits else shape
+    if sizes is None:
+        return tf.cast(tf.minimum(shape, tf.int32.max), tf.int32)
+    return tf.constant(sizes, tf.int32) if max(sizes) <= tf.int32.max else shape

@@ -12,7 +12,10 @@ from tensorflow.python.ops import (
     gradients_util,
     resource_variable_ops,
 )
-from tensorflow.python.ops.variables import Variable  # of any kind, also where tf has v1's
+from tensorflow.python.ops.variables import (
+    PartitionedVariable,
+    Variable,  # of any kind, also where tf has v1's
+)
 from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training.saver import BaseSaverBuilder
 from tensorflow.python.util import deprecation
@@ -91,6 +94,7 @@ __all__ = [
     "BaseSaverBuilder",
     "CondBranchFuncGraph",
     "EagerResourceDeleter",
+    "PartitionedVariable",
     "Variable",
     "anonymous_name",
     "checkpoint_utils",

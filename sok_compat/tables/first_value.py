@@ -31,11 +31,16 @@ class FirstValue:
     high_or_stddev: float = 0.0
     seed: Optional[int] = None  # the initializer's own, if it has one
     initializer: Optional[Callable] = None
+    period: Optional[int] = None  # a key starts as the key floormod(key, period) does
+    rows: Optional[tf.Variable] = (
+        None  # [period, dim]: what these start as, where it is 'evaluated'
+    )
     called: str = "the initializer of a table"  # the initializer, in messages
 
     def __str__(self):
         numbers = [self.low_or_mean, self.high_or_stddev, self.seed]
-        return f"{self.kind} {' '.join(str(number) for number in numbers if number is not None)}"
+        words = [self.kind, *(str(number) for number in numbers if number is not None)]
+        return " ".join(words if self.period is None else [*words, f"period {self.period}"])
 
     def whole_table(self, shape):
         """What a 'preset' table's initializer gives for its `shape`, float32.
@@ -56,6 +61,11 @@ class FirstValue:
                 f"{self.initializer!r} gave {values.shape}"
             )
         return values
+
+    @property
+    def is_given(self):
+        """Whether the op library is given the rows of keys that are not in the table."""
+        return self.kind == "evaluated" or (self.period is not None and self.kind != "constant")
 
     @property
     def op_kind(self):
@@ -83,7 +93,7 @@ def parse_initializer(initializer, shape, use_hash_index=True, called=FirstValue
 
     Args:
       initializer: None (uniform in [-0.05, 0.05)), a name that Keras knows, or a Keras or TF1
-        initializer: a callable of (shape, dtype).
+        initializer: a callable of (shape, dtype). Or a FirstValue, which is the answer.
       shape: of the whole table, [capacity, dim]; without a capacity [None, dim].
       use_hash_index: False: all rows are there from the start, so none is evaluated later.
       called: what messages call the initializer.
@@ -91,6 +101,8 @@ def parse_initializer(initializer, shape, use_hash_index=True, called=FirstValue
     Raises:
       ValueError: it stands for no initializer, or goes by a number of rows that is unknown.
     """
+    if isinstance(initializer, FirstValue):
+        return initializer
     if initializer is None:
         return FirstValue("uniform", -0.05, 0.05)
     if not callable(initializer) or isinstance(initializer, (str, type)):

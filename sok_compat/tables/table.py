@@ -77,6 +77,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
         seed=None,
         trainable=True,
         placement=None,
+        collections=None,
     ):
         """Makes the table; in a graph, its ops.
 
@@ -94,6 +95,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
           trainable: whether it is put into TRAINABLE_VARIABLES.
           placement: which rank owns which keys; None: by modulo over Horovod's ranks, if the
             script initialized it, else on this one.
+          collections: of the graph that it is put into; None: GLOBAL_VARIABLES.
 
         Raises:
           RuntimeError: under a tf.distribute strategy of several replicas.
@@ -119,6 +121,8 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
         self._seed = DEFAULT_SEED if seed is None else seed
         with tf.init_scope():  # out of functions and branches; waits for nothing that is around
             self._make(name, trainable, shape)
+            if not tf.executing_eagerly():
+                self._add_to_collections(collections)
 
     def _check_needs_no_capacity(self):
         if not self.use_hash_index:
@@ -138,8 +142,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
             self._deleters = resource_handles.deleters(handle, self.table_handle)
             fetched = None
             if in_graph:
-                # The read itself a saver of TensorFlow's would take for an ordinary variable.
-                fetched = tf.identity(self._read_rows_of(handle, shape, name="Read"))
+                fetched = self._fetched_rows(handle, shape)
                 with tf.name_scope(f"{scope}Read/"):  # how an imported meta graph reads it
                     tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
             super().__init__(
@@ -157,11 +160,18 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
             )
         if not in_graph:
             agree_on_table(self.ranks, self.description())
-            return
-        collections = [tf.compat.v1.GraphKeys.GLOBAL_VARIABLES]
-        if trainable:
-            collections.append(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
-        tf.compat.v1.add_to_collections(collections, self)
+
+    def _fetched_rows(self, handle, shape):
+        """What a session gives for the table."""
+        # The read itself a saver of TensorFlow's would take for an ordinary variable.
+        return tf.identity(self._read_rows_of(handle, shape, name="Read"))
+
+    def _add_to_collections(self, collections):
+        keys = tf.compat.v1.GraphKeys
+        collections = {keys.GLOBAL_VARIABLES} if collections is None else set(collections)
+        if self.trainable:
+            collections.add(keys.TRAINABLE_VARIABLES)
+        tf.compat.v1.add_to_collections(sorted(collections), self)
 
     def description(self):
         """One line of what all ranks must agree on when it is made."""

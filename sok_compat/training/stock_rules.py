@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.tables.row_ids import rows_are_distinct
 from sok_compat.training.update_lock import alone
 
 
@@ -28,7 +29,8 @@ class AppliedRule:
         )
 
     def apply(self, table, gradients, row_ids):
-        """The op that does it to some rows of a table, each named once."""
+        """The op that does it to some rows of a table; the gradients of a row that is named more
+        than once are added up first."""
         if not self.use_locking:
             return self._apply(table, gradients, row_ids)
         after = [gradients, row_ids, *self.hyperparameters]
@@ -44,7 +46,7 @@ class AppliedRule:
             row_ids=row_ids,
             rule=self.name,
             rows_to_update="given",
-            row_ids_are_distinct=True,
+            row_ids_are_distinct=rows_are_distinct(row_ids),
             use_nesterov=self.use_nesterov,
         )
 

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`EmbeddingVariable`: a table under DeepRec's names, in TF1 graphs."""
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.default_saver import set_default_saver
+from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
+from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
+from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
+from sok_compat.deeprec.first_values import first_value_of
+from sok_compat.deeprec.options import StorageType
+from sok_compat.lookup.find_rows import WITH_GRADIENT
+from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.tables.table import Table
+from sok_compat.tables.words import Words
+from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
+
+EMBEDDING_VARIABLES = "embedding_variables"  # collections
+EV_INIT_VAR_OPS = "ev_init_var_ops"
+EV_INIT_SLOT_OPS = "ev_init_slot_ops"
+ASYNC_EMBEDDING_OUTPUT_TENSORS = "async_embedding_output_tensors"
+
+KEY_DTYPES = {tf.int64: tf.int64.max, tf.int32: -1}  # {dtype: the key that DeepRec reserves}
+
+_DENSE = (
+    *("value", "read_value", "read_value_no_copy", "numpy", "initialized_value", "__array__"),
+    *("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_update"),
+    *("__getitem__", "_dense_var_to_tensor", "_read_variable_op"),
+)
+
+
+class EmbeddingVariable(Table):
+    """Keys -> rows of `embedding_dim` float32, as many as come. API of DeepRec.
+
+    `get_embedding_variable` makes it. Look keys up with `nn.group_embedding_lookup_sparse` and the
+    other lookups of `nn`; a key gets its row in a step that computes its gradient, and gives what
+    that row would start as in all others. Whatever takes it for a dense tensor raises.
+
+    Attributes:
+      shape: [embedding_dim].
+      key_dtype_of_ids: tf.int64 or tf.int32; ids of either are taken.
+      ev_option: the EmbeddingVariableOption.
+      target_gpu: what scripts for SparseOperationKit set; nothing depends on it.
+    """
+
+    words = Words(
+        initializer="the initializer of an embedding variable",
+        without_index="an ordinary tf.Variable",
+        look_up="with tf.nn.group_embedding_lookup_sparse or tf.nn.embedding_lookup",
+        save="tf.train.Saver, of one process,",
+        restore="tf.train.Saver",
+        others="those that are not in tf.GraphKeys.EMBEDDING_VARIABLES",
+    )
+    target_gpu = -1
+
+    def __init__(
+        self,
+        name,
+        embedding_dim,
+        key_dtype,
+        initializer,
+        trainable,
+        collections,
+        option,
+        make_variable,
+    ):
+        """Makes the table, in a graph.
+
+        Args:
+          name: without the current variable scope, made unique in the graph.
+          embedding_dim: floats in a row, an int >= 1.
+          key_dtype: one of KEY_DTYPES.
+          initializer: as of get_embedding_variable.
+          trainable: whether it is put into TRAINABLE_VARIABLES.
+          collections: besides EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
+          option: an EmbeddingVariableOption.
+          make_variable: makes ordinary variables, as tf.compat.v1.Variable.
+
+        Raises:
+          ValueError: an argument out of range.
+        """
+        self.key_dtype_of_ids = key_dtype
+        self.ev_option = option
+        own = option.init.initializer
+        first_value = first_value_of(
+            name,
+            initializer if own is None else own,
+            option.init.default_value_dim,
+            embedding_dim,
+            self.words.initializer,
+            make_variable,
+        )
+        super().__init__(
+            None,
+            embedding_dim,
+            first_value,
+            name=name,
+            seed=tf.compat.v1.get_default_graph().seed,
+            trainable=trainable,
+            collections=collections,
+        )
+        tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
+        tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
+        _tell_tensorflow_of_tables(self)
+
+    @property
+    def shape(self):
+        """[embedding_dim]: the number of rows is that of the keys."""
+        return tf.TensorShape([self.dim])
+
+    @property
+    def invalid_key(self):
+        """The key that DeepRec reserves; here it is one as any other."""
+        return KEY_DTYPES[self.key_dtype_of_ids]
+
+    @property
+    def steps_to_live(self):
+        """None: nothing is evicted."""
+        return None
+
+    @property
+    def storage_type(self):
+        """The StorageType: DRAM or HBM."""
+        return self.ev_option.storage_option.storage_type or StorageType.DRAM
+
+    def total_count(self):
+        """[rows of this rank, embedding_dim], an int64 tensor."""
+        return tf.stack([self.num_keys(), self.dim])
+
+    get_dynamic_shape = total_count
+
+    def export(self):
+        """What this rank holds.
+
+        Returns:
+          (keys [n] of key_dtype_of_ids, rows float32 [n, embedding_dim], versions int64 [0],
+          freqs int64 [0]): nothing counts yet.
+        """
+        keys, rows = super().export()
+        nothing = tf.zeros([0], tf.int64)
+        return tf.cast(keys, self.key_dtype_of_ids), rows, nothing, nothing
+
+    def sparse_read(self, indices, name=None):
+        """The row of each key; what tf.gather and tf.nn.embedding_lookup ask for.
+
+        Args:
+          indices: ids of any integer dtype and any shape.
+          name: of the ops.
+
+        Returns:
+          float32 [*indices.shape, embedding_dim], differentiable by the variable.
+
+        Raises:
+          TypeError: ids are no integers.
+        """
+        with tf.name_scope(name or f"{self.table_name}_lookup"):
+            ids = self.checked_ids(indices)
+            (rows,) = lookup_group([Lookup(self, tf.reshape(ids, [-1]))], WITH_GRADIENT)
+            rows = tf.reshape(rows, tf.concat([tf.shape(ids), [self.dim]], 0))
+            rows.set_shape(ids.shape.concatenate([self.dim]))
+            return rows
+
+    def checked_ids(self, ids):
+        """`ids` as an int64 tensor.
+
+        Raises:
+          TypeError: they are no integers.
+        """
+        ids = tf.convert_to_tensor(ids)
+        if not ids.dtype.is_integer:
+            raise TypeError(
+                f"the ids of the embedding variable {self.table_name} must be integers, got "
+                f"{ids.dtype.name}"
+            )
+        return tf.cast(ids, tf.int64)
+
+    def get_frequency(self, ids):
+        """How often keys came.
+
+        Raises:
+          NotImplementedError: always: nothing counts yet.
+        """
+        del ids
+        raise NotImplementedError(
+            f"sok_compat does not count the keys of {self.table_name} yet: get_frequency and "
+            "get_version need filters and eviction"
+        )
+
+    get_version = get_frequency
+
+    def _fetched_rows(self, handle, shape):
+        """Fails when a session fetches it, as a variable's value is fetched."""
+        refuse = tf.debugging.Assert(False, [_refusal("session.run", self.table_name)])
+        with tf.control_dependencies([refuse]):
+            return tf.identity(super()._fetched_rows(handle, shape))
+
+
+def _tell_tensorflow_of_tables(variable):
+    """What saves variables, or makes others of them, treats tables as such from now on."""
+    if variable.ranks.size > 1:
+        set_default_saver(variable.words.save)
+    save_tables_in_checkpoints()
+    refuse_to_initialize_tables()
+    refuse_to_freeze_tables()
+    refuse_moving_averages_of_tables()
+
+
+def _refusal(method, table_name):
+    return (
+        f"{method} of the embedding variable {table_name} as a dense tensor: it has a row for each "
+        "key that came, so look keys up (tf.nn.group_embedding_lookup_sparse, "
+        "tf.nn.embedding_lookup), or take export()"
+    )
+
+
+def _raising(method):
+    def refuse(self, *args, **kwargs):
+        del args, kwargs
+        raise NotImplementedError(_refusal(method, self.table_name))
+
+    refuse.__name__ = method
+    return refuse
+
+
+for _method in _DENSE:
+    setattr(EmbeddingVariable, _method, _raising(_method))
+
+
+class PartitionedEmbeddingVariable:
+    """Embedding variables that share the keys: part floormod(key, 1000) % number of parts has it.
+
+    API of DeepRec. Iterable; `name` is without '/part_<i>'.
+    """
+
+    def __init__(self, name, parts):
+        """Takes the parts in order, at least one."""
+        self.name = name
+        self._parts = list(parts)
+
+    def __iter__(self):
+        return iter(self._parts)
+
+    def __len__(self):
+        return len(self._parts)
+
+    @property
+    def shape(self):
+        """[embedding_dim]"""
+        return self._parts[0].shape
+
+    get_shape = shape.fget
+
+    @property
+    def dtype(self):
+        """tf.float32"""
+        return self._parts[0].dtype
+
+    def checked_ids(self, ids):
+        """As of EmbeddingVariable."""
+        return self._parts[0].checked_ids(ids)
+
+    def sparse_read(self, indices, name=None):
+        """As of EmbeddingVariable."""
+        with tf.name_scope(name or "partitioned_lookup"):
+            ids = self.checked_ids(indices)
+            flat = tf.reshape(ids, [-1])
+            part_of_id = tf.cast(tf.math.floormod(flat, 1000) % len(self), tf.int32)
+            places = tf.dynamic_partition(tf.range(tf.size(flat)), part_of_id, len(self))
+            keys = tf.dynamic_partition(flat, part_of_id, len(self))
+            found = lookup_group([Lookup(p, k) for p, k in zip(self, keys)], WITH_GRADIENT)
+            rows = tf.dynamic_stitch(places, found)
+            rows = tf.reshape(rows, tf.concat([tf.shape(ids), self.shape.as_list()], 0))
+            rows.set_shape(ids.shape.concatenate(self.shape))
+            return rows
+
+    def total_count(self):
+        """[rows of this rank in all parts, embedding_dim], an int64 tensor."""
+        return tf.stack([tf.add_n([p.num_keys() for p in self]), self.shape.as_list()[0]])
+
+
+NAMES = {
+    "EmbeddingVariable": EmbeddingVariable,
+    "GraphKeys.ASYNC_EMBEDDING_OUTPUT_TENSORS": ASYNC_EMBEDDING_OUTPUT_TENSORS,
+    "GraphKeys.EMBEDDING_VARIABLES": EMBEDDING_VARIABLES,
+    "GraphKeys.EV_INIT_SLOT_OPS": EV_INIT_SLOT_OPS,
+    "GraphKeys.EV_INIT_VAR_OPS": EV_INIT_VAR_OPS,
+}

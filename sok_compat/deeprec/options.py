@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`EmbeddingVariableOption` and what it is made of, and which of it works here."""
+
+import enum
+import logging
+
+import tensorflow as tf
+
+_logger = logging.getLogger(__name__)
+
+DEFAULT_VALUE_DIM = 4096
+NUM_TIERS = 4  # of a StorageOption
+TIER_BYTES = 1 << 30
+
+
+class StorageType(enum.Enum):
+    """Where rows are, tier by tier. API of DeepRec (config_pb2.StorageType)."""
+
+    DRAM = "DRAM"
+    HBM = "HBM"
+    PMEM_MEMKIND = "PMEM_MEMKIND"
+    PMEM_LIBPMEM = "PMEM_LIBPMEM"
+    SSDHASH = "SSDHASH"
+    LEVELDB = "LEVELDB"
+    HBM_DRAM = "HBM_DRAM"
+    DRAM_PMEM = "DRAM_PMEM"
+    DRAM_SSDHASH = "DRAM_SSDHASH"
+    DRAM_LEVELDB = "DRAM_LEVELDB"
+    DRAM_PMEM_SSDHASH = "DRAM_PMEM_SSDHASH"
+    HBM_DRAM_SSDHASH = "HBM_DRAM_SSDHASH"
+
+
+class CacheStrategy(enum.Enum):
+    """What leaves the first tier when it is full. API of DeepRec (config_pb2.CacheStrategy)."""
+
+    LRU = "LRU"
+    LFU = "LFU"
+
+
+class InitializerOption:
+    """What rows start as. API of DeepRec.
+
+    Attributes:
+      initializer: as of get_embedding_variable, before whose own it comes; None: that one.
+      default_value_dim: key k starts as key floormod(k, default_value_dim) does.
+      default_value_no_permission: what a key gives that a filter has not admitted.
+    """
+
+    def __init__(
+        self, initializer=None, default_value_dim=DEFAULT_VALUE_DIM, default_value_no_permission=0.0
+    ):
+        """Takes the attributes; a default_value_dim below 1 becomes 4096, with a warning."""
+        if default_value_dim <= 0:
+            _logger.warning(
+                "InitializerOption: default_value_dim must be at least 1, got %s; taking %d",
+                default_value_dim,
+                DEFAULT_VALUE_DIM,
+            )
+            default_value_dim = DEFAULT_VALUE_DIM
+        self.initializer = initializer
+        self.default_value_dim = default_value_dim
+        self.default_value_no_permission = default_value_no_permission
+
+
+class GlobalStepEvict:
+    """Rows go that no step has updated for `steps_to_live` steps. API of DeepRec."""
+
+    def __init__(self, steps_to_live=None):
+        """None: no row goes."""
+        self.steps_to_live = steps_to_live
+
+
+class L2WeightEvict:
+    """Rows go whose L2 norm is below `l2_weight_threshold`. API of DeepRec."""
+
+    def __init__(self, l2_weight_threshold=-1.0):
+        """A threshold of 0 or less: no row goes; any other than -1 logs a warning."""
+        if l2_weight_threshold <= 0 and l2_weight_threshold != -1.0:
+            _logger.warning(
+                "L2WeightEvict: l2_weight_threshold %s is not above 0: no row will be evicted",
+                l2_weight_threshold,
+            )
+        self.l2_weight_threshold = l2_weight_threshold
+
+
+class CounterFilter:
+    """A key gets a row when it has come `filter_freq` times. API of DeepRec."""
+
+    def __init__(self, filter_freq=0):
+        """0: at once."""
+        self.filter_freq = filter_freq
+
+
+class CBFFilter:
+    """As CounterFilter, with counts in a counting Bloom filter. API of DeepRec."""
+
+    def __init__(
+        self,
+        filter_freq=0,
+        max_element_size=0,
+        false_positive_probability=-1.0,
+        counter_type=tf.uint64,
+    ):
+        """Takes the attributes.
+
+        Raises:
+          ValueError: a false_positive_probability that is not above 0; one of it and
+            max_element_size without the other.
+        """
+        if false_positive_probability != -1.0:
+            if false_positive_probability <= 0.0:
+                raise ValueError(
+                    f"false_positive_probability must be above 0, got {false_positive_probability}"
+                )
+            if max_element_size <= 0:
+                raise ValueError(
+                    "with a false_positive_probability, max_element_size must be above 0, got "
+                    f"{max_element_size}"
+                )
+        elif max_element_size != 0:
+            raise ValueError(
+                f"max_element_size {max_element_size} needs a false_positive_probability above 0"
+            )
+        self.filter_freq = filter_freq
+        self.max_element_size = max_element_size
+        self.false_positive_probability = false_positive_probability
+        self.counter_type = counter_type
+
+
+class StorageOption:
+    """Where rows are. API of DeepRec. DRAM (the default) and HBM work here."""
+
+    def __init__(
+        self,
+        storage_type=None,
+        storage_path=None,
+        storage_size=None,
+        cache_strategy=CacheStrategy.LFU,
+        layout=None,
+    ):
+        """Takes the attributes.
+
+        Args:
+          storage_type: a StorageType; None: DRAM.
+          storage_path: a folder, for types with SSD or LevelDB.
+          storage_size: bytes of each tier, a list of up to four; None and those left out: 1 GiB.
+          cache_strategy: a CacheStrategy.
+          layout: kept, and not used.
+
+        Raises:
+          ValueError: storage_size is no list; a path without a type, or an SSD or LevelDB type
+            without a path.
+        """
+        storage_size = [TIER_BYTES] if storage_size is None else storage_size
+        if not isinstance(storage_size, list):
+            raise ValueError(f"storage_size must be a list, got {storage_size!r}")
+        needs_path = storage_type is not None and any(
+            word in storage_type.name for word in ("SSD", "LEVELDB")
+        )
+        if storage_path is not None and storage_type is None:
+            raise ValueError(f"storage_path {storage_path!r} needs a storage_type")
+        if needs_path and storage_path is None:
+            raise ValueError(f"the storage type {storage_type.name} needs a storage_path")
+        self.storage_type = storage_type
+        self.storage_path = storage_path
+        self.storage_size = storage_size + [TIER_BYTES] * (NUM_TIERS - len(storage_size))
+        self.cache_strategy = cache_strategy
+        self.layout = layout
+
+
+class CheckpointOption:
+    """Which checkpoint a variable starts from. API of DeepRec."""
+
+    def __init__(
+        self,
+        ckpt_to_load_from=None,
+        tensor_name_in_ckpt=None,
+        always_load_from_specific_ckpt=False,
+        init_data_source=None,
+    ):
+        """Takes the attributes."""
+        self.ckpt_to_load_from = ckpt_to_load_from
+        self.tensor_name_in_ckpt = tensor_name_in_ckpt
+        self.always_load_from_specific_ckpt = always_load_from_specific_ckpt
+        self.init_data_source = init_data_source
+
+
+class EmbeddingVariableOption:
+    """Settings of an EmbeddingVariable. API of DeepRec.
+
+    Attributes:
+      ht_type, ht_partition_num: of DeepRec's hash table; nothing here depends on them.
+      evict: a GlobalStepEvict or L2WeightEvict.
+      ckpt: a CheckpointOption.
+      filter_strategy: a CounterFilter or CBFFilter.
+      storage_option: a StorageOption.
+      init: an InitializerOption.
+    """
+
+    def __init__(
+        self,
+        ht_type="",
+        ht_partition_num=1000,
+        evict_option=None,
+        ckpt=None,
+        filter_option=None,
+        storage_option=None,
+        init_option=None,
+    ):
+        """Takes the attributes, under other names; None: what the option class makes by default."""
+        self.ht_type = ht_type
+        self.ht_partition_num = ht_partition_num
+        self.evict = evict_option
+        self.ckpt = ckpt
+        self.filter_strategy = filter_option
+        self.storage_option = StorageOption() if storage_option is None else storage_option
+        self.init = InitializerOption() if init_option is None else init_option
+
+
+def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
+    """Refuses settings that would have an effect in DeepRec and have none here yet.
+
+    Args:
+      name: of the variable.
+      option: its EmbeddingVariableOption.
+      steps_to_live: of get_embedding_variable; DeepRec's older way to set a GlobalStepEvict.
+      init_data_source: of get_embedding_variable.
+
+    Raises:
+      ValueError: both a steps_to_live and an L2 threshold evict.
+      NotImplementedError: a filter, an eviction, a storage of several tiers, or a checkpoint to
+        start from.
+    """
+    threshold = getattr(option.evict, "l2_weight_threshold", -1.0)
+    steps = getattr(option.evict, "steps_to_live", None) or steps_to_live
+    if steps and threshold > 0:
+        raise ValueError(
+            f"{name}: rows go by steps_to_live ({steps}) or by l2_weight_threshold ({threshold}), "
+            "not by both"
+        )
+    if steps or threshold > 0:
+        _refuse(name, f"eviction ({_described(option.evict, steps_to_live=steps)})")
+    if getattr(option.filter_strategy, "filter_freq", 0) > 0:
+        _refuse(name, f"filters ({_described(option.filter_strategy)})")
+    storage = option.storage_option.storage_type
+    if storage not in (None, StorageType.DRAM, StorageType.HBM):
+        _refuse(name, f"the storage type {storage.name} (DRAM and HBM are)")
+    if option.ckpt is not None and vars(option.ckpt) != vars(CheckpointOption()):
+        _refuse(name, f"starting from a checkpoint ({_described(option.ckpt)})")
+    if init_data_source is not None:
+        _refuse(name, f"init_data_source ({init_data_source!r})")
+
+
+def _refuse(name, what):
+    raise NotImplementedError(
+        f"{name}: sok_compat does not support {what} in embedding variables yet; leave it out to "
+        "train without it"
+    )
+
+
+def _described(option, **settings):
+    kind = "get_embedding_variable" if option is None else type(option).__name__
+    given = {**({} if option is None else vars(option)), **settings}
+    return f"{kind}: {', '.join(f'{key}={value!r}' for key, value in given.items())}"
+
+
+NAMES = {
+    "CBFFilter": CBFFilter,
+    "CacheStrategy": CacheStrategy,
+    "CheckpointOption": CheckpointOption,
+    "CounterFilter": CounterFilter,
+    "EmbeddingVariableOption": EmbeddingVariableOption,
+    "GlobalStepEvict": GlobalStepEvict,
+    "InitializerOption": InitializerOption,
+    "L2WeightEvict": L2WeightEvict,
+    "StorageOption": StorageOption,
+    "StorageType": StorageType,
+}

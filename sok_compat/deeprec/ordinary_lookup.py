@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of ordinary variables pooled by TensorFlow's own ops, and rows put where their ids stood."""
+
+import tensorflow as tf
+
+
+def pool_ordinary(variable, split_keys, combiner):
+    """Pools rows of an ordinary variable as a lookup pools those of a table.
+
+    Args:
+      variable: a variable or tensor [rows, dim].
+      split_keys: a SplitKeys.
+      combiner: 'sum' or 'mean'.
+
+    Returns:
+      float32 [num_bags, dim]; zeros for bags without keys.
+    """
+    keys, row_splits, weights = split_keys
+    num_bags = tf.size(row_splits) - 1
+    bag_of_key = tf.ragged.row_splits_to_segment_ids(row_splits)
+    rows = tf.nn.embedding_lookup(variable, keys)
+    weights = tf.ones([tf.size(keys)], rows.dtype) if weights is None else weights
+    total = tf.math.unsorted_segment_sum(rows * weights[:, tf.newaxis], bag_of_key, num_bags)
+    if combiner == "sum":
+        return total
+    weight = tf.math.unsorted_segment_sum(weights, bag_of_key, num_bags)
+    return tf.math.divide_no_nan(total, weight[:, tf.newaxis])
+
+
+def rows_of_sequence(rows, ids, weights, dim):
+    """Puts each row where its id stands.
+
+    Args:
+      rows: [n, dim], of the n ids.
+      ids: SparseTensor [batch, columns].
+      weights: SparseTensor of the same, or None.
+      dim: floats in a row.
+
+    Returns:
+      [batch, columns, dim], zeros where there is no id.
+    """
+    if weights is not None:
+        rows = rows * weights.values[:, tf.newaxis]
+    placed = tf.scatter_nd(ids.indices, rows, tf.concat([ids.dense_shape, [dim]], 0))
+    placed.set_shape(tf.TensorShape([None, None]).merge_with(ids.shape).concatenate([dim]))
+    return placed

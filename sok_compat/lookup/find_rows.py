@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys to row ids, and what keys without a row start as."""
+
+import enum
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables.first_rows import first_rows
+
+
+class _When(enum.Enum):
+    WITH_GRADIENT = "with gradient"
+
+
+WITH_GRADIENT = _When.WITH_GRADIENT
+
+
+def find_rows(tables, keys, insert):
+    """The rows of a group's keys.
+
+    Args:
+      tables: list of Tables.
+      keys: int64 [n] for each.
+      insert: as of `lookup_group`.
+
+    Returns:
+      (row ids int64 [n], -1 for keys without a row; rows [number of these, dim], or [0, dim] where
+      they are first values that the op library makes), a list for each.
+    """
+    if insert is WITH_GRADIENT:
+        insert = False
+    if not isinstance(insert, bool):
+        return tf.cond(
+            insert,
+            lambda: find_rows(tables, keys, True),
+            lambda: find_rows(tables, keys, False),
+        )
+    row_ids = [None] * len(tables)
+    absent_rows = [tf.zeros([0, table.dim], tf.float32) for table in tables]
+    is_given = [table.first_value.is_given for table in tables]
+    for given in (False, True):
+        places = [i for i, is_one in enumerate(is_given) if is_one == given]
+        if not places:
+            continue
+        inserts = insert and not given
+        found = ops.sok_find_rows(
+            [tables[i].table_handle for i in places],
+            [keys[i] for i in places],
+            insert=inserts,
+            keys_are_distinct=inserts,
+        )
+        for i, ids in zip(places, found):
+            row_ids[i] = ids
+            if given:
+                row_ids[i], absent_rows[i] = _first_rows(tables[i], keys[i], ids, insert)
+    return row_ids, absent_rows
+
+
+def _first_rows(table, keys, row_ids, insert):
+    """(row ids, rows of the keys without one), as `first_rows` gives them now."""
+    positions = tf.where(row_ids < 0)
+    absent_keys = tf.gather(keys, positions[:, 0])
+    absent_rows = first_rows(table, absent_keys)
+    if not insert:
+        return row_ids, absent_rows
+    inserted = ops.sok_insert_rows(table.table_handle, absent_keys, absent_rows)
+    return tf.tensor_scatter_nd_update(row_ids, positions, inserted), tf.zeros([0, table.dim])
+
+
+def insert_absent(tables, keys, row_ids, absent_rows):
+    """Gives rows to keys that had none when a lookup found them.
+
+    Args:
+      tables: handles of tables.
+      keys: int64 [n] for each, distinct.
+      row_ids: int64 [n] for each, as the lookup found them: -1 where a key had no row.
+      absent_rows: for each, what these rows start as, or [0, dim]: what the op library makes.
+
+    Returns:
+      Row ids int64 [n] for each.
+    """
+    inserted = []
+    for table, table_keys, ids, rows in zip(tables, keys, row_ids, absent_rows):
+        if tf.compat.dimension_value(rows.shape[0]) != 0:
+            absent_keys = tf.gather(table_keys, tf.where(ids < 0)[:, 0])
+            inserted.append(ops.sok_insert_rows(table, absent_keys, rows))
+    with tf.control_dependencies(inserted):
+        return ops.sok_find_rows(tables, keys, insert=True, keys_are_distinct=True)

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""get_embedding_variable: names and reuse, first values, growth, and what is no dense tensor."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.deeprec.embedding_variable import (
+    EMBEDDING_VARIABLES,
+    EV_INIT_SLOT_OPS,
+    EV_INIT_VAR_OPS,
+)
+from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+from sok_compat.deeprec.options import EmbeddingVariableOption, InitializerOption
+from tests.support.sessions import initialized_session
+
+tf1 = tf.compat.v1
+
+
+def with_init(**settings):
+    return EmbeddingVariableOption(init_option=InitializerOption(**settings))
+
+
+def test_names_and_reuse(graph):
+    with tf.name_scope("not_this"), tf1.variable_scope("outer"):
+        with tf1.variable_scope("inner"):
+            first = get_embedding_variable("v", 3)
+        with tf1.variable_scope("inner", reuse=True):
+            assert get_embedding_variable("v", 3) is first
+        with tf1.variable_scope("inner", reuse=tf1.AUTO_REUSE):
+            assert get_embedding_variable("v", 3) is first
+            other = get_embedding_variable("w", 3)
+            assert tf1.get_variable("v", [3]) is first
+    assert first.name == "outer/inner/v:0" and other.op.name == "outer/inner/w"
+    with pytest.raises(ValueError, match="already exists, disallowed"):
+        get_embedding_variable("outer/inner/v", 3)
+
+
+def test_what_cannot_be_reused(graph):
+    get_embedding_variable("v", 3)
+    tf1.get_variable("ordinary", [3])
+    with tf1.variable_scope("", reuse=True):
+        with pytest.raises(ValueError, match="does not exist"):
+            get_embedding_variable("missing", 3)
+        with pytest.raises(ValueError, match="specified shape"):
+            get_embedding_variable("v", 4)
+        with pytest.raises(ValueError, match="with key_dtype int64, asked for with int32"):
+            get_embedding_variable("v", 3, key_dtype=tf.int32)
+        with pytest.raises(ValueError, match="ordinary:0 is there already, and is no embedding"):
+            get_embedding_variable("ordinary", 3)
+
+
+def test_collections(graph):
+    keys = tf1.GraphKeys
+    both = [get_embedding_variable("v", 2), get_embedding_variable("w", 2, trainable=False)]
+    local = get_embedding_variable("l", 2, collections=[keys.LOCAL_VARIABLES])
+    assert tf1.trainable_variables() == [both[0], local]
+    assert tf1.global_variables() == both and tf1.local_variables() == [local]
+    assert tf1.get_collection(EMBEDDING_VARIABLES) == [*both, local]
+    rows = tf.nn.embedding_lookup(both[0], [1])
+    with tf1.Session() as session:
+        session.run(tf1.get_collection(EV_INIT_VAR_OPS))
+        session.run(tf1.get_collection(EV_INIT_SLOT_OPS))
+        assert session.run(rows).shape == (1, 2)
+        session.run(tf1.global_variables_initializer())
+
+
+INITIALIZERS = {
+    "default": None,
+    "class": tf1.glorot_uniform_initializer,
+    "instance": tf1.random_normal_initializer(stddev=0.5),
+    "keras": "he_normal",
+    "callable": lambda shape, dtype=None, partition_info=None: tf.random.uniform(shape, seed=3),
+    "array": tf1.constant_initializer(np.arange(15, dtype=np.float32).reshape(5, 3)),
+    "orthogonal": tf1.orthogonal_initializer(),
+}
+
+
+@pytest.mark.parametrize("where", ["argument", "option"])
+@pytest.mark.parametrize("kind", INITIALIZERS)
+def test_default_rows(graph, kind, where):
+    """A key starts as that of floormod(key, default_value_dim), and its row keeps that."""
+    initializer = INITIALIZERS[kind]
+    if where == "option":
+        option = with_init(initializer=initializer, default_value_dim=5)
+        variable = get_embedding_variable(
+            "v", 3, initializer=tf1.ones_initializer(), ev_option=option
+        )
+        if initializer is None:
+            return
+    else:
+        option = with_init(default_value_dim=5)
+        variable = get_embedding_variable("v", 3, initializer=initializer, ev_option=option)
+    keys = np.array([0, 1, 2, 3, 4, 7, -1, 10**12, np.iinfo(np.int64).max, np.iinfo(np.int64).min])
+    rows = tf.nn.embedding_lookup(variable, keys)
+    gradient = tf.gradients(rows, variable)[0]
+    with initialized_session() as session:
+        before = session.run(rows)
+        assert len(np.unique(before[:5], axis=0)) == 5
+        np.testing.assert_array_equal(before, before[keys % 5])
+        assert session.run(variable.total_count()).tolist() == [0, 3]
+        session.run(gradient)
+        assert session.run(variable.total_count()).tolist() == [10, 3]
+        np.testing.assert_array_equal(session.run(rows), before)
+        held, held_rows, versions, freqs = session.run(variable.export())
+    assert dict(zip(held, map(tuple, held_rows))) == dict(zip(keys, map(tuple, before)))
+    assert versions.shape == freqs.shape == (0,)
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], np.array([[1.0, 2.0]]), (1, 2)])
+def test_one_default_row(graph, value):
+    variable = get_embedding_variable("v", 2, initializer=value)
+    with initialized_session() as session:
+        rows = session.run(tf.nn.embedding_lookup(variable, [4, -9]))
+    np.testing.assert_array_equal(rows, [[1, 2], [1, 2]])
+    with pytest.raises(ValueError, match=r"one row \[embedding_dim = 2\].* got shape \(3,\)"):
+        get_embedding_variable("w", 2, initializer=[1.0, 2.0, 3.0])
+
+
+def test_rows_follow_the_graph_seed_and_the_name():
+    def rows(seed, name):
+        with tf.Graph().as_default():
+            tf1.set_random_seed(seed)
+            found = tf.nn.embedding_lookup(get_embedding_variable(name, 2), [3, 4])
+            with initialized_session() as session:
+                return session.run(found).tolist()
+
+    assert rows(1, "v") == rows(1, "v")
+    assert rows(1, "v") != rows(2, "v") and rows(1, "v") != rows(1, "w")
+
+
+def test_small_keys(graph):
+    variable = get_embedding_variable("v", 2, key_dtype=tf.int32)
+    assert variable.invalid_key == -1
+    rows = tf.nn.embedding_lookup(variable, tf.constant([[5, 6]], tf.int32))
+    assert rows.shape.as_list() == [1, 2, 2] and variable.shape.as_list() == [2]
+    gradient = tf.gradients(rows, variable)[0]
+    with initialized_session() as session:
+        session.run(gradient)
+        keys, *_ = session.run(variable.export())
+    assert keys.dtype == np.int32 and sorted(keys) == [5, 6]
+    with pytest.raises(TypeError, match="ids of the embedding variable v must be integers"):
+        tf.nn.embedding_lookup(variable, [1.0])
+
+
+DENSE = {
+    "value": lambda v: v.value(),
+    "read_value": lambda v: v.read_value(),
+    "sum": lambda v: v + 1.0,
+    "product": lambda v: 2.0 * v,
+    "conversion": tf.convert_to_tensor,
+    "l2_loss": tf.nn.l2_loss,
+    "matmul": lambda v: tf.matmul(tf.ones([1, 2]), v),
+    "concat": lambda v: tf.concat([v, v], 0),
+    "part": lambda v: v[0],
+    "assign": lambda v: v.assign(tf.ones([1, 2])),
+    "tf1 assign": lambda v: tf1.assign(v, tf.ones([2])),
+    "assign_add": lambda v: v.assign_add(tf.ones([1, 2])),
+    "assign_sub": lambda v: v.assign_sub(tf.ones([1, 2])),
+    "scatter_update": lambda v: v.scatter_update(tf.IndexedSlices(tf.ones([1, 2]), [0])),
+    "gather_nd": lambda v: tf.gather_nd(v, [[0]]),
+    "histogram": lambda v: tf1.summary.histogram("x", v),
+    "initialized_value": lambda v: v.initialized_value(),
+    "get_frequency": lambda v: v.get_frequency([1]),
+    "get_version": lambda v: v.get_version([1]),
+}
+
+
+@pytest.mark.parametrize("misuse", DENSE)
+def test_it_is_no_dense_tensor(graph, misuse):
+    variable = get_embedding_variable("v", 2)
+    with pytest.raises(NotImplementedError, match="v"):
+        DENSE[misuse](variable)
+
+
+def test_a_session_does_not_fetch_it(graph):
+    variable = get_embedding_variable("v", 2)
+    with (
+        initialized_session() as session,
+        pytest.raises(tf.errors.InvalidArgumentError, match="session.run of the embedding var"),
+    ):
+        session.run(variable)
+
+
+def test_regularizers_and_constraints(graph):
+    with pytest.raises(NotImplementedError, match="a constraint takes all rows"):
+        get_embedding_variable("v", 2, constraint=lambda x: x)
+    with (
+        tf1.variable_scope("s", regularizer=tf.nn.l2_loss),
+        pytest.raises(NotImplementedError, match="a regularizer takes all rows"),
+    ):
+        get_embedding_variable("v", 2)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (dict(embedding_dim=0), "embedding_dim must be an int >= 1, got 0"),
+    (dict(embedding_dim=2.5), "embedding_dim must be an int >= 1, got 2.5"),
+    (dict(embedding_dim=2, key_dtype=tf.string), "key_dtype must be int64 or int32"),
+    (dict(embedding_dim=2, value_dtype=tf.float16), "value_dtype must be float32"),
+    (dict(embedding_dim=2, name=""), "must be a string, got ''"),
+    (dict(embedding_dim=2, ev_option=3), "must be an EmbeddingVariableOption, got 3"),
+    (dict(embedding_dim=2, initializer="no such"), "must be None, a name that Keras knows"),
+])  # fmt: skip
+def test_wrong_arguments(graph, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        get_embedding_variable(**{"name": "v", **arguments})
+
+
+def test_eager_mode():
+    with pytest.raises(ValueError, match="v: embedding variables are for graph mode"):
+        get_embedding_variable("v", 2)
+
+
+@pytest.mark.parametrize("in_scope", [True, False])
+def test_partitioner(graph, in_scope):
+    partitioner = tf1.fixed_size_partitioner(3)
+    scope = (
+        tf1.variable_scope("s", partitioner=partitioner) if in_scope else contextlib.nullcontext()
+    )
+    with scope:
+        given = None if in_scope else partitioner
+        variable = get_embedding_variable(
+            "v", 2, partitioner=given, initializer=tf1.ones_initializer()
+        )
+    prefix = "s/v" if in_scope else "v"
+    assert [part.name for part in variable] == [f"{prefix}/part_{i}:0" for i in range(3)]
+    assert variable.name == prefix and len(variable) == 3
+    keys = np.array([[0, 1000, 1001, -1], [2005, 7, 7, 3]])
+    rows = variable.sparse_read(keys)
+    gradients = tf.gradients(rows, list(variable))
+    with initialized_session() as session:
+        np.testing.assert_array_equal(session.run(rows), np.ones([2, 4, 2]))
+        session.run(gradients)
+        for number, part in enumerate(variable):
+            held = session.run(part.export())[0]
+            assert set(held) == {key for key in keys.ravel() if key % 1000 % 3 == number}
+        assert session.run(variable.total_count()).tolist() == [7, 2]
+
+
+@pytest.fixture
+def control_flow_v1():
+    was_v2 = tf1.control_flow_v2_enabled()
+    tf1.disable_control_flow_v2()
+    yield
+    if was_v2:
+        tf1.enable_control_flow_v2()
+
+
+def test_rows_in_branches(control_flow_v1, graph):
+    variable = get_embedding_variable("v", 2, initializer=tf1.ones_initializer())
+    flag = tf1.placeholder(tf.bool, [])
+    rows = tf.cond(flag, lambda: tf.nn.embedding_lookup(variable, [1, 2]), lambda: tf.zeros([2, 2]))
+    gradient = tf.gradients(rows, variable)[0]
+    with initialized_session() as session:
+        session.run(gradient.indices, {flag: False})
+        assert session.run(variable.num_keys()) == 0
+        session.run(gradient.indices, {flag: True})
+        assert session.run(variable.num_keys()) == 2

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grouped lookups of DeepRec's API against tf.nn.safe_embedding_lookup_sparse, one by one."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import example, given, settings
+
+from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+from sok_compat.deeprec.group_lookup import group_embedding_lookup, group_embedding_lookup_sparse
+from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.support.deeprec_groups import Item, Variables, assert_equals_tensorflow, groups
+from tests.support.sessions import initialized_session
+
+tf1 = tf.compat.v1
+CONFIG = tf1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
+
+
+@settings(max_examples=12, deadline=None)
+@given(groups())
+@example(
+    (
+        Variables((3, 3), (3,)),
+        [
+            Item(0, "mean", False, "int32", ((1, 1, 2), (), (5,), (), ()), None),
+            Item(
+                1,
+                "sum",
+                True,
+                "int64",
+                ((1, 1, 2), (), (5,), (), ()),
+                ((1.0, 2, 3), (), (4,), (), ()),
+            ),
+            Item(0, "sum", True, "int32", ((2, 7), (), ()), None),
+            Item(2, "mean", False, "int64", ((1, 1, 2), ()), ((1.0, 2.0, 3.0), ())),
+        ],
+    )
+)
+@example((Variables((4,), ()), [Item(0, "mean", False, "int64", (), None)]))
+@example((Variables((4,), ()), [Item(0, "mean", False, "int64", ((), ()), None)]))
+def test_equals_tensorflow(group):
+    assert_equals_tensorflow(*group, CONFIG)
+
+
+@pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
+def test_equals_tensorflow_on_several_ranks(num_ranks):
+    ranks = reports(run_ranks("deeprec_groups", num_ranks, timeout=300))
+    assert not any(rank["failures"] for rank in ranks), ranks[0]["failures"] or ranks[1]["failures"]
+    assert all(rank["groups"] == ranks[0]["groups"] for rank in ranks)
+
+
+IDS = [[3, 3, 1], [], [2]]
+
+
+def ragged(bags=IDS, dtype=tf.int64):
+    return tf.ragged.constant(bags, dtype=dtype, ragged_rank=1)
+
+
+@pytest.fixture
+def tables(graph):
+    ones = tf1.ones_initializer()
+    return [get_embedding_variable(n, dim, initializer=ones) for n, dim in (("a", 2), ("b", 3))]
+
+
+def run(tensors):
+    with initialized_session() as session:
+        return session.run(tensors)
+
+
+def test_both_orders_of_arguments(tables):
+    ids = [ragged().to_sparse(), ragged()]
+    weights = [None, ragged([[1, 2, 3], [], [4]], tf.float32)]
+    both = ["sum", "mean"]
+    outputs = [
+        group_embedding_lookup_sparse(tables, ids, both, weights, "mod", False, 1, "x"),
+        group_embedding_lookup_sparse(tables, ids, both, "mod", weights, "y"),
+        group_embedding_lookup_sparse(tuple(tables), tuple(ids), tuple(both), tuple(weights)),
+    ]
+    assert [output[1].name.split("/")[0] for output in outputs[:2]] == ["x", "y"]
+    for first, second in run(outputs):
+        np.testing.assert_array_equal(first, [[3, 3], [0, 0], [1, 1]])
+        np.testing.assert_array_equal(second, [[1] * 3, [0] * 3, [1] * 3])
+    (alone,) = group_embedding_lookup_sparse(tables[0], ragged(), None, "div")
+    assert alone.shape.as_list() == [3, 2]
+    np.testing.assert_array_equal(run(alone), [[1, 1], [0, 0], [1, 1]])
+
+
+def test_weights_of_ragged_ids_may_be_sparse(tables):
+    weights = ragged([[1, 2, 3], [], [4]], tf.float64).to_sparse()
+    (output,) = group_embedding_lookup_sparse(tables[:1], [ragged()], ["sum"], [weights])
+    np.testing.assert_array_equal(run(output), [[6, 6], [0, 0], [4, 4]])
+
+
+def test_row_splits_of_32_bits(tables):
+    ids = tf.RaggedTensor.from_row_splits([3, 1], tf.constant([0, 1, 1, 2], tf.int32))
+    (output,) = group_embedding_lookup_sparse(tables[:1], [ids], ["sum"])
+    np.testing.assert_array_equal(run(output), [[1, 1], [0, 0], [1, 1]])
+
+
+def test_unknown_shapes(tables):
+    ids = tf1.sparse_placeholder(tf.int64)
+    outputs = [
+        *group_embedding_lookup_sparse(tables[0], ids, ["sum"]),
+        *group_embedding_lookup_sparse(tables[0], ids, ["sum"], is_sequence=True),
+    ]
+    assert [output.shape.as_list() for output in outputs] == [[None, 2], [None, None, 2]]
+    with initialized_session() as session:
+        fed = {ids: tf1.SparseTensorValue(np.array([[1, 0]]), np.array([5]), np.array([2, 1]))}
+        for output in session.run(outputs, fed):
+            np.testing.assert_array_equal(output.reshape(2, 2), [[0, 0], [1, 1]])
+
+
+def test_weights_and_ids_are_taken_as_they_are(tables):
+    ids, weights = ragged([[-1, 2]]), ragged([[-3.0, 1.0]], tf.float32)
+    summed, mean = group_embedding_lookup_sparse(tables, [ids] * 2, ["sum", "mean"], [weights] * 2)
+    values = run([summed, mean])
+    np.testing.assert_array_equal(values[0], [[-2, -2]])
+    np.testing.assert_array_equal(values[1], [[1, 1, 1]])
+
+
+def test_sequences(tables):
+    ordinary = tf1.get_variable("c", initializer=np.arange(8.0, dtype=np.float32).reshape(4, 2))
+    weights = ragged([[1, 2, 3], [], [4]], tf.float32)
+    first, second = group_embedding_lookup_sparse(
+        [tables[0], ordinary], [ragged(), ragged()], None, [weights, None], is_sequence=True
+    )
+    assert first.shape.as_list() == second.shape.as_list() == [3, 3, 2]
+    gradient = tf.gradients(first, tables[0])[0]
+    values = run([first, second, tf.reduce_sum(gradient.values)])
+    np.testing.assert_array_equal(values[0][..., 0], [[1, 2, 3], [0, 0, 0], [4, 0, 0]])
+    np.testing.assert_array_equal(values[1][..., 1], [[7, 7, 3], [0, 0, 0], [5, 0, 0]])
+    assert values[2] == 2 * (1 + 2 + 3 + 4)
+
+
+def test_dense_ids(tables):
+    ordinary = tf1.get_variable("c", initializer=np.arange(8.0, dtype=np.float32).reshape(4, 2))
+    outputs = group_embedding_lookup(
+        [tables[0], ordinary, tables[0]], [[1, 1], tf.constant([[0, 3]]), tf.constant([[2], [1]])]
+    )
+    assert [output.shape.as_list() for output in outputs] == [[2, 2], [1, 2, 2], [2, 1, 2]]
+    values = run(outputs)
+    np.testing.assert_array_equal(values[1], [[[0, 1], [6, 7]]])
+    np.testing.assert_array_equal(values[2], np.ones([2, 1, 2]))
+
+
+def test_a_forward_step_gives_no_key_a_row(tables):
+    (output,) = group_embedding_lookup_sparse(tables[:1], [ragged()], ["sum"])
+    gradient = tf.gradients(output, tables[0])[0]
+    with initialized_session() as session:
+        session.run(output)
+        assert session.run(tables[0].num_keys()) == 0
+        session.run(gradient)
+        assert session.run(tables[0].num_keys()) == 3
+
+
+def of_parts():
+    return get_embedding_variable("p", 2, partitioner=tf1.fixed_size_partitioner(2))
+
+
+@pytest.mark.parametrize("arguments, error, message", [
+    (lambda a, b: (None, [ragged()], ["sum"]), ValueError, "params must be specified"),
+    (lambda a, b: ([a], [ragged()], ["sum", "sum"]), ValueError, "as many sp_ids as combiners"),
+    (lambda a, b: ([a, b], [ragged()], ["sum"]), ValueError, "as many params as combiners"),
+    (lambda a, b: ([a], [ragged()], ["sum"], [None, None]), ValueError, "as many sp_weights"),
+    (lambda a, b: ([a], [ragged()], ["sqrtn"]), ValueError, "one of 'mean' or 'sum', got 'sqrtn'"),
+    (lambda a, b: ([a], [tf.constant([[1]])], ["sum"]), ValueError, "neither SparseTensor nor"),
+    (lambda a, b: ([a], [ragged([[[1]]])], ["sum"]), ValueError, "must have two dimensions"),
+    (lambda a, b: ([a], [ragged([[1.0]], tf.float32)], ["sum"]), TypeError, "must be integers"),
+    (lambda a, b: (["a"], [ragged()], ["sum"]), TypeError, "must be embedding variables or"),
+    (lambda a, b: ([of_parts()], [ragged()], ["sum"]), TypeError, "several parts, got p of 2"),
+    (lambda a, b: ([a], [ragged()], ["sum"], [1.0]), TypeError, "must be None or SparseTensor"),
+    (lambda a, b: ([a], [ragged()], ["sum"], [ragged()]), TypeError, "must be floats, got int64"),
+    (lambda a, b: ([a], [ragged().to_sparse()], ["sum"], [ragged([[1.0]], tf.float32)]), TypeError,
+     "must be a SparseTensor, as"),
+])  # fmt: skip
+def test_wrong_arguments(tables, arguments, error, message):
+    with pytest.raises(error, match=message):
+        group_embedding_lookup_sparse(*arguments(*tables))
+
+
+def test_another_number_of_weights(tables):
+    weights = ragged([[1.0], [2.0], [3.0]], tf.float32)
+    output = group_embedding_lookup_sparse(tables[:1], [ragged()], ["sum"], [weights])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        run(output)

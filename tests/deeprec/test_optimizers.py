@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers train embedding variables as ordinary ones of which only the rows of a step move."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.deeprec import train_optimizers as optimizers
+from sok_compat.deeprec.embedding_variable import EV_INIT_SLOT_OPS
+from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
+from tests.support.optimizer_cases import DenseLazyAdam
+from tests.support.sessions import initialized_session
+
+tf1 = tf.compat.v1
+train = tf1.train
+NUM_KEYS, DIM, STEPS = 12, 3, 6
+
+L1_L2 = dict(l1_regularization_strength=0.01, l2_regularization_strength=0.02)
+# {case: (ours, on an ordinary variable, slots beside 'v')}
+CASES = {
+    "GradientDescent": (
+        lambda: optimizers.GradientDescentOptimizer(0.1),
+        lambda: train.GradientDescentOptimizer(0.1),
+        [],
+    ),
+    "Adagrad": (
+        lambda: optimizers.AdagradOptimizer(0.1, initial_accumulator_value=0.3),
+        lambda: train.AdagradOptimizer(0.1, initial_accumulator_value=0.3),
+        ["v/Adagrad"],
+    ),
+    "Momentum": (
+        lambda: optimizers.MomentumOptimizer(0.1, 0.9),
+        lambda: train.MomentumOptimizer(0.1, 0.9),
+        ["v/Momentum"],
+    ),
+    "Nesterov": (
+        lambda: optimizers.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+        lambda: train.MomentumOptimizer(0.1, 0.9, use_nesterov=True),
+        ["v/Momentum"],
+    ),
+    "Ftrl": (
+        lambda: optimizers.FtrlOptimizer(0.1, initial_accumulator_value=0.2, **L1_L2),
+        lambda: train.FtrlOptimizer(0.1, initial_accumulator_value=0.2, **L1_L2),
+        ["v/Ftrl", "v/Ftrl_1"],
+    ),
+    "Adam": (
+        lambda: optimizers.AdamOptimizer(0.01),
+        lambda: DenseLazyAdam(0.01),
+        ["v/Adam", "v/Adam_1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case, repeated, use_locking", [
+    *((case, False, False) for case in CASES),
+    ("Adagrad", True, False),
+    ("Adam", True, True),
+])  # fmt: skip
+def test_equals_an_ordinary_variable(graph, case, repeated, use_locking):
+    make, make_reference, slots = CASES[case]
+    variable = get_embedding_variable("v", DIM)
+    rows = tf1.get_variable("rows", [NUM_KEYS, DIM], use_resource=True)
+    dense = tf1.get_variable("dense", initializer=[1.0, -2.0, 3.0], use_resource=True)
+    dense_reference = tf1.get_variable("dense_reference", initializer=[1.0, -2.0, 3.0])
+    ids = tf1.placeholder(tf.int64, [None, 2])
+    bags = [tf.RaggedTensor.from_tensor(part) for part in ([ids, ids + 1] if repeated else [ids])]
+    ours = group_embedding_lookup_sparse([variable] * len(bags), bags, ["mean"] * len(bags))
+    theirs = [tf.reduce_mean(tf.gather(rows, part.to_tensor()), 1) for part in bags]
+    loss, reference = (
+        tf.add_n([tf.reduce_sum((output * vector - 0.5) ** 2) for output in outputs])
+        for outputs, vector in ((ours, dense), (theirs, dense_reference))
+    )
+    optimizer = make()
+    optimizer._use_locking = use_locking
+    global_step = train.get_or_create_global_step()
+    step = optimizer.minimize(loss, global_step, var_list=[variable, dense])
+    expected = make_reference()
+    pairs = list(zip(tf.gradients(reference, [rows, dense_reference]), [rows, dense_reference]))
+    if case == "Adam":
+        expected_step = tf.group(
+            expected.apply_gradients(pairs[:1]),
+            train.AdamOptimizer(0.01).apply_gradients(pairs[1:]),
+        )
+    else:
+        expected_step = expected.apply_gradients(pairs)
+    everything = tf.nn.embedding_lookup(variable, tf.range(NUM_KEYS))
+    copy = rows.assign(everything)
+    assert [slot.op.name for slot in variable.slots] == slots
+    assert len(tf1.get_collection(EV_INIT_SLOT_OPS)) == len(slots)
+    rng = np.random.default_rng(1)
+    with initialized_session() as session:
+        session.run(copy)
+        for number in range(STEPS):
+            fed = {ids: rng.integers(0, 4 + number, [5, 2])}
+            found, wanted = session.run([loss, reference], fed)
+            np.testing.assert_allclose(found, wanted, rtol=1e-4)
+            session.run([step, expected_step], fed)
+        np.testing.assert_allclose(*session.run([everything, rows]), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(*session.run([dense, dense_reference]), rtol=1e-4, atol=1e-5)
+        assert session.run(global_step) == STEPS
+        assert 0 < session.run(variable.num_keys()) <= NUM_KEYS
+
+
+def test_slots_of_an_optimizer(graph):
+    variable = get_embedding_variable("v", DIM)
+    optimizer = optimizers.AdamOptimizer(0.01)
+    optimizer.minimize(tf.reduce_sum(tf.nn.embedding_lookup(variable, [1])))
+    assert optimizer.get_slot_names() == ["m", "v"]
+    assert optimizer.get_slot(variable, "m") is variable.slots[0]
+    assert set(variable.slots) <= set(optimizer.variables())
+    assert isinstance(optimizer, train.AdamOptimizer)
+
+
+def test_checkpoints_of_one_process(tmp_path):
+    path = str(tmp_path / "model")
+
+    def build():
+        variable = get_embedding_variable("v", DIM)
+        rows = tf.nn.embedding_lookup(variable, [1, 5])
+        step = optimizers.AdagradOptimizer(0.1).minimize(tf.reduce_sum(rows**2))
+        return variable, rows, step, train.Saver()
+
+    with tf.Graph().as_default():
+        _, rows, step, saver = build()
+        with initialized_session() as session:
+            session.run(step)
+            saved = session.run(rows)
+            saver.save(session, path)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable, rows, step, saver = build()
+        saver.restore(session, path)
+        np.testing.assert_array_equal(session.run(rows), saved)
+        assert session.run(variable.num_keys()) == 2
+        assert (session.run(variable.slots[0])[:2] > 0.1).all()
+
+
+def test_what_trains_no_embedding_variable(graph):
+    variable = get_embedding_variable("v", DIM)
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(variable, [1]))
+    rms_prop = optimizers.NAMES["train.RMSPropOptimizer"]
+    with pytest.raises(NotImplementedError, match="RMSPropOptimizer does not train embedding"):
+        rms_prop(0.1).minimize(loss)
+    with pytest.raises(NotImplementedError, match="learning_rate_power=-0.5 only, got -0.7"):
+        optimizers.FtrlOptimizer(0.1, learning_rate_power=-0.7).minimize(loss)
+    with pytest.raises(NotImplementedError, match="got a dense one"):
+        optimizers.AdagradOptimizer(0.1).apply_gradients([(tf.ones([1, DIM]), variable)])

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepRec's option classes: defaults, attributes, and what is refused."""
+
+import pytest
+
+from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+from sok_compat.deeprec.options import (
+    CBFFilter,
+    CheckpointOption,
+    CounterFilter,
+    EmbeddingVariableOption,
+    GlobalStepEvict,
+    InitializerOption,
+    L2WeightEvict,
+    StorageOption,
+    StorageType,
+)
+
+
+def test_defaults():
+    option = EmbeddingVariableOption()
+    assert (option.evict, option.ckpt, option.filter_strategy) == (None, None, None)
+    assert option.init.default_value_dim == 4096
+    assert option.storage_option.storage_size == [1 << 30] * 4
+    other = StorageOption(storage_size=[1, 2])
+    assert other.storage_size == [1, 2, 1 << 30, 1 << 30]
+    assert StorageOption().storage_size == [1 << 30] * 4
+    assert CheckpointOption().always_load_from_specific_ckpt is False
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: CBFFilter(3, 10, 0.0), "must be above 0, got 0.0"),
+    (lambda: CBFFilter(3, 0, 0.1), "max_element_size must be above 0, got 0"),
+    (lambda: CBFFilter(3, 10), "max_element_size 10 needs a false_positive_probability"),
+    (lambda: StorageOption(storage_size=5), "storage_size must be a list, got 5"),
+    (lambda: StorageOption(storage_path="p"), "storage_path 'p' needs a storage_type"),
+    (lambda: StorageOption(StorageType.DRAM_SSDHASH), "DRAM_SSDHASH needs a storage_path"),
+])  # fmt: skip
+def test_what_no_option_is(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_values_that_count_as_none(caplog):
+    assert InitializerOption(default_value_dim=0).default_value_dim == 4096
+    assert L2WeightEvict(-0.5).l2_weight_threshold == -0.5
+    assert "got 0; taking 4096" in caplog.text and "no row will be evicted" in caplog.text
+
+
+@pytest.mark.parametrize("settings, message", [
+    (dict(filter_option=CounterFilter(3)), r"filters \(CounterFilter: filter_freq=3"),
+    (dict(filter_option=CBFFilter(3, 10, 0.1)), r"filters \(CBFFilter"),
+    (dict(evict_option=GlobalStepEvict(4)), r"eviction \(GlobalStepEvict: steps_to_live=4\)"),
+    (dict(evict_option=L2WeightEvict(0.5)), r"eviction \(L2WeightEvict"),
+    (dict(storage_option=StorageOption(StorageType.DRAM_SSDHASH, "p")), "type DRAM_SSDHASH"),
+    (dict(storage_option=StorageOption(StorageType.HBM_DRAM)), "type HBM_DRAM"),
+    (dict(ckpt=CheckpointOption("path")), "starting from a checkpoint"),
+])  # fmt: skip
+def test_what_is_not_there_yet(graph, settings, message):
+    with pytest.raises(NotImplementedError, match=message):
+        get_embedding_variable("v", 2, ev_option=EmbeddingVariableOption(**settings))
+
+
+def test_arguments_that_are_not_there_yet(graph):
+    with pytest.raises(NotImplementedError, match="get_embedding_variable: steps_to_live=5"):
+        get_embedding_variable("v", 2, steps_to_live=5)
+    with pytest.raises(NotImplementedError, match="init_data_source"):
+        get_embedding_variable("v", 2, init_data_source="x")
+    both = EmbeddingVariableOption(evict_option=L2WeightEvict(0.5))
+    with pytest.raises(ValueError, match="not by both"):
+        get_embedding_variable("v", 2, steps_to_live=5, ev_option=both)
+
+
+def test_options_without_effect_are_taken(graph):
+    option = EmbeddingVariableOption(
+        filter_option=CounterFilter(0),
+        evict_option=GlobalStepEvict(),
+        ckpt=CheckpointOption(),
+        storage_option=StorageOption(StorageType.DRAM),
+    )
+    variable = get_embedding_variable("v", 2, ev_option=option)
+    assert variable.ev_option is option and variable.storage_type is StorageType.DRAM
+
+
+def test_gpu_memory_where_there_is_no_gpu(graph, caplog):
+    option = EmbeddingVariableOption(storage_option=StorageOption(StorageType.HBM))
+    variable = get_embedding_variable("v", 2, ev_option=option)
+    assert variable.storage_type is StorageType.HBM
+    assert "CPU" not in variable.device or "v: storage type HBM, but no GPU" in caplog.text

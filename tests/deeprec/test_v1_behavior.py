@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding variables after tf.compat.v1.disable_v2_behavior(), as scripts for DeepRec run."""
+
+from tests.support.subprocess_python import run_python
+
+SCRIPT = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+from sok_compat.deeprec import group_lookup, stock_lookups, train_optimizers
+from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+
+with tf.variable_scope("scope", reuse=tf.AUTO_REUSE, partitioner=None):
+    first, again = (get_embedding_variable("v", 4, initializer=tf.ones_initializer) for _ in "ab")
+assert first is again and first.shape[-1].value == 4 and first.get_shape()[0] == 4
+other = get_embedding_variable("w", 2, initializer=lambda shape, dtype: tf.zeros(shape, dtype))
+ordinary = tf.get_variable("ordinary", [5, 3])
+ids = tf.SparseTensor([[0, 0], [2, 1]], tf.placeholder_with_default([1, 4], [2]), [4, 2])
+outputs = group_lookup.group_embedding_lookup_sparse(
+    [first, ordinary, other, first], [ids] * 4, ["sum", "mean", "mean", "sum"])
+safe = stock_lookups.safe_embedding_lookup_sparse(first, ids, combiner="sqrtn", default_id=7)
+dense = tf.concat(outputs + [safe], 1)
+assert dense.shape[1].value == 17
+hidden = tf.layers.dense(dense, 1, kernel_initializer=tf.ones_initializer())
+loss = tf.reduce_sum(hidden)
+step = train_optimizers.AdamOptimizer(0.5).minimize(loss, tf.train.get_or_create_global_step())
+with tf.Session() as session:
+    session.run(tf.get_collection("ev_init_var_ops"))
+    session.run(tf.get_collection("ev_init_slot_ops"))
+    session.run(tf.global_variables_initializer())
+    session.run(step)
+    keys, rows, _, _ = session.run(first.export())
+    assert sorted(keys) == [1, 4, 7], keys
+    np.testing.assert_allclose(rows, 0.5, rtol=1e-4)
+    session.run(step)
+    assert session.run(first.total_count()).tolist() == [3, 4]
+    assert session.run(other.total_count()).tolist() == [2, 2]
+try:
+    first + 1.0
+except NotImplementedError:
+    print("done")
+"""
+
+
+def test_a_script():
+    assert run_python(SCRIPT).split()[-1] == "done"
+
+
+MODULES = """
+import importlib, pkgutil
+import tensorflow as tf
+
+import sok_compat.deeprec as face
+
+names = [found.name for found in pkgutil.iter_modules(face.__path__) if not found.ispkg]
+for name in names:
+    exec(f"from sok_compat.deeprec import {name}") if name != "v1_behavior" else None
+assert tf.executing_eagerly()
+taken = {*dir(tf.compat.v1), *dir(tf), *dir(tf.compat.v1.train), *dir(tf.compat.v1.nn)}
+print(len(names), taken.intersection(names))
+assert not face.executing_eagerly() and not tf.executing_eagerly()
+"""
+
+
+def test_modules_of_the_face():
+    """They are no names of `tf`, and to import them switches no behaviour."""
+    assert run_python(MODULES).split()[1] == "set()"

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random groups of DeepRec lookups, the same on all ranks; no rank shrinks what fails, alone."""
+
+import traceback
+
+from hypothesis import HealthCheck, Phase, given, settings
+
+from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
+from tests.support.deeprec_groups import assert_equals_tensorflow, groups
+
+NUM_GROUPS = 12
+
+
+def main():
+    failures, seen = [], []
+    config = session_config(rewrites=False)
+
+    @settings(
+        max_examples=NUM_GROUPS,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(groups())
+    def run(group):
+        seen.append(repr(group))
+        try:
+            assert_equals_tensorflow(*group, config, RANK, SIZE)
+        except AssertionError:
+            failures.append(f"{group}\n{traceback.format_exc()}")
+
+    run()
+    report({"failures": failures, "groups": seen})
+
+
+if __name__ == "__main__":
+    main()
