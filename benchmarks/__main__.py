@@ -12,7 +12,7 @@ import platform
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import bags, decay, inserts, scaling, training
+from benchmarks import bags, decay, groups, inserts, scaling, training
 from benchmarks.tables import comparison_lines, lines
 from benchmarks.workload import Workload
 
@@ -66,6 +66,16 @@ def _report_training(report, arguments, workload):
 def _report_bags(report, arguments, workload):
     report.add("## Ragged bags, forward and backward")
     compared = bags.compare(MAIN_DIM, workload, arguments.threads, arguments.rounds)
+    report.add(*comparison_lines(compared))
+
+
+def _report_groups(report, arguments, workload):
+    report.add("## One table a feature: DeepRec's grouped lookup, its gradient and Adagrad")
+    compared = [
+        groups.compare(dim, batch_size, workload, arguments.threads, arguments.rounds)
+        for batch_size in groups.BARS
+        for dim in groups.DIMS
+    ]
     report.add(*comparison_lines(compared))
 
 
@@ -136,6 +146,7 @@ def _report_scaling(report, arguments, workload):
 SECTIONS = {
     "training": _report_training,
     "bags": _report_bags,
+    "groups": _report_groups,
     "decay": _report_decay,
     "inserts": _report_inserts,
     "growth": _report_growth,

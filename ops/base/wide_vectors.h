@@ -15,6 +15,14 @@
 #define SOK_WIDE_VECTORS
 #endif
 
+/// Before a loop over a row's columns: GCC unrolls one of 4 or 8 before it looks for vectors, and
+/// then finds none where a rule works on several planes.
+#if defined(__GNUC__) && !defined(__clang__)
+#define SOK_FOR_COLUMNS _Pragma("GCC unroll 1")
+#else
+#define SOK_FOR_COLUMNS
+#endif
+
 /// Before a function that has to be inlined into such a one.
 #define SOK_INLINE inline __attribute__((always_inline))
 

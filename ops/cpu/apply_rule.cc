@@ -24,6 +24,7 @@ template <typename Rule, typename Dim, typename Gradient>
 SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* __restrict row,
                           float* __restrict first, float* __restrict second) {
   const int64_t size = dim;
+  SOK_FOR_COLUMNS
   for (int64_t column = 0; column < size; ++column) {
     float states[kMaxStates] = {};
     if constexpr (Rule::kStates > 0) states[0] = first[column];

@@ -36,7 +36,18 @@ Engine& EngineOf(tf::OpKernelContext* ctx) {
 }
 
 OpCall::OpCall(tf::OpKernelContext* ctx)
-    : ctx_(ctx), executor_(ctx), stream_(StreamOf(ctx)), engine_(EngineOf(ctx)) {}
+    : ctx_(ctx),
+      op_executor_(ctx),
+      executor_(op_executor_),
+      stream_(StreamOf(ctx)),
+      engine_(EngineOf(ctx)) {}
+
+OpCall::OpCall(tf::OpKernelContext* ctx, Executor& executor)
+    : ctx_(ctx),
+      op_executor_(ctx),
+      executor_(executor),
+      stream_(StreamOf(ctx)),
+      engine_(EngineOf(ctx)) {}
 
 void* OpCall::TemporaryBytes(int64_t bytes) {
   tf::Tensor& temporary = temporaries_.emplace_back();

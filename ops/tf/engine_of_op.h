@@ -25,6 +25,8 @@ Engine& EngineOf(tensorflow::OpKernelContext* ctx);
 class OpCall : public Call {
  public:
   explicit OpCall(tensorflow::OpKernelContext* ctx);
+  /// Its loops run on `executor` instead, which outlives it.
+  OpCall(tensorflow::OpKernelContext* ctx, Executor& executor);
 
   Engine& engine() const { return engine_; }
   Executor& executor() override { return executor_; }
@@ -65,7 +67,8 @@ class OpCall : public Call {
 
  private:
   tensorflow::OpKernelContext* const ctx_;
-  OpExecutor executor_;
+  OpExecutor op_executor_;
+  Executor& executor_;
   const DeviceStream stream_;
   Engine& engine_;
   std::vector<tensorflow::Tensor> temporaries_;

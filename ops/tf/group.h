@@ -3,10 +3,12 @@
 #ifndef SOK_OPS_TF_GROUP_H_
 #define SOK_OPS_TF_GROUP_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "ops/tf/border.h"
+#include "ops/tf/engine_of_op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -50,6 +52,16 @@ class Group {
   tensorflow::OpKernelContext* const ctx_;
   const int size_;
 };
+
+/// Calls work(call, item) for each item, with a call of its own: with enough items for all threads
+/// of a CPU, each item on one of them, at the same time as others; else one after another. Throws
+/// what the first of the items that failed threw, when all have ended.
+void ForEachItem(tensorflow::OpKernelContext* ctx,
+                 const std::function<void(OpCall& call, int item)>& work);
+
+/// As above, always one after another, in their order; ends with the first that fails.
+void ForEachItemInOrder(tensorflow::OpKernelContext* ctx,
+                        const std::function<void(OpCall& call, int item)>& work);
 
 /// A list attribute that has a value for each item of the op's attribute N.
 template <typename T>

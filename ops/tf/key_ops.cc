@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops from keys to row ids: distinct keys, and the rows of keys in their tables.
+#include <set>
 #include <vector>
 
 #include "ops/tf/engine_of_op.h"
@@ -52,7 +53,7 @@ REGISTER_OP("SokFindRows")
     .Doc(
         "The row of each key. A key not held gets a row with its first value if `insert`, else the "
         "row id -1. `keys_are_distinct`: those of each item are known to be. When an item fails, "
-        "its table is as it was, but keys of items before it have been inserted.");
+        "its table is as it was, but keys of other items may have been inserted.");
 
 REGISTER_OP("SokInsertRows")
     .Input("table: resource")
@@ -76,9 +77,8 @@ class DistinctKeysOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      OpCall call(ctx);
       const Group group(ctx);
-      for (int i = 0; i < group.size(); ++i) {
+      ForEachItem(ctx, [&](OpCall& call, int i) {
         const tf::Tensor& keys = group.Vector(0, i, "keys");
         CheckBatchOfKeys(name(), keys.NumElements());
         int32_t* inverse = Data<int32_t>(group.Output(1, i, keys.shape()));
@@ -86,7 +86,7 @@ class DistinctKeysOp : public tf::OpKernel {
         ThrowIfError(ctx->allocate_temp(tf::DT_INT64, keys.shape(), &room));
         const int64_t num_distinct = MakeDistinct(call, keys, Data<int64_t>(room), inverse);
         ctx->set_output(group.Place(0, i), room.Slice(0, num_distinct));
-      }
+      });
     });
   }
 
@@ -117,27 +117,40 @@ class FindRowsOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      OpCall call(ctx);
       const Group group(ctx);
-      for (int i = 0; i < group.size(); ++i) {
-        const tf::Tensor& keys = group.Vector(1, i, "keys");
-        const int64_t num_keys = keys.NumElements();
-        int64_t* row_ids = Data<int64_t>(group.Output(0, i, keys.shape()));
-        const auto resource = LookupTable(ctx, group.Handle(0, i));
-        if (insert_) {
-          resource->WithRoom(call, num_keys, [&](const TableView& view) {
-            view.table.FindOrInsert(call, num_keys, Data<int64_t>(keys), keys_are_distinct_,
-                                    nullptr, view.planes, row_ids);
-          });
-        } else {
-          resource->WithTable(
-              [&](Table& table) { table.Find(call, num_keys, Data<int64_t>(keys), row_ids); });
-        }
+      const auto find = [&](OpCall& call, int i) { Find(ctx, call, group, i); };
+      if (insert_ && TablesRepeat(ctx, group)) {  // new rows stand in the order of the items
+        ForEachItemInOrder(ctx, find);
+      } else {
+        ForEachItem(ctx, find);
       }
     });
   }
 
  private:
+  void Find(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
+    const tf::Tensor& keys = group.Vector(1, i, "keys");
+    const int64_t num_keys = keys.NumElements();
+    int64_t* row_ids = Data<int64_t>(group.Output(0, i, keys.shape()));
+    const auto resource = LookupTable(ctx, group.Handle(0, i));
+    if (insert_) {
+      resource->WithRoom(call, num_keys, [&](const TableView& view) {
+        view.table.FindOrInsert(call, num_keys, Data<int64_t>(keys), keys_are_distinct_, nullptr,
+                                view.planes, row_ids);
+      });
+    } else {
+      resource->WithTable(
+          [&](Table& table) { table.Find(call, num_keys, Data<int64_t>(keys), row_ids); });
+    }
+  }
+
+  static bool TablesRepeat(tf::OpKernelContext* ctx, const Group& group) {
+    std::set<const TableResource*> tables;
+    for (int i = 0; i < group.size(); ++i)
+      tables.insert(LookupTable(ctx, group.Handle(0, i)).get());
+    return static_cast<int>(tables.size()) < group.size();
+  }
+
   const bool insert_;
   const bool keys_are_distinct_;
 };

@@ -93,9 +93,8 @@ class PoolRowsOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      OpCall call(ctx);
       const Group group(ctx);
-      for (int i = 0; i < group.size(); ++i) Pool(ctx, call, group, i);
+      ForEachItem(ctx, [&](OpCall& call, int i) { Pool(ctx, call, group, i); });
     });
   }
 
@@ -131,9 +130,8 @@ class PoolReceivedRowsOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      OpCall call(ctx);
       const Group group(ctx);
-      for (int i = 0; i < group.size(); ++i) {
+      ForEachItem(ctx, [&](OpCall& call, int i) {
         const tf::Tensor& rows = group.Matrix(0, i, "rows");
         const int64_t dim = rows.dim_size(1);
         const Bags bags =
@@ -144,7 +142,7 @@ class PoolReceivedRowsOp : public tf::OpKernel {
                         name().c_str());
         call.engine().PoolRows(call, bags, dim, {Data<float>(rows), nullptr, nullptr},
                                Data<float>(group.Output(0, i, {bags.num_bags, dim})));
-      }
+      });
     });
   }
 
@@ -163,9 +161,8 @@ class MergeGradientsOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
-      OpCall call(ctx);
       const Group group(ctx);
-      for (int i = 0; i < group.size(); ++i) Merge(ctx, call, group, i);
+      ForEachItem(ctx, [&](OpCall& call, int i) { Merge(ctx, call, group, i); });
     });
   }
 
