@@ -97,7 +97,7 @@ class CategoricalColumnWithEmbedding(
 
 
 class EmbeddingVariableColumn(stock.EmbeddingColumn):
-    """An embedding column over a CategoricalColumnWithEmbedding, or a weighted or sequence one."""
+    """An embedding column over a CategoricalColumnWithEmbedding, or a weighted one."""
 
     def create_state(self, state_manager):
         raise NotImplementedError(

@@ -101,16 +101,6 @@ def categorical_column_with_embedding(key, dtype=tf.string, partition_num=None, 
 
 
 @_of_tensorflow
-def sequence_categorical_column_with_embedding(
-    key, dtype=tf.string, partition_num=None, ev_option=None
-):
-    """As categorical_column_with_embedding, of a sequence of ids. API of DeepRec."""
-    return stock.SequenceCategoricalColumn(
-        categorical_column_with_embedding(key, dtype, partition_num, ev_option)
-    )
-
-
-@_of_tensorflow
 def embedding_column(
     categorical_column,
     dimension,
@@ -377,7 +367,6 @@ NAMES = {
         embedding_column,
         group_embedding_column_scope,
         input_layer,
-        sequence_categorical_column_with_embedding,
         shared_embedding_columns,
     )
 }

@@ -35,8 +35,8 @@ def features(rank=0, size=1):
         "price": tf.constant(price[rank::size]),
         **dict.fromkeys(["dense", "filled"], tf.constant([1, 7, -1, 3, 0, 7][rank::size])),
     }
-    found.update((f"words_{i}", words) for i in range(8))
-    found.update((f"ids_{i}", ids) for i in range(8))
+    found.update((f"words_{i}", words) for i in range(5))
+    found.update((f"ids_{i}", ids) for i in range(6))
     return found
 
 
@@ -51,26 +51,23 @@ def columns():
     buckets = of_tensorflow.bucketized_column(of_tensorflow.numeric_column("price", 2), [1.0, 3.0])
     of_ids = [hashed("ids_1", 5, tf.int64), hashed("ids_2", 5, tf.int64)]
     of_ids[1] = weighted(of_ids[1], "ids_weight")
-    of_words = [ev("words_3"), ev("words_4"), weighted(ev("words_5"), "words_weight")]
+    of_words = [ev("words_2"), weighted(ev("words_3"), "words_weight")]
     grouped = [
         _embed(hashed("words_0", 7), 4),
         _embed(listed("words_1", ["a", "b"]), 4, "sum"),
-        _embed(listed("words_2", ["a", "b"], num_oov_buckets=2), 2),
         _embed(identity, 3),
         _embed(buckets, 4, "sum", trainable=False),
-        _embed(of_tensorflow.crossed_column(["words_0", buckets, ev("words_3")], 9), 4),
+        _embed(of_tensorflow.crossed_column(["words_0", buckets, ev("words_2")], 9), 4),
         _embed(weighted(hashed("ids_0", 11, tf.int64), "ids_weight"), 4),
         *fc.shared_embedding_columns(of_ids, 3, "sum", SEEDED),
         *fc.shared_embedding_columns(of_words, 3),
         _embed(ev("filled", tf.int64), 4, "sum", use_safe_embedding_lookup=False),
-        _embed(ev("ids_4", tf.int32), 4),
-        fc.embedding_column(weighted(ev("ids_5", tf.int64), "ids_weight"), 3),
+        _embed(ev("ids_3", tf.int32), 4),
+        fc.embedding_column(weighted(ev("ids_4", tf.int64), "ids_weight"), 3),
     ]
     one_by_one = [  # also in a group
-        _embed(ev("ids_6", tf.int64), 4, "sqrtn"),
-        _embed(ev("ids_7", tf.int64, partition_num=3), 4, max_norm=0.5),
-        _embed(ev("words_6", partition_num=2), 2),
-        _embed(hashed("words_7", 5), 2, "sqrtn"),
+        _embed(ev("ids_5", tf.int64), 4, "sqrtn", max_norm=0.5),
+        _embed(ev("words_4", partition_num=2), 2),
     ]
     return [*grouped, *one_by_one, price, of_tensorflow.indicator_column(identity), buckets]
 
