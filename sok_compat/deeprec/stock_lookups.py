@@ -132,7 +132,11 @@ def safe_embedding_lookup_sparse(
             "nn.group_embedding_lookup_sparse takes all"
         )
     if variable is not None:
-        embedding_weights, places = _rows_and_places(variable, sparse_ids.values, default_id)
+        is_taken = sparse_ids.values >= 0
+        if sparse_weights is not None and combiner != "sum":
+            is_taken = tf.logical_and(is_taken, sparse_weights.values > 0)
+        ids = sparse_ids.values
+        embedding_weights, places = _rows_and_places(variable, ids, is_taken, default_id)
         sparse_ids = sparse_ids.with_values(places)
         default_id = None if default_id is None else 0
     return _stock.safe_embedding_lookup_sparse(
@@ -147,12 +151,11 @@ def safe_embedding_lookup_sparse(
     )
 
 
-def _rows_and_places(variable, ids, default_id):
-    """(rows [n + 1, dim], where among them the row of each id is; -1 for ids below 0). The first
-    row is that of default_id. Without one, TensorFlow looks it up for what is empty, and puts zeros
-    in its place."""
+def _rows_and_places(variable, ids, is_taken, default_id):
+    """(rows [n + 1, dim], where among them the row of each id is; -1 for ids that are left out).
+    The first row is that of default_id. Without one, TensorFlow looks it up for what is empty, and
+    puts zeros in its place."""
     ids = variable.checked_ids(ids)
-    is_taken = ids >= 0
     places = tf.where(is_taken, tf.cumsum(tf.cast(is_taken, tf.int64)), -1)
     taken = tf.boolean_mask(ids, is_taken)
     if default_id is None:

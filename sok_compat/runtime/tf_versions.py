@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every difference between TensorFlow releases, and the private functions of it that are used."""
 
+import importlib
+import types
+
 import tensorflow as tf
 from tensorflow._api.v2.compat import v2 as tensorflow_2
 from tensorflow.python.eager import context
@@ -63,6 +66,40 @@ def eager_variable_handle(shape, dtype, name):
     )
 
 
+_OF_FEATURE_COLUMNS = {  # module: names; input_layer is of the first, its columns of the second
+    "feature_column": (
+        *("_CategoricalColumn", "_DenseColumn", "_LazyBuilder", "_SequenceDenseColumn"),
+        *("_SharedEmbeddingColumn", "_normalize_feature_columns"),
+        *("_to_sparse_input_and_drop_ignore_values", "_verify_static_batch_size_equality"),
+    ),
+    "feature_column_v2": (
+        *("BucketizedColumn", "CrossedColumn", "EmbeddingColumn", "HashedCategoricalColumn"),
+        *("IdentityCategoricalColumn", "SequenceCategoricalColumn"),
+    ),
+}
+
+
+def _feature_columns():
+    """What feature columns are made of, by their names; and `missing`: None, or what is not there.
+
+    Then all names are empty classes: what is derived from them can be, and says so when used.
+    """
+    found, missing = {}, None
+    for module, names in _OF_FEATURE_COLUMNS.items():
+        try:
+            module = importlib.import_module(f"tensorflow.python.feature_column.{module}")
+            found.update((name.lstrip("_"), getattr(module, name)) for name in names)
+        except (AttributeError, ImportError) as error:
+            missing = missing or str(error)
+    if missing:
+        names = [name.lstrip("_") for group in _OF_FEATURE_COLUMNS.values() for name in group]
+        found = {name: type(name, (), {}) for name in names}
+    return types.SimpleNamespace(missing=missing, **found)
+
+
+feature_columns = _feature_columns()
+
+
 def make_slots(optimizer, variables):
     """Makes all variables of a Keras optimizer that trains `variables`.
 
@@ -105,6 +142,7 @@ __all__ = [
     "eager_context",
     "eager_mode",
     "eager_variable_handle",
+    "feature_columns",
     "gradients_util",
     "is_eager_disabled",
     "keras",
