@@ -132,7 +132,6 @@ def test_no_face_is_imported():
         from sok_compat import checkpoint, training
         from sok_compat.lookup.group import Lookup, lookup_group
         from sok_compat.tables import Table
-from sok_compat.tables.first_value import FirstValue
 
         table = Table(8, 2)
         with tf.GradientTape() as tape:
