@@ -20,7 +20,7 @@ SOK_HOST_DEVICE Pack FirstValuePack(const FirstValue& first_value, int64_t key, 
     for (int i = 0; i < Pack::width; ++i) pack.at[i] = first_value.low_or_mean;
     return pack;
   }
-  const RandomWords words = DrawColumns(first_value.stream, key, column / kColumnsPerDraw);
+  const RandomWords words = DrawColumns(first_value, key, column / kColumnsPerDraw);
   if constexpr (Pack::width == kColumnsPerDraw) {
     SOK_UNROLL
     for (int i = 0; i < Pack::width; ++i) pack.at[i] = ColumnValue(first_value, words.word[i]);

@@ -97,7 +97,7 @@ void WriteFirstValue(const FirstValue& first_value, int64_t key, int64_t dim, fl
     return;
   }
   for (int64_t begin = 0; begin < dim; begin += kColumnsPerDraw) {
-    const RandomWords words = DrawColumns(first_value.stream, key, begin / kColumnsPerDraw);
+    const RandomWords words = DrawColumns(first_value, key, begin / kColumnsPerDraw);
     const int64_t width = std::min(kColumnsPerDraw, dim - begin);
     for (int64_t i = 0; i < width; ++i) row[begin + i] = ColumnValue(first_value, words.word[i]);
   }
@@ -114,8 +114,9 @@ void WriteFirstValues(const FirstValue& first_value, int64_t num_keys, const int
   PendingDraws pending(first_value);
   for (int64_t i = 0; i < num_keys; ++i) {
     float* row = row_of(i);
+    const int64_t key = DrawnKey(first_value, keys[i]);
     for (int64_t begin = 0; begin < dim; begin += kColumnsPerDraw) {
-      pending.Add(keys[i], begin / kColumnsPerDraw, std::min(kColumnsPerDraw, dim - begin),
+      pending.Add(key, begin / kColumnsPerDraw, std::min(kColumnsPerDraw, dim - begin),
                   row + begin);
     }
   }

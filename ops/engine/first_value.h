@@ -20,6 +20,7 @@ struct FirstValue {
   float low_or_mean = 0.0f;
   float high_or_stddev = 0.0f;
   uint64_t stream = 0;  // from FirstValueStream; tells tables and seeds apart
+  int64_t period = 0;   // above 0: a key starts as the key floormod(key, period) does
 };
 
 /// What a column costs, roughly: a draw is shared by four of them, then comes a quantile.

@@ -20,9 +20,17 @@ SOK_HOST_DEVICE inline RandomWords DrawCounter(int64_t key, int64_t draw) {
            static_cast<uint32_t>(draw), 0}};
 }
 
+/// The key whose draws are those of `key`.
+SOK_HOST_DEVICE inline int64_t DrawnKey(const FirstValue& first_value, int64_t key) {
+  if (first_value.period == 0) return key;
+  const int64_t remainder = key % first_value.period;
+  return remainder < 0 ? remainder + first_value.period : remainder;
+}
+
 /// The words behind these columns.
-SOK_HOST_DEVICE inline RandomWords DrawColumns(uint64_t stream, int64_t key, int64_t draw) {
-  return Philox(DrawCounter(key, draw), stream);
+SOK_HOST_DEVICE inline RandomWords DrawColumns(const FirstValue& first_value, int64_t key,
+                                               int64_t draw) {
+  return Philox(DrawCounter(DrawnKey(first_value, key), draw), first_value.stream);
 }
 
 /// The number that a column's word stands for; not for kPreset.

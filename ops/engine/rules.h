@@ -64,6 +64,31 @@ struct AdamRule {
   }
 };
 
+/// States: m, v. Adam with decoupled weight decay: value -= weight_decay * value, then Adam's move.
+struct AdamWRule {
+  static constexpr int kStates = AdamRule::kStates;
+  AdamRule adam;
+  float weight_decay = 0.0f;
+
+  SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
+    value -= weight_decay * value;
+    adam(g, value, states);
+  }
+};
+
+/// States: accumulator. It becomes rate * accumulator, but no less than `least`; the value stays,
+/// and no gradient matters. For all rows in use, between the steps of another rule.
+struct DecayRule {
+  static constexpr int kStates = 1;
+  float rate = 1.0f;
+  float least = 0.0f;
+
+  SOK_HOST_DEVICE void operator()(float, float&, float* states) const {
+    const float decayed = rate * states[0];
+    states[0] = decayed < least ? least : decayed;
+  }
+};
+
 /// States: accumulator, linear. TensorFlow's Ftrl with the learning rate power -1/2, its default.
 struct FtrlRule {
   static constexpr int kStates = 2;
@@ -116,7 +141,8 @@ struct RmspropRule {
   }
 };
 
-using Rule = std::variant<SgdRule, AdagradRule, AdamRule, FtrlRule, MomentumRule, RmspropRule>;
+using Rule = std::variant<SgdRule, AdagradRule, AdamRule, AdamWRule, DecayRule, FtrlRule,
+                          MomentumRule, RmspropRule>;
 
 /// What a rule does in a step to a row in use that has no gradient.
 template <typename OneRule>

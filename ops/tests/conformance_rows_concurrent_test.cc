@@ -138,7 +138,8 @@ SOK_TEST(AbsentRowsGetTheirFirstValues) {
 SOK_TEST(ManyAbsentRowsGetTheirFirstValues) {
   OnAllEngines([](const TestedEngine& engine) {
     constexpr int64_t kCount = 3000;
-    const FirstValue first_value{FirstValue::Kind::kNormal, 0.0f, 1.0f, FirstValueStream(3, "t")};
+    const FirstValue first_value{FirstValue::Kind::kNormal, 0.0f, 1.0f, FirstValueStream(3, "t"),
+                                 100};
     Ids keys;
     Ids row_ids;
     Floats expected(kCount * 3, 5.0f);

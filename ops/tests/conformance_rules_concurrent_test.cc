@@ -64,6 +64,14 @@ std::vector<TestedRule> Rules() {
              states[1] = 0.999 * states[1] + 0.001 * g * g;
              value -= 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
            }},
+          {"adamw", AdamWRule{{0.01f, 0.9f, 0.999f, 1e-7f}, 0.05f},
+           [](double g, double& value, double* states) {
+             states[0] = 0.9 * states[0] + 0.1 * g;
+             states[1] = 0.999 * states[1] + 0.001 * g * g;
+             value = 0.95 * value - 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
+           }},
+          {"decay", DecayRule{0.75f, 0.4f},
+           [](double, double&, double* states) { states[0] = std::max(0.75 * states[0], 0.4); }},
           {"ftrl", FtrlRule{0.1f, 0.3f, 0.02f, 0.01f}, Ftrl},
           Momentum("momentum", false),
           Momentum("nesterov momentum", true),

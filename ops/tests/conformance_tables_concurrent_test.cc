@@ -225,10 +225,11 @@ SOK_TEST(FirstValuesAreTheKeysOwn) {
          {Kind::kUniform, Kind::kNormal, Kind::kTruncatedNormal, Kind::kConstant}) {
       for (const int64_t dim : {1, 3, 8}) {
         TableOptions options = Options(true, 3000, dim);
-        options.first_value = {kind, -0.5f, 0.25f, FirstValueStream(7, "t")};
+        const int64_t period = dim == 1 ? 0 : 10;
+        options.first_value = {kind, -0.5f, 0.25f, FirstValueStream(7, "t"), period};
         const TestedTable table(engine, options);
         Ids keys;
-        for (int64_t i = 0; i < 1000; ++i) keys.push_back(i * i * i * 982'451'653);
+        for (int64_t i = -500; i < 500; ++i) keys.push_back(i * i * i * 982'451'653);
         const Ids row_ids = table.FindOrInsert(keys);
         for (size_t i = 0; i < keys.size(); i += 29) table.CheckIsFresh(keys[i], row_ids[i]);
       }

@@ -74,6 +74,29 @@ SOK_TEST(ManyRowsAreEachAsOne) {
   }
 }
 
+SOK_TEST(KeysOfAPeriodStartAsOneKey) {
+  for (const Kind kind : {Kind::kUniform, Kind::kNormal, Kind::kTruncatedNormal, Kind::kConstant}) {
+    const FirstValue of_all{kind, -0.5f, 2.0f, FirstValueStream(7, "user")};
+    const std::vector<int64_t> keys = {5, 12, -2, INT64_MIN, INT64_MAX, 0, -7};
+    const std::vector<int64_t> same = {5, 5, 5, 6, 0, 0, 0};  // floormod(key, 7)
+    for (const int64_t dim : {1, 6}) {
+      FirstValue first_value = of_all;
+      first_value.period = 7;
+      const auto num_keys = static_cast<int64_t>(keys.size());
+      std::vector<float> rows(static_cast<size_t>(num_keys * dim));
+      WriteFirstValues(first_value, num_keys, keys.data(), nullptr, dim, rows.data());
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const std::vector<float> expected = Row(of_all, same[i], dim);
+        CHECK_TRUE(Row(first_value, keys[i], dim) == expected);
+        CHECK_TRUE(std::equal(expected.begin(), expected.end(),
+                              rows.begin() + static_cast<int64_t>(i) * dim));
+      }
+      first_value.period = INT64_MAX;
+      CHECK_TRUE(Row(first_value, 5, dim) == Row(of_all, 5, dim));
+    }
+  }
+}
+
 SOK_TEST(PortableLogIsLog) {
   for (double x = 1e-12; x < 1e3; x *= 1.0001) {
     CHECK_TRUE(std::abs(PortableLog(x) - std::log(x)) <= 1e-12 * (1 + std::abs(std::log(x))));

@@ -23,7 +23,7 @@ REGISTER_OP("SokApplyRule")
     .Input("row_ids: int64")
     .Attr("num_states: int >= 0")
     .Attr("num_hyperparameters: int >= 1")
-    .Attr("rule: {'sgd', 'adagrad', 'adam', 'ftrl', 'momentum', 'rmsprop'}")
+    .Attr("rule: {'sgd', 'adagrad', 'adam', 'adamw', 'decay', 'ftrl', 'momentum', 'rmsprop'}")
     .Attr("rows_to_update: {'given', 'in_use'}")
     .Attr("row_ids_are_distinct: bool")
     .Attr("use_nesterov: bool = false")
@@ -47,6 +47,8 @@ class RuleMaker {
     if (name_ == "sgd") return SgdRule{At(0, 1)};
     if (name_ == "adagrad") return AdagradRule{At(0, 2), At(1, 2)};
     if (name_ == "adam") return AdamRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+    if (name_ == "adamw") return AdamWRule{{At(0, 5), At(1, 5), At(2, 5), At(3, 5)}, At(4, 5)};
+    if (name_ == "decay") return DecayRule{At(0, 2), At(1, 2)};
     if (name_ == "ftrl") return Ftrl();
     if (name_ == "momentum") return MomentumRule{At(0, 2), At(1, 2), use_nesterov_};
     return RmspropRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};

@@ -40,6 +40,7 @@ TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   options.first_value.kind = ParseFirstValueKind(Attribute<std::string>(ctx, "first_value"));
   options.first_value.low_or_mean = Attribute<float>(ctx, "low_or_mean");
   options.first_value.high_or_stddev = Attribute<float>(ctx, "high_or_stddev");
+  options.first_value.period = Attribute<int64_t>(ctx, "first_value_period");
   return options;
 }
 

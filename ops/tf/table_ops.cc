@@ -39,6 +39,7 @@ REGISTER_OP("SokTableInitialize")
     .Attr("first_value: {'uniform', 'normal', 'truncated_normal', 'constant', 'preset'}")
     .Attr("low_or_mean: float")
     .Attr("high_or_stddev: float")
+    .Attr("first_value_period: int >= 0 = 0")
     .Attr("keep_existing: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
@@ -46,7 +47,8 @@ REGISTER_OP("SokTableInitialize")
         "Makes the table, empty, with its rows [capacity, dim] in the variable `rows`; with "
         "keep_existing, only if it is not there. The capacity 2^32 - 1 means that none is "
         "declared: "
-        "the variable then has as many rows as there is memory for, and gets more with the keys.");
+        "the variable then has as many rows as there is memory for, and gets more with the keys. "
+        "With a first_value_period, a key starts as the key floormod(key, first_value_period).");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")

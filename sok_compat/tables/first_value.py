@@ -32,9 +32,7 @@ class FirstValue:
     seed: Optional[int] = None  # the initializer's own, if it has one
     initializer: Optional[Callable] = None
     period: Optional[int] = None  # a key starts as the key floormod(key, period) does
-    rows: Optional[tf.Variable] = (
-        None  # [period, dim]: what these start as, where it is 'evaluated'
-    )
+    rows: Optional[tf.Variable] = None  # [period, dim]: of 'evaluated', in the initializer's place
     called: str = "the initializer of a table"  # the initializer, in messages
 
     def __str__(self):
@@ -65,7 +63,7 @@ class FirstValue:
     @property
     def is_given(self):
         """Whether the op library is given the rows of keys that are not in the table."""
-        return self.kind == "evaluated" or (self.period is not None and self.kind != "constant")
+        return self.kind == "evaluated"
 
     @property
     def op_kind(self):

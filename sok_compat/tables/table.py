@@ -238,6 +238,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
             first_value=first.op_kind,
             low_or_mean=first.low_or_mean,
             high_or_stddev=first.high_or_stddev,
+            first_value_period=first.period or 0,
             keep_existing=keep_existing,
             name="Initialize",
         )

@@ -20,6 +20,7 @@ class AppliedRule:
     hyperparameters: list  # scalars, in the order of the rule's fields
     use_nesterov: bool = False
     use_locking: bool = False
+    rows_to_update: str = "given"  # 'in_use': rows without a gradient have one of zero
 
     def fits(self, table):
         """Whether its states are slots of the table, which then has rows for all of them."""
@@ -45,7 +46,7 @@ class AppliedRule:
             gradients=gradients,
             row_ids=row_ids,
             rule=self.name,
-            rows_to_update="given",
+            rows_to_update=self.rows_to_update,
             row_ids_are_distinct=rows_are_distinct(row_ids),
             use_nesterov=self.use_nesterov,
         )

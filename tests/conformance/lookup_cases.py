@@ -28,8 +28,9 @@ def seven_keys(**options):
 
 
 FIRST_VALUES = {
-    f"first values: {kind}, {dim} numbers": Script(
-        Spec(dim=dim, first_value=kind, low_or_mean=low, high_or_stddev=high),
+    f"first values: {kind}, {dim} numbers, period {period}": Script(
+        Spec(dim=dim, first_value=kind, low_or_mean=low, high_or_stddev=high,
+             first_value_period=period),
         absent(EXTREMES),
         call("find", EXTREMES, insert=True, gives=range(6)),
         absent(EXTREMES),
@@ -39,7 +40,7 @@ FIRST_VALUES = {
         ("uniform", -2.0, 3.0), ("normal", 1.0, 0.5), ("truncated_normal", 0.0, 0.1),
         ("constant", 0.25, 0.0),
     )
-    for dim in (1, 5, 64)
+    for dim, period in ((1, 0), (5, 7), (64, 7))
 }  # fmt: skip
 
 POOLED = {

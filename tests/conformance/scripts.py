@@ -32,6 +32,7 @@ class Spec:
     first_value: str = "uniform"
     low_or_mean: float = -0.05
     high_or_stddev: float = 0.05
+    first_value_period: int = 0
     seed: int = 7
     key_dtype: str = "int64"
     slots: tuple = ()

@@ -129,6 +129,7 @@ class TableOps(LookupOps, FileFaults):
             first_value=spec.first_value,
             low_or_mean=spec.low_or_mean,
             high_or_stddev=spec.high_or_stddev,
+            first_value_period=spec.first_value_period,
             keep_existing=keep_existing,
             **options,
         ))  # fmt: skip

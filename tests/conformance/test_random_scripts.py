@@ -32,6 +32,7 @@ def specs(draw):
     return Spec(
         dim=DIM, capacity=CAPACITY, use_hash_index=draw(st.booleans()), num_ranks=num_ranks,
         rank=num_ranks - 1, first_value=first_value, slots=STATES, preset=preset,
+        first_value_period=draw(st.sampled_from([0, 3])),
         key_dtype=draw(st.sampled_from(["int64", "uint32"])),
     )  # fmt: skip
 

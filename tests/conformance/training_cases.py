@@ -24,6 +24,8 @@ RULES = {
     "sgd": ((0.1,), ()),
     "adagrad": ((0.1, 1e-7), ("accumulator",)),
     "adam": ((0.1, 0.9, 0.999, 1e-7), ("m_and_v",)),
+    "adamw": ((0.1, 0.9, 0.999, 1e-7, 0.05), ("m_and_v",)),
+    "decay": ((0.9, 0.1), ("accumulator",)),
     "ftrl": ((0.1, 0.01, 0.02, 0.03), ("accumulator", "linear")),
     "momentum": ((0.1, 0.9), ("momentum",)),
     "rmsprop": ((0.1, 0.9, 0.5, 1e-7), ("accumulator", "momentum")),

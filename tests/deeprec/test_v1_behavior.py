@@ -43,6 +43,41 @@ except NotImplementedError:
 """
 
 
+OWN_OPTIMIZERS = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_v2_behavior()
+from sok_compat.deeprec import train_optimizers
+
+def steps(make, value=2.0):  # one by a dense gradient, one by a sparse one
+    ones = [tf.get_variable(name, initializer=np.full([2, 3], value, np.float32)) for name in "ab"]
+    assert ones[0].dtype._is_ref_dtype
+    gradients = [tf.ones([2, 3]), tf.IndexedSlices([[0.5] * 3, [0.5] * 3], [1, 1], [2, 3])]
+    step = make(tf.constant(7)).apply_gradients(list(zip(gradients, ones)))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step)
+        found = session.run(ones)
+    tf.reset_default_graph()
+    return [rows[:, 0].tolist() for rows in found]
+
+own = train_optimizers
+np.testing.assert_allclose(
+    steps(lambda step: own.AdamAsyncOptimizer(0.5, epsilon=0.0)), [[1.5, 1.5], [2, 1.5]], 1e-5)
+np.testing.assert_allclose(
+    steps(lambda step: own.AdamWOptimizer(0.1, 0.5, epsilon=1e-7)), [[1.3, 1.3], [2, 1.3]], 1e-4)
+np.testing.assert_allclose(
+    steps(lambda step: own.AdagradDecayOptimizer(0.5, step, 3.0, 2, 0.5)),
+    [[1.75, 1.75], [2, 1.75]], 1e-5)
+print("done")
+"""
+
+
+def test_own_optimizers_on_reference_variables():
+    assert run_python(OWN_OPTIMIZERS).split()[-1] == "done"
+
+
 def test_a_script():
     assert run_python(SCRIPT).split()[-1] == "done"
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.tables import Table
+from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.table import DEFAULT_SEED
 from tests.support.lookups import lookup, lookup_bags
 from tests.support.subprocess_python import run_python
@@ -65,6 +66,19 @@ def test_lookup_and_export(run, dtype, use_hash_index):
     by_key = dict(zip(held.tolist(), held_rows))
     np.testing.assert_array_equal(rows, [by_key[key] for key in keys.tolist()])
     assert set(held) >= {0, 1, 5} and run(table.num_keys) == 3
+
+
+@pytest.mark.parametrize("use_hash_index", [True, False], ids=["hash", "direct"])
+def test_keys_of_a_period_start_alike(run, use_hash_index):
+    """Wherever their rows are made: in a lookup, by an insert, in what is exported."""
+    first_value = FirstValue("normal", 0.0, 1.0, period=4)
+    table = Table(16, 3, first_value, use_hash_index=use_hash_index)
+    absent = rows_of(run, table, np.arange(8), insert=False)
+    np.testing.assert_array_equal(absent[:4], absent[4:])
+    assert len(np.unique(absent)) == 12
+    np.testing.assert_array_equal(rows_of(run, table, np.array([5, 2])), absent[[1, 2]])
+    held, held_rows = run(table.export)
+    np.testing.assert_array_equal(held_rows, absent[held % 4])
 
 
 @pytest.mark.parametrize("combiner", ["sum", "mean"])

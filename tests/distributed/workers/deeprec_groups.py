@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random groups of DeepRec lookups, the same on all ranks; no rank shrinks what fails, alone."""
+"""Random groups of DeepRec lookups, the same on all ranks; no rank shrinks what fails, alone. Then
+steps of DeepRec's own optimizers."""
 
 import traceback
 
@@ -7,6 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 from tests.support.deeprec_groups import assert_equals_tensorflow, groups
+from tests.support.deeprec_optimizers import assert_follows_formula
 
 NUM_GROUPS = 12
 
@@ -32,6 +34,11 @@ def main():
             failures.append(f"{group}\n{traceback.format_exc()}")
 
     run()
+    for case in ("AdagradDecay", "AdamAsync"):
+        try:
+            assert_follows_formula(case, False, config, RANK, SIZE)
+        except AssertionError:
+            failures.append(f"{case}\n{traceback.format_exc()}")
     report({"failures": failures, "groups": seen})
 
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Optimizers that DeepRec has beside TF1's: their numbers, their slots, what they refuse."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.deeprec import train_optimizers as optimizers
+from sok_compat.deeprec.embedding_variable import EV_INIT_SLOT_OPS
+from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+from tests.support.deeprec_optimizers import CASES, AdamW, assert_follows_formula
+from tests.support.sessions import initialized_session
+
+tf1 = tf.compat.v1
+train = tf1.train
+
+
+@pytest.mark.parametrize(
+    "case, use_locking", [*((case, False) for case in CASES), ("AdagradDecay", True)]
+)
+def test_equals_its_formula(case, use_locking):
+    assert_follows_formula(case, use_locking)
+
+
+@pytest.mark.parametrize("make, slots, scalars", [
+    (lambda step: optimizers.AdamAsyncOptimizer(), ["m", "v"], ["beta1_power", "beta2_power"]),
+    (lambda step: optimizers.AdagradDecayOptimizer(0.1, step), ["accumulator"], ["decays"]),
+    (lambda step: optimizers.AdagradDecayV2Optimizer(0.1, step), ["accumulator"], ["decays"]),
+    (lambda step: optimizers.AdamWOptimizer(0.1), ["m", "v"], []),
+])  # fmt: skip
+def test_slots(graph, make, slots, scalars):
+    variable = get_embedding_variable("v", 2)
+    optimizer = make(train.get_or_create_global_step())
+    optimizer.minimize(tf.reduce_sum(tf.nn.embedding_lookup(variable, [1])), var_list=[variable])
+    name = optimizer.get_name()
+    planes = [f"v/{name}", f"v/{name}_1"][: len(slots)]
+    assert [slot.op.name for slot in variable.slots] == planes
+    assert [optimizer.get_slot(variable, slot).op.name for slot in slots] == planes
+    of_variable = [optimizer.get_slot(variable, slot) for slot in scalars]
+    assert [slot.op.name for slot in of_variable] == [f"v/{name}/{slot}" for slot in scalars]
+    assert all(slot.shape == [] for slot in of_variable)
+    assert {*variable.slots, *of_variable} <= set(optimizer.variables())
+    assert len(tf1.get_collection(EV_INIT_SLOT_OPS)) == len(slots)
+
+
+@pytest.mark.parametrize("case", ["AdamAsync", "AdagradDecay"])
+def test_training_goes_on_from_a_checkpoint(tmp_path, case):
+    """Of its scalars, too."""
+    path, gradients = str(tmp_path / "model"), np.random.default_rng(1).normal(size=[6, 4])
+
+    def build():
+        variable = get_embedding_variable("v", 2, initializer=tf1.ones_initializer())
+        of_step, global_step = tf1.placeholder(tf.float32, [4]), train.get_or_create_global_step()
+        rows = tf.nn.embedding_lookup(variable, [1, 5])
+        step = CASES[case][0](global_step, False).minimize(
+            tf.reduce_sum(rows * tf.reshape(of_step, [2, 2])), global_step, var_list=[variable]
+        )
+        return rows, lambda session, g: session.run(step, {of_step: g}), train.Saver()
+
+    with tf.Graph().as_default():
+        rows, run_step, saver = build()
+        with initialized_session() as session:
+            for number, gradient in enumerate(gradients):
+                if number == 3:
+                    saver.save(session, path)
+                run_step(session, gradient)
+            expected = session.run(rows)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        rows, run_step, saver = build()
+        saver.restore(session, path)
+        for gradient in gradients[3:]:
+            run_step(session, gradient)
+        np.testing.assert_array_equal(session.run(rows), expected)
+
+
+def test_variables_that_do_not_decay(graph):
+    """decay_var_list of AdamW, for minimize and for apply_gradients, each time anew."""
+    first = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)
+    variables = [
+        get_embedding_variable(name, 2, initializer=tf1.constant_initializer(2.0)) for name in "ab"
+    ] + [tf1.get_variable(name, initializer=first, use_resource=True) for name in "cd"]
+    decayed = variables[::2]
+    loss = tf.add_n([tf.reduce_sum(tf.nn.embedding_lookup(v, [0, 1])) for v in variables])
+    optimizer = optimizers.AdamWOptimizer(0.05, 0.1, 0.8, 0.95, 1e-3)
+    steps = [
+        optimizer.minimize(loss, var_list=variables, decay_var_list=decayed),
+        optimizer.apply_gradients(
+            optimizer.compute_gradients(loss, variables), None, None, decayed
+        ),
+        optimizer.minimize(loss, var_list=variables),
+    ]
+    read = [tf.nn.embedding_lookup(variable, [0, 1]) for variable in variables]
+    with initialized_session() as session:
+        expected = [AdamW(rows) for rows in session.run(read)]
+        for step, decays in zip(steps, ([1, 0, 1, 0], [1, 0, 1, 0], [1, 1, 1, 1])):
+            session.run(step)
+            for one, does_decay in zip(expected, decays):
+                one.weight_decay = 0.05 * does_decay
+                one.step(np.ones([2, 2]), np.array([True, True]), None)
+            for rows, one in zip(session.run(read), expected):
+                np.testing.assert_allclose(rows, one.rows, rtol=1e-5)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (dict(global_step=None), "AdagradDecay needs global_step, got None"),
+    (dict(initial_accumulator_value=0.0), "initial_accumulator_value must be positive: 0.0"),
+    (dict(accumulator_decay_step=0), "accumulator_decay_step must be at least 1, got 0"),
+    (dict(accumulator_decay_rate=0.0), "must be above 0 and at most 1, got 0.0"),
+    (dict(accumulator_decay_rate=1.5), "must be above 0 and at most 1, got 1.5"),
+])  # fmt: skip
+def test_numbers_out_of_range(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        optimizers.AdagradDecayOptimizer(**{"learning_rate": 0.1, "global_step": 0, **arguments})
+
+
+def test_dense_gradients_are_refused(graph):
+    variable = get_embedding_variable("v", 2)
+    for name in CASES:
+        optimizer = CASES[name][0](tf.constant(0), False)
+        with pytest.raises(NotImplementedError, match="got a dense one"):
+            optimizer.apply_gradients([(tf.ones([1, 2]), variable)])
