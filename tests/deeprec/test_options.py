@@ -3,7 +3,7 @@
 
 import pytest
 
-from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 from sok_compat.deeprec.options import (
     CBFFilter,
     CheckpointOption,

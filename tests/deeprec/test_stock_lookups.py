@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.deeprec import stock_lookups as nn
-from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 tf.disable_v2_behavior()
 from sok_compat.deeprec import group_lookup, stock_lookups, train_optimizers
-from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 
 with tf.variable_scope("scope", reuse=tf.AUTO_REUSE, partitioner=None):
     first, again = (get_embedding_variable("v", 4, initializer=tf.ones_initializer) for _ in "ab")
@@ -58,8 +58,11 @@ for name in names:
     exec(f"from sok_compat.deeprec import {name}") if name != "v1_behavior" else None
 assert tf.executing_eagerly()
 taken = {*dir(tf.compat.v1), *dir(tf), *dir(tf.compat.v1.train), *dir(tf.compat.v1.nn)}
+own = [getattr(importlib.import_module(f"{face.__name__}.{n}"), "NAMES", {}) for n in names]
+taken.update(path for modules_names in own for path in modules_names)
 print(len(names), taken.intersection(names))
 assert not face.executing_eagerly() and not tf.executing_eagerly()
+assert callable(face.get_embedding_variable)
 """
 
 
