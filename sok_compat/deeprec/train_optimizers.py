@@ -10,13 +10,14 @@ import dataclasses
 import tensorflow as tf
 
 from sok_compat.deeprec.embedding_variable import EV_INIT_SLOT_OPS, EmbeddingVariable
+from sok_compat.deeprec.gradient_averages import AveragesGradients
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.training.stock_rules import AppliedRule
 
 _train = tf.compat.v1.train
 
 
-class _TrainsEmbeddingVariables:
+class _TrainsEmbeddingVariables(AveragesGradients):
     """Before a tf.compat.v1.train.Optimizer: its slots and updates of embedding variables.
 
     fills: {slot name: attribute of the optimizer that rows of the slot start as}; others: zeros.
@@ -159,7 +160,7 @@ _TRAINERS = {
 }
 
 
-class _RefusesEmbeddingVariables:
+class _RefusesEmbeddingVariables(AveragesGradients):
     """Before a tf.compat.v1.train.Optimizer that knows nothing of them."""
 
     def _create_slots(self, var_list):

@@ -12,8 +12,8 @@ from sok_compat.deeprec.embedding_variable import (
     EV_INIT_SLOT_OPS,
     EV_INIT_VAR_OPS,
 )
-from sok_compat.deeprec.variable_creation import get_embedding_variable
 from sok_compat.deeprec.options import EmbeddingVariableOption, InitializerOption
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

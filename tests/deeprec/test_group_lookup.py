@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 
-from sok_compat.deeprec.variable_creation import get_embedding_variable
 from sok_compat.deeprec.group_lookup import group_embedding_lookup, group_embedding_lookup_sparse
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 from tests.distributed.launch import has_horovod, reports, run_ranks
 from tests.support.deeprec_groups import Item, Variables, assert_equals_tensorflow, groups
 from tests.support.sessions import initialized_session

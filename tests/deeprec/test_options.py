@@ -3,7 +3,6 @@
 
 import pytest
 
-from sok_compat.deeprec.variable_creation import get_embedding_variable
 from sok_compat.deeprec.options import (
     CBFFilter,
     CheckpointOption,
@@ -15,6 +14,7 @@ from sok_compat.deeprec.options import (
     StorageOption,
     StorageType,
 )
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 
 
 def test_defaults():

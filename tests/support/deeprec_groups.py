@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from sok_compat.deeprec.variable_creation import get_embedding_variable
 from sok_compat.deeprec.group_lookup import group_embedding_lookup, group_embedding_lookup_sparse
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 
 tf1 = tf.compat.v1
 NUM_KEYS = 12
