@@ -8,6 +8,7 @@ Horovod's, or else by the optimizer that applies it.
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.distributed_strategy import is_collective
+from sok_compat.deeprec.embedding_variable import EmbeddingVariable
 from sok_compat.runtime.horovod_helpers import is_computed_for_wrapper
 from sok_compat.runtime.horovod_losses import average_over_ranks, own_part
 from sok_compat.runtime.shared_gradients import is_reduced
@@ -63,6 +64,11 @@ def _average(gradient, variable):
     if gradient is None or is_reduced(gradient):
         return gradient
     table = variable if is_shared_table(variable) else None
+    if table is None and isinstance(variable, EmbeddingVariable):
+        raise RuntimeError(
+            f"the embedding variable {variable.table_name} was made for this process alone: call "
+            "tf.config.experimental.enable_distributed_strategy, or CollectiveStrategy(), before"
+        )
     return average_over_ranks(gradient, table, f"of_{variable.op.name.replace('/', '_')}")
 
 

@@ -7,6 +7,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from sok_compat.deeprec import distributed_strategy
 from sok_compat.deeprec.python.distribute.group_embedding_collective_strategy import (
@@ -33,7 +34,7 @@ IDIOMS = [
 
 @functools.cache
 def trained(num_ranks):
-    """[rank] of {idiom: what it reported}; one launch trains in all of them."""
+    """[rank] of what it reported; one launch trains in all idioms."""
     return reports(run_ranks("deeprec_collective", num_ranks, timeout=300))
 
 
@@ -41,8 +42,8 @@ def trained(num_ranks):
 @pytest.mark.parametrize("idiom", IDIOMS)
 @pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
 def test_ranks_train_as_one_process(num_ranks, idiom):
-    ranks = [rank[idiom] for rank in trained(num_ranks)]
-    (one,) = (rank[idiom] for rank in trained(1))
+    ranks = [rank["idioms"][idiom] for rank in trained(num_ranks)]
+    (one,) = (rank["idioms"][idiom] for rank in trained(1))
     np.testing.assert_allclose(np.mean([r["losses"] for r in ranks], 0), one["losses"], **TOLERANCE)
     for rank in ranks:
         assert rank["step"] == one["step"] == 4
@@ -60,10 +61,44 @@ def test_ranks_train_as_one_process(num_ranks, idiom):
 
 @needs_horovod
 def test_a_session_starts_on_all_ranks_as_on_the_first():
+    one = trained(1)[0]["idioms"][IDIOMS[0]]["start"]
     for rank in trained(2):
-        for seen in rank.values():
-            for ours, expected in zip(seen["start"], trained(1)[0][IDIOMS[0]]["start"]):
+        for seen in rank["idioms"].values():
+            for ours, expected in zip(seen["start"], one):
                 np.testing.assert_array_equal(ours, expected)
+
+
+needs_estimator = pytest.mark.skipif(
+    not hasattr(tf, "estimator"), reason="this TensorFlow has no tf.estimator"
+)
+
+
+@needs_horovod
+@needs_estimator
+def test_estimators_of_ranks_train_and_evaluate_as_one():
+    (one,) = (rank["estimator"]["history"] for rank in trained(1))
+    ranks = [rank["estimator"]["history"] for rank in trained(2)]
+    assert [metrics["global_step"] for metrics in one] == [2, 4]
+    for number, expected in enumerate(one):
+        assert {rank[number]["global_step"] for rank in ranks} == {expected["global_step"]}
+        mean = np.mean([rank[number]["loss"] for rank in ranks])
+        np.testing.assert_allclose(mean, expected["loss"], **TOLERANCE)
+
+
+@needs_horovod
+@needs_estimator
+def test_the_first_rank_exports_what_one_process_would():
+    one, (first, second) = trained(1)[0]["estimator"], (r["estimator"] for r in trained(2))
+    np.testing.assert_allclose(first["logits"], one["logits"], **TOLERANCE)
+    assert second["logits"] is None and second["refusal"] == ""
+
+
+@needs_horovod
+@needs_estimator
+def test_embedding_variables_of_several_ranks_are_not_exported():
+    refusal = trained(2)[0]["estimator"]["refusal"]
+    assert "embedding variables t0 of 2 ranks cannot be exported" in refusal
+    assert trained(1)[0]["estimator"]["refusal"].startswith("NotFoundError")
 
 
 @pytest.mark.parametrize("strategy, message", [

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One model in all the ways in which scripts for DeepRec train it on several ranks."""
 
+import tempfile
+
 import numpy as np
 
 import sok_compat.deeprec as tf
@@ -29,12 +31,19 @@ def of_allreduced_loss(loss, optimizer):
 
 
 def of_parts(loss, optimizer):
-    """A sum of losses, some of them over ranks; clipped each by itself."""
+    """A sum of losses, some of them over ranks; gradients are scaled before they are applied."""
     first, second = (hvd.allreduce(0.5 * loss, op=op) for op in (hvd.Sum, hvd.Average))
     penalty = 0.1 * tf.nn.l2_loss(tf.trainable_variables("weights")[0])
     pairs = optimizer.compute_gradients(tf.add_n([tf.identity(first), penalty]) + second)
-    pairs = [(tf.clip_by_norm(gradient, 0.5), variable) for gradient, variable in pairs]
+    pairs = [(half(gradient), variable) for gradient, variable in pairs]
     return optimizer.apply_gradients(pairs, tf.train.get_global_step())
+
+
+def half(gradient):
+    """Of a tensor or slices."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return 0.5 * gradient
+    return tf.IndexedSlices(0.5 * gradient.values, gradient.indices, gradient.dense_shape)
 
 
 def of_scope(loss, optimizer):
@@ -82,37 +91,44 @@ IDIOMS = [
 
 
 class Model:
-    """Two tables and an ordinary variable looked up in a group, and dense variables."""
+    """Tables and an ordinary variable looked up in a group, and dense variables."""
 
-    def __init__(self):
-        self.ids = tf.placeholder(tf.int64, [None, 2])
-        self.labels = tf.placeholder(tf.float32, [None])
-        bags = tf.RaggedTensor.from_tensor(self.ids, row_splits_dtype=tf.int64)
-        self.tables = [tf.get_embedding_variable(f"t{i}", dim) for i, dim in enumerate(DIMS[:2])]
+    def __init__(self, ids, labels, num_tables=2):
+        bags = tf.RaggedTensor.from_tensor(ids, row_splits_dtype=tf.int64)
+        self.tables = [tf.get_embedding_variable(f"t{i}", DIMS[i]) for i in range(num_tables)]
         values = np.linspace(-1, 1, NUM_KEYS * DIMS[2]).reshape(NUM_KEYS, -1)
         # Other values on each rank, until rank 0's are broadcast.
         ordinary = tf.get_variable(
             "ordinary", values.shape, initializer=tf.constant_initializer(values * (1 + RANK))
         )
+        combiners = ["sum", "mean"][:num_tables] + ["mean"]
         found = tf.nn.group_embedding_lookup_sparse(
-            [*self.tables, ordinary], [bags] * 3, ["sum", "mean", "mean"]
+            [*self.tables, ordinary], [bags] * len(combiners), combiners
         )
+        inputs = tf.concat(found, 1)
         weights = tf.get_variable(
-            "weights", [sum(DIMS), 1], initializer=tf.constant_initializer(0.5 + RANK)
+            "weights", [inputs.shape[1], 1], initializer=tf.constant_initializer(0.5 + RANK)
         )
         bias = tf.get_variable("bias", [], initializer=tf.constant_initializer(float(RANK)))
-        logits = tf.squeeze(tf.concat(found, 1) @ weights, 1) + bias
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=self.labels, logits=logits)
+        self.logits = tf.squeeze(inputs @ weights, 1) + bias
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=self.logits)
         self.loss = 5.0 * tf.reduce_mean(losses)
         self.dense = [ordinary, weights, bias]
 
 
+def make_batches():
+    """[(ids, labels)] of this rank."""
+    rng = np.random.default_rng(1)
+    ids = rng.integers(0, NUM_KEYS, [STEPS, GLOBAL_BATCH, 2])
+    return [(x[RANK::SIZE], (x.sum(1) % 2)[RANK::SIZE].astype(np.float32)) for x in ids]
+
+
 def train(strategy, idiom, optimizer_name):
     """{what: its values after the steps} on this rank."""
-    rng = np.random.default_rng(1)
     with tf.Graph().as_default() as graph, strategy.scope(seed=7):
         step = tf.train.get_or_create_global_step()
-        model = Model()
+        ids, labels = tf.placeholder(tf.int64, [None, 2]), tf.placeholder(tf.float32, [None])
+        model = Model(ids, labels)
         train_op = idiom(model.loss, getattr(tf.train, optimizer_name)(0.3))
         exported = [table.export()[:2] for table in model.tables]
         names = [op.name for op in graph.get_operations() if op.name == "norm"]
@@ -122,9 +138,8 @@ def train(strategy, idiom, optimizer_name):
             is_chief=RANK == 0, config=config, save_summaries_steps=None
         ) as session:
             start = session.run(model.dense)
-            for _ in range(STEPS):
-                ids = rng.integers(0, NUM_KEYS, [GLOBAL_BATCH, 2])
-                fed = {model.ids: ids[RANK::SIZE], model.labels: (ids.sum(1) % 2)[RANK::SIZE]}
+            for batch in make_batches():
+                fed = dict(zip((ids, labels), batch))
                 losses.append(session.run([model.loss, norms, train_op], fed)[:2])
             return {
                 "start": start,
@@ -136,11 +151,67 @@ def train(strategy, idiom, optimizer_name):
             }
 
 
+def input_fn():
+    """A dataset of this rank's share; no function that ranks could differ in."""
+    ids, labels = (np.stack(values) for values in zip(*make_batches()))
+    return tf.data.Dataset.from_tensor_slices(({"ids": ids}, labels))
+
+
+def model_fn(features, labels, mode):
+    """Of ordinary variables: those of several ranks alone come back from checkpoints."""
+    model = Model(features["ids"], labels, num_tables=0)
+    train_op = of_allreduced_loss(model.loss, tf.train.AdagradOptimizer(0.3))
+    return tf.estimator.EstimatorSpec(mode, loss=model.loss, train_op=train_op)
+
+
+def signature(num_tables):
+    """Builds a model to export."""
+    ids = tf.placeholder(tf.int64, [None, 2])
+    model = Model(ids, tf.zeros([tf.shape(ids)[0]]), num_tables)
+    return tf.saved_model.predict_signature_def({"ids": ids}, {"logits": model.logits})
+
+
+def use_estimator(strategy):
+    """What an estimator of the strategy, and an export of its checkpoint, give on this rank."""
+    if not hasattr(tf, "estimator"):
+        return None
+    history = []
+    config = tf.estimator.RunConfig(session_config=session_config(rewrites=False))
+    with tempfile.TemporaryDirectory() as folder:
+        estimator = strategy.estimator(model_fn, model_dir=f"{folder}/model", config=config)
+        estimator.train_and_evaluate(
+            tf.estimator.TrainSpec(input_fn, max_steps=STEPS),
+            tf.estimator.EvalSpec(input_fn),
+            eval_every_n_iter=2,
+            eval_history=history,
+        )
+        exported = strategy.export_saved_model(
+            f"{folder}/exported", f"{folder}/model", lambda: signature(0)
+        )
+        logits = exported and predict(exported)
+        refusal = ""
+        try:
+            strategy.export_saved_model(f"{folder}/x", f"{folder}/model", lambda: signature(1))
+        except (NotImplementedError, tf.errors.NotFoundError) as error:
+            refusal = f"{type(error).__name__}: {error}"
+    return {"history": history, "logits": logits, "refusal": refusal}
+
+
+def predict(folder):
+    """What an exported model gives for a few ids."""
+    with tf.Graph().as_default(), tf.Session(config=session_config(rewrites=False)) as session:
+        graph = tf.saved_model.load(session, ["serve"], folder)
+        inputs_and_outputs = graph.signature_def["serving_default"]
+        ids, logits = inputs_and_outputs.inputs["ids"], inputs_and_outputs.outputs["logits"]
+        return session.run(logits.name, {ids.name: [[1, 2], [3, 11]]})
+
+
 def main():
     strategy = CollectiveStrategy()
     ranks = [strategy.rank, strategy.rank(), strategy.world_size, strategy.world_size()]
     assert ranks == [RANK, RANK, SIZE, SIZE]
-    report({f"{idiom.__name__}, {name}": train(strategy, idiom, name) for idiom, name in IDIOMS})
+    seen = {f"{idiom.__name__}, {name}": train(strategy, idiom, name) for idiom, name in IDIOMS}
+    report({"idioms": seen, "estimator": use_estimator(strategy)})
 
 
 if __name__ == "__main__":
