@@ -6,19 +6,19 @@ import tempfile
 import numpy as np
 
 import sok_compat.deeprec as tf
-from sok_compat.deeprec.python.distribute.group_embedding_collective_strategy import (
-    CollectiveStrategy,
-)
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 
 tf.config.experimental.enable_distributed_strategy("collective")
 import horovod.tensorflow as hvd  # noqa: E402 - as scripts do; the strategy has initialized it
+from tensorflow.python.distribute.group_embedding_collective_strategy import (  # noqa: E402
+    CollectiveStrategy,
+)
 
 GLOBAL_BATCH, STEPS, NUM_KEYS, DIMS = 8, 4, 12, (3, 2, 4)  # of two tables and an ordinary variable
 
 
 def apply_clipped(optimizer, pairs):
-    """Clips by the norm over all gradients, which is near 1; the norm is a tensor of the graph."""
+    """Clips by the norm over all gradients, a tensor of that name."""
     gradients, variables = zip(*pairs)
     clipped, norm = tf.clip_by_global_norm(gradients, 0.5)
     tf.identity(norm, name="norm")
@@ -208,6 +208,7 @@ def predict(folder):
 
 def main():
     strategy = CollectiveStrategy()
+    assert tf.python.ops.array_ops and tf.python.distribute.distribute_lib  # TensorFlow's, as ever
     ranks = [strategy.rank, strategy.rank(), strategy.world_size, strategy.world_size()]
     assert ranks == [RANK, RANK, SIZE, SIZE]
     seen = {f"{idiom.__name__}, {name}": train(strategy, idiom, name) for idiom, name in IDIOMS}
