@@ -59,9 +59,10 @@ def of_tf_gradients(loss, optimizer):
 
 
 def of_plain_gradients(loss, optimizer):
-    """Gradients that a function of TensorFlow's own has computed."""
+    """Gradients that a function of TensorFlow's own has computed; gated, or an update may come
+    before a gradient that reads the same reference variable."""
     variables = tf.trainable_variables()
-    gradients = tf.compat.v2.gradients(loss, variables)
+    gradients = tf.compat.v2.compat.v1.gradients(loss, variables, gate_gradients=True)
     pairs = list(zip(gradients, variables))
     return optimizer.apply_gradients(pairs, tf.train.get_global_step())
 
