@@ -11,6 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from sok_compat.run.rank import status_of
+
 USAGE = """\
 usage: python -m sok_compat.run.launch [-np N] command...
 
@@ -51,14 +53,14 @@ def main(arguments):
 
 def run(command, num_processes):
     """The status of a command that is run as several processes: of the first that failed, or 0."""
-    if num_processes > 1 and importlib.util.find_spec("horovod") is None:
+    if num_processes == 1:
+        return status_of(command)[0]
+    if importlib.util.find_spec("horovod") is None:
         _refuse(f"{num_processes} processes need Horovod, which is not installed; -np 1 does not")
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "sok_compat.run.rank", folder, *command]
-        if num_processes > 1:
-            horovodrun = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_processes)]
-            command = [*horovodrun, *command]
-        status = subprocess.call(command)
+        horovodrun = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_processes)]
+        of_rank = [sys.executable, "-m", "sok_compat.run.rank", folder]
+        status, _ = status_of([*horovodrun, *of_rank, *command])
         failed = sorted(Path(folder).iterdir(), key=lambda path: int(path.name))
         return int(failed[0].read_text()) if status and failed else status
 

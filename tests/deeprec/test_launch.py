@@ -17,7 +17,8 @@ import os, sys, time
 print(__name__, sys.argv[1:], {RANK}, os.environ.get("HOROVOD_SIZE"), os.environ.get("X"))
 if {RANK} == 1:
     sys.exit(int(sys.argv[1]))
-time.sleep(float(sys.argv[2]))  # ended, where another rank has failed
+time.sleep(float(sys.argv[2]))
+print("has slept")
 """
 
 
@@ -52,11 +53,11 @@ def test_one_process_for_each_listed_gpu(folder):
 
 
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
-def test_the_status_of_the_first_that_failed_comes_back(folder):
+def test_the_first_that_failed_ends_the_others_and_its_status_comes_back(folder):
     command = ["-np", "2", sys.executable, "train.py", "3", "60"]
     status, printed, message = launch(*command, cwd=folder, CUDA_VISIBLE_DEVICES="")
     assert status == 3, message
-    assert "__main__ ['3', '60'] 0 2 None" in printed
+    assert "has slept" not in printed
 
 
 @pytest.mark.parametrize(
