@@ -255,9 +255,9 @@ def _as_if_reduced(name, given, gradient, table, horovod):
 
 def _reduced_table(gradient, op, horovod, scale=1.0):
     """A table's gradient where that of an ordinary variable would be reduced by Sum or Average."""
-    scale /= horovod.size() if op == horovod.Average else 1
-    if gradient is not None and is_reduced(gradient):  # before; that of others is the same on all
-        scale *= horovod.size()
+    is_mean = gradient is not None and is_reduced(gradient)  # before, and not to be divided again
+    if op == horovod.Average and not is_mean:
+        scale /= horovod.size()
     return mark_reduced(_scaled(gradient, scale))
 
 
