@@ -8,9 +8,9 @@ from typing import Any, Optional
 import tensorflow as tf
 
 from sok_compat.deeprec.embedding_variable import PartitionedEmbeddingVariable
-from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
 from sok_compat.deeprec.group_lookup import COMBINERS
 from sok_compat.deeprec.stock_lookups import embedding_lookup_sparse, safe_embedding_lookup_sparse
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 from sok_compat.runtime.tf_versions import PartitionedVariable
 from sok_compat.runtime.tf_versions import feature_columns as stock
 

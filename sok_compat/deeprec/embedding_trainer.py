@@ -8,11 +8,12 @@ State is planes beside the rows, '<variable>/<optimizer>', whose memory follows 
 import tensorflow as tf
 
 from sok_compat.deeprec.embedding_variable import EV_INIT_SLOT_OPS, EmbeddingVariable
+from sok_compat.deeprec.gradient_averages import AveragesGradients
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.training.stock_rules import AppliedRule
 
 
-class TrainsEmbeddingVariables:
+class TrainsEmbeddingVariables(AveragesGradients):
     """Before a tf.compat.v1.train.Optimizer: its slots and updates of embedding variables.
 
     fills: {slot name: attribute of the optimizer that rows of the slot start as}; others: zeros.

@@ -12,6 +12,7 @@ from sok_compat.deeprec.adagrad_decay_optimizers import (
 from sok_compat.deeprec.adam_optimizers import AdamAsyncOptimizer, AdamWOptimizer
 from sok_compat.deeprec.embedding_trainer import TrainsEmbeddingVariables, adam_step_size
 from sok_compat.deeprec.embedding_variable import EmbeddingVariable
+from sok_compat.deeprec.gradient_averages import AveragesGradients
 
 _train = tf.compat.v1.train
 
@@ -96,7 +97,7 @@ _TRAINERS = {
 }
 
 
-class _RefusesEmbeddingVariables:
+class _RefusesEmbeddingVariables(AveragesGradients):
     """Before a tf.compat.v1.train.Optimizer that knows nothing of them."""
 
     def _create_slots(self, var_list):

@@ -18,6 +18,7 @@ Runs a script for TensorFlow 1, DeepRec or SparseOperationKit 1.x on TensorFlow 
 line: in its modules `import tensorflow` gives sok_compat.deeprec, and `import sparse_operation_kit`
 gives sok_compat.sparse_operation_kit. With several processes:
 horovodrun -np 2 python -m sok_compat.run script.py arguments...
+or, one for each GPU: python -m sok_compat.run.launch script.py arguments...
 """
 
 

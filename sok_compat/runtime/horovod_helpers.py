@@ -9,7 +9,13 @@ import threading
 import tensorflow as tf
 
 from sok_compat.runtime import integrations
-from sok_compat.runtime.shared_gradients import is_unknown, mark, table_of
+from sok_compat.runtime.shared_gradients import (
+    is_reduced,
+    is_unknown,
+    mark,
+    mark_reduced,
+    table_of,
+)
 
 COLLECTIVES_OF_DENSE = (
     "hvd.allgather",
@@ -19,7 +25,9 @@ COLLECTIVES_OF_DENSE = (
     "hvd.reducescatter",
     "hvd.grouped_reducescatter",
 )
-_reducing = threading.local()  # .knows_tables: inside a wrapper that leaves tables out
+# .knows_tables: inside a wrapper that leaves tables out; .has_wrapper: inside compute_gradients of
+# one, for which the optimizer that it wraps computes
+_reducing = threading.local()
 
 
 def leave_tables_out(horovod, is_sharded):
@@ -107,21 +115,21 @@ def _reducing_others(make, horovod, is_table):
     def make_allreduce_grads(*args, **kwargs):
         reduce_dense = make(*args, **kwargs)
         op = kwargs.get("op", args[5] if len(args) > 5 else horovod.Average)
-        scale = 1.0 / horovod.size() if op == horovod.Average else 1.0
 
         def reduce_gradients(gradients, variables=None, *rest, **named):
             variables = list(variables or [])
             tables = {i for i, variable in enumerate(variables) if is_table(variable)}
             dense = [i for i in range(len(gradients)) if i not in tables]
-            with _tables_left_out():
+            with _having("knows_tables"):
                 reduced = reduce_dense(
                     [gradients[i] for i in dense], [variables[i] for i in dense], *rest, **named
                 )
             result = [
-                _scaled(gradients[i], scale) if i in tables else None for i in range(len(gradients))
+                _reduced_table(gradients[i], op, horovod) if i in tables else None
+                for i in range(len(gradients))
             ]
             for i, gradient in zip(dense, reduced):
-                result[i] = gradient
+                result[i] = mark_reduced(gradient)
             return result
 
         reduce_gradients.knows_tables = True
@@ -135,7 +143,8 @@ def _refusing_early_wrappers(compute, is_table, user):
 
     @functools.wraps(compute)
     def compute_gradients(self, *args, **kwargs):
-        gradients = compute(self, *args, **kwargs)
+        with _having("has_wrapper"):
+            gradients = compute(self, *args, **kwargs)
         tables = [variable for _, variable in gradients if is_table(variable)]
         if tables and not getattr(self._allreduce_grads, "knows_tables", False):
             raise RuntimeError(_made_too_early("hvd.DistributedOptimizer", user, tables))
@@ -144,14 +153,19 @@ def _refusing_early_wrappers(compute, is_table, user):
     return compute_gradients
 
 
+def is_computed_for_wrapper():
+    """Whether hvd.DistributedOptimizer is computing gradients here, which it then reduces."""
+    return getattr(_reducing, "has_wrapper", False)
+
+
 @contextlib.contextmanager
-def _tables_left_out():
-    before = getattr(_reducing, "knows_tables", False)
-    _reducing.knows_tables = True
+def _having(name):
+    before = getattr(_reducing, name, False)
+    setattr(_reducing, name, True)
     try:
         yield
     finally:
-        _reducing.knows_tables = before
+        setattr(_reducing, name, before)
 
 
 def _refusing_early_slices(reduce, user):
@@ -236,7 +250,15 @@ def _as_if_reduced(name, given, gradient, table, horovod):
     if not isinstance(gradient, tf.IndexedSlices) and not gradient.dtype.is_floating:
         raise ValueError(_refusal(name, table))
     scale = options["prescale_factor"] * options["postscale_factor"]
-    return mark(_scaled(gradient, scale / (horovod.size() if op == horovod.Average else 1)), table)
+    return mark(_reduced_table(gradient, op, horovod, scale), table)
+
+
+def _reduced_table(gradient, op, horovod, scale=1.0):
+    """A table's gradient where that of an ordinary variable would be reduced by Sum or Average."""
+    is_mean = gradient is not None and is_reduced(gradient)  # before, and not to be divided again
+    if op == horovod.Average and not is_mean:
+        scale /= horovod.size()
+    return mark_reduced(_scaled(gradient, scale))
 
 
 def _refusing_tables(name, collective):

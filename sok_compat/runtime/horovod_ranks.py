@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Horovod's ranks and the collectives under exchanges; horovod_helpers.py has the rest of it."""
 
+import importlib.util
 import os
 import sys
 
@@ -45,6 +46,31 @@ def active_horovod(user="tables are made"):
 def _launched_size():
     sizes = [os.environ.get(variable, "") for variable in _SIZE_VARIABLES]
     return max(int(size) if size.isdecimal() else 1 for size in sizes)
+
+
+def start_horovod(user):
+    """horovod.tensorflow, imported and initialized; None: it is not installed, and there is one
+    process.
+
+    Args:
+      user: what needs it, for messages.
+
+    Raises:
+      ImportError: it cannot be imported or initialized.
+    """
+    if _launched_size() == 1 and importlib.util.find_spec("horovod") is None:
+        return None
+    try:
+        horovod = importlib.import_module("horovod.tensorflow")
+        if not horovod.is_initialized():  # each init() adds a shutdown() at the end of the process
+            horovod.init()
+    except Exception as error:  # each part of Horovod fails in its own way
+        raise ImportError(
+            f"{user} needs Horovod, and it failed: {type(error).__name__}: {error}. "
+            "python -m sok_compat.doctor looks at it; to train without, in one process, leave "
+            f"{user} out"
+        ) from error
+    return horovod
 
 
 NCCL_VARIABLE = "SOK_EXCHANGE_BY_NCCL"

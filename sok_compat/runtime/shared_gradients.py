@@ -18,6 +18,7 @@ from sok_compat.runtime import integrations
 _logger = logging.getLogger("sok_compat")
 
 _MARK = "_sok_compat_table"  # an attribute of tensors: a weak reference to the table
+_REDUCED = "_sok_compat_reduced"  # another one: that the gradient is the same for all ranks
 
 # Types of ops whose output is still a gradient of what an input of its rank is a gradient of.
 _PASSING = {
@@ -68,15 +69,46 @@ def mark(gradient, table):
     return gradient
 
 
+def mark_reduced(gradient):
+    """Makes `is_reduced` know a gradient in a graph: of an ordinary variable the same on all ranks,
+    of a table scaled as such gradients are. What it is made of stays unknown.
+
+    Args:
+      gradient: what a reduction gives, or the slices of a table, or None.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        if tf.is_symbolic_tensor(gradient):
+            setattr(gradient, _REDUCED, True)
+        return gradient
+    if not tf.is_symbolic_tensor(gradient.indices):
+        return gradient
+    table, indices = table_of(gradient), tf.identity(gradient.indices)
+    setattr(indices, _REDUCED, True)
+    gradient = tf.IndexedSlices(gradient.values, indices, gradient.dense_shape)
+    return gradient if table is None else mark(gradient, table)
+
+
+def is_reduced(gradient):
+    """Whether a gradient, as far as is known, has been reduced over ranks."""
+    tensor = gradient.indices if isinstance(gradient, tf.IndexedSlices) else gradient
+    return _attribute(tensor, _REDUCED) is not None
+
+
 def _marked_table(tensor):
+    reference = _attribute(tensor, _MARK)
+    return None if reference is None else reference()
+
+
+def _attribute(tensor, name):
+    """Of the tensor, or of one that it is made of."""
     seen, waiting = set(), [tensor]
     while waiting:
         tensor = waiting.pop()
         if id(tensor) in seen:
             continue
         seen.add(id(tensor))
-        if hasattr(tensor, _MARK):
-            return getattr(tensor, _MARK)()
+        if hasattr(tensor, name):
+            return getattr(tensor, name)
         if tf.is_symbolic_tensor(tensor):
             waiting += _made_of(tensor)
     return None

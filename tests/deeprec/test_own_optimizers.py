@@ -4,10 +4,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
 
 from sok_compat.deeprec import train_optimizers as optimizers
 from sok_compat.deeprec.embedding_variable import EV_INIT_SLOT_OPS
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 from tests.support.deeprec_optimizers import CASES, AdamW, assert_follows_formula
 from tests.support.sessions import initialized_session
 

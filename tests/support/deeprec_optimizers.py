@@ -3,9 +3,9 @@
 
 import numpy as np
 import tensorflow as tf
-from sok_compat.deeprec.get_embedding_variable import get_embedding_variable
 
 from sok_compat.deeprec import train_optimizers as optimizers
+from sok_compat.deeprec.variable_creation import get_embedding_variable
 
 tf1 = tf.compat.v1
 NUM_KEYS, DIM, BATCH = 12, 3, 6

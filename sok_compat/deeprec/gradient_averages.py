@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients under the strategy 'collective': means over ranks, whoever computes them.
+
+Each is averaged once: by the optimizer that computes it, by `tf.gradients`, by a wrapper of
+Horovod's, or else by the optimizer that applies it.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from sok_compat.deeprec.distributed_strategy import is_collective
+from sok_compat.deeprec.embedding_variable import EmbeddingVariable
+from sok_compat.runtime.horovod_helpers import is_computed_for_wrapper
+from sok_compat.runtime.horovod_losses import average_over_ranks, own_part
+from sok_compat.runtime.shared_gradients import is_reduced
+from sok_compat.runtime.tf_versions import Variable
+from sok_compat.tables.table import is_shared_table
+from sok_compat.training import clipping
+
+
+class AveragesGradients:
+    """Before a tf.compat.v1.train.Optimizer: averages over ranks what it computes and applies."""
+
+    def compute_gradients(self, loss, *args, **kwargs):
+        """As of tf.compat.v1.train, of the mean of the ranks' losses."""
+        if not is_collective():
+            return super().compute_gradients(loss, *args, **kwargs)
+        loss = own_part(loss) if isinstance(loss, tf.Tensor) else loss
+        computed = super().compute_gradients(loss, *args, **kwargs)
+        return computed if is_computed_for_wrapper() else _averages(computed)
+
+    def apply_gradients(self, grads_and_vars, *args, **kwargs):
+        """As of tf.compat.v1.train, of means over the ranks."""
+        pairs = list(grads_and_vars)
+        pairs = _averages(pairs) if is_collective() else pairs
+        return super().apply_gradients(pairs, *args, **kwargs)
+
+
+def gradients(ys, xs, *args, **kwargs):
+    """`tf.gradients`; under the strategy 'collective', those of scalars by variables are of the
+    mean of the ranks' values, and a value that hvd.allreduce has summed counts as the mean."""
+    values = list(ys) if isinstance(ys, (list, tuple)) else [ys]
+    are_losses = all(isinstance(y, tf.Tensor) and y.shape.rank == 0 for y in values)
+    if not is_collective() or not are_losses:
+        return tf.gradients(ys, xs, *args, **kwargs)
+    computed = tf.gradients([own_part(y) for y in values], xs, *args, **kwargs)
+    sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
+    pairs = zip(computed, sources)
+    return [_averages([pair])[0][0] if isinstance(pair[1], Variable) else pair[0] for pair in pairs]
+
+
+def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
+    """`tf.clip_by_global_norm`; under the strategy 'collective', with the norm over all ranks."""
+    clip = clipping.clip_by_global_norm if is_collective() else tf.clip_by_global_norm
+    return clip(t_list, clip_norm, use_norm, name)
+
+
+def _averages(grads_and_vars):
+    """[(mean over ranks, variable)]"""
+    with tf.name_scope("over_ranks"):
+        return [(_average(gradient, variable), variable) for gradient, variable in grads_and_vars]
+
+
+def _average(gradient, variable):
+    if gradient is None or is_reduced(gradient):
+        return gradient
+    table = variable if is_shared_table(variable) else None
+    if table is None and isinstance(variable, EmbeddingVariable):
+        raise RuntimeError(
+            f"the embedding variable {variable.table_name} was made for this process alone: call "
+            "tf.config.experimental.enable_distributed_strategy, or CollectiveStrategy(), before"
+        )
+    return average_over_ranks(gradient, table, f"of_{variable.op.name.replace('/', '_')}")
+
+
+NAMES = {"clip_by_global_norm": clip_by_global_norm, "gradients": gradients}

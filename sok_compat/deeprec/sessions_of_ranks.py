@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tf.train.MonitoredTrainingSession` under the strategy 'collective': the same start on all ranks,
+files from rank 0 alone."""
+
+import copy
+import inspect
+
+import tensorflow.compat.v1 as tf
+
+from sok_compat.deeprec.distributed_strategy import current_ranks, is_collective
+from sok_compat.runtime.horovod_ranks import active_horovod
+
+_SIGNATURE = inspect.signature(tf.train.MonitoredTrainingSession)
+_OF_RANK_0 = ("checkpoint_dir", "summary_dir", "chief_only_hooks")
+
+
+def monitored_training_session(*args, **kwargs):
+    """As of tf.compat.v1.train, by its arguments; API of TensorFlow 1.
+
+    Under the strategy 'collective' ordinary variables start as on rank 0, which alone restores and
+    writes checkpoints and summaries: `is_chief` does not matter, and other ranks ignore what is for
+    files and chiefs.
+    """
+    if not is_collective():
+        return tf.train.MonitoredTrainingSession(*args, **kwargs)
+    options = _SIGNATURE.bind(*args, **kwargs).arguments
+    options["is_chief"] = True  # others would wait for one in this process
+    if current_ranks().rank != 0:
+        options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
+    options["hooks"] = with_broadcast(options.get("hooks"))
+    options["config"] = session_config(options.get("config"))
+    return tf.train.MonitoredTrainingSession(**options)
+
+
+def with_broadcast(hooks):
+    """The hooks, behind one that gives all ranks the ordinary variables of rank 0."""
+    if not is_collective():
+        return list(hooks or [])
+    return [active_horovod().BroadcastGlobalVariablesHook(0), *(hooks or [])]
+
+
+def session_config(config=None):
+    """A copy of a tf.ConfigProto for a process that has one of the machine's devices.
+
+    Memory of GPUs is taken as it is needed, and of several GPUs that the process sees it gets that
+    of its local rank, unless the script names one.
+    """
+    config = tf.ConfigProto(allow_soft_placement=True) if config is None else copy.deepcopy(config)
+    config.gpu_options.allow_growth = True
+    config.gpu_options.force_gpu_compatible = True
+    num_gpus = len(tf.config.list_physical_devices("GPU"))
+    horovod = active_horovod()
+    local_rank = 0 if horovod is None else horovod.local_rank()
+    if not config.gpu_options.visible_device_list and local_rank < num_gpus > 1:
+        config.gpu_options.visible_device_list = str(local_rank)
+    return config
+
+
+NAMES = {"train.MonitoredTrainingSession": monitored_training_session}

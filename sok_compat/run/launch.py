@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m sok_compat.run.launch command...`: a command as one process for each device.
+
+In the place of DeepRec's `python -m tensorflow.python.distribute.launch`.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from sok_compat.run.rank import status_of
+
+USAGE = """\
+usage: python -m sok_compat.run.launch [-np N] command...
+
+Runs a command as N processes of this machine that Horovod connects. A command that begins with the
+name of a script, or with -m, is one for python -m sok_compat.run. Without -np there is a process
+for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the machine; where
+there is none, one. The status is that of the first process that failed.
+"""
+_STRATEGIES = ("sok", "hb")  # of COLLECTIVE_STRATEGY, which the processes get as it is
+
+
+def main(arguments):
+    """Runs what the arguments say.
+
+    Raises:
+      SystemExit: with the status of the command; 2: the arguments, or COLLECTIVE_STRATEGY, are
+        wrong.
+    """
+    if arguments[:1] in (["-h"], ["--help"]):
+        print(USAGE, end="")
+        return
+    strategy = os.environ.get("COLLECTIVE_STRATEGY", _STRATEGIES[0])
+    if strategy not in _STRATEGIES:
+        _refuse(f"COLLECTIVE_STRATEGY must be 'sok' or 'hb', got {strategy!r}")
+    num_processes = None
+    if arguments[:1] == ["-np"]:
+        num_processes = _checked_number(arguments[1] if len(arguments) > 1 else "nothing")
+        arguments = arguments[2:]
+    if not arguments:
+        _refuse("a command is missing")
+    command = list(arguments)
+    if command[0] == "-m" or command[0].endswith(".py"):
+        command = [sys.executable, "-m", "sok_compat.run", *command]
+    elif command[0].startswith("-"):
+        _refuse(f"expected a command, got {command[0]!r}")
+    sys.exit(run(command, num_processes or max(1, num_gpus(os.environ))))
+
+
+def run(command, num_processes):
+    """The status of a command that is run as several processes: of the first that failed, or 0."""
+    if num_processes == 1:
+        return status_of(command)[0]
+    if importlib.util.find_spec("horovod") is None:
+        _refuse(f"{num_processes} processes need Horovod, which is not installed; -np 1 does not")
+    with tempfile.TemporaryDirectory() as folder:
+        horovodrun = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_processes)]
+        of_rank = [sys.executable, "-m", "sok_compat.run.rank", folder]
+        status, _ = status_of([*horovodrun, *of_rank, *command])
+        failed = sorted(Path(folder).iterdir(), key=lambda path: int(path.name))
+        return int(failed[0].read_text()) if status and failed else status
+
+
+def num_gpus(environment):
+    """How many GPUs a process with these environment variables would see."""
+    for variable in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+        listed = environment.get(variable)
+        if listed is not None and listed != "all":
+            names = [name.strip() for name in listed.split(",")]
+            ends = [i for i, name in enumerate(names) if name in ("", "-1", "none", "void")]
+            return ends[0] if ends else len(names)
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    except OSError:  # there is no such program
+        return 0
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+
+
+def _checked_number(text):
+    if not text.isdecimal() or int(text) < 1:
+        _refuse(f"-np needs a number of processes, at least 1, got {text!r}")
+    return int(text)
+
+
+def _refuse(message):
+    sys.stderr.write(f"python -m sok_compat.run.launch: {message}\n{USAGE}")
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategy 'collective': N ranks train as one process that is fed their batches together."""
+
+import functools
+import sys
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.deeprec import distributed_strategy
+from sok_compat.deeprec.python.distribute.group_embedding_collective_strategy import (
+    CollectiveStrategy,
+)
+from tests.distributed.launch import has_horovod, reports, run_ranks
+
+needs_horovod = pytest.mark.skipif(
+    not has_horovod(), reason="Horovod is not installed: run `make horovod`"
+)
+TOLERANCE = dict(rtol=1e-4, atol=1e-5)
+IDIOMS = [
+    "of_allreduced_loss, GradientDescentOptimizer",
+    "of_allreduced_loss, AdamOptimizer",
+    "of_parts, GradientDescentOptimizer",
+    "of_scope, GradientDescentOptimizer",
+    "of_scope, AdagradOptimizer",
+    "of_tf_gradients, GradientDescentOptimizer",
+    "of_plain_gradients, GradientDescentOptimizer",
+    "of_script, GradientDescentOptimizer",
+    "of_wrapper, GradientDescentOptimizer",
+]
+
+
+@functools.cache
+def trained(num_ranks):
+    """[rank] of what it reported; one launch trains in all idioms."""
+    return reports(run_ranks("deeprec_collective", num_ranks, timeout=300))
+
+
+@needs_horovod
+@pytest.mark.parametrize("idiom", IDIOMS)
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
+def test_ranks_train_as_one_process(num_ranks, idiom):
+    ranks = [rank["idioms"][idiom] for rank in trained(num_ranks)]
+    (one,) = (rank["idioms"][idiom] for rank in trained(1))
+    np.testing.assert_allclose(np.mean([r["losses"] for r in ranks], 0), one["losses"], **TOLERANCE)
+    for rank in ranks:
+        assert rank["step"] == one["step"] == 4
+        np.testing.assert_allclose(rank["norms"], one["norms"], **TOLERANCE)
+        for ours, first, expected in zip(rank["dense"], ranks[0]["dense"], one["dense"]):
+            np.testing.assert_array_equal(ours, first)
+            np.testing.assert_allclose(ours, expected, **TOLERANCE)
+    for number, expected in enumerate(one["rows"]):
+        rows = {key: row for rank in ranks for key, row in rank["rows"][number].items()}
+        assert sum(len(rank["rows"][number]) for rank in ranks) == len(rows)
+        assert rows.keys() == expected.keys()
+        for key, row in rows.items():
+            np.testing.assert_allclose(row, expected[key], **TOLERANCE)
+
+
+@needs_horovod
+def test_a_session_starts_on_all_ranks_as_on_the_first():
+    one = trained(1)[0]["idioms"][IDIOMS[0]]["start"]
+    for rank in trained(2):
+        for seen in rank["idioms"].values():
+            for ours, expected in zip(seen["start"], one):
+                np.testing.assert_array_equal(ours, expected)
+
+
+needs_estimator = pytest.mark.skipif(
+    not hasattr(tf, "estimator"), reason="this TensorFlow has no tf.estimator"
+)
+
+
+@needs_horovod
+@needs_estimator
+def test_estimators_of_ranks_train_and_evaluate_as_one():
+    (one,) = (rank["estimator"]["history"] for rank in trained(1))
+    ranks = [rank["estimator"]["history"] for rank in trained(2)]
+    assert [metrics["global_step"] for metrics in one] == [2, 4]
+    for number, expected in enumerate(one):
+        assert {rank[number]["global_step"] for rank in ranks} == {expected["global_step"]}
+        mean = np.mean([rank[number]["loss"] for rank in ranks])
+        np.testing.assert_allclose(mean, expected["loss"], **TOLERANCE)
+
+
+@needs_horovod
+@needs_estimator
+def test_the_first_rank_exports_what_one_process_would():
+    one, (first, second) = trained(1)[0]["estimator"], (r["estimator"] for r in trained(2))
+    np.testing.assert_allclose(first["logits"], one["logits"], **TOLERANCE)
+    assert second["logits"] is None and second["refusal"] == ""
+
+
+@needs_horovod
+@needs_estimator
+def test_embedding_variables_of_several_ranks_are_not_exported():
+    refusal = trained(2)[0]["estimator"]["refusal"]
+    assert "embedding variables t0 of 2 ranks cannot be exported" in refusal
+    assert trained(1)[0]["estimator"]["refusal"].startswith("NotFoundError")
+
+
+@pytest.mark.parametrize("strategy, message", [
+    ("parameter_server", "'parameter_server' is not supported: .*; take 'collective'"),
+    ("mirrored", "must be 'collective' or 'localized', got 'mirrored'"),
+])  # fmt: skip
+def test_other_strategies_are_refused(strategy, message):
+    for enable in ("enable_distributed_strategy", "enable_group_embedding"):
+        with pytest.raises(ValueError, match=message):
+            getattr(distributed_strategy, enable)(strategy)
+
+
+def test_localized_changes_nothing():
+    before = set(sys.modules)
+    distributed_strategy.enable_distributed_strategy("localized")
+    distributed_strategy.enable_group_embedding(fusion_type="localized")
+    assert not {name for name in set(sys.modules) - before if name.startswith("horovod")}
+    assert not distributed_strategy.is_collective()
+
+
+def test_a_horovod_that_fails_says_why(monkeypatch):
+    def init():
+        raise OSError("no such library")
+
+    broken = types.SimpleNamespace(init=init, is_initialized=lambda: False)
+    monkeypatch.setitem(sys.modules, "horovod", types.ModuleType("horovod"))
+    monkeypatch.setitem(sys.modules, "horovod.tensorflow", broken)
+    monkeypatch.setenv("HOROVOD_SIZE", "2")
+    with pytest.raises(ImportError, match="OSError: no such library.*sok_compat.doctor") as caught:
+        distributed_strategy.enable_distributed_strategy()
+    assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_an_unknown_collective_strategy_is_refused(monkeypatch):
+    monkeypatch.setenv("COLLECTIVE_STRATEGY", "none")
+    with pytest.raises(ValueError, match="COLLECTIVE_STRATEGY must be 'sok' or 'hb', got 'none'"):
+        CollectiveStrategy()

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m sok_compat.run.launch` runs a command as several processes; no TensorFlow in these."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from sok_compat.run.launch import num_gpus
+from tests.distributed.launch import has_horovod
+from tests.packaging.environments import REPOSITORY
+
+RANK = "int(os.environ.get('HOROVOD_RANK', 0))"
+SCRIPT = f"""
+import os, sys, time
+print(__name__, sys.argv[1:], {RANK}, os.environ.get("HOROVOD_SIZE"), os.environ.get("X"))
+if {RANK} == 1:
+    sys.exit(int(sys.argv[1]))
+time.sleep(float(sys.argv[2]))
+print("has slept")
+"""
+
+
+def launch(*arguments, cwd, **environment):
+    """(status, stdout, stderr)."""
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "sok_compat.run.launch", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    return tmp_path
+
+
+@pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
+def test_one_process_for_each_listed_gpu(folder):
+    status, printed, _ = launch(
+        "train.py", "0", "0", cwd=folder, CUDA_VISIBLE_DEVICES="0,1", X="a b"
+    )
+    assert status == 0
+    for rank in (0, 1):
+        assert f"__main__ ['0', '0'] {rank} 2 a b" in printed
+
+
+@pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
+def test_the_first_that_failed_ends_the_others_and_its_status_comes_back(folder):
+    command = ["-np", "2", sys.executable, "train.py", "3", "60"]
+    status, printed, message = launch(*command, cwd=folder, CUDA_VISIBLE_DEVICES="")
+    assert status == 3, message
+    assert "has slept" not in printed
+
+
+@pytest.mark.parametrize(
+    "command, status",
+    [
+        (["-c", "raise SystemExit(5)"], 5),
+        (["-c", "import os; os.kill(os.getpid(), 9)"], 137),
+        (["-c", "print('a b')"], 0),
+    ],
+)
+def test_without_gpus_there_is_one_process(tmp_path, command, status):
+    given = [sys.executable, *command]
+    assert launch(*given, cwd=tmp_path, CUDA_VISIBLE_DEVICES="-1")[0] == status
+
+
+@pytest.mark.parametrize("variables, number", [
+    ({"CUDA_VISIBLE_DEVICES": "0,1,5"}, 3),
+    ({"CUDA_VISIBLE_DEVICES": "GPU-a, GPU-b", "NVIDIA_VISIBLE_DEVICES": "all"}, 2),
+    ({"CUDA_VISIBLE_DEVICES": ""}, 0),
+    ({"CUDA_VISIBLE_DEVICES": "1,-1,2"}, 1),
+    ({"NVIDIA_VISIBLE_DEVICES": "2,3"}, 2),
+    ({"NVIDIA_VISIBLE_DEVICES": "void"}, 0),
+])  # fmt: skip
+def test_number_of_gpus(variables, number):
+    assert num_gpus(variables) == number
+
+
+@pytest.mark.parametrize("arguments, variables, message", [
+    ([], {}, "a command is missing"),
+    (["-np", "0", "train.py"], {}, "at least 1, got '0'"),
+    (["-np"], {}, "got 'nothing'"),
+    (["--np", "2"], {}, "expected a command, got '--np'"),
+    (["train.py"], {"COLLECTIVE_STRATEGY": "none"}, "must be 'sok' or 'hb', got 'none'"),
+])  # fmt: skip
+def test_what_is_refused(tmp_path, arguments, variables, message):
+    status, printed, errors = launch(*arguments, cwd=tmp_path, **variables)
+    assert (status, printed) == (2, "")
+    assert message in errors and "usage: python -m sok_compat.run.launch" in errors
+
+
+def test_a_command_that_is_not_there(tmp_path):
+    status, _, errors = launch("no-such-program", cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert status == 127 and "cannot run 'no-such-program'" in errors

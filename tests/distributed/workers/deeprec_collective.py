@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One model in all the ways in which scripts for DeepRec train it on several ranks."""
+
+import tempfile
+
+import numpy as np
+
+import sok_compat.deeprec as tf
+from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
+
+tf.config.experimental.enable_distributed_strategy("collective")
+import horovod.tensorflow as hvd  # noqa: E402 - as scripts do; the strategy has initialized it
+from tensorflow.python.distribute.group_embedding_collective_strategy import (  # noqa: E402
+    CollectiveStrategy,
+)
+
+GLOBAL_BATCH, STEPS, NUM_KEYS, DIMS = 8, 4, 12, (3, 2, 4)  # of two tables and an ordinary variable
+
+
+def apply_clipped(optimizer, pairs):
+    """Clips by the norm over all gradients, a tensor of that name."""
+    gradients, variables = zip(*pairs)
+    clipped, norm = tf.clip_by_global_norm(gradients, 0.5)
+    tf.identity(norm, name="norm")
+    return optimizer.apply_gradients(zip(clipped, variables), tf.train.get_global_step())
+
+
+def of_allreduced_loss(loss, optimizer):
+    """The optimizer is not told of ranks."""
+    return optimizer.minimize(hvd.allreduce(loss, op=hvd.Sum), tf.train.get_global_step())
+
+
+def of_parts(loss, optimizer):
+    """A sum of losses, some of them over ranks; gradients are scaled before they are applied."""
+    first, second = (hvd.allreduce(0.5 * loss, op=op) for op in (hvd.Sum, hvd.Average))
+    penalty = 0.1 * tf.nn.l2_loss(tf.trainable_variables("weights")[0])
+    pairs = optimizer.compute_gradients(tf.add_n([tf.identity(first), penalty]) + second)
+    pairs = [(half(gradient), variable) for gradient, variable in pairs]
+    return optimizer.apply_gradients(pairs, tf.train.get_global_step())
+
+
+def half(gradient):
+    """Of a tensor or slices."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return 0.5 * gradient
+    return tf.IndexedSlices(0.5 * gradient.values, gradient.indices, gradient.dense_shape)
+
+
+def of_scope(loss, optimizer):
+    """Gradients that the optimizer has computed, clipped by a norm over all."""
+    return apply_clipped(optimizer, optimizer.compute_gradients(loss))
+
+
+def of_tf_gradients(loss, optimizer):
+    """The same of tf.gradients."""
+    variables = tf.trainable_variables()
+    gradients = tf.gradients(hvd.allreduce(loss, op=hvd.Sum), variables)
+    return apply_clipped(optimizer, zip(gradients, variables))
+
+
+def of_plain_gradients(loss, optimizer):
+    """Gradients that a function of TensorFlow's own has computed; gated, or an update may come
+    before a gradient that reads the same reference variable."""
+    variables = tf.trainable_variables()
+    gradients = tf.compat.v2.compat.v1.gradients(loss, variables, gate_gradients=True)
+    pairs = list(zip(gradients, variables))
+    return optimizer.apply_gradients(pairs, tf.train.get_global_step())
+
+
+def of_script(loss, optimizer):
+    """Gradients that the script reduces once more."""
+    pairs = [(hvd.allreduce(g), v) for g, v in optimizer.compute_gradients(loss)]
+    return optimizer.apply_gradients(pairs, tf.train.get_global_step())
+
+
+def of_wrapper(loss, optimizer):
+    """Horovod's wrapper reduces, and the optimizer does not."""
+    return hvd.DistributedOptimizer(optimizer).minimize(loss, tf.train.get_global_step())
+
+
+IDIOMS = [
+    (of_allreduced_loss, "GradientDescentOptimizer"),
+    (of_allreduced_loss, "AdamOptimizer"),
+    (of_parts, "GradientDescentOptimizer"),
+    (of_scope, "GradientDescentOptimizer"),
+    (of_scope, "AdagradOptimizer"),
+    (of_tf_gradients, "GradientDescentOptimizer"),
+    (of_plain_gradients, "GradientDescentOptimizer"),
+    (of_script, "GradientDescentOptimizer"),
+    (of_wrapper, "GradientDescentOptimizer"),
+]
+
+
+class Model:
+    """Tables and an ordinary variable looked up in a group, and dense variables."""
+
+    def __init__(self, ids, labels, num_tables=2):
+        bags = tf.RaggedTensor.from_tensor(ids, row_splits_dtype=tf.int64)
+        self.tables = [tf.get_embedding_variable(f"t{i}", DIMS[i]) for i in range(num_tables)]
+        values = np.linspace(-1, 1, NUM_KEYS * DIMS[2]).reshape(NUM_KEYS, -1)
+        # Other values on each rank, until rank 0's are broadcast.
+        ordinary = tf.get_variable(
+            "ordinary", values.shape, initializer=tf.constant_initializer(values * (1 + RANK))
+        )
+        combiners = ["sum", "mean"][:num_tables] + ["mean"]
+        found = tf.nn.group_embedding_lookup_sparse(
+            [*self.tables, ordinary], [bags] * len(combiners), combiners
+        )
+        inputs = tf.concat(found, 1)
+        weights = tf.get_variable(
+            "weights", [inputs.shape[1], 1], initializer=tf.constant_initializer(0.5 + RANK)
+        )
+        bias = tf.get_variable("bias", [], initializer=tf.constant_initializer(float(RANK)))
+        self.logits = tf.squeeze(inputs @ weights, 1) + bias
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=self.logits)
+        self.loss = 5.0 * tf.reduce_mean(losses)
+        self.dense = [ordinary, weights, bias]
+
+
+def make_batches():
+    """[(ids, labels)] of this rank."""
+    rng = np.random.default_rng(1)
+    ids = rng.integers(0, NUM_KEYS, [STEPS, GLOBAL_BATCH, 2])
+    return [(x[RANK::SIZE], (x.sum(1) % 2)[RANK::SIZE].astype(np.float32)) for x in ids]
+
+
+def train(strategy, idiom, optimizer_name):
+    """{what: its values after the steps} on this rank."""
+    with tf.Graph().as_default() as graph, strategy.scope(seed=7):
+        step = tf.train.get_or_create_global_step()
+        ids, labels = tf.placeholder(tf.int64, [None, 2]), tf.placeholder(tf.float32, [None])
+        model = Model(ids, labels)
+        train_op = idiom(model.loss, getattr(tf.train, optimizer_name)(0.3))
+        exported = [table.export()[:2] for table in model.tables]
+        names = [op.name for op in graph.get_operations() if op.name == "norm"]
+        norms, losses = [graph.get_tensor_by_name(f"{name}:0") for name in names], []
+        config = session_config(rewrites=False)
+        with tf.train.MonitoredTrainingSession(
+            is_chief=RANK == 0, config=config, save_summaries_steps=None
+        ) as session:
+            start = session.run(model.dense)
+            for batch in make_batches():
+                fed = dict(zip((ids, labels), batch))
+                losses.append(session.run([model.loss, norms, train_op], fed)[:2])
+            return {
+                "start": start,
+                "losses": [loss for loss, _ in losses],
+                "norms": [norm for _, norm in losses],
+                "dense": session.run(model.dense),
+                "rows": [dict(zip(*session.run(pair))) for pair in exported],
+                "step": session.run(step),
+            }
+
+
+def input_fn():
+    """A dataset of this rank's share; no function that ranks could differ in."""
+    ids, labels = (np.stack(values) for values in zip(*make_batches()))
+    return tf.data.Dataset.from_tensor_slices(({"ids": ids}, labels))
+
+
+def model_fn(features, labels, mode):
+    """Of ordinary variables: those of several ranks alone come back from checkpoints."""
+    model = Model(features["ids"], labels, num_tables=0)
+    train_op = of_allreduced_loss(model.loss, tf.train.AdagradOptimizer(0.3))
+    return tf.estimator.EstimatorSpec(mode, loss=model.loss, train_op=train_op)
+
+
+def signature(num_tables):
+    """Builds a model to export."""
+    ids = tf.placeholder(tf.int64, [None, 2])
+    model = Model(ids, tf.zeros([tf.shape(ids)[0]]), num_tables)
+    return tf.saved_model.predict_signature_def({"ids": ids}, {"logits": model.logits})
+
+
+def use_estimator(strategy):
+    """What an estimator of the strategy, and an export of its checkpoint, give on this rank."""
+    if not hasattr(tf, "estimator"):
+        return None
+    history = []
+    config = tf.estimator.RunConfig(session_config=session_config(rewrites=False))
+    with tempfile.TemporaryDirectory() as folder:
+        estimator = strategy.estimator(model_fn, model_dir=f"{folder}/model", config=config)
+        estimator.train_and_evaluate(
+            tf.estimator.TrainSpec(input_fn, max_steps=STEPS),
+            tf.estimator.EvalSpec(input_fn),
+            eval_every_n_iter=2,
+            eval_history=history,
+        )
+        exported = strategy.export_saved_model(
+            f"{folder}/exported", f"{folder}/model", lambda: signature(0)
+        )
+        logits = exported and predict(exported)
+        refusal = ""
+        try:
+            strategy.export_saved_model(f"{folder}/x", f"{folder}/model", lambda: signature(1))
+        except (NotImplementedError, tf.errors.NotFoundError) as error:
+            refusal = f"{type(error).__name__}: {error}"
+    return {"history": history, "logits": logits, "refusal": refusal}
+
+
+def predict(folder):
+    """What an exported model gives for a few ids."""
+    with tf.Graph().as_default(), tf.Session(config=session_config(rewrites=False)) as session:
+        graph = tf.saved_model.load(session, ["serve"], folder)
+        inputs_and_outputs = graph.signature_def["serving_default"]
+        ids, logits = inputs_and_outputs.inputs["ids"], inputs_and_outputs.outputs["logits"]
+        return session.run(logits.name, {ids.name: [[1, 2], [3, 11]]})
+
+
+def main():
+    strategy = CollectiveStrategy()
+    assert tf.python.ops.array_ops and tf.python.distribute.distribute_lib  # TensorFlow's, as ever
+    ranks = [strategy.rank, strategy.rank(), strategy.world_size, strategy.world_size()]
+    assert ranks == [RANK, RANK, SIZE, SIZE]
+    seen = {f"{idiom.__name__}, {name}": train(strategy, idiom, name) for idiom, name in IDIOMS}
+    report({"idioms": seen, "estimator": use_estimator(strategy)})
+
+
+if __name__ == "__main__":
+    main()
