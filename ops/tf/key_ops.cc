@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops from keys to row ids: distinct keys, and the rows of keys in their tables.
-#include <set>
 #include <vector>
 
 #include "ops/tf/engine_of_op.h"
@@ -53,7 +52,7 @@ REGISTER_OP("SokFindRows")
     .Doc(
         "The row of each key. A key not held gets a row with its first value if `insert`, else the "
         "row id -1. `keys_are_distinct`: those of each item are known to be. When an item fails, "
-        "its table is as it was, but keys of other items may have been inserted.");
+        "its table is as it was, but keys of items before it have been inserted.");
 
 REGISTER_OP("SokInsertRows")
     .Input("table: resource")
@@ -119,7 +118,7 @@ class FindRowsOp : public tf::OpKernel {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
       const auto find = [&](OpCall& call, int i) { Find(ctx, call, group, i); };
-      if (insert_ && TablesRepeat(ctx, group)) {  // new rows stand in the order of the items
+      if (insert_) {  // when an item fails, the tables of those behind it are as they were
         ForEachItemInOrder(ctx, find);
       } else {
         ForEachItem(ctx, find);
@@ -142,13 +141,6 @@ class FindRowsOp : public tf::OpKernel {
       resource->WithTable(
           [&](Table& table) { table.Find(call, num_keys, Data<int64_t>(keys), row_ids); });
     }
-  }
-
-  static bool TablesRepeat(tf::OpKernelContext* ctx, const Group& group) {
-    std::set<const TableResource*> tables;
-    for (int i = 0; i < group.size(); ++i)
-      tables.insert(LookupTable(ctx, group.Handle(0, i)).get());
-    return static_cast<int>(tables.size()) < group.size();
   }
 
   const bool insert_;

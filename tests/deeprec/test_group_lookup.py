@@ -17,7 +17,7 @@ CONFIG = tf1.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_th
 CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(groups())
 @example(
     (

@@ -10,7 +10,7 @@ from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 from tests.support.deeprec_groups import assert_equals_tensorflow, groups
 from tests.support.deeprec_optimizers import assert_follows_formula
 
-NUM_GROUPS = 12
+NUM_GROUPS = 6
 
 
 def main():
