@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/names.md from docs/names_table.py: `python -m docs.names_page`."""
+"""Writes the pages of names from their tables: `python -m docs.names_page`."""
 
 import collections
 import pathlib
 
+from docs import deeprec_table
 from docs.names_table import BEHAVIOUR, SECTIONS, entries
 
 PAGE = pathlib.Path(__file__).with_name("names.md")
+DEEPREC_PAGE = pathlib.Path(__file__).with_name("porting_deeprec.md")
 
 INTRODUCTION = """\
 # Names of SparseOperationKit 1.x
@@ -30,12 +32,25 @@ def page():
     """The text of docs/names.md."""
     numbers = counts()
     total = sum(numbers[state] for state in ("works", "differs", "refused"))
-    parts = [INTRODUCTION.format(total=total, **numbers)]
-    for heading, section in SECTIONS.items():
-        rows = [(_code(entry.names), entry.state, entry.note) for entry in section]
-        parts.append(f"## {heading}\n\n{_table(_joined(rows))}")
+    parts = [INTRODUCTION.format(total=total, **numbers), *_sections(SECTIONS)]
     parts.append(f"## Beside names\n\n{_table(BEHAVIOUR)}")
     return "\n".join(parts)
+
+
+def deeprec_page():
+    """The text of docs/porting_deeprec.md."""
+    table = deeprec_table
+    behaviour = f"## Beside names\n\n{_table(table.BEHAVIOUR)}"
+    return "\n".join([table.INTRODUCTION, *_sections(table.SECTIONS), behaviour])
+
+
+def _sections(sections):
+    """The text of each; sections: {heading: [Entry]}."""
+    parts = []
+    for heading, section in sections.items():
+        rows = [(_code(entry.names), entry.state, entry.note) for entry in section]
+        parts.append(f"## {heading}\n\n{_table(_joined(rows))}")
+    return parts
 
 
 def _code(names):
@@ -58,3 +73,4 @@ def _table(rows):
 
 if __name__ == "__main__":
     PAGE.write_text(page())
+    DEEPREC_PAGE.write_text(deeprec_page())

@@ -1,28 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What became of each public name of SparseOperationKit 1.x: the source of docs/names.md."""
 
-import dataclasses
-
+from docs.entries import Entry
 from sok_compat.sparse_operation_kit import kit_lib
-
-
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """Paths of one object, and how it is beside SparseOperationKit's.
-
-    state: 'works'; 'differs', where `note` says how; 'refused', where it says why, and the object
-    is not there or raises `error`; 'new' for what SparseOperationKit has not.
-    """
-
-    paths: str  # separated by blanks
-    state: str
-    note: str = ""
-    error: type = None
-
-    @property
-    def names(self):
-        """The paths, one by one."""
-        return self.paths.split()
 
 
 def _kit_lib_refusals():

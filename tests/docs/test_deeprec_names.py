@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/porting_deeprec.md beside the package: what it lists is there or not, and all is listed."""
+
+import json
+
+from docs.deeprec_table import BEHAVIOUR, entries
+from docs.names_page import DEEPREC_PAGE, deeprec_page
+from tests.support.subprocess_python import run_python
+
+NAMES = {name: entry for entry in entries() for name in entry.names}
+IN_TF = {name for name in NAMES if name.startswith("tf.")}
+
+
+def test_page_is_what_the_table_makes():
+    assert DEEPREC_PAGE.read_text() == deeprec_page(), "run python -m docs.names_page"
+
+
+def test_table_is_well_formed():
+    assert len(NAMES) == sum(len(entry.names) for entry in entries())
+    for entry in entries():
+        assert entry.state in ("works", "differs", "refused")
+        assert entry.note or entry.state == "works", entry
+        assert (entry.error is not None) == (entry.state == "refused")
+    assert {state for _, state, _ in BEHAVIOUR} <= {"works", "differs", "refused"}
+
+
+def test_names_are_there_or_not_and_none_is_left_out():
+    script = f"""
+        import functools, importlib, json
+        import sok_compat.deeprec as tf
+
+        def is_there(name):
+            try:
+                if name.startswith("tf."):
+                    functools.reduce(getattr, name.split(".")[1:], tf)
+                else:
+                    module, _, last = name.rpartition(".")
+                    getattr(importlib.import_module(module), last)
+                return True
+            except (AttributeError, ImportError):
+                return False
+
+        own = ["tf." + name for name in tf._own_names()]
+        print(json.dumps([own, [name for name in {list(NAMES)} if is_there(name)]]))
+    """
+    own, there = json.loads(run_python(script).splitlines()[-1])
+    assert set(there) == {name for name, entry in NAMES.items() if entry.state != "refused"}
+    assert set(own) <= IN_TF
