@@ -88,6 +88,7 @@ movielens: build  ## train the MovieLens example on DATA=path, the folder of ml-
 # --- the environment, in steps; a stamp file for each ---
 $(VENV)/.created:
 	@$(PYTHON) cmake/tensorflow_install.py --check "$(TENSORFLOW)"
+	rm -rf $(WHEEL_BUILD)  # of another Python at the same place
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --upgrade pip
 	@touch $@
@@ -107,6 +108,12 @@ $(VENV)/.tools: requirements-dev.txt $(VENV)/.created
 $(VENV)/.lint: requirements-lint.txt $(VENV)/.created
 	$(PIP_INSTALL) --requirement $<
 	@touch $@
+
+# Tests take more from the build than what was installed.
+ifeq ($(wildcard $(WHEEL_BUILD)/build.ninja),)
+$(INSTALLED): FORCE
+endif
+.PHONY: FORCE
 
 $(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
 	@rm -f $(VENV)/.installed*

@@ -27,6 +27,7 @@ class OpCall : public Call {
   explicit OpCall(tensorflow::OpKernelContext* ctx);
   /// Its loops run on `executor` instead, which outlives it.
   OpCall(tensorflow::OpKernelContext* ctx, Executor& executor);
+  OpCall(const OpCall&) = delete;
 
   Engine& engine() const { return engine_; }
   Executor& executor() override { return executor_; }

@@ -53,15 +53,16 @@ class Group {
   const int size_;
 };
 
-/// Calls work(call, item) for each item, with a call of its own: with enough items for all threads
-/// of a CPU, each item on one of them, at the same time as others; else one after another. Throws
-/// what the first of the items that failed threw, when all have ended.
+/// Calls work(call, item) for each item of a group, in their order; ends with the first that fails.
 void ForEachItem(tensorflow::OpKernelContext* ctx,
                  const std::function<void(OpCall& call, int item)>& work);
 
-/// As above, always one after another, in their order; ends with the first that fails.
-void ForEachItemInOrder(tensorflow::OpKernelContext* ctx,
-                        const std::function<void(OpCall& call, int item)>& work);
+/// As above, but items of the CPU that are alike in size are worked on at the same time, each on
+/// one of TensorFlow's threads; throws what the first of the items that failed threw. `work` takes
+/// no lock: who holds a table's may be waiting for these threads. The size of an item is that of
+/// its tensor in list number `list` of the inputs.
+void ForEachItemAtOnce(tensorflow::OpKernelContext* ctx, int list,
+                       const std::function<void(OpCall& call, int item)>& work);
 
 /// A list attribute that has a value for each item of the op's attribute N.
 template <typename T>

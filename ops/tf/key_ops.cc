@@ -77,7 +77,7 @@ class DistinctKeysOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      ForEachItem(ctx, [&](OpCall& call, int i) {
+      ForEachItemAtOnce(ctx, 0, [&](OpCall& call, int i) {
         const tf::Tensor& keys = group.Vector(0, i, "keys");
         CheckBatchOfKeys(name(), keys.NumElements());
         int32_t* inverse = Data<int32_t>(group.Output(1, i, keys.shape()));
@@ -117,12 +117,7 @@ class FindRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      const auto find = [&](OpCall& call, int i) { Find(ctx, call, group, i); };
-      if (insert_) {  // when an item fails, the tables of those behind it are as they were
-        ForEachItemInOrder(ctx, find);
-      } else {
-        ForEachItem(ctx, find);
-      }
+      ForEachItem(ctx, [&](OpCall& call, int i) { Find(ctx, call, group, i); });
     });
   }
 

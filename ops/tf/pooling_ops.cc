@@ -131,7 +131,7 @@ class PoolReceivedRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      ForEachItem(ctx, [&](OpCall& call, int i) {
+      ForEachItemAtOnce(ctx, 0, [&](OpCall& call, int i) {
         const tf::Tensor& rows = group.Matrix(0, i, "rows");
         const int64_t dim = rows.dim_size(1);
         const Bags bags =
@@ -162,7 +162,7 @@ class MergeGradientsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      ForEachItem(ctx, [&](OpCall& call, int i) { Merge(ctx, call, group, i); });
+      ForEachItemAtOnce(ctx, 0, [&](OpCall& call, int i) { Merge(ctx, call, group, i); });
     });
   }
 
