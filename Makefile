@@ -30,7 +30,6 @@ help:  ## this list
 # Of a build with CUDA, and of one without: neither is up to date where the other is asked for.
 SOK_CUDA ?= AUTO
 INSTALLED := $(VENV)/.installed$(if $(filter OFF,$(SOK_CUDA)),-without-cuda)
-WHEEL_BUILD := build/wheel$(VENV:.venv%=%)
 
 build: $(INSTALLED)  ## build the wheel and install it into the virtual environment
 
@@ -55,9 +54,10 @@ GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver tests/conformance $
   optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
-	$(BIN)/cmake --build $(WHEEL_BUILD) --target _ops_host_queue _engine_host_queue
-	$(PYTEST) --gpu-kernels $(WHEEL_BUILD)/_ops_host_queue.so $(GPU_KERNEL_TESTS) $(PYTEST_ARGS)
-	SOK_TEST_ENGINE_LIBRARY="$$(echo $(abspath $(WHEEL_BUILD))/_engine_host_queue*.so)" \
+	build=$$($(BIN)/python cmake/build_backend.py) && \
+	$(BIN)/cmake --build $$build --target _ops_host_queue _engine_host_queue && \
+	$(PYTEST) --gpu-kernels $$build/_ops_host_queue.so $(GPU_KERNEL_TESTS) $(PYTEST_ARGS) && \
+	SOK_TEST_ENGINE_LIBRARY="$$(echo $$PWD/$$build/_engine_host_queue*.so)" \
 	  $(PYTEST) tests/engine -k "host" $(PYTEST_ARGS)
 
 pytest-other:  ## the Python tests of layers and optimizers on another TensorFlow, without Horovod
@@ -88,7 +88,6 @@ movielens: build  ## train the MovieLens example on DATA=path, the folder of ml-
 # --- the environment, in steps; a stamp file for each ---
 $(VENV)/.created:
 	@$(PYTHON) cmake/tensorflow_install.py --check "$(TENSORFLOW)"
-	rm -rf $(WHEEL_BUILD)  # of another Python at the same place
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --upgrade pip
 	@touch $@
@@ -109,15 +108,9 @@ $(VENV)/.lint: requirements-lint.txt $(VENV)/.created
 	$(PIP_INSTALL) --requirement $<
 	@touch $@
 
-# Tests take more from the build than what was installed.
-ifeq ($(wildcard $(WHEEL_BUILD)/build.ninja),)
-$(INSTALLED): FORCE
-endif
-.PHONY: FORCE
-
 $(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
 	@rm -f $(VENV)/.installed*
-	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall -Cbuild-dir=$(WHEEL_BUILD) \
+	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall \
 	  -Ccmake.define.SOK_CUDA=$(SOK_CUDA) .
 	@touch $@
 

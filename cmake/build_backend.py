@@ -100,14 +100,20 @@ def _tensorflow_requirement(config_settings: Optional[dict]) -> list:
 def _settings(config_settings: Optional[dict]) -> dict:
     """Adds the TensorFlow to build against, and a build directory of its own for each of them."""
     settings = dict(config_settings or {})
+    if _builds_op_library(config_settings):
+        directory = _tensorflow_install().directory
+        settings.setdefault("cmake.define.SOK_TENSORFLOW_DIR", str(directory))
+    settings.setdefault("build-dir", build_directory(config_settings))
+    return settings
+
+
+def build_directory(config_settings: Optional[dict] = None) -> str:
+    """Where a wheel is compiled: one for each Python, environment and TensorFlow."""
     kind = "core"
     if _builds_op_library(config_settings):
-        install = _tensorflow_install()
-        kind = f"tensorflow-{install.version}"
-        settings.setdefault("cmake.define.SOK_TENSORFLOW_DIR", str(install.directory))
+        kind = f"tensorflow-{_tensorflow_install().version}"
     place = hashlib.sha1(sys.prefix.encode()).hexdigest()[:6]
-    settings.setdefault("build-dir", f"build/{sys.implementation.cache_tag}-{kind}-{place}")
-    return settings
+    return f"build/{sys.implementation.cache_tag}-{kind}-{place}"
 
 
 def _tensorflow_install() -> tensorflow_install.TensorFlowInstall:
@@ -135,3 +141,7 @@ def _add_startup_files(wheel: Path) -> None:
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
+
+
+if __name__ == "__main__":
+    print(build_directory())

@@ -13,8 +13,7 @@ imports are found, and what else a launched script gets, stands in
 [porting](porting.md#without-a-changed-line).
 
 Group embedding, embedding variables, their optimizers and feature columns work, on one process or
-several. Filters, eviction, tiers of storage, and checkpoints of several ranks are not there yet:
-what asks for them raises.
+several. Filters, eviction, tiers of storage, and checkpoints of several ranks are not there yet.
 
 This page is made by `python -m docs.names_page` from `docs/deeprec_table.py`; a test holds it
 against the package.
@@ -53,7 +52,8 @@ SECTIONS = {
               "Tuples, `sp_weights` with some None, and both orders of arguments work. Each "
               "lookup has its own combiner; a weighted mean is divided by the sum of weights; "
               "rows without ids are zeros; `is_sequence` gives `[batch, columns, dim]`, and under "
-              "'collective' weights count, too. No gradient flows to weights. "
+              "'collective' weights count, too. No gradient flows to the weights of pooled rows of "
+              "embedding variables. "
               "`partition_strategy` and `params_num_per_group` change nothing."),
         Entry("tf.nn.group_embedding_lookup", "differs",
               "for any strategy and ids of any shape; a variable may come twice"),
@@ -106,7 +106,8 @@ SECTIONS = {
         Entry("tf.feature_column.input_layer", "differs",
               "Order, names, `cols_to_vars` and `cols_to_output_tensors` are those of columns "
               "outside a scope. A second call has variables of its own, as in TensorFlow. A "
-              "`sqrtn`, a `max_norm` and parts are looked up one by one. `adaptive_mask_tensors` "
+              "`sqrtn`, a `max_norm` and parts are looked up one by one. In a group no gradient "
+              "flows to the weights of an embedding variable's ids. `adaptive_mask_tensors` "
               "raises."),
         Entry("tf.feature_column.categorical_column_with_adaptive_embedding", "refused", _LATER,
               AttributeError),
@@ -157,7 +158,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "`tf.train.Saver` saves and restores embedding variables with their slots, under names of "
      "sok_compat's; those of DeepRec (`<name>-keys`, ...) are not there yet"),
     ("checkpoints of several ranks", "refused",
-     "embedding variables are in none yet; a warning says so"),
+     "embedding variables are in none yet: `evaluate`, `predict` and exports of an estimator with "
+     "embedding variables raise, and a session that resumes begins with empty ones, with a "
+     "warning"),
     ("ordinary variables in a group lookup", "differs",
      "each rank has the whole variable, and looks up its own rows: nobody takes it for a shard"),
 ]  # fmt: skip

@@ -22,7 +22,6 @@ _NEVER_NEGATIVE = (
     stock.BucketizedColumn,
     stock.CrossedColumn,
     stock.HashedCategoricalColumn,
-    stock.IdentityCategoricalColumn,
 )
 _FIELDS = ("key", "dtype", "partition_num", "ev_option")
 
@@ -204,6 +203,8 @@ def _retained(bags, is_taken):
 def _is_never_negative(source):
     if isinstance(source, CategoricalColumnWithEmbedding):
         return source.dtype == tf.string
+    if isinstance(source, stock.IdentityCategoricalColumn):  # without a default, ids as they are
+        return source.default_value is not None
     return isinstance(source, _NEVER_NEGATIVE)
 
 

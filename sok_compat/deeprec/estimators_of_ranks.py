@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`CollectiveStrategy.estimator`: tf.estimator on several ranks, its folder on rank 0."""
 
+import contextlib
 import functools
 import inspect
 
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.distributed_strategy import current_ranks
-from sok_compat.deeprec.exported_models import refuse_to_export_shared_tables
+from sok_compat.deeprec.exported_models import refuse_shared_tables
 from sok_compat.deeprec.sessions_of_ranks import session_config, with_broadcast
+
+_FROM_CHECKPOINTS = {"eval": "evaluated", "infer": "used to predict"}  # by tf.estimator.ModeKeys
 
 
 def make_estimator(model_fn, **kwargs):
@@ -41,7 +44,7 @@ class _Methods:
     """Before a tf.estimator.Estimator.
 
     Sessions start with the ordinary variables of rank 0. Embedding variables of several ranks are
-    not in checkpoints, and a session that restores one starts with none of their rows.
+    not in checkpoints: what restores them, to evaluate, predict or export, raises.
     """
 
     def __init__(self, model_fn, model_dir=None, config=None, **kwargs):
@@ -49,7 +52,7 @@ class _Methods:
         config = config.replace(session_config=session_config(config.session_config))
         if current_ranks().rank != 0:
             model_dir, config = None, config.replace(model_dir=None)
-        self._is_exporting = False
+        self._restores_for = None  # what a checkpoint is read for next
         super().__init__(self._checked(model_fn), model_dir, config, **kwargs)
 
     def train(self, input_fn, hooks=None, **kwargs):
@@ -86,12 +89,13 @@ class _Methods:
         if eval_every_n_iter:
             self._config = self._config.replace(save_checkpoints_steps=eval_every_n_iter)
             listeners.append(_Evaluation(evaluate))
-        self.train(
-            train_spec.input_fn,
-            list(train_spec.hooks),
-            max_steps=train_spec.max_steps,
-            saving_listeners=listeners,
-        )
+        with self._restoring_for("evaluated"):  # refused before it trains
+            self.train(
+                train_spec.input_fn,
+                list(train_spec.hooks),
+                max_steps=train_spec.max_steps,
+                saving_listeners=listeners,
+            )
         if not eval_every_n_iter:
             evaluate()
         if current_ranks().rank == 0:
@@ -108,17 +112,23 @@ class _Methods:
         """
         if current_ranks().rank != 0:
             return None
-        self._is_exporting = True
-        try:
+        with self._restoring_for("exported"):
             return super().export_saved_model(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _restoring_for(self, what):
+        before, self._restores_for = self._restores_for, what
+        try:
+            yield
         finally:
-            self._is_exporting = False
+            self._restores_for = before
 
     def _checked(self, model_fn):
         def checked(*args, **kwargs):
             spec = model_fn(*args, **kwargs)
-            if self._is_exporting:
-                refuse_to_export_shared_tables()
+            what = self._restores_for or _FROM_CHECKPOINTS.get(spec.mode)
+            if what is not None:
+                refuse_shared_tables(what)
             return spec
 
         checked.__signature__ = inspect.signature(model_fn)  # by which arguments are given

@@ -52,7 +52,7 @@ def export_saved_model(
         if not isinstance(signatures, dict):
             key = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
             signatures = {key: signatures}
-        refuse_to_export_shared_tables()
+        refuse_shared_tables()
         saver = tf.train.Saver(allow_empty=True, sharded=True)
         with tf.Session(config=session_config()) as session:
             saver.restore(session, checkpoint)
@@ -74,14 +74,15 @@ def export_saved_model(
     return str(folder)
 
 
-def refuse_to_export_shared_tables():
+def refuse_shared_tables(what="exported"):
     """Raises NotImplementedError where the default graph has embedding variables of several ranks:
-    their rows are in no checkpoint, and their lookups would need all ranks."""
+    their rows are in no checkpoint, from which the model is to be `what`."""
     names = [v.table_name for v in tf.global_variables() if is_shared_table(v)]
     if names:
         raise NotImplementedError(
             f"a model with the embedding variables {', '.join(names)} of {current_ranks().size} "
-            "ranks cannot be exported: export from one process"
+            f"ranks cannot be {what} yet: their rows are in no checkpoint; one process has them "
+            "there, and a session that trains can evaluate"
         )
 
 

@@ -52,7 +52,8 @@ def group_embedding_column_scope(name=None, params_num_per_group=sys.maxsize):
     """Embedding columns that are made inside are a group: `input_layer` looks them up together.
 
     API of DeepRec. Nothing but that changes: names, shapes, values and gradients are those of the
-    same columns outside. A scope ends where the `with` does; of nested ones the inner one counts.
+    same columns outside, but that none flows to the weights of an embedding variable's ids. A scope
+    ends where the `with` does; of nested ones the inner one counts.
 
     Args:
       name: of the group; scopes of one name are one group. None: a group of its own.

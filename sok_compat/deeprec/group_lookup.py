@@ -29,7 +29,8 @@ def group_embedding_lookup_sparse(
 
     API of DeepRec. As tf.nn.safe_embedding_lookup_sparse for each, but ids and weights are taken
     as they are: a negative id is a key of an embedding variable, and no weight is left out. The
-    mean is over the sum of weights, as in TensorFlow; no gradient flows to weights.
+    mean is over the sum of weights, as in TensorFlow; no gradient flows to the weights of pooled
+    rows of embedding variables.
 
     Args:
       params: list or tuple of EmbeddingVariables and ordinary variables, of any dims; one may come

@@ -2,8 +2,11 @@
 """`tf.train.MonitoredTrainingSession` under the strategy 'collective': the same start on all ranks,
 files from rank 0 alone."""
 
+import atexit
 import copy
 import inspect
+import shutil
+import tempfile
 
 import tensorflow.compat.v1 as tf
 
@@ -19,14 +22,26 @@ def monitored_training_session(*args, **kwargs):
 
     Under the strategy 'collective' ordinary variables start as on rank 0, which alone restores and
     writes checkpoints and summaries: `is_chief` does not matter, and other ranks ignore what is for
-    files and chiefs.
+    files and chiefs. They run summaries in the same steps, for what these need of other ranks, so
+    `save_summaries_secs` raises.
+
+    Raises:
+      ValueError: several ranks, and save_summaries_secs.
     """
     if not is_collective():
         return tf.train.MonitoredTrainingSession(*args, **kwargs)
     options = _SIGNATURE.bind(*args, **kwargs).arguments
     options["is_chief"] = True  # others would wait for one in this process
+    has_summaries = options.get("summary_dir") or options.get("checkpoint_dir")
+    if current_ranks().size > 1 and has_summaries and options.get("save_summaries_secs"):
+        raise ValueError(
+            "save_summaries_secs: ranks write summaries in the same steps, got "
+            f"{options['save_summaries_secs']}; use save_summaries_steps"
+        )
     if current_ranks().rank != 0:
         options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
+        if has_summaries:
+            options["summary_dir"] = _temporary_folder()
     options["hooks"] = with_broadcast(options.get("hooks"))
     options["config"] = session_config(options.get("config"))
     return tf.train.MonitoredTrainingSession(**options)
@@ -36,7 +51,24 @@ def with_broadcast(hooks):
     """The hooks, behind one that gives all ranks the ordinary variables of rank 0."""
     if not is_collective():
         return list(hooks or [])
-    return [active_horovod().BroadcastGlobalVariablesHook(0), *(hooks or [])]
+    return [_Broadcast(), *(hooks or [])]
+
+
+class _Broadcast(tf.train.SessionRunHook):
+    """As Horovod's own hook, which is not there without tf.estimator."""
+
+    def begin(self):
+        self._broadcast = active_horovod().broadcast_global_variables(0)
+
+    def after_create_session(self, session, coord):
+        del coord
+        session.run(self._broadcast)
+
+
+def _temporary_folder():
+    folder = tempfile.mkdtemp(prefix="sok_compat_summaries_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def session_config(config=None):

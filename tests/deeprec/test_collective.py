@@ -95,9 +95,14 @@ def test_the_first_rank_exports_what_one_process_would():
 
 @needs_horovod
 @needs_estimator
-def test_embedding_variables_of_several_ranks_are_not_exported():
+def test_embedding_variables_of_several_ranks_are_not_evaluated_or_exported_from_checkpoints():
     refusal = trained(2)[0]["estimator"]["refusal"]
     assert "embedding variables t0 of 2 ranks cannot be exported" in refusal
+    for rank in trained(2):
+        refused = rank["estimator"]["refused"]
+        assert set(refused) == {"evaluate", "train and evaluate"}
+        for text in refused.values():
+            assert "embedding variables t0 of 2 ranks cannot be evaluated" in text
     assert trained(1)[0]["estimator"]["refusal"].startswith("NotFoundError")
 
 

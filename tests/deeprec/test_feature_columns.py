@@ -104,6 +104,18 @@ def two_features():
     return {"a": tf.constant([[1, 2], [-1, 3]]), "b": tf.constant([[1], [5]])}
 
 
+def test_ids_below_zero_of_an_identity_column(graph):
+    """Without a default they come through, and TensorFlow's lookup leaves them out."""
+    column = of_tensorflow.categorical_column_with_identity("a", 8)
+    ones = tf1.ones_initializer()
+    with fc.group_embedding_column_scope():
+        columns = [fc.embedding_column(column, 2, initializer=ones)]
+    ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([1, -1, -1], tf.int64), [2, 2])
+    layer = fc.input_layer({"a": ids}, columns)
+    with initialized_session() as session:
+        np.testing.assert_array_equal(session.run(layer), [[1, 1], [0, 0]])
+
+
 def test_a_group_is_one_lookup(graph):
     with fc.group_embedding_column_scope("user features"):
         columns = [*two_columns(), fc.embedding_column(ev("c"), 4, "sum")]

@@ -158,11 +158,27 @@ def input_fn():
     return tf.data.Dataset.from_tensor_slices(({"ids": ids}, labels))
 
 
-def model_fn(features, labels, mode):
-    """Of ordinary variables: those of several ranks alone come back from checkpoints."""
-    model = Model(features["ids"], labels, num_tables=0)
+def model_fn(features, labels, mode, params):
+    """Of ordinary variables, unless params is 1: those alone come back from checkpoints."""
+    model = Model(features["ids"], labels, num_tables=params)
     train_op = of_allreduced_loss(model.loss, tf.train.AdagradOptimizer(0.3))
     return tf.estimator.EstimatorSpec(mode, loss=model.loss, train_op=train_op)
+
+
+def refused_by_estimator(strategy):
+    """{what: the text of its error} of a model with an embedding variable."""
+    specs = tf.estimator.TrainSpec(input_fn, max_steps=1), tf.estimator.EvalSpec(input_fn)
+    refused = {}
+    for what, call in {
+        "evaluate": lambda estimator: estimator.evaluate(input_fn, steps=1),
+        "train and evaluate": lambda estimator: estimator.train_and_evaluate(*specs),
+    }.items():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                call(strategy.estimator(model_fn, model_dir=folder, params=1))
+            except NotImplementedError as error:
+                refused[what] = str(error)
+    return refused
 
 
 def signature(num_tables):
@@ -179,7 +195,9 @@ def use_estimator(strategy):
     history = []
     config = tf.estimator.RunConfig(session_config=session_config(rewrites=False))
     with tempfile.TemporaryDirectory() as folder:
-        estimator = strategy.estimator(model_fn, model_dir=f"{folder}/model", config=config)
+        estimator = strategy.estimator(
+            model_fn, model_dir=f"{folder}/model", config=config, params=0
+        )
         estimator.train_and_evaluate(
             tf.estimator.TrainSpec(input_fn, max_steps=STEPS),
             tf.estimator.EvalSpec(input_fn),
@@ -195,7 +213,12 @@ def use_estimator(strategy):
             strategy.export_saved_model(f"{folder}/x", f"{folder}/model", lambda: signature(1))
         except (NotImplementedError, tf.errors.NotFoundError) as error:
             refusal = f"{type(error).__name__}: {error}"
-    return {"history": history, "logits": logits, "refusal": refusal}
+    return {
+        "history": history,
+        "logits": logits,
+        "refusal": refusal,
+        "refused": refused_by_estimator(strategy) if SIZE > 1 else {},
+    }
 
 
 def predict(folder):
