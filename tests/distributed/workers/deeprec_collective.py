@@ -159,8 +159,8 @@ def input_fn():
 
 
 def model_fn(features, labels, mode, params):
-    """Of ordinary variables, unless params is 1: those alone come back from checkpoints."""
-    model = Model(features["ids"], labels, num_tables=params)
+    """Of params["num_tables"]: from checkpoints of several ranks, ordinary variables come back."""
+    model = Model(features["ids"], labels, params["num_tables"])
     train_op = of_allreduced_loss(model.loss, tf.train.AdagradOptimizer(0.3))
     return tf.estimator.EstimatorSpec(mode, loss=model.loss, train_op=train_op)
 
@@ -175,7 +175,7 @@ def refused_by_estimator(strategy):
     }.items():
         with tempfile.TemporaryDirectory() as folder:
             try:
-                call(strategy.estimator(model_fn, model_dir=folder, params=1))
+                call(strategy.estimator(model_fn, model_dir=folder, params={"num_tables": 1}))
             except NotImplementedError as error:
                 refused[what] = str(error)
     return refused
@@ -196,7 +196,7 @@ def use_estimator(strategy):
     config = tf.estimator.RunConfig(session_config=session_config(rewrites=False))
     with tempfile.TemporaryDirectory() as folder:
         estimator = strategy.estimator(
-            model_fn, model_dir=f"{folder}/model", config=config, params=0
+            model_fn, model_dir=f"{folder}/model", config=config, params={"num_tables": 0}
         )
         estimator.train_and_evaluate(
             tf.estimator.TrainSpec(input_fn, max_steps=STEPS),
