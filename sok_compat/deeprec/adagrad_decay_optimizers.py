@@ -5,17 +5,13 @@ import dataclasses
 
 import tensorflow as tf
 
-from sok_compat.deeprec.embedding_trainer import TrainsEmbeddingVariables
 from sok_compat.deeprec.embedding_variable import EmbeddingVariable
 from sok_compat.deeprec.ordinary_updates import ActsFirst
+from sok_compat.deeprec.stock_optimizers import AdagradOptimizer
 from sok_compat.training.update_lock import alone
 
-_train = tf.compat.v1.train
 
-
-class AdagradDecayOptimizer(
-    ActsFirst, TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptimizer
-):
+class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
     """Adagrad whose accumulators shrink each time that so many steps are over. API of DeepRec.
 
     Before the first update at a global step of k * accumulator_decay_step or more, all accumulators
@@ -24,8 +20,6 @@ class AdagradDecayOptimizer(
     is one pass over the rows in use; all other steps touch their own rows. How often it was done is
     a slot, the scalar '<variable>/<name>/decays'.
     """
-
-    fills = {"accumulator": "_initial_accumulator_value"}
 
     def __init__(
         self,
@@ -77,10 +71,6 @@ class AdagradDecayOptimizer(
     def _prepare(self):
         super()._prepare()
         self._due = tf.cast(self._global_step, tf.int64) // int(self._decay_step)
-
-    def rule_of(self, variable, slots):
-        """See the base class."""
-        return self._applied("adagrad", [slots["accumulator"]], [self._learning_rate_tensor, 0.0])
 
     def before_update(self, variable, indices):
         """See the base class."""

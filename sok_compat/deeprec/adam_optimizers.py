@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """DeepRec's kinds of Adam, for embedding variables and ordinary ones."""
 
+import dataclasses
+
 import tensorflow as tf
 
 from sok_compat.deeprec.embedding_trainer import TrainsEmbeddingVariables, adam_step_size
@@ -11,6 +13,7 @@ from sok_compat.deeprec.ordinary_updates import (
     rows_of,
     subtract_from_rows,
 )
+from sok_compat.deeprec.stock_optimizers import AdamOptimizer
 
 _train = tf.compat.v1.train
 
@@ -129,7 +132,7 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
             ])  # fmt: skip
 
 
-class AdamWOptimizer(ActsFirst, TrainsEmbeddingVariables, _train.AdamOptimizer):
+class AdamWOptimizer(ActsFirst, AdamOptimizer):
     """Adam with decoupled weight decay: before its update, row -= weight_decay * row. API of
     DeepRec, which has it of tf.contrib.opt.
 
@@ -190,12 +193,12 @@ class AdamWOptimizer(ActsFirst, TrainsEmbeddingVariables, _train.AdamOptimizer):
 
     def rule_of(self, variable, slots):
         """See the base class."""
-        step_size = adam_step_size(self._lr_t, *self._get_beta_accumulators())
-        numbers = [step_size, self._beta1_t, self._beta2_t, self._epsilon_t]
-        states = [slots["m"], slots["v"]]
+        adam = super().rule_of(variable, slots)
         if not self._decays(variable):
-            return self._applied("adam", states, numbers)
-        return self._applied("adamw", states, [*numbers, self._weight_decay_t])
+            return adam
+        weight_decay = tf.cast(self._weight_decay_t, tf.float32)
+        numbers = [*adam.hyperparameters, weight_decay]
+        return dataclasses.replace(adam, name="adamw", hyperparameters=numbers)
 
     def before_update(self, variable, indices):
         """See the base class; the rule of embedding variables does it by itself."""
