@@ -10,23 +10,14 @@ import tensorflow.compat.v1 as tensorflow_1
 
 from sok_compat.runtime.tf_versions import tensorflow_2
 
-# What DeepRec's scripts call, by the path under `tf`, to tell it from names that nobody has.
-_OF_DEEPREC = (
-    "CBFFilter", "CheckpointOption", "CounterFilter", "EmbeddingVariableOption", "GlobalStepEvict",
-    "GraphKeys.ASYNC_EMBEDDING_OUTPUT_TENSORS", "GraphKeys.EMBEDDING_VARIABLES",
-    "GraphKeys.EV_INIT_SLOT_OPS", "GraphKeys.EV_INIT_VAR_OPS", "InitializerOption",
-    "L2WeightEvict", "MultihashOption", "StorageOption",
-    "config.experimental.enable_distributed_strategy",
-    "config.experimental.enable_group_embedding",
+# What DeepRec has and sok_compat does not, by the path under `tf`.
+_OF_DEEPREC_ALONE = (
+    "MultihashOption",
     "feature_column.categorical_column_with_adaptive_embedding",
-    "feature_column.categorical_column_with_embedding",
-    "feature_column.group_embedding_column_scope",
-    "get_dynamic_dimension_embedding_variable", "get_embedding_variable", "get_hash_table",
-    "get_multihash_variable", "make_prefetch_hook", "nn.group_embedding_lookup",
-    "nn.group_embedding_lookup_sparse", "staged", "train.AdagradDecayOptimizer",
-    "train.AdagradDecayV2Optimizer", "train.AdamAsyncOptimizer", "train.AdamWOptimizer",
-    "train.mark_target_node",
-)  # fmt: skip
+    "get_dynamic_dimension_embedding_variable",
+    "get_hash_table",
+    "get_multihash_variable",
+)
 # Not part of the API, but reached through `tf` by old scripts.
 _FOLDERS = ("contrib", "core", "python")
 # Where DeepRec has names: modules of ours, also while they have no name more.
@@ -100,7 +91,7 @@ def _folder(name):
 
 def _missing(path, known):
     """What to say where `tf` has no such name, and what to do."""
-    if path in _OF_DEEPREC:
+    if path in _OF_DEEPREC_ALONE:
         return f"tf.{path} is DeepRec's, and sok_compat does not have it"
     text = (
         f"tf.{path} is a name of neither TensorFlow 1 (tf.compat.v1 of TensorFlow "
