@@ -22,7 +22,14 @@ NUM_LAYERS = len(ALL_CASES)
 layers = pytest.mark.parametrize("layer", range(NUM_LAYERS), ids=map(str, ALL_CASES))
 
 
-@pytest.fixture(scope="module", params=COMMON_OPTIMIZERS, ids=str)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(case, marks=pytest.mark.thorough if case.name.endswith("-in-scope") else ())
+        for case in COMMON_OPTIMIZERS
+    ],
+    ids=str,
+)
 def sides(request):
     steps = itertools.islice(itertools.cycle(VARIED_STEPS), NUM_STEPS)
     return train_both(ALL_CASES, request.param, steps, rewrites=True)
