@@ -235,13 +235,13 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
     }
     if (missing.empty()) continue;
     gave_up_on_ = ExchangeName(pending.request);
-    meetings_.Fail(pending.request.ticket.meeting,
-                   {ErrorCode::kAborted,
-                    "exchange " + key.second + " waited " +
-                        std::to_string(static_cast<int>(waited)) + " s for " + JoinRanks(missing) +
-                        ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " +
-                        std::to_string(key.first) + doing +
-                        ". All ranks must run the same layers in the same number of steps"});
+    meetings_.Fail(
+        pending.request.ticket.meeting,
+        {ErrorCode::kAborted,
+         "waited " + std::to_string(static_cast<int>(waited)) + " s for " + JoinRanks(missing) +
+             ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " +
+             std::to_string(key.first) + doing +
+             ". All ranks must run the same layers in the same number of steps"});
   }
 }
 
