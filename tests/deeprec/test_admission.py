@@ -231,6 +231,64 @@ def test_what_is_recorded_by_the_environment(graph, monkeypatch):
         assert session.run(steps.variable.get_version([5, 9])).tolist() == [2, -1]
 
 
+class Model:
+    """What a variable with CounterFilter(3) and GlobalStepEvict(2) holds after Steps."""
+
+    def __init__(self):
+        self.held, self.waiting, self.step = {}, {}, 0  # {key: [value, version, freq]}
+
+    def train(self, ids):
+        read = [self.held[key][0] if key in self.held else NO_PERMISSION for key in ids]
+        for key in ids:
+            known = self.held.get(key) or self.waiting.setdefault(key, [1.0, 0, 0])
+            known[1:] = [self.step, known[2] + 1]
+            known[0] -= 0.25 if key in self.held else 0.0
+        admitted = {key: known for key, known in self.waiting.items() if known[2] >= 3}
+        self.held.update(admitted)
+        self.waiting = {k: known for k, known in self.waiting.items() if k not in admitted}
+        self.step += 1
+        return read
+
+    def evict(self):
+        self.held, self.waiting = (
+            {k: known for k, known in keys.items() if known[1] >= self.step - 2}
+            for keys in (self.held, self.waiting)
+        )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_steps_follow_the_model(graph, seed):
+    rng, model = np.random.default_rng(seed), Model()
+    steps = Steps(get_variable(filter_option=EXACT, evict_option=GlobalStepEvict(2)))
+    evict, waiting = steps.variable.before_save(), steps.variable.filtered()
+    with initialized_session() as session:
+        for _ in range(40):
+            ids = (rng.geometric(0.05, rng.integers(0, 40)) - 5).tolist()
+            assert steps.train(session, *ids) == model.train(ids)
+            if rng.random() < 0.3:
+                session.run(evict)
+                model.evict()
+            assert steps.held(session) == {key: tuple(k) for key, k in model.held.items()}
+            known = {key: tuple(k) for key, *k in zip(*session.run(waiting))}
+            assert known == {key: tuple(k[1:]) for key, k in model.waiting.items()}
+
+
+def test_a_step_that_fails_keeps_no_rows(graph):
+    steps = Steps(get_variable(evict_option=GlobalStepEvict(1)))
+    evict = steps.variable.before_save()
+    with tf.control_dependencies([steps.rows]):
+        fails = tf.debugging.Assert(False, ["on purpose"])
+    with initialized_session() as session:
+        steps.train(session, 5)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="on purpose"):
+            session.run(fails, {steps.ids: [5]})
+        for _ in range(3):
+            steps.train(session, 6)
+        session.run(evict)
+        steps.train(session, 7)
+        assert session.run(found_rows(steps.variable, [7, 6, 5])).tolist() == [0, 1, -1]
+
+
 def test_steps_beside_eviction_read_no_other_keys_row(graph):
     """Steps that have found rows before an eviction go on reading them, while others give new keys
     rows: rows stay what they start as, so each key must read its own."""
