@@ -13,7 +13,8 @@ imports are found, and what else a launched script gets, stands in
 [porting](porting.md#without-a-changed-line).
 
 Group embedding, embedding variables, their optimizers and feature columns work, on one process or
-several. Filters, eviction, tiers of storage, and checkpoints of several ranks are not there yet.
+several, and so do filters and eviction. Tiers of storage and checkpoints of several ranks are not
+there yet.
 
 This page is made by `python -m docs.names_page` from `docs/deeprec_table.py`; a test holds it
 against the package.
@@ -66,20 +67,25 @@ SECTIONS = {
               "of ranks and parts; negative keys work. A key gets its row in a step that computes "
               "its gradient. A regularizer or constraint raises."),
         Entry("tf.EmbeddingVariable", "differs",
-              "`total_count()`, `export()`, `sparse_read` and lookups work; versions and "
-              "frequencies are empty, and `get_frequency` and `get_version` raise. What takes it "
-              "for a dense tensor raises. `target_gpu` is ignored."),
+              "`total_count()`, `export()`, `sparse_read`, `get_frequency`, `get_version` and "
+              "lookups work, all but lookups for keys of this rank. Without a filter, eviction, "
+              "`TF_RECORD_FREQ=1` or `TF_RECORD_VERSION=1`, versions and frequencies are empty, "
+              "and asking for those of keys raises. What takes it for a dense tensor raises. "
+              "`target_gpu` is ignored."),
         Entry("tf.EmbeddingVariableOption tf.InitializerOption", "works"),
         Entry("tf.StorageOption tf.StorageType tf.CacheStrategy", "differs",
               "DRAM and HBM work, HBM without a GPU with a warning; types with other tiers raise "
-              "where a variable is made with them"),
+              "`NotImplementedError` where a variable is made with them"),
         Entry("tensorflow.core.framework.embedding.config_pb2", "refused",
               "is not there yet: its enums are `tf.StorageType` and `tf.CacheStrategy`",
               ImportError),
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
-              "can be made; a variable with a `filter_freq` above 0 raises `NotImplementedError`"),
+              "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
+              "row in the step in which it has come `filter_freq` times, and is read and trained "
+              "from the next one on. A `CBFFilter` is shared out among the ranks."),
         Entry("tf.GlobalStepEvict tf.L2WeightEvict", "differs",
-              "can be made; a variable with one that evicts raises `NotImplementedError`"),
+              "before `tf.train.Saver` writes. A key that no known step has trained goes from the "
+              "second save on. Steps that run keep the rows that they read."),
         Entry("tf.CheckpointOption", "differs",
               "can be made; a variable that is to start from a checkpoint raises "
               "`NotImplementedError`"),

@@ -29,6 +29,11 @@ class CpuDirectTable : public Table {
                     const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
   int64_t Erase(Call& call, int64_t num_keys, const int64_t* keys) override;
+  /// A row is its key's for good.
+  int64_t Evict(Call& call, int64_t num_keys, const int64_t* keys) override {
+    return Erase(call, num_keys, keys);
+  }
+  void ReturnRows(Call&, int64_t) override {}
   TableEntries Export(Call& call) override;
   void Clear(Call& call) override;
   void InsertAll(Call& call, const Planes& planes) override;

@@ -23,7 +23,8 @@ TableSize CpuHashTable::Size(Call&) {
 
 int64_t CpuHashTable::index_bytes() const {
   std::shared_lock<FairSharedMutex> lock(index_mutex_);
-  return index_.num_bytes() + static_cast<int64_t>(free_rows_.capacity() * sizeof(uint32_t));
+  return index_.num_bytes() +
+         static_cast<int64_t>((free_rows_.capacity() + kept_rows_.capacity()) * sizeof(uint32_t));
 }
 
 void CpuHashTable::Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
@@ -66,8 +67,9 @@ void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* key
 }
 
 void CpuHashTable::CheckFits(int64_t num_new_keys) const {
-  if (num_new_keys <= std::min(options_.capacity, kMaxRows) - index_.size()) return;
-  ThrowFull(options_, kMaxRows, index_.size(), num_new_keys);
+  const int64_t num_used = index_.size() + static_cast<int64_t>(kept_rows_.size());
+  if (num_new_keys <= std::min(options_.capacity, kMaxRows) - num_used) return;
+  ThrowFull(options_, kMaxRows, num_used, num_new_keys);
 }
 
 /// One past the highest row id once `num_new_keys` more have come.
@@ -102,16 +104,34 @@ void CpuHashTable::Reserve(Call& call, int64_t num_keys, const Planes& planes) {
 }
 
 int64_t CpuHashTable::Erase(Call&, int64_t num_keys, const int64_t* keys) {
+  return EraseInto(&free_rows_, num_keys, keys);
+}
+
+int64_t CpuHashTable::Evict(Call&, int64_t num_keys, const int64_t* keys) {
+  return EraseInto(&kept_rows_, num_keys, keys);
+}
+
+void CpuHashTable::ReturnRows(Call&, int64_t num_rows) {
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  std::unique_lock<FairSharedMutex> lock(index_mutex_);  // index_bytes() reads the vectors
+  const auto end = kept_rows_.begin() + std::min(num_rows, static_cast<int64_t>(kept_rows_.size()));
+  free_rows_.insert(free_rows_.end(), kept_rows_.begin(), end);
+  kept_rows_.erase(kept_rows_.begin(), end);
+}
+
+/// Appends the rows of the keys to `rows`.
+int64_t CpuHashTable::EraseInto(std::vector<uint32_t>* rows, int64_t num_keys,
+                                const int64_t* keys) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
   std::unique_lock<FairSharedMutex> lock(index_mutex_);
   // Allocates first: once keys go, nothing may fail.
-  free_rows_.reserve(free_rows_.size() + static_cast<size_t>(std::min(num_keys, index_.size())));
+  rows->reserve(rows->size() + static_cast<size_t>(std::min(num_keys, index_.size())));
   ++version_;
   int64_t num_erased = 0;
   for (int64_t i = 0; i < num_keys; ++i) {
     const int64_t row_id = index_.Erase(keys[i]);
     if (row_id == kNoRow) continue;
-    free_rows_.push_back(static_cast<uint32_t>(row_id));
+    rows->push_back(static_cast<uint32_t>(row_id));
     ++num_erased;
   }
   return num_erased;
@@ -142,6 +162,7 @@ void CpuHashTable::Clear(Call&) {
   ++version_;
   num_rows_ = 0;
   free_rows_ = {};
+  kept_rows_ = {};
 }
 
 int64_t CpuHashTable::FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) {

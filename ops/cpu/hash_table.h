@@ -30,6 +30,8 @@ class CpuHashTable : public Table {
                     const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
   int64_t Erase(Call& call, int64_t num_keys, const int64_t* keys) override;
+  int64_t Evict(Call& call, int64_t num_keys, const int64_t* keys) override;
+  void ReturnRows(Call& call, int64_t num_rows) override;
   TableEntries Export(Call& call) override;
   void Clear(Call& call) override;
   void InsertAll(Call&, const Planes&) override {}
@@ -47,6 +49,7 @@ class CpuHashTable : public Table {
   };
   FindResult FindShared(Executor& executor, int64_t num_keys, const int64_t* keys,
                         int64_t* row_ids) const;
+  int64_t EraseInto(std::vector<uint32_t>* rows, int64_t num_keys, const int64_t* keys);
   void CheckFits(int64_t num_new_keys) const;
   int64_t NumRowsWith(int64_t num_new_keys) const;
   std::vector<int64_t> NextRows(int64_t count) const;
@@ -62,6 +65,7 @@ class CpuHashTable : public Table {
   int64_t version_ = 0;  // number of changes of index_
   int64_t num_rows_ = 0;
   std::vector<uint32_t> free_rows_;  // rows of erased keys, the next one to hand out last
+  std::vector<uint32_t> kept_rows_;  // rows of evicted keys, the first one evicted first
 };
 
 }  // namespace sok

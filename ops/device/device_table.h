@@ -89,6 +89,12 @@ class DeviceTable {
   int64_t Erase(Stream stream, int64_t num_keys,
                 const int64_t* keys);  // [num_keys], repeats allowed
 
+  /// As Erase, but the rows are kept from new keys until ReturnRows. Waits.
+  int64_t Evict(Stream stream, int64_t num_keys, const int64_t* keys);
+
+  /// Lets new keys have `num_rows` rows of evicted keys, the first ones first. Waits.
+  void ReturnRows(Stream stream, int64_t num_rows);
+
   /// Writes all keys with their rows, in the order of row ids, and returns how many they are. Where
   /// there is room for fewer, nothing is written. Waits.
   int64_t Export(Stream stream, int64_t room,
@@ -159,7 +165,12 @@ class DeviceTable {
   NewKeys FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct, int64_t* row_ids);
   void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
                     const Planes& planes);
-  void ReserveFreeRows(int64_t num_in_use, int64_t num_needed);
+  struct RowList {  // of keys that are gone
+    DeviceBuffer<Queue>* memory;
+    int64_t TableCounters::* count;
+  };
+  int64_t EraseInto(const RowList& list, Stream stream, int64_t num_keys, const int64_t* keys);
+  void ReserveRows(DeviceBuffer<Queue>* rows, int64_t num_in_use, int64_t num_needed);
   TableCounters* counters() const { return counters_memory_.template as<TableCounters>(); }
 
   Queue& queue_;
@@ -168,12 +179,14 @@ class DeviceTable {
   DeviceBuffer<Queue> index_memory_;      // buckets, or the bits of DirectIndex
   int64_t num_buckets_ = 0;               // 0 without a hash index
   DeviceBuffer<Queue> free_rows_memory_;  // [num_free], the next one to hand out last
+  DeviceBuffer<Queue> kept_rows_memory_;  // [num_kept], of evicted keys, the first one first
   DeviceBuffer<Queue> counters_memory_;
 
   // What the host knows: the counters on the device are at most these. They are known when all
   // calls so far have run, or from a copy that was asked for late_inserts_ ago.
   int64_t most_keys_ = 0;
   int64_t most_rows_ = 0;
+  int64_t num_kept_ = 0;  // exactly
   typename Queue::template LateValue<TableCounters> late_counters_;
   int64_t most_inserts_since_ = 0;  // new keys since late_counters_ was asked for
 };

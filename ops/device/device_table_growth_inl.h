@@ -14,7 +14,7 @@ void DeviceTable<Queue>::TightenBounds() {
   TableCounters counters;
   if (!late_counters_.TryTake(&counters)) return;
   most_keys_ = std::min(most_keys_, counters.num_keys + most_inserts_since_);
-  most_rows_ = std::min(most_rows_, std::max(counters.num_rows, most_keys_));
+  most_rows_ = std::min(most_rows_, std::max(counters.num_rows, most_keys_ + num_kept_));
 }
 
 template <typename Queue>
@@ -23,15 +23,15 @@ int64_t DeviceTable<Queue>::RoomInIndex() const {
 }
 
 /// Rows of erased keys are handed out before new ones, so there are never more rows than there have
-/// been keys at one time.
+/// been keys, and kept rows, at one time.
 template <typename Queue>
 int64_t DeviceTable<Queue>::MostRowsAfter(int64_t num_new) const {
-  return std::max(most_rows_, most_keys_ + num_new);
+  return std::max(most_rows_, most_keys_ + num_kept_ + num_new);
 }
 
 template <typename Queue>
 bool DeviceTable<Queue>::HasRoom(int64_t num_new, const Planes& planes) const {
-  return most_keys_ + num_new <= std::min(RoomInIndex(), Limit()) &&
+  return most_keys_ + num_new <= RoomInIndex() && most_keys_ + num_kept_ + num_new <= Limit() &&
          MostRowsAfter(num_new) <= planes.RoomForRows(Limit());
 }
 
@@ -46,7 +46,8 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const
   int32_t num_new;
   queue_.CopyToHost(&num_new, num_new_keys.exact, sizeof(num_new));
   const int64_t needed = held.num_keys + num_new;
-  if (needed > Limit()) ThrowFull(options_, kMaxKeys, held.num_keys, num_new);
+  const int64_t num_used = held.num_keys + num_kept_;
+  if (num_used + num_new > Limit()) ThrowFull(options_, kMaxKeys, num_used, num_new);
   const int64_t for_this = std::min(held.num_keys + num_keys, Limit());
   const int64_t ahead = std::min(held.num_keys + num_keys * kBatchesAhead, Limit());
   planes.Reserve(MostRowsAfter(num_new));
@@ -55,7 +56,7 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const
     const bool is_granted = IsGranted([&] { GrowIndex(for_this, wanted); });
     if (!is_granted && needed > RoomInIndex()) GrowIndex(needed, needed);
   }
-  planes.ReserveAhead(ahead, Limit());
+  planes.ReserveAhead(std::min(ahead + num_kept_, Limit()), Limit());
   return num_new;
 }
 
@@ -63,7 +64,7 @@ template <typename Queue>
 void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
   const QueueCall<Queue> call(queue_, stream);
   const int64_t most_keys = std::min(num_keys, Limit());
-  planes.Reserve(most_keys);  // rows of erased keys are handed out first
+  planes.Reserve(std::min(most_keys + num_kept_, Limit()));  // rows of erased keys come first
   if (!options_.use_hash_index) return ReserveBits(most_keys);
   if (most_keys > RoomInIndex()) GrowIndex(most_keys, most_keys);
 }
@@ -100,15 +101,16 @@ void DeviceTable<Queue>::GrowIndex(int64_t needed, int64_t wanted) {
   num_buckets_ = num_buckets;
 }
 
-/// Room for `num_needed` rows on the stack, whose first `num_in_use` are kept.
+/// Room for `num_needed` rows in a list, whose first `num_in_use` stay.
 template <typename Queue>
-void DeviceTable<Queue>::ReserveFreeRows(int64_t num_in_use, int64_t num_needed) {
+void DeviceTable<Queue>::ReserveRows(DeviceBuffer<Queue>* rows, int64_t num_in_use,
+                                     int64_t num_needed) {
   const int64_t bytes = num_needed * static_cast<int64_t>(sizeof(uint32_t));
-  if (bytes <= free_rows_memory_.size_bytes()) return;
-  DeviceBuffer<Queue> memory(queue_, std::max(bytes, 2 * free_rows_memory_.size_bytes()));
-  queue_.CopyOnDevice(memory.template as<void>(), free_rows_memory_.template as<void>(),
+  if (bytes <= rows->size_bytes()) return;
+  DeviceBuffer<Queue> memory(queue_, std::max(bytes, 2 * rows->size_bytes()));
+  queue_.CopyOnDevice(memory.template as<void>(), rows->template as<void>(),
                       num_in_use * static_cast<int64_t>(sizeof(uint32_t)));
-  free_rows_memory_ = std::move(memory);
+  *rows = std::move(memory);
 }
 
 }  // namespace sok

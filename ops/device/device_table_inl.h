@@ -14,6 +14,7 @@ DeviceTable<Queue>::DeviceTable(Queue& queue, const TableOptions& options)
       scratch_(queue),
       index_memory_(queue),
       free_rows_memory_(queue),
+      kept_rows_memory_(queue),
       counters_memory_(queue, sizeof(TableCounters)),
       late_counters_(queue) {
   CheckTableOptions(options);
@@ -195,15 +196,51 @@ void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* ne
 
 template <typename Queue>
 int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t* keys) {
+  return EraseInto({&free_rows_memory_, &TableCounters::num_free}, stream, num_keys, keys);
+}
+
+template <typename Queue>
+int64_t DeviceTable<Queue>::Evict(Stream stream, int64_t num_keys, const int64_t* keys) {
+  const int64_t num_evicted =
+      EraseInto({&kept_rows_memory_, &TableCounters::num_kept}, stream, num_keys, keys);
+  if (options_.use_hash_index) num_kept_ += num_evicted;
+  return num_evicted;
+}
+
+template <typename Queue>
+void DeviceTable<Queue>::ReturnRows(Stream stream, int64_t num_rows) {
+  num_rows = std::min(num_rows, num_kept_);
+  if (num_rows == 0) return;
+  const QueueCall<Queue> call(queue_, stream);
+  constexpr auto kRowBytes = static_cast<int64_t>(sizeof(uint32_t));
+  const int64_t num_free = ReadCounters().num_free;
+  const int64_t num_left = num_kept_ - num_rows;
+  ReserveRows(&free_rows_memory_, num_free, num_free + num_rows);
+  DeviceBuffer<Queue> left(queue_, num_left * kRowBytes);
+  queue_.CopyOnDevice(free_rows_memory_.template as<uint32_t>() + num_free,
+                      kept_rows_memory_.template as<void>(), num_rows * kRowBytes);
+  queue_.CopyOnDevice(left.template as<void>(),
+                      kept_rows_memory_.template as<uint32_t>() + num_rows, num_left * kRowBytes);
+  queue_.ForEach(1, CommitReturns{counters(), num_rows});
+  kept_rows_memory_ = std::move(left);
+  num_kept_ = num_left;
+}
+
+/// Without a hash index a row is its key's for good.
+template <typename Queue>
+int64_t DeviceTable<Queue>::EraseInto(const RowList& list, Stream stream, int64_t num_keys,
+                                      const int64_t* keys) {
   CheckBatchSize(num_keys, kMaxBatch);
   if (num_keys == 0) return 0;
   const QueueCall<Queue> call(queue_, stream);
   CheckKeys(num_keys, keys);
   const TableCounters held = ReadCounters();
-  const bool are_rows_free = options_.use_hash_index;
-  if (are_rows_free) {
-    ReserveFreeRows(held.num_free, std::min(held.num_free + num_keys, held.num_rows));
+  const bool are_listed = options_.use_hash_index;
+  const int64_t num_listed = held.*list.count;
+  if (are_listed) {
+    ReserveRows(list.memory, num_listed, std::min(num_listed + num_keys, held.num_rows));
   }
+  int64_t* const count = &(counters()->*list.count);
   typename Scratch<Queue>::Frame frame(scratch_);
   const int64_t num_tiles = NumTiles(num_keys);
   auto* distinct = scratch_.template Take<int64_t>(num_keys);
@@ -213,15 +250,15 @@ int64_t DeviceTable<Queue>::Erase(Stream stream, int64_t num_keys, const int64_t
   auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
   const Count num_distinct(
       num_keys, DistinctKeys(queue_, scratch_, num_keys, keys, distinct, nullptr, inverse));
-  auto* free_rows = free_rows_memory_.template as<uint32_t>();  // nullptr without a hash index
+  auto* rows = are_listed ? list.memory->template as<uint32_t>() : nullptr;
   const Rank held_rank{is_held, tile_sums};
   WithIndex([&](auto index) {
     queue_.ForEachVote(num_distinct, FindSlots{index, distinct, slots, is_held});
     queue_.ExclusiveSum(num_tiles, TileCount{is_held, num_distinct}, tile_sums);
-    queue_.ForEach(num_distinct,
-                   EraseFound{index, distinct, slots, held_rank, &counters()->num_free, free_rows});
+    queue_.ForEach(num_distinct, EraseFound{index, distinct, slots, held_rank, count, rows});
   });
-  queue_.ForEach(1, CommitErasures{counters(), tile_sums + num_tiles, are_rows_free});
+  queue_.ForEach(1,
+                 CommitErasures{counters(), tile_sums + num_tiles, are_listed ? count : nullptr});
   return held.num_keys - ReadCounters().num_keys;
 }
 
@@ -263,6 +300,7 @@ void DeviceTable<Queue>::Clear(Stream stream) {
   late_counters_.Forget();
   most_keys_ = 0;
   most_rows_ = 0;
+  num_kept_ = 0;
 }
 
 }  // namespace sok

@@ -162,13 +162,13 @@ struct EraseFound {
   const int64_t* keys;
   const int64_t* slots;
   Rank held;
-  const int64_t* num_free;
-  uint32_t* free_rows;  // [num_free + number of held keys]; nullptr: rows are not handed out
+  const int64_t* num_rows;
+  uint32_t* rows;  // [num_rows + number of held keys], a list that they go to; nullptr: none
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     if (!held.IsSet(i)) return;
     const int64_t slot = slots[i];
-    if (free_rows != nullptr) free_rows[*num_free + held.Of(i)] = index.RowOfSlot(slot);
+    if (rows != nullptr) rows[*num_rows + held.Of(i)] = index.RowOfSlot(slot);
     index.EraseSlot(keys[i], slot);
   }
 };

@@ -14,6 +14,7 @@ struct TableCounters {
   int64_t num_keys = 0;
   int64_t num_rows = 0;  // one past the highest row ever handed out
   int64_t num_free = 0;  // rows of erased keys on the stack
+  int64_t num_kept = 0;  // rows of evicted keys that nobody gets yet
 };
 
 /// The keys without a row, in the order of the batch, and where they stand in it.
@@ -70,11 +71,22 @@ struct CommitInserts {
 struct CommitErasures {
   TableCounters* counters;
   const int32_t* num_erased;
-  bool are_rows_free;
+  int64_t* num_rows;  // on the list that they were put on; nullptr: on none
 
   SOK_HOST_DEVICE void operator()(int64_t) const {
     counters->num_keys -= *num_erased;
-    if (are_rows_free) counters->num_free += *num_erased;
+    if (num_rows != nullptr) *num_rows += *num_erased;
+  }
+};
+
+/// One item: rows of evicted keys are on the stack now.
+struct CommitReturns {
+  TableCounters* counters;
+  int64_t num_returned;
+
+  SOK_HOST_DEVICE void operator()(int64_t) const {
+    counters->num_kept -= num_returned;
+    counters->num_free += num_returned;
   }
 };
 

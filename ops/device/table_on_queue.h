@@ -79,6 +79,14 @@ class TableOnQueue : public Table {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     return table_->Erase(StreamOf(call), num_keys, keys);
   }
+  int64_t Evict(Call& call, int64_t num_keys, const int64_t* keys) override {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    return table_->Evict(StreamOf(call), num_keys, keys);
+  }
+  void ReturnRows(Call& call, int64_t num_rows) override {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    table_->ReturnRows(StreamOf(call), num_rows);
+  }
 
   TableEntries Export(Call& call) override {
     int64_t* keys = nullptr;

@@ -100,6 +100,14 @@ class Table {
   /// Waits.
   virtual int64_t Erase(Call& call, int64_t num_keys, const int64_t* keys) = 0;
 
+  /// As Erase, but the rows are kept from new keys until ReturnRows: somebody may still read them.
+  /// They count as used in a table that is full.
+  virtual int64_t Evict(Call& call, int64_t num_keys, const int64_t* keys) = 0;
+
+  /// Lets new keys have `num_rows` rows of evicted keys, those that were evicted first, or as many
+  /// as there are.
+  virtual void ReturnRows(Call& call, int64_t num_rows) = 0;
+
   /// Waits.
   virtual TableEntries Export(Call& call) = 0;
 

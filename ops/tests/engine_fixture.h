@@ -163,6 +163,12 @@ class TestedTable {
     return table_->Erase(arrays.call(), Size(keys), arrays.Upload(keys));
   }
 
+  int64_t Evict(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    return table_->Evict(arrays.call(), Size(keys), arrays.Upload(keys));
+  }
+  void ReturnRows(int64_t num_rows) const { table_->ReturnRows(*tested_.NewCall(), num_rows); }
+
   struct Entries {
     Ids keys;
     Ids row_ids;

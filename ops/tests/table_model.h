@@ -33,16 +33,13 @@ class TableModel {
     return Find(keys);
   }
 
-  int64_t Erase(const std::vector<int64_t>& keys) {
-    int64_t num_erased = 0;
-    for (const int64_t key : keys) {
-      const auto entry = row_of_.find(key);
-      if (entry == row_of_.end()) continue;
-      free_rows_.push_back(entry->second);
-      row_of_.erase(entry);
-      ++num_erased;
-    }
-    return num_erased;
+  int64_t Erase(const std::vector<int64_t>& keys) { return EraseInto(&free_rows_, keys); }
+  int64_t Evict(const std::vector<int64_t>& keys) { return EraseInto(&kept_rows_, keys); }
+
+  void ReturnRows(int64_t num_rows) {
+    const auto end = kept_rows_.begin() + num_rows;
+    free_rows_.insert(free_rows_.end(), kept_rows_.begin(), end);
+    kept_rows_.erase(kept_rows_.begin(), end);
   }
 
   /// Row ids and their keys.
@@ -55,6 +52,18 @@ class TableModel {
   int64_t num_rows() const { return num_rows_; }
 
  private:
+  int64_t EraseInto(std::vector<int64_t>* rows, const std::vector<int64_t>& keys) {
+    int64_t num_erased = 0;
+    for (const int64_t key : keys) {
+      const auto entry = row_of_.find(key);
+      if (entry == row_of_.end()) continue;
+      rows->push_back(entry->second);
+      row_of_.erase(entry);
+      ++num_erased;
+    }
+    return num_erased;
+  }
+
   /// Rows of erased keys first, the last one erased before the others.
   int64_t NextRow(int64_t key) {
     int64_t row = num_rows_;
@@ -71,6 +80,7 @@ class TableModel {
   const TableOptions options_;
   std::unordered_map<int64_t, int64_t> row_of_;
   std::vector<int64_t> free_rows_;
+  std::vector<int64_t> kept_rows_;  // of evicted keys
   int64_t num_rows_ = 0;
 };
 

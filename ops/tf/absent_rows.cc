@@ -111,6 +111,11 @@ const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& k
   const int64_t num_keys = row_ids.NumElements();
   const bool are_given = absent_rows.dim_size(0) > 0;
   float* rows = call.Temporary<float>(num_keys * options.dim);
+  if (view.history != nullptr && view.history->options().has_filter()) {
+    const float value = view.history->options().value_without_row;
+    call.engine().Fill(call, rows, num_keys * options.dim, value);
+    return rows;
+  }
   const bool is_function = options.first_value.kind != FirstValue::Kind::kPreset;
   if (!are_given && is_function && call.engine().IsHostMemory()) {
     FillEachKeyOnce(call, options, num_keys, Data<int64_t>(keys), Data<int64_t>(row_ids), rows);

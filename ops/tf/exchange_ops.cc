@@ -66,6 +66,7 @@ REGISTER_OP("SokExchangeRows")
     .Input("asked_weights: N * float")
     .Input("asked_counts: N * int64")
     .Input("answer_counts: N * int64")
+    .Input("answers: N * int32")
     .Input("ticket: variant")
     .Attr("N: int >= 1")
     .Attr("dims: list(int)")
@@ -76,7 +77,8 @@ REGISTER_OP("SokExchangeRows")
     .Doc(
         "Answers what other ranks have asked, and gives their answers [sum of answer_counts, dim] "
         "to what this rank has asked. `keys` are the distinct keys asked for, with their row_ids, "
-        "and `inverse` gives the place among them of each row that asked_splits cuts into sums.");
+        "and `inverse` gives the place among them of each row that asked_splits cuts into sums. "
+        "`answers` is for gradients: how often each answer counts.");
 
 REGISTER_OP("SokExchangeGradients")
     .Input("gradients: N * float")
@@ -351,6 +353,7 @@ SOK_REGISTER_KERNEL(Name("SokExchangeRows")
                         .HostMemory("tables")
                         .HostMemory("asked_counts")
                         .HostMemory("answer_counts")
+                        .HostMemory("answers")
                         .HostMemory("ticket"),
                     ExchangeRowsOp);
 SOK_REGISTER_KERNEL(Name("SokExchangeGradients")

@@ -127,14 +127,14 @@ class FindRowsOp : public tf::OpKernel {
     const int64_t num_keys = keys.NumElements();
     int64_t* row_ids = Data<int64_t>(group.Output(0, i, keys.shape()));
     const auto resource = LookupTable(ctx, group.Handle(0, i));
+    resource->NoteStep(ctx);
     if (insert_) {
       resource->WithRoom(call, num_keys, [&](const TableView& view) {
         view.table.FindOrInsert(call, num_keys, Data<int64_t>(keys), keys_are_distinct_, nullptr,
                                 view.planes, row_ids);
       });
     } else {
-      resource->WithTable(
-          [&](Table& table) { table.Find(call, num_keys, Data<int64_t>(keys), row_ids); });
+      resource->Find(ctx, call, num_keys, Data<int64_t>(keys), row_ids);
     }
   }
 
@@ -152,6 +152,7 @@ class InsertRowsOp : public tf::OpKernel {
       int64_t* row_ids = Data<int64_t>(Output(ctx, 0, keys.shape()));
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      resource->NoteStep(ctx);
       resource->WithRoom(call, keys.NumElements(), [&](const TableView& view) {
         CheckInitialRows(view.options(), keys, initial_rows);
         view.table.FindOrInsert(call, keys.NumElements(), Data<int64_t>(keys),

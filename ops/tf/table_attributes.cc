@@ -44,6 +44,26 @@ TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   return options;
 }
 
+HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+  HistoryOptions options;
+  options.is_kept = Attribute<bool>(ctx, "keeps_history");
+  options.filter_freq = Attribute<int64_t>(ctx, "filter_freq");
+  options.bloom.num_counters = Attribute<int64_t>(ctx, "bloom_counters");
+  options.bloom.num_hashes = Attribute<int64_t>(ctx, "bloom_hashes");
+  options.bloom.counter_bytes = Attribute<int64_t>(ctx, "bloom_counter_bytes");
+  options.value_without_row = Attribute<float>(ctx, "value_without_row");
+  options.evicts = Attribute<bool>(ctx, "evicts");
+  CheckHistoryOptions(options);
+  const bool has_use = options.filter_freq > 0 || options.bloom.num_counters > 0 || options.evicts;
+  if (has_use && !options.is_kept) {
+    Throw(ErrorCode::kInvalidArgument, "a filter and eviction need keeps_history");
+  }
+  if (options.is_kept && !Attribute<bool>(ctx, "use_hash_index")) {
+    Throw(ErrorCode::kInvalidArgument, "keeps_history needs use_hash_index");
+  }
+  return options;
+}
+
 SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   SlotOptions options;
   options.name = Attribute<std::string>(ctx, "slot_name");

@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_TF_TABLE_ATTRIBUTES_H_
 #define SOK_OPS_TF_TABLE_ATTRIBUTES_H_
 
+#include "ops/cpu/key_history.h"
 #include "ops/engine/table_options.h"
 #include "ops/tf/table_slots.h"
 
@@ -10,6 +11,9 @@ namespace sok {
 
 /// All but the seed of first values, which is an input.
 TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+
+/// Throws kInvalidArgument.
+HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx);
 
 SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx);
 

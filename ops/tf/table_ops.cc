@@ -40,6 +40,13 @@ REGISTER_OP("SokTableInitialize")
     .Attr("low_or_mean: float")
     .Attr("high_or_stddev: float")
     .Attr("first_value_period: int >= 0 = 0")
+    .Attr("keeps_history: bool = false")
+    .Attr("filter_freq: int >= 0 = 0")
+    .Attr("bloom_counters: int >= 0 = 0")
+    .Attr("bloom_hashes: int >= 1 = 1")
+    .Attr("bloom_counter_bytes: int >= 1 = 8")
+    .Attr("value_without_row: float = 0.0")
+    .Attr("evicts: bool = false")
     .Attr("keep_existing: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
@@ -48,7 +55,10 @@ REGISTER_OP("SokTableInitialize")
         "keep_existing, only if it is not there. The capacity 2^32 - 1 means that none is "
         "declared: "
         "the variable then has as many rows as there is memory for, and gets more with the keys. "
-        "With a first_value_period, a key starts as the key floormod(key, first_value_period).");
+        "With a first_value_period, a key starts as the key floormod(key, first_value_period). "
+        "keeps_history: how often keys came, and when last, which SokAdmitKeys counts. A key gets "
+        "its row when it has come filter_freq times, counted exactly or in a counting Bloom "
+        "filter, and is value_without_row before. evicts: SokEvictKeys may be run.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")
@@ -107,7 +117,9 @@ class TableInitializeOp : public tf::OpKernel {
   explicit TableInitializeOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
         keep_existing_(Attribute<bool>(ctx, "keep_existing")),
-        options_(TableOptionsFrom(ctx)) {}
+        options_(TableOptionsFrom(ctx)) {
+    FailOpOnThrow(ctx, [&] { history_ = HistoryOptionsFrom(ctx); });
+  }
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
@@ -115,7 +127,7 @@ class TableInitializeOp : public tf::OpKernel {
       options.first_value.stream =
           FirstValueStream(ctx->input(2).scalar<int64_t>()(), options.name);
       OpCall call(ctx);
-      LookupOrMakeTable(ctx, 0)->Initialize(call, options, LookupOrMakeVariable(ctx, 1),
+      LookupOrMakeTable(ctx, 0)->Initialize(call, options, history_, LookupOrMakeVariable(ctx, 1),
                                             keep_existing_);
     });
   }
@@ -123,6 +135,7 @@ class TableInitializeOp : public tf::OpKernel {
  private:
   const bool keep_existing_;
   const TableOptions options_;
+  HistoryOptions history_;
 };
 
 class TableAttachSlotOp : public tf::OpKernel {

@@ -73,7 +73,8 @@ const float* TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandl
         " floats, and table '", options().name, "' of ", options().dim);
 }
 
-void TableResource::Initialize(OpCall& call, const TableOptions& options, VariablePtr rows,
+void TableResource::Initialize(OpCall& call, const TableOptions& options,
+                               const HistoryOptions& history, VariablePtr rows,
                                bool keep_existing) {
   std::unique_lock<FairSharedMutex> lock(mutex_);  // nobody sees the variable and another plane
   if (keep_existing && table_) return;
@@ -82,10 +83,14 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options, Variab
   std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
   PlaneVariable fresh(std::move(rows), plane_options);
   if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // steps that run may read these
+  auto fresh_history = history.is_kept ? std::make_unique<KeyHistory>(history) : nullptr;
   slots_.RemoveOtherCapacities(options.capacity);
   slots_.Remove(fresh.variable());
   rows_ = std::move(fresh);
   table_ = std::move(table);
+  history_ = std::move(fresh_history);
+  notes_steps_ = history.is_kept && (history.evicts || history.has_filter());
+  steps_->ForgetRows();
   preset_ = tf::Tensor();
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   rows_.Put(std::move(plane));
@@ -148,6 +153,21 @@ void TableResource::WithTable(const std::function<void(Table& table)>& use) {
   use(*table_);
 }
 
+void TableResource::Find(tf::OpKernelContext* ctx, OpCall& call, int64_t num_keys,
+                         const int64_t* keys, int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  table_->Find(call, num_keys, keys, row_ids);
+  if (!history_ || !history_->options().has_filter()) return;
+  const std::lock_guard<std::mutex> no_admission(history_->mutex());
+  if (!steps_->HasAdmitted(ctx)) return;
+  std::vector<int64_t> room;
+  if (call.engine().IsHostMemory()) return steps_->HideAdmitted(ctx, num_keys, row_ids);
+  call.OnHost(row_ids, num_keys, &room);
+  steps_->HideAdmitted(ctx, num_keys, room.data());
+  call.CopyFromHost(row_ids, room.data(), num_keys);
+}
+
 void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot_names,
                               const Use& use) {
   std::shared_lock<FairSharedMutex> lock(mutex_);
@@ -208,10 +228,13 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
                             const Fill& fill) {
   std::unique_lock<FairSharedMutex> lock(mutex_);
   std::shared_ptr<Table> table;
+  std::unique_ptr<KeyHistory> history;
   std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then of slots_
   UseView(call, View(slot_names), [&](const TableView& view) {
     table = call.engine().MakeTable(view.options());
+    if (history_) history = std::make_unique<KeyHistory>(history_->options());
     TableView fresh{*table};
+    fresh.history = history.get();
     fresh.places = view.places;
     fresh.has_preset = view.has_preset;
     fresh.num_rows = view.num_rows;
@@ -228,6 +251,8 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
     fill(view, fresh);
   });
   table_ = std::move(table);
+  history_ = std::move(history);
+  steps_->ForgetRows();
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   auto plane = planes.begin();
   ForEachPlane([&](PlaneVariable& replaced) { replaced.Put(std::move(*plane++)); });
@@ -253,6 +278,7 @@ std::vector<tf::Var*> TableResource::Variables() {
 TableView TableResource::View(const std::vector<std::string>& slot_names) const {
   CheckInitialized();
   TableView view{*table_};
+  view.history = history_.get();
   view.has_preset = preset_.dims() == 2;
   view.num_rows = rows_.num_rows();
   view.variables.push_back(rows_.variable());

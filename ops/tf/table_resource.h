@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "ops/base/fair_shared_mutex.h"
+#include "ops/cpu/key_history.h"
+#include "ops/tf/running_steps.h"
 #include "ops/tf/table_slots.h"
 
 namespace sok {
@@ -23,6 +25,7 @@ struct TableView {
   bool has_preset = false;          // all rows of planes.rows have been written
   int64_t num_rows = 0;             // that the variables show
   std::vector<tensorflow::Var*> variables = {};  // of planes.rows, then of planes.slots
+  KeyHistory* history = nullptr;                 // nullptr: none is kept
 
   const TableOptions& options() const { return table.options(); }
   /// Rows that have been written in one of `planes`; the others may have no memory. Waits.
@@ -43,7 +46,8 @@ class TableResource : public tensorflow::ResourceBase {
 
   /// Makes the table anew, empty, with its rows in `rows`. Slots that were attached stay attached.
   /// With `keep_existing`, a table that is there stays as it is.
-  void Initialize(OpCall& call, const TableOptions& options, VariablePtr rows, bool keep_existing);
+  void Initialize(OpCall& call, const TableOptions& options, const HistoryOptions& history,
+                  VariablePtr rows, bool keep_existing);
 
   /// Makes `variable` a plane that holds the initial value for every row there is and every row
   /// that will come. May run before Initialize. Takes the place of an earlier slot of the same
@@ -56,6 +60,18 @@ class TableResource : public tensorflow::ResourceBase {
 
   /// Makes `values` [capacity, dim] what the rows hold before their keys come.
   void SetPreset(OpCall& call, const tensorflow::Tensor& values);
+
+  /// Called before an op finds rows, whose ids its step may keep: where keys are evicted, nobody
+  /// gets these rows while the step runs.
+  void NoteStep(tensorflow::OpKernelContext* ctx) {
+    if (notes_steps_) steps_->Note(ctx);
+  }
+  RunningSteps& steps() { return *steps_; }
+
+  /// As Table::Find, for an op; where a filter admits keys, without those that its own step has
+  /// admitted: whether a key has a row in a step is what held before it.
+  void Find(tensorflow::OpKernelContext* ctx, OpCall& call, int64_t num_keys, const int64_t* keys,
+            int64_t* row_ids);
 
   /// Calls use(table); kFailedPrecondition when Initialize has not run.
   void WithTable(const std::function<void(Table& table)>& use);
@@ -100,6 +116,9 @@ class TableResource : public tensorflow::ResourceBase {
   PlaneVariable rows_;
   tensorflow::Tensor preset_;  // [capacity, dim], or a scalar: none
   TableSlots slots_;
+  std::unique_ptr<KeyHistory> history_;
+  std::atomic<bool> notes_steps_{false};
+  const std::shared_ptr<RunningSteps> steps_ = std::make_shared<RunningSteps>();
   std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run, without a capacity
 };
 

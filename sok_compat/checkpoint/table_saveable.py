@@ -40,8 +40,11 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
             )
         self._table = table
         self._slots = list(table.slots)
-        scope = tf.name_scope(f"{table.table_name}/")
-        with scope, tf.device(table.device), tf.control_dependencies(None):
+        scope = f"{table.table_name}/"
+        with tf.name_scope(scope), tf.control_dependencies(None):
+            before = table.before_save()
+        waits = tf.control_dependencies(None if before is None else [before])
+        with tf.name_scope(scope), tf.device(table.device), waits:
             keys, rows, slots = ops.sok_export_planes(
                 table.table_handle,
                 num_slots=len(self._slots),

@@ -8,10 +8,13 @@ from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.deeprec.first_values import first_value_of
+from sok_compat.deeprec.key_histories import history_of, steps_to_live_of
 from sok_compat.deeprec.options import StorageType
+from sok_compat.deeprec.recorded_keys import RecordsKeys
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
-from sok_compat.tables.table import Table
+from sok_compat.tables.placement import Placement
+from sok_compat.tables.table import Table, connected_ranks
 from sok_compat.tables.words import Words
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 
@@ -29,7 +32,7 @@ _DENSE = (
 )
 
 
-class EmbeddingVariable(Table):
+class EmbeddingVariable(RecordsKeys, Table):
     """Keys -> rows of `embedding_dim` float32, as many as come. API of DeepRec.
 
     `get_embedding_variable` makes it. Look keys up with `nn.group_embedding_lookup_sparse` and the
@@ -63,6 +66,7 @@ class EmbeddingVariable(Table):
         collections,
         option,
         make_variable,
+        steps_to_live=None,
     ):
         """Makes the table, in a graph.
 
@@ -75,12 +79,15 @@ class EmbeddingVariable(Table):
           collections: besides EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
           option: an EmbeddingVariableOption.
           make_variable: makes ordinary variables, as tf.compat.v1.Variable.
+          steps_to_live: as of get_embedding_variable.
 
         Raises:
           ValueError: an argument out of range.
         """
         self.key_dtype_of_ids = key_dtype
         self.ev_option = option
+        self.steps_to_live = steps_to_live_of(option, steps_to_live)
+        placement = Placement.by_modulo(connected_ranks())
         own = option.init.initializer
         first_value = first_value_of(
             name,
@@ -97,7 +104,9 @@ class EmbeddingVariable(Table):
             name=name,
             seed=tf.compat.v1.get_default_graph().seed,
             trainable=trainable,
+            placement=placement,
             collections=collections,
+            history=history_of(option, steps_to_live, placement.ranks.size),
         )
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
@@ -114,11 +123,6 @@ class EmbeddingVariable(Table):
         return KEY_DTYPES[self.key_dtype_of_ids]
 
     @property
-    def steps_to_live(self):
-        """None: nothing is evicted."""
-        return None
-
-    @property
     def storage_type(self):
         """The StorageType: DRAM or HBM."""
         return self.ev_option.storage_option.storage_type or StorageType.DRAM
@@ -133,12 +137,12 @@ class EmbeddingVariable(Table):
         """What this rank holds.
 
         Returns:
-          (keys [n] of key_dtype_of_ids, rows float32 [n, embedding_dim], versions int64 [0],
-          freqs int64 [0]): nothing counts yet.
+          (keys [n] of key_dtype_of_ids, rows float32 [n, embedding_dim], versions int64, freqs
+          int64), of keys that have rows. Versions and freqs are as of get_version and
+          get_frequency, or [0] where these would raise.
         """
         keys, rows = super().export()
-        nothing = tf.zeros([0], tf.int64)
-        return tf.cast(keys, self.key_dtype_of_ids), rows, nothing, nothing
+        return tf.cast(keys, self.key_dtype_of_ids), rows, *self.recorded(keys)
 
     def sparse_read(self, indices, name=None):
         """The row of each key; what tf.gather and tf.nn.embedding_lookup ask for.
@@ -173,20 +177,6 @@ class EmbeddingVariable(Table):
                 f"{ids.dtype.name}"
             )
         return tf.cast(ids, tf.int64)
-
-    def get_frequency(self, ids):
-        """How often keys came.
-
-        Raises:
-          NotImplementedError: always: nothing counts yet.
-        """
-        del ids
-        raise NotImplementedError(
-            f"sok_compat does not count the keys of {self.table_name} yet: get_frequency and "
-            "get_version need filters and eviction"
-        )
-
-    get_version = get_frequency
 
     def _fetched_rows(self, handle, shape):
         """Fails when a session fetches it, as a variable's value is fetched."""

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.distributed_strategy import is_collective
 from sok_compat.deeprec.embedding_variable import EmbeddingVariable
+from sok_compat.lookup.admission import counting_by
 from sok_compat.runtime.horovod_helpers import is_computed_for_wrapper
 from sok_compat.runtime.horovod_losses import average_over_ranks, own_part
 from sok_compat.runtime.shared_gradients import is_reduced
@@ -19,6 +20,11 @@ from sok_compat.training import clipping
 
 class AveragesGradients:
     """Before a tf.compat.v1.train.Optimizer: averages over ranks what it computes and applies."""
+
+    def minimize(self, loss, global_step=None, *args, **kwargs):
+        """As of tf.compat.v1.train; keys are counted in that step."""
+        with counting_by(global_step):
+            return super().minimize(loss, global_step, *args, **kwargs)
 
     def compute_gradients(self, loss, *args, **kwargs):
         """As of tf.compat.v1.train, of the mean of the ranks' losses."""

@@ -63,18 +63,20 @@ class InitializerOption:
 
 
 class GlobalStepEvict:
-    """Rows go that no step has updated for `steps_to_live` steps. API of DeepRec."""
+    """When a checkpoint is saved, keys go that no step has trained for more than `steps_to_live`
+    steps. API of DeepRec."""
 
     def __init__(self, steps_to_live=None):
-        """None: no row goes."""
+        """None: no key goes."""
         self.steps_to_live = steps_to_live
 
 
 class L2WeightEvict:
-    """Rows go whose L2 norm is below `l2_weight_threshold`. API of DeepRec."""
+    """When a checkpoint is saved, keys go of whose row half the squared L2 norm is below
+    `l2_weight_threshold`. API of DeepRec."""
 
     def __init__(self, l2_weight_threshold=-1.0):
-        """A threshold of 0 or less: no row goes; any other than -1 logs a warning."""
+        """A threshold of 0 or less: no key goes; any other than -1 logs a warning."""
         if l2_weight_threshold <= 0 and l2_weight_threshold != -1.0:
             _logger.warning(
                 "L2WeightEvict: l2_weight_threshold %s is not above 0: no row will be evicted",
@@ -84,15 +86,18 @@ class L2WeightEvict:
 
 
 class CounterFilter:
-    """A key gets a row when it has come `filter_freq` times. API of DeepRec."""
+    """A key gets a row when it has come `filter_freq` times in steps that trained; until then
+    lookups give InitializerOption's default_value_no_permission. API of DeepRec."""
 
     def __init__(self, filter_freq=0):
-        """0: at once."""
+        """0 and 1: at once."""
         self.filter_freq = filter_freq
 
 
 class CBFFilter:
-    """As CounterFilter, with counts in a counting Bloom filter. API of DeepRec."""
+    """As CounterFilter, with counts in a counting Bloom filter, whose memory does not grow: up to
+    `max_element_size` keys, counts are too high for a part `false_positive_probability` of them.
+    Without these two counts are exact. API of DeepRec."""
 
     def __init__(
         self,
@@ -104,13 +109,21 @@ class CBFFilter:
         """Takes the attributes.
 
         Raises:
-          ValueError: a false_positive_probability that is not above 0; one of it and
-            max_element_size without the other.
+          ValueError: a false_positive_probability that is not above 0, or not below 1; one of it
+            and max_element_size without the other; a counter_type that is no integer, or too small
+            for filter_freq.
         """
+        counter_type = tf.as_dtype(counter_type)
+        if not counter_type.is_integer or filter_freq > counter_type.max:
+            raise ValueError(
+                f"counter_type must be integers that hold filter_freq {filter_freq}, got "
+                f"{counter_type.name}"
+            )
         if false_positive_probability != -1.0:
-            if false_positive_probability <= 0.0:
+            if not 0.0 < false_positive_probability < 1.0:
                 raise ValueError(
-                    f"false_positive_probability must be above 0, got {false_positive_probability}"
+                    "false_positive_probability must be above 0 and below 1, got "
+                    f"{false_positive_probability}"
                 )
             if max_element_size <= 0:
                 raise ValueError(
@@ -227,9 +240,8 @@ def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
       init_data_source: of get_embedding_variable.
 
     Raises:
-      ValueError: both a steps_to_live and an L2 threshold evict.
-      NotImplementedError: a filter, an eviction, a storage of several tiers, or a checkpoint to
-        start from.
+      ValueError: both a steps_to_live and an L2 threshold evict; a steps_to_live below 0.
+      NotImplementedError: a storage of several tiers, or a checkpoint to start from.
     """
     threshold = getattr(option.evict, "l2_weight_threshold", -1.0)
     steps = getattr(option.evict, "steps_to_live", None) or steps_to_live
@@ -238,10 +250,8 @@ def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
             f"{name}: rows go by steps_to_live ({steps}) or by l2_weight_threshold ({threshold}), "
             "not by both"
         )
-    if steps or threshold > 0:
-        _refuse(name, f"eviction ({_described(option.evict, steps_to_live=steps)})")
-    if getattr(option.filter_strategy, "filter_freq", 0) > 0:
-        _refuse(name, f"filters ({_described(option.filter_strategy)})")
+    if steps and steps < 0:
+        raise ValueError(f"{name}: steps_to_live must be at least 0, got {steps}")
     storage = option.storage_option.storage_type
     if storage not in (None, StorageType.DRAM, StorageType.HBM):
         _refuse(name, f"the storage type {storage.name} (DRAM and HBM are)")
@@ -258,10 +268,9 @@ def _refuse(name, what):
     )
 
 
-def _described(option, **settings):
-    kind = "get_embedding_variable" if option is None else type(option).__name__
-    given = {**({} if option is None else vars(option)), **settings}
-    return f"{kind}: {', '.join(f'{key}={value!r}' for key, value in given.items())}"
+def _described(option):
+    given = ", ".join(f"{key}={value!r}" for key, value in vars(option).items())
+    return f"{type(option).__name__}: {given}"
 
 
 NAMES = {

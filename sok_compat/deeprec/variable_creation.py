@@ -58,6 +58,7 @@ def get_embedding_variable(
         `first_value_of`. Key k starts as floormod(k, default_value_dim) does.
       collections: besides GraphKeys.EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
       partitioner: its number of parts counts; None: the scope's.
+      steps_to_live: as a GlobalStepEvict, which comes before it.
       ev_option: an EmbeddingVariableOption; None: that of its defaults.
 
     Returns:
@@ -67,8 +68,8 @@ def get_embedding_variable(
     Raises:
       ValueError: in eager mode; an argument out of range; under `reuse`, a variable of that name
         with other sizes or of another kind, or none.
-      NotImplementedError: filters, eviction, storage types other than DRAM and HBM, a checkpoint to
-        start from; a regularizer or constraint, also of the scope: there is no dense tensor.
+      NotImplementedError: storage types other than DRAM and HBM, a checkpoint to start from; a
+        regularizer or constraint, also of the scope: there is no dense tensor.
     """
     del caching_device, validate_shape
     option = EmbeddingVariableOption() if ev_option is None else ev_option
@@ -77,7 +78,7 @@ def get_embedding_variable(
     _check_no_dense_argument(name, regularizer or scope.regularizer, constraint or scope.constraint)
     check_is_supported(name, option, steps_to_live, init_data_source)
     settings = dict(trainable=trainable, custom_getter=custom_getter, collections=collections)
-    wanted = _Wanted(embedding_dim, key_dtype, initializer, option, settings)
+    wanted = _Wanted(embedding_dim, key_dtype, initializer, option, steps_to_live, settings)
     return wanted.get(name, _num_parts(partitioner or scope.partitioner, embedding_dim))
 
 
@@ -89,6 +90,7 @@ class _Wanted:
     key_dtype: Any
     initializer: Any
     option: EmbeddingVariableOption
+    steps_to_live: Any
     settings: dict
 
     def get(self, name, num_parts):
@@ -127,6 +129,7 @@ class _Wanted:
             kwargs["collections"],
             self.option,
             make_variable=next_creator,  # not this one again
+            steps_to_live=self.steps_to_live,
         )
 
 

@@ -11,18 +11,13 @@ from typing import Optional
 
 import tensorflow as tf
 
-from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows, insert_absent
+from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows
+from sok_compat.lookup.group_gradients import COUNTING, INSERTING
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import constant_value, variable_accessed, variable_shape
-from sok_compat.runtime.tickets import begin_lookup, gradient_occurrence
+from sok_compat.runtime.tf_versions import variable_accessed
+from sok_compat.runtime.tickets import begin_lookup
 from sok_compat.tables.table import Table
-
-# Of ops whose gradient inserts keys, in the place of the gradients of these types.
-_INSERTING = {
-    "SokPoolRows": "SokPoolRowsThenInsert",
-    "SokExchangeRows": "SokExchangeRowsThenInsert",
-}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -70,27 +65,38 @@ def lookup_group(lookups, insert):
       others get gradients of zeros.
 
     Raises:
-      ValueError: insert is WITH_GRADIENT in eager mode, where nothing is known of gradients yet.
+      ValueError: insert is WITH_GRADIENT in eager mode, where nothing is known of gradients yet; it
+        is neither that nor False for a table that keeps a history.
     """
     outputs = {}
-    with _inserting_gradients() if insert is WITH_GRADIENT else contextlib.nullcontext():
-        for group in _by_place(lookups):
+    for group in _by_kind(lookups):
+        with _gradients_of(group[0].table, insert):
             for lookup, output in zip(group, _lookup_on_device(group, insert)):
                 outputs[lookup] = output
     return [outputs[lookup] for lookup in lookups]
 
 
-def _inserting_gradients():
+def _gradients_of(table, insert):
+    """A context in which ops have the gradients that insert."""
+    if insert is not WITH_GRADIENT:
+        if table.history is not None and insert is not False:
+            raise ValueError(
+                f"the table {table.table_name} counts keys where gradients are computed: look them "
+                f"up with insert=WITH_GRADIENT or False, not {insert}"
+            )
+        return contextlib.nullcontext()
     if tf.executing_eagerly():
         raise ValueError("a lookup with insert=WITH_GRADIENT needs a graph or a tf.function")
-    return tf.compat.v1.get_default_graph().gradient_override_map(_INSERTING)
+    kinds = INSERTING if table.history is None else COUNTING
+    return tf.compat.v1.get_default_graph().gradient_override_map(kinds)
 
 
-def _by_place(lookups):
+def _by_kind(lookups):
     groups = {}
     for lookup in lookups:
         table = lookup.table
-        groups.setdefault((table.device, table.placement.is_spread), []).append(lookup)
+        kind = table.device, table.placement.is_spread, table.history is not None
+        groups.setdefault(kind, []).append(lookup)
     return groups.values()
 
 
@@ -149,6 +155,7 @@ def _lookup_at_owners(group, keys, inverse, insert):
         asked_weights=asked.asked_weights,
         asked_counts=asked.asked_counts,
         answer_counts=asked.answer_counts,
+        answers=asked.answers,
         ticket=ticket,
         dims=dims,
         all_keys_have_rows=insert is True,
@@ -212,169 +219,3 @@ def _needs_distinct_keys(table, insert):
     travels = table.placement.is_spread  # each key once
     first = table.first_value
     return insert is not False or travels or first.is_given or first.kind == "preset"
-
-
-def _lists(op, num_lists):
-    """The inputs of an op whose arguments are lists of one tensor for each item."""
-    count = op.get_attr("N")
-    inputs = list(op.inputs)
-    return [inputs[count * i : count * (i + 1)] for i in range(num_lists)]
-
-
-def _as_tensors(gradients):
-    return [tf.convert_to_tensor(gradient) for gradient in gradients]
-
-
-def _none(values):
-    """For weights or factors that there are not."""
-    return [tf.constant([], tf.float32)] * len(values)
-
-
-tf.no_gradient("SokExchangeKeys")  # of its weights and factors
-
-
-@tf.RegisterGradient("SokPoolRows")
-def _pool_rows_gradient(op, *gradients):
-    with tf.device(op.inputs[0].device):  # the tables'
-        return _pool_rows_gradient_there(op, gradients, inserts=False)
-
-
-@tf.RegisterGradient(_INSERTING["SokPoolRows"])
-def _pool_rows_gradient_with_insertion(op, *gradients):
-    with tf.device(op.inputs[0].device):
-        return _pool_rows_gradient_there(op, gradients, inserts=True)
-
-
-def _pool_rows_gradient_there(op, gradients, inserts):
-    rows, tables, keys, row_ids, absent_rows, inverse, row_splits, weights = _lists(op, 8)
-    all_have_rows = inserts or op.get_attr("all_keys_have_rows")
-    if inserts:
-        row_ids = insert_absent(tables, keys, row_ids, absent_rows)
-    elif not all_have_rows:  # the keys may not have been made distinct
-        row_ids, numbers = ops.sok_distinct_keys(row_ids, N=len(row_ids))
-        inverse = [tf.gather(number, places) for number, places in zip(numbers, inverse)]
-    # The forward pass must have read its rows before an optimizer changes them, also where the
-    # gradient does not depend on the output.
-    with tf.control_dependencies([tf.identity(op.outputs[0])]):  # captured, in a tf.cond
-        merged = ops.sok_merge_gradients(
-            gradients=_as_tensors(gradients),
-            counted=row_ids,
-            inverse=inverse,
-            row_splits=row_splits,
-            weights=weights,
-            factors=_none(weights),
-            combiners=op.get_attr("combiners"),
-        )
-    slices = _slices(op, rows, merged, row_ids, all_have_rows)
-    return slices + [None] * (7 * len(rows))
-
-
-@tf.RegisterGradient("SokMergeGradients")
-def _merge_gradients_gradient(op, *gradients):
-    """Of second order: what is summed for a row is spread to its occurrences, as in a lookup."""
-    _, _, inverse, row_splits, weights, factors = _lists(op, 6)
-    spread = ops.sok_pool_received_rows(
-        rows=_as_tensors(gradients),
-        inverse=inverse,
-        row_splits=row_splits,
-        weights=weights,
-        factors=factors,
-        combiners=op.get_attr("combiners"),
-    )
-    return list(spread) + [None] * (5 * len(spread))
-
-
-@tf.RegisterGradient("SokExchangeRows")
-def _exchange_rows_gradient(op, *gradients):
-    return _exchange_rows_gradient_at(op, gradients, _lists(op, 10)[3], inserts=False)
-
-
-@tf.RegisterGradient(_INSERTING["SokExchangeRows"])
-def _exchange_rows_gradient_with_insertion(op, *gradients):
-    _, tables, keys, row_ids, absent_rows = _lists(op, 10)[:5]
-    with tf.device(op.inputs[0].device):
-        row_ids = insert_absent(tables, keys, row_ids, absent_rows)
-    return _exchange_rows_gradient_at(op, gradients, row_ids, inserts=True)
-
-
-def _exchange_rows_gradient_at(op, gradients, row_ids, inserts):
-    rows, _, _, _, _, inverse, splits, weights, asked_counts, answer_counts = _lists(op, 10)
-    all_have_rows = inserts or op.get_attr("all_keys_have_rows")
-    ticket = op.inputs[-1]
-    with tf.device(rows[0].device):
-        received = ops.sok_exchange_gradients(
-            gradients=_as_tensors(gradients),
-            asked_counts=asked_counts,
-            answer_counts=answer_counts,
-            ticket=ticket,
-            occurrence=gradient_occurrence(ticket),
-        )
-        merged = ops.sok_merge_gradients(
-            gradients=received,
-            counted=row_ids,
-            inverse=inverse,
-            row_splits=splits,
-            weights=weights,
-            factors=_none(weights),
-            combiners=["sum"] * len(rows),
-        )
-        slices = _slices(op, rows, merged, row_ids, all_have_rows)
-        return slices + [None] * (9 * len(rows) + 1)
-
-
-@tf.RegisterGradient("SokExchangeGradients")
-def _exchange_gradients_gradient(op, *gradients):
-    """Of second order: back the way that the gradients came."""
-    _, asked_counts, answer_counts = _lists(op, 3)
-    ticket = op.inputs[-1]
-    with tf.device(op.outputs[0].device):
-        returned = ops.sok_exchange_gradients(
-            gradients=_as_tensors(gradients),
-            asked_counts=answer_counts,
-            answer_counts=asked_counts,
-            ticket=ticket,
-            occurrence=gradient_occurrence(ticket),
-        )
-    return list(returned) + [None] * (2 * len(returned) + 1)
-
-
-@tf.RegisterGradient("SokPoolReceivedRows")
-def _pool_received_rows_gradient(op, *gradients):
-    rows, answers, answer_splits, weights, factors = _lists(op, 5)
-    merged = ops.sok_merge_gradients(
-        gradients=_as_tensors(gradients),
-        counted=rows,
-        inverse=answers,
-        row_splits=answer_splits,
-        weights=weights,
-        factors=factors,
-        combiners=op.get_attr("combiners"),
-    )
-    return list(merged) + [None] * (4 * len(rows))
-
-
-def _slices(op, rows, merged, row_ids, all_have_rows):
-    """The gradients of the tables' rows: one slice for each row that the op read."""
-    dims = op.get_attr("dims")
-    return [_slices_of_table(*table, all_have_rows) for table in zip(rows, merged, row_ids, dims)]
-
-
-def _slices_of_table(rows, merged, row_ids, dim, all_have_rows):
-    merged.set_shape([None, dim])
-    if not all_have_rows:
-        has_row = row_ids >= 0
-        merged, row_ids = tf.boolean_mask(merged, has_row), tf.boolean_mask(row_ids, has_row)
-    elif tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
-        row_ids = tf.identity(row_ids)  # captured: the gradient is taken in a function of its own
-    return tf.IndexedSlices(merged, row_ids, _dense_shape(rows))
-
-
-def _dense_shape(rows):
-    """[capacity, dim]; as int32, as of stock lookups, where it fits: tf.cond of control flow v1
-    merges only slices of the same types. Without a capacity, as many rows as there are, up to the
-    largest int32."""
-    shape = variable_shape(rows, out_type=tf.int64)
-    sizes = constant_value(shape)
-    if sizes is None:
-        return tf.cast(tf.minimum(shape, tf.int32.max), tf.int32)
-    return tf.constant(sizes, tf.int32) if max(sizes) <= tf.int32.max else shape

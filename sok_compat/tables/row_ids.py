@@ -8,6 +8,13 @@ def rows_are_distinct(row_ids):
     """Whether a gradient's indices are known, from the graph, to name each row once."""
     if not tf.is_symbolic_tensor(row_ids):
         return False
-    while row_ids.op.type == "Identity":
+    while row_ids.op.type == "Identity" or _takes_some(row_ids.op):
         row_ids = row_ids.op.inputs[0]
-    return row_ids.op.type in ("SokFindRows", "SokRowsInUse")
+    return row_ids.op.type in ("SokAdmitKeys", "SokFindRows", "SokRowsInUse")
+
+
+def _takes_some(op):
+    """Whether it is tf.gather(row ids, tf.where(...)[:, 0])."""
+    if op.type != "GatherV2" or op.inputs[1].op.type != "StridedSlice":
+        return False
+    return op.inputs[1].op.inputs[0].op.type == "Where"

@@ -15,6 +15,7 @@ from sok_compat.runtime.tf_versions import (
 from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
+from sok_compat.tables.key_history import HasHistory, checked_history
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.row_reads import RowReads
 from sok_compat.tables.row_updates import RowUpdates
@@ -32,7 +33,9 @@ from sok_compat.tables.words import Words
 DEFAULT_SEED = 1  # of first values: a fixed one, so that it is the same on all ranks
 
 
-class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable):
+class Table(
+    HasHistory, ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable
+):
     """Keys -> rows of `dim` float32.
 
     `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
@@ -57,6 +60,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
       first_value: the FirstValue of rows.
       initial_rows: [capacity, dim], where an initializer makes the whole table at once.
       placement: which rank owns which keys.
+      history: the KeyHistory; None: nothing is known of keys but their rows.
       slots: the SlotVariables made for it; in eager mode they are not kept.
       asked_slots: those that `slot_for` has made.
       num_scopes: scopes that are open and turn updates of its planes into those of rows in use.
@@ -78,6 +82,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
         trainable=True,
         placement=None,
         collections=None,
+        history=None,
     ):
         """Makes the table; in a graph, its ops.
 
@@ -96,6 +101,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
           placement: which rank owns which keys; None: by modulo over Horovod's ranks, if the
             script initialized it, else on this one.
           collections: of the graph that it is put into; None: GLOBAL_VARIABLES.
+          history: a KeyHistory, for lookups whose gradients insert; it needs a hash index.
 
         Raises:
           RuntimeError: under a tf.distribute strategy of several replicas.
@@ -107,9 +113,9 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
         self.capacity, self.dim = checked_sizes(capacity, dim)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
-        self.slots = []
-        self.asked_slots = AskedSlots()
+        self.slots, self.asked_slots = [], AskedSlots()
         self.num_scopes = 0
+        self.history = checked_history(history, self.use_hash_index)
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
             initializer, shape, self.use_hash_index, self.words.initializer
@@ -185,6 +191,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
         return (
             f"table {self.table_name}: dim {self.dim}, use_hash_index {self.use_hash_index}, "
             f"key_dtype {self.key_dtype.name}"
+            + ("" if self.history is None else f", {self.history}")
         )
 
     @property
@@ -240,6 +247,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
             high_or_stddev=first.high_or_stddev,
             first_value_period=first.period or 0,
             keep_existing=keep_existing,
+            **({} if self.history is None else self.history.op_attributes()),
             name="Initialize",
         )
 

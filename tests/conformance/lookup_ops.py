@@ -86,6 +86,19 @@ class LookupOps:
         return self._run(lambda: ops.sok_insert_rows(self.handle, as_keys(keys), as_floats(rows)))
 
     @item_of_group
+    def admit(self, keys, counts, step=0, row_ids=None, absent_rows=None):
+        """Row ids are found where none are given."""
+        none = np.zeros([0, self.spec.dim])
+        lists = {
+            "tables": self.handle,
+            "keys": as_keys(keys),
+            "row_ids": as_keys(self.find(keys) if row_ids is None else row_ids),
+            "counts": as_floats(counts),
+            "absent_rows": as_floats(none if absent_rows is None else absent_rows),
+        }
+        return Item("sok_admit_keys", lists, {"step": np.int64(step)})
+
+    @item_of_group
     def pool(
         self,
         keys,

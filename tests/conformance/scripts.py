@@ -37,6 +37,7 @@ class Spec:
     key_dtype: str = "int64"
     slots: tuple = ()
     preset: Any = None  # [capacity, dim]
+    history: Any = None  # attributes of SokTableInitialize; None: none is kept
     is_made: bool = True
     beside: tuple = ()  # Specs of more tables in the same session
 

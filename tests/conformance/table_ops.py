@@ -15,6 +15,7 @@ from tests.conformance.lookup_ops import LookupOps, as_floats, as_keys
 from tests.conformance.scripts import NotPossibleHere, Outcome, call
 
 STATE = {"the number of keys": call("size"), "keys, rows and slots": call("export_planes")}
+COUNTED = {**STATE, "keys without a row": call("waiting")}
 ops = load_ops()
 
 
@@ -79,7 +80,7 @@ class TableOps(LookupOps, FileFaults):
         return {
             f"{part} of table {number}": table.outcome_of(question)
             for number, table in enumerate(self.tables())
-            for part, question in STATE.items()
+            for part, question in (STATE if table.spec.history is None else COUNTED).items()
         }
 
     def tables(self):
@@ -118,6 +119,7 @@ class TableOps(LookupOps, FileFaults):
             "rank": spec.rank,
             "owner_rank": spec.owner_rank,
             "num_keys": spec.num_keys,
+            **({} if spec.history is None else {"keeps_history": True, **spec.history}),
             **changes,
         }
         self._run(lambda: ops.sok_table_initialize(
@@ -161,6 +163,22 @@ class TableOps(LookupOps, FileFaults):
     def read_rows(self, plane="rows"):
         handle = self.rows if plane == "rows" else self.slots[plane]
         return self._run(lambda: ops.sok_read_rows(handle, self.handle))
+
+    # --- the history of keys ---
+    def history(self, keys):
+        return self._run(lambda: ops.sok_key_history(self.handle, as_keys(keys)))
+
+    def waiting(self):
+        return self._run(lambda: ops.sok_export_waiting_keys(self.handle))
+
+    def import_history(self, keys, counts, steps):
+        columns = [as_keys(column) for column in (keys, counts, steps)]
+        self._run(lambda: ops.sok_import_history(self.handle, *columns))
+
+    def evict(self, step, steps_to_live=0, l2_threshold=0.0):
+        return self._run(lambda: ops.sok_evict_keys(
+            self.handle, as_keys(step), steps_to_live=steps_to_live, l2_threshold=l2_threshold
+        ))  # fmt: skip
 
     # --- training ---
     def apply(

@@ -5,7 +5,13 @@ import functools
 
 import pytest
 
-from tests.conformance import contents_cases, group_cases, lookup_cases, training_cases
+from tests.conformance import (
+    contents_cases,
+    group_cases,
+    history_cases,
+    lookup_cases,
+    training_cases,
+)
 from tests.conformance.conftest import worker_or_skip
 from tests.conformance.engines import CPU, engines_here
 from tests.conformance.scripts import NotPossibleHere, broken_promise
@@ -15,6 +21,7 @@ SCRIPTS = {
     **group_cases.CASES,
     **training_cases.CASES,
     **contents_cases.CASES,
+    **history_cases.CASES,
 }
 
 

@@ -163,8 +163,6 @@ DENSE = {
     "gather_nd": lambda v: tf.gather_nd(v, [[0]]),
     "histogram": lambda v: tf1.summary.histogram("x", v),
     "initialized_value": lambda v: v.initialized_value(),
-    "get_frequency": lambda v: v.get_frequency([1]),
-    "get_version": lambda v: v.get_version([1]),
 }
 
 

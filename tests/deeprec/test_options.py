@@ -2,7 +2,9 @@
 """DeepRec's option classes: defaults, attributes, and what is refused."""
 
 import pytest
+import tensorflow as tf
 
+from sok_compat.deeprec.key_histories import history_of
 from sok_compat.deeprec.options import (
     CBFFilter,
     CheckpointOption,
@@ -15,6 +17,7 @@ from sok_compat.deeprec.options import (
     StorageType,
 )
 from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.tables.key_history import BloomCounts, KeyHistory
 
 
 def test_defaults():
@@ -29,7 +32,10 @@ def test_defaults():
 
 
 @pytest.mark.parametrize("make, message", [
-    (lambda: CBFFilter(3, 10, 0.0), "must be above 0, got 0.0"),
+    (lambda: CBFFilter(3, 10, 0.0), "must be above 0 and below 1, got 0.0"),
+    (lambda: CBFFilter(3, 10, 1.0), "must be above 0 and below 1, got 1.0"),
+    (lambda: CBFFilter(300, 10, 0.1, tf.uint8), "that hold filter_freq 300, got uint8"),
+    (lambda: CBFFilter(3, 10, 0.1, tf.float32), "counter_type must be integers"),
     (lambda: CBFFilter(3, 0, 0.1), "max_element_size must be above 0, got 0"),
     (lambda: CBFFilter(3, 10), "max_element_size 10 needs a false_positive_probability"),
     (lambda: StorageOption(storage_size=5), "storage_size must be a list, got 5"),
@@ -48,12 +54,8 @@ def test_values_that_count_as_none(caplog):
 
 
 @pytest.mark.parametrize("settings, message", [
-    (dict(filter_option=CounterFilter(3)), r"filters \(CounterFilter: filter_freq=3"),
-    (dict(filter_option=CBFFilter(3, 10, 0.1)), r"filters \(CBFFilter"),
-    (dict(evict_option=GlobalStepEvict(4)), r"eviction \(GlobalStepEvict: steps_to_live=4\)"),
-    (dict(evict_option=L2WeightEvict(0.5)), r"eviction \(L2WeightEvict"),
-    (dict(storage_option=StorageOption(StorageType.DRAM_SSDHASH, "p")), "type DRAM_SSDHASH"),
-    (dict(storage_option=StorageOption(StorageType.HBM_DRAM)), "type HBM_DRAM"),
+    *((dict(storage_option=StorageOption(one, "p")), f"storage type {one.name} .DRAM and HBM are")
+      for one in StorageType if one not in (StorageType.DRAM, StorageType.HBM)),
     (dict(ckpt=CheckpointOption("path")), "starting from a checkpoint"),
 ])  # fmt: skip
 def test_what_is_not_there_yet(graph, settings, message):
@@ -62,13 +64,34 @@ def test_what_is_not_there_yet(graph, settings, message):
 
 
 def test_arguments_that_are_not_there_yet(graph):
-    with pytest.raises(NotImplementedError, match="get_embedding_variable: steps_to_live=5"):
-        get_embedding_variable("v", 2, steps_to_live=5)
     with pytest.raises(NotImplementedError, match="init_data_source"):
         get_embedding_variable("v", 2, init_data_source="x")
     both = EmbeddingVariableOption(evict_option=L2WeightEvict(0.5))
     with pytest.raises(ValueError, match="not by both"):
         get_embedding_variable("v", 2, steps_to_live=5, ev_option=both)
+    with pytest.raises(ValueError, match="steps_to_live must be at least 0, got -5"):
+        get_embedding_variable("v", 2, steps_to_live=-5)
+
+
+@pytest.mark.parametrize("given, option, expected", [
+    (None, None, None), (5, None, 5), (5, GlobalStepEvict(4), 4), (None, GlobalStepEvict(4), 4),
+    (0, GlobalStepEvict(), None),
+])  # fmt: skip
+def test_steps_to_live(graph, given, option, expected):
+    option = EmbeddingVariableOption(evict_option=option)
+    variable = get_embedding_variable("v", 2, steps_to_live=given, ev_option=option)
+    assert variable.steps_to_live == expected
+    assert (variable.before_save() is None) and (variable.history is None) == (expected is None)
+
+
+def test_a_bloom_filter_is_as_large_as_it_must_be():
+    bloom = BloomCounts.of(1000, 0.01, 4)
+    assert bloom == BloomCounts(9586, 7, 4)
+    option = EmbeddingVariableOption(filter_option=CBFFilter(3, 1001, 0.01, tf.uint32))
+    assert history_of(option, None, 1).bloom.num_counters > bloom.num_counters
+    assert history_of(option, None, 4).bloom == BloomCounts.of(251, 0.01, 4)
+    exact = EmbeddingVariableOption(filter_option=CBFFilter(3))
+    assert history_of(exact, None, 1) == KeyHistory(filter_freq=3)
 
 
 def test_options_without_effect_are_taken(graph):

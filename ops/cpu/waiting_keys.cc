@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cpu/waiting_keys.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "ops/base/hash.h"
+#include "ops/engine/table_options.h"
+
+namespace sok {
+namespace {
+
+class ExactCounts : public WaitingKeys {
+ public:
+  void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
+    std::vector<int64_t> places(static_cast<size_t>(num_keys));
+    index_.Find(num_keys, keys, places.data());
+    for (size_t i = 0; i < places.size(); ++i) {
+      seen[i] = places[i] == kNoRow ? KeySeen() : seen_[static_cast<size_t>(places[i])];
+    }
+  }
+
+  void Reserve(Executor& executor, int64_t num_keys) override {
+    index_.Reserve(executor, index_.size() + num_keys);
+    const auto most = seen_.size() + static_cast<size_t>(num_keys);
+    if (most > seen_.capacity()) seen_.reserve(std::max(most, 2 * seen_.capacity()));
+    if (most > free_places_.capacity()) {  // all of them may be erased
+      free_places_.reserve(std::max(most, 2 * free_places_.capacity()));
+    }
+  }
+
+  void Put(Executor& executor, int64_t num_keys, const int64_t* keys,
+           const KeySeen* seen) override {
+    std::vector<int64_t> places(static_cast<size_t>(num_keys));
+    index_.Find(num_keys, keys, places.data());
+    std::vector<int64_t> fresh_keys, fresh_places;
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] == kNoRow) {
+        places[i] = NextPlace();
+        fresh_keys.push_back(keys[i]);
+        fresh_places.push_back(places[i]);
+      }
+      seen_[static_cast<size_t>(places[i])] = seen[i];
+    }
+    index_.Insert(executor, static_cast<int64_t>(fresh_keys.size()), fresh_keys.data(),
+                  fresh_places.data());
+  }
+
+  void Erase(int64_t key) override {
+    const int64_t place = index_.Erase(key);
+    if (place != kNoRow) free_places_.push_back(static_cast<uint32_t>(place));
+  }
+
+  void Export(std::vector<int64_t>* keys, std::vector<KeySeen>* seen) const override {
+    std::vector<std::pair<uint32_t, int64_t>> by_place;
+    by_place.reserve(static_cast<size_t>(index_.size()));
+    index_.ForEach([&](int64_t key, uint32_t place) { by_place.emplace_back(place, key); });
+    std::sort(by_place.begin(), by_place.end());
+    for (const auto& [place, key] : by_place) {
+      keys->push_back(key);
+      seen->push_back(seen_[place]);
+    }
+  }
+
+  int64_t num_bytes() const override {
+    return index_.num_bytes() + static_cast<int64_t>(seen_.capacity() * sizeof(KeySeen) +
+                                                     free_places_.capacity() * sizeof(uint32_t));
+  }
+
+ private:
+  int64_t NextPlace() {
+    if (free_places_.empty()) {
+      seen_.emplace_back();
+      return static_cast<int64_t>(seen_.size()) - 1;
+    }
+    const int64_t place = free_places_.back();
+    free_places_.pop_back();
+    return place;
+  }
+
+  KeyIndex index_;  // key -> place in seen_
+  std::vector<KeySeen> seen_;
+  std::vector<uint32_t> free_places_;
+};
+
+class BloomCounts : public WaitingKeys {
+ public:
+  explicit BloomCounts(const BloomOptions& options)
+      : options_(options),
+        most_(options.counter_bytes == 8 ? std::numeric_limits<int64_t>::max()
+                                         : (int64_t{1} << (8 * options.counter_bytes)) - 1),
+        memory_(static_cast<size_t>(options.num_counters * options.counter_bytes),
+                PageSize::kSmall) {}
+
+  void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
+    for (int64_t i = 0; i < num_keys; ++i) {
+      int64_t least = most_;
+      ForEachCounter(keys[i], [&](char* counter) { least = std::min(least, Load(counter)); });
+      seen[i] = {least, -1};
+    }
+  }
+
+  void Reserve(Executor&, int64_t) override {}
+
+  /// Only counters below the count go up, so that keys which share one do not add up.
+  void Put(Executor&, int64_t num_keys, const int64_t* keys, const KeySeen* seen) override {
+    for (int64_t i = 0; i < num_keys; ++i) {
+      const int64_t count = std::min(seen[i].count, most_);
+      ForEachCounter(keys[i], [&](char* counter) {
+        if (Load(counter) < count) Store(count, counter);
+      });
+    }
+  }
+
+  void Erase(int64_t) override {}
+  void Export(std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
+  int64_t num_bytes() const override { return static_cast<int64_t>(memory_.size_bytes()); }
+
+ private:
+  template <typename Use>
+  void ForEachCounter(int64_t key, const Use& use) const {
+    uint64_t hash = HashKey(key);
+    for (int64_t i = 0; i < options_.num_hashes; ++i) {
+      hash = MixBits(hash + 0x9e3779b97f4a7c15u);
+      use(static_cast<char*>(memory_.data()) +
+          ScaleHash(hash, options_.num_counters) * options_.counter_bytes);
+    }
+  }
+  // The low bytes: little-endian.
+  int64_t Load(const char* counter) const {
+    int64_t value = 0;
+    std::memcpy(&value, counter, static_cast<size_t>(options_.counter_bytes));
+    return value;
+  }
+  void Store(int64_t value, char* counter) const {
+    std::memcpy(counter, &value, static_cast<size_t>(options_.counter_bytes));
+  }
+
+  const BloomOptions options_;
+  const int64_t most_;
+  ReservedMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<WaitingKeys> MakeExactCounts() { return std::make_unique<ExactCounts>(); }
+
+std::unique_ptr<WaitingKeys> MakeBloomCounts(const BloomOptions& options) {
+  return std::make_unique<BloomCounts>(options);
+}
+
+}  // namespace sok

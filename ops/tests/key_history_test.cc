@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts of keys: exact ones, those of a Bloom filter, and who is admitted.
+#include "ops/cpu/key_history.h"
+
+#include <vector>
+
+#include "ops/tests/check.h"
+
+namespace sok {
+namespace {
+
+using Ids = std::vector<int64_t>;
+
+HistoryOptions Filter(int64_t filter_freq, const BloomOptions& bloom = {}) {
+  HistoryOptions options;
+  options.is_kept = true;
+  options.filter_freq = filter_freq;
+  options.bloom = bloom;
+  return options;
+}
+
+KeySeen SeenOf(const WaitingKeys& waiting, int64_t key) {
+  KeySeen seen;
+  waiting.Find(1, &key, &seen);
+  return seen;
+}
+
+void Put(WaitingKeys* waiting, int64_t key, const KeySeen& seen) {
+  waiting->Reserve(SerialExecutor(), 1);
+  waiting->Put(SerialExecutor(), 1, &key, &seen);
+}
+
+SOK_TEST(ExactCountsUsePlacesAgain) {
+  const auto waiting = MakeExactCounts();
+  for (int64_t round = 0; round < 20; ++round) {
+    for (int64_t key = 0; key < 500; ++key) Put(waiting.get(), round * 1000 + key, {key, round});
+    CHECK_EQ(SeenOf(*waiting, round * 1000 + 7).count, 7);
+    CHECK_EQ(SeenOf(*waiting, round * 1000 + 7).step, round);
+    Put(waiting.get(), round * 1000 + 7, {70, round});
+    CHECK_EQ(SeenOf(*waiting, round * 1000 + 7).count, 70);
+    for (int64_t key = 0; key < 500; ++key) waiting->Erase(round * 1000 + key);
+    waiting->Erase(5);  // is gone
+  }
+  CHECK_EQ(SeenOf(*waiting, 19'007).step, -1);
+  Ids keys;
+  std::vector<KeySeen> seen;
+  waiting->Export(&keys, &seen);
+  CHECK_TRUE(keys.empty());
+  CHECK_TRUE(waiting->num_bytes() < 64 * 1024);
+}
+
+SOK_TEST(BloomCountsAreNeverTooLow) {
+  for (const int64_t counter_bytes : {1, 2, 4, 8}) {
+    const auto waiting = MakeBloomCounts({9586, 7, counter_bytes});  // 1000 keys, 1 %
+    for (int64_t key = 0; key < 1000; ++key) Put(waiting.get(), key * 31, {key % 50, 3});
+    for (int64_t key = 0; key < 1000; ++key) {
+      CHECK_TRUE(SeenOf(*waiting, key * 31).count >= key % 50);
+    }
+    int64_t num_wrong = 0;
+    for (int64_t key = 0; key < 10'000; ++key) num_wrong += SeenOf(*waiting, -1 - key).count > 0;
+    CHECK_TRUE(num_wrong > 0 && num_wrong < 200);
+    CHECK_EQ(SeenOf(*waiting, 31).step, -1);
+  }
+}
+
+SOK_TEST(ABloomCounterThatIsFullStaysFull) {
+  const auto waiting = MakeBloomCounts({100, 2, 1});
+  Put(waiting.get(), 5, {400, 0});
+  CHECK_EQ(SeenOf(*waiting, 5).count, 255);
+}
+
+SOK_TEST(KeysAreAdmittedWhenTheyHaveComeOftenEnough) {
+  KeyHistory history(Filter(3));
+  ArrivingKeys first{{10, 11, 12}, {{1, 4}, {3, 4}, {2, 4}}};
+  Admission admission = history.Admit(SerialExecutor(), 10, &first);
+  CHECK_TRUE(admission.admitted == std::vector<size_t>{1});
+  CHECK_EQ(SeenOf(history.waiting(), 10).count, 0);  // nothing has changed
+  history.Commit(SerialExecutor(), first, admission, {0});
+  CHECK_EQ(history.OfRow(0).count, 3);
+  ArrivingKeys second{{12, 10}, {{1, 5}, {1, 5}}};
+  admission = history.Admit(SerialExecutor(), 10, &second);
+  CHECK_TRUE(admission.admitted == std::vector<size_t>{0});
+  history.Commit(SerialExecutor(), second, admission, {7});
+  CHECK_EQ(history.OfRow(7).count, 3);
+  CHECK_EQ(history.OfRow(7).step, 5);
+  CHECK_EQ(history.OfRow(5).count, 3);  // a row of which nothing is known
+  CHECK_EQ(history.OfRow(5).step, -1);
+  CHECK_EQ(SeenOf(history.waiting(), 12).count, 0);
+  CHECK_EQ(SeenOf(history.waiting(), 10).count, 2);
+  history.Count(7, 2, 6);
+  CHECK_EQ(history.OfRow(7).count, 5);
+}
+
+SOK_TEST(SizesOfBloomFiltersAreChecked) {
+  CheckHistoryOptions(Filter(3, {10, 2, 4}));
+  for (const BloomOptions& wrong : {BloomOptions{10, 0, 4}, BloomOptions{10, 65, 4},
+                                    BloomOptions{10, 2, 3}, BloomOptions{-1, 2, 4}}) {
+    CHECK_THROWS(ErrorCode::kInvalidArgument, (std::vector<std::string>{"Bloom filter"}),
+                 CheckHistoryOptions(Filter(3, wrong)));
+  }
+}
+
+}  // namespace
+}  // namespace sok
+
+SOK_TEST_MAIN()

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops on the history of a table's keys: what is known of them, and eviction by it.
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "ops/tf/group.h"
+#include "ops/tf/table_contents.h"
+#include "ops/tf/table_history.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokKeyHistory")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Output("counts: int64")
+    .Output("steps: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->input(1));
+      c->set_output(1, c->input(1));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "How often each key came in steps that trained, and in which one last; 0 and -1 for keys "
+        "that nothing is known of.");
+
+REGISTER_OP("SokExportWaitingKeys")
+    .Input("table: resource")
+    .Output("keys: int64")
+    .Output("counts: int64")
+    .Output("steps: int64")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "The keys that have come, but have no row yet, as SokKeyHistory. A Bloom filter knows none "
+        "by name.");
+
+REGISTER_OP("SokImportHistory")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Input("counts: int64")
+    .Input("steps: int64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes this what is known of these distinct keys. Keys without a row wait for one, however "
+        "often they came; without a filter, nothing is kept of them.");
+
+REGISTER_OP("SokEvictKeys")
+    .Input("table: resource")
+    .Input("step: int64")
+    .Output("num_evicted: int64")
+    .Attr("steps_to_live: int >= 0 = 0")
+    .Attr("l2_threshold: float = 0.0")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "Takes their rows from keys that came last before step - steps_to_live, or, with an "
+        "l2_threshold above 0, those whose half squared norm is below it; keys that wait for a row "
+        "go by the step, too. Where no step is known of a row, `step` becomes it. Steps that run "
+        "keep reading the rows that they have found.");
+
+class KeyHistoryOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const tf::Tensor& keys = InputOfRank(ctx, 1, "keys", 1);
+      const int64_t num_keys = keys.NumElements();
+      int64_t* counts = Data<int64_t>(Output(ctx, 0, keys.shape()));
+      int64_t* steps = Data<int64_t>(Output(ctx, 1, keys.shape()));
+      OpCall call(ctx);
+      LookupTable(ctx, tf::HandleFromInput(ctx, 0))->WithPlanes(call, [&](const TableView& view) {
+        KeyHistory& history = HistoryOf(view);
+        std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
+        std::vector<KeySeen> waiting(row_ids.size());
+        const std::lock_guard<std::mutex> lock(history.mutex());
+        FindOnHost(call, view.table, num_keys, Data<int64_t>(keys), row_ids.data());
+        history.waiting().Find(num_keys, Data<int64_t>(keys), waiting.data());
+        for (size_t i = 0; i < row_ids.size(); ++i) {
+          const KeySeen seen = row_ids[i] == kNoRow ? waiting[i] : history.OfRow(row_ids[i]);
+          counts[i] = seen.count;
+          steps[i] = seen.step;
+        }
+      });
+    });
+  }
+};
+
+class ExportWaitingKeysOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      LookupTable(ctx, tf::HandleFromInput(ctx, 0))->WithPlanes(call, [&](const TableView& view) {
+        KeyHistory& history = HistoryOf(view);
+        std::vector<int64_t> keys;
+        std::vector<KeySeen> seen;
+        {
+          const std::lock_guard<std::mutex> lock(history.mutex());
+          history.waiting().Export(&keys, &seen);
+        }
+        const tf::TensorShape shape({static_cast<int64_t>(keys.size())});
+        std::copy(keys.begin(), keys.end(), Data<int64_t>(Output(ctx, 0, shape)));
+        int64_t* counts = Data<int64_t>(Output(ctx, 1, shape));
+        int64_t* steps = Data<int64_t>(Output(ctx, 2, shape));
+        for (size_t i = 0; i < seen.size(); ++i) {
+          counts[i] = seen[i].count;
+          steps[i] = seen[i].step;
+        }
+      });
+    });
+  }
+};
+
+class ImportHistoryOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const tf::Tensor& keys = InputOfRank(ctx, 1, "keys", 1);
+      const int64_t* counts = Data<int64_t>(OfKeys(ctx, 2, "counts", keys));
+      const int64_t* steps = Data<int64_t>(OfKeys(ctx, 3, "steps", keys));
+      OpCall call(ctx);
+      LookupTable(ctx, tf::HandleFromInput(ctx, 0))->WithPlanes(call, [&](const TableView& view) {
+        Import(call, view, keys.NumElements(), Data<int64_t>(keys), counts, steps);
+      });
+    });
+  }
+
+ private:
+  static const tf::Tensor& OfKeys(tf::OpKernelContext* ctx, int index, const char* name,
+                                  const tf::Tensor& keys) {
+    const tf::Tensor& values = InputOfRank(ctx, index, name, 1);
+    if (values.NumElements() == keys.NumElements()) return values;
+    Throw(ErrorCode::kInvalidArgument, name, " must have a value for each of ", keys.NumElements(),
+          " keys, got ", values.NumElements());
+  }
+
+  static void Import(OpCall& call, const TableView& view, int64_t num_keys, const int64_t* keys,
+                     const int64_t* counts, const int64_t* steps) {
+    KeyHistory& history = HistoryOf(view);
+    std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
+    std::vector<int64_t> waiting_keys;
+    std::vector<KeySeen> waiting;
+    const std::lock_guard<std::mutex> lock(history.mutex());
+    FindOnHost(call, view.table, num_keys, keys, row_ids.data());
+    for (size_t i = 0; i < row_ids.size(); ++i) {
+      const KeySeen seen{counts[i], steps[i]};
+      if (row_ids[i] != kNoRow) {
+        history.SetRow(row_ids[i], seen);
+      } else if (history.options().has_filter()) {
+        waiting_keys.push_back(keys[i]);
+        waiting.push_back(seen);
+      }
+    }
+    const auto num_waiting = static_cast<int64_t>(waiting.size());
+    history.waiting().Reserve(call.executor(), num_waiting);
+    history.waiting().Put(call.executor(), num_waiting, waiting_keys.data(), waiting.data());
+  }
+};
+
+class EvictKeysOp : public tf::OpKernel {
+ public:
+  explicit EvictKeysOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        steps_to_live_(Attribute<int64_t>(ctx, "steps_to_live")),
+        l2_threshold_(Attribute<float>(ctx, "l2_threshold")) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const int64_t step = InputOfRank(ctx, 1, "step", 0).scalar<int64_t>()();
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      int64_t num_evicted = 0;
+      resource->WithPlanes(call, [&](const TableView& view) {
+        KeyHistory& history = HistoryOf(view);
+        if (!history.options().evicts) {
+          Throw(ErrorCode::kFailedPrecondition, "table '", view.options().name,
+                "' was not made to evict keys");
+        }
+        num_evicted = Evict(call, view, &history, &resource->steps(), step);
+      });
+      Output(ctx, 0, {}).scalar<int64_t>()() = num_evicted;
+    });
+  }
+
+ private:
+  /// Rows are read before the history is locked, so that steps need not wait for it.
+  int64_t Evict(OpCall& call, const TableView& view, KeyHistory* history, RunningSteps* steps,
+                int64_t step) const {
+    const TableEntries held = view.table.Export(call);
+    std::vector<int64_t> room_of_keys, room_of_ids;
+    const int64_t* keys = call.OnHost(held.keys, held.count, &room_of_keys);
+    const int64_t* row_ids = call.OnHost(held.row_ids, held.count, &room_of_ids);
+    std::vector<int64_t> gone;
+    if (l2_threshold_ > 0.0f) AddLightRows(call, view, held, keys, &gone);
+    const std::lock_guard<std::mutex> lock(history->mutex());
+    if (steps_to_live_ > 0) {
+      for (int64_t i = 0; i < held.count; ++i) {
+        const KeySeen seen = history->OfRow(row_ids[i]);
+        if (seen.step < 0) history->SetRow(row_ids[i], {seen.count, step});
+        if (seen.step >= 0 && seen.step < step - steps_to_live_) gone.push_back(keys[i]);
+      }
+      EvictWaiting(call, history, step);
+    }
+    if (gone.empty()) return 0;
+    const auto num_gone = static_cast<int64_t>(gone.size());
+    const int64_t num_evicted =
+        view.table.Evict(call, num_gone, call.OnDevice(gone.data(), num_gone));
+    steps->Evicted(num_evicted);  // in the order in which the table keeps them
+    return num_evicted;
+  }
+
+  void EvictWaiting(OpCall& call, KeyHistory* history, int64_t step) const {
+    std::vector<int64_t> keys;
+    std::vector<KeySeen> seen;
+    history->waiting().Export(&keys, &seen);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (seen[i].step < 0) {
+        seen[i].step = step;
+        history->waiting().Put(call.executor(), 1, &keys[i], &seen[i]);
+      } else if (seen[i].step < step - steps_to_live_) {
+        history->waiting().Erase(keys[i]);
+      }
+    }
+  }
+
+  void AddLightRows(OpCall& call, const TableView& view, const TableEntries& held,
+                    const int64_t* keys, std::vector<int64_t>* gone) const {
+    const int64_t dim = view.options().dim;
+    const int64_t most = std::min(held.count, RowsOfPart(dim));
+    RowMover mover(call, *view.planes.rows, most);
+    std::vector<float> rows(static_cast<size_t>(most * dim));
+    for (int64_t first = 0; first < held.count; first += most) {
+      const int64_t count = std::min(most, held.count - first);
+      mover.ToHost(count, held.row_ids + first, rows.data());
+      for (int64_t i = 0; i < count; ++i) {
+        float squares = 0.0f;
+        for (int64_t column = 0; column < dim; ++column) {
+          const float number = rows[static_cast<size_t>(i * dim + column)];
+          squares += number * number;
+        }
+        if (0.5f * squares < l2_threshold_) gone->push_back(keys[first + i]);
+      }
+    }
+  }
+
+  const int64_t steps_to_live_;
+  const float l2_threshold_;
+};
+
+SOK_REGISTER_KERNEL(Name("SokKeyHistory")
+                        .HostMemory("table")
+                        .HostMemory("keys")
+                        .HostMemory("counts")
+                        .HostMemory("steps"),
+                    KeyHistoryOp);
+SOK_REGISTER_KERNEL(Name("SokExportWaitingKeys")
+                        .HostMemory("table")
+                        .HostMemory("keys")
+                        .HostMemory("counts")
+                        .HostMemory("steps"),
+                    ExportWaitingKeysOp);
+SOK_REGISTER_KERNEL(Name("SokImportHistory")
+                        .HostMemory("table")
+                        .HostMemory("keys")
+                        .HostMemory("counts")
+                        .HostMemory("steps"),
+                    ImportHistoryOp);
+SOK_REGISTER_KERNEL(
+    Name("SokEvictKeys").HostMemory("table").HostMemory("step").HostMemory("num_evicted"),
+    EvictKeysOp);
+
+}  // namespace
+}  // namespace sok
