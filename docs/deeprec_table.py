@@ -133,8 +133,8 @@ SECTIONS = {
               "no effect on what a step computes, and none on its speed"),
         Entry("tensorflow.python.ops.work_queue.WorkQueue", "differs",
               "Under 'collective' rank r of N takes every N-th item, from the r-th on, whichever "
-              "rank is faster. Each iterator of `input_dataset()` begins with the first item; where "
-              "it stands is in no checkpoint. `num_slices` is ignored."),
+              "rank is faster. Each iterator of `input_dataset()` begins with the first item; where"
+              " it stands is in no checkpoint. `num_slices` is ignored."),
         Entry("tensorflow.python.data.experimental.ops.parquet_dataset_ops.ParquetDataset "
               "tensorflow.python.data.experimental.ops.parquet_dataset_ops.read_parquet "
               "tensorflow.python.data.experimental.ops.parquet_dataset_ops.DataFrame",
