@@ -130,7 +130,10 @@ SECTIONS = {
     ],
     "How fast a step is, and where it runs": [
         Entry("tf.staged tf.make_prefetch_hook tf.train.mark_target_node", "differs",
-              "no effect on what a step computes, and none on its speed"),
+              "no effect on what a step computes, and none on its speed; the hook feeds what a "
+              "`feed_generator` yields"),
+        Entry("tf.variable_scope", "works",
+              "with `keep_weights`, whose casts TensorFlow does not fuse"),
         Entry("tensorflow.python.ops.work_queue.WorkQueue", "differs",
               "Under 'collective' rank r of N takes every N-th item, from the r-th on, whichever "
               "rank is faster. Each iterator of `input_dataset()` begins with the first item; where"

@@ -115,12 +115,12 @@ class WorkQueue:
         It counts what comes of take() and input_producer() after this call, in a local variable.
         """
         if self._num_taken is None:
-            self._num_taken = tf.get_variable(
-                f"{self._name}/num_taken",
-                initializer=tf.constant(0, tf.int64),
+            self._num_taken = tf.Variable(
+                tf.constant(0, tf.int64),
                 trainable=False,
                 collections=[tf.GraphKeys.LOCAL_VARIABLES],
                 use_resource=True,
+                name=f"{self._name}/num_taken",  # made unique, as a queue's name need not be
             )
             tf.summary.scalar(f"{self._name}/taken", self._num_taken)
 
