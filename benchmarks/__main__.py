@@ -12,7 +12,7 @@ import platform
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import bags, decay, groups, inserts, scaling, training
+from benchmarks import bags, dcn, decay, groups, inserts, scaling, training
 from benchmarks.tables import comparison_lines, lines
 from benchmarks.workload import Workload
 
@@ -77,6 +77,14 @@ def _report_groups(report, arguments, workload):
         for dim in groups.DIMS
     ]
     report.add(*comparison_lines(compared))
+
+
+def _report_dcn(report, arguments, workload):
+    report.add("## A whole model: examples/deeprec, in steps a second")
+    compared = dcn.compare(arguments.threads, arguments.rounds)
+    rows = [[one.what, *(f"{1 / seconds:.1f}" for seconds in one.seconds.values())]
+            for one in compared]  # fmt: skip
+    report.add(*lines(["", *compared[0].seconds], rows))
 
 
 def _report_decay(report, arguments, workload):
@@ -147,6 +155,7 @@ SECTIONS = {
     "training": _report_training,
     "bags": _report_bags,
     "groups": _report_groups,
+    "dcn": _report_dcn,
     "decay": _report_decay,
     "inserts": _report_inserts,
     "growth": _report_growth,

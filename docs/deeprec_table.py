@@ -76,9 +76,9 @@ SECTIONS = {
         Entry("tf.StorageOption tf.StorageType tf.CacheStrategy", "differs",
               "DRAM and HBM work, HBM without a GPU with a warning; types with other tiers raise "
               "`NotImplementedError` where a variable is made with them"),
-        Entry("tensorflow.core.framework.embedding.config_pb2", "refused",
-              "is not there yet: its enums are `tf.StorageType` and `tf.CacheStrategy`",
-              ImportError),
+        Entry("tensorflow.core.framework.embedding.config_pb2", "differs",
+              "has `tf.StorageType` and `tf.CacheStrategy`, and their members by name; they are "
+              "Python enums, not ints"),
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
               "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
               "row in the step in which it has come `filter_freq` times, and is read and trained "
@@ -136,11 +136,22 @@ SECTIONS = {
     ],
     "How fast a step is, and where it runs": [
         Entry("tf.staged tf.make_prefetch_hook tf.train.mark_target_node", "differs",
-              "no effect on what a step computes, and none on its speed"),
-        Entry("tensorflow.python.ops.work_queue.WorkQueue", "refused",
-              "is not there yet: give each rank its share of the files", ImportError),
-        Entry("tensorflow.python.data.experimental.ops.parquet_dataset_ops.ParquetDataset",
-              "refused", "is not there yet: read the files with pyarrow", ImportError),
+              "no effect on what a step computes, and none on its speed; the hook feeds what a "
+              "`feed_generator` yields"),
+        Entry("tf.variable_scope", "works",
+              "with `keep_weights`, whose casts TensorFlow does not fuse"),
+        Entry("tensorflow.python.ops.work_queue.WorkQueue", "differs",
+              "Under 'collective' rank r of N takes every N-th item, from the r-th on, whichever "
+              "rank is faster. Each iterator of `input_dataset()` begins with the first item; where"
+              " it stands is in no checkpoint. `num_slices` is ignored."),
+        Entry("tensorflow.python.data.experimental.ops.parquet_dataset_ops.ParquetDataset "
+              "tensorflow.python.data.experimental.ops.parquet_dataset_ops.read_parquet "
+              "tensorflow.python.data.experimental.ops.parquet_dataset_ops.DataFrame",
+              "differs",
+              "Read by pyarrow, 16 to 21 (`pip install 'sok_compat[parquet]'`). Columns of lists "
+              "give `tf.RaggedTensor`s. A batch is of one file; part i of n are row groups i, "
+              "i + n, ... of each. Missing values raise, missing lists are empty. "
+              "`ARROW_NUM_THREADS` is ignored."),
         Entry("tf.ConfigProto tf.GPUOptions tf.GraphOptions tf.OptimizerOptions", "differs",
               "switches that TensorFlow 2 does not have are ignored, with one warning for each"),
         Entry("tf.device", "differs",

@@ -2,12 +2,22 @@
 """The running figures of one model while it trains: loss, AUC, speed."""
 
 import collections
+from typing import NamedTuple
 
 import numpy as np
 
 from examples.dlrm import auc
 
 WINDOW_SAMPLES = 50_000
+
+
+class StepResult(NamedTuple):
+    """What one training step over all ranks shows; the probabilities precede the update."""
+
+    loss: float  # mean over the batch
+    labels: np.ndarray  # [batch]
+    probabilities: np.ndarray  # [batch]
+    seconds: float
 
 
 class Meter:
@@ -25,7 +35,7 @@ class Meter:
         self.window_samples = 0
 
     def add(self, result):
-        """Takes in a trainer.StepResult."""
+        """Takes in a StepResult."""
         self.num_steps += 1
         self.num_samples += len(result.labels)
         self._step_speeds.append(len(result.labels) / result.seconds)

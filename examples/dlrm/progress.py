@@ -20,6 +20,7 @@ class TrainingProgress:
             name: Summaries(summary_folders[name], trainer.graph)
             for name, trainer in trainers.items()
         }
+        self.history = {name: [] for name in trainers}  # of reports: (samples, loss, AUC)
         stream = None if is_shown else io.StringIO()
         self._bars = {name: Bar(name, total, line, stream) for line, name in enumerate(trainers)}
 
@@ -43,6 +44,7 @@ class TrainingProgress:
     def _report(self, meter):
         loss, auc, speed = meter.loss(), meter.auc(), meter.samples_per_second()
         steps_per_second = speed * meter.num_steps / meter.num_samples
+        self.history[meter.name].append((meter.num_samples, loss, auc))
         self._bars[meter.name].show(
             f"{steps_per_second:.1f} step/s {speed / 1000:.0f}k/s loss {loss:.4f} AUC {auc:.4f}"
         )

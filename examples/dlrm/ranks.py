@@ -11,6 +11,7 @@ class OneRank:
 
     rank = 0
     size = 1
+    local_rank = 0  # on its machine
 
     def sum(self, gradients):
         """The sums over ranks of a list of gradients."""
@@ -31,6 +32,7 @@ class HorovodRanks:
         self._hvd = hvd
         self.rank = hvd.rank()
         self.size = hvd.size()
+        self.local_rank = hvd.local_rank()
 
     def sum(self, gradients):
         return [self._hvd.allreduce(gradient, op=self._hvd.Sum) for gradient in gradients]

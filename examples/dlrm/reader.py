@@ -56,7 +56,7 @@ def read_batches(files, malformed, batch_size, rank=0, num_ranks=1):
         return _keep_good_lines(file_number, first_line, lines, layout, malformed)
 
     def parse_share(lines):
-        return _parse_lines(lines[rank::num_ranks], layout)
+        return parse_lines(lines[rank::num_ranks], layout)
 
     in_order = {"num_parallel_calls": tf.data.AUTOTUNE, "deterministic": True}
     batches = blocks.map(keep_good, **in_order).rebatch(batch_size)
@@ -82,7 +82,8 @@ def _keep_good_lines(file_number, first_line, lines, layout, malformed):
         return tf.boolean_mask(lines, is_good)
 
 
-def _parse_lines(lines, layout):
+def parse_lines(lines, layout):
+    """A Batch of well-formed lines (strings [batch], lower case)."""
     fields = tf.strings.split(lines, layout.separator).values
     fields = tf.reshape(fields, [-1, len(layout.columns)])
     label = fields[:, layout.columns.index(criteo.LABEL)]

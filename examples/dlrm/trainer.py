@@ -2,25 +2,15 @@
 """One model in one graph and one session: a pass of training, step by step, and evaluation."""
 
 import time
-from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from examples.dlrm import embedding as embedding_module
 from examples.dlrm import malformed, model, optimizers, reader
 from examples.dlrm import ranks as ranks_module
+from examples.dlrm.meter import StepResult
 
 tf1 = tf.compat.v1
-
-
-class StepResult(NamedTuple):
-    """What one training step over all ranks shows; the probabilities precede the update."""
-
-    loss: float  # mean over the batch
-    labels: np.ndarray  # [batch]
-    probabilities: np.ndarray  # [batch]
-    seconds: float
 
 
 class Trainer:

@@ -85,7 +85,7 @@ class ExchangeThread:
         self._thread = threading.Thread(target=self._run, name="sok_compat.exchange", daemon=True)
         self._thread.start()
         threading.Thread(target=self._watch, name="sok_compat.watch", daemon=True).start()
-        atexit.register(self.leave)
+        self.leave_at_exit()
 
     def wait_for_ranks(self, user):
         """Returns when all ranks have connected.
@@ -104,6 +104,12 @@ class ExchangeThread:
             )
         if self._error is not None:
             raise RuntimeError(f"the ranks cannot connect: {self._error}")
+
+    def leave_at_exit(self):
+        """`leave` comes before all that is to be called at the end of the process by now: before
+        Horovod's shutdown, for which each hvd.init() asks."""
+        atexit.unregister(self.leave)
+        atexit.register(self.leave)
 
     def leave(self):
         """Tells the other ranks that this one ends, and waits for them to know."""

@@ -73,6 +73,11 @@ def adapt_helpers(horovod, is_sharded, user):
         integrations.apply(name, functools.partial(_refusing_tables, name))
 
 
+def after_each_init(call):
+    """From now on, hvd.init() calls a function behind what it does."""
+    integrations.apply("hvd.init", functools.partial(_and_then, call))
+
+
 def refuse_early_tape(tape, tables, user):
     """Raises where a tape is Horovod's and would reduce the gradients of tables.
 
@@ -293,3 +298,13 @@ def _scaled(gradient, scale):
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(gradient.values * scale, gradient.indices, gradient.dense_shape)
     return gradient * scale
+
+
+def _and_then(call, init):
+    @functools.wraps(init)
+    def init_and_call(*args, **kwargs):
+        done = init(*args, **kwargs)
+        call()
+        return done
+
+    return init_and_call

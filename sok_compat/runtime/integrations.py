@@ -146,6 +146,14 @@ INTEGRATIONS = {
             lambda: [(keras.optimizers.Optimizer, "_apply_weight_decay")],
         ),
         Integration(
+            "hvd.init",
+            "others are told that a rank ends, before the shutdown for which each init asks then",
+            _HOROVOD,
+            "init",
+            ("args", "kwargs"),
+            lambda: [(_horovod(), "init")],
+        ),
+        Integration(
             "hvd.DistributedOptimizer",
             "leaves the gradients of tables alone, which are sums over all ranks already",
             _HOROVOD,

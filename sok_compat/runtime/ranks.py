@@ -7,6 +7,7 @@ import threading
 from sok_compat.runtime.exchange import CommunicationStats, ExchangeThread
 from sok_compat.runtime.horovod_helpers import (
     adapt_helpers,
+    after_each_init,
     leave_tables_out,
     refuse_early_tape,
 )
@@ -59,6 +60,7 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
     with _connecting:
         if _exchange_thread is None:
             _exchange_thread = ExchangeThread(Collectives(horovod))
+            after_each_init(_exchange_thread.leave_at_exit)
             adapt_helpers(horovod, is_sharded, user)
             watch_gradients(
                 is_shared_table, lambda tape, tables: refuse_early_tape(tape, tables, user)

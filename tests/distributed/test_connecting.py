@@ -44,3 +44,9 @@ def test_a_step_waits_for_a_rank_that_holds_the_lock_and_fails_alone():
     first, last = (seen["in a step"] for seen in reports(launched("late")))
     assert "rank 1" in first and "SOK_STALL_TIMEOUT_SECONDS" in first, first
     assert "rank 0 failed in this step" in last, last
+
+
+def test_ranks_that_end_well_say_nothing_of_it():
+    """Whichever ends first, and whoever has called hvd.init() how often."""
+    for rank in launched("late"):
+        assert "exchanges between ranks have ended" not in rank.output

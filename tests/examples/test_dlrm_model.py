@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.dlrm import embedding, meter, model, optimizers, reader, settings, trainer
+from examples.dlrm import embedding, meter, model, optimizers, reader, settings
 
 
 def run(build):
@@ -101,7 +101,7 @@ def test_meter_keeps_a_window(monkeypatch):
     for number in range(5):
         labels = np.array([0, 1])
         scores = np.array([0.1, 0.9]) if number >= 3 else np.array([0.9, 0.1])
-        figures.add(trainer.StepResult(float(number), labels, scores, 0.5))
+        figures.add(meter.StepResult(float(number), labels, scores, 0.5))
     assert figures.num_steps == 5 and figures.num_samples == 10
     assert figures.loss() == pytest.approx(3.5)
     assert figures.auc() == 1.0

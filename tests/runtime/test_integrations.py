@@ -10,7 +10,7 @@ from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime import integrations
-from sok_compat.runtime.horovod_helpers import COLLECTIVES_OF_DENSE, adapt_helpers
+from sok_compat.runtime.horovod_helpers import COLLECTIVES_OF_DENSE, adapt_helpers, after_each_init
 from sok_compat.runtime.shared_gradients import watch_gradients
 from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.tables.table import is_part_of_table, is_shared_table
@@ -32,6 +32,11 @@ def accept_all_strategies():
     accept_strategies(is_part_of_table)
 
 
+def follow_each_init():
+    pytest.importorskip("horovod.tensorflow")
+    after_each_init(lambda: None)
+
+
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
     "tf.train.init_from_checkpoint": refuse_to_initialize_tables,
@@ -46,6 +51,7 @@ BY_WHOM = {
     "tf.keras.optimizers.Optimizer.build": update_rows_in_use_in_keras,
     "tf.keras.optimizers.Optimizer._update_step": update_rows_in_use_in_keras,
     "tf.keras.optimizers.Optimizer._apply_weight_decay": update_rows_in_use_in_keras,
+    "hvd.init": follow_each_init,
     "hvd.DistributedOptimizer": adapt_horovod,
     "hvd.DistributedOptimizer.compute_gradients": adapt_horovod,
     "hvd.broadcast_": adapt_horovod,

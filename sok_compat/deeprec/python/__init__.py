@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What DeepRec adds to `tensorflow.python`; all else of it is TensorFlow's."""
 
-import importlib
+from sok_compat.deeprec.additions import all_else_of
 
-
-def __getattr__(name):
-    if name.startswith("__"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("tensorflow.python"), name)
+__getattr__ = all_else_of(__name__)

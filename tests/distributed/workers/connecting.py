@@ -45,6 +45,7 @@ def hold_the_lock(seconds):
 def train():
     """What steps give while the last rank holds the lock: between them, then when one has begun."""
     status = sok.Init(global_batch_size=SIZE, seed=1)
+    hvd.init()  # once more, as scripts do
     layer = sok.All2AllDenseEmbedding(100, 4, 1, 1)
     keys = tf.compat.v1.placeholder(tf.int64, [None])
     rows = layer(keys)
