@@ -154,9 +154,10 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("variables at the start, on several ranks", "differs",
      "`tf.train.MonitoredTrainingSession` broadcasts rank 0's; with a plain `tf.Session` call "
      "`hvd.broadcast_global_variables(0)`"),
-    ("checkpoints of one process", "differs",
-     "`tf.train.Saver` saves and restores embedding variables with their slots, under names of "
-     "sok_compat's; those of DeepRec (`<name>-keys`, ...) are not there yet"),
+    ("checkpoints of one process", "works",
+     "in DeepRec's layout, of any number of parts: [checkpoints](deeprec_checkpoints.md) says what "
+     "is in them and what is read. Rows of another width raise (`TF_EV_RESTORE_CUSTOM_DIM`); "
+     "there are no incremental ones."),
     ("checkpoints of several ranks", "refused",
      "embedding variables are in none yet: `evaluate`, `predict` and exports of an estimator with "
      "embedding variables raise, and a session that resumes begins with empty ones, with a "

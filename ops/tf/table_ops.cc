@@ -40,6 +40,7 @@ REGISTER_OP("SokTableInitialize")
     .Attr("low_or_mean: float")
     .Attr("high_or_stddev: float")
     .Attr("first_value_period: int >= 0 = 0")
+    .Attr("first_value_name: string = ''")
     .Attr("keep_existing: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
@@ -48,7 +49,9 @@ REGISTER_OP("SokTableInitialize")
         "keep_existing, only if it is not there. The capacity 2^32 - 1 means that none is "
         "declared: "
         "the variable then has as many rows as there is memory for, and gets more with the keys. "
-        "With a first_value_period, a key starts as the key floormod(key, first_value_period).");
+        "With a first_value_period, a key starts as the key floormod(key, first_value_period); "
+        "with a "
+        "first_value_name, as in a table of that name.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")
@@ -107,13 +110,15 @@ class TableInitializeOp : public tf::OpKernel {
   explicit TableInitializeOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
         keep_existing_(Attribute<bool>(ctx, "keep_existing")),
+        first_value_name_(Attribute<std::string>(ctx, "first_value_name")),
         options_(TableOptionsFrom(ctx)) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       TableOptions options = options_;
       options.first_value.stream =
-          FirstValueStream(ctx->input(2).scalar<int64_t>()(), options.name);
+          FirstValueStream(ctx->input(2).scalar<int64_t>()(),
+                           first_value_name_.empty() ? options.name : first_value_name_);
       OpCall call(ctx);
       LookupOrMakeTable(ctx, 0)->Initialize(call, options, LookupOrMakeVariable(ctx, 1),
                                             keep_existing_);
@@ -122,6 +127,7 @@ class TableInitializeOp : public tf::OpKernel {
 
  private:
   const bool keep_existing_;
+  const std::string first_value_name_;
   const TableOptions options_;
 };
 

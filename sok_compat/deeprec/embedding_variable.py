@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`EmbeddingVariable`: a table under DeepRec's names, in TF1 graphs."""
 
+import dataclasses
+
 import tensorflow as tf
 
+from sok_compat.checkpoint.bucket_saveable import BucketSaveable
 from sok_compat.checkpoint.default_saver import set_default_saver
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
@@ -12,6 +15,7 @@ from sok_compat.deeprec.options import StorageType
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.tables.table import Table
+from sok_compat.tables.table_part import NUM_BUCKETS
 from sok_compat.tables.words import Words
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 
@@ -52,6 +56,7 @@ class EmbeddingVariable(Table):
         others="those that are not in tf.GraphKeys.EMBEDDING_VARIABLES",
     )
     target_gpu = -1
+    saver_layout = BucketSaveable
 
     def __init__(
         self,
@@ -63,6 +68,8 @@ class EmbeddingVariable(Table):
         collections,
         option,
         make_variable,
+        part=None,
+        first_value=None,
     ):
         """Makes the table, in a graph.
 
@@ -75,21 +82,27 @@ class EmbeddingVariable(Table):
           collections: besides EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
           option: an EmbeddingVariableOption.
           make_variable: makes ordinary variables, as tf.compat.v1.Variable.
+          part: the TablePart that the name ends with; None: it is whole.
+          first_value: that of a part that was made before; None: the initializer says it.
 
         Raises:
           ValueError: an argument out of range.
         """
         self.key_dtype_of_ids = key_dtype
         self.ev_option = option
+        self.part = part
+        whole = name.removesuffix(part.suffix) if part else name
         own = option.init.initializer
-        first_value = first_value_of(
-            name,
+        first_value = first_value or first_value_of(
+            whole,
             initializer if own is None else own,
             option.init.default_value_dim,
             embedding_dim,
             self.words.initializer,
             make_variable,
         )
+        if part:
+            first_value = dataclasses.replace(first_value, name=whole)
         super().__init__(
             None,
             embedding_dim,
@@ -174,6 +187,30 @@ class EmbeddingVariable(Table):
             )
         return tf.cast(ids, tf.int64)
 
+    def before_save(self):
+        """An op that runs before a saver reads the variable, or None."""
+        return None
+
+    def recorded(self, keys):
+        """(versions, freqs) of keys that it holds, int64 [n], or [0] where nothing is recorded."""
+        del keys
+        return tf.zeros([0], tf.int64), tf.zeros([0], tf.int64)
+
+    def filtered(self):
+        """(keys, versions, freqs) of keys that a filter has not given a row, int64 [m]."""
+        return tuple(tf.zeros([0], tf.int64) for _ in range(3))
+
+    def restore_recorded(self, keys, versions, freqs, filtered):
+        """An op that takes back what a saver was given by the two above, or None.
+
+        Args:
+          keys: int64 [n], all that the variable holds now.
+          versions, freqs: of these, int64 [n]; -1 where the checkpoint has none.
+          filtered: (keys, versions, freqs) as of filtered(), the last two as above.
+        """
+        del keys, versions, freqs, filtered
+        return None
+
     def get_frequency(self, ids):
         """How often keys came.
 
@@ -229,42 +266,46 @@ for _method in _DENSE:
 class PartitionedEmbeddingVariable:
     """Embedding variables that share the keys: part floormod(key, 1000) % number of parts has it.
 
-    API of DeepRec. Iterable; `name` is without '/part_<i>'.
+    API of DeepRec. Iterable.
+
+    Attributes:
+      name: without '/part_<i>'.
+      table_parts: the EmbeddingVariables.
     """
 
     def __init__(self, name, parts):
         """Takes the parts in order, at least one."""
         self.name = name
-        self._parts = list(parts)
+        self.table_parts = list(parts)
 
     def __iter__(self):
-        return iter(self._parts)
+        return iter(self.table_parts)
 
     def __len__(self):
-        return len(self._parts)
+        return len(self.table_parts)
 
     @property
     def shape(self):
         """[embedding_dim]"""
-        return self._parts[0].shape
+        return self.table_parts[0].shape
 
     get_shape = shape.fget
 
     @property
     def dtype(self):
         """tf.float32"""
-        return self._parts[0].dtype
+        return self.table_parts[0].dtype
 
     def checked_ids(self, ids):
         """As of EmbeddingVariable."""
-        return self._parts[0].checked_ids(ids)
+        return self.table_parts[0].checked_ids(ids)
 
     def sparse_read(self, indices, name=None):
         """As of EmbeddingVariable."""
         with tf.name_scope(name or "partitioned_lookup"):
             ids = self.checked_ids(indices)
             flat = tf.reshape(ids, [-1])
-            part_of_id = tf.cast(tf.math.floormod(flat, 1000) % len(self), tf.int32)
+            part_of_id = tf.cast(tf.math.floormod(flat, NUM_BUCKETS) % len(self), tf.int32)
             places = tf.dynamic_partition(tf.range(tf.size(flat)), part_of_id, len(self))
             keys = tf.dynamic_partition(flat, part_of_id, len(self))
             found = lookup_group([Lookup(p, k) for p, k in zip(self, keys)], WITH_GRADIENT)

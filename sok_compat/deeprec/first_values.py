@@ -18,7 +18,7 @@ def first_value_of(name, initializer, default_value_dim, embedding_dim, called, 
     initializer, for `default_value_dim` rows, which <name>/default_rows keeps.
 
     Args:
-      name: of the embedding variable.
+      name: of the embedding variable, without that of a part.
       initializer: None (a truncated normal of stddev 1), a class or instance of TF1 or Keras, a
         name that Keras knows, a callable of (shape, dtype); or a list, array or tensor
         [embedding_dim], in the place of all default rows.

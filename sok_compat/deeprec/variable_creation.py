@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import math
 import operator
@@ -17,10 +18,9 @@ from sok_compat.deeprec.embedding_variable import (
 )
 from sok_compat.deeprec.options import EmbeddingVariableOption, StorageType, check_is_supported
 from sok_compat.runtime.devices import can_use_gpus
+from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
 
 _logger = logging.getLogger(__name__)
-
-NUM_BUCKETS = 1000  # of keys: parts share them
 
 tf1 = tf.compat.v1
 
@@ -95,15 +95,20 @@ class _Wanted:
         """Made or found; num_parts None: not partitioned."""
         if num_parts is None:
             return self._get(name)
-        parts = [self._get(f"{name}/part_{i}") for i in range(num_parts)]
+        parts = []
+        for i in range(num_parts):
+            part = TablePart(i, num_parts)
+            first_value = parts[0].first_value if parts else None
+            parts.append(self._get(name + part.suffix, part, first_value))
         return PartitionedEmbeddingVariable(parts[0].table_name.removesuffix("/part_0"), parts)
 
-    def _get(self, name):
+    def _get(self, name, part=None, first_value=None):
         """By tf.get_variable: its names, its reuse, its custom getters."""
+        make = functools.partial(self._make, part=part, first_value=first_value)
         scope = tf1.get_variable_scope()
         with (
             _device_of(self.option, name),
-            tf.variable_creator_scope(self._make),
+            tf.variable_creator_scope(make),
             tf1.variable_scope(scope, auxiliary_name_scope=False) as inner,
         ):
             inner.set_partitioner(None)
@@ -117,7 +122,7 @@ class _Wanted:
             )
         return _checked(found, self.key_dtype)
 
-    def _make(self, next_creator, **kwargs):
+    def _make(self, next_creator, part, first_value, **kwargs):
         return EmbeddingVariable(
             kwargs["name"],
             self.embedding_dim,
@@ -127,6 +132,8 @@ class _Wanted:
             kwargs["collections"],
             self.option,
             make_variable=next_creator,  # not this one again
+            part=part,
+            first_value=first_value,
         )
 
 

@@ -21,6 +21,7 @@ from tensorflow.python.ops.variables import (
 )
 from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training.saver import BaseSaverBuilder
+from tensorflow.python.training.saving.saveable_object_util import saveable_objects_for_op
 from tensorflow.python.util import deprecation
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
@@ -149,6 +150,7 @@ __all__ = [
     "make_slots",
     "replace_control_inputs",
     "reroute_input",
+    "saveable_objects_for_op",
     "silence_deprecation",
     "track_variable",
     "var_handle_op",

@@ -64,6 +64,8 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
 
     words = Words()
     make_saveable = None  # of (table, name): what a checkpoint holds of it; set by `checkpoint`
+    saver_layout = None  # a class of `checkpoint`, in the place of what that has for tf.train.Saver
+    part = None  # the TablePart, of a table that is one
 
     def __init__(
         self,
@@ -239,6 +241,7 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
             low_or_mean=first.low_or_mean,
             high_or_stddev=first.high_or_stddev,
             first_value_period=first.period or 0,
+            first_value_name=first.name or "",
             keep_existing=keep_existing,
             name="Initialize",
         )
