@@ -8,7 +8,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.bucket_saveable import BucketSaveable
 from sok_compat.checkpoint.default_saver import set_default_saver
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
-from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
+from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.deeprec.first_values import first_value_of
 from sok_compat.deeprec.options import StorageType
@@ -187,6 +187,12 @@ class EmbeddingVariable(Table):
             )
         return tf.cast(ids, tf.int64)
 
+    def replace_initializer(self, op):
+        """See the base class; also in EV_INIT_VAR_OPS."""
+        collection = tf.compat.v1.get_collection_ref(EV_INIT_VAR_OPS)
+        collection[collection.index(self.initializer)] = op
+        super().replace_initializer(op)
+
     def before_save(self):
         """An op that runs before a saver reads the variable, or None."""
         return None
@@ -237,7 +243,7 @@ def _tell_tensorflow_of_tables(variable):
     if variable.ranks.size > 1:
         set_default_saver(variable.words.save)
     save_tables_in_checkpoints()
-    refuse_to_initialize_tables()
+    initialize_tables_from_checkpoints()
     refuse_to_freeze_tables()
     refuse_moving_averages_of_tables()
 

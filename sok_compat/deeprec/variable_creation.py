@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.init_from_checkpoint import start_from
 from sok_compat.deeprec.embedding_variable import (
     KEY_DTYPES,
     EmbeddingVariable,
@@ -66,9 +67,9 @@ def get_embedding_variable(
 
     Raises:
       ValueError: in eager mode; an argument out of range; under `reuse`, a variable of that name
-        with other sizes or of another kind, or none.
-      NotImplementedError: filters, eviction, storage types other than DRAM and HBM, a checkpoint to
-        start from; a regularizer or constraint, also of the scope: there is no dense tensor.
+        with other sizes or of another kind, or none; a checkpoint to start from does not have it.
+      NotImplementedError: filters, eviction, storage types other than DRAM and HBM, an
+        init_data_source; a regularizer or constraint, also of the scope: there is no dense tensor.
     """
     del caching_device, validate_shape
     option = EmbeddingVariableOption() if ev_option is None else ev_option
@@ -123,7 +124,7 @@ class _Wanted:
         return _checked(found, self.key_dtype)
 
     def _make(self, next_creator, part, first_value, **kwargs):
-        return EmbeddingVariable(
+        variable = EmbeddingVariable(
             kwargs["name"],
             self.embedding_dim,
             _checked_key_dtype(kwargs["name"], self.key_dtype),
@@ -135,6 +136,10 @@ class _Wanted:
             part=part,
             first_value=first_value,
         )
+        checkpoint = self.option.ckpt
+        if checkpoint is not None and checkpoint.ckpt_to_load_from is not None:
+            start_from(variable, checkpoint.ckpt_to_load_from, checkpoint.tensor_name_in_ckpt)
+        return variable
 
 
 def _checked(variable, key_dtype):

@@ -209,6 +209,10 @@ class Table(ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseRes
         with tf.device(self.device):
             return self._make_initializer(self.handle, keep_existing=True)
 
+    def replace_initializer(self, op):
+        """Makes `op`, which makes the table and fills it, what `initializer` is from now on."""
+        self._initializer_op = op
+
     def _make_initializer(self, handle, keep_existing=False):
         """No rank waits for another in it: one may resume where another one is fresh."""
         is_there = var_is_initialized_op(handle) if keep_existing else None

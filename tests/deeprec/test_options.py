@@ -54,7 +54,8 @@ def test_values_that_count_as_none(caplog):
     (dict(evict_option=L2WeightEvict(0.5)), r"eviction \(L2WeightEvict"),
     (dict(storage_option=StorageOption(StorageType.DRAM_SSDHASH, "p")), "type DRAM_SSDHASH"),
     (dict(storage_option=StorageOption(StorageType.HBM_DRAM)), "type HBM_DRAM"),
-    (dict(ckpt=CheckpointOption("path")), "starting from a checkpoint"),
+    (dict(ckpt=CheckpointOption("path", None, True)), "always_load_from_specific_ckpt"),
+    (dict(ckpt=CheckpointOption(init_data_source="x")), "init_data_source"),
 ])  # fmt: skip
 def test_what_is_not_there_yet(graph, settings, message):
     with pytest.raises(NotImplementedError, match=message):
