@@ -27,14 +27,14 @@ def start_from(table, checkpoint, name=None):
     Args:
       table: a Table whose saver_layout is BucketSaveable.
       checkpoint: a file, or a folder with checkpoints.
-      name: in the checkpoint, without that of a part; None: the table's own.
+      name: in the checkpoint, of the whole table or as of this part; None: the table's own.
 
     Raises:
       ValueError: the checkpoint has no such table.
     """
     path = _path_of(checkpoint)
     suffix = table.part.suffix if table.part else ""
-    name = table.table_name.removesuffix(suffix) if name is None else name
+    name = (table.table_name if name is None else name).removesuffix(suffix)
     held = {each for each, _ in tf.train.list_variables(path)}
     if not held.intersection([f"{name}-keys", f"{name}/part_0-keys"]):
         raise ValueError(

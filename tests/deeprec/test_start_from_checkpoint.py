@@ -88,6 +88,13 @@ def test_init_from_checkpoint(graph, checkpoint, kind, num_parts):
         assert (session.run(dense).tolist() == [3, 4]) == (kind == "scope")
 
 
+def test_parts_by_their_names(graph, checkpoint):
+    _, parts, step = build(3, "here/v")
+    pairs = {f"tower/v/part_{i}": [part] for i, part in enumerate(parts)}
+    tf1.train.init_from_checkpoint(checkpoint, pairs)
+    assert_starts_there(parts, step)
+
+
 def test_other_variables_beside(graph, checkpoint):
     """A name that begins as an embedding variable's is no scope."""
     dense = tf1.get_variable("dense", [2])
