@@ -87,8 +87,9 @@ SECTIONS = {
               "before `tf.train.Saver` writes. A key that no known step has trained goes from the "
               "second save on. Steps that run keep the rows that they read."),
         Entry("tf.CheckpointOption", "differs",
-              "can be made; a variable that is to start from a checkpoint raises "
-              "`NotImplementedError`"),
+              "the variable's initializer loads the rows of `ckpt_to_load_from`, of any number of "
+              "parts; slots start anew. `always_load_from_specific_ckpt` and `init_data_source` "
+              "raise `NotImplementedError`."),
         Entry("tf.GraphKeys.EMBEDDING_VARIABLES tf.GraphKeys.EV_INIT_VAR_OPS "
               "tf.GraphKeys.EV_INIT_SLOT_OPS tf.GraphKeys.ASYNC_EMBEDDING_OUTPUT_TENSORS",
               "works"),
@@ -171,9 +172,12 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("variables at the start, on several ranks", "differs",
      "`tf.train.MonitoredTrainingSession` broadcasts rank 0's; with a plain `tf.Session` call "
      "`hvd.broadcast_global_variables(0)`"),
-    ("checkpoints of one process", "differs",
-     "`tf.train.Saver` saves and restores embedding variables with their slots, under names of "
-     "sok_compat's; those of DeepRec (`<name>-keys`, ...) are not there yet"),
+    ("checkpoints of one process", "works",
+     "in DeepRec's layout, of any number of parts: [checkpoints](deeprec_checkpoints.md) says what "
+     "is in them and what is read. Rows of another width raise (`TF_EV_RESTORE_CUSTOM_DIM`); "
+     "there are no incremental ones."),
+    ("`tf.train.init_from_checkpoint`", "differs",
+     "gives an embedding variable an initializer that loads its rows; a slot raises"),
     ("checkpoints of several ranks", "refused",
      "embedding variables are in none yet: `evaluate`, `predict` and exports of an estimator with "
      "embedding variables raise, and a session that resumes begins with empty ones, with a "

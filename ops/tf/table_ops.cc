@@ -47,6 +47,7 @@ REGISTER_OP("SokTableInitialize")
     .Attr("bloom_counter_bytes: int >= 1 = 8")
     .Attr("value_without_row: float = 0.0")
     .Attr("evicts: bool = false")
+    .Attr("first_value_name: string = ''")
     .Attr("keep_existing: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
@@ -55,7 +56,8 @@ REGISTER_OP("SokTableInitialize")
         "keep_existing, only if it is not there. The capacity 2^32 - 1 means that none is "
         "declared: "
         "the variable then has as many rows as there is memory for, and gets more with the keys. "
-        "With a first_value_period, a key starts as the key floormod(key, first_value_period). "
+        "With a first_value_period, a key starts as the key floormod(key, first_value_period); "
+        "with a first_value_name, as in a table of that name. "
         "keeps_history: how often keys came, and when last, which SokAdmitKeys counts. A key gets "
         "its row when it has come filter_freq times, counted exactly or in a counting Bloom "
         "filter, and is value_without_row before. evicts: SokEvictKeys may be run.");
@@ -117,6 +119,7 @@ class TableInitializeOp : public tf::OpKernel {
   explicit TableInitializeOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
         keep_existing_(Attribute<bool>(ctx, "keep_existing")),
+        first_value_name_(Attribute<std::string>(ctx, "first_value_name")),
         options_(TableOptionsFrom(ctx)) {
     FailOpOnThrow(ctx, [&] { history_ = HistoryOptionsFrom(ctx); });
   }
@@ -125,7 +128,8 @@ class TableInitializeOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       TableOptions options = options_;
       options.first_value.stream =
-          FirstValueStream(ctx->input(2).scalar<int64_t>()(), options.name);
+          FirstValueStream(ctx->input(2).scalar<int64_t>()(),
+                           first_value_name_.empty() ? options.name : first_value_name_);
       OpCall call(ctx);
       LookupOrMakeTable(ctx, 0)->Initialize(call, options, history_, LookupOrMakeVariable(ctx, 1),
                                             keep_existing_);
@@ -134,6 +138,7 @@ class TableInitializeOp : public tf::OpKernel {
 
  private:
   const bool keep_existing_;
+  const std::string first_value_name_;
   const TableOptions options_;
   HistoryOptions history_;
 };

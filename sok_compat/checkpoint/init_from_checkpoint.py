@@ -1,17 +1,128 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.train.init_from_checkpoint and tables: what it cannot load is not left out in silence."""
+"""Tables whose initializers load a checkpoint, also by tf.train.init_from_checkpoint; what that
+cannot load is not left out in silence."""
 
+import contextlib
 import functools
 import logging
+import os
 from collections import abc
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.bucket_saveable import BucketSaveable, names_of_rows, restore_buckets
 from sok_compat.runtime import integrations
+from sok_compat.runtime.tf_versions import variables_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
 _logger = logging.getLogger(__name__)
+
+
+def start_from(table, checkpoint, name=None):
+    """Makes a table's initializer load the rows that a checkpoint has of it, in whatever parts.
+
+    Slots start as ever.
+
+    Args:
+      table: a Table whose saver_layout is BucketSaveable.
+      checkpoint: a file, or a folder with checkpoints.
+      name: in the checkpoint, of the whole table or as of this part; None: the table's own.
+
+    Raises:
+      ValueError: the checkpoint has no such table.
+    """
+    path = _path_of(checkpoint)
+    suffix = table.part.suffix if table.part else ""
+    name = (table.table_name if name is None else name).removesuffix(suffix)
+    held = {each for each, _ in tf.train.list_variables(path)}
+    if not held.intersection([f"{name}-keys", f"{name}/part_0-keys"]):
+        raise ValueError(
+            f"{table.table_name} cannot start from the checkpoint {path}, which has neither "
+            f"{name}-keys nor {name}/part_0-keys; it has {sorted(held)}"
+        )
+    with tf.init_scope(), tf.control_dependencies([table.initializer]):
+        table.replace_initializer(
+            restore_buckets(table, path, names_of_rows(name + suffix, table.part), [])
+        )
+
+
+def initialize_tables_from_checkpoints():
+    """Makes tf.train.init_from_checkpoint load tables whose saver_layout is BucketSaveable, and
+    raise for others, from now on.
+
+    It gives a variable another initializer, by the name of one tensor. A table is several, and its
+    slots go with it. Where it is given a scope, of which it takes what tf.get_variable has made, a
+    warning names the tables that the checkpoint holds and that are not loaded.
+    """
+    integrations.apply("tf.train.init_from_checkpoint", _initializing_tables)
+
+
+def _initializing_tables(initialize):
+    @functools.wraps(initialize)
+    def initialize_others(checkpoint, assignment_map):
+        is_mapping = isinstance(assignment_map, abc.Mapping)
+        pairs = list(assignment_map.items() if is_mapping else assignment_map)
+        tables = [v for v in tf.compat.v1.global_variables() if isinstance(v, Table)]
+        others = [table for table in tables if not _can_start(table)]
+        _raise_for_tables(pairs, others)
+        started, left = [], []
+        for source, target in pairs:
+            whole = _named(target, tables)
+            started += [(table, source) for table in whole]
+            left += [] if whole else [(source, target)]
+        for source, target in left:
+            in_scope = [table for table in tables if _can_start(table)]
+            names = [(table, _name_in_scope(table, source, target)) for table in in_scope]
+            started += [(table, name) for table, name in names if name is not None]
+        for table, name in started:
+            start_from(table, checkpoint, name)
+        with _hidden([table for table in tables if _can_start(table)]):
+            initialize(checkpoint, left)
+        _warn_of_tables_left_out(checkpoint, left, others)
+
+    return initialize_others
+
+
+def _can_start(table):
+    return table.saver_layout is BucketSaveable
+
+
+def _named(target, tables):
+    """Of tables that can start: those that a variable, a list, or the name of a whole means."""
+    if isinstance(target, str):
+        return [t for t in tables if _can_start(t) and target in (t.table_name, _whole(t))]
+    given = getattr(target, "table_parts", target)
+    given = given if isinstance(given, (list, tuple)) else [given]
+    found = [table for table in given if isinstance(table, Table) and _can_start(table)]
+    return found if len(found) == len(given) else []
+
+
+def _whole(table):
+    return table.table_name.removesuffix(table.part.suffix if table.part else "")
+
+
+@contextlib.contextmanager
+def _hidden(tables):
+    """Among the variables that TensorFlow knows by name, without the tables while this is open."""
+    by_name = variables_by_name()
+    hidden = {n: v for n, v in by_name.items() if any(v is table for table in tables)}
+    for name in hidden:
+        del by_name[name]
+    try:
+        yield
+    finally:
+        by_name.update(hidden)
+
+
+def _path_of(checkpoint):
+    checkpoint = os.fspath(checkpoint)
+    if not tf.io.gfile.isdir(checkpoint):
+        return checkpoint
+    path = tf.train.latest_checkpoint(checkpoint)
+    if path is None:
+        raise ValueError(f"there is no checkpoint in {checkpoint}")
+    return path
 
 
 def _instead(words):
@@ -21,35 +132,12 @@ def _instead(words):
     )
 
 
-def refuse_to_initialize_tables():
-    """Makes tf.train.init_from_checkpoint raise for tables, from now on.
-
-    It gives a variable another initializer, by the name of one tensor. A table is several, and its
-    slots go with it. Where it is given a scope, of which it takes what tf.get_variable has made, a
-    warning names the tables that the checkpoint holds.
-    """
-    integrations.apply("tf.train.init_from_checkpoint", _initializing_others)
-
-
-def _initializing_others(initialize):
-    @functools.wraps(initialize)
-    def initialize_others(checkpoint, assignment_map):
-        is_mapping = isinstance(assignment_map, abc.Mapping)
-        pairs = list(assignment_map.items() if is_mapping else assignment_map)
-        tables = [v for v in tf.compat.v1.global_variables() if isinstance(v, Table)]
-        _raise_for_tables(pairs, tables)
-        initialize(checkpoint, pairs)
-        _warn_of_tables_left_out(checkpoint, pairs, tables)
-
-    return initialize_others
-
-
 def _raise_for_tables(pairs, tables):
     by_name = {table.table_name: table for table in tables}
     for _, target in pairs:
         found = by_name.get(target) if isinstance(target, str) else target
         table = found.table if isinstance(found, SlotVariable) else found
-        if isinstance(table, Table):
+        if isinstance(table, Table) and not (table is found and _can_start(table)):
             raise NotImplementedError(
                 f"tf.train.init_from_checkpoint does not load {found.op.name}, a table or a slot "
                 f"of one: {_instead(table.words)}"
@@ -62,7 +150,7 @@ def _warn_of_tables_left_out(checkpoint, pairs, tables):
         table
         for source, target in pairs
         for table in tables
-        if isinstance(target, str) and _keys_of(table, source, target) in held
+        if isinstance(target, str) and f"{_name_in_scope(table, source, target)}/keys" in held
     ]
     if left_out:
         _logger.warning(
@@ -73,9 +161,11 @@ def _warn_of_tables_left_out(checkpoint, pairs, tables):
         )
 
 
-def _keys_of(table, source, target):
-    """The name of the table's keys in a checkpoint whose scope `source` goes to `target`; None
-    where the table is in another scope."""
+def _name_in_scope(table, source, target):
+    """The name of the whole table in a checkpoint whose scope `source` goes to `target`; None where
+    the table is in another scope."""
+    if not isinstance(target, str) or not target.endswith("/"):
+        return None
     source, target = ("" if scope == "/" else scope for scope in (source, target))
-    name = f"{table.table_name}/keys"
+    name = _whole(table)
     return source + name[len(target) :] if name.startswith(target) else None

@@ -31,27 +31,9 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         Raises:
           NotImplementedError: several ranks share the table.
         """
-        if table.placement.is_spread:
-            raise NotImplementedError(
-                f"tf.train checkpoints cannot hold the table {table.table_name} of "
-                f"{table.ranks.size} ranks, each of which has its own keys: save the other "
-                "variables with tf.train.Saver (not the tables' slots), and tables with "
-                f"{table.words.save}"
-            )
         self._table = table
         self._slots = list(table.slots)
-        scope = f"{table.table_name}/"
-        with tf.name_scope(scope), tf.control_dependencies(None):
-            before = table.before_save()
-        waits = tf.control_dependencies(None if before is None else [before])
-        with tf.name_scope(scope), tf.device(table.device), waits:
-            keys, rows, slots = ops.sok_export_planes(
-                table.table_handle,
-                num_slots=len(self._slots),
-                slot_names=[slot.op.name for slot in self._slots],
-                # Ordinary variables are saved by row id: the n-th key gets row id n when restored.
-                rows_have_no_gaps=bool(ordinary_slots(table)),
-            )
+        keys, rows, slots = export_planes(table, self._slots)
         slot_names = slot_names or [slot.op.name for slot in self._slots]
         tensors = [(f"{name}/keys", keys), (f"{name}/rows", rows), *zip(slot_names, slots)]
         specs = [BaseSaverBuilder.SaveSpec(tensor, "", title) for title, tensor in tensors]
@@ -71,6 +53,40 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
                 slots,
                 slot_names=[slot.op.name for slot in self._slots],
                 Tkey=self._table.key_dtype,
+            )
+
+
+def export_planes(table, slots, num_buckets=0):
+    """What it holds: keys int64 [n], rows float32 [n, dim] and, of each slot, float32 [n, width];
+    after what the table asks for before it is saved.
+
+    Args:
+      table: the Table.
+      slots: its SlotVariables.
+      num_buckets: 0: in the order of row ids. Else bucket after bucket, floormod(key, num_buckets),
+        with ascending keys in each.
+
+    Raises:
+      NotImplementedError: several ranks share the table.
+    """
+    if table.placement.is_spread:
+        raise NotImplementedError(
+            f"tf.train checkpoints cannot hold the table {table.table_name} of "
+            f"{table.ranks.size} ranks, each of which has its own keys: save the other "
+            "variables with tf.train.Saver (not the tables' slots), and tables with "
+            f"{table.words.save}"
+        )
+    alone = tf.control_dependencies(None)
+    with tf.name_scope(f"{table.table_name}/"), tf.device(table.device), alone:
+        first = table.before_save()
+        with tf.control_dependencies([] if first is None else [first]):
+            return ops.sok_export_planes(
+                table.table_handle,
+                num_slots=len(slots),
+                slot_names=[slot.op.name for slot in slots],
+                # Ordinary variables are saved by row id: the n-th key gets row id n when restored.
+                rows_have_no_gaps=bool(ordinary_slots(table)),
+                num_buckets=num_buckets,
             )
 
 

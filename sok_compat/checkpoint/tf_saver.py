@@ -5,9 +5,11 @@ import functools
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.self_reading import CompanionSaveable, with_self_reading
 from sok_compat.checkpoint.table_saveable import TableSaveable, ordinary_slots
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import Variable
+from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
@@ -26,7 +28,8 @@ def save_tables_in_checkpoints():
 def _saving_tables(build):
     @functools.wraps(build)
     def build_with_tables(self, names_to_saveables, *args, **kwargs):
-        return build(self, with_tables(names_to_saveables), *args, **kwargs)
+        with with_self_reading(self):
+            return build(self, with_tables(names_to_saveables), *args, **kwargs)
 
     return build_with_tables
 
@@ -35,7 +38,8 @@ def with_tables(names_to_saveables):
     """A saver's variables, with one TableSaveable in the place of each table and its slots.
 
     A table that is named brings all its slots, and a slot its table, so that neither is saved
-    without the other.
+    without the other. Its `saver_layout` says what the checkpoint holds of it, a TableSaveable or
+    a BucketSaveable; with the second, default rows come along.
 
     Args:
       names_to_saveables: what a tf.train.Saver takes: a list of variables, or a dict
@@ -50,11 +54,8 @@ def with_tables(names_to_saveables):
         table came with an imported graph.
     """
     is_dict = isinstance(names_to_saveables, dict)
-    if is_dict:
-        items = list(names_to_saveables.items())
-    elif isinstance(names_to_saveables, (list, tuple, set)):
-        items = [(None, variable) for variable in tf.nest.flatten(list(names_to_saveables))]
-    else:
+    items = _items(names_to_saveables)
+    if items is None:
         return names_to_saveables  # TensorFlow says what is wrong with it
     others, names, tables = [], {}, {}
     for name, variable in items:
@@ -75,9 +76,28 @@ def with_tables(names_to_saveables):
             f"{found[0].words.save} for tables"
         )
     saveables = [_saveable(table, names, others) for table in tables.values()]
+    others, companions = _without_companions(others, tables.values())
+    saveables += companions
     if is_dict:
         return {**dict(others), **{saveable.name: saveable for saveable in saveables}}
     return [variable for _, variable in others] + saveables
+
+
+def _items(names_to_saveables):
+    """[(name or None, variable)], of which each part of a partitioned table is one; None where it
+    is neither a dict nor a list."""
+    if isinstance(names_to_saveables, dict):
+        given = list(names_to_saveables.items())
+    elif isinstance(names_to_saveables, (list, tuple, set)):
+        given = [(None, variable) for variable in tf.nest.flatten(list(names_to_saveables))]
+    else:
+        return None
+    items = []
+    for name, variable in given:
+        for part in getattr(variable, "table_parts", [variable]):
+            suffix = "" if part is variable else part.part.suffix
+            items.append((name and name + suffix, part))
+    return items
 
 
 def _table_of(variable):
@@ -95,7 +115,36 @@ def _saveable(table, names, others):
             f"{table.words.ordinary_slots}give the saver these variables too"
         )
     name_of = [names.get(v.ref()) or v.op.name for v in (table, *table.slots)]
-    return TableSaveable(table, name_of[0], name_of[1:])
+    return (table.saver_layout or TableSaveable)(table, name_of[0], name_of[1:])
+
+
+def _without_companions(others, tables):
+    """(others, [CompanionSaveable]): what stands beside tables that may come from other parts than
+    they are saved in, or from a checkpoint of another program: default rows, and scalars of
+    optimizers, which are equal for all parts."""
+    tables = [table for table in tables if table.saver_layout is not None]
+    kept = [(name, other) for name, other in others if not isinstance(other, Variable)]
+    given = {each.ref(): (name, each) for name, each in others if isinstance(each, Variable)}
+    companions = []
+    rows_of_tables = [table.first_value.rows for table in tables]
+    for ref in dict.fromkeys(rows.ref() for rows in rows_of_tables if rows is not None):
+        name, variable = given.pop(ref, (None, ref.deref()))
+        companions.append(CompanionSaveable(variable, name or variable.op.name, is_required=False))
+    for name, variable in given.values():
+        table = owner_by_name(variable.op.name, tables) if variable.shape.rank == 0 else None
+        if any(table is each for each in tables):
+            elsewhere = _names_of_other_parts(variable.op.name, table)
+            companions.append(CompanionSaveable(variable, name or variable.op.name, elsewhere))
+        else:
+            kept.append((name, variable))
+    return kept, companions
+
+
+def _names_of_other_parts(name, table):
+    """Of what is called `name`, below the table."""
+    whole = table.table_name.removesuffix(table.part.suffix if table.part else "")
+    below = name[len(table.table_name) :]
+    return [f"{whole}{part}{below}" for part in ("/part_0", "")]
 
 
 def _raise_for_imported_tables(variables):

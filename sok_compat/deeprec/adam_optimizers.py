@@ -21,9 +21,8 @@ _train = tf.compat.v1.train
 class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
     """Adam whose beta powers are each variable's own. API of DeepRec.
 
-    Sparse gradients move their rows only, of ordinary variables, too. The powers are slots, scalars
-    '<variable>/<name>/beta1_power' and '.../beta2_power'; m and v are '<variable>/<name>' and
-    '<variable>/<name>_1'.
+    Sparse gradients move their rows only, of ordinary variables, too. m and v are the slots
+    '<variable>/<name>' and '<variable>/<name>_1', the powers scalars, '..._2' and '..._3'.
     """
 
     def __init__(
@@ -55,11 +54,11 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
     def _create_slots(self, var_list):
         _, *betas, _ = (self._call_if_callable(number) for number in self._numbers)
         for variable in var_list:
-            for name, beta in zip(("beta1_power", "beta2_power"), betas):
-                first = tf.convert_to_tensor(beta)
-                self._get_or_make_slot(variable, first, name, f"{self._name}/{name}")
             self._zeros_slot(variable, "m", self._name)
             self._zeros_slot(variable, "v", self._name)
+            for number, beta in enumerate(betas, 1):
+                first, op_name = tf.convert_to_tensor(beta), f"{self._name}_{number + 1}"
+                self._get_or_make_slot(variable, first, f"beta{number}_power", op_name)
 
     def _prepare(self):
         self._tensors = [

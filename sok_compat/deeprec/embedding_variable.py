@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`EmbeddingVariable`: a table under DeepRec's names, in TF1 graphs."""
 
+import dataclasses
+
 import tensorflow as tf
 
+from sok_compat.checkpoint.bucket_saveable import BucketSaveable
 from sok_compat.checkpoint.default_saver import set_default_saver
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
-from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
+from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.deeprec.first_values import first_value_of
 from sok_compat.deeprec.key_histories import history_of, steps_to_live_of
@@ -15,6 +18,7 @@ from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.table import Table, connected_ranks
+from sok_compat.tables.table_part import NUM_BUCKETS
 from sok_compat.tables.words import Words
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
 
@@ -55,6 +59,7 @@ class EmbeddingVariable(RecordsKeys, Table):
         others="those that are not in tf.GraphKeys.EMBEDDING_VARIABLES",
     )
     target_gpu = -1
+    saver_layout = BucketSaveable
 
     def __init__(
         self,
@@ -67,6 +72,8 @@ class EmbeddingVariable(RecordsKeys, Table):
         option,
         make_variable,
         steps_to_live=None,
+        part=None,
+        first_value=None,
     ):
         """Makes the table, in a graph.
 
@@ -80,6 +87,8 @@ class EmbeddingVariable(RecordsKeys, Table):
           option: an EmbeddingVariableOption.
           make_variable: makes ordinary variables, as tf.compat.v1.Variable.
           steps_to_live: as of get_embedding_variable.
+          part: the TablePart that the name ends with; None: it is whole.
+          first_value: that of a part that was made before; None: the initializer says it.
 
         Raises:
           ValueError: an argument out of range.
@@ -88,15 +97,13 @@ class EmbeddingVariable(RecordsKeys, Table):
         self.ev_option = option
         self.steps_to_live = steps_to_live_of(option, steps_to_live)
         placement = Placement.by_modulo(connected_ranks())
-        own = option.init.initializer
-        first_value = first_value_of(
-            name,
-            initializer if own is None else own,
-            option.init.default_value_dim,
-            embedding_dim,
-            self.words.initializer,
-            make_variable,
-        )
+        self.part = part
+        whole = name.removesuffix(part.suffix) if part else name
+        if first_value is None:
+            what = initializer, option.init, embedding_dim, self.words.initializer
+            first_value = first_value_of(whole, *what, make_variable)
+        if part:
+            first_value = dataclasses.replace(first_value, name=whole)
         super().__init__(
             None,
             embedding_dim,
@@ -178,6 +185,12 @@ class EmbeddingVariable(RecordsKeys, Table):
             )
         return tf.cast(ids, tf.int64)
 
+    def replace_initializer(self, op):
+        """See the base class; also in EV_INIT_VAR_OPS."""
+        collection = tf.compat.v1.get_collection_ref(EV_INIT_VAR_OPS)
+        collection[collection.index(self.initializer)] = op
+        super().replace_initializer(op)
+
     def _fetched_rows(self, handle, shape):
         """Fails when a session fetches it, as a variable's value is fetched."""
         refuse = tf.debugging.Assert(False, [_refusal("session.run", self.table_name)])
@@ -190,7 +203,7 @@ def _tell_tensorflow_of_tables(variable):
     if variable.ranks.size > 1:
         set_default_saver(variable.words.save)
     save_tables_in_checkpoints()
-    refuse_to_initialize_tables()
+    initialize_tables_from_checkpoints()
     refuse_to_freeze_tables()
     refuse_moving_averages_of_tables()
 
@@ -219,42 +232,46 @@ for _method in _DENSE:
 class PartitionedEmbeddingVariable:
     """Embedding variables that share the keys: part floormod(key, 1000) % number of parts has it.
 
-    API of DeepRec. Iterable; `name` is without '/part_<i>'.
+    API of DeepRec. Iterable.
+
+    Attributes:
+      name: without '/part_<i>'.
+      table_parts: the EmbeddingVariables.
     """
 
     def __init__(self, name, parts):
         """Takes the parts in order, at least one."""
         self.name = name
-        self._parts = list(parts)
+        self.table_parts = list(parts)
 
     def __iter__(self):
-        return iter(self._parts)
+        return iter(self.table_parts)
 
     def __len__(self):
-        return len(self._parts)
+        return len(self.table_parts)
 
     @property
     def shape(self):
         """[embedding_dim]"""
-        return self._parts[0].shape
+        return self.table_parts[0].shape
 
     get_shape = shape.fget
 
     @property
     def dtype(self):
         """tf.float32"""
-        return self._parts[0].dtype
+        return self.table_parts[0].dtype
 
     def checked_ids(self, ids):
         """As of EmbeddingVariable."""
-        return self._parts[0].checked_ids(ids)
+        return self.table_parts[0].checked_ids(ids)
 
     def sparse_read(self, indices, name=None):
         """As of EmbeddingVariable."""
         with tf.name_scope(name or "partitioned_lookup"):
             ids = self.checked_ids(indices)
             flat = tf.reshape(ids, [-1])
-            part_of_id = tf.cast(tf.math.floormod(flat, 1000) % len(self), tf.int32)
+            part_of_id = tf.cast(tf.math.floormod(flat, NUM_BUCKETS) % len(self), tf.int32)
             places = tf.dynamic_partition(tf.range(tf.size(flat)), part_of_id, len(self))
             keys = tf.dynamic_partition(flat, part_of_id, len(self))
             found = lookup_group([Lookup(p, k) for p, k in zip(self, keys)], WITH_GRADIENT)

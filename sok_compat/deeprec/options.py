@@ -182,7 +182,14 @@ class StorageOption:
 
 
 class CheckpointOption:
-    """Which checkpoint a variable starts from. API of DeepRec."""
+    """Which checkpoint a variable starts from. API of DeepRec.
+
+    Attributes:
+      ckpt_to_load_from: a file, or a folder with checkpoints, whose rows the variable's initializer
+        loads; None: the variable starts empty.
+      tensor_name_in_ckpt: the variable's name there; None: its own.
+      always_load_from_specific_ckpt, init_data_source: not supported; see check_is_supported.
+    """
 
     def __init__(
         self,
@@ -241,7 +248,8 @@ def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
 
     Raises:
       ValueError: both a steps_to_live and an L2 threshold evict; a steps_to_live below 0.
-      NotImplementedError: a storage of several tiers, or a checkpoint to start from.
+      NotImplementedError: a storage of several tiers, an init_data_source, or a checkpoint that is
+        loaded in the place of one that a saver restores.
     """
     threshold = getattr(option.evict, "l2_weight_threshold", -1.0)
     steps = getattr(option.evict, "steps_to_live", None) or steps_to_live
@@ -255,8 +263,9 @@ def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
     storage = option.storage_option.storage_type
     if storage not in (None, StorageType.DRAM, StorageType.HBM):
         _refuse(name, f"the storage type {storage.name} (DRAM and HBM are)")
-    if option.ckpt is not None and vars(option.ckpt) != vars(CheckpointOption()):
-        _refuse(name, f"starting from a checkpoint ({_described(option.ckpt)})")
+    if getattr(option.ckpt, "always_load_from_specific_ckpt", False):
+        _refuse(name, f"always_load_from_specific_ckpt ({_described(option.ckpt)})")
+    init_data_source = init_data_source or getattr(option.ckpt, "init_data_source", None)
     if init_data_source is not None:
         _refuse(name, f"init_data_source ({init_data_source!r})")
 

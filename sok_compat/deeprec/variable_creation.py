@@ -3,6 +3,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import math
 import operator
@@ -10,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.init_from_checkpoint import start_from
 from sok_compat.deeprec.embedding_variable import (
     KEY_DTYPES,
     EmbeddingVariable,
@@ -17,10 +19,9 @@ from sok_compat.deeprec.embedding_variable import (
 )
 from sok_compat.deeprec.options import EmbeddingVariableOption, StorageType, check_is_supported
 from sok_compat.runtime.devices import can_use_gpus
+from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
 
 _logger = logging.getLogger(__name__)
-
-NUM_BUCKETS = 1000  # of keys: parts share them
 
 tf1 = tf.compat.v1
 
@@ -67,9 +68,9 @@ def get_embedding_variable(
 
     Raises:
       ValueError: in eager mode; an argument out of range; under `reuse`, a variable of that name
-        with other sizes or of another kind, or none.
-      NotImplementedError: storage types other than DRAM and HBM, a checkpoint to start from; a
-        regularizer or constraint, also of the scope: there is no dense tensor.
+        with other sizes or of another kind, or none; a checkpoint to start from does not have it.
+      NotImplementedError: storage types other than DRAM and HBM, an init_data_source; a regularizer
+        or constraint, also of the scope: there is no dense tensor.
     """
     del caching_device, validate_shape
     option = EmbeddingVariableOption() if ev_option is None else ev_option
@@ -97,15 +98,20 @@ class _Wanted:
         """Made or found; num_parts None: not partitioned."""
         if num_parts is None:
             return self._get(name)
-        parts = [self._get(f"{name}/part_{i}") for i in range(num_parts)]
+        parts = []
+        for i in range(num_parts):
+            part = TablePart(i, num_parts)
+            first_value = parts[0].first_value if parts else None
+            parts.append(self._get(name + part.suffix, part, first_value))
         return PartitionedEmbeddingVariable(parts[0].table_name.removesuffix("/part_0"), parts)
 
-    def _get(self, name):
+    def _get(self, name, part=None, first_value=None):
         """By tf.get_variable: its names, its reuse, its custom getters."""
+        make = functools.partial(self._make, part=part, first_value=first_value)
         scope = tf1.get_variable_scope()
         with (
             _device_of(self.option, name),
-            tf.variable_creator_scope(self._make),
+            tf.variable_creator_scope(make),
             tf1.variable_scope(scope, auxiliary_name_scope=False) as inner,
         ):
             inner.set_partitioner(None)
@@ -119,8 +125,8 @@ class _Wanted:
             )
         return _checked(found, self.key_dtype)
 
-    def _make(self, next_creator, **kwargs):
-        return EmbeddingVariable(
+    def _make(self, next_creator, part, first_value, **kwargs):
+        variable = EmbeddingVariable(
             kwargs["name"],
             self.embedding_dim,
             _checked_key_dtype(kwargs["name"], self.key_dtype),
@@ -130,7 +136,13 @@ class _Wanted:
             self.option,
             make_variable=next_creator,  # not this one again
             steps_to_live=self.steps_to_live,
+            part=part,
+            first_value=first_value,
         )
+        checkpoint = self.option.ckpt
+        if checkpoint is not None and checkpoint.ckpt_to_load_from is not None:
+            start_from(variable, checkpoint.ckpt_to_load_from, checkpoint.tensor_name_in_ckpt)
+        return variable
 
 
 def _checked(variable, key_dtype):

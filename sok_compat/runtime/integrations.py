@@ -56,7 +56,7 @@ INTEGRATIONS = {
         ),
         Integration(
             "tf.train.init_from_checkpoint",
-            "raises for a table, and warns of tables in a scope that it leaves out",
+            "loads DeepRec's tables, raises for others, and warns of those in a scope",
             _TENSORFLOW,
             "_init_from_checkpoint",
             ("ckpt_dir_or_file", "assignment_map"),

@@ -14,6 +14,7 @@ from tensorflow.python.ops import (
     gen_resource_variable_ops,
     gradients_util,
     resource_variable_ops,
+    variable_scope,
 )
 from tensorflow.python.ops.variables import (
     PartitionedVariable,
@@ -21,6 +22,7 @@ from tensorflow.python.ops.variables import (
 )
 from tensorflow.python.training import checkpoint_utils
 from tensorflow.python.training.saver import BaseSaverBuilder
+from tensorflow.python.training.saving.saveable_object_util import saveable_objects_for_op
 from tensorflow.python.util import deprecation
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
@@ -64,6 +66,11 @@ def eager_variable_handle(shape, dtype, name):
     return resource_variable_ops._variable_handle_from_shape_and_dtype(
         shape, dtype, shared_name=None, name=name, graph_mode=False
     )
+
+
+def variables_by_name():
+    """{name: variable} of what tf.get_variable has made in the default graph."""
+    return variable_scope._get_default_variable_store()._vars
 
 
 _OF_FEATURE_COLUMNS = {  # module: names; input_layer is of the first, its columns of the second
@@ -149,10 +156,12 @@ __all__ = [
     "make_slots",
     "replace_control_inputs",
     "reroute_input",
+    "saveable_objects_for_op",
     "silence_deprecation",
     "track_variable",
     "var_handle_op",
     "var_is_initialized_op",
     "variable_accessed",
     "variable_shape",
+    "variables_by_name",
 ]

@@ -32,6 +32,7 @@ class FirstValue:
     seed: Optional[int] = None  # the initializer's own, if it has one
     initializer: Optional[Callable] = None
     period: Optional[int] = None  # a key starts as the key floormod(key, period) does
+    name: Optional[str] = None  # of the table that keys start as in; None: their own
     rows: Optional[tf.Variable] = None  # [period, dim]: of 'evaluated', in the initializer's place
     called: str = "the initializer of a table"  # the initializer, in messages
 

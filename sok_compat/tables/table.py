@@ -68,6 +68,8 @@ class Table(
 
     words = Words()
     make_saveable = None  # of (table, name): what a checkpoint holds of it; set by `checkpoint`
+    saver_layout = None  # a class of `checkpoint`, in the place of what that has for tf.train.Saver
+    part = None  # the TablePart, of a table that is one
 
     def __init__(
         self,
@@ -214,6 +216,10 @@ class Table(
         with tf.device(self.device):
             return self._make_initializer(self.handle, keep_existing=True)
 
+    def replace_initializer(self, op):
+        """Makes `op`, which makes the table and fills it, what `initializer` is from now on."""
+        self._initializer_op = op
+
     def _make_initializer(self, handle, keep_existing=False):
         """No rank waits for another in it: one may resume where another one is fresh."""
         is_there = var_is_initialized_op(handle) if keep_existing else None
@@ -246,6 +252,7 @@ class Table(
             low_or_mean=first.low_or_mean,
             high_or_stddev=first.high_or_stddev,
             first_value_period=first.period or 0,
+            first_value_name=first.name or "",
             keep_existing=keep_existing,
             **({} if self.history is None else self.history.op_attributes()),
             name="Initialize",

@@ -56,7 +56,8 @@ def test_values_that_count_as_none(caplog):
 @pytest.mark.parametrize("settings, message", [
     *((dict(storage_option=StorageOption(one, "p")), f"storage type {one.name} .DRAM and HBM are")
       for one in StorageType if one not in (StorageType.DRAM, StorageType.HBM)),
-    (dict(ckpt=CheckpointOption("path")), "starting from a checkpoint"),
+    (dict(ckpt=CheckpointOption("path", None, True)), "always_load_from_specific_ckpt"),
+    (dict(ckpt=CheckpointOption(init_data_source="x")), "init_data_source"),
 ])  # fmt: skip
 def test_what_is_not_there_yet(graph, settings, message):
     with pytest.raises(NotImplementedError, match=message):

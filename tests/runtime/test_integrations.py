@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
-from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
+from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime import integrations
 from sok_compat.runtime.horovod_helpers import COLLECTIVES_OF_DENSE, adapt_helpers, after_each_init
@@ -39,7 +39,7 @@ def follow_each_init():
 
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
-    "tf.train.init_from_checkpoint": refuse_to_initialize_tables,
+    "tf.train.init_from_checkpoint": initialize_tables_from_checkpoints,
     "convert_variables_to_constants": refuse_to_freeze_tables,
     "tf.train.ExponentialMovingAverage": refuse_moving_averages_of_tables,
     "tf.GradientTape.gradient": watch_all_gradients,

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.default_saver import set_default_saver
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
-from sok_compat.checkpoint.init_from_checkpoint import refuse_to_initialize_tables
+from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime.agreement import agree
 from sok_compat.runtime.ranks import random_seed
@@ -61,7 +61,7 @@ def Init(**kwargs):
         if ranks.size > 1 and not tf.executing_eagerly():
             set_default_saver(EmbeddingVariable.words)
     save_tables_in_checkpoints()
-    refuse_to_initialize_tables()
+    initialize_tables_from_checkpoints()
     refuse_to_freeze_tables()
     refuse_moving_averages_of_tables()
     update_rows_in_use_in_keras()

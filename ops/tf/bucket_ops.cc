@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that fill tables from checkpoints of DeepRec's layout, and read what stands beside them.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ops/tf/restored_keys.h"
+#include "ops/tf/saved_buckets.h"
+#include "ops/tf/table_contents.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokRestoreBuckets")
+    .Input("table: resource")
+    .Input("prefix: string")
+    .Output("keys: int64")
+    .Output("versions: int64")
+    .Output("freqs: int64")
+    .Output("filtered_keys: int64")
+    .Output("filtered_versions: int64")
+    .Output("filtered_freqs: int64")
+    .Attr("heads: list(string) >= 1")
+    .Attr("tails: list(string) >= 1")
+    .Attr("slot_names: list(string) >= 0")
+    .Attr("num_buckets: int >= 1")
+    .Attr("num_parts: int >= 1 = 1")
+    .Attr("part: int >= 0 = 0")
+    .Attr("Tkey: {int64, int32}")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) {
+        c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "Makes the table hold exactly the keys of its part, buckets that are `part` modulo "
+        "num_parts, that the checkpoint has of it, in whatever parts it was saved. The i-th of "
+        "heads and tails name the rows, then the named slots, which hold their initial value for "
+        "keys that they have not been saved for, as do other slots. What does not fit leaves the "
+        "table as it was. Gives the keys, and what was recorded of them and of those that have no "
+        "row: -1 where nothing was.");
+
+REGISTER_OP("SokReadSavedTensor")
+    .Input("prefix: string")
+    .Output("is_there: bool")
+    .Output("value: dtype")
+    .Attr("names: list(string) >= 1")
+    .Attr("dtype: type")
+    .Attr("is_required: bool")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Scalar());
+      c->set_output(1, c->UnknownShape());
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The first of the named tensors that the checkpoint has; where it has none, and none is "
+        "required, an empty one.");
+
+/// What the table is to hold, read before what it held is touched.
+struct PartsToRestore {
+  std::vector<std::string> parts;
+  std::vector<SavedKeys> rows;  // of each part
+  std::vector<int64_t> keys;    // of all parts
+  std::vector<int64_t> versions, freqs;
+  std::vector<int64_t> filtered_keys, filtered_versions, filtered_freqs;
+};
+
+void Append(const std::vector<int64_t>& values, std::vector<int64_t>* all) {
+  all->insert(all->end(), values.begin(), values.end());
+}
+
+PartsToRestore ReadKeys(SavedBuckets& saved, const PlaneName& name, const WantedKeys& wanted) {
+  PartsToRestore found;
+  found.parts = saved.PartsOf(name, /*parts_first=*/wanted.num_parts > 1);
+  for (const std::string& part : found.parts) {
+    const SavedKeys rows = saved.Keys(name.Of(part), wanted);
+    Append(rows.keys, &found.keys);
+    Append(saved.Numbers(rows, "-versions"), &found.versions);
+    Append(saved.Numbers(rows, "-freqs"), &found.freqs);
+    const SavedKeys filtered = saved.FilteredKeys(name.Of(part), wanted);
+    Append(filtered.keys, &found.filtered_keys);
+    Append(saved.Numbers(filtered, "-versions"), &found.filtered_versions);
+    Append(saved.Numbers(filtered, "-freqs"), &found.filtered_freqs);
+    found.rows.push_back(rows);
+  }
+  return found;
+}
+
+/// Calls use(first, count, keys, values) for parts of the saved keys, with their rows.
+template <typename Use>
+void ForEachChunk(const SavedKeys& saved, const tf::Tensor& values, const Use& use) {
+  const int64_t width = values.dim_size(1);
+  const int64_t most = RowsOfPart(width);
+  std::vector<float> rows;
+  const auto num_keys = static_cast<int64_t>(saved.keys.size());
+  for (int64_t first = 0; first < num_keys; first += most) {
+    const int64_t count = std::min(most, num_keys - first);
+    rows.resize(static_cast<size_t>(count * width));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t place = saved.places[static_cast<size_t>(first + i)];
+      std::copy_n(Data<float>(values) + place * width, width, rows.data() + i * width);
+    }
+    use(count, saved.keys.data() + first, rows.data());
+  }
+}
+
+/// Writes one plane's rows by key, passing over keys that the table does not hold.
+class SlotFiller {
+ public:
+  SlotFiller(OpCall& call, const TableView& fresh, Plane& plane, int64_t most_keys)
+      : call_(call),
+        fresh_(fresh),
+        width_(plane.width()),
+        mover_(call, plane, most_keys),
+        keys_(call.Temporary<int64_t>(most_keys)),
+        row_ids_(call.Temporary<int64_t>(most_keys)) {}
+
+  void Write(int64_t count, const int64_t* keys, float* values) {
+    call_.CopyFromHost(keys_, keys, count);
+    fresh_.table.Find(call_, count, keys_, row_ids_);
+    std::vector<int64_t> found(static_cast<size_t>(count));
+    call_.CopyToHost(found.data(), row_ids_, count);
+    int64_t num_held = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      if (found[static_cast<size_t>(i)] < 0) continue;
+      found[static_cast<size_t>(num_held)] = found[static_cast<size_t>(i)];
+      std::copy_n(values + i * width_, width_, values + num_held * width_);
+      ++num_held;
+    }
+    call_.CopyFromHost(row_ids_, found.data(), num_held);
+    mover_.FromHost(num_held, row_ids_, values);
+  }
+
+ private:
+  OpCall& call_;
+  const TableView& fresh_;
+  const int64_t width_;
+  RowMover mover_;
+  int64_t* const keys_;
+  int64_t* const row_ids_;
+};
+
+class RestoreBucketsOp : public tf::OpKernel {
+ public:
+  explicit RestoreBucketsOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
+        wanted_{Attribute<int64_t>(ctx, "num_buckets"), Attribute<int64_t>(ctx, "num_parts"),
+                Attribute<int64_t>(ctx, "part")},
+        has_narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_INT32) {
+    const auto heads = Attribute<std::vector<std::string>>(ctx, "heads");
+    const auto tails = Attribute<std::vector<std::string>>(ctx, "tails");
+    OP_REQUIRES(ctx, heads.size() == slot_names_.size() + 1 && tails.size() == heads.size(),
+                absl::InvalidArgumentError("heads and tails name the rows and each slot"));
+    for (size_t i = 0; i < heads.size(); ++i) names_.push_back({heads[i], tails[i]});
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      SavedBuckets saved(ctx->input(1).scalar<tf::tstring>()());
+      const PartsToRestore found = ReadKeys(saved, names_.front(), wanted_);
+      resource->Replace(call, slot_names_, [&](const TableView& view, const TableView& fresh) {
+        CheckKeysFit(view.options(), found.keys, /*has_narrow_keys=*/false);
+        if (has_narrow_keys_) CheckAreInt32(view.options(), found.keys);
+        FillRows(call, saved, found, fresh);
+        for (size_t i = 0; i < fresh.places.size(); ++i) {
+          FillSlot(call, saved, found, names_[i + 1], fresh,
+                   *fresh.planes.slots[fresh.places[i]].plane);
+        }
+      });
+      Give(ctx, {&found.keys, &found.versions, &found.freqs, &found.filtered_keys,
+                 &found.filtered_versions, &found.filtered_freqs});
+    });
+  }
+
+ private:
+  static void CheckAreInt32(const TableOptions& options, const std::vector<int64_t>& keys) {
+    for (const int64_t key : keys) {
+      if (key >= INT32_MIN && key <= INT32_MAX) continue;
+      Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
+            " to restore is no int32, the key_dtype; use key_dtype=tf.int64");
+    }
+  }
+
+  static void FillRows(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
+                       const TableView& fresh) {
+    TableFiller filler(call, fresh, static_cast<int64_t>(found.keys.size()));
+    for (const SavedKeys& rows : found.rows) {
+      if (rows.keys.empty()) continue;
+      ForEachChunk(rows, saved.Values(rows, fresh.options().dim),
+                   [&](int64_t count, const int64_t* keys, float* values) {
+                     filler.Insert(count, keys, values);
+                   });
+    }
+  }
+
+  void FillSlot(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
+                const PlaneName& name, const TableView& fresh, Plane& plane) const {
+    SlotFiller filler(call, fresh, plane, RowsOfPart(plane.width()));
+    for (size_t i = 0; i < found.parts.size(); ++i) {
+      if (found.rows[i].keys.empty()) continue;  // the slot may not be there
+      const SavedKeys rows = saved.Keys(name.Of(found.parts[i]), wanted_);
+      if (rows.keys.empty()) continue;
+      ForEachChunk(rows, saved.Values(rows, plane.width()),
+                   [&](int64_t count, const int64_t* keys, float* values) {
+                     filler.Write(count, keys, values);
+                   });
+    }
+  }
+
+  static void Give(tf::OpKernelContext* ctx,
+                   const std::vector<const std::vector<int64_t>*>& outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      tf::Tensor& output =
+          Output(ctx, static_cast<int>(i), {static_cast<int64_t>(outputs[i]->size())});
+      std::copy(outputs[i]->begin(), outputs[i]->end(), Data<int64_t>(output));
+    }
+  }
+
+  const std::vector<std::string> slot_names_;
+  const WantedKeys wanted_;
+  const bool has_narrow_keys_;
+  std::vector<PlaneName> names_;  // of the rows, then of the slots
+};
+
+class ReadSavedTensorOp : public tf::OpKernel {
+ public:
+  explicit ReadSavedTensorOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        names_(Attribute<std::vector<std::string>>(ctx, "names")),
+        dtype_(Attribute<tf::DataType>(ctx, "dtype")),
+        is_required_(Attribute<bool>(ctx, "is_required")) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      SavedBuckets saved(ctx->input(0).scalar<tf::tstring>()());
+      const auto name = std::find_if(names_.begin(), names_.end(),
+                                     [&](const std::string& each) { return saved.Contains(each); });
+      const bool is_there = name != names_.end();
+      *Data<bool>(Output(ctx, 0, {})) = is_there;
+      ctx->set_output(1, is_there || is_required_
+                             ? saved.Read(is_there ? *name : names_.front(), dtype_)
+                             : tf::Tensor(dtype_, tf::TensorShape({0})));
+    });
+  }
+
+ private:
+  const std::vector<std::string> names_;
+  const tf::DataType dtype_;
+  const bool is_required_;
+};
+
+// On a GPU: checkpoints are on the host.
+SOK_REGISTER_KERNEL(Name("SokRestoreBuckets")
+                        .HostMemory("table")
+                        .HostMemory("prefix")
+                        .HostMemory("keys")
+                        .HostMemory("versions")
+                        .HostMemory("freqs")
+                        .HostMemory("filtered_keys")
+                        .HostMemory("filtered_versions")
+                        .HostMemory("filtered_freqs"),
+                    RestoreBucketsOp);
+SOK_REGISTER_KERNEL(
+    Name("SokReadSavedTensor").HostMemory("prefix").HostMemory("is_there").HostMemory("value"),
+    ReadSavedTensorOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/saved_buckets.h"
+
+#include <algorithm>
+
+#include "ops/tf/border.h"
+#include "ops/tf/key_buckets.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+std::string PartNumber(size_t number) { return "/part_" + std::to_string(number); }
+
+template <typename Key>
+void Choose(const tf::Tensor& saved, const WantedKeys& wanted, SavedKeys* found) {
+  const Key* keys = Data<Key>(saved);
+  for (int64_t i = 0; i < saved.NumElements(); ++i) {
+    const auto key = static_cast<int64_t>(keys[i]);
+    if (!wanted.Has(key)) continue;
+    found->keys.push_back(key);
+    found->places.push_back(i);
+  }
+}
+
+}  // namespace
+
+bool WantedKeys::Has(int64_t key) const {
+  return num_parts == 1 || BucketOf(key, num_buckets) % num_parts == part;
+}
+
+SavedBuckets::SavedBuckets(const std::string& prefix)
+    : prefix_(prefix), reader_(tf::Env::Default(), prefix) {
+  if (!reader_.status().ok()) {
+    Throw(CodeOf(reader_.status()), "cannot read the checkpoint ", prefix, ": ",
+          reader_.status().message());
+  }
+}
+
+bool SavedBuckets::Contains(const std::string& name) { return reader_.Contains(name); }
+
+void SavedBuckets::CheckContains(const std::string& name) {
+  if (Contains(name)) return;
+  Throw(ErrorCode::kNotFound, "the checkpoint ", prefix_, " has no tensor ", name,
+        "; tf.train.list_variables says which it has");
+}
+
+tf::Tensor SavedBuckets::Read(const std::string& name, tf::DataType dtype) {
+  tf::DataType saved_dtype;
+  tf::TensorShape shape;
+  CheckContains(name);
+  ThrowIfError(reader_.LookupDtypeAndShape(name, &saved_dtype, &shape));
+  if (saved_dtype != dtype) {
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " is ",
+          tf::DataTypeString(saved_dtype), ", expected ", tf::DataTypeString(dtype));
+  }
+  tf::Tensor tensor(dtype, shape);
+  ThrowIfError(reader_.Lookup(name, &tensor));
+  return tensor;
+}
+
+std::vector<std::string> SavedBuckets::PartsOf(const PlaneName& name, bool parts_first) {
+  const auto has = [&](const std::string& part) { return Contains(name.Of(part) + "-keys"); };
+  const bool has_whole = has("");
+  if (has_whole && !parts_first) return {""};
+  std::vector<std::string> parts;
+  while (has(PartNumber(parts.size()))) parts.push_back(PartNumber(parts.size()));
+  if (!parts.empty()) return parts;
+  if (has_whole) return {""};
+  Throw(ErrorCode::kNotFound, "the checkpoint ", prefix_, " has neither ", name.Of(""),
+        "-keys nor ", name.Of(PartNumber(0)),
+        "-keys; tf.train.list_variables says which tensors it has");
+}
+
+bool SavedBuckets::HasNone(const std::string& starts, const WantedKeys& wanted) {
+  tf::DataType dtype;
+  tf::TensorShape shape;
+  if (wanted.num_parts == 1 || !Contains(starts)) return false;
+  ThrowIfError(reader_.LookupDtypeAndShape(starts, &dtype, &shape));
+  if (dtype != tf::DT_INT32 || shape != tf::TensorShape({wanted.num_buckets + 1})) return false;
+  const tf::Tensor tensor = Read(starts, tf::DT_INT32);
+  const int32_t* start = Data<int32_t>(tensor);
+  for (int64_t bucket = wanted.part; bucket < wanted.num_buckets; bucket += wanted.num_parts) {
+    if (start[bucket] != start[bucket + 1]) return false;
+  }
+  return true;
+}
+
+SavedKeys SavedBuckets::Keys(const std::string& plane, const WantedKeys& wanted) {
+  if (HasNone(plane + "-partition_offset", wanted)) return {plane, "", 0, {}, {}};
+  return KeysIn(plane, "", wanted);
+}
+
+SavedKeys SavedBuckets::FilteredKeys(const std::string& plane, const WantedKeys& wanted) {
+  const bool has_none = HasNone(plane + "-partition_filter_offset", wanted);
+  if (has_none || !Contains(plane + "-keys_filtered")) return {plane, "_filtered", 0, {}, {}};
+  return KeysIn(plane, "_filtered", wanted);
+}
+
+SavedKeys SavedBuckets::KeysIn(const std::string& plane, const char* suffix,
+                               const WantedKeys& wanted) {
+  SavedKeys found{plane, suffix, 0, {}, {}};
+  const std::string name = plane + "-keys" + suffix;
+  CheckContains(name);
+  tf::DataType dtype;
+  tf::TensorShape shape;
+  ThrowIfError(reader_.LookupDtypeAndShape(name, &dtype, &shape));
+  if (shape.dims() != 1 || (dtype != tf::DT_INT64 && dtype != tf::DT_INT32)) {
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " is ",
+          tf::DataTypeString(dtype), " ", shape.DebugString(),
+          "; keys are int64 or int32, of one dimension");
+  }
+  found.num_saved = shape.num_elements();
+  if (found.num_saved == 0) return found;
+  if (dtype == tf::DT_INT64) {
+    Choose<int64_t>(Read(name, dtype), wanted, &found);
+  } else {
+    Choose<int32_t>(Read(name, dtype), wanted, &found);
+  }
+  return found;
+}
+
+tf::Tensor SavedBuckets::Values(const SavedKeys& saved, int64_t width) {
+  const std::string name = saved.plane + "-values";
+  tf::Tensor values = Read(name, tf::DT_FLOAT);
+  const tf::TensorShape expected({saved.num_saved, width});
+  if (values.shape() == expected) return values;
+  if (values.dims() == 2 && values.dim_size(0) == saved.num_saved) {
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " has rows of ",
+          values.dim_size(1), " floats, and the embedding variable's have ", width,
+          " (embedding_dim): make it as wide as it was saved; TF_EV_RESTORE_CUSTOM_DIM is not "
+          "supported");
+  }
+  Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " has the shape ",
+        values.shape().DebugString(), ", but ", saved.num_saved, " keys ask for ",
+        expected.DebugString());
+}
+
+std::vector<int64_t> SavedBuckets::Numbers(const SavedKeys& saved, const char* of_numbers) {
+  const std::string name = saved.plane + of_numbers + saved.suffix;
+  std::vector<int64_t> numbers(saved.keys.size(), -1);
+  if (saved.keys.empty() || !Contains(name)) return numbers;
+  const tf::Tensor tensor = Read(name, tf::DT_INT64);
+  if (tensor.NumElements() == 0) return numbers;
+  if (tensor.NumElements() != saved.num_saved) {
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " has ",
+          tensor.NumElements(), " numbers, expected none or one for each of ", saved.num_saved,
+          " keys");
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = Data<int64_t>(tensor)[saved.places[i]];
+  return numbers;
+}
+
+}  // namespace sok

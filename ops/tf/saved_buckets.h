@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table's tensors in a checkpoint of DeepRec's layout, whatever parts it was saved in.
+#ifndef SOK_OPS_TF_SAVED_BUCKETS_H_
+#define SOK_OPS_TF_SAVED_BUCKETS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
+
+namespace sok {
+
+/// Which keys of all that a checkpoint has: those whose bucket is `part` modulo num_parts.
+struct WantedKeys {
+  int64_t num_buckets;
+  int64_t num_parts;
+  int64_t part;
+
+  bool Has(int64_t key) const;
+};
+
+/// Of a plane, the tensors <head><tail>-keys and so on; of a table in parts
+/// <head>/part_<i><tail>-keys.
+struct PlaneName {
+  std::string head;
+  std::string tail;
+
+  std::string Of(const std::string& part) const { return head + part + tail; }
+};
+
+/// Keys that are wanted, and the place of each in the tensors where it was found.
+struct SavedKeys {
+  std::string plane;      // their tensors' name, without '-keys'
+  std::string suffix;     // "", or "_filtered": of keys that have no row
+  int64_t num_saved = 0;  // also of those that are not wanted
+  std::vector<int64_t> keys;
+  std::vector<int64_t> places;
+};
+
+/// Reads one checkpoint, for one thread. Errors name the tensor and the file.
+class SavedBuckets {
+ public:
+  /// Throws kNotFound.
+  explicit SavedBuckets(const std::string& prefix);
+
+  /// What tells the parts that a plane was saved in: "", or "/part_0", "/part_1" and so on. Parts
+  /// are looked for first where `parts_first`. Throws kNotFound where there is neither.
+  std::vector<std::string> PartsOf(const PlaneName& name, bool parts_first);
+
+  /// int64 or int32 in the checkpoint.
+  SavedKeys Keys(const std::string& plane, const WantedKeys& wanted);
+  /// None where the tensor is not there.
+  SavedKeys FilteredKeys(const std::string& plane, const WantedKeys& wanted);
+  /// float32 [num_saved, width].
+  tensorflow::Tensor Values(const SavedKeys& saved, int64_t width);
+  /// "-versions" or "-freqs", one for each key; -1 where the tensor is empty or is not there.
+  std::vector<int64_t> Numbers(const SavedKeys& saved, const char* of_numbers);
+
+  bool Contains(const std::string& name);
+  tensorflow::Tensor Read(const std::string& name, tensorflow::DataType dtype);
+
+ private:
+  void CheckContains(const std::string& name);
+  SavedKeys KeysIn(const std::string& plane, const char* suffix, const WantedKeys& wanted);
+  bool HasNone(const std::string& starts, const WantedKeys& wanted);
+
+  const std::string prefix_;
+  tensorflow::BundleReader reader_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_SAVED_BUCKETS_H_

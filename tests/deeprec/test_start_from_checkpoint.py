@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding variables whose initializers load a checkpoint."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.deeprec import train_optimizers as optimizers
+from sok_compat.deeprec.options import CheckpointOption, EmbeddingVariableOption
+from sok_compat.deeprec.variable_creation import get_embedding_variable
+from tests.support.deeprec_files import tensors_of, write_tensors
+
+tf1 = tf.compat.v1
+DIM = 2
+ROWS = {key: (float(key), 1.0) for key in (1, 5, 1002, -4, 2**40)}
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """With 'tower/v' in two parts, its accumulators, and 'tower/dense'."""
+    path = str(tmp_path / "model")
+    tensors = tensors_of("tower/v", ROWS, DIM, 2)
+    slot = tensors_of("tower/v|/Adagrad", dict.fromkeys(ROWS, (9.0, 9.0)), DIM, 2)
+    write_tensors(path, {**tensors, **slot, "tower/dense": np.float32([3, 4])})
+    return path
+
+
+def build(num_parts, name="v", **options):
+    partitioner = num_parts and tf1.fixed_size_partitioner(num_parts)
+    found = get_embedding_variable(name, DIM, partitioner=partitioner, **options)
+    parts = list(found) if num_parts else [found]
+    loss = tf.reduce_sum(found.sparse_read(tf.constant([1], tf.int64)))
+    step = optimizers.AdagradOptimizer(0.1, 0.5).minimize(loss, var_list=parts)
+    return found, parts, step
+
+
+def held(session, parts):
+    exported = [session.run(part.export()[:2]) for part in parts]
+    return {key: tuple(row) for keys, rows in exported for key, row in zip(keys, rows)}
+
+
+def assert_starts_there(parts, step):
+    with tf1.Session() as session:
+        for initializer in (
+            tf1.global_variables_initializer(),
+            [*tf1.get_collection("ev_init_var_ops"), *tf1.get_collection("ev_init_slot_ops")],
+        ):
+            session.run(initializer)
+            assert held(session, parts) == ROWS
+            slots = [session.run(part.slots[0].read_value()) for part in parts]
+            counts = [session.run(part.num_keys()) for part in parts]
+            assert all((slot[:count] == 0.5).all() for slot, count in zip(slots, counts))
+            session.run(step)
+            assert held(session, parts)[1] != ROWS[1]
+
+
+@pytest.mark.parametrize("num_parts", [None, 2, 3])
+@pytest.mark.parametrize("of_folder", [True, False])
+def test_checkpoint_option(graph, checkpoint, tmp_path, num_parts, of_folder):
+    if of_folder:
+        tf1.train.update_checkpoint_state(str(tmp_path), checkpoint)
+    option = CheckpointOption(tmp_path if of_folder else checkpoint, "tower/v")
+    _, parts, step = build(num_parts, ev_option=EmbeddingVariableOption(ckpt=option))
+    assert_starts_there(parts, step)
+
+
+MAPS = {
+    "variable": lambda variable: {"tower/v": variable},
+    "name": lambda variable: {"tower/v": "here/v"},
+    "scope": lambda variable: [("tower/", "here/")],
+}
+
+
+@pytest.mark.parametrize("num_parts", [None, 3])
+@pytest.mark.parametrize("kind", MAPS)
+def test_init_from_checkpoint(graph, checkpoint, kind, num_parts):
+    with tf1.variable_scope("here"):
+        dense = tf1.get_variable("dense", [2])
+    variable, parts, step = build(num_parts, "here/v")
+    tf1.train.init_from_checkpoint(checkpoint, MAPS[kind](variable))
+    assert_starts_there(parts, step)
+    with tf1.variable_scope("", reuse=True), tf1.Session() as session:
+        again = get_embedding_variable(
+            "here/v", DIM, partitioner=num_parts and tf1.fixed_size_partitioner(num_parts)
+        )
+        assert list(again) == parts if num_parts else again is variable
+        session.run(tf1.global_variables_initializer())
+        assert (session.run(dense).tolist() == [3, 4]) == (kind == "scope")
+
+
+def test_parts_by_their_names(graph, checkpoint):
+    _, parts, step = build(3, "here/v")
+    pairs = {f"tower/v/part_{i}": [part] for i, part in enumerate(parts)}
+    tf1.train.init_from_checkpoint(checkpoint, pairs)
+    assert_starts_there(parts, step)
+
+
+def test_other_variables_beside(graph, checkpoint):
+    """A name that begins as an embedding variable's is no scope."""
+    dense = tf1.get_variable("dense", [2])
+    embedding = get_embedding_variable("dense_v", DIM)
+    tf1.train.init_from_checkpoint(checkpoint, {"tower/dense": "dense"})
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(dense).tolist() == [3, 4] and session.run(embedding.num_keys()) == 0
+
+
+def test_what_is_not_there(graph, checkpoint, tmp_path):
+    option = EmbeddingVariableOption(ckpt=CheckpointOption(checkpoint))
+    with pytest.raises(ValueError, match="v cannot start from .*neither v-keys nor v/part_0-keys"):
+        get_embedding_variable("v", DIM, ev_option=option)
+    get_embedding_variable("w", DIM)
+    with pytest.raises(ValueError, match="w cannot start from .*neither tower/w-keys"):
+        tf1.train.init_from_checkpoint(checkpoint, {"tower/": "/"})
+    (tmp_path / "empty").mkdir()
+    option = EmbeddingVariableOption(ckpt=CheckpointOption(str(tmp_path / "empty"), "tower/v"))
+    with pytest.raises(ValueError, match="no checkpoint in .*empty"):
+        get_embedding_variable("x", DIM, ev_option=option)
+
+
+def test_slots_are_refused(graph, checkpoint):
+    _, parts, _ = build(None)
+    with pytest.raises(NotImplementedError, match="does not load v/Adagrad, a table or a slot"):
+        tf1.train.init_from_checkpoint(checkpoint, {"tower/v/Adagrad": parts[0].slots[0]})

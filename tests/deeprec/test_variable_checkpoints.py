@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding variables in tf.train.Saver: DeepRec's tensors, and training that goes on from them."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.deeprec import train_optimizers as optimizers
+from sok_compat.deeprec.options import EmbeddingVariableOption, InitializerOption
+from sok_compat.deeprec.variable_creation import get_embedding_variable
+from tests.support.deeprec_files import in_buckets, starts
+from tests.support.deeprec_optimizers import CASES
+
+tf1 = tf.compat.v1
+DIM = 3
+WHAT = ("keys", "values", "versions", "freqs", "keys_filtered", "versions_filtered",
+        "freqs_filtered", "partition_offset", "partition_filter_offset")  # fmt: skip
+KEYS = [1, 1001, -1, -7, -1000, 5, 999, 1005, 2**31 - 1, -(2**31)]
+WIDE_KEYS = [2**40, np.iinfo(np.int64).max, np.iinfo(np.int64).min]
+
+
+class Model:
+    """One embedding variable 'v' in the default graph, an optimizer that trains it, a saver."""
+
+    def __init__(self, make_optimizer=None, num_parts=None, saver=tf1.train.Saver, **options):
+        partitioner = num_parts and tf1.fixed_size_partitioner(num_parts)
+        self.variable = get_embedding_variable("v", DIM, partitioner=partitioner, **options)
+        self.parts = list(self.variable) if num_parts else [self.variable]
+        self.ids = tf1.placeholder(tf.int64, [None])
+        self.rows = self.variable.sparse_read(self.ids)
+        global_step = tf1.train.get_or_create_global_step()
+        optimizer = (make_optimizer or _adagrad)(global_step)
+        loss = tf.reduce_sum(tf.sin(self.rows))
+        self.step = optimizer.minimize(loss, global_step, var_list=self.parts)
+        self.saver = saver()
+
+    def train(self, session, batches):
+        for keys in batches:
+            session.run(self.step, {self.ids: keys})
+
+    def read(self, session, keys):
+        return session.run(self.rows, {self.ids: keys})
+
+    def held(self, session):
+        """{key: row}"""
+        exported = [session.run(part.export()[:2]) for part in self.parts]
+        return {key: tuple(row) for keys, rows in exported for key, row in zip(keys, rows)}
+
+
+def _adagrad(global_step):
+    del global_step
+    return optimizers.AdagradOptimizer(0.1)
+
+
+def saved(path, batches, **options):
+    """What the rows are after these steps; saved."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(**options)
+        session.run(tf1.global_variables_initializer())
+        model.train(session, batches)
+        model.saver.save(session, path)
+        return model.held(session)
+
+
+@pytest.mark.parametrize("key_dtype", [tf.int64, tf.int32])
+def test_what_is_in_the_checkpoint(tmp_path, key_dtype):
+    keys = KEYS if key_dtype == tf.int32 else KEYS + WIDE_KEYS
+    rows = saved(str(tmp_path / "model"), [keys, keys[:4]], key_dtype=key_dtype)
+    load = functools.partial(tf.train.load_variable, str(tmp_path))
+    names = {name for name, _ in tf.train.list_variables(str(tmp_path))}
+    planes = ("v", "v/Adagrad")
+    assert names == {"global_step", *(f"{plane}-{what}" for plane in planes for what in WHAT)}
+    for plane in planes:
+        found = load(f"{plane}-keys")
+        assert found.dtype == key_dtype and found.tolist() == in_buckets(keys)
+        np.testing.assert_array_equal(load(f"{plane}-partition_offset"), starts(found))
+        np.testing.assert_array_equal(load(f"{plane}-partition_filter_offset"), starts([]))
+        assert load(f"{plane}-partition_offset").dtype == np.int32
+        assert load(f"{plane}-keys_filtered").dtype == key_dtype
+        for what in WHAT[2:7]:
+            assert load(f"{plane}-{what}").shape == (0,)
+            assert what.startswith("keys") or load(f"{plane}-{what}").dtype == np.int64
+    values = load("v-values")
+    assert {key: tuple(row) for key, row in zip(load("v-keys"), values)} == rows
+    assert (load("v/Adagrad-values") > 0.1).all()
+
+
+def test_names_of_parts_and_two_slots(tmp_path):
+    saved(str(tmp_path / "model"), [[1, 5]], num_parts=2,
+          make_optimizer=lambda step: optimizers.AdamOptimizer(0.1))  # fmt: skip
+    names = {name for name, _ in tf.train.list_variables(str(tmp_path))}
+    planes = [f"v/part_{i}{slot}" for i in range(2) for slot in ("", "/Adam", "/Adam_1")]
+    tensors = {f"{plane}-{what}" for plane in planes for what in WHAT}
+    assert names == {"beta1_power", "beta2_power", "global_step", *tensors}
+    assert tf.train.load_variable(str(tmp_path), "v/part_1/Adam-keys").tolist() == [1, 5]
+    assert tf.train.load_variable(str(tmp_path), "v/part_0-values").shape == (0, DIM)
+
+
+def test_an_id_that_is_no_int32_is_not_saved_as_another(tmp_path):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="v has keys that are no int32"):
+        saved(str(tmp_path / "model"), [[2**40]], key_dtype=tf.int32)
+
+
+STOCK = {
+    "GradientDescent": lambda step: optimizers.GradientDescentOptimizer(0.1),
+    "Adagrad": _adagrad,
+    "Momentum": lambda step: optimizers.MomentumOptimizer(0.1, 0.9),
+    "Adam": lambda step: optimizers.AdamOptimizer(0.1),
+    "Ftrl": lambda step: optimizers.FtrlOptimizer(0.1),
+}
+OWN = {name: lambda step, make=case[0]: make(step, False) for name, case in CASES.items()}
+FIRST = [[1, 5, 7, -3], [1001, 5, 5], [7]]
+LAST = [[5, 8], [1, 2**40, -3], [9, 1, 7], [8]]
+
+
+def goes_on(path, num_parts, is_initialized=False, **options):
+    """Rows of all keys after FIRST, which is restored, and LAST."""
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(num_parts=num_parts, **options)
+        if is_initialized:
+            session.run(tf1.global_variables_initializer())
+            model.train(session, [[100, 5], [2, 1]])
+        model.saver.restore(session, path)
+        model.train(session, LAST)
+        return model.held(session)
+
+
+@pytest.mark.parametrize("case", {**STOCK, **OWN})
+def test_training_goes_on_as_if_it_had_not_stopped(tmp_path, case):
+    """In other parts, too."""
+    path, make = str(tmp_path / "model"), {**STOCK, **OWN}[case]
+    expected = saved(str(tmp_path / "all"), FIRST + LAST, make_optimizer=make)
+    saved(path, FIRST, make_optimizer=make, num_parts=2)
+    assert goes_on(path, None, make_optimizer=make) == expected
+    assert goes_on(path, 3, is_initialized=True, make_optimizer=make) == expected
+
+
+INITIALIZERS = {
+    "stock": None,
+    "run": lambda shape, dtype=None, partition_info=None: tf.random.uniform(shape),
+    "row": [0.5, 1.0, 2.0],
+}
+
+
+@pytest.mark.parametrize("kind", INITIALIZERS)
+@pytest.mark.parametrize("num_parts", [None, 1, 3])
+def test_later_keys_start_as_they_would_have(tmp_path, num_parts, kind):
+    """The checkpoint keeps default rows that were drawn."""
+    path = str(tmp_path / "model")
+    option = EmbeddingVariableOption(init_option=InitializerOption(default_value_dim=50))
+    options = dict(initializer=INITIALIZERS[kind], ev_option=option)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(num_parts=2, **options)
+        session.run(tf1.global_variables_initializer())
+        model.train(session, [[3, 4]])
+        model.saver.save(session, path)
+        expected = model.read(session, np.arange(-20, 80))
+    drawn = [name for name, _ in tf.train.list_variables(path) if name == "v/default_rows"]
+    assert len(drawn) == (kind != "stock")
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(num_parts=num_parts, saver=lambda: None, **options)
+        saver = tf1.train.Saver([model.variable])  # default rows come along
+        saver.restore(session, path)
+        np.testing.assert_array_equal(model.read(session, np.arange(-20, 80)), expected)
+
+
+def test_other_names_and_a_used_variable(tmp_path):
+    path = str(tmp_path / "model")
+
+    def renamed():
+        (variable,) = tf1.get_collection("embedding_variables")
+        return tf1.train.Saver({"mine": variable, "other/slot": variable.slots[0]})
+
+    rows = saved(path, FIRST, saver=renamed)
+    names = {name for name, _ in tf.train.list_variables(path)}
+    assert names == {f"{plane}-{what}" for plane in ("mine", "other/slot") for what in WHAT}
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(saver=renamed)
+        session.run(tf1.global_variables_initializer())
+        model.train(session, [[5, 6]])
+        model.saver.restore(session, path)
+        assert model.held(session) == rows
+
+
+@pytest.mark.parametrize("make_list", [
+    lambda variable: [variable], lambda variable: list(variable), lambda variable: {"v": variable},
+])  # fmt: skip
+def test_a_partitioned_variable_in_a_list(tmp_path, make_list):
+    path = str(tmp_path / "model")
+    rows = saved(path, FIRST)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(num_parts=2)
+        tf1.train.Saver(make_list(model.variable)).restore(session, path)
+        assert model.held(session) == rows
+
+
+@pytest.mark.parametrize("sharded", [True, False])
+def test_options_of_savers(tmp_path, sharded):
+    """Several checkpoints, of which the oldest go; moved to another folder."""
+    (tmp_path / "before").mkdir()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        options = dict(max_to_keep=2, save_relative_paths=True, sharded=sharded)
+        model = Model(saver=lambda: tf1.train.Saver(**options))
+        dense = tf1.get_variable("dense", [2])
+        session.run(tf1.global_variables_initializer())
+        for step in range(3):
+            model.train(session, [[step]])
+            model.saver.save(session, str(tmp_path / "before" / "model"), global_step=step)
+        rows = model.held(session)
+        (tmp_path / "before").rename(tmp_path / "after")
+        found = tf1.train.get_checkpoint_state(str(tmp_path / "after"))
+        assert len(found.all_model_checkpoint_paths) == 2
+        model.train(session, [[50, 1]])
+        latest = tf1.train.latest_checkpoint(str(tmp_path / "after"))
+        model.saver.restore(session, latest)
+        assert model.held(session) == rows and dense is not None
+
+
+def test_an_imported_meta_graph(tmp_path):
+    path = str(tmp_path / "model")
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model()
+        model.rows = tf.identity(model.rows, "rows")
+        session.run(tf1.global_variables_initializer())
+        model.train(session, FIRST)
+        model.saver.save(session, path)
+        expected, name = model.read(session, [1, 5, 60]), model.ids.name
+    with tf.Graph().as_default(), tf1.Session() as session:
+        saver = tf1.train.import_meta_graph(f"{path}.meta")
+        saver.restore(session, path)
+        np.testing.assert_array_equal(session.run("rows:0", {name: [1, 5, 60]}), expected)
+
+
+def test_what_is_recorded_of_keys(tmp_path, monkeypatch):
+    """A variable that records something gives it to the saver, and gets it back."""
+    path, calls = str(tmp_path / "model"), []
+
+    def records(variable):
+        ran = tf1.Variable(0, name="ran", collections=[tf1.GraphKeys.LOCAL_VARIABLES])
+        filtered = [tf.constant(x, tf.int64) for x in ([1003, 2, 3], [7, 8, 9], [1, 2, 3])]
+        monkeypatch.setattr(variable, "before_save", lambda: ran.assign_add(1).op)
+        monkeypatch.setattr(variable, "recorded", lambda keys: (keys * 10, keys * 100))
+        monkeypatch.setattr(variable, "filtered", lambda: filtered)
+        monkeypatch.setattr(
+            variable, "restore_recorded", lambda *args: tf1.py_func(
+                lambda *found: calls.append([each.tolist() for each in found]),
+                [*args[:3], *args[3]], []))  # fmt: skip
+        return ran
+
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(saver=lambda: None)
+        ran = records(model.variable)
+        saver = tf1.train.Saver()
+        session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
+        model.train(session, [[1005, 5, 6]])
+        saver.save(session, path)
+        assert session.run(ran) == 1
+    load = functools.partial(tf.train.load_variable, path)
+    for plane in ("v", "v/Adagrad"):
+        assert load(f"{plane}-keys").tolist() == [5, 1005, 6]
+        assert load(f"{plane}-versions").tolist() == [50, 10050, 60]
+        assert load(f"{plane}-freqs").tolist() == [500, 100500, 600]
+        assert load(f"{plane}-keys_filtered").tolist() == [2, 3, 1003]
+        assert load(f"{plane}-freqs_filtered").tolist() == [2, 3, 1]
+        offsets = load(f"{plane}-partition_filter_offset")
+        assert offsets[[0, 2, 3, 4, 1000]].tolist() == [0, 0, 1, 3, 3]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(num_parts=2, saver=lambda: None)
+        records(model.parts[1])
+        tf1.train.Saver().restore(session, path)
+    assert calls == [[[5, 1005], [50, 10050], [500, 100500], [3, 1003], [9, 7], [3, 1]]]
