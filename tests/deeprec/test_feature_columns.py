@@ -57,10 +57,10 @@ def test_a_group_changes_no_names(runs, checkpoint):
     for name, shape in alone["shapes"].items():
         assert grouped["shapes"][name][0] in (6, None) and grouped["shapes"][name][1] == shape[1]
     saved = {name for name, _ in tf.train.list_variables(checkpoint)}
-    ordinary = set(alone["names of all"]) - set(alone["names of tables"])
-    assert {name.removesuffix(":0") for name in ordinary} <= saved
-    for table in alone["names of tables"]:
-        assert any(name.startswith(table.removesuffix(":0")) for name in saved)
+    tables = {name.removesuffix(":0") for name in alone["names of tables"]}
+    for name in (name.removesuffix(":0") for name in alone["names of all"]):
+        is_plane = any(f"{name}/".startswith(f"{table}/") for table in tables)
+        assert f"{name}-keys" in saved and f"{name}-values" in saved if is_plane else name in saved
     assert "input_layer/price_bucketized_embedding/embedding_weights" in saved
     assert "input_layer/filled_embedding/embedding_weights:0" in grouped["names of tables"]
     assert grouped["names of columns"]["words_4_embedding"] == [
