@@ -254,10 +254,16 @@ def _as_if_reduced(name, given, gradient, table, horovod):
 
 
 def _reduced_table(gradient, op, horovod, scale=1.0):
-    """A table's gradient where that of an ordinary variable would be reduced by Sum or Average."""
-    is_mean = gradient is not None and is_reduced(gradient)  # before, and not to be divided again
-    if op == horovod.Average and not is_mean:
+    """A table's gradient where that of an ordinary variable would be reduced by Sum or Average.
+
+    As it comes it is a sum over ranks; after a reduction it is what each rank has the same of, and
+    once more summed that N times.
+    """
+    before = gradient is not None and is_reduced(gradient)
+    if op == horovod.Average and not before:
         scale /= horovod.size()
+    elif op == horovod.Sum and before:
+        scale *= horovod.size()
     return mark_reduced(_scaled(gradient, scale))
 
 

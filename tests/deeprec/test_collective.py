@@ -28,6 +28,7 @@ IDIOMS = [
     "of_tf_gradients, GradientDescentOptimizer",
     "of_plain_gradients, GradientDescentOptimizer",
     "of_script, GradientDescentOptimizer",
+    "of_sums, GradientDescentOptimizer",
     "of_wrapper, GradientDescentOptimizer",
 ]
 

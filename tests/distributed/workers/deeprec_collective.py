@@ -73,6 +73,13 @@ def of_script(loss, optimizer):
     return optimizer.apply_gradients(pairs, tf.train.get_global_step())
 
 
+def of_sums(loss, optimizer):
+    """A loss that is divided by the number of ranks, and gradients that the script sums."""
+    pairs = optimizer.compute_gradients(loss / SIZE)
+    pairs = [(hvd.allreduce(g, op=hvd.Sum), v) for g, v in pairs]
+    return optimizer.apply_gradients(pairs, tf.train.get_global_step())
+
+
 def of_wrapper(loss, optimizer):
     """Horovod's wrapper reduces, and the optimizer does not."""
     return hvd.DistributedOptimizer(optimizer).minimize(loss, tf.train.get_global_step())
@@ -87,6 +94,7 @@ IDIOMS = [
     (of_tf_gradients, "GradientDescentOptimizer"),
     (of_plain_gradients, "GradientDescentOptimizer"),
     (of_script, "GradientDescentOptimizer"),
+    (of_sums, "GradientDescentOptimizer"),
     (of_wrapper, "GradientDescentOptimizer"),
 ]
 
