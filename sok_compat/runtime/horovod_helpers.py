@@ -9,6 +9,7 @@ import threading
 import tensorflow as tf
 
 from sok_compat.runtime import integrations
+from sok_compat.runtime.horovod_losses import with_gradients
 from sok_compat.runtime.shared_gradients import (
     is_reduced,
     is_unknown,
@@ -200,7 +201,8 @@ def _passing_tables(reduce, horovod):
         given = signature.bind(*args, **kwargs)
         table = table_of(given.args[0])
         if table is None:
-            return reduce(*args, **kwargs)
+            with with_gradients():
+                return reduce(*args, **kwargs)
         return _as_if_reduced("hvd.allreduce", given, given.args[0], table, horovod)
 
     return reduce_others
@@ -216,7 +218,8 @@ def _passing_group(reduce, horovod):
         tables = [table_of(tensor) for tensor in tensors]
         dense = [i for i, table in enumerate(tables) if table is None]
         if len(dense) == len(tensors):
-            return reduce(*args, **kwargs)
+            with with_gradients():
+                return reduce(*args, **kwargs)
         result = [
             None
             if table is None
@@ -276,7 +279,8 @@ def _refusing_tables(name, collective):
             table = table_of(tensor)
             if table is not None:
                 raise ValueError(_refusal(name, table))
-        return collective(*args, **kwargs)
+        with with_gradients():
+            return collective(*args, **kwargs)
 
     return of_others
 
