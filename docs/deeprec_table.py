@@ -164,7 +164,10 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("gradients on several ranks", "differs",
      "N ranks train as one process that is fed their batches together, where each rank's loss is a "
      "mean over its samples and all have as many: gradients are averaged over ranks, once, whether "
-     "the loss went through `hvd.allreduce` or not, inside `scope()` and outside. In DeepRec an "
+     "the loss went through `hvd.allreduce` or not, inside `scope()` and outside. For that, a sum "
+     "over ranks in the loss counts as the mean; where the script divides it by the number of "
+     "ranks or by another such sum, or multiplies it by what is trained, it counts as it is, with "
+     "a warning. In DeepRec an "
      "allreduced loss with a plain optimizer gives embedding variables N * N times the gradient of "
      "the mean and lets dense variables drift apart, and `scope()` multiplies learning rates by N: "
      "multiply the learning rate where a script was tuned for that. Keras's optimizers, and "

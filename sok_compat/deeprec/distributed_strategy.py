@@ -7,7 +7,8 @@ each is a mean over its samples, and all have as many:
 - Embedding variables are one table for all ranks, as wherever Horovod is initialized.
 - Optimizers of `tf.train`, and `tf.gradients` of variables, average gradients over ranks, those of
   ordinary variables by Horovod (gradient_averages.py). hvd.DistributedOptimizer does the same.
-- A loss that hvd.allreduce has summed counts as the mean.
+- What hvd.allreduce has summed counts as the mean, where the loss is linear in it and not divided
+  by the number of ranks; horovod_losses.py has the rest.
 - `tf.train.MonitoredTrainingSession` starts all ranks from the variables of rank 0
   (sessions_of_ranks.py).
 
@@ -17,6 +18,7 @@ apart; CollectiveStrategy.scope() multiplies learning rates by N. A script that 
 N ranks multiplies its own learning rate.
 """
 
+from sok_compat.runtime.horovod_losses import train_as_one
 from sok_compat.runtime.horovod_ranks import start_horovod
 from sok_compat.runtime.ranks import Ranks, horovod_ranks
 from sok_compat.tables.table import connected_ranks
@@ -47,6 +49,7 @@ def enable_distributed_strategy(strategy="collective"):
         raise ValueError(f"strategy must be 'collective' or 'localized', got {strategy!r}")
     if strategy == "collective":
         connect("enable_distributed_strategy")
+        train_as_one(is_collective)
     _enabled = strategy
 
 

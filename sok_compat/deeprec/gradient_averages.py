@@ -11,9 +11,11 @@ from sok_compat.deeprec.distributed_strategy import is_collective
 from sok_compat.deeprec.embedding_variable import EmbeddingVariable
 from sok_compat.lookup.admission import counting_by
 from sok_compat.runtime.horovod_helpers import is_computed_for_wrapper
-from sok_compat.runtime.horovod_losses import average_over_ranks, own_part
-from sok_compat.runtime.shared_gradients import is_reduced
+from sok_compat.runtime.horovod_losses import differentiating
+from sok_compat.runtime.horovod_ranks import active_horovod
+from sok_compat.runtime.shared_gradients import is_reduced, mark, mark_reduced
 from sok_compat.runtime.tf_versions import Variable
+from sok_compat.runtime.tickets import named_reduction
 from sok_compat.tables.table import is_shared_table
 from sok_compat.training import clipping
 
@@ -30,8 +32,8 @@ class AveragesGradients:
         """As of tf.compat.v1.train, of the mean of the ranks' losses."""
         if not is_collective():
             return super().compute_gradients(loss, *args, **kwargs)
-        loss = own_part(loss) if isinstance(loss, tf.Tensor) else loss
-        computed = super().compute_gradients(loss, *args, **kwargs)
+        with differentiating([loss]):
+            computed = super().compute_gradients(loss, *args, **kwargs)
         return computed if is_computed_for_wrapper() else _averages(computed)
 
     def apply_gradients(self, grads_and_vars, *args, **kwargs):
@@ -48,7 +50,8 @@ def gradients(ys, xs, *args, **kwargs):
     are_losses = all(isinstance(y, tf.Tensor) and y.shape.rank == 0 for y in values)
     if not is_collective() or not are_losses:
         return tf.gradients(ys, xs, *args, **kwargs)
-    computed = tf.gradients([own_part(y) for y in values], xs, *args, **kwargs)
+    with differentiating(values):
+        computed = tf.gradients(ys, xs, *args, **kwargs)
     sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
     pairs = zip(computed, sources)
     return [_averages([pair])[0][0] if isinstance(pair[1], Variable) else pair[0] for pair in pairs]
@@ -75,7 +78,28 @@ def _average(gradient, variable):
             f"the embedding variable {variable.table_name} was made for this process alone: call "
             "tf.config.experimental.enable_distributed_strategy, or CollectiveStrategy(), before"
         )
-    return average_over_ranks(gradient, table, f"of_{variable.op.name.replace('/', '_')}")
+    return _average_over_ranks(gradient, table, variable.op.name)
+
+
+def _average_over_ranks(gradient, table, name):
+    """The mean over ranks, which `is_reduced` knows.
+
+    Args:
+      gradient: of a variable; of a table as it comes, a sum over ranks.
+      table: the Table that it is a gradient of, if it has rows on several ranks; else None.
+      name: of the variable.
+    """
+    horovod = active_horovod()
+    if table is not None:
+        return horovod.allreduce(mark(gradient, table))  # which then only divides it
+    if not isinstance(gradient, tf.IndexedSlices):
+        return mark_reduced(horovod.allreduce(gradient, **named_reduction(name)))
+    values, indices = (  # as hvd.allreduce does with slices, but by names
+        horovod.allgather(tensor, **named_reduction(f"{name}.{part}"))
+        for tensor, part in ((gradient.values, "values"), (gradient.indices, "indices"))
+    )
+    values /= tf.cast(horovod.size(), values.dtype)
+    return mark_reduced(tf.IndexedSlices(values, indices, gradient.dense_shape))
 
 
 NAMES = {"clip_by_global_norm": clip_by_global_norm, "gradients": gradients}

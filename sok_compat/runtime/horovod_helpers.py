@@ -9,6 +9,7 @@ import threading
 import tensorflow as tf
 
 from sok_compat.runtime import integrations
+from sok_compat.runtime.horovod_losses import with_gradients
 from sok_compat.runtime.shared_gradients import (
     is_reduced,
     is_unknown,
@@ -205,7 +206,8 @@ def _passing_tables(reduce, horovod):
         given = signature.bind(*args, **kwargs)
         table = table_of(given.args[0])
         if table is None:
-            return reduce(*args, **kwargs)
+            with with_gradients():
+                return reduce(*args, **kwargs)
         return _as_if_reduced("hvd.allreduce", given, given.args[0], table, horovod)
 
     return reduce_others
@@ -221,7 +223,8 @@ def _passing_group(reduce, horovod):
         tables = [table_of(tensor) for tensor in tensors]
         dense = [i for i, table in enumerate(tables) if table is None]
         if len(dense) == len(tensors):
-            return reduce(*args, **kwargs)
+            with with_gradients():
+                return reduce(*args, **kwargs)
         result = [
             None
             if table is None
@@ -259,10 +262,16 @@ def _as_if_reduced(name, given, gradient, table, horovod):
 
 
 def _reduced_table(gradient, op, horovod, scale=1.0):
-    """A table's gradient where that of an ordinary variable would be reduced by Sum or Average."""
-    is_mean = gradient is not None and is_reduced(gradient)  # before, and not to be divided again
-    if op == horovod.Average and not is_mean:
+    """A table's gradient where that of an ordinary variable would be reduced by Sum or Average.
+
+    As it comes it is a sum over ranks; after a reduction it is what each rank has the same of, and
+    once more summed that N times.
+    """
+    before = gradient is not None and is_reduced(gradient)
+    if op == horovod.Average and not before:
         scale /= horovod.size()
+    elif op == horovod.Sum and before:
+        scale *= horovod.size()
     return mark_reduced(_scaled(gradient, scale))
 
 
@@ -275,7 +284,8 @@ def _refusing_tables(name, collective):
             table = table_of(tensor)
             if table is not None:
                 raise ValueError(_refusal(name, table))
-        return collective(*args, **kwargs)
+        with with_gradients():
+            return collective(*args, **kwargs)
 
     return of_others
 

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tickets import named_reduction
 
 tf1 = tf.compat.v1
 
@@ -163,7 +164,7 @@ def sum_over_ranks(tensor):
     horovod = active_horovod()
     if horovod is None or horovod.size() == 1:
         return tensor
-    return horovod.allreduce(tensor, op=horovod.Sum)
+    return horovod.allreduce(tensor, op=horovod.Sum, **named_reduction("sum"))
 
 
 def is_broadcast(tensor):

@@ -13,6 +13,7 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import CondBranchFuncGraph
 
 _lookups = weakref.WeakKeyDictionary()  # {function: Counter of names}
+_reductions = weakref.WeakKeyDictionary()  # the same, of reductions
 _occurrences = weakref.WeakKeyDictionary()  # {graph: Counter of tickets}
 _graph_numbers = weakref.WeakKeyDictionary()  # {graph of a session: how many came before}
 _next_graph_number = itertools.count()
@@ -44,6 +45,26 @@ def begin_lookup(name, description="", op_name="lookup"):
         return ops.sok_begin_lookup(
             lookup=name, description=description, graph=_number_of(outermost), name=op_name
         )
+
+
+def named_reduction(what):
+    """The arguments {name, ignore_name_scope} of one of Horovod's collectives.
+
+    In a graph its name is the same on all ranks that have the same reductions in the same order,
+    whatever else is in their graphs, or in what other graphs. In eager mode Horovod names it.
+
+    Args:
+      what: is reduced, such as the name of a variable; several may be the same.
+    """
+    if tf.executing_eagerly():
+        return {}
+    graph = tf.compat.v1.get_default_graph()
+    is_function = hasattr(graph, "outer_graph")  # of which each call has a scope
+    name = ".".join([*_functions_around(graph)[0], what])
+    count = _reductions.setdefault(graph, collections.Counter())
+    count[name] += 1
+    name = re.sub("[^A-Za-z0-9_.-]", "_", f"sok_compat.{name}.{count[name]}")
+    return {"name": name, "ignore_name_scope": not is_function}
 
 
 def gradient_occurrence(ticket):

@@ -23,11 +23,14 @@ IDIOMS = [
     "of_allreduced_loss, GradientDescentOptimizer",
     "of_allreduced_loss, AdamOptimizer",
     "of_parts, GradientDescentOptimizer",
+    "of_products, GradientDescentOptimizer",
+    "of_means, GradientDescentOptimizer",
     "of_scope, GradientDescentOptimizer",
     "of_scope, AdagradOptimizer",
     "of_tf_gradients, GradientDescentOptimizer",
     "of_plain_gradients, GradientDescentOptimizer",
     "of_script, GradientDescentOptimizer",
+    "of_sums, GradientDescentOptimizer",
     "of_wrapper, GradientDescentOptimizer",
 ]
 
@@ -57,6 +60,16 @@ def test_ranks_train_as_one_process(num_ranks, idiom):
         assert rows.keys() == expected.keys()
         for key, row in rows.items():
             np.testing.assert_allclose(row, expected[key], **TOLERANCE)
+
+
+@needs_horovod
+def test_sums_over_ranks_that_are_taken_as_they_are_are_told_of():
+    for rank in trained(2):
+        told = rank["warnings"].pop("of_means")
+        assert len(told) == 2
+        assert "divides it by 2, which is the number of ranks. If a mean is meant" in told[0]
+        assert "multiplies it by depends on HorovodAllreduce" in told[1]
+        assert not any(rank["warnings"].values())
 
 
 @needs_horovod

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One model in all the ways in which scripts for DeepRec train it on several ranks."""
 
+import contextlib
+import logging
 import tempfile
 
 import numpy as np
@@ -39,6 +41,27 @@ def of_parts(loss, optimizer):
     return optimizer.apply_gradients(pairs, tf.train.get_global_step())
 
 
+def of_products(loss, optimizer):
+    """A loss of a group of sums over ranks, with weights, after many small steps."""
+    losses = hvd.grouped_allreduce([loss, 0.5 * tf.reshape(loss, [1, 1])], op=hvd.Sum)
+    total = tf.reduce_mean(tf.stack([tf.reshape(x, []) for x in losses]))
+    total *= tf.placeholder_with_default(0.7, [])
+    for _ in range(1200):
+        total = tf.identity(total)
+    return optimizer.minimize(0.8 * total, tf.train.get_global_step())
+
+
+def of_means(loss, optimizer):
+    """Means over ranks that are written as quotients, one of them scaled, and a gathered one."""
+    num_samples = tf.cast(GLOBAL_BATCH // SIZE, tf.float32)
+    total, number = (hvd.allreduce(x, op=hvd.Sum) for x in (num_samples * loss, num_samples))
+    mean = hvd.allreduce(loss, op=hvd.Sum) / hvd.size()
+    scaled = hvd.allreduce(loss, op=hvd.Sum, prescale_factor=1.0 / SIZE)
+    gathered = tf.reduce_mean(hvd.allgather(tf.reshape(loss, [1])))
+    means = 0.3 * tf.add_n([total / number, mean, scaled, gathered])
+    return optimizer.minimize(means, tf.train.get_global_step())
+
+
 def half(gradient):
     """Of a tensor or slices."""
     if not isinstance(gradient, tf.IndexedSlices):
@@ -62,6 +85,7 @@ def of_plain_gradients(loss, optimizer):
     """Gradients that a function of TensorFlow's own has computed; gated, or an update may come
     before a gradient that reads the same reference variable."""
     variables = tf.trainable_variables()
+    loss = hvd.allreduce(loss, op=hvd.Sum)
     gradients = tf.compat.v2.compat.v1.gradients(loss, variables, gate_gradients=True)
     pairs = list(zip(gradients, variables))
     return optimizer.apply_gradients(pairs, tf.train.get_global_step())
@@ -70,6 +94,13 @@ def of_plain_gradients(loss, optimizer):
 def of_script(loss, optimizer):
     """Gradients that the script reduces once more."""
     pairs = [(hvd.allreduce(g), v) for g, v in optimizer.compute_gradients(loss)]
+    return optimizer.apply_gradients(pairs, tf.train.get_global_step())
+
+
+def of_sums(loss, optimizer):
+    """A loss that is divided by the number of ranks, and gradients that the script sums."""
+    pairs = optimizer.compute_gradients(loss / SIZE)
+    pairs = [(hvd.allreduce(g, op=hvd.Sum), v) for g, v in pairs]
     return optimizer.apply_gradients(pairs, tf.train.get_global_step())
 
 
@@ -82,11 +113,14 @@ IDIOMS = [
     (of_allreduced_loss, "GradientDescentOptimizer"),
     (of_allreduced_loss, "AdamOptimizer"),
     (of_parts, "GradientDescentOptimizer"),
+    (of_products, "GradientDescentOptimizer"),
+    (of_means, "GradientDescentOptimizer"),
     (of_scope, "GradientDescentOptimizer"),
     (of_scope, "AdagradOptimizer"),
     (of_tf_gradients, "GradientDescentOptimizer"),
     (of_plain_gradients, "GradientDescentOptimizer"),
     (of_script, "GradientDescentOptimizer"),
+    (of_sums, "GradientDescentOptimizer"),
     (of_wrapper, "GradientDescentOptimizer"),
 ]
 
@@ -230,13 +264,27 @@ def predict(folder):
         return session.run(logits.name, {ids.name: [[1, 2], [3, 11]]})
 
 
+@contextlib.contextmanager
+def warned():
+    """The list of what sok_compat warns of."""
+    messages, handler = [], logging.Handler(logging.WARNING)
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logging.getLogger("sok_compat").addHandler(handler)
+    yield messages
+    logging.getLogger("sok_compat").removeHandler(handler)
+
+
 def main():
     strategy = CollectiveStrategy()
     assert tf.python.ops.array_ops and tf.python.distribute.distribute_lib  # TensorFlow's, as ever
     ranks = [strategy.rank, strategy.rank(), strategy.world_size, strategy.world_size()]
     assert ranks == [RANK, RANK, SIZE, SIZE]
-    seen = {f"{idiom.__name__}, {name}": train(strategy, idiom, name) for idiom, name in IDIOMS}
-    report({"idioms": seen, "estimator": use_estimator(strategy)})
+    warnings = {}
+    seen = {}
+    for idiom, name in IDIOMS:
+        with warned() as warnings[idiom.__name__]:
+            seen[f"{idiom.__name__}, {name}"] = train(strategy, idiom, name)
+    report({"idioms": seen, "warnings": warnings, "estimator": use_estimator(strategy)})
 
 
 if __name__ == "__main__":
