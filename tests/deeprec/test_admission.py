@@ -172,7 +172,7 @@ def test_old_keys_go_when_a_checkpoint_is_saved(graph, tmp_path):
         assert steps.held(session) == {5: (0.75, 0, 1), 6: (0.5, 2, 2), 7: (0.5, 3, 2)}
         saver.save(session, str(tmp_path / "model"))
         assert steps.held(session) == {6: (0.5, 2, 2), 7: (0.5, 3, 2)}
-    assert dict(tf.train.list_variables(str(tmp_path)))["v/keys"] == [2]
+    assert dict(tf.train.list_variables(str(tmp_path)))["v-keys"] == [2]
 
 
 def test_light_rows_go_when_a_checkpoint_is_saved(graph, tmp_path):

@@ -15,6 +15,7 @@ from sok_compat.deeprec.python.distribute.group_embedding_collective_strategy im
 )
 from tests.distributed.launch import has_horovod, reports, run_ranks
 
+pytestmark = pytest.mark.thorough
 needs_horovod = pytest.mark.skipif(
     not has_horovod(), reason="Horovod is not installed: run `make horovod`"
 )

@@ -11,9 +11,9 @@ from examples import console
 from examples.deeprec import settings, train
 from tests.distributed.launch import has_horovod, reports, run_ranks
 
-NUM_RANKS = [1, pytest.param(2, marks=pytest.mark.skipif(
+NUM_RANKS = [1, pytest.param(2, marks=[pytest.mark.thorough, pytest.mark.skipif(
     not has_horovod(), reason="Horovod is not installed: run `make horovod`"
-))]  # fmt: skip
+)])]  # fmt: skip
 
 
 @functools.cache
