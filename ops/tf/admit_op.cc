@@ -23,6 +23,7 @@ REGISTER_OP("SokAdmitKeys")
     .Input("absent_rows: N * float")
     .Input("step: int64")
     .Attr("N: int >= 1")
+    .Attr("rows_are_given: list(bool)")
     .Output("rows_to_train: N * int64")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -35,17 +36,18 @@ REGISTER_OP("SokAdmitKeys")
         "Of distinct keys, for which a lookup has found row_ids and which came `counts` times in "
         "this step: counts them, with the step, and gives a row to those that have now come often "
         "enough for their table's filter, or to all without one. Gives the row of each key; with a "
-        "filter -1 where the lookup found none, which it then did not read. absent_rows are what "
-        "rows start as where row_ids are -1, in their order, or none: their first values; with "
-        "given ones, a key that has lost its row since the lookup gets none in this step. When an "
-        "item fails, its table is as it was, but items before it are done.");
+        "filter -1 where the lookup found none, which it then did not read. rows_are_given: "
+        "absent_rows are what rows start as where row_ids are -1, in their order, and a key that "
+        "has lost its row since the lookup gets none in this step; else rows start as their first "
+        "values. When an item fails, its table is as it was, but items before it are done.");
 
 /// One item on the host.
 class Arrival {
  public:
-  Arrival(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int item)
+  Arrival(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int item, bool rows_are_given)
       : ctx_(ctx),
         call_(call),
+        rows_are_given_(rows_are_given),
         keys_(group.Vector(1, item, "keys")),
         absent_rows_(group.Matrix(4, item, "absent_rows")),
         step_(ctx->input(group.Place(5, 0)).scalar<int64_t>()()),
@@ -100,19 +102,18 @@ class Arrival {
 
   /// Keys without a row; where their first rows are given, only those for which one is.
   void FindArriving(const TableOptions& options) {
-    const bool are_given = absent_rows_.dim_size(0) > 0;
     int64_t num_absent = 0;
     for (size_t i = 0; i < found_.size(); ++i) {
       const bool was_absent = row_ids_before_[i] == kNoRow;
       const int64_t place = num_absent;
       num_absent += was_absent;
-      if (found_[i] != kNoRow || (are_given && !was_absent)) continue;
+      if (found_[i] != kNoRow || (rows_are_given_ && !was_absent)) continue;
       places_.push_back(i);
       given_places_.push_back(place);
       arriving_.keys.push_back(keys_on_host_[i]);
       arriving_.seen.push_back({CountOf(i), step_});
     }
-    if (!are_given ||
+    if (!rows_are_given_ ||
         (absent_rows_.dim_size(0) == num_absent && absent_rows_.dim_size(1) == options.dim)) {
       return;
     }
@@ -133,7 +134,7 @@ class Arrival {
       given.push_back(given_places_[i]);
     }
     float* initial_rows = nullptr;
-    if (absent_rows_.dim_size(0) > 0) {
+    if (rows_are_given_) {
       const int64_t dim = view.options().dim;
       initial_rows = call_.Temporary<float>(num_admitted * dim);
       call_.engine().GatherRows(call_, num_admitted, dim,
@@ -149,6 +150,7 @@ class Arrival {
 
   tf::OpKernelContext* const ctx_;
   OpCall& call_;
+  const bool rows_are_given_;
   const tf::Tensor& keys_;
   const tf::Tensor& absent_rows_;
   const int64_t step_;
@@ -168,14 +170,17 @@ class Arrival {
 
 class AdmitKeysOp : public tf::OpKernel {
  public:
-  using tf::OpKernel::OpKernel;
+  explicit AdmitKeysOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { rows_are_given_ = ItemAttributes<bool>(ctx, "rows_are_given"); });
+  }
+
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
       ForEachItem(ctx, [&](OpCall& call, int i) {
         const auto resource = LookupTable(ctx, group.Handle(0, i));
         resource->NoteStep(ctx);
-        Arrival arrival(ctx, call, group, i);
+        Arrival arrival(ctx, call, group, i, rows_are_given_[static_cast<size_t>(i)]);
         resource->WithRoom(call, arrival.num_keys(), [&](const TableView& view) {
           const std::lock_guard<std::mutex> lock(HistoryOf(view).mutex());
           arrival.Admit(view, &resource->steps());
@@ -183,6 +188,9 @@ class AdmitKeysOp : public tf::OpKernel {
       });
     });
   }
+
+ private:
+  std::vector<bool> rows_are_given_;
 };
 
 SOK_REGISTER_KERNEL(Name("SokAdmitKeys").HostMemory("tables").HostMemory("step"), AdmitKeysOp);

@@ -65,12 +65,15 @@ def _without_num(bloom):
         yield name.removeprefix("num_"), number
 
 
-def checked_history(history, use_hash_index):
+def checked_history(history, use_hash_index, first_value_kind):
     """The KeyHistory, or None.
 
     Raises:
-      ValueError: there is one, but no hash index.
+      ValueError: there is one, but no hash index; it evicts, but rows were made all at once, so
+        that those of evicted keys could not start again.
     """
+    if history is not None and history.evicts and first_value_kind == "preset":
+        raise ValueError("a table whose initializer makes all rows at once evicts no keys")
     if history is not None and not use_hash_index:
         raise ValueError(
             f"a table without a hash index keeps no history of its keys, got {history}"

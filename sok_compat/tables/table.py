@@ -117,11 +117,11 @@ class Table(
         self.use_hash_index = bool(use_hash_index)
         self.slots, self.asked_slots = [], AskedSlots()
         self.num_scopes = 0
-        self.history = checked_history(history, self.use_hash_index)
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
             initializer, shape, self.use_hash_index, self.words.initializer
         )
+        self.history = checked_history(history, self.use_hash_index, self.first_value.kind)
         if self.capacity is None:
             self._check_needs_no_capacity()
         self.initial_rows = None

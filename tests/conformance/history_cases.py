@@ -119,6 +119,8 @@ GIVEN = {
     "a key that has lost its row and has none given": Script(
         CONSTANT, call("admit", [5, 6], [1, 1], row_ids=[0, -1], absent_rows=[[4, 4]]),
         call("find", [5, 6], gives=[-1, 0]),
+        call("admit", [5, 6], [1, 1], row_ids=[0, 0], absent_rows=np.zeros([0, 2]), gives=[-1, 0]),
+        call("export_planes", gives=[[6], [[4, 4]], [[0.5]]]),
     ),
     "a full table counts nothing": Script(
         dataclasses.replace(FILTER, capacity=2),

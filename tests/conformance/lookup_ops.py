@@ -95,6 +95,7 @@ class LookupOps:
             "row_ids": as_keys(self.find(keys) if row_ids is None else row_ids),
             "counts": as_floats(counts),
             "absent_rows": as_floats(none if absent_rows is None else absent_rows),
+            "rows_are_given": absent_rows is not None,
         }
         return Item("sok_admit_keys", lists, {"step": np.int64(step)})
 

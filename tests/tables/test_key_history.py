@@ -39,6 +39,8 @@ def test_keys_are_counted_with_gradients_only(graph):
 def test_what_a_table_was_not_made_for(graph):
     with pytest.raises(ValueError, match="without a hash index keeps no history"):
         Table(4, 2, "ones", use_hash_index=False, history=KeyHistory())
+    with pytest.raises(ValueError, match="makes all rows at once evicts no keys"):
+        Table(4, 2, tf.keras.initializers.Orthogonal(), history=KeyHistory(evicts=True))
     plain, counting = Table(4, 2, "ones"), Table(4, 2, "ones", history=KeyHistory())
     for table in (plain, counting):
         with pytest.raises(ValueError, match="was not made to evict keys"):
