@@ -116,6 +116,11 @@ SECTIONS = {
               "`sqrtn`, a `max_norm` and parts are looked up one by one. In a group no gradient "
               "flows to the weights of an embedding variable's ids. `adaptive_mask_tensors` "
               "raises."),
+        Entry("tf.contrib.feature_column.sequence_input_layer "
+              "tf.contrib.feature_column.sequence_categorical_column_with_embedding", "works",
+              "the column also in `tensorflow.python.feature_column.sequence_feature_column`, in "
+              "scripts that are launched; there, too, options are in "
+              "`tensorflow.python.ops.variables`"),
         Entry("tf.feature_column.categorical_column_with_adaptive_embedding", "refused", _LATER,
               AttributeError),
     ],

@@ -27,13 +27,13 @@ class _Finder:
     def find_spec(self, name, path=None, target=None):
         if name.startswith(f"{_FACE}."):
             below = name[len(_FACE) + 1 :]
-            return None if _has_file(below) else _spec(name, _of_api(below))
+            return None if has_file(below) else _spec(name, _of_api(below))
         root, _, below = name.partition(".")
         if root != "tensorflow" or below.partition(".")[0] not in _FOLDERS_WITH_ADDITIONS:
             return None
         if PathFinder.find_spec(name, path) is not None:
             return None
-        if _has_file(below):
+        if has_file(below):
             return _spec(name, lambda: importlib.import_module(f"{_FACE}.{below}"))
         return _spec(name, _of_api(below)) if below.startswith("contrib.") else None
 
@@ -57,7 +57,7 @@ def _spec(name, load):
     return importlib.util.spec_from_loader(name, _Loader(load), is_package=True)
 
 
-def _has_file(path):
+def has_file(path):
     """Whether there is such a module, or package, below this folder."""
     file = os.path.join(_FOLDER, *path.split("."))
     return os.path.isfile(f"{file}.py") or os.path.isdir(file)

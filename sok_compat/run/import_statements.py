@@ -6,16 +6,20 @@
 | `import tensorflow as tf`, also of `tensorflow.compat.v1` | `import sok_compat.deeprec as tf` |
 | `from tensorflow.train import Saver` | `from sok_compat.deeprec.train import Saver` |
 | `from tensorflow.python.ops import array_ops` | the same |
+| `from tensorflow.python.ops import variables` | `from sok_compat.deeprec.python.ops import ...` |
 | `import tensorflow.compat.v2 as tf` | the same |
 | `from sparse_operation_kit.core import graph_keys` | `from sok_compat.sparse_operation_kit. ...` |
 
-Before those of TensorFlow, but the one before the last, TensorFlow 1's behaviour is switched on.
+`variables` is a module that DeepRec adds names to. Before those of TensorFlow, but the one before
+the last, TensorFlow 1's behaviour is switched on.
 """
 
 import ast
+import os
 
 _DEEPREC = "sok_compat.deeprec"
 _SWITCH = f"{_DEEPREC}.v1_behavior"
+_FACE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "deeprec")
 # Folders of TensorFlow that are not its API: what is missing there, sok_compat.deeprec adds.
 _FOLDERS = ("compiler", "contrib", "core", "dtensor", "include", "python", "tools", "tsl")
 
@@ -25,8 +29,13 @@ def with_own_imports(tree):
     return ast.fix_missing_locations(_Imports().visit(tree))
 
 
-def own_name(module):
-    """The module that is imported for this one; None: the statement stays as it is."""
+def own_name(module, names=()):
+    """The module that is imported for this one; None: the statement stays as it is.
+
+    Args:
+      module: its name.
+      names: what is imported from it.
+    """
     root, _, path = module.partition(".")
     if root == "sparse_operation_kit":
         return f"sok_compat.{module}"
@@ -38,8 +47,14 @@ def own_name(module):
     if head == "compat" and below:  # TensorFlow 2, by that name
         return None
     if head in _FOLDERS:
-        return module
+        is_ours = any(map(_is_in_face, [path, *(f"{path}.{name}" for name in names)]))
+        return f"{_DEEPREC}.{path}" if is_ours else module
     return f"{_DEEPREC}.{path}" if path else _DEEPREC
+
+
+def _is_in_face(path):
+    """Whether a module below tensorflow has names of DeepRec, and so a file in the face."""
+    return os.path.isfile(os.path.join(_FACE_FOLDER, *path.split(".")) + ".py")
 
 
 class _Imports(ast.NodeTransformer):
@@ -48,7 +63,8 @@ class _Imports(ast.NodeTransformer):
         return [ast.copy_location(each, node) for each in statements]
 
     def visit_ImportFrom(self, node):
-        own = own_name(node.module) if node.module and not node.level else None
+        names = [alias.name for alias in node.names]
+        own = own_name(node.module, names) if node.module and not node.level else None
         if own is None:
             return node
         switch = [ast.copy_location(each, node) for each in _switch(node.module)]

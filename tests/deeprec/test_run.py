@@ -166,8 +166,8 @@ MISSING = {
     r"have it",
     "contrib.layers.fully_connected": r"TensorFlow 2 has no tf\.contrib, and so no "
     r"tf\.contrib\.layers\.fully_connected: take tf\.layers\.dense",
-    "contrib.no_such": r".* tf\.contrib\.no_such: here there are data, framework, layers, lookup, "
-    r"rnn, training of it",
+    "contrib.no_such": r".* tf\.contrib\.no_such: here there are data, feature_column, framework, "
+    r"layers, lookup, rnn, training of it",
 }
 
 

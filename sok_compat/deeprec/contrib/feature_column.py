@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tf.contrib.feature_column`: sequences as the input of a recurrent network."""
+
+import tensorflow.compat.v1 as tf
+
+from sok_compat.deeprec import contrib
+from sok_compat.deeprec.python.feature_column.sequence_feature_column import (
+    sequence_categorical_column_with_embedding,
+)
+from sok_compat.runtime.tf_versions import feature_columns as stock
+
+__all__ = ["sequence_categorical_column_with_embedding", "sequence_input_layer"]
+
+
+def sequence_input_layer(features, feature_columns, weight_collections=None, trainable=True):
+    """As tf.feature_column.input_layer, of columns of sequences. API of TensorFlow 1.
+
+    Args:
+      features: {key: tf.SparseTensor [batch, steps]}
+      feature_columns: sequence_numeric_columns, and embedding_columns or indicator_columns of
+        columns whose names begin with sequence_.
+      weight_collections, trainable: as of input_layer.
+
+    Returns:
+      (float32 [batch, steps, all dimensions], columns in the order of their names and zeros behind
+      a sequence's end; int64 [batch], the sequences' lengths).
+
+    Raises:
+      ValueError: a column is none of sequences.
+      tf.errors.InvalidArgumentError: when run: columns have sequences of different lengths.
+    """
+    columns = sorted(stock.normalize_feature_columns(feature_columns), key=lambda each: each.name)
+    for column in columns:
+        if not hasattr(column, "_get_sequence_dense_tensor"):
+            raise ValueError(
+                f"sequence_input_layer: the column {column.name!r} is not one of sequences, got "
+                f"{type(column).__name__}"
+            )
+    with tf.variable_scope(None, "sequence_input_layer", list(features.values())):
+        builder = stock.LazyBuilder(features)
+        found = [_look_up(column, builder, weight_collections, trainable) for column in columns]
+        outputs, lengths = zip(*found)
+        same = [tf.assert_equal(lengths[0], other) for other in lengths[1:]]
+        with tf.control_dependencies(same):
+            return tf.concat(outputs, -1), tf.identity(lengths[0])
+
+
+def _look_up(column, builder, weight_collections, trainable):
+    """(float32 [batch, steps, dim], lengths)"""
+    with tf.variable_scope(None, default_name=column._var_scope_name):
+        tensor, lengths = column._get_sequence_dense_tensor(
+            builder, weight_collections=weight_collections, trainable=trainable
+        )
+    width = column._variable_shape.num_elements()
+    shape = tf.concat([tf.shape(tensor)[:2], [width]], 0)
+    output = tf.reshape(tensor, shape)
+    output.set_shape([None, None, width])
+    return output, lengths
+
+
+def __getattr__(name):
+    raise contrib.missing(f"feature_column.{name}")

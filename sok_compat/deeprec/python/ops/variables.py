@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What DeepRec adds to `tensorflow.python.ops.variables`; all else of it is TensorFlow's."""
+
+from sok_compat.deeprec.additions import all_else_of
+from sok_compat.deeprec.options import (
+    CBFFilter,
+    CheckpointOption,
+    CounterFilter,
+    EmbeddingVariableOption,
+    GlobalStepEvict,
+    InitializerOption,
+    L2WeightEvict,
+    StorageOption,
+)
+
+__all__ = [
+    "CBFFilter",
+    "CheckpointOption",
+    "CounterFilter",
+    "EmbeddingVariableOption",
+    "GlobalStepEvict",
+    "InitializerOption",
+    "L2WeightEvict",
+    "StorageOption",
+]
+
+__getattr__ = all_else_of(__name__)
