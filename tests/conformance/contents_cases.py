@@ -162,6 +162,46 @@ IMPORTED = {
     for where, spec in WHERE
 }  # fmt: skip
 
+_KEYS = np.array([8, 5, -3, 2, 7], np.int64)  # in four buckets
+_IN_BUCKETS = {
+    "x-keys": _KEYS,
+    "x-values": np.arange(10, dtype=np.float32).reshape(5, 2),
+    "x-freqs": np.arange(5),
+    "x-partition_offset": np.array([0, 1, 3, 4, 5], np.int32),
+    "x/m-keys": np.array([7, 9, 5], np.int64),
+    "x/m-values": np.arange(9, dtype=np.float32).reshape(3, 3),
+}
+_MISSING = [-1] * 5
+_OTHERS = {name: value for name, value in _IN_BUCKETS.items() if name != "x/m-keys"}
+
+BUCKETS = {
+    "contents in buckets": Script(
+        dataclasses.replace(HASH, capacity=20),
+        call("export_planes", num_buckets=3),
+        call("find", [5, -1, 2**40, 0, -7, 3, 2, -6], insert=True),
+        call("export_planes", num_buckets=3),
+        call("export_planes", num_buckets=1000, no_gaps=True),
+    ),
+    "tables restored from buckets": Script(
+        HASH,
+        FIVE,
+        call("restore_buckets", _IN_BUCKETS, ["m"],
+             gives=[_KEYS, _MISSING, np.arange(5), [], [], []]),
+        LOOK,
+        call("restore_buckets", _IN_BUCKETS, ["m"], num_parts=2, part=1,
+             gives=[[5, -3, 7], _MISSING[:3], [1, 2, 4], [], [], []]),
+        LOOK,
+        call("restore_buckets", _IN_BUCKETS, num_parts=4, part=2),
+        LOOK,
+        call("restore_buckets", _OTHERS, ["m"], fails=Fails("NotFoundError", "no tensor x/m-keys")),
+        call("restore_buckets", {**_IN_BUCKETS, "x/m-values": np.ones([3, 2], np.float32)}, ["m"],
+             fails=Fails(INVALID, "rows of 2 floats")),
+        LOOK,
+        FIVE,
+        LOOK,
+    ),
+}  # fmt: skip
+
 NOT_IMPORTED = {
     f"import of {what}: {where}": Script(
         spec, FIVE, call("import_planes", keys, rows, slots, fails=fails), LOOK, call("read_rows")
@@ -306,5 +346,6 @@ UNDER_WAY = {
 }  # fmt: skip
 
 CASES = {
-    **NOT_MADE, **MADE, **READ, **IMPORTED, **NOT_IMPORTED, **REPLACED, **FILES, **UNDER_WAY
+    **NOT_MADE, **MADE, **READ, **IMPORTED, **BUCKETS, **NOT_IMPORTED, **REPLACED, **FILES,
+    **UNDER_WAY,
 }  # fmt: skip

@@ -231,12 +231,35 @@ class TableOps(LookupOps, FileFaults):
     def rows_in_use(self):
         return self._run(lambda: ops.sok_rows_in_use(self.handle))
 
-    def export_planes(self, slots=None, no_gaps=False):
+    def export_planes(self, slots=None, no_gaps=False, num_buckets=0):
         names = list(self.slots) if slots is None else slots
-        keys, rows, slots = self._run_again((*names, no_gaps), lambda: ops.sok_export_planes(
-            self.handle, num_slots=len(names), slot_names=names, rows_have_no_gaps=no_gaps
+        made = (*names, no_gaps, num_buckets)
+        keys, rows, slots = self._run_again(made, lambda: ops.sok_export_planes(
+            self.handle, num_slots=len(names), slot_names=names, rows_have_no_gaps=no_gaps,
+            num_buckets=num_buckets,
         ))  # fmt: skip
         return [keys, rows, *slots]
+
+    def restore_buckets(self, tensors, slots=(), num_parts=1, part=0):
+        """From a checkpoint of these tensors, {name: value}; the table is 'x' there."""
+        path = str(self.folder / "checkpoint")
+        self._run(lambda: tf.raw_ops.SaveV2(
+            prefix=path,
+            tensor_names=list(tensors),
+            shape_and_slices=[""] * len(tensors),
+            tensors=[tf.constant(value) for value in tensors.values()],
+        ))  # fmt: skip
+        return self._run(lambda: ops.sok_restore_buckets(
+            self.handle,
+            path,
+            heads=["x"] * (1 + len(slots)),
+            tails=["", *(f"/{slot}" for slot in slots)],
+            slot_names=list(slots),
+            num_buckets=4,
+            num_parts=num_parts,
+            part=part,
+            Tkey=tf.int64,
+        ))  # fmt: skip
 
     def import_planes(self, keys, rows, slots=None):
         slots = slots or {}
