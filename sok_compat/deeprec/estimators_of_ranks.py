@@ -7,29 +7,32 @@ import inspect
 
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.distributed_strategy import current_ranks
+from sok_compat.deeprec.distributed_strategy import current_ranks, is_collective
 from sok_compat.deeprec.exported_models import refuse_shared_tables
 from sok_compat.deeprec.sessions_of_ranks import session_config, with_broadcast
+from sok_compat.runtime.horovod_ranks import value_of_first_rank
+from sok_compat.runtime.tickets import graphs_of_one_rank
 
 _FROM_CHECKPOINTS = {"eval": "evaluated", "infer": "used to predict"}  # by tf.estimator.ModeKeys
 
 
-def make_estimator(model_fn, **kwargs):
+def make_estimator(model_fn, *args, **kwargs):
     """An Estimator whose methods all ranks call alike.
 
     Args:
       model_fn: as of tf.estimator.Estimator.
-      **kwargs: its other arguments. Other ranks than 0 have a temporary model_dir of their own.
+      *args, **kwargs: its other arguments. Other ranks than 0 have a temporary model_dir of their
+        own.
 
     Raises:
       NotImplementedError: this TensorFlow has no tf.estimator.
     """
     if not hasattr(tf, "estimator"):
         raise NotImplementedError(
-            f"TensorFlow {tf.__version__} has no tf.estimator: take tf.train."
-            "MonitoredTrainingSession, or TensorFlow 2.15"
+            f"TensorFlow {tf.__version__} has no tf.estimator, which ended with 2.15: take "
+            "tf.train.MonitoredTrainingSession, or TensorFlow 2.15"
         )
-    return _estimator_class()(model_fn, **kwargs)
+    return _estimator_class()(model_fn, *args, **kwargs)
 
 
 @functools.cache
@@ -47,25 +50,48 @@ class _Methods:
     not in checkpoints: what restores them, to evaluate, predict or export, raises.
     """
 
-    def __init__(self, model_fn, model_dir=None, config=None, **kwargs):
+    def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
         config = tf.estimator.RunConfig() if config is None else config
         config = config.replace(session_config=session_config(config.session_config))
         if current_ranks().rank != 0:
             model_dir, config = None, config.replace(model_dir=None)
         self._restores_for = None  # what a checkpoint is read for next
-        super().__init__(self._checked(model_fn), model_dir, config, **kwargs)
+        self._saves_by_itself = True  # and not by a hook of the script's
+        super().__init__(self._checked(model_fn), model_dir, config, params, warm_start_from)
 
-    def train(self, input_fn, hooks=None, **kwargs):
-        """As of tf.estimator."""
-        return super().train(input_fn, with_broadcast(hooks), **kwargs)
+    def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+        """As of tf.estimator; where rank 0 resumes, all ranks begin with its step."""
+        if max_steps is not None and max_steps <= self._first_step():
+            tf.logging.info("Skipping training: max_steps=%s is done already.", max_steps)
+            return self
+        hooks = with_broadcast(hooks)
+        self._saves_by_itself = not _saves(hooks)
+        return super().train(input_fn, hooks, steps, max_steps, saving_listeners)
 
-    def evaluate(self, input_fn, steps=None, hooks=None, **kwargs):
+    def _first_step(self):
+        """What training begins with, by the checkpoint of rank 0, as tf.estimator finds it."""
+        checkpoint, name = self.latest_checkpoint(), tf.GraphKeys.GLOBAL_STEP
+        reader = checkpoint and tf.train.load_checkpoint(checkpoint)
+        step = reader.get_tensor(name) if reader and reader.has_tensor(name) else 0
+        return value_of_first_rank(step, "first_step")
+
+    def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
         """As of tf.estimator, of this rank's share."""
-        return super().evaluate(input_fn, steps, with_broadcast(hooks), **kwargs)
+        return super().evaluate(input_fn, steps, with_broadcast(hooks), checkpoint_path, name)
 
-    def predict(self, input_fn, predict_keys=None, hooks=None, **kwargs):
+    def predict(
+        self,
+        input_fn,
+        predict_keys=None,
+        hooks=None,
+        checkpoint_path=None,
+        yield_single_examples=True,
+    ):
         """As of tf.estimator, of this rank's share."""
-        return super().predict(input_fn, predict_keys, with_broadcast(hooks), **kwargs)
+        hooks = with_broadcast(hooks)
+        return super().predict(
+            input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples
+        )
 
     def train_and_evaluate(self, train_spec, eval_spec, eval_every_n_iter=None, eval_history=None):
         """Trains, and evaluates at the end.
@@ -80,6 +106,7 @@ class _Methods:
           The metrics of the last evaluation.
         """
         history = [] if eval_history is None else eval_history
+        num_before = len(history)
 
         def evaluate():
             spec = eval_spec
@@ -96,13 +123,13 @@ class _Methods:
                 max_steps=train_spec.max_steps,
                 saving_listeners=listeners,
             )
-        if not eval_every_n_iter:
+        if len(history) == num_before:  # or there was nothing left to train
             evaluate()
         if current_ranks().rank == 0:
             for exporter in eval_spec.exporters or []:
                 folder = f"{self.model_dir}/export/{exporter.name}"
                 exporter.export(self, folder, self.latest_checkpoint(), history[-1], True)
-        return history[-1] if history else None
+        return history[-1]
 
     def export_saved_model(self, *args, **kwargs):
         """As of tf.estimator, on rank 0; None on the others.
@@ -110,10 +137,21 @@ class _Methods:
         Raises:
           NotImplementedError: the model has embedding variables of several ranks.
         """
+        return self._exported(super().export_saved_model, args, kwargs)
+
+    def export_savedmodel(self, *args, **kwargs):
+        """The same, by its older name and arguments."""
+        return self._exported(super().export_savedmodel, args, kwargs)
+
+    def experimental_export_all_saved_models(self, *args, **kwargs):
+        """The same, of several modes."""
+        return self._exported(super().experimental_export_all_saved_models, args, kwargs)
+
+    def _exported(self, export, args, kwargs):
         if current_ranks().rank != 0:
             return None
-        with self._restoring_for("exported"):
-            return super().export_saved_model(*args, **kwargs)
+        with self._restoring_for("exported"), graphs_of_one_rank():
+            return export(*args, **kwargs)
 
     @contextlib.contextmanager
     def _restoring_for(self, what):
@@ -129,10 +167,32 @@ class _Methods:
             what = self._restores_for or _FROM_CHECKPOINTS.get(spec.mode)
             if what is not None:
                 refuse_shared_tables(what)
-            return spec
+            return self._saving_after_broadcast(spec) if is_collective() else spec
 
         checked.__signature__ = inspect.signature(model_fn)  # by which arguments are given
         return checked
+
+    def _saving_after_broadcast(self, spec):
+        """The EstimatorSpec, with a hook that writes checkpoints in the same steps on all ranks.
+
+        The Estimator's own comes before the broadcast of rank 0's step, from which steps count.
+        """
+        steps = self.config.save_checkpoints_steps
+        if spec.mode != tf.estimator.ModeKeys.TRAIN or not steps or not self._saves_by_itself:
+            return spec
+        if _saves([*spec.training_hooks, *spec.training_chief_hooks]):
+            return spec
+        hook = tf.train.CheckpointSaverHook(
+            self.model_dir,
+            save_steps=steps,
+            scaffold=spec.scaffold,
+            save_graph_def=self.config.checkpoint_save_graph_def,
+        )
+        return spec._replace(training_hooks=[*spec.training_hooks, hook])
+
+
+def _saves(hooks):
+    return any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks)
 
 
 class _Evaluation(tf.train.CheckpointSaverListener):

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.distributed_strategy import current_ranks
 from sok_compat.deeprec.sessions_of_ranks import session_config
+from sok_compat.runtime.tickets import graphs_of_one_rank
 from sok_compat.tables.table import is_shared_table
 
 
@@ -47,7 +48,7 @@ def export_saved_model(
     checkpoint = tf.train.latest_checkpoint(checkpoint_dir)
     if checkpoint is None:
         raise ValueError(f"export_saved_model: there is no checkpoint in {checkpoint_dir!r}")
-    with tf.Graph().as_default():
+    with graphs_of_one_rank(), tf.Graph().as_default():
         signatures = signature_def_fn()
         if not isinstance(signatures, dict):
             key = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY

@@ -64,8 +64,9 @@ def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
 
 
 def _averages(grads_and_vars):
-    """[(mean over ranks, variable)]"""
-    with tf.name_scope("over_ranks"):
+    """[(mean over ranks, variable)], by names that depend on nothing else in the graph: scripts may
+    reduce them once more, and Horovod goes by names."""
+    with tf.name_scope("over_ranks/"):
         return [(_average(gradient, variable), variable) for gradient, variable in grads_and_vars]
 
 
@@ -98,7 +99,7 @@ def _average_over_ranks(gradient, table, name):
         horovod.allgather(tensor, **named_reduction(f"{name}.{part}"))
         for tensor, part in ((gradient.values, "values"), (gradient.indices, "indices"))
     )
-    values /= tf.cast(horovod.size(), values.dtype)
+    values = tf.divide(values, tf.cast(horovod.size(), values.dtype), name="mean_of_values")
     return mark_reduced(tf.IndexedSlices(values, indices, gradient.dense_shape))
 
 

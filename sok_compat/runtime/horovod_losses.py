@@ -25,12 +25,9 @@ _REDUCTIONS = {  # {type of op: Horovod's own gradient of it}
     "HorovodAllreduce": "_allreduce_grad",
     "HorovodGroupedAllreduce": "_grouped_allreduce_grad",
 }
-_OTHERS = {  # the same, and the power of the number of ranks that is missing there
-    "HorovodAllgather": ("_allgather_grad", 1),
-    "HorovodGroupedAllgather": ("_grouped_allgather_grad", 1),
-    "HorovodBroadcast": ("_broadcast_grad", 1),
-    "HorovodReducescatter": ("_reducescatter_grad", -1),
-    "HorovodGroupedReducescatter": ("_grouped_reducescatter_grad", -1),
+_GATHERINGS = {
+    "HorovodAllgather": "_allgather_grad",
+    "HorovodGroupedAllgather": "_grouped_allgather_grad",
 }
 _OF_SHAPES = {"BroadcastGradientArgs", "OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"}
 
@@ -55,15 +52,15 @@ def train_as_one(is_in_force):
 def _register_gradients():
     for op_type in _REDUCTIONS:
         tf.RegisterGradient(_PREFIX + op_type)(_gradient_of_reduction)
-    for op_type in _OTHERS:
-        tf.RegisterGradient(_PREFIX + op_type)(_gradient_of_other)
+    for op_type in _GATHERINGS:
+        tf.RegisterGradient(_PREFIX + op_type)(_gradient_of_gathering)
 
 
 def with_gradients():
     """A context for making collectives, in which they have these gradients if that is in force."""
     if _is_in_force is None or tf.executing_eagerly() or not _is_in_force():
         return contextlib.nullcontext()
-    types = {op_type: _PREFIX + op_type for op_type in (*_REDUCTIONS, *_OTHERS)}
+    types = {op_type: _PREFIX + op_type for op_type in (*_REDUCTIONS, *_GATHERINGS)}
     return tf.compat.v1.get_default_graph().gradient_override_map(types)
 
 
@@ -92,13 +89,19 @@ def _gradient_of_reduction(op, *upstream):
     return [mean if scale == 1.0 else mean * tf.cast(scale, mean.dtype) for mean in means]
 
 
-def _gradient_of_other(op, *upstream):
+def _gradient_of_gathering(op, *upstream):
+    if not _is_of_all(op, active_horovod()):
+        return _own_gradient(_GATHERINGS[op.type], op, upstream)
+    what = f"gradient_of.{op.name}"
+    return [_own_part(tf.convert_to_tensor(u), x, what) for u, x in zip(upstream, op.inputs)]
+
+
+def _own_part(gradient, given, what):
+    """Of the sum over ranks of what comes from behind an allgather."""
     horovod = active_horovod()
-    name, power = _OTHERS[op.type]
-    factor = float(horovod.size()) ** power if _is_of_all(op, horovod) else 1.0
-    tensors = [tf.convert_to_tensor(gradient) for gradient in upstream]
-    upstream = [tensor * tf.cast(factor, tensor.dtype) for tensor in tensors]
-    return _own_gradient(name, op, upstream)
+    total = horovod.allreduce(gradient, op=horovod.Sum, **named_reduction(what))
+    sizes = horovod.allgather(tf.shape(given)[:1], **named_reduction(f"{what}.sizes"))
+    return tf.split(total, tf.ensure_shape(sizes, [horovod.size()]))[horovod.rank()]
 
 
 def _own_gradient(name, op, upstream):

@@ -82,7 +82,7 @@ def mark_reduced(gradient):
         return gradient
     if not tf.is_symbolic_tensor(gradient.indices):
         return gradient
-    table, indices = table_of(gradient), tf.identity(gradient.indices)
+    table, indices = table_of(gradient), tf.identity(gradient.indices, "indices")
     setattr(indices, _REDUCED, True)
     gradient = tf.IndexedSlices(gradient.values, indices, gradient.dense_shape)
     return gradient if table is None else mark(gradient, table)

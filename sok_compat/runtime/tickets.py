@@ -5,6 +5,7 @@ import collections
 import contextlib
 import itertools
 import re
+import threading
 import weakref
 
 import tensorflow as tf
@@ -17,6 +18,8 @@ _reductions = weakref.WeakKeyDictionary()  # the same, of reductions
 _occurrences = weakref.WeakKeyDictionary()  # {graph: Counter of tickets}
 _graph_numbers = weakref.WeakKeyDictionary()  # {graph of a session: how many came before}
 _next_graph_number = itertools.count()
+_numbers_apart = itertools.count(1 << 32)  # of graphs that one rank alone builds
+_building = threading.local()  # .is_apart: such a graph is being built
 
 
 def begin_lookup(name, description="", op_name="lookup"):
@@ -45,6 +48,17 @@ def begin_lookup(name, description="", op_name="lookup"):
         return ops.sok_begin_lookup(
             lookup=name, description=description, graph=_number_of(outermost), name=op_name
         )
+
+
+@contextlib.contextmanager
+def graphs_of_one_rank():
+    """A context for building graphs that other ranks do not: for these, they do not count."""
+    before = getattr(_building, "is_apart", False)
+    _building.is_apart = True
+    try:
+        yield
+    finally:
+        _building.is_apart = before
 
 
 def named_reduction(what):
@@ -120,5 +134,6 @@ def _functions_around(graph):
 
 def _number_of(graph):
     if graph not in _graph_numbers:
-        _graph_numbers[graph] = next(_next_graph_number)
+        is_apart = getattr(_building, "is_apart", False)
+        _graph_numbers[graph] = next(_numbers_apart if is_apart else _next_graph_number)
     return _graph_numbers[graph]

@@ -89,10 +89,11 @@ needs_estimator = pytest.mark.skipif(
 
 @needs_horovod
 @needs_estimator
-def test_estimators_of_ranks_train_and_evaluate_as_one():
-    (one,) = (rank["estimator"]["history"] for rank in trained(1))
-    ranks = [rank["estimator"]["history"] for rank in trained(2)]
-    assert [metrics["global_step"] for metrics in one] == [2, 4]
+@pytest.mark.parametrize("run, steps", [("new", [2, 4]), ("resumed", [6, 7]), ("finished", [7])])
+def test_estimators_of_ranks_train_and_evaluate_as_one(run, steps):
+    (one,) = (rank["estimator"]["histories"][run] for rank in trained(1))
+    ranks = [rank["estimator"]["histories"][run] for rank in trained(2)]
+    assert [metrics["global_step"] for metrics in one] == steps
     for number, expected in enumerate(one):
         assert {rank[number]["global_step"] for rank in ranks} == {expected["global_step"]}
         mean = np.mean([rank[number]["loss"] for rank in ranks])

@@ -58,8 +58,8 @@ def of_means(loss, optimizer):
     mean = hvd.allreduce(loss, op=hvd.Sum) / hvd.size()
     scaled = hvd.allreduce(loss, op=hvd.Sum, prescale_factor=1.0 / SIZE)
     gathered = tf.reduce_mean(hvd.allgather(tf.reshape(loss, [1])))
-    means = 0.3 * tf.add_n([total / number, mean, scaled, gathered])
-    return optimizer.minimize(means, tf.train.get_global_step())
+    means = tf.add_n([total / number, mean, scaled, gathered])
+    return optimizer.minimize(0.3 * means, tf.train.get_global_step())
 
 
 def half(gradient):
@@ -162,6 +162,8 @@ def train(strategy, idiom, optimizer_name):
     """{what: its values after the steps} on this rank."""
     with tf.Graph().as_default() as graph, strategy.scope(seed=7):
         step = tf.train.get_or_create_global_step()
+        if RANK == 0 and idiom is not of_wrapper:  # Horovod names what this reduces
+            build_more()
         ids, labels = tf.placeholder(tf.int64, [None, 2]), tf.placeholder(tf.float32, [None])
         model = Model(ids, labels)
         train_op = idiom(model.loss, getattr(tf.train, optimizer_name)(0.3))
@@ -184,6 +186,26 @@ def train(strategy, idiom, optimizer_name):
                 "rows": [dict(zip(*session.run(pair))) for pair in exported],
                 "step": session.run(step),
             }
+
+
+def build_more():
+    """What the graph of one rank may have beside the others'."""
+    with tf.name_scope("over_ranks"):
+        rows = tf.ones([1, 2])
+    tf.gradients(tf.nn.embedding_lookup(rows, [0]), rows)
+
+
+def be_refused_an_export(strategy):
+    """Only rank 0 builds the graph for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tf.Graph().as_default(), tf.Session() as session:
+            variable = tf.get_variable("x", [])
+            session.run(variable.initializer)
+            tf.train.Saver().save(session, f"{folder}/model")
+        refusals = (NotImplementedError, tf.errors.NotFoundError)
+        with contextlib.suppress(*refusals):
+            exported = strategy.export_saved_model(f"{folder}/x", folder, lambda: signature(1))
+            assert RANK and exported is None
 
 
 def input_fn():
@@ -226,18 +248,19 @@ def use_estimator(strategy):
     """What an estimator of the strategy, and an export of its checkpoint, give on this rank."""
     if not hasattr(tf, "estimator"):
         return None
-    history = []
+    histories = {}
     config = tf.estimator.RunConfig(session_config=session_config(rewrites=False))
     with tempfile.TemporaryDirectory() as folder:
-        estimator = strategy.estimator(
-            model_fn, model_dir=f"{folder}/model", config=config, params={"num_tables": 0}
-        )
-        estimator.train_and_evaluate(
-            tf.estimator.TrainSpec(input_fn, max_steps=STEPS),
-            tf.estimator.EvalSpec(input_fn),
-            eval_every_n_iter=2,
-            eval_history=history,
-        )
+        for what, steps in (("new", STEPS), ("resumed", STEPS + 3), ("finished", STEPS + 3)):
+            estimator = strategy.estimator(model_fn, f"{folder}/model", config, {"num_tables": 0})
+            histories[what] = []
+            estimator.train_and_evaluate(
+                tf.estimator.TrainSpec(input_fn, max_steps=steps),
+                tf.estimator.EvalSpec(input_fn),
+                eval_every_n_iter=2,
+                eval_history=histories[what],
+            )
+        assert estimator.train(input_fn, None, None, STEPS + 3, None) is estimator
         exported = strategy.export_saved_model(
             f"{folder}/exported", f"{folder}/model", lambda: signature(0)
         )
@@ -248,7 +271,7 @@ def use_estimator(strategy):
         except (NotImplementedError, tf.errors.NotFoundError) as error:
             refusal = f"{type(error).__name__}: {error}"
     return {
-        "history": history,
+        "histories": histories,
         "logits": logits,
         "refusal": refusal,
         "refused": refused_by_estimator(strategy) if SIZE > 1 else {},
@@ -279,8 +302,8 @@ def main():
     assert tf.python.ops.array_ops and tf.python.distribute.distribute_lib  # TensorFlow's, as ever
     ranks = [strategy.rank, strategy.rank(), strategy.world_size, strategy.world_size()]
     assert ranks == [RANK, RANK, SIZE, SIZE]
-    warnings = {}
-    seen = {}
+    be_refused_an_export(strategy)
+    warnings, seen = {}, {}
     for idiom, name in IDIOMS:
         with warned() as warnings[idiom.__name__]:
             seen[f"{idiom.__name__}, {name}"] = train(strategy, idiom, name)

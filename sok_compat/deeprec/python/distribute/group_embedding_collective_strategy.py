@@ -55,9 +55,9 @@ class CollectiveStrategy:
 
     embedding_scope = scope  # embedding variables are spread over ranks wherever they are made
 
-    def estimator(self, model_fn, **kwargs):
+    def estimator(self, model_fn, *args, **kwargs):
         """A tf.estimator.Estimator that trains on all ranks: see estimators_of_ranks.py."""
-        return make_estimator(model_fn, **kwargs)
+        return make_estimator(model_fn, *args, **kwargs)
 
     export_saved_model = staticmethod(export_saved_model)
 
