@@ -165,9 +165,10 @@ class DeviceTable {
   NewKeys FindNewKeys(int64_t num_keys, const int64_t* keys, bool are_distinct, int64_t* row_ids);
   void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
                     const Planes& planes);
+  using Counter = decltype(&TableCounters::num_keys);
   struct RowList {  // of keys that are gone
     DeviceBuffer<Queue>* memory;
-    int64_t TableCounters::* count;
+    Counter count;
   };
   int64_t EraseInto(const RowList& list, Stream stream, int64_t num_keys, const int64_t* keys);
   void ReserveRows(DeviceBuffer<Queue>* rows, int64_t num_in_use, int64_t num_needed);
