@@ -39,7 +39,8 @@ SECTIONS = {
               "steps. Learning rates are not multiplied by the number of ranks."),
         Entry("tf.train.MonitoredTrainingSession", "differs",
               "under 'collective' all ranks begin with rank 0's ordinary variables, and only rank "
-              "0 has `checkpoint_dir`, `summary_dir` and the hooks of a chief"),
+              "0 has `checkpoint_dir`, `summary_dir` and the hooks of a chief; "
+              "`save_incremental_checkpoint_secs` raises"),
         Entry("tf.gradients tf.clip_by_global_norm", "differs",
               "under 'collective' gradients of scalars by variables are means over ranks, and the "
               "norm is that over all ranks"),
@@ -159,7 +160,8 @@ SECTIONS = {
               "i + n, ... of each. Missing values raise, missing lists are empty. "
               "`ARROW_NUM_THREADS` is ignored."),
         Entry("tf.ConfigProto tf.GPUOptions tf.GraphOptions tf.OptimizerOptions", "differs",
-              "switches that TensorFlow 2 does not have are ignored, with one warning for each"),
+              "switches that TensorFlow 2 does not have are ignored, with one warning for each; "
+              "what was set can be read again"),
         Entry("tf.device", "differs",
               "a GPU becomes the CPU, with one warning, where TensorFlow has none"),
     ],
@@ -191,7 +193,8 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "embedding variables raise, and a session that resumes begins with empty ones, with a "
      "warning"),
     ("ordinary variables in a group lookup", "differs",
-     "each rank has the whole variable, and looks up its own rows: nobody takes it for a shard"),
+     "each rank has the whole variable, and looks up its own rows: nobody takes it for a shard; "
+     "rows of other floats become float32"),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import sys
 import tensorflow as tf
 
 from sok_compat.deeprec.embedding_variable import EmbeddingVariable, PartitionedEmbeddingVariable
-from sok_compat.deeprec.ordinary_lookup import pool_ordinary, rows_of_sequence
+from sok_compat.deeprec.ordinary_lookup import ordinary_rows, pool_ordinary, rows_of_sequence
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
@@ -143,8 +143,7 @@ def _rows(params, keys):
     rows = lookup_group([Lookup(params[i], keys[i]) for i in tables], WITH_GRADIENT)
     found = dict(zip(tables, rows))
     return [
-        found[i] if i in found else tf.nn.embedding_lookup(param, keys[i])
-        for i, param in enumerate(params)
+        found[i] if i in found else ordinary_rows(param, keys[i]) for i, param in enumerate(params)
     ]
 
 

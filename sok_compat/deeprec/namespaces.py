@@ -18,6 +18,8 @@ _OF_DEEPREC_ALONE = (
     "get_hash_table",
     "get_multihash_variable",
 )
+# What TensorFlow 2.15 had last.
+_ENDED = {"estimator": "take tf.train.MonitoredTrainingSession, or TensorFlow 2.15"}
 # Not part of the API, but reached through `tf` by old scripts.
 _FOLDERS = ("contrib", "core", "python")
 # Where DeepRec has names: modules of ours, also while they have no name more.
@@ -93,6 +95,9 @@ def _missing(path, known):
     """What to say where `tf` has no such name, and what to do."""
     if path in _OF_DEEPREC_ALONE:
         return f"tf.{path} is DeepRec's, and sok_compat does not have it"
+    if path in _ENDED:
+        version = tensorflow_1.__version__
+        return f"TensorFlow {version} has no tf.{path}, which ended with 2.15: {_ENDED[path]}"
     text = (
         f"tf.{path} is a name of neither TensorFlow 1 (tf.compat.v1 of TensorFlow "
         f"{tensorflow_1.__version__}) nor DeepRec"

@@ -18,13 +18,18 @@ def pool_ordinary(variable, split_keys, combiner):
     keys, row_splits, weights = split_keys
     num_bags = tf.size(row_splits) - 1
     bag_of_key = tf.ragged.row_splits_to_segment_ids(row_splits)
-    rows = tf.nn.embedding_lookup(variable, keys)
+    rows = ordinary_rows(variable, keys)
     weights = tf.ones([tf.size(keys)], rows.dtype) if weights is None else weights
     total = tf.math.unsorted_segment_sum(rows * weights[:, tf.newaxis], bag_of_key, num_bags)
     if combiner == "sum":
         return total
     weight = tf.math.unsorted_segment_sum(weights, bag_of_key, num_bags)
     return tf.math.divide_no_nan(total, weight[:, tf.newaxis])
+
+
+def ordinary_rows(variable, keys):
+    """float32 [n, dim], the rows of a variable of any floats."""
+    return tf.cast(tf.nn.embedding_lookup(variable, keys), tf.float32)
 
 
 def rows_of_sequence(rows, ids, weights, dim):

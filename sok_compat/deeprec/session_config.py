@@ -5,6 +5,7 @@ DeepRec has more of them, and what they switch changes no result. A protocol mes
 subclassed, so one that ignores unknown fields is a message in a wrapper.
 """
 
+import copy
 import logging
 
 import tensorflow.compat.v1 as tf
@@ -37,8 +38,14 @@ class LenientMessage:
         if isinstance(value, Message):
             return LenientMessage(value, self._ignored.setdefault(name, {}))
         if name in ("CopyFrom", "MergeFrom"):
-            return lambda other: value(_message_of(other))
+            return lambda other: self._take(value, other, clears=name == "CopyFrom")
         return value
+
+    def _take(self, merge, other, clears):
+        merge(_message_of(other))
+        if clears:
+            self._ignored.clear()
+        _add_ignored(self._ignored, _ignored_of(other))
 
     def __setattr__(self, name, value):
         if name in self._message.DESCRIPTOR.fields_by_name:
@@ -55,7 +62,7 @@ class LenientMessage:
     def __deepcopy__(self, memo):
         copied = type(self._message)()
         copied.CopyFrom(self._message)
-        return LenientMessage(copied, dict(self._ignored))
+        return LenientMessage(copied, copy.deepcopy(self._ignored, memo))
 
     __copy__ = lambda self: self.__deepcopy__({})  # noqa: E731
 
@@ -76,15 +83,15 @@ class _LenientClass:
         self.__doc__ = message_class.__doc__
 
     def __call__(self, **fields):
-        message = LenientMessage(self._message_class(), {})
         known = self._message_class.DESCRIPTOR.fields_by_name
-        message.MergeFrom(
-            self._message_class(
-                **{name: _message_of(value) for name, value in fields.items() if name in known}
-            )
+        given = {name: value for name, value in fields.items() if name in known}
+        message = LenientMessage(
+            self._message_class(**{name: _message_of(value) for name, value in given.items()}),
+            {name: _ignored_of(value) for name, value in given.items() if _ignored_of(value)},
         )
-        for name in fields.keys() - known.keys():
-            setattr(message, name, fields[name])
+        for name, value in fields.items():
+            if name not in known:
+                setattr(message, name, value)
         return message
 
     def __getattr__(self, name):
@@ -96,6 +103,19 @@ class _LenientClass:
 
 def _message_of(value):
     return value._message if type(value) is LenientMessage else value
+
+
+def _ignored_of(value):
+    """A copy of what a message ignores; {}: it is another value, or ignores nothing."""
+    return copy.deepcopy(value._ignored) if type(value) is LenientMessage else {}
+
+
+def _add_ignored(fields, others):
+    for name, value in others.items():
+        if isinstance(value, dict) and isinstance(fields.get(name), dict):
+            _add_ignored(fields[name], value)
+        else:
+            fields[name] = value
 
 
 def _warn_of(message, field):

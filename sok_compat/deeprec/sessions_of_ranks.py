@@ -17,7 +17,7 @@ _SIGNATURE = inspect.signature(tf.train.MonitoredTrainingSession)
 _OF_RANK_0 = ("checkpoint_dir", "summary_dir", "chief_only_hooks")
 
 
-def monitored_training_session(*args, **kwargs):
+def monitored_training_session(*args, save_incremental_checkpoint_secs=None, **kwargs):
     """As of tf.compat.v1.train, by its arguments; API of TensorFlow 1.
 
     Under the strategy 'collective' ordinary variables start as on rank 0, which alone restores and
@@ -26,8 +26,14 @@ def monitored_training_session(*args, **kwargs):
     `save_summaries_secs` raises.
 
     Raises:
+      NotImplementedError: save_incremental_checkpoint_secs, which DeepRec has, is not None or 0.
       ValueError: several ranks, and save_summaries_secs.
     """
+    if save_incremental_checkpoint_secs:
+        raise NotImplementedError(
+            "save_incremental_checkpoint_secs: incremental checkpoints are not there yet, got "
+            f"{save_incremental_checkpoint_secs}; save whole ones by save_checkpoint_secs"
+        )
     if not is_collective():
         return tf.train.MonitoredTrainingSession(*args, **kwargs)
     options = _SIGNATURE.bind(*args, **kwargs).arguments

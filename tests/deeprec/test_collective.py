@@ -66,10 +66,11 @@ def test_ranks_train_as_one_process(num_ranks, idiom):
 @needs_horovod
 def test_sums_over_ranks_that_are_taken_as_they_are_are_told_of():
     for rank in trained(2):
-        told = rank["warnings"].pop("of_means")
-        assert len(told) == 2
-        assert "divides it by 2, which is the number of ranks. If a mean is meant" in told[0]
-        assert "multiplies it by depends on HorovodAllreduce" in told[1]
+        divided, multiplied = sorted(
+            rank["warnings"].pop("of_means"), key=lambda text: "multiplies" in text
+        )
+        assert "divides it by 2, which is the number of ranks. If a mean is meant" in divided
+        assert "multiplies it by depends on HorovodAllreduce" in multiplied
         assert not any(rank["warnings"].values())
 
 
@@ -118,7 +119,7 @@ def test_embedding_variables_of_several_ranks_are_not_evaluated_or_exported_from
         assert set(refused) == {"evaluate", "train and evaluate"}
         for text in refused.values():
             assert "embedding variables t0 of 2 ranks cannot be evaluated" in text
-    assert trained(1)[0]["estimator"]["refusal"].startswith("NotFoundError")
+    assert trained(1)[0]["estimator"]["refusal"].startswith(("NotFoundError", "InvalidArgument"))
 
 
 @pytest.mark.parametrize("strategy, message", [

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grouped lookups of DeepRec's API against tf.nn.safe_embedding_lookup_sparse, one by one."""
 
+import concurrent.futures
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 
 from sok_compat.deeprec.group_lookup import group_embedding_lookup, group_embedding_lookup_sparse
+from sok_compat.deeprec.stock_optimizers import GradientDescentOptimizer
 from sok_compat.deeprec.variable_creation import get_embedding_variable
 from tests.distributed.launch import has_horovod, reports, run_ranks
 from tests.support.deeprec_groups import Item, Variables, assert_equals_tensorflow, groups
@@ -185,3 +188,53 @@ def test_another_number_of_weights(tables):
     output = group_embedding_lookup_sparse(tables[:1], [ragged()], ["sum"], [weights])
     with pytest.raises(tf.errors.InvalidArgumentError):
         run(output)
+
+
+def test_steps_at_once_with_fresh_keys_end():
+    """Items of a group are worked on side by side, while other steps insert into their tables."""
+    num_threads, num_steps, num_keys = 4, 12, 500
+    config = tf1.ConfigProto(inter_op_parallelism_threads=6, intra_op_parallelism_threads=4)
+    config.operation_timeout_in_ms = 120_000
+    with tf.Graph().as_default():
+        keys = tf1.placeholder(tf.int64, [None])
+        bags = tf.RaggedTensor.from_uniform_row_length(keys, 5)
+        variables = [get_embedding_variable(f"v{i}", 4) for i in range(6)]
+        found = group_embedding_lookup_sparse(variables, [bags] * 6, ["sum"] * 6)
+        loss = tf.add_n([tf.reduce_sum(x) for x in found])
+        step = GradientDescentOptimizer(0.1).minimize(loss)
+        counts = [variable.total_count() for variable in variables]
+        with tf1.Session(config=config) as session:
+            session.run(tf1.global_variables_initializer())
+
+            def run(thread):
+                for number in range(num_steps):
+                    begin = (thread * num_steps + number) * num_keys
+                    session.run(step, {keys: np.arange(begin, begin + num_keys)})
+
+            with concurrent.futures.ThreadPoolExecutor(num_threads) as pool:
+                list(pool.map(run, range(num_threads)))
+            num_rows = [count[0] for count in session.run(counts)]
+        assert num_rows == [num_threads * num_steps * num_keys] * 6
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float16])
+def test_rows_of_ordinary_variables_become_float32(dtype):
+    with tf.Graph().as_default():
+        rows = np.arange(12).reshape(4, 3) / 4
+        variable = tf1.get_variable("x", initializer=tf.constant(rows, dtype))
+        ids = tf.SparseTensor([[0, 0], [0, 1], [2, 0]], [1, 3, 2], [3, 2])
+        weights = ids.with_values(tf.constant([1.0, 0.5, 2.0]))
+        params = [variable, get_embedding_variable("ev", 3)]
+        pooled = group_embedding_lookup_sparse(params, [ids] * 2, ["sum"] * 2, [weights, None])[0]
+        sequence = group_embedding_lookup_sparse(
+            params, [ids] * 2, ["sum"] * 2, [weights, None], is_sequence=True
+        )[0]
+        single = group_embedding_lookup(params, [[1, 2], [1]])[0]
+        gradient = tf.gradients(tf.reduce_sum(pooled), variable)[0]
+        assert {x.dtype for x in (pooled, sequence, single)} == {tf.float32}
+        assert gradient.dtype == dtype
+        with initialized_session(rewrites=False) as session:
+            expected = [rows[1] + 0.5 * rows[3], np.zeros(3), 2 * rows[2]]
+            np.testing.assert_allclose(session.run(pooled), expected)
+            np.testing.assert_allclose(session.run(sequence)[0], [rows[1], 0.5 * rows[3]])
+            np.testing.assert_allclose(session.run(single), rows[[1, 2]])

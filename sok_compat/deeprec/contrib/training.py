@@ -27,15 +27,19 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name, value):
-        """Sets one that is there, as its type."""
+        """Sets one that is there, as its type; ValueError: the value is of another."""
         if name not in self._names:
             raise ValueError(f"HParams has no {name!r}, only {', '.join(self._names)}")
         old = getattr(self, name)
-        if isinstance(old, list):
-            items = value if isinstance(value, list) else [value]
-            setattr(self, name, [_converted(item, old[0]) if old else item for item in items])
+        is_several = isinstance(value, (list, tuple))
+        if isinstance(old, (list, tuple)):
+            items = value if is_several else [value]
+            value = type(old)(_converted(name, item, old[0]) if old else item for item in items)
+        elif is_several and old is not None:
+            raise ValueError(f"{name!r} of HParams is one {type(old).__name__}, got {value!r}")
         else:
-            setattr(self, name, _converted(value, old))
+            value = _converted(name, value, old)
+        setattr(self, name, value)
 
     def override_from_dict(self, values):
         """Sets all of a dict; returns this."""
@@ -44,11 +48,39 @@ class HParams:
         return self
 
     def parse(self, text):
-        """Sets what a text says; returns this."""
-        for name, items, value in re.findall(r"(\w+)\s*=\s*(?:\[([^]]*)\]|([^,]*))", text):
-            listed = [item.strip() for item in items.split(",")] if items else value.strip()
-            self.set_hparam(name, listed)
+        """Sets what a text says; returns this.
+
+        Raises:
+          ValueError: what it says is not name=value, name=[value,...] or name[place]=value,
+            separated by commas; a name that is not there, or that comes twice; another type.
+        """
+        position, seen = 0, set()
+        while text[position:].strip():
+            found = _ASSIGNMENT.match(text, position)
+            if not found:
+                raise ValueError(
+                    f"HParams cannot read {text[position:]!r} in {text!r}: expected name=value or "
+                    "name=[value,...], separated by commas"
+                )
+            name, place, items, value = found.groups()
+            if (name, place) in seen:
+                raise ValueError(f"HParams: {name!r} is set twice in {text!r}")
+            seen.add((name, place))
+            position = found.end()
+            if items is not None:
+                value = [item.strip() for item in items.split(",")] if items.strip() else []
+            self._set_parsed(name, place, value)
         return self
+
+    def _set_parsed(self, name, place, value):
+        if place is None:
+            self.set_hparam(name, value)
+            return
+        items = list(self.get(name) or ())
+        if not int(place) < len(items):
+            raise ValueError(f"{name!r} of HParams has {len(items)} values, and none at {place}")
+        items[int(place)] = value
+        self.set_hparam(name, items)
 
     def get(self, key, default=None):
         """A value by its name."""
@@ -65,16 +97,26 @@ class HParams:
         return f"HParams({self.values()})"
 
 
-def _converted(value, like):
-    """The value, as the type of another."""
-    if like is None or isinstance(value, type(like)):
+def _converted(name, value, like):
+    """The value, as the type of another; nothing of it is lost."""
+    if like is None or type(value) is type(like):
         return value
-    if isinstance(like, bool):
-        truth = {"true": True, "1": True, "false": False, "0": False}
-        if str(value).lower() not in truth:
-            raise ValueError(f"expected true or false, got {value!r}")
-        return truth[str(value).lower()]
-    return type(like)(value)
+    value = value.strip() if isinstance(value, str) else value
+    try:
+        if isinstance(like, bool):
+            return _TRUTH[str(value).lower()]
+        converted = type(like)(value)
+    except (KeyError, TypeError, ValueError):
+        converted = None
+    is_same = isinstance(value, str) or isinstance(like, str) or converted == value
+    if converted is None or not is_same:
+        kind = "true or false" if isinstance(like, bool) else type(like).__name__
+        raise ValueError(f"{name!r} of HParams is {kind}, as {like!r} is, got {value!r}")
+    return converted
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+_ASSIGNMENT = re.compile(r"\s*(\w+)(?:\[(\d+)\])?\s*=\s*(?:\[([^][]*)\]|([^][,\n]*))\s*(?:[,\n]|$)")
 
 
 def __getattr__(name):

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations with switches that TensorFlow 2 does not have, and arguments of sessions."""
+
+import copy
+import types
+
+import pytest
+
+from sok_compat.deeprec.namespaces import Namespace
+from sok_compat.deeprec.session_config import NAMES
+from sok_compat.deeprec.sessions_of_ranks import monitored_training_session
+
+ConfigProto, GraphOptions, OptimizerOptions = (
+    NAMES[name] for name in ("ConfigProto", "GraphOptions", "OptimizerOptions")
+)
+
+
+def nested():
+    """A configuration that is made from the inside."""
+    options = OptimizerOptions(do_smart_stage=True, global_jit_level=OptimizerOptions.ON_1)
+    graph = GraphOptions(optimizer_options=options, no_such_switch=3)
+    return ConfigProto(graph_options=graph, allow_soft_placement=True)
+
+
+def copied():
+    config = ConfigProto()
+    config.CopyFrom(nested())
+    return config
+
+
+def merged():
+    config = ConfigProto(graph_options=GraphOptions(place_pruned_graph=True))
+    config.graph_options.optimizer_options.MergeFrom(nested().graph_options.optimizer_options)
+    config.graph_options.no_such_switch = 3
+    return config
+
+
+@pytest.mark.parametrize("make", [nested, copied, merged, lambda: copy.deepcopy(nested())])
+def test_what_was_set_can_be_read_again(make):
+    graph = make().graph_options
+    assert graph.optimizer_options.do_smart_stage is True
+    assert graph.optimizer_options.global_jit_level == OptimizerOptions.ON_1
+    assert graph.no_such_switch == 3
+
+
+def test_a_copy_has_switches_of_its_own():
+    config, other = nested(), copied()
+    other.graph_options.optimizer_options.do_smart_stage = False
+    other.CopyFrom(ConfigProto())
+    assert config.graph_options.optimizer_options.do_smart_stage is True
+    with pytest.raises(AttributeError):
+        other.graph_options.optimizer_options.do_smart_stage  # noqa: B018
+
+
+def test_incremental_checkpoints_are_refused():
+    with pytest.raises(NotImplementedError, match="got 60; save whole ones by save_checkpoint_s"):
+        monitored_training_session(save_incremental_checkpoint_secs=60)
+
+
+def test_a_tensorflow_without_estimators_says_so():
+    tensorflow = Namespace("tf", "", types.ModuleType("stock"), {})
+    with pytest.raises(AttributeError, match=r"no tf\.estimator, .* take tf\.train\.Monitored"):
+        tensorflow.estimator  # noqa: B018
