@@ -10,4 +10,4 @@ def rows_are_distinct(row_ids):
         return False
     while row_ids.op.type == "Identity":
         row_ids = row_ids.op.inputs[0]
-    return row_ids.op.type in ("SokFindRows", "SokRowsInUse")
+    return row_ids.op.type in ("SokFindRows", "SokInsertAbsent", "SokRowsInUse")
