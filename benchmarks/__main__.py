@@ -71,11 +71,7 @@ def _report_bags(report, arguments, workload):
 
 def _report_groups(report, arguments, workload):
     report.add("## One table a feature: DeepRec's grouped lookup, its gradient and Adagrad")
-    compared = [
-        groups.compare(dim, batch_size, workload, arguments.threads, arguments.rounds)
-        for batch_size in groups.BARS
-        for dim in groups.DIMS
-    ]
+    compared = groups.compare_all(workload, arguments.threads, arguments.rounds)
     report.add(*comparison_lines(compared))
 
 

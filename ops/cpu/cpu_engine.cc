@@ -8,6 +8,7 @@
 
 #include "ops/base/error.h"
 #include "ops/base/first_appearance.h"
+#include "ops/base/wide_vectors.h"
 #include "ops/cpu/cpu_call.h"
 #include "ops/cpu/cpu_plane.h"
 #include "ops/cpu/direct_table.h"
@@ -53,24 +54,34 @@ std::vector<const float*> RowPointers(Executor& executor, int64_t num_distinct, 
   return pointers;
 }
 
+/// The largest, where a negative one is larger than any other.
+SOK_WIDE_VECTORS uint32_t LargestOf(const int32_t* values, int64_t begin, int64_t end) {
+  uint32_t largest = 0;
+  for (int64_t i = begin; i < end; ++i) {
+    largest = std::max(largest, static_cast<uint32_t>(values[i]));
+  }
+  return largest;
+}
+
 bool AllBelow(Executor& executor, int64_t count, const int32_t* values, int64_t limit) {
   std::atomic<bool> all_below{true};
   ForParts(executor, count, kChecksPerNanosecond, [&](int64_t begin, int64_t end) {
-    uint32_t largest = 0;  // a negative one is larger than any limit
-    for (int64_t i = begin; i < end; ++i) {
-      largest = std::max(largest, static_cast<uint32_t>(values[i]));
-    }
-    if (begin < end && largest >= limit) all_below = false;
+    if (begin < end && LargestOf(values, begin, end) >= limit) all_below = false;
   });
   return all_below;
+}
+
+/// How many of the values at [begin, end) are above their successors.
+SOK_WIDE_VECTORS int64_t NumDescents(const int64_t* values, int64_t begin, int64_t end) {
+  int64_t count = 0;
+  for (int64_t i = begin; i < end; ++i) count += values[i] > values[i + 1];
+  return count;
 }
 
 bool Ascend(Executor& executor, int64_t count, const int64_t* values) {
   std::atomic<bool> all_ascend{true};
   ForParts(executor, count - 1, kChecksPerNanosecond, [&](int64_t begin, int64_t end) {
-    bool ascend = true;
-    for (int64_t i = begin; i < end; ++i) ascend &= values[i] <= values[i + 1];
-    if (!ascend) all_ascend = false;
+    if (NumDescents(values, begin, end) > 0) all_ascend = false;
   });
   return all_ascend;
 }

@@ -28,22 +28,32 @@ SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* r
   }
 }
 
+/// Adds the row of a key to sum[0..dim), and its weight to weight_sum; with kIsFirst, the sum was
+/// 0.
+template <BagFactors kFactors, bool kIsFirst, typename Dim>
+SOK_INLINE void AddRow(const Bags& bags, Dim dim, const float* const* rows, int64_t key, float* sum,
+                       float& weight_sum) {
+  const int64_t size = dim;
+  const float* row = rows[bags.inverse[key]];
+  float weight = 1.0f;
+  if constexpr (kFactors == BagFactors::kWeighted) {
+    weight = bags.weights[key];
+    weight_sum += weight;
+  }
+  for (int64_t column = 0; column < size; ++column) {
+    const float value = kFactors == BagFactors::kWeighted ? weight * row[column] : row[column];
+    sum[column] = (kIsFirst ? 0.0f : sum[column]) + value;  // -0 + 0 is 0
+  }
+}
+
 /// Adds the rows of keys [begin, end) to sum[0..dim), and their weights to weight_sum.
 template <BagFactors kFactors, typename Dim>
 SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
                         int64_t end, int64_t prefetch_end, float* sum, float& weight_sum) {
-  const int64_t size = dim;
-  const int64_t ahead = PrefetchDistance(NumLines(size));
+  const int64_t ahead = PrefetchDistance(NumLines(dim));
   for (int64_t i = begin; i < end; ++i) {
-    if (i + ahead < prefetch_end) PrefetchRow(rows[bags.inverse[i + ahead]], size);
-    const float* row = rows[bags.inverse[i]];
-    if constexpr (kFactors == BagFactors::kWeighted) {
-      const float weight = bags.weights[i];
-      weight_sum += weight;
-      for (int64_t column = 0; column < size; ++column) sum[column] += weight * row[column];
-    } else {
-      for (int64_t column = 0; column < size; ++column) sum[column] += row[column];
-    }
+    if (i + ahead < prefetch_end) PrefetchRow(rows[bags.inverse[i + ahead]], dim);
+    AddRow<kFactors, false>(bags, dim, rows, i, sum, weight_sum);
   }
 }
 
@@ -60,14 +70,20 @@ SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* r
                                 int64_t end, float* out) {
   const int64_t size = dim;
   const int64_t last = bags.row_splits[end];
+  const int64_t ahead = PrefetchDistance(NumLines(size));
   std::vector<float> block_sum;
   for (int64_t bag = begin; bag < end; ++bag) {
     float* sum = out + bag * size;
     float weight_sum = 0.0f;
-    std::fill_n(sum, size, 0.0f);
     const int64_t first = bags.row_splits[bag];
     const int64_t stop = bags.row_splits[bag + 1];
-    AddRows<kFactors>(bags, dim, rows, first, std::min(first + kBlock, stop), last, sum,
+    if (first == stop) {
+      std::fill_n(sum, size, 0.0f);
+    } else {
+      if (first + ahead < last) PrefetchRow(rows[bags.inverse[first + ahead]], size);
+      AddRow<kFactors, true>(bags, dim, rows, first, sum, weight_sum);
+    }
+    AddRows<kFactors>(bags, dim, rows, first + 1, std::min(first + kBlock, stop), last, sum,
                       weight_sum);
     for (int64_t block = first + kBlock; block < stop; block += kBlock) {
       block_sum.assign(static_cast<size_t>(size), 0.0f);

@@ -13,20 +13,6 @@ namespace {
 
 namespace tf = tensorflow;
 
-/// Whether any row id is below 0, where the host can see it; else true.
-bool MayHaveAbsent(OpCall& call, const tf::Tensor& row_ids) {
-  constexpr int64_t kNanoseconds = 1;
-  if (!call.engine().IsHostMemory()) return true;
-  const int64_t* ids = Data<int64_t>(row_ids);
-  std::atomic<bool> has_absent{false};
-  call.executor().ParallelFor(row_ids.NumElements(), kNanoseconds, [&](int64_t begin, int64_t end) {
-    int64_t signs = 0;
-    for (int64_t i = begin; i < end; ++i) signs |= ids[i];
-    if (signs < 0) has_absent = true;
-  });
-  return has_absent;
-}
-
 /// For each key without a row the place of its row in `absent_rows`; -1 for the others.
 std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys,
                                    const int64_t* row_ids, const tf::Tensor& absent_rows) {
@@ -103,6 +89,19 @@ void FillEachKeyOnce(OpCall& call, const TableOptions& options, int64_t num_keys
 }
 
 }  // namespace
+
+bool MayHaveAbsent(OpCall& call, const tf::Tensor& row_ids) {
+  constexpr int64_t kNanoseconds = 1;
+  if (!call.engine().IsHostMemory()) return true;
+  const int64_t* ids = Data<int64_t>(row_ids);
+  std::atomic<bool> has_absent{false};
+  call.executor().ParallelFor(row_ids.NumElements(), kNanoseconds, [&](int64_t begin, int64_t end) {
+    int64_t signs = 0;
+    for (int64_t i = begin; i < end; ++i) signs |= ids[i];
+    if (signs < 0) has_absent = true;
+  });
+  return has_absent;
+}
 
 const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& keys,
                         const tf::Tensor& row_ids, const tf::Tensor& absent_rows) {

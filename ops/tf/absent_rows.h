@@ -7,6 +7,9 @@
 
 namespace sok {
 
+/// Whether any row id is below 0, where the host can see it; else true.
+bool MayHaveAbsent(OpCall& call, const tensorflow::Tensor& row_ids);
+
 /// Temporary memory [n, dim] in which row i is written where row_ids[i] < 0: from `absent_rows`
 /// [number of such keys, dim], or, if these are empty, the first value of keys[i]. nullptr where
 /// it is cheap to see that no row id is below 0. All tensors are on the device.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops from keys to row ids: distinct keys, and the rows of keys in their tables.
+#include <algorithm>
 #include <vector>
 
+#include "ops/tf/absent_rows.h"
 #include "ops/tf/engine_of_op.h"
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/group.h"
@@ -53,6 +55,24 @@ REGISTER_OP("SokFindRows")
         "The row of each key. A key not held gets a row with its first value if `insert`, else the "
         "row id -1. `keys_are_distinct`: those of each item are known to be. When an item fails, "
         "its table is as it was, but keys of items before it have been inserted.");
+
+REGISTER_OP("SokInsertAbsent")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Input("found: N * int64")
+    .Attr("N: int >= 1")
+    .Output("row_ids: N * int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) {
+        c->set_output(i, c->input(c->num_outputs() + i));
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "Gives rows to keys that had none, -1, when SokFindRows `found` those of the others. The "
+        "keys of each item are distinct. When an item fails, its table is as it was, but keys of "
+        "items before it have been inserted.");
 
 REGISTER_OP("SokInsertRows")
     .Input("table: resource")
@@ -142,6 +162,60 @@ class FindRowsOp : public tf::OpKernel {
   const bool keys_are_distinct_;
 };
 
+class InsertAbsentOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      ForEachItem(ctx, [&](OpCall& call, int i) { Insert(ctx, call, group, i); });
+    });
+  }
+
+ private:
+  void Insert(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
+    const tf::Tensor& keys = group.Vector(1, i, "keys");
+    const tf::Tensor& found = group.Vector(2, i, "found");
+    if (found.NumElements() != keys.NumElements()) {
+      Throw(ErrorCode::kInvalidArgument, name(), ": found must have a row id for each of ",
+            keys.NumElements(), " keys, got ", found.NumElements());
+    }
+    if (!MayHaveAbsent(call, found)) {
+      ctx->set_output(group.Place(0, i), found);
+      return;
+    }
+    int64_t* row_ids = Data<int64_t>(group.Output(0, i, keys.shape()));
+    if (!call.engine().IsHostMemory()) {  // to search for all takes less time than to wait
+      FindOrInsert(ctx, call, group.Handle(0, i), keys.NumElements(), Data<int64_t>(keys), row_ids);
+      return;
+    }
+    std::copy_n(Data<int64_t>(found), found.NumElements(), row_ids);
+    InsertSome(ctx, call, group.Handle(0, i), Data<int64_t>(keys), keys.NumElements(), row_ids);
+  }
+
+  static void InsertSome(tf::OpKernelContext* ctx, OpCall& call, const tf::ResourceHandle& table,
+                         const int64_t* keys, int64_t num_keys, int64_t* row_ids) {
+    std::vector<int64_t> places, absent_keys;
+    for (int64_t i = 0; i < num_keys; ++i) {
+      if (row_ids[i] != kNoRow) continue;
+      places.push_back(i);
+      absent_keys.push_back(keys[i]);
+    }
+    const auto num_absent = static_cast<int64_t>(places.size());
+    std::vector<int64_t> inserted(places.size());
+    FindOrInsert(ctx, call, table, num_absent, absent_keys.data(), inserted.data());
+    for (size_t i = 0; i < places.size(); ++i) row_ids[places[i]] = inserted[i];
+  }
+
+  static void FindOrInsert(tf::OpKernelContext* ctx, OpCall& call, const tf::ResourceHandle& table,
+                           int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+    LookupTable(ctx, table)->WithRoom(call, num_keys, [&](const TableView& view) {
+      view.table.FindOrInsert(call, num_keys, keys, /*keys_are_distinct=*/true, nullptr,
+                              view.planes, row_ids);
+    });
+  }
+};
+
 class InsertRowsOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -165,6 +239,7 @@ class InsertRowsOp : public tf::OpKernel {
 
 SOK_REGISTER_KERNEL(Name("SokDistinctKeys"), DistinctKeysOp);
 SOK_REGISTER_KERNEL(Name("SokFindRows").HostMemory("tables"), FindRowsOp);
+SOK_REGISTER_KERNEL(Name("SokInsertAbsent").HostMemory("tables"), InsertAbsentOp);
 SOK_REGISTER_KERNEL(Name("SokInsertRows").HostMemory("table"), InsertRowsOp);
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/group.h"
 #include "ops/tf/lookup_checks.h"
+#include "ops/tf/planes_of_group.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -94,28 +95,41 @@ class PoolRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      ForEachItem(ctx, [&](OpCall& call, int i) { Pool(ctx, call, group, i); });
+      OpCall call(ctx);
+      const PlanesOfGroup planes(ctx, call, group, 1);
+      std::vector<RowSource> sources;
+      for (int i = 0; i < group.size(); ++i) {
+        sources.push_back(SourceOf(ctx, call, group, i, planes.view(i)));
+      }
+      ForEachItemAtOnce(ctx, 5, [&](OpCall& item_call, int i) {
+        Pool(item_call, group, i, planes.view(i).options().dim, sources[static_cast<size_t>(i)]);
+      });
     });
   }
 
  private:
-  void Pool(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
+  RowSource SourceOf(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i,
+                     const TableView& view) const {
     const tf::Tensor& row_ids = group.Vector(3, i, "row_ids");
-    const Bags bags = CheckedBags(
-        call,
-        {combiners_[static_cast<size_t>(i)], row_ids.NumElements(), group.Vector(5, i, "inverse"),
-         group.Vector(6, i, "row_splits"), &group.Vector(7, i, "weights")},
-        name().c_str());
-    LookupTable(ctx, group.Handle(1, i))->WithPlanes(call, [&](const TableView& view) {
-      const int64_t dim = view.options().dim;
-      const float* absent = all_keys_have_rows_
-                                ? nullptr
-                                : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
-                                             group.Matrix(4, i, "absent_rows"));
-      call.engine().PoolRows(call, bags, dim,
-                             {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent},
-                             Data<float>(group.Output(0, i, {bags.num_bags, dim})));
-    });
+    RowSource source;
+    source.plane = view.RowsOf(ctx, group.Handle(0, i));
+    source.row_ids = Data<int64_t>(row_ids);
+    if (!all_keys_have_rows_) {
+      source.absent_values = AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
+                                        group.Matrix(4, i, "absent_rows"));
+    }
+    return source;
+  }
+
+  void Pool(OpCall& call, const Group& group, int i, int64_t dim, const RowSource& source) const {
+    const Bags bags =
+        CheckedBags(call,
+                    {combiners_[static_cast<size_t>(i)], group.Input(3, i).NumElements(),
+                     group.Vector(5, i, "inverse"), group.Vector(6, i, "row_splits"),
+                     &group.Vector(7, i, "weights")},
+                    name().c_str());
+    call.engine().PoolRows(call, bags, dim, source,
+                           Data<float>(group.Output(0, i, {bags.num_bags, dim})));
   }
 
   const bool all_keys_have_rows_;

@@ -92,9 +92,8 @@ class RowSplitsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      for (int i = 0; i < group.size(); ++i) {
-        Split(group, i, layers_[static_cast<size_t>(i)]);
-      }
+      ForEachItemAtOnce(ctx, 0,
+                        [&](OpCall&, int i) { Split(group, i, layers_[static_cast<size_t>(i)]); });
     });
   }
 
@@ -133,14 +132,14 @@ class CheckedSplitsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      for (int i = 0; i < group.size(); ++i) {
+      ForEachItemAtOnce(ctx, 0, [&](OpCall&, int i) {
         const tf::Tensor& splits = group.Vector(0, i, "row_splits");
         if (splits.dtype() == tf::DT_INT32) {
           Check<int32_t>(group, i, splits);
         } else {
           Check<int64_t>(group, i, splits);
         }
-      }
+      });
     });
   }
 

@@ -174,6 +174,16 @@ void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot
   UseView(call, View(slot_names), use);
 }
 
+std::unique_ptr<LockedPlanes> TableResource::LockPlanes(OpCall& call) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  std::unique_ptr<LockedPlanes> locked(new LockedPlanes(std::move(lock), View({})));
+  for (;; TakeBack(call, locked->view())) {
+    locked->variables_.emplace(locked->view().variables, VariableLocks::Mode::kShared);
+    if (AreInVariables()) return locked;
+    locked->variables_.reset();
+  }
+}
+
 void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
   std::optional<PromisedRows> promised;
   for (;; MakeRoom(call)) {

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <shared_mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +38,23 @@ struct TableView {
   /// As PlaneOf, of width dim.
   const float* RowsOf(tensorflow::OpKernelContext* ctx,
                       const tensorflow::ResourceHandle& handle) const;
+};
+
+class TableResource;
+
+/// A table with its planes locked, from LockPlanes until it goes; for the thread that made it.
+class LockedPlanes {
+ public:
+  const TableView& view() const { return view_; }
+
+ private:
+  friend class TableResource;
+  LockedPlanes(std::shared_lock<FairSharedMutex> lock, TableView view)
+      : lock_(std::move(lock)), view_(std::move(view)) {}
+
+  std::shared_lock<FairSharedMutex> lock_;
+  TableView view_;
+  std::optional<VariableLocks> variables_;
 };
 
 /// Ops that use rows share the table; what gives it other contents has it alone. Variables are
@@ -80,6 +99,10 @@ class TableResource : public tensorflow::ResourceBase {
   using Use = std::function<void(const TableView& view)>;
   void WithPlanes(OpCall& call, const Use& use) { WithSlots(call, {}, use); }
   void WithSlots(OpCall& call, const std::vector<std::string>& slot_names, const Use& use);
+
+  /// The planes, locked as for WithPlanes. Who holds those of several tables has asked for them in
+  /// the order of the resources' addresses.
+  std::unique_ptr<LockedPlanes> LockPlanes(OpCall& call);
 
   /// As WithPlanes, with room in the planes for `num_keys` new keys.
   void WithRoom(OpCall& call, int64_t num_keys, const Use& use);

@@ -86,4 +86,4 @@ def insert_absent(tables, keys, row_ids, absent_rows):
             absent_keys = tf.gather(table_keys, tf.where(ids < 0)[:, 0])
             inserted.append(ops.sok_insert_rows(table, absent_keys, rows))
     with tf.control_dependencies(inserted):
-        return ops.sok_find_rows(tables, keys, insert=True, keys_are_distinct=True)
+        return ops.sok_insert_absent(tables, keys, row_ids)

@@ -4,13 +4,16 @@
 import tensorflow as tf
 
 
+_GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRowsInUse")
+
+
 def rows_are_distinct(row_ids):
     """Whether a gradient's indices are known, from the graph, to name each row once."""
     if not tf.is_symbolic_tensor(row_ids):
         return False
     while row_ids.op.type == "Identity" or _takes_some(row_ids.op):
         row_ids = row_ids.op.inputs[0]
-    return row_ids.op.type in ("SokAdmitKeys", "SokFindRows", "SokRowsInUse")
+    return row_ids.op.type in _GIVE_DISTINCT_ROWS
 
 
 def _takes_some(op):

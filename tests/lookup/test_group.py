@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group of lookups gives what its lookups give one by one, and what plain TensorFlow gives."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.tables import Table
 from tests.support.group_cases import CASES, PRESETS, FedLookups, random_batch, squared_loss
@@ -145,3 +148,42 @@ def test_wrong_number_of_weights(graph):
         pytest.raises(tf.errors.InvalidArgumentError, match="weights must have 2 values, got 3"),
     ):
         session.run(output, {weights: [1, 2, 3]})
+
+
+def test_the_gradient_searches_for_no_key_that_was_found(graph):
+    table = Table(20, 2, "ones")
+    keys = tf1.placeholder(tf.int64, [None])
+    outputs = lookup_group([Lookup(table, keys)], WITH_GRADIENT)
+    (gradient,) = tf.gradients(outputs, [table])
+    found = [op for op in graph.get_operations() if op.type == "SokFindRows"]
+    assert len(found) == 1
+    with initialized_session() as session:
+        np.testing.assert_array_equal(session.run(gradient, {keys: [5, 9]}).indices, [0, 1])
+        slices = session.run(gradient, {keys: [7, 9, 8, 7, 5]})
+        np.testing.assert_array_equal(slices.indices, [2, 1, 3, 0])  # new ones in their order
+        np.testing.assert_array_equal(slices.values[:, 0], [2, 1, 1, 1])
+        assert session.run(table.export())[0].tolist() == [5, 9, 7, 8]
+
+
+def test_steps_at_once_of_groups_in_other_orders(graph):
+    """Groups that lock the same tables, in which other steps insert, and that move as they grow."""
+    tables = [Table(None, 4, "ones", name=f"table_{i}") for i in range(5)]
+    keys = tf1.placeholder(tf.int64, [None])
+    steps = []
+    for order in (tables, tables[::-1]):
+        outputs = lookup_group([Lookup(table, keys + i) for i, table in enumerate(order)] * 2, True)
+        steps.append([tf.gradients(outputs, order), lookup_group([Lookup(order[0], keys)], False)])
+    batches_of_steps = np.arange(24_000).reshape(4, 10, 600)
+    with initialized_session(rewrites=False) as session:
+
+        def work(number):
+            for batch in batches_of_steps[number]:
+                session.run(steps[number % 2], {keys: batch})
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, range(4)))
+        for i, table in enumerate(tables):
+            held, rows = session.run(table.export())
+            forward, reverse = batches_of_steps[::2] + i, batches_of_steps[1::2] + 4 - i
+            assert {*held} == {*forward.ravel(), *reverse.ravel()}
+            assert (rows == 1).all()

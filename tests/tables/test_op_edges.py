@@ -124,3 +124,11 @@ def test_unknown_keys_that_come_often(initializer):
     one_by_one = {key: lookup(table, tf.constant([key]), False).numpy()[0] for key in set(keys)}
     np.testing.assert_array_equal(rows, [one_by_one[key] for key in keys])
     assert table.num_keys().numpy() == 2
+
+
+def test_what_was_found_is_of_as_many_keys():
+    table, _ = filled()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a row id for each of 2 keys, got 1"):
+        ops.sok_insert_absent(
+            [table.table_handle], [tf.constant([3, 4], tf.int64)], [tf.constant([-1], tf.int64)]
+        )
