@@ -52,10 +52,10 @@ class DefaultSaver(tf.compat.v1.train.Saver):
         if self._make_missing_parts is None:
             return
         sess.run(self._make_missing_parts)
-        self._warn_once(
-            "those that this session did not have yet are empty until all ranks run what "
-            f"{self._words.restore} gives"
-        )
+        fill = f"are empty until all ranks run what {self._words.restore} gives"
+        if self._words.fill_on_ranks:
+            fill = f"are empty, and {self._words.fill_on_ranks}"
+        self._warn_once(f"those that this session did not have yet {fill}")
 
     def _warn_once(self, what_to_do):
         if self._make_missing_parts is not None and what_to_do not in self._warned:

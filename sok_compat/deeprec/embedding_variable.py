@@ -54,8 +54,9 @@ class EmbeddingVariable(RecordsKeys, Table):
         initializer="the initializer of an embedding variable",
         without_index="an ordinary tf.Variable",
         look_up="with tf.nn.group_embedding_lookup_sparse or tf.nn.embedding_lookup",
-        save="tf.train.Saver, of one process,",
+        save="tf.train.Saver in one process, or by what export() gives on each rank",
         restore="tf.train.Saver",
+        fill_on_ranks="fill with keys as they come: only one process restores them",
         others="those that are not in tf.GraphKeys.EMBEDDING_VARIABLES",
     )
     target_gpu = -1
@@ -201,7 +202,7 @@ class EmbeddingVariable(RecordsKeys, Table):
 def _tell_tensorflow_of_tables(variable):
     """What saves variables, or makes others of them, treats tables as such from now on."""
     if variable.ranks.size > 1:
-        set_default_saver(variable.words.save)
+        set_default_saver(variable.words)
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
     refuse_to_freeze_tables()
