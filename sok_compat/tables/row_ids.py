@@ -3,7 +3,6 @@
 
 import tensorflow as tf
 
-
 _GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRowsInUse")
 
 
