@@ -82,7 +82,8 @@ SECTIONS = {
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
               "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
               "row in the step in which it has come `filter_freq` times, and is read and trained "
-              "from the next one on. A `CBFFilter` is shared out among the ranks."),
+              "from the next one on. A `CBFFilter` is shared out among the ranks. Counts are in no "
+              "checkpoint yet: keys that were admitted stay so, others begin anew."),
         Entry("tf.GlobalStepEvict tf.L2WeightEvict", "differs",
               "before `tf.train.Saver` writes. A key that no known step has trained goes from the "
               "second save on. Steps that run keep the rows that they read."),
