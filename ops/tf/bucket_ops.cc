@@ -9,6 +9,7 @@
 #include "ops/tf/table_contents.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/logging.h"
 
 namespace sok {
 namespace {
@@ -28,6 +29,7 @@ REGISTER_OP("SokRestoreBuckets")
     .Attr("heads: list(string) >= 1")
     .Attr("tails: list(string) >= 1")
     .Attr("slot_names: list(string) >= 0")
+    .Attr("slot_is_required: list(bool) >= 0")
     .Attr("num_buckets: int >= 1")
     .Attr("num_parts: int >= 1 = 1")
     .Attr("part: int >= 0 = 0")
@@ -41,11 +43,12 @@ REGISTER_OP("SokRestoreBuckets")
     })
     .Doc(
         "Makes the table hold exactly the keys of its part, buckets that are `part` modulo "
-        "num_parts, that the checkpoint has of it, in whatever parts it was saved. The i-th of "
-        "heads and tails name the rows, then the named slots, which hold their initial value for "
-        "keys that they have not been saved for, as do other slots. What does not fit leaves the "
-        "table as it was. Gives the keys, and what was recorded of them and of those that have no "
-        "row: -1 where nothing was.");
+        "num_parts, that the checkpoint has of it, in whatever parts it was saved, and that this "
+        "rank owns. The i-th of heads and tails name the rows, then the named slots, which hold "
+        "their initial value for keys that they have not been saved for, as do other slots, and "
+        "those that the checkpoint has nothing of and that are not required. What does not fit "
+        "leaves the table as it was. Gives the keys, and what was recorded of them and of those "
+        "that have no row: -1 where nothing was.");
 
 REGISTER_OP("SokReadSavedTensor")
     .Input("prefix: string")
@@ -153,12 +156,17 @@ class RestoreBucketsOp : public tf::OpKernel {
   explicit RestoreBucketsOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
         slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
-        wanted_{Attribute<int64_t>(ctx, "num_buckets"), Attribute<int64_t>(ctx, "num_parts"),
-                Attribute<int64_t>(ctx, "part")},
-        has_narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_INT32) {
+        slot_is_required_(Attribute<std::vector<bool>>(ctx, "slot_is_required")),
+        num_buckets_(Attribute<int64_t>(ctx, "num_buckets")),
+        num_parts_(Attribute<int64_t>(ctx, "num_parts")),
+        part_(Attribute<int64_t>(ctx, "part")),
+        keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_INT32 ? KeysOf::kInt32
+                                                                   : KeysOf::kInt64) {
     const auto heads = Attribute<std::vector<std::string>>(ctx, "heads");
     const auto tails = Attribute<std::vector<std::string>>(ctx, "tails");
-    OP_REQUIRES(ctx, heads.size() == slot_names_.size() + 1 && tails.size() == heads.size(),
+    OP_REQUIRES(ctx,
+                heads.size() == slot_names_.size() + 1 && tails.size() == heads.size() &&
+                    slot_is_required_.size() == slot_names_.size(),
                 absl::InvalidArgumentError("heads and tails name the rows and each slot"));
     for (size_t i = 0; i < heads.size(); ++i) names_.push_back({heads[i], tails[i]});
   }
@@ -168,13 +176,15 @@ class RestoreBucketsOp : public tf::OpKernel {
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
       SavedBuckets saved(ctx->input(1).scalar<tf::tstring>()());
-      const PartsToRestore found = ReadKeys(saved, names_.front(), wanted_);
+      PartsToRestore found;
       resource->Replace(call, slot_names_, [&](const TableView& view, const TableView& fresh) {
-        CheckKeysFit(view.options(), found.keys, /*has_narrow_keys=*/false);
-        if (has_narrow_keys_) CheckAreInt32(view.options(), found.keys);
+        const WantedKeys wanted{num_buckets_, num_parts_, part_, view.options().placement};
+        found = ReadKeys(saved, names_.front(), wanted);
+        CheckKeysFit(view.options(), found.keys, keys_);
         FillRows(call, saved, found, fresh);
         for (size_t i = 0; i < fresh.places.size(); ++i) {
-          FillSlot(call, saved, found, names_[i + 1], fresh,
+          if (!slot_is_required_[i] && IsMissing(saved, found, i)) continue;
+          FillSlot(call, saved, found, names_[i + 1], wanted, fresh,
                    *fresh.planes.slots[fresh.places[i]].plane);
         }
       });
@@ -184,12 +194,16 @@ class RestoreBucketsOp : public tf::OpKernel {
   }
 
  private:
-  static void CheckAreInt32(const TableOptions& options, const std::vector<int64_t>& keys) {
-    for (const int64_t key : keys) {
-      if (key >= INT32_MIN && key <= INT32_MAX) continue;
-      Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
-            " to restore is no int32, the key_dtype; use key_dtype=tf.int64");
+  /// Whether the checkpoint has no tensor of a slot; says so.
+  bool IsMissing(SavedBuckets& saved, const PartsToRestore& found, size_t slot) const {
+    const PlaneName& name = names_[slot + 1];
+    for (const std::string& part : found.parts) {
+      const std::string plane = name.Of(part);
+      if (saved.Contains(plane + "-keys") || saved.Contains(plane + "-values")) return false;
     }
+    LOG(WARNING) << "the checkpoint " << saved.prefix() << " has nothing of the slot "
+                 << name.Of(found.parts.front()) << ": it has its initial value";
+    return true;
   }
 
   static void FillRows(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
@@ -204,12 +218,13 @@ class RestoreBucketsOp : public tf::OpKernel {
     }
   }
 
-  void FillSlot(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
-                const PlaneName& name, const TableView& fresh, Plane& plane) const {
+  static void FillSlot(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
+                       const PlaneName& name, const WantedKeys& wanted, const TableView& fresh,
+                       Plane& plane) {
     SlotFiller filler(call, fresh, plane, RowsOfPart(plane.width()));
     for (size_t i = 0; i < found.parts.size(); ++i) {
       if (found.rows[i].keys.empty()) continue;  // the slot may not be there
-      const SavedKeys rows = saved.Keys(name.Of(found.parts[i]), wanted_);
+      const SavedKeys rows = saved.Keys(name.Of(found.parts[i]), wanted);
       if (rows.keys.empty()) continue;
       ForEachChunk(rows, saved.Values(rows, plane.width()),
                    [&](int64_t count, const int64_t* keys, float* values) {
@@ -228,8 +243,9 @@ class RestoreBucketsOp : public tf::OpKernel {
   }
 
   const std::vector<std::string> slot_names_;
-  const WantedKeys wanted_;
-  const bool has_narrow_keys_;
+  const std::vector<bool> slot_is_required_;
+  const int64_t num_buckets_, num_parts_, part_;
+  const KeysOf keys_;
   std::vector<PlaneName> names_;  // of the rows, then of the slots
 };
 

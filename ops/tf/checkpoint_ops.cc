@@ -37,8 +37,7 @@ REGISTER_OP("SokExportPlanes")
     .Doc(
         "The keys that the table holds, their rows and what the named slots hold for them, in the "
         "order of row ids; with num_buckets, by floormod(key, num_buckets), then by key. Fails "
-        "where "
-        "rows_have_no_gaps and there are gaps.");
+        "where rows_have_no_gaps and there are gaps.");
 
 REGISTER_OP("SokImportPlanes")
     .Input("table: resource")
@@ -103,7 +102,8 @@ class ImportPlanesOp : public tf::OpKernel {
   explicit ImportPlanesOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
         slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
-        has_narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_UINT32) {}
+        keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_UINT32 ? KeysOf::kUint32
+                                                                    : KeysOf::kInt64) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
@@ -127,7 +127,7 @@ class ImportPlanesOp : public tf::OpKernel {
                           view.planes.slots[view.places[i]].plane->width(), SlotInput(ctx, i));
     }
     const int64_t* begin = Data<int64_t>(keys);
-    CheckKeysFit(options, std::vector<int64_t>(begin, begin + num_keys), has_narrow_keys_);
+    CheckKeysFit(options, std::vector<int64_t>(begin, begin + num_keys), keys_);
   }
 
   static void Fill(tf::OpKernelContext* ctx, OpCall& call, const TableView& fresh) {
@@ -155,7 +155,7 @@ class ImportPlanesOp : public tf::OpKernel {
   }
 
   const std::vector<std::string> slot_names_;
-  const bool has_narrow_keys_;
+  const KeysOf keys_;
 };
 
 // On a GPU: checkpoints are on the host.

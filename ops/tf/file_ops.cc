@@ -234,7 +234,8 @@ class RestoreTableOp : public WholeTableOp {
   explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
       : WholeTableOp(ctx),
         name_(Attribute<std::string>(ctx, "table_name")),
-        has_narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_UINT32) {}
+        keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_UINT32 ? KeysOf::kUint32
+                                                                    : KeysOf::kInt64) {}
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
@@ -247,7 +248,7 @@ class RestoreTableOp : public WholeTableOp {
       DumpReader reader(ctx->env(), places, options.dim);
       const std::vector<int64_t> keys = reader.ReadKeys();
       const std::vector<int64_t> owned = OwnedKeys(options, keys);
-      CheckKeysFit(options, owned, has_narrow_keys_);
+      CheckKeysFit(options, owned, keys_);
       TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
       reader.ForEachChunk(RowsOfPart(options.dim),
                           [&](int64_t first, int64_t count, const float* rows) {
@@ -259,7 +260,7 @@ class RestoreTableOp : public WholeTableOp {
 
  private:
   const std::string name_;
-  const bool has_narrow_keys_;
+  const KeysOf keys_;
 };
 
 class LoadTableOp : public WholeTableOp {
@@ -278,7 +279,7 @@ class LoadTableOp : public WholeTableOp {
       std::vector<int64_t> keys(static_cast<size_t>(values.dim_size(0)));
       std::iota(keys.begin(), keys.end(), 0);
       const std::vector<int64_t> owned = OwnedKeys(options, keys);
-      CheckKeysFit(options, owned, /*has_narrow_keys=*/false);
+      CheckKeysFit(options, owned, KeysOf::kInt64);
       TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
       const int64_t most = RowsOfPart(options.dim);
       for (int64_t first = 0; first < values.dim_size(0); first += most) {

@@ -8,18 +8,18 @@
 namespace sok {
 namespace {
 
-void CheckKeysAreNarrow(const TableOptions& options, const std::vector<int64_t>& keys) {
+void CheckKeysAreIn(const TableOptions& options, const std::vector<int64_t>& keys, int64_t least,
+                    int64_t most, const char* problem) {
   for (const int64_t key : keys) {
-    if (key >= 0 && key <= int64_t{UINT32_MAX}) continue;
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key,
-          " to restore is not a uint32, the table's key_dtype; use key_dtype='int64'");
+    if (key >= least && key <= most) continue;
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " to restore is ",
+          problem);
   }
 }
 
 }  // namespace
 
-void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys,
-                  bool has_narrow_keys) {
+void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are) {
   std::vector<int64_t> sorted(keys);
   std::sort(sorted.begin(), sorted.end());
   const auto repeat = std::adjacent_find(sorted.begin(), sorted.end());
@@ -33,7 +33,13 @@ void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys,
           " keys to restore, but its capacity is ", options.capacity,
           " rows; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers)");
   }
-  if (has_narrow_keys) CheckKeysAreNarrow(options, keys);
+  if (are == KeysOf::kUint32) {
+    CheckKeysAreIn(options, keys, 0, UINT32_MAX,
+                   "not a uint32, the table's key_dtype; use key_dtype='int64'");
+  } else if (are == KeysOf::kInt32) {
+    CheckKeysAreIn(options, keys, INT32_MIN, INT32_MAX,
+                   "no int32, the key_dtype; use key_dtype=tf.int64");
+  }
 }
 
 }  // namespace sok

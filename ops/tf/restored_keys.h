@@ -10,11 +10,12 @@
 
 namespace sok {
 
+/// What the keys of a table are, or the ids that it is asked for.
+enum class KeysOf { kInt64, kInt32, kUint32 };
+
 /// Throws when `keys` cannot all be in the table: kInvalidArgument, naming the key, for one that is
-/// there twice or out of range, or, where `has_narrow_keys`, no uint32, which the table's keys are;
-/// kOutOfCapacity for too many.
-void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys,
-                  bool has_narrow_keys);
+/// there twice or is not what they are; kOutOfCapacity for too many.
+void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are);
 
 }  // namespace sok
 

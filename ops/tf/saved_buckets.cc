@@ -11,11 +11,18 @@ namespace {
 
 namespace tf = tensorflow;
 
-std::string PartNumber(size_t number) { return "/part_" + std::to_string(number); }
+constexpr char kPart[] = "/part_";
+
+bool IsNumber(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
 
 template <typename Key>
 void Choose(const tf::Tensor& saved, const WantedKeys& wanted, SavedKeys* found) {
   const Key* keys = Data<Key>(saved);
+  const auto likely = static_cast<size_t>(saved.NumElements() / wanted.num_parts);
+  found->keys.reserve(likely);
+  found->places.reserve(likely);
   for (int64_t i = 0; i < saved.NumElements(); ++i) {
     const auto key = static_cast<int64_t>(keys[i]);
     if (!wanted.Has(key)) continue;
@@ -27,7 +34,8 @@ void Choose(const tf::Tensor& saved, const WantedKeys& wanted, SavedKeys* found)
 }  // namespace
 
 bool WantedKeys::Has(int64_t key) const {
-  return num_parts == 1 || BucketOf(key, num_buckets) % num_parts == part;
+  const bool is_of_part = num_parts == 1 || BucketOf(key, num_buckets) % num_parts == part;
+  return is_of_part && placement.IsOwned(key);
 }
 
 SavedBuckets::SavedBuckets(const std::string& prefix)
@@ -61,16 +69,33 @@ tf::Tensor SavedBuckets::Read(const std::string& name, tf::DataType dtype) {
 }
 
 std::vector<std::string> SavedBuckets::PartsOf(const PlaneName& name, bool parts_first) {
-  const auto has = [&](const std::string& part) { return Contains(name.Of(part) + "-keys"); };
-  const bool has_whole = has("");
+  const bool has_whole = Contains(name.Of("") + "-keys");
   if (has_whole && !parts_first) return {""};
-  std::vector<std::string> parts;
-  while (has(PartNumber(parts.size()))) parts.push_back(PartNumber(parts.size()));
+  std::vector<std::string> parts = NumberedPartsOf(name);
   if (!parts.empty()) return parts;
   if (has_whole) return {""};
   Throw(ErrorCode::kNotFound, "the checkpoint ", prefix_, " has neither ", name.Of(""),
-        "-keys nor ", name.Of(PartNumber(0)),
-        "-keys; tf.train.list_variables says which tensors it has");
+        "-keys nor ", name.Of("/part_0"),
+        "-keys, nor another part; tf.train.list_variables says which tensors it has");
+}
+
+std::vector<std::string> SavedBuckets::NumberedPartsOf(const PlaneName& name) {
+  const std::string begin = name.head + kPart;
+  const std::string end = name.tail + "-keys";
+  std::vector<std::string> numbers;
+  for (reader_.Seek(begin); reader_.Valid(); reader_.Next()) {
+    const std::string key(reader_.key());
+    if (key.compare(0, begin.size(), begin) != 0) break;
+    if (key.size() < begin.size() + end.size()) continue;
+    const size_t end_at = key.size() - end.size();
+    const std::string number = key.substr(begin.size(), end_at - begin.size());
+    if (key.compare(end_at, end.size(), end) == 0 && IsNumber(number)) numbers.push_back(number);
+  }
+  std::sort(numbers.begin(), numbers.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  });
+  for (std::string& number : numbers) number.insert(0, kPart);
+  return numbers;
 }
 
 bool SavedBuckets::HasNone(const std::string& starts, const WantedKeys& wanted) {

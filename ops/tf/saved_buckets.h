@@ -7,16 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "ops/base/placement.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
 
 namespace sok {
 
-/// Which keys of all that a checkpoint has: those whose bucket is `part` modulo num_parts.
+/// Which keys of all that a checkpoint has: those whose bucket is `part` modulo num_parts, and that
+/// this rank owns.
 struct WantedKeys {
   int64_t num_buckets;
   int64_t num_parts;
   int64_t part;
+  Placement placement;
 
   bool Has(int64_t key) const;
 };
@@ -45,8 +48,9 @@ class SavedBuckets {
   /// Throws kNotFound.
   explicit SavedBuckets(const std::string& prefix);
 
-  /// What tells the parts that a plane was saved in: "", or "/part_0", "/part_1" and so on. Parts
-  /// are looked for first where `parts_first`. Throws kNotFound where there is neither.
+  /// What tells the parts that a plane was saved in: "", or "/part_0", "/part_1" and so on, also
+  /// where some are missing. Parts are looked for first where `parts_first`. Throws kNotFound where
+  /// there is neither.
   std::vector<std::string> PartsOf(const PlaneName& name, bool parts_first);
 
   /// int64 or int32 in the checkpoint.
@@ -58,10 +62,12 @@ class SavedBuckets {
   /// "-versions" or "-freqs", one for each key; -1 where the tensor is empty or is not there.
   std::vector<int64_t> Numbers(const SavedKeys& saved, const char* of_numbers);
 
+  const std::string& prefix() const { return prefix_; }
   bool Contains(const std::string& name);
   tensorflow::Tensor Read(const std::string& name, tensorflow::DataType dtype);
 
  private:
+  std::vector<std::string> NumberedPartsOf(const PlaneName& name);
   void CheckContains(const std::string& name);
   SavedKeys KeysIn(const std::string& plane, const char* suffix, const WantedKeys& wanted);
   bool HasNone(const std::string& starts, const WantedKeys& wanted);

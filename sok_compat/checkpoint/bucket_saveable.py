@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.names_of_parts import around_part
 from sok_compat.checkpoint.self_reading import SelfReadingSaveable
 from sok_compat.checkpoint.table_saveable import export_planes
 from sok_compat.runtime.op_library import ops
@@ -37,10 +38,12 @@ class BucketSaveable(SelfReadingSaveable):
     """
 
     def __init__(self, table, name, slot_names=None):
-        """As TableSaveable."""
+        """As TableSaveable; slots of which a name is None need not be in what is restored."""
         self._table, self._slots = table, list(table.slots)
-        slot_names = slot_names or [slot.op.name for slot in self._slots]
-        self._plane_names = _heads_and_tails(name, slot_names, table.part)
+        given = slot_names or [None] * len(self._slots)
+        slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]
+        self._plane_names = [_around_part(table, name, x) for x in (name, *slot_names)]
+        self._slot_is_required = [x is not None for x in given]
         keys, rows, slots = export_planes(table, self._slots, NUM_BUCKETS)
         with tf.name_scope(f"{table.table_name}/"), tf.device("/cpu:0"):
             of_keys = _tensors_of_keys(table, keys)
@@ -54,19 +57,26 @@ class BucketSaveable(SelfReadingSaveable):
     def restore(self, restored_tensors, restored_shapes):
         """The op that fills the table."""
         del restored_tensors, restored_shapes
-        return restore_buckets(self._table, self.path, self._plane_names, self._slots)
+        with tf.control_dependencies(self.restored[-1:]):  # memory for one at a time
+            restored = restore_buckets(
+                self._table, self.path, self._plane_names, self._slots, self._slot_is_required
+            )
+        self.restored.append(restored)
+        return restored
 
 
-def restore_buckets(table, path, plane_names, slots):
+def restore_buckets(table, path, plane_names, slots=(), slot_is_required=()):
     """The op that makes a table hold what a checkpoint has of it.
 
     Args:
       table: the table; see BucketSaveable.
       path: of the checkpoint, a string or scalar string tensor.
-      plane_names: ([head], [tail]) of the table and of each slot; see SokRestoreBuckets.
+      plane_names: (head, tail) of the table and of each slot; see SokRestoreBuckets.
       slots: the SlotVariables that are restored; others hold their initial value.
+      slot_is_required: of each slot, whether it fails that the checkpoint has nothing of it; else
+        it holds its initial value, too, and a warning is logged.
     """
-    heads, tails = plane_names
+    heads, tails = zip(*plane_names)
     part = table.part or TablePart(0, 1)
     are_there = [each.initialize_if_missing() for each in (table, *slots)]
     with tf.device(table.device), tf.control_dependencies(are_there):
@@ -76,6 +86,7 @@ def restore_buckets(table, path, plane_names, slots):
             heads=heads,
             tails=tails,
             slot_names=[slot.op.name for slot in slots],
+            slot_is_required=slot_is_required,
             num_buckets=NUM_BUCKETS,
             num_parts=part.count,
             part=part.index,
@@ -85,20 +96,8 @@ def restore_buckets(table, path, plane_names, slots):
     return tf.group(keys, *([] if recorded is None else [recorded]))
 
 
-def names_of_rows(name, part):
-    """The plane_names of restore_buckets, without slots."""
-    return _heads_and_tails(name, [], part)
-
-
-def _heads_and_tails(name, slot_names, part):
-    """([head], [tail]): names in the checkpoint, before and after what tells the part."""
-    suffix = part.suffix if part else ""
-    heads, tails = [name.removesuffix(suffix)], [""]
-    for slot_name in slot_names:
-        is_below = slot_name.startswith(f"{name}/")
-        heads.append(heads[0] if is_below else slot_name.removesuffix(suffix))
-        tails.append(slot_name[len(name) :] if is_below else "")
-    return heads, tails
+def _around_part(table, name, plane_name):
+    return around_part(plane_name, (name, table.table_name), table.part)
 
 
 def _tensors_of_keys(table, keys):

@@ -6,13 +6,15 @@ import contextlib
 import functools
 import logging
 import os
+import re
 from collections import abc
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.bucket_saveable import BucketSaveable, names_of_rows, restore_buckets
+from sok_compat.checkpoint.bucket_saveable import BucketSaveable, restore_buckets
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import variables_by_name
+from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
@@ -20,7 +22,8 @@ _logger = logging.getLogger(__name__)
 
 
 def start_from(table, checkpoint, name=None):
-    """Makes a table's initializer load the rows that a checkpoint has of it, in whatever parts.
+    """Makes a table's initializer load the rows that a checkpoint has of it, in whatever parts;
+    of several ranks, each loads the keys that it owns.
 
     Slots start as ever.
 
@@ -36,15 +39,13 @@ def start_from(table, checkpoint, name=None):
     suffix = table.part.suffix if table.part else ""
     name = (table.table_name if name is None else name).removesuffix(suffix)
     held = {each for each, _ in tf.train.list_variables(path)}
-    if not held.intersection([f"{name}-keys", f"{name}/part_0-keys"]):
+    if not any(re.fullmatch(rf"{re.escape(name)}(/part_\d+)?-keys", each) for each in held):
         raise ValueError(
             f"{table.table_name} cannot start from the checkpoint {path}, which has neither "
-            f"{name}-keys nor {name}/part_0-keys; it has {sorted(held)}"
+            f"{name}-keys nor {name}/part_0-keys, nor another part; it has {sorted(held)}"
         )
     with tf.init_scope(), tf.control_dependencies([table.initializer]):
-        table.replace_initializer(
-            restore_buckets(table, path, names_of_rows(name + suffix, table.part), [])
-        )
+        table.replace_initializer(restore_buckets(table, path, [(name, "")]))
 
 
 def initialize_tables_from_checkpoints():
@@ -104,15 +105,23 @@ def _whole(table):
 
 @contextlib.contextmanager
 def _hidden(tables):
-    """Among the variables that TensorFlow knows by name, without the tables while this is open."""
+    """Among the variables that TensorFlow knows by name, without the tables, and what optimizers
+    have made for them, while this is open."""
     by_name = variables_by_name()
-    hidden = {n: v for n, v in by_name.items() if any(v is table for table in tables)}
+    hidden = {n: v for n, v in by_name.items() if _is_or_is_of(v, tables)}
     for name in hidden:
         del by_name[name]
     try:
         yield
     finally:
         by_name.update(hidden)
+
+
+def _is_or_is_of(variable, tables):
+    name = f"/{variable.op.name}"
+    if not any(variable is table or f"/{table.table_name}/" in name for table in tables):
+        return False  # before the search for its owner
+    return any(owner is t for owner in (variable, owner_by_name(name[1:], tables)) for t in tables)
 
 
 def _path_of(checkpoint):
@@ -135,13 +144,14 @@ def _instead(words):
 def _raise_for_tables(pairs, tables):
     by_name = {table.table_name: table for table in tables}
     for _, target in pairs:
-        found = by_name.get(target) if isinstance(target, str) else target
-        table = found.table if isinstance(found, SlotVariable) else found
-        if isinstance(table, Table) and not (table is found and _can_start(table)):
-            raise NotImplementedError(
-                f"tf.train.init_from_checkpoint does not load {found.op.name}, a table or a slot "
-                f"of one: {_instead(table.words)}"
-            )
+        given = by_name.get(target) if isinstance(target, str) else target
+        for found in given if isinstance(given, (list, tuple)) else [given]:
+            table = found.table if isinstance(found, SlotVariable) else found
+            if isinstance(table, Table) and not (table is found and _can_start(table)):
+                raise NotImplementedError(
+                    f"tf.train.init_from_checkpoint does not load {found.op.name}, a table or a "
+                    f"slot of one: {_instead(table.words)}"
+                )
 
 
 def _warn_of_tables_left_out(checkpoint, pairs, tables):

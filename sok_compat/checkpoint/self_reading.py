@@ -15,9 +15,14 @@ from sok_compat.runtime.tf_versions import BaseSaverBuilder, saveable_objects_fo
 
 
 class SelfReadingSaveable(BaseSaverBuilder.SaveableObject):
-    """Its `specs` are written; `restore` is given no tensors, and `path` before: the checkpoint."""
+    """Its `specs` are written; `restore` is given no tensors, but before that what is below.
 
-    path = None  # a scalar string tensor
+    path: of the checkpoint, a scalar string tensor.
+    restored: the list of ops of this saver that read tables, to which `restore` may add its own.
+    """
+
+    path = None
+    restored = ()
 
 
 @contextlib.contextmanager
@@ -26,12 +31,14 @@ def with_self_reading(builder):
     read = builder.bulk_restore
 
     def bulk_restore(path, saveables, *args, **kwargs):
+        _check_version(builder, saveables)
+        restored = []
         others = [each for each in saveables if not isinstance(each, SelfReadingSaveable)]
         read_here = iter(read(path, others, *args, **kwargs) if others else ())
         tensors = []
         for saveable in saveables:
             if isinstance(saveable, SelfReadingSaveable):
-                saveable.path = path
+                saveable.path, saveable.restored = path, restored
                 tensors += [None] * len(saveable.specs)
             else:
                 tensors += itertools.islice(read_here, len(saveable.specs))
@@ -44,10 +51,19 @@ def with_self_reading(builder):
         del builder.bulk_restore
 
 
+def _check_version(builder, saveables):
+    found = [each.name for each in saveables if isinstance(each, SelfReadingSaveable)]
+    if found and builder._write_version == tf.compat.v1.train.SaverDef.V1:
+        raise NotImplementedError(
+            f"tf.train.Saver(write_version=V1) cannot restore {found}, embedding variables or what "
+            "stands beside them: leave write_version out, which is V2 then"
+        )
+
+
 class CompanionSaveable(SelfReadingSaveable):
     """An ordinary variable that stands beside tables, which may be there under other names."""
 
-    def __init__(self, variable, name, other_names=(), is_required=True):
+    def __init__(self, variable, name, other_names=(), is_required=True, otherwise=None):
         """Makes the ops that read the variable, in the default graph.
 
         Args:
@@ -56,11 +72,15 @@ class CompanionSaveable(SelfReadingSaveable):
           other_names: by which it is looked for there, in this order, if that one is missing.
           is_required: False: where it has none of these names, the variable keeps its value, or
             gets its first one.
+          otherwise: the number that it gets then instead.
         """
         (self._saved,) = saveable_objects_for_op(variable, name)
-        self._variable, self._is_required = variable, is_required
+        self._variable, self._is_required, self._otherwise = variable, is_required, otherwise
         self._names = list(dict.fromkeys([name, *other_names]))
-        super().__init__(self._saved.op, self._saved.specs, name)
+        specs = self._saved.specs
+        if variable.shape.rank == 0:
+            specs = [_as_vector(spec) for spec in specs]
+        super().__init__(self._saved.op, specs, name)
 
     def restore(self, restored_tensors, restored_shapes):
         """The op that gives the variable its value."""
@@ -76,11 +96,31 @@ class CompanionSaveable(SelfReadingSaveable):
         if not self._is_required:
             value = tf.compat.v1.cond(is_there, lambda: value, self._value_without)
         if variable.shape.rank == 0:
-            value = tf.reshape(value, [])  # DeepRec has [1]
-        return variable.assign(tf.ensure_shape(value, variable.shape)).op
+            value = tf.reshape(value, [])
+        return variable.assign(self._checked(value)).op
+
+    def _checked(self, value):
+        shape = self._variable.shape
+        fits = tf.reduce_all(tf.equal(tf.shape(value), shape)) if shape.rank else tf.constant(True)
+        message = (
+            f"{self._names[0]} in the checkpoint has not the shape {shape.as_list()} of "
+            f"{self._variable.op.name}: make the variable as it was saved (default rows: with the "
+            "same dimension, and default_value_dim of InitializerOption); there its shape is"
+        )
+        with tf.control_dependencies([tf.debugging.Assert(fits, [message, tf.shape(value)])]):
+            return tf.ensure_shape(tf.identity(value), shape)
 
     def _value_without(self):
         variable = self._variable
+        if self._otherwise is not None:
+            return tf.constant(self._otherwise, variable.dtype.base_dtype, variable.shape)
         return tf.compat.v1.cond(
             variable.is_initialized(), variable.read_value, lambda: variable.initial_value
         )
+
+
+def _as_vector(spec):
+    """DeepRec has scalars in vectors of one number."""
+    value = spec.tensor
+    with tf.device(value.device):
+        return BaseSaverBuilder.SaveSpec(tf.reshape(value, [1]), spec.slice_spec, spec.name)

@@ -26,7 +26,8 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         Args:
           table: the Table.
           name: of the table in the checkpoint.
-          slot_names: of its slots there, in the order of table.slots; None: their own names.
+          slot_names: of its slots there, in the order of table.slots; None, or None for a slot:
+            its own name.
 
         Raises:
           NotImplementedError: several ranks share the table.
@@ -34,7 +35,8 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         self._table = table
         self._slots = list(table.slots)
         keys, rows, slots = export_planes(table, self._slots)
-        slot_names = slot_names or [slot.op.name for slot in self._slots]
+        given = slot_names or [None] * len(self._slots)
+        slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]
         tensors = [(f"{name}/keys", keys), (f"{name}/rows", rows), *zip(slot_names, slots)]
         specs = [BaseSaverBuilder.SaveSpec(tensor, "", title) for title, tensor in tensors]
         super().__init__(table.handle, specs, name)

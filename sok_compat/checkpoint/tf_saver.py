@@ -5,6 +5,7 @@ import functools
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.names_of_parts import around_part
 from sok_compat.checkpoint.self_reading import CompanionSaveable, with_self_reading
 from sok_compat.checkpoint.table_saveable import TableSaveable, ordinary_slots
 from sok_compat.runtime import integrations
@@ -114,8 +115,12 @@ def _saveable(table, names, others):
             f"the table {table.table_name} would be saved without {left_out}, "
             f"{table.words.ordinary_slots}give the saver these variables too"
         )
-    name_of = [names.get(v.ref()) or v.op.name for v in (table, *table.slots)]
-    return (table.saver_layout or TableSaveable)(table, name_of[0], name_of[1:])
+    # A slot has no name here where only its table was given.
+    slots = [
+        (names[slot.ref()] or slot.op.name) if slot.ref() in names else None for slot in table.slots
+    ]
+    name = names.get(table.ref()) or table.op.name
+    return (table.saver_layout or TableSaveable)(table, name, slots)
 
 
 def _without_companions(others, tables):
@@ -133,18 +138,17 @@ def _without_companions(others, tables):
     for name, variable in given.values():
         table = owner_by_name(variable.op.name, tables) if variable.shape.rank == 0 else None
         if any(table is each for each in tables):
-            elsewhere = _names_of_other_parts(variable.op.name, table)
-            companions.append(CompanionSaveable(variable, name or variable.op.name, elsewhere))
+            saved_as = name or variable.op.name
+            head, tail = around_part(saved_as, [table.table_name], table.part)
+            elsewhere = [f"{head}{part}{tail}" for part in ("/part_0", "")]
+            otherwise = getattr(variable, "value_if_not_saved", None)
+            is_required = otherwise is None
+            companions.append(
+                CompanionSaveable(variable, saved_as, elsewhere, is_required, otherwise)
+            )
         else:
             kept.append((name, variable))
     return kept, companions
-
-
-def _names_of_other_parts(name, table):
-    """Of what is called `name`, below the table."""
-    whole = table.table_name.removesuffix(table.part.suffix if table.part else "")
-    below = name[len(table.table_name) :]
-    return [f"{whole}{part}{below}" for part in ("/part_0", "")]
 
 
 def _raise_for_imported_tables(variables):

@@ -10,6 +10,8 @@ from sok_compat.deeprec.ordinary_updates import ActsFirst
 from sok_compat.deeprec.stock_optimizers import AdagradOptimizer
 from sok_compat.training.update_lock import alone
 
+_UNKNOWN = -1  # decays: as many as were due in the checkpoint, which does not say
+
 
 class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
     """Adagrad whose accumulators shrink each time that so many steps are over. API of DeepRec.
@@ -66,7 +68,8 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
         super()._create_slots(var_list)
         for variable in var_list:
             none_yet = tf.zeros([], tf.int64)
-            self._get_or_make_slot(variable, none_yet, "decays", f"{self._name}/decays")
+            decays = self._get_or_make_slot(variable, none_yet, "decays", f"{self._name}/decays")
+            decays.value_if_not_saved = _UNKNOWN  # in files of DeepRec
 
     def _prepare(self):
         super()._prepare()
@@ -81,10 +84,10 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
 
     def _decay_if_due(self, variable):
         decays = self.get_slot(variable, "decays")
-        missed = self._due - decays.read_value()
-        return tf.group(
-            tf.compat.v1.cond(tf.equal(missed, 0), tf.no_op, lambda: self._decay(variable, missed))
-        )
+        done = decays.read_value()
+        missed = tf.where(tf.equal(done, _UNKNOWN), tf.zeros_like(done), self._due - done)
+        is_even = tf.equal(done, self._due)
+        return tf.group(tf.compat.v1.cond(is_even, tf.no_op, lambda: self._decay(variable, missed)))
 
     def _decay(self, variable, times):
         """All accumulators; `times` below 0, after a return to an earlier step, leaves them."""

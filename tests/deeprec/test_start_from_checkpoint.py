@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.deeprec import embedding_variable
 from sok_compat.deeprec import train_optimizers as optimizers
 from sok_compat.deeprec.options import CheckpointOption, EmbeddingVariableOption
 from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.runtime.ranks import Ranks
 from tests.support.deeprec_files import tensors_of, write_tensors
 
 tf1 = tf.compat.v1
@@ -122,3 +124,39 @@ def test_slots_are_refused(graph, checkpoint):
     _, parts, _ = build(None)
     with pytest.raises(NotImplementedError, match="does not load v/Adagrad, a table or a slot"):
         tf1.train.init_from_checkpoint(checkpoint, {"tower/v/Adagrad": parts[0].slots[0]})
+    with pytest.raises(NotImplementedError, match="does not load v/Adagrad, a table or a slot"):
+        tf1.train.init_from_checkpoint(checkpoint, {"tower/v/Adagrad": list(parts[0].slots)})
+
+
+def test_a_scope_with_scalars_of_an_optimizer(graph, checkpoint):
+    """Of a variable that starts from the checkpoint, like its slots."""
+    variable = get_embedding_variable("here/v", DIM)
+    optimizer = optimizers.AdamAsyncOptimizer()
+    optimizer.minimize(tf.reduce_sum(variable.sparse_read([1])), var_list=[variable])
+    tf1.train.init_from_checkpoint(checkpoint, {"tower/": "here/"})
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert held(session, [variable]) == ROWS
+
+
+@pytest.mark.parametrize("num_parts", [None, 2])
+def test_a_rank_loads_what_it_owns(graph, checkpoint, monkeypatch, num_parts):
+    monkeypatch.setattr(embedding_variable, "connected_ranks", lambda: Ranks(1, 3))
+    partitioner = num_parts and tf1.fixed_size_partitioner(num_parts)
+    option = EmbeddingVariableOption(ckpt=CheckpointOption(checkpoint, "tower/v"))
+    found = get_embedding_variable("v", DIM, partitioner=partitioner, ev_option=option)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        expected = {key: row for key, row in ROWS.items() if key % 3 == 1}
+        assert held(session, list(found) if num_parts else [found]) == expected
+
+
+def test_any_part_is_enough(graph, tmp_path):
+    path = str(tmp_path / "one")
+    tensors = tensors_of("v", ROWS, DIM, 3)
+    write_tensors(path, {n: x for n, x in tensors.items() if n.startswith("v/part_1")})
+    option = EmbeddingVariableOption(ckpt=CheckpointOption(path))
+    variable = get_embedding_variable("v", DIM, ev_option=option)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert held(session, [variable]) == {k: r for k, r in ROWS.items() if k % 1000 % 3 == 1}

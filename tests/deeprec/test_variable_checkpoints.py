@@ -271,3 +271,105 @@ def test_what_is_recorded_of_keys(tmp_path, monkeypatch):
         records(model.parts[1])
         tf1.train.Saver().restore(session, path)
     assert calls == [[[5, 1005], [50, 10050], [500, 100500], [3, 1003], [9, 7], [3, 1]]]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_some_parts_only(tmp_path, number):
+    """Of three; also into another number of them."""
+    path, keys = str(tmp_path / "model"), [0, 1, 2, 3, 4, 5, 998]
+    chosen = [0, 2] if number == 2 else [1]
+
+    def some():
+        parts = tf1.get_collection("embedding_variables")
+        return tf1.train.Saver([parts[i] for i in chosen])
+
+    rows = saved(path, [keys], num_parts=3, saver=some)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(num_parts=3, saver=some)
+        session.run(tf1.global_variables_initializer())
+        model.saver.restore(session, path)
+        expected = {key: rows[key] for key in keys if key % 1000 % 3 in chosen}
+        assert expected and model.held(session) == expected
+    for num_parts in (None, 2):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            model = Model(num_parts=num_parts, saver=lambda: None)
+            tf1.train.Saver(model.parts).restore(session, path)
+            assert model.held(session) == expected
+
+
+@pytest.mark.parametrize("num_parts", [None, 2])
+def test_another_optimizer_goes_on_from_the_rows(tmp_path, num_parts, capfd):
+    """Only slots that the saver is not given may be missing."""
+    path = str(tmp_path / "model")
+    rows = saved(path, FIRST)
+    adam = lambda step: optimizers.AdamOptimizer(0.1)  # noqa: E731
+    with tf.Graph().as_default(), tf1.Session() as session:
+        model = Model(adam, num_parts, saver=lambda: None)
+        session.run(tf1.global_variables_initializer())
+        model.train(session, [[5, 6]])
+        tf1.train.Saver(model.parts).restore(session, path)
+        assert model.held(session) == rows
+        for slot in (slot for part in model.parts for slot in part.slots):
+            assert (session.run(slot.read_value()) == 0).all()
+        assert "has nothing of the slot v/Adam_1" in capfd.readouterr().err
+        model.train(session, [[5, 6]])
+        saver = tf1.train.Saver([model.parts[0], model.parts[0].slots[1]])
+        with pytest.raises(tf.errors.NotFoundError, match="no tensor v/Adam_1-keys"):
+            saver.restore(session, path)
+
+
+@pytest.mark.parametrize("saved_parts, num_parts", [(2, 2), (2, None), (2, 3), (None, 2)])
+def test_a_new_name_of_the_variable_alone(tmp_path, saved_parts, num_parts):
+    path = str(tmp_path / "model")
+
+    def renamed():
+        parts = tf1.get_collection("embedding_variables")
+        if parts[0].part is None:
+            return tf1.train.Saver({"new": parts[0]})
+        return tf1.train.Saver({f"new{part.part.suffix}": part for part in parts})
+
+    expected = saved(str(tmp_path / "all"), FIRST + LAST)
+    saved(path, FIRST, num_parts=saved_parts, saver=renamed)
+    names = {name for name, _ in tf.train.list_variables(path)}
+    assert {"v/part_1/Adagrad-keys", "new/part_1-keys"} <= names or not saved_parts
+    assert goes_on(path, num_parts, is_initialized=True, saver=renamed) == expected
+
+
+@pytest.mark.parametrize("saved_parts, num_parts", [(2, 3), (2, None), (None, 2)])
+def test_slots_and_scalars_in_a_variable_scope(tmp_path, saved_parts, num_parts):
+    """Of other parts; DeepRec's scalars are vectors of one number."""
+    path = str(tmp_path / "model")
+
+    class InScope(optimizers.AdamAsyncOptimizer):
+        def minimize(self, *args, **kwargs):
+            with tf1.variable_scope("train"):
+                return super().minimize(*args, **kwargs)
+
+    make = dict(make_optimizer=lambda step: InScope(0.1))
+    expected = saved(str(tmp_path / "all"), FIRST + LAST, **make)
+    saved(path, FIRST, num_parts=saved_parts, **make)
+    part = "/part_0" if saved_parts else ""
+    shapes = dict(tf.train.list_variables(path))
+    assert shapes[f"train/v{part}/AdamAsync_2"] == shapes[f"train/v{part}/AdamAsync_3"] == [1]
+    assert goes_on(path, num_parts, **make) == expected
+
+
+def test_what_is_no_v1_checkpoint():
+    message = "write_version=V1.*leave write_version out"
+    with tf.Graph().as_default(), pytest.raises(NotImplementedError, match=message):
+        Model(saver=lambda: tf1.train.Saver(write_version=tf1.train.SaverDef.V1))
+
+
+def test_another_number_of_default_rows(tmp_path):
+    path = str(tmp_path / "model")
+
+    def options(num_rows):
+        init = InitializerOption(default_value_dim=num_rows)
+        return dict(
+            initializer=INITIALIZERS["run"], ev_option=EmbeddingVariableOption(init_option=init)
+        )
+
+    saved(path, FIRST, **options(50))
+    message = r"v/default_rows in.* not the shape \[60, 3\].*default_value_dim.*\[50 3\]"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        goes_on(path, None, **options(60))
