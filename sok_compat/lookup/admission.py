@@ -91,6 +91,8 @@ def _admissions(op):
 
 def _place(op):
     """A loop's gradient has a context of its own: what is made there is of no use elsewhere."""
+    if tf.executing_eagerly():
+        return None  # the op there has no name
     context = tf.compat.v1.get_default_graph()._get_control_flow_context()
     return op.name, context
 
