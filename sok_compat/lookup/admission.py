@@ -66,6 +66,37 @@ def admit_keys(tables, keys, row_ids, counts, absent_rows):
     return places, [tf.gather(ids, where) for ids, where in zip(rows_to_train, places)]
 
 
+def admission_of(op):
+    """What remember_admission was given for this op of a lookup; None: its keys are not counted
+    yet. Each of several gradients of it trains the same rows."""
+    return _admissions(op).get(_place(op))
+
+
+def remember_admission(op, admitted):
+    """Keeps what admit_keys has returned for an op of a lookup."""
+    _admissions(op)[_place(op)] = admitted
+
+
+def _admissions(op):
+    """Those of the graph that is being built, if the op is in it; else nothing is kept."""
+    if tf.executing_eagerly():
+        return {}
+    graph = tf.compat.v1.get_default_graph()
+    if op.graph is not graph:
+        return {}
+    if not hasattr(graph, "_sok_admissions"):
+        graph._sok_admissions = {}
+    return graph._sok_admissions
+
+
+def _place(op):
+    """A loop's gradient has a context of its own: what is made there is of no use elsewhere."""
+    if tf.executing_eagerly():
+        return None  # the op there has no name
+    context = tf.compat.v1.get_default_graph()._get_control_flow_context()
+    return op.name, context
+
+
 def counted_step(graph):
     """The variable by which gradients in a graph count, or would; None: there is none."""
     with graph.as_default():

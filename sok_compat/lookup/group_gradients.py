@@ -3,7 +3,12 @@
 
 import tensorflow as tf
 
-from sok_compat.lookup.admission import admit_keys, occurrences
+from sok_compat.lookup.admission import (
+    admission_of,
+    admit_keys,
+    occurrences,
+    remember_admission,
+)
 from sok_compat.lookup.find_rows import insert_absent
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_shape
@@ -56,8 +61,11 @@ def _pool_rows_gradient_with_insertion(op, *gradients):
 def _pool_rows_gradient_with_counts(op, *gradients):
     rows, tables, keys, row_ids, absent_rows, inverse, row_splits, weights = _lists(op, 8)
     with tf.device(op.inputs[0].device):
-        counts = [occurrences(*item) for item in zip(inverse, row_ids)]
-        admitted = admit_keys(tables, keys, row_ids, counts, absent_rows)
+        admitted = admission_of(op)
+        if admitted is None:
+            counts = [occurrences(*item) for item in zip(inverse, row_ids)]
+            admitted = admit_keys(tables, keys, row_ids, counts, absent_rows)
+            remember_admission(op, admitted)
         merged = _merged_after_reads(op, gradients, row_ids, inverse, row_splits, weights)
         return _trained_slices(op, rows, merged, *admitted) + [None] * (7 * len(rows))
 
@@ -130,11 +138,16 @@ def _exchange_rows_gradient_at(op, gradients, row_ids, inserts):
 
 @tf.RegisterGradient(COUNTING["SokExchangeRows"])
 def _exchange_rows_gradient_with_counts(op, *gradients):
-    """How often each answer counts travels as a last column of the gradients: an owner that was
-    asked for a row knows no occurrences."""
+    """How often each answer counts travels as a last column of the first gradients: an owner that
+    was asked for a row knows no occurrences."""
     rows, tables, keys, row_ids, absent_rows, inverse, splits, weights = _lists(op, 11)[:8]
     dims = op.get_attr("dims")
     with tf.device(rows[0].device):
+        admitted = admission_of(op)
+        if admitted is not None:
+            received = _exchanged_gradients(op, _as_tensors(gradients))
+            merged = _merged_at_owner(received, row_ids, inverse, splits, weights)
+            return _trained_slices(op, rows, merged, *admitted) + [None] * (10 * len(rows) + 1)
         received = _exchanged_gradients(op, [
             tf.concat([gradient, occurrences(answers, gradient[:, 0])[:, tf.newaxis]], 1)
             for gradient, answers in zip(_as_tensors(gradients), _lists(op, 11)[10])
@@ -143,6 +156,7 @@ def _exchange_rows_gradient_with_counts(op, *gradients):
         counts = _merged_at_owner(counts, row_ids, inverse, splits, _none(weights))
         counts = [tf.reshape(count, [-1]) for count in counts]
         admitted = admit_keys(tables, keys, row_ids, counts, absent_rows)
+        remember_admission(op, admitted)
         received = [columns[:, :dim] for columns, dim in zip(received, dims)]
         merged = _merged_at_owner(received, row_ids, inverse, splits, weights)
         return _trained_slices(op, rows, merged, *admitted) + [None] * (10 * len(rows) + 1)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Embedding variables whose lookups are differentiated several times."""
+
+import tensorflow as tf
+
+from sok_compat.deeprec import stock_optimizers
+from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
+from sok_compat.deeprec.options import CounterFilter, EmbeddingVariableOption
+from sok_compat.deeprec.variable_creation import get_embedding_variable
+from tests.support.sessions import initialized_session
+
+tf1 = tf.compat.v1
+
+
+def get_variable(name="v", **settings):
+    return get_embedding_variable(
+        name,
+        2,
+        initializer=tf1.ones_initializer(),
+        ev_option=EmbeddingVariableOption(**settings),
+    )
+
+
+def descend(loss, *args, **kwargs):
+    return stock_optimizers.GradientDescentOptimizer(0.25).minimize(loss, *args, **kwargs)
+
+
+def test_a_lookup_that_is_differentiated_twice_counts_once(graph):
+    variable = get_variable(filter_option=CounterFilter(4))
+    rows = tf.nn.embedding_lookup(variable, tf.constant([5, 5, 6], tf.int64))
+    step = tf1.train.get_or_create_global_step()
+    first, second = descend(tf.reduce_sum(rows), step), descend(tf.reduce_sum(rows * rows))
+    known = variable.get_frequency([5, 6])
+    with initialized_session() as session:
+        session.run([first, second])
+        assert session.run(known).tolist() == [2, 1]
+        session.run(second)  # by itself
+        assert session.run(known).tolist() == [4, 2]
+        session.run([first, second])
+        assert session.run(known).tolist() == [6, 3]
+        assert session.run(variable.export()[0]).tolist() == [5]
+        assert session.run(variable.export()[1])[0, 0] < 1.0
+
+
+def test_a_gradient_of_a_gradient_counts_once(graph):
+    variable = get_variable(filter_option=CounterFilter(2))
+    rows = tf.nn.embedding_lookup(variable, tf.constant([5], tf.int64))
+    (gradient,) = tf.gradients(tf.reduce_sum(rows**3), [variable])
+    train = descend(tf.reduce_sum(rows) + tf.reduce_sum(gradient.values**2))
+    known = variable.get_frequency([5])
+    with initialized_session() as session:
+        for count in (1, 2, 3):
+            session.run(train)
+            assert session.run(known).tolist() == [count]
+
+
+def test_two_optimizers_of_the_tables_of_a_group_count_once(graph):
+    tables = [get_variable(name, filter_option=CounterFilter(4)) for name in "ab"]
+    bags = tf.RaggedTensor.from_row_splits(tf.constant([5], tf.int64), [0, 1])
+    loss = tf.add_n(
+        [tf.reduce_sum(x) for x in group_embedding_lookup_sparse(tables, [bags] * 2, ["sum"] * 2)]
+    )
+    train = [descend(loss, var_list=[table]) for table in tables]
+    known = [table.get_frequency([5])[0] for table in tables]
+    with initialized_session() as session:
+        for count in (1, 2, 3, 4, 5):
+            session.run(train)
+            assert session.run(known) == [count, count]
+        assert [session.run(table.export()[1])[0, 0] for table in tables] == [0.75, 0.75]
