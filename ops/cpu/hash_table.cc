@@ -67,9 +67,10 @@ void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* key
 }
 
 void CpuHashTable::CheckFits(int64_t num_new_keys) const {
-  const int64_t num_used = index_.size() + static_cast<int64_t>(kept_rows_.size());
+  const auto num_kept = static_cast<int64_t>(kept_rows_.size());
+  const int64_t num_used = index_.size() + num_kept;
   if (num_new_keys <= std::min(options_.capacity, kMaxRows) - num_used) return;
-  ThrowFull(options_, kMaxRows, num_used, num_new_keys);
+  ThrowFull(options_, kMaxRows, index_.size(), num_kept, num_new_keys);
 }
 
 /// One past the highest row id once `num_new_keys` more have come.

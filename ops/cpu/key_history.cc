@@ -45,19 +45,21 @@ Admission KeyHistory::Admit(Executor& executor, int64_t num_rows, ArrivingKeys* 
     const bool is_admitted = arriving->seen[i].count >= options_.filter_freq;
     (is_admitted || !options_.has_filter() ? admission.admitted : admission.waiting).push_back(i);
   }
+  Reserve(executor, num_rows, static_cast<int64_t>(admission.waiting.size()));
+  return admission;
+}
+
+void KeyHistory::Reserve(Executor& executor, int64_t num_rows, int64_t num_waiting) {
   const auto size = static_cast<size_t>(num_rows);
   if (size > rows_.capacity()) rows_.reserve(std::max(size, 2 * rows_.capacity()));
-  if (!admission.waiting.empty()) {
-    waiting_->Reserve(executor, static_cast<int64_t>(admission.waiting.size()));
-  }
-  return admission;
+  if (num_waiting > 0) waiting_->Reserve(executor, num_waiting);
 }
 
 void KeyHistory::Commit(Executor& executor, const ArrivingKeys& arriving,
                         const Admission& admission, const std::vector<int64_t>& rows_of_admitted) {
   for (size_t i = 0; i < admission.admitted.size(); ++i) {
     const size_t place = admission.admitted[i];
-    if (options_.has_filter()) waiting_->Erase(arriving.keys[place]);
+    if (options_.has_filter()) waiting_->GetsRow(arriving.keys[place], arriving.seen[place]);
     SetRow(rows_of_admitted[i], arriving.seen[place]);
   }
   std::vector<int64_t> keys;

@@ -4,6 +4,7 @@
 #ifndef SOK_OPS_CPU_KEY_HISTORY_H_
 #define SOK_OPS_CPU_KEY_HISTORY_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -54,11 +55,19 @@ class KeyHistory {
   void Commit(Executor& executor, const ArrivingKeys& arriving, const Admission& admission,
               const std::vector<int64_t>& rows_of_admitted);
 
+  /// Makes room for rows below `num_rows`, and `num_waiting` more keys without a row. Throws
+  /// kOutOfMemory; nothing has changed then.
+  void Reserve(Executor& executor, int64_t num_rows, int64_t num_waiting);
+
   /// Of a row whose key came `count` times in this step.
   void Count(int64_t row_id, int64_t count, int64_t step);
   /// A row that nothing is known of counts as one that was admitted long ago.
   KeySeen OfRow(int64_t row_id) const;
   void SetRow(int64_t row_id, const KeySeen& seen);
+
+  /// The last step that counted, or of which a checkpoint told; -1: none.
+  int64_t last_step() const { return last_step_; }
+  void NoteStep(int64_t step) { last_step_ = std::max(last_step_, step); }
 
   WaitingKeys& waiting() { return *waiting_; }
 
@@ -71,6 +80,7 @@ class KeyHistory {
   std::mutex mutex_;
   std::vector<KeySeen> rows_;
   std::unique_ptr<WaitingKeys> waiting_;
+  int64_t last_step_ = -1;
 };
 
 }  // namespace sok

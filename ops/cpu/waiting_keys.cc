@@ -48,6 +48,8 @@ class ExactCounts : public WaitingKeys {
                   fresh_places.data());
   }
 
+  void GetsRow(int64_t key, const KeySeen&) override { Erase(key); }
+
   void Erase(int64_t key) override {
     const int64_t place = index_.Erase(key);
     if (place != kNoRow) free_places_.push_back(static_cast<uint32_t>(place));
@@ -106,13 +108,11 @@ class BloomCounts : public WaitingKeys {
 
   /// Only counters below the count go up, so that keys which share one do not add up.
   void Put(Executor&, int64_t num_keys, const int64_t* keys, const KeySeen* seen) override {
-    for (int64_t i = 0; i < num_keys; ++i) {
-      const int64_t count = std::min(seen[i].count, most_);
-      ForEachCounter(keys[i], [&](char* counter) {
-        if (Load(counter) < count) Store(count, counter);
-      });
-    }
+    for (int64_t i = 0; i < num_keys; ++i) Raise(keys[i], seen[i].count);
   }
+
+  /// Keeps the count for the time when the row is taken from the key.
+  void GetsRow(int64_t key, const KeySeen& seen) override { Raise(key, seen.count); }
 
   void Erase(int64_t) override {}
   void Export(std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
@@ -127,6 +127,12 @@ class BloomCounts : public WaitingKeys {
       use(static_cast<char*>(memory_.data()) +
           ScaleHash(hash, options_.num_counters) * options_.counter_bytes);
     }
+  }
+  void Raise(int64_t key, int64_t count) const {
+    count = std::min(count, most_);
+    ForEachCounter(key, [&](char* counter) {
+      if (Load(counter) < count) Store(count, counter);
+    });
   }
   // The low bytes: little-endian.
   int64_t Load(const char* counter) const {

@@ -38,6 +38,8 @@ class WaitingKeys {
   /// seen[i] is what is known of keys[i] from now on; keys are distinct.
   virtual void Put(Executor& executor, int64_t num_keys, const int64_t* keys,
                    const KeySeen* seen) = 0;
+  /// A key that came as `seen` has a row now, and waits no more.
+  virtual void GetsRow(int64_t key, const KeySeen& seen) = 0;
   /// Forgets a key, if it is there.
   virtual void Erase(int64_t key) = 0;
 
@@ -51,7 +53,8 @@ class WaitingKeys {
 std::unique_ptr<WaitingKeys> MakeExactCounts();
 
 /// Counts that may be too high, never too low, in memory that does not grow. It knows no steps,
-/// forgets no key, and exports none. A count that does not fit stays the highest one.
+/// forgets no key, also none that gets a row, and exports none. A count that does not fit stays the
+/// highest one.
 std::unique_ptr<WaitingKeys> MakeBloomCounts(const BloomOptions& options);
 
 }  // namespace sok

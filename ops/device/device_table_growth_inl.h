@@ -46,8 +46,9 @@ int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const
   int32_t num_new;
   queue_.CopyToHost(&num_new, num_new_keys.exact, sizeof(num_new));
   const int64_t needed = held.num_keys + num_new;
-  const int64_t num_used = held.num_keys + num_kept_;
-  if (num_used + num_new > Limit()) ThrowFull(options_, kMaxKeys, num_used, num_new);
+  if (needed + num_kept_ > Limit()) {
+    ThrowFull(options_, kMaxKeys, held.num_keys, num_kept_, num_new);
+  }
   const int64_t for_this = std::min(held.num_keys + num_keys, Limit());
   const int64_t ahead = std::min(held.num_keys + num_keys * kBatchesAhead, Limit());
   planes.Reserve(MostRowsAfter(num_new));

@@ -54,16 +54,20 @@ void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_row
         " rows; take gradients with tf.gradients of this table's lookups");
 }
 
-void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
+void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys, int64_t num_kept,
                int64_t num_new_keys) {
+  const std::string kept =
+      num_kept == 0 ? ""
+                    : ", " + std::to_string(num_kept) +
+                          " rows of evicted keys wait for the end of steps that may read them";
   if (options.capacity <= most_rows && options.capacity != kMaxRows) {
     Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: its capacity is ",
-          options.capacity, " keys, it holds ", num_keys, ", and ", num_new_keys,
+          options.capacity, " keys, it holds ", num_keys, kept, ", and ", num_new_keys,
           " new keys came; raise the capacity (max_vocabulary_size_per_gpu in "
           "SparseOperationKit's layers), or erase keys. The table is as it was before them");
   }
   Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: one rank holds at most ",
-        most_rows, " keys, it holds ", num_keys, ", and ", num_new_keys,
+        most_rows, " keys, it holds ", num_keys, kept, ", and ", num_new_keys,
         " new keys came; use more ranks, or erase keys. The table is as it was before them");
 }
 

@@ -41,10 +41,10 @@ void CheckTableOptions(const TableOptions& options);
 /// Throws kInvalidArgument: a gradient came for a row that the table does not have.
 [[noreturn]] void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows);
 
-/// Throws kOutOfCapacity: a table that holds `num_keys` has no room for `num_new_keys` more.
-/// `most_rows` is what its engine can hold.
+/// Throws kOutOfCapacity: a table that holds `num_keys` has no room for `num_new_keys` more,
+/// where `num_kept` rows of evicted keys are nobody's yet. `most_rows` is what its engine can hold.
 [[noreturn]] void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
-                            int64_t num_new_keys);
+                            int64_t num_kept, int64_t num_new_keys);
 
 }  // namespace sok
 

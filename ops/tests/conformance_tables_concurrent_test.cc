@@ -159,7 +159,7 @@ SOK_TEST(WithoutACapacityNobodyIsToldToRaiseIt) {
   CHECK_THROWS(ErrorCode::kOutOfCapacity,
                (Words{"table 'users' is full: one rank holds at most 4294967295 keys, it holds "
                       "4294967295, and 1 new keys came; use more ranks, or erase keys"}),
-               ThrowFull(Options(true, kMaxRows), kMaxRows, kMaxRows, 1));
+               ThrowFull(Options(true, kMaxRows), kMaxRows, kMaxRows, 0, 1));
 }
 
 SOK_TEST(AFullTableStaysAsItWas) {

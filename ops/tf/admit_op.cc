@@ -69,8 +69,6 @@ class Arrival {
   /// With the history's mutex.
   void Admit(const TableView& view, RunningSteps* steps) {
     KeyHistory& history = HistoryOf(view);
-    const int64_t num_returned = history.options().evicts ? steps->TakeReturnable() : 0;
-    if (num_returned > 0) view.table.ReturnRows(call_, num_returned);
     FindRows(view.table);
     FindArriving(view.options());
     const int64_t most_rows = view.table.Size(call_).num_rows + num_keys_;
@@ -80,6 +78,7 @@ class Arrival {
       if (found_[i] != kNoRow) history.Count(found_[i], CountOf(i), step_);
     }
     history.Commit(call_.executor(), arriving_, admission, rows);
+    history.NoteStep(step_);
     if (history.options().has_filter()) steps->Admitted(ctx_, rows);
     for (size_t i = 0; i < rows.size(); ++i) found_[places_[admission.admitted[i]]] = rows[i];
     if (history.options().has_filter()) {

@@ -65,6 +65,7 @@ class ExportPlanesOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      resource->NoteStep(ctx);
       resource->WithSlots(call, slot_names_, [&](const TableView& view) {
         CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
         TableEntries held = view.table.Export(call);

@@ -97,7 +97,9 @@ class ExportTableOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       OpCall call(ctx);
-      TableOfInput(ctx)->WithPlanes(call, [&](const TableView& view) {
+      const auto resource = TableOfInput(ctx);
+      resource->NoteStep(ctx);
+      resource->WithPlanes(call, [&](const TableView& view) {
         TableContents contents(call, view);
         const int64_t size = contents.size();
         int64_t* keys = Data<int64_t>(Output(ctx, 0, {size}));
@@ -113,7 +115,9 @@ class RowsInUseOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       OpCall call(ctx);
-      TableOfInput(ctx)->WithTable([&](Table& table) {
+      const auto resource = TableOfInput(ctx);
+      resource->NoteStep(ctx);
+      resource->WithTable([&](Table& table) {
         const TableEntries held = table.Export(call);
         call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, 0, {held.count})), held.row_ids,
                                    held.count * static_cast<int64_t>(sizeof(int64_t)));
@@ -153,6 +157,7 @@ class WholeTableOp : public tf::AsyncOpKernel {
   void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) {
     OpCall call(ctx);
     const auto table = TableOfInput(ctx);
+    table->NoteStep(ctx);
     TableOptions options;
     table->WithTable([&](Table& made) { options = made.options(); });
     RankMeeting meeting(ctx, options, std::move(held));

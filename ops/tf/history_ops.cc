@@ -65,8 +65,10 @@ REGISTER_OP("SokEvictKeys")
     .Doc(
         "Takes their rows from keys that came last before step - steps_to_live, or, with an "
         "l2_threshold above 0, those whose half squared norm is below it; keys that wait for a row "
-        "go by the step, too. Where no step is known of a row, `step` becomes it. Steps that run "
-        "keep reading the rows that they have found.");
+        "go by the step, too. Where no step is known of a row, `step` becomes it. A step below 0: "
+        "the "
+        "one after the last that counted. Steps that run keep reading the rows that they have "
+        "found.");
 
 class KeyHistoryOp : public tf::OpKernel {
  public:
@@ -155,16 +157,20 @@ class ImportHistoryOp : public tf::OpKernel {
     const std::lock_guard<std::mutex> lock(history.mutex());
     FindOnHost(call, view.table, num_keys, keys, row_ids.data());
     for (size_t i = 0; i < row_ids.size(); ++i) {
-      const KeySeen seen{counts[i], steps[i]};
-      if (row_ids[i] != kNoRow) {
-        history.SetRow(row_ids[i], seen);
-      } else if (history.options().has_filter()) {
-        waiting_keys.push_back(keys[i]);
-        waiting.push_back(seen);
-      }
+      if (row_ids[i] != kNoRow || !history.options().has_filter()) continue;
+      waiting_keys.push_back(keys[i]);
+      waiting.push_back({counts[i], steps[i]});
     }
     const auto num_waiting = static_cast<int64_t>(waiting.size());
-    history.waiting().Reserve(call.executor(), num_waiting);
+    // Makes room first: from here on nothing fails.
+    history.Reserve(call.executor(), view.table.Size(call).num_rows, num_waiting);
+    for (size_t i = 0; i < row_ids.size(); ++i) {
+      history.NoteStep(steps[i]);
+      if (row_ids[i] == kNoRow) continue;
+      const KeySeen seen{counts[i], steps[i]};
+      history.SetRow(row_ids[i], seen);
+      if (history.options().has_filter()) history.waiting().GetsRow(keys[i], seen);
+    }
     history.waiting().Put(call.executor(), num_waiting, waiting_keys.data(), waiting.data());
   }
 };
@@ -181,6 +187,7 @@ class EvictKeysOp : public tf::OpKernel {
       const int64_t step = InputOfRank(ctx, 1, "step", 0).scalar<int64_t>()();
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      resource->NoteStep(ctx);
       int64_t num_evicted = 0;
       resource->WithPlanes(call, [&](const TableView& view) {
         KeyHistory& history = HistoryOf(view);
@@ -205,6 +212,7 @@ class EvictKeysOp : public tf::OpKernel {
     std::vector<int64_t> gone;
     if (l2_threshold_ > 0.0f) AddLightRows(call, view, held, keys, &gone);
     const std::lock_guard<std::mutex> lock(history->mutex());
+    if (step < 0) step = history->last_step() + 1;
     if (steps_to_live_ > 0) {
       for (int64_t i = 0; i < held.count; ++i) {
         const KeySeen seen = history->OfRow(row_ids[i]);

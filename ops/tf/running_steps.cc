@@ -81,14 +81,22 @@ void RunningSteps::Evicted(int64_t num_rows) {
   rows_.push_back({era_++, num_rows});
 }
 
-int64_t RunningSteps::TakeReturnable() {
+int64_t RunningSteps::NumReturnable() {
   const std::lock_guard<std::mutex> lock(mutex_);
   int64_t count = 0;
-  while (!rows_.empty() && (runs_.empty() || runs_.begin()->first > rows_.front().era)) {
-    count += rows_.front().count;
-    rows_.pop_front();
+  for (const EvictedRows& rows : rows_) {
+    if (!runs_.empty() && runs_.begin()->first <= rows.era) break;
+    count += rows.count;
   }
   return count;
+}
+
+void RunningSteps::Returned(int64_t num_rows) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  while (num_rows > 0) {
+    num_rows -= rows_.front().count;
+    rows_.pop_front();
+  }
 }
 
 void RunningSteps::ForgetRows() {

@@ -31,8 +31,10 @@ class RunningSteps : public std::enable_shared_from_this<RunningSteps> {
 
   /// `num_rows` rows are nobody's now; steps that run may still hold their ids.
   void Evicted(int64_t num_rows);
-  /// How many of these rows, the first ones first, no step holds any more; each is told once.
-  int64_t TakeReturnable();
+  /// How many of these rows, the first ones first, no step holds any more.
+  int64_t NumReturnable();
+  /// So many of the first ones, as NumReturnable said, may go to new keys now.
+  void Returned(int64_t num_rows);
   /// The table is another one.
   void ForgetRows();
 

@@ -191,9 +191,20 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
     CheckInitialized();
     if (!HasCapacity() && !promised) promised.emplace(promised_rows_, num_keys);
     if (!HasCapacity() && !HasRoom(call)) continue;
+    ReturnRows(call);
     UseView(call, View({}), use);
     return;
   }
+}
+
+/// Lets new keys have the rows of evicted ones that no step holds any more.
+void TableResource::ReturnRows(OpCall& call) {
+  if (!history_ || !history_->options().evicts) return;
+  const std::lock_guard<std::mutex> one_by_one(history_->mutex());
+  const int64_t num_rows = steps_->NumReturnable();
+  if (num_rows == 0) return;
+  table_->ReturnRows(call, num_rows);  // may fail
+  steps_->Returned(num_rows);
 }
 
 void TableResource::MakeRoom(OpCall& call) {

@@ -130,6 +130,7 @@ class TableResource : public tensorflow::ResourceBase {
   std::vector<tensorflow::Var*> Variables();
   void ShowRows();
 
+  void ReturnRows(OpCall& call);
   void MakeRoom(OpCall& call);
   void WritePreset(OpCall& call, Plane& rows, const tensorflow::Tensor& values) const;
 

@@ -56,9 +56,7 @@ class RecordsKeys:
             return None
         step = counted_step(self.graph)
         if step is None:
-            if self.steps_to_live is not None:
-                return None  # nothing is trained in this graph
-            step = tf.constant(0)
+            step = tf.constant(-1)  # the table knows which one it counted last
         return self.evict(step, self.steps_to_live, threshold).op
 
     def recorded(self, keys):

@@ -16,7 +16,8 @@ def counting_by(step):
     """Gradients that are built inside count their keys in this step.
 
     Args:
-      step: an integer variable or tensor; None: the graph's global step.
+      step: an integer variable or tensor; None: the one by which the graph counts already, or its
+        global step.
     """
     token = _step.set(step)
     try:
@@ -98,7 +99,7 @@ def _place(op):
 
 
 def counted_step(graph):
-    """The variable by which gradients in a graph count, or would; None: there is none."""
+    """The variable by which gradients in a graph count, or would; None: there is none yet."""
     with graph.as_default():
         step = getattr(graph, "_sok_step", None)
         return tf.compat.v1.train.get_global_step() if step is None else step
@@ -107,7 +108,10 @@ def counted_step(graph):
 def _current_step():
     step = _step.get()
     with tf.init_scope():  # out of functions and branches
+        graph = tf.compat.v1.get_default_graph()
+        if step is None:
+            step = getattr(graph, "_sok_step", None)
         if step is None:
             step = tf.compat.v1.train.get_or_create_global_step()
-        tf.compat.v1.get_default_graph()._sok_step = step
+        graph._sok_step = step
     return tf.cast(step, tf.int64)

@@ -126,7 +126,7 @@ class HasHistory:
         nobody else gets these before they have ended.
 
         Args:
-          step: the global step, an integer tensor.
+          step: the global step, an integer tensor; -1: the one after the last that counted.
           steps_to_live: keys go that came last before step - steps_to_live; None: none do.
           l2_threshold: keys go of whose row half the squared norm is below it; None: none do.
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding variables whose lookups are differentiated several times."""
+"""Embedding variables whose lookups are differentiated several times, or by several steps."""
 
 import tensorflow as tf
 
 from sok_compat.deeprec import stock_optimizers
 from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
-from sok_compat.deeprec.options import CounterFilter, EmbeddingVariableOption
+from sok_compat.deeprec.options import CounterFilter, EmbeddingVariableOption, GlobalStepEvict
 from sok_compat.deeprec.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
@@ -67,3 +67,18 @@ def test_two_optimizers_of_the_tables_of_a_group_count_once(graph):
             session.run(train)
             assert session.run(known) == [count, count]
         assert [session.run(table.export()[1])[0, 0] for table in tables] == [0.75, 0.75]
+
+
+def test_a_saver_from_before_the_training_evicts(graph, tmp_path):
+    """When no step is known yet, keys go by the step that the table has counted last."""
+    with tf1.variable_scope("", use_resource=True):
+        step = tf1.get_variable("mine", [], tf.int64, tf1.zeros_initializer(), trainable=False)
+    variable = get_variable(evict_option=GlobalStepEvict(1))
+    saver = tf1.train.Saver([variable])
+    ids = tf1.placeholder(tf.int64, [None])
+    train = descend(tf.reduce_sum(tf.nn.embedding_lookup(variable, ids)), step)
+    with initialized_session() as session:
+        for batch in ([5], [6], [6], [7]):
+            session.run(train, {ids: batch})
+        saver.save(session, str(tmp_path / "model"))
+        assert session.run(variable.export()[0]).tolist() == [7]

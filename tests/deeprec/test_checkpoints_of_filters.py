@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from sok_compat.deeprec import train_optimizers as optimizers
 from sok_compat.deeprec.options import CounterFilter, EmbeddingVariableOption
+from sok_compat.deeprec.stock_lookups import embedding_lookup
 from sok_compat.deeprec.variable_creation import get_embedding_variable
 
 tf1 = tf.compat.v1
@@ -23,7 +24,7 @@ class Model:
         variable = get_embedding_variable("v", 2, partitioner=partitioner, ev_option=option)
         parts = list(variable) if num_parts else [variable]
         self.ids, step = tf1.placeholder(tf.int64, [None]), tf1.train.get_or_create_global_step()
-        loss = tf.reduce_sum(tf.sin(tf.nn.embedding_lookup(variable, self.ids)))
+        loss = tf.reduce_sum(tf.sin(embedding_lookup(variable, self.ids)))
         self.step = optimizers.AdagradOptimizer(0.1).minimize(loss, step, var_list=parts)
         self.saver = tf1.train.Saver()
         self._known = [
