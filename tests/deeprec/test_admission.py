@@ -327,6 +327,33 @@ def test_steps_beside_eviction_read_no_other_keys_row(graph):
         assert 0 < session.run(found_rows(variable, tf.range(most, dtype=tf.int64))).max() < 3000
 
 
+def test_a_step_that_knows_all_rows_goes_on_reading_them(graph):
+    steps = Steps(get_variable(evict_option=GlobalStepEvict(1)))
+    asked, goes_on, read = threading.Event(), threading.Event(), []
+
+    def wait(row_ids):
+        asked.set()
+        assert goes_on.wait(60)
+        return row_ids
+
+    row_ids = tf1.py_func(wait, [ops.sok_rows_in_use(steps.variable.table_handle)], tf.int64)
+    rows = tf.raw_ops.ResourceGather(
+        resource=steps.variable.handle, indices=row_ids, dtype=tf.float32
+    )
+    evict = steps.variable.evict(100, 1)
+    with initialized_session() as session:
+        steps.train(session, 5)
+        reader = threading.Thread(target=lambda: read.append(session.run(rows)))
+        reader.start()
+        assert asked.wait(60)
+        assert session.run(evict) == 1
+        steps.train(session, 77, 77)
+        goes_on.set()
+        reader.join()
+        assert read[0].tolist() == [[0.75, 0.75]]
+        assert session.run(found_rows(steps.variable, [77])).tolist() == [1]
+
+
 def found_rows(variable, ids):
     return ops.sok_find_rows([variable.table_handle], [ids], insert=False, keys_are_distinct=False)[
         0
