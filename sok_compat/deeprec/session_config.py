@@ -13,6 +13,36 @@ from google.protobuf.message import Message
 
 _logger = logging.getLogger("sok_compat")
 _warned_of = set()  # (message, field)
+_MESSAGES = {  # {message: fields of it that are messages, or lists of such, in DeepRec alone}
+    "ConfigProto": {"session_stage_subgraph_thread_pool"},
+    "OptimizerOptions": {"async_embedding_options", "smart_stage_options"},
+    "RewriterConfig": {"multi_stream_opts"},
+}
+
+
+class IgnoredMessage:
+    """Stands for a message, or a list of messages, that TensorFlow does not have: takes any
+    field."""
+
+    def __init__(self, **fields):
+        self._messages = []
+        self.__dict__.update(fields)
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.__dict__.setdefault(name, IgnoredMessage())
+
+    def add(self, **fields):
+        """A new message at the end of the list."""
+        self._messages.append(IgnoredMessage(**fields))
+        return self._messages[-1]
+
+    def __len__(self):
+        return len(self._messages)
+
+    def __getitem__(self, index):
+        return self._messages[index]
 
 
 class LenientMessage:
@@ -33,6 +63,9 @@ class LenientMessage:
 
     def __getattr__(self, name):
         if name in self._ignored and name not in self._message.DESCRIPTOR.fields_by_name:
+            return self._ignored[name]
+        if name in _MESSAGES.get(self._message.DESCRIPTOR.name, ()):
+            setattr(self, name, IgnoredMessage())  # with a warning
             return self._ignored[name]
         value = getattr(self._message, name)
         if isinstance(value, Message):

@@ -52,6 +52,23 @@ def test_a_copy_has_switches_of_its_own():
         other.graph_options.optimizer_options.do_smart_stage  # noqa: B018
 
 
+def test_messages_that_are_deeprecs_own(caplog):
+    config = ConfigProto()
+    pool = config.session_stage_subgraph_thread_pool.add()
+    pool.inter_op_threads_num = 8
+    config.graph_options.rewrite_options.multi_stream_opts.multi_stream_num = 2
+    options = config.graph_options.optimizer_options
+    options.smart_stage_options.runner_options.threads = 3
+    read = copy.deepcopy(config)
+    assert [p.inter_op_threads_num for p in read.session_stage_subgraph_thread_pool] == [8]
+    assert read.graph_options.rewrite_options.multi_stream_opts.multi_stream_num == 2
+    read.graph_options.optimizer_options.smart_stage_options.runner_options.threads = 4
+    assert options.smart_stage_options.runner_options.threads == 3
+    assert "multi_stream_opts is ignored: TensorFlow" in caplog.text
+    with pytest.raises(AttributeError):
+        config.session_stage_thread_pool  # noqa: B018  no name of DeepRec's, either
+
+
 def test_incremental_checkpoints_are_refused():
     with pytest.raises(NotImplementedError, match="got 60; save whole ones by save_checkpoint_s"):
         monitored_training_session(save_incremental_checkpoint_secs=60)
