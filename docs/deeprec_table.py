@@ -133,7 +133,7 @@ SECTIONS = {
               "on embedding variables with a `learning_rate_power` of -0.5"),
         Entry("tf.train.AdamAsyncOptimizer tf.train.AdamWOptimizer", "works",
               "on ordinary variables, too"),
-        Entry("tf.train.AdagradDecayOptimizer tf.train.AdagradDecayV2Optimizer", "differs",
+        Entry("tf.train.AdagradDecayOptimizer tf.train.AdagradDecayOptimizerV2", "differs",
               "Accumulators decay in the first update after the global step has passed a multiple "
               "of `accumulator_decay_step`, those of all rows in use; both are the same"),
         Entry("tf.train.AdadeltaOptimizer tf.train.AdagradDAOptimizer "

@@ -110,7 +110,7 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
             return tf.group(decays.assign(self._due, use_locking=self._use_locking))
 
 
-class AdagradDecayV2Optimizer(AdagradDecayOptimizer):
+class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
     """AdagradDecayOptimizer under another name: DeepRec documents no other numbers for it."""
 
     def __init__(

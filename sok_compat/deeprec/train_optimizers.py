@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from sok_compat.deeprec.adagrad_decay_optimizers import (
     AdagradDecayOptimizer,
-    AdagradDecayV2Optimizer,
+    AdagradDecayOptimizerV2,
 )
 from sok_compat.deeprec.adam_optimizers import AdamAsyncOptimizer, AdamWOptimizer
 from sok_compat.deeprec.embedding_variable import EmbeddingVariable
@@ -24,7 +24,7 @@ _TRAINERS = {
     optimizer.__name__: optimizer
     for optimizer in (
         AdagradDecayOptimizer,
-        AdagradDecayV2Optimizer,
+        AdagradDecayOptimizerV2,
         AdagradOptimizer,
         AdamAsyncOptimizer,
         AdamOptimizer,

@@ -27,7 +27,7 @@ def test_equals_its_formula(case, use_locking):
      {"beta1_power": "_2", "beta2_power": "_3"}),
     (lambda step: optimizers.AdagradDecayOptimizer(0.1, step), ["accumulator"],
      {"decays": "/decays"}),
-    (lambda step: optimizers.AdagradDecayV2Optimizer(0.1, step), ["accumulator"],
+    (lambda step: optimizers.AdagradDecayOptimizerV2(0.1, step), ["accumulator"],
      {"decays": "/decays"}),
     (lambda step: optimizers.AdamWOptimizer(0.1), ["m", "v"], {}),
 ])  # fmt: skip

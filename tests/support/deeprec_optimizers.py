@@ -89,7 +89,7 @@ CASES = {
     "AdamAsync": _adam_async(False),
     "AdamAsync-rmsprop": _adam_async(True),
     "AdagradDecay": _adagrad_decay(optimizers.AdagradDecayOptimizer),
-    "AdagradDecayV2": _adagrad_decay(optimizers.AdagradDecayV2Optimizer),
+    "AdagradDecayV2": _adagrad_decay(optimizers.AdagradDecayOptimizerV2),
     "AdamW": (
         lambda global_step, use_locking: optimizers.AdamWOptimizer(
             tf.constant(0.05), 0.1, 0.8, 0.95, 1e-3, use_locking
