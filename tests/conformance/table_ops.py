@@ -255,6 +255,7 @@ class TableOps(LookupOps, FileFaults):
             heads=["x"] * (1 + len(slots)),
             tails=["", *(f"/{slot}" for slot in slots)],
             slot_names=list(slots),
+            slot_is_required=[True] * len(slots),
             num_buckets=4,
             num_parts=num_parts,
             part=part,

@@ -46,8 +46,9 @@ def test_equals_tensorflow(group):
     assert_equals_tensorflow(*group, CONFIG)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
-@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("num_ranks", [2, 4])
 def test_equals_tensorflow_on_several_ranks(num_ranks):
     ranks = reports(run_ranks("deeprec_groups", num_ranks, timeout=300))
     assert not any(rank["failures"] for rank in ranks), ranks[0]["failures"] or ranks[1]["failures"]

@@ -42,6 +42,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
 def test_one_process_for_each_listed_gpu(folder):
     status, printed, _ = launch(
@@ -52,6 +53,7 @@ def test_one_process_for_each_listed_gpu(folder):
         assert f"__main__ ['0', '0'] {rank} 2 a b" in printed
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
 def test_the_first_that_failed_ends_the_others_and_its_status_comes_back(folder):
     command = ["-np", "2", sys.executable, "train.py", "3", "60"]

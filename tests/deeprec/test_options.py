@@ -82,7 +82,7 @@ def test_steps_to_live(graph, given, option, expected):
     option = EmbeddingVariableOption(evict_option=option)
     variable = get_embedding_variable("v", 2, steps_to_live=given, ev_option=option)
     assert variable.steps_to_live == expected
-    assert (variable.before_save() is None) and (variable.history is None) == (expected is None)
+    assert (variable.before_save() is None) == (variable.history is None) == (expected is None)
 
 
 def test_a_bloom_filter_is_as_large_as_it_must_be():

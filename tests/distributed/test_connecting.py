@@ -32,6 +32,7 @@ def test_init_fails_without_a_rank(mode, words):
     assert seen["seconds"] < STALL_SECONDS + 12  # with room for a slow machine
 
 
+@pytest.mark.thorough
 def test_a_rank_may_be_late_and_hold_the_lock():
     for seen in reports(launched("late")):
         assert seen["rows of a late one"] == 2

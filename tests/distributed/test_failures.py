@@ -39,8 +39,12 @@ def seen(mode, ranks=slice(None)):
         ("fewer", ["rank 2 has left", "same number of steps"]),
         ("raise", ["rank 2 has left", "raised an exception"]),
         ("kill", ["lost rank 2"]),
-        ("stop", ["lost rank 2"]),
-        ("stop early", ["lost rank 2", f"HOROVOD_GLOO_TIMEOUT_SECONDS={GLOO_SECONDS}"]),
+        pytest.param("stop", ["lost rank 2"], marks=pytest.mark.thorough),
+        pytest.param(
+            "stop early",
+            ["lost rank 2", f"HOROVOD_GLOO_TIMEOUT_SECONDS={GLOO_SECONDS}"],
+            marks=pytest.mark.thorough,
+        ),
         ("check", ["rank 2"]),  # an op of the script fails between forward and backward pass
     ],
 )

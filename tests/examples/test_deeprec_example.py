@@ -11,9 +11,9 @@ from examples import console
 from examples.deeprec import settings, train
 from tests.distributed.launch import has_horovod, reports, run_ranks
 
-NUM_RANKS = [1, pytest.param(2, marks=[pytest.mark.thorough, pytest.mark.skipif(
+NUM_RANKS = [1, pytest.param(2, marks=pytest.mark.skipif(
     not has_horovod(), reason="Horovod is not installed: run `make horovod`"
-)])]  # fmt: skip
+))]  # fmt: skip
 
 
 @functools.cache
@@ -34,6 +34,7 @@ def all_figures(figures):
     return [*np.ravel(figures["history"]), figures["test_loss"], figures["test_auc"]]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 @pytest.mark.parametrize("embedding", settings.EMBEDDINGS)
 def test_learns_and_does_not_depend_on_level_or_ranks(embedding, num_ranks):
@@ -44,6 +45,7 @@ def test_learns_and_does_not_depend_on_level_or_ranks(embedding, num_ranks):
     np.testing.assert_allclose(all_figures(figures), all_figures(same), rtol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 def test_the_first_rank_alone_shows_progress_and_the_end(num_ranks):
     _, outputs = trained(num_ranks)
