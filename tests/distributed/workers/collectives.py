@@ -54,7 +54,7 @@ def passed(gradients):
         "average": (table.values, hvd.allreduce(table).values, 1.0 / SIZE),
         "values": (table.values, hvd.allreduce(table.values, op=hvd.Sum), 1.0),
         "clipped": (slices(clipped), slices(hvd.allreduce(clipped, op=hvd.Sum)), 1.0),
-        "again": (table.values, hvd.allreduce(hvd.allreduce(table), op=hvd.Sum).values, 1.0 / SIZE),
+        "again": (table.values, hvd.allreduce(hvd.allreduce(table), op=hvd.Sum).values, 1.0),
         "scaled": (
             table.values,
             hvd.allreduce(tensor=table, op=hvd.Sum, prescale_factor=4.0).values,
