@@ -56,7 +56,7 @@ GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver tests/conformance $
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
 	build=$$($(BIN)/python cmake/build_backend.py) && \
 	$(BIN)/cmake --build $$build --target _ops_host_queue _engine_host_queue && \
-	$(PYTEST) --gpu-kernels $$build/_ops_host_queue.so $(GPU_KERNEL_TESTS) $(PYTEST_ARGS) && \
+	$(PYTEST) --gpu-kernels $$build/_ops_host_queue.so -m "not thorough" $(GPU_KERNEL_TESTS) $(PYTEST_ARGS) && \
 	SOK_TEST_ENGINE_LIBRARY="$$(echo $$PWD/$$build/_engine_host_queue*.so)" \
 	  $(PYTEST) tests/engine -k "host" $(PYTEST_ARGS)
 
@@ -69,7 +69,8 @@ endif
 
 .PHONY: pytest-layers
 pytest-layers: build
-	$(PYTEST) $(OTHER_TESTS) $(PYTEST_ARGS)
+	$(PYTEST) -m "not thorough" $(OTHER_TESTS) $(PYTEST_ARGS)
+	$(BIN)/python -m tests.fuzz --cases 40
 
 CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error

@@ -25,7 +25,7 @@ layers = pytest.mark.parametrize("layer", range(NUM_LAYERS), ids=map(str, ALL_CA
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(case, marks=pytest.mark.thorough if case.name.endswith("-in-scope") else ())
+        pytest.param(case, marks=pytest.mark.thorough if case.is_other_way_in else ())
         for case in COMMON_OPTIMIZERS
     ],
     ids=str,

@@ -61,6 +61,11 @@ class OptimizerCase:
     def __str__(self):
         return self.name
 
+    @property
+    def is_other_way_in(self):
+        """Whether another case has the same updates, by another API."""
+        return self.name.endswith("-in-scope") or self.name in ("legacy.SGD", "legacy.Adagrad")
+
     def train_tables(self, gradients, tables):
         """The op that applies the gradients, built as the API asks for."""
         return self.apply(self.make(), gradients, tables)
