@@ -70,17 +70,17 @@ def mark(gradient, table):
 
 
 def mark_reduced(gradient):
-    """Makes `is_reduced` know a gradient in a graph: of an ordinary variable the same on all ranks,
-    of a table scaled as such gradients are. What it is made of stays unknown.
+    """Makes `is_reduced` know a gradient: of an ordinary variable the same on all ranks, of a table
+    scaled as such gradients are. What it is made of stays unknown; in eager mode, so do tensors.
 
     Args:
       gradient: what a reduction gives, or the slices of a table, or None.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         if tf.is_symbolic_tensor(gradient):
+            table, gradient = _marked_table(gradient), tf.identity(gradient)
             setattr(gradient, _REDUCED, True)
-        return gradient
-    if not tf.is_symbolic_tensor(gradient.indices):
+            return gradient if table is None else mark(gradient, table)
         return gradient
     table, indices = table_of(gradient), tf.identity(gradient.indices, "indices")
     setattr(indices, _REDUCED, True)
