@@ -49,10 +49,12 @@ SOK_TEST(AFullTableCountsKeptRows) {
     const TestedTable table(engine, Options(true, 4));
     table.FindOrInsert({1, 2, 3, 4});
     CHECK_EQ(table.Evict({1, 2}), 2);
-    CHECK_THROWS(ErrorCode::kOutOfCapacity, (Words{"holds 4", "1 new"}), table.FindOrInsert({5}));
+    CHECK_THROWS(ErrorCode::kOutOfCapacity, (Words{"holds 2", "2 rows of evicted", "1 new"}),
+                 table.FindOrInsert({5}));
     table.ReturnRows(1);
     CHECK_TRUE(table.FindOrInsert({5}) == (Ids{0}));
-    CHECK_THROWS(ErrorCode::kOutOfCapacity, (Words{"holds 4", "1 new"}), table.FindOrInsert({6}));
+    CHECK_THROWS(ErrorCode::kOutOfCapacity, (Words{"holds 3", "1 rows of evicted", "1 new"}),
+                 table.FindOrInsert({6}));
     table.Clear();
     CHECK_TRUE(table.FindOrInsert({6, 7, 8, 9}) == (Ids{0, 1, 2, 3}));
   });
