@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 # Room -> the rooms that it may use, besides itself. A room is a folder, or a module beside it.
-_BELOW_FACES = ("training", "checkpoint", "lookup", "tables", "runtime", "engine")
+_BELOW_FACES = ("training", "serving", "checkpoint", "lookup", "tables", "runtime", "engine")
 PYTHON = {
     "sok_compat": ("sparse_operation_kit",),  # the root's own __init__.py
     "sok_compat/doctor": ("runtime", "engine"),
@@ -16,6 +16,7 @@ PYTHON = {
     "sok_compat/deeprec": _BELOW_FACES,
     "sok_compat/distributed_embeddings": _BELOW_FACES,
     "sok_compat/training": ("tables", "runtime"),
+    "sok_compat/serving": ("lookup", "tables", "runtime"),
     "sok_compat/checkpoint": ("tables", "runtime"),
     "sok_compat/lookup": ("tables", "runtime"),
     "sok_compat/tables": ("runtime",),

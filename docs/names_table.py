@@ -167,6 +167,9 @@ SECTIONS = {
               "[optimizers](optimizers.md#clipping)"),
         Entry("sok.communication_stats", "new",
               "what this rank has sent, see [distributed](distributed.md#counting)"),
+        Entry("sok.export_saved_model", "new",
+              "writes a SavedModel that reads tables, also without our ops, see "
+              "[serving](serving.md)"),
         Entry("sok.HashTable sok.engine.HashTable", "new",
               "the table on NumPy arrays, see [without TensorFlow](../README.md#without-tensorflow)"
               ),

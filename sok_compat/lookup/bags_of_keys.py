@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Optional
 
 import tensorflow as tf
 
+from sok_compat.lookup.dense_tables import split_sparse, tables_are_dense
 from sok_compat.runtime.op_library import ops
 
 
@@ -54,6 +55,8 @@ def split_bags(group):
         than one weight for each key.
     """
     forms = [_form_of(one) for one in group]
+    if tables_are_dense():
+        return [_split_by_tensorflow(form) for form in forms]
     checks = [check for form in forms for check in form.checks]
     sparse = [check for check in checks if check.dense_shape is not None]
     ragged = [check for check in checks if check.dense_shape is None]
@@ -83,6 +86,14 @@ class _Form:
     @property
     def checks(self):
         return [*self.others, self.gives_splits]
+
+
+def _split_by_tensorflow(form):
+    check = form.gives_splits
+    splits = check.places
+    if check.dense_shape is not None:
+        splits = split_sparse(check.places, check.dense_shape, check.bags.slot_num)
+    return SplitKeys(form.keys, tf.cast(splits, tf.int64), form.weights)
 
 
 def _form_of(one):

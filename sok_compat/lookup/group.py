@@ -11,6 +11,7 @@ from typing import Optional
 
 import tensorflow as tf
 
+from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
 from sok_compat.lookup.keys import checked_keys
@@ -68,12 +69,25 @@ def lookup_group(lookups, insert):
       ValueError: insert is WITH_GRADIENT in eager mode, where nothing is known of gradients yet; it
         is neither that nor False for a table that keeps a history.
     """
+    if tables_are_dense():
+        return [look_up_dense(_read_only(lookup, insert)) for lookup in lookups]
     outputs = {}
     for group in _by_kind(lookups):
         with _gradients_of(group[0].table, insert):
             for lookup, output in zip(group, _lookup_on_device(group, insert)):
                 outputs[lookup] = output
     return [outputs[lookup] for lookup in lookups]
+
+
+def _read_only(lookup, insert):
+    """The lookup, with int64 keys."""
+    if insert is True or isinstance(insert, tf.Tensor):
+        raise ValueError(
+            f"a lookup in {lookup.table.table_name} inserts keys, which a graph that is served "
+            "cannot: build it with training=False"
+        )
+    keys = tf.cast(checked_keys(lookup.table, lookup.keys), tf.int64)
+    return dataclasses.replace(lookup, keys=keys)
 
 
 def _gradients_of(table, insert):

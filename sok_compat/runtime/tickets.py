@@ -52,13 +52,19 @@ def begin_lookup(name, description="", op_name="lookup"):
 
 @contextlib.contextmanager
 def graphs_of_one_rank():
-    """A context for building graphs that other ranks do not: for these, they do not count."""
+    """A context for building graphs that other ranks do not: for these, they do not count, and
+    tables that are made have all their rows in this process."""
     before = getattr(_building, "is_apart", False)
     _building.is_apart = True
     try:
         yield
     finally:
         _building.is_apart = before
+
+
+def is_graph_of_one_rank():
+    """Whether such a context is open."""
+    return getattr(_building, "is_apart", False)
 
 
 def named_reduction(what):
@@ -134,6 +140,6 @@ def _functions_around(graph):
 
 def _number_of(graph):
     if graph not in _graph_numbers:
-        is_apart = getattr(_building, "is_apart", False)
+        is_apart = is_graph_of_one_rank()
         _graph_numbers[graph] = next(_numbers_apart if is_apart else _next_graph_number)
     return _graph_numbers[graph]

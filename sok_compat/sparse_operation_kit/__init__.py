@@ -20,6 +20,7 @@ _HOMES = {
     "__version__": "sok_compat.runtime.version",
     "clip_by_global_norm": "sok_compat.training.clipping",
     "communication_stats": "sok_compat.runtime.ranks",
+    "export_saved_model": "sok_compat.serving.saved_model",
     "get_embedding": f"{_FACE}.embeddings.get_embedding_op",
     "split_embedding_variable_from_others": f"{_FACE}.optimizers.utils",
 }

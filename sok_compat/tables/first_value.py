@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Initializers, turned into what a row holds when its key first comes."""
 
+import contextlib
 import dataclasses
 import math
+import threading
 from typing import Callable, Optional
 
 import numpy as np
@@ -80,6 +82,20 @@ class FirstValue:
         return _as_floats(self.initializer(shape, dtype=tf.float32))
 
 
+_building = threading.local()  # .first_value: of all tables that are made
+
+
+@contextlib.contextmanager
+def all_rows_start_as(first_value):
+    """A context in which tables are made with that FirstValue, whatever their initializers."""
+    before = getattr(_building, "first_value", None)
+    _building.first_value = first_value
+    try:
+        yield
+    finally:
+        _building.first_value = before
+
+
 def _as_floats(values):
     values = tf.convert_to_tensor(values)
     if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
@@ -100,6 +116,9 @@ def parse_initializer(initializer, shape, use_hash_index=True, called=FirstValue
     Raises:
       ValueError: it stands for no initializer, or goes by a number of rows that is unknown.
     """
+    first_value = getattr(_building, "first_value", None)
+    if first_value is not None:
+        return first_value
     if isinstance(initializer, FirstValue):
         return initializer
     if initializer is None:

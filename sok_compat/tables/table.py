@@ -58,6 +58,7 @@ class Table(
       key_dtype: tf.int64 or tf.uint32, of keys in files.
       use_hash_index: False: the row of a key is key // number of ranks.
       first_value: the FirstValue of rows.
+      seed: of first values, where first_value has none of its own.
       initial_rows: [capacity, dim], where an initializer makes the whole table at once.
       placement: which rank owns which keys.
       history: the KeyHistory; None: nothing is known of keys but their rows.
@@ -126,7 +127,7 @@ class Table(
             self._check_needs_no_capacity()
         self.initial_rows = None
         self.placement = placement or Placement.by_modulo(connected_ranks())
-        self._seed = DEFAULT_SEED if seed is None else seed
+        self.seed = DEFAULT_SEED if seed is None else seed
         with tf.init_scope():  # out of functions and branches; waits for nothing that is around
             self._make(name, trainable, shape)
             if not tf.executing_eagerly():
@@ -260,7 +261,7 @@ class Table(
 
     @property
     def _first_seed(self):
-        return self._seed if self.first_value.seed is None else self.first_value.seed
+        return self.seed if self.first_value.seed is None else self.first_value.seed
 
     def num_keys(self):
         """A scalar int64 tensor: the keys in the table."""
