@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.names_of_parts import around_part
 from sok_compat.checkpoint.self_reading import CompanionSaveable, with_self_reading
+from sok_compat.checkpoint.sessions import share_checkpoints
 from sok_compat.checkpoint.table_saveable import TableSaveable, ordinary_slots
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import Variable
@@ -24,6 +25,7 @@ def save_tables_in_checkpoints():
     """
     Table.make_saveable = staticmethod(TableSaveable)
     integrations.apply("tf.train.Saver", _saving_tables)
+    share_checkpoints()
 
 
 def _saving_tables(build):

@@ -10,7 +10,6 @@ import tensorflow.compat.v1 as tf
 from sok_compat.deeprec.distributed_strategy import current_ranks
 from sok_compat.deeprec.sessions_of_ranks import session_config
 from sok_compat.runtime.tickets import graphs_of_one_rank
-from sok_compat.tables.table import is_shared_table
 
 
 def export_saved_model(
@@ -23,6 +22,8 @@ def export_saved_model(
     strip_default_attrs=True,
 ):
     """Writes a SavedModel of the latest checkpoint, on rank 0. API of DeepRec.
+
+    Its embedding variables are those of one process, with the rows of all ranks.
 
     Args:
       savedmodel_dir: where the model gets a folder, named by the time in seconds.
@@ -39,7 +40,6 @@ def export_saved_model(
 
     Raises:
       ValueError: signature_def_fn, or a checkpoint, is missing.
-      NotImplementedError: the graph has embedding variables of several ranks.
     """
     if current_ranks().rank != 0:
         return None
@@ -53,7 +53,6 @@ def export_saved_model(
         if not isinstance(signatures, dict):
             key = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
             signatures = {key: signatures}
-        refuse_shared_tables()
         saver = tf.train.Saver(allow_empty=True, sharded=True)
         with tf.Session(config=session_config()) as session:
             saver.restore(session, checkpoint)
@@ -73,18 +72,6 @@ def export_saved_model(
     _copy_assets(Path(f"{folder}.partial", "assets.extra"), assets_extra or {})
     Path(f"{folder}.partial").rename(folder)
     return str(folder)
-
-
-def refuse_shared_tables(what="exported"):
-    """Raises NotImplementedError where the default graph has embedding variables of several ranks:
-    their rows are in no checkpoint, from which the model is to be `what`."""
-    names = [v.table_name for v in tf.global_variables() if is_shared_table(v)]
-    if names:
-        raise NotImplementedError(
-            f"a model with the embedding variables {', '.join(names)} of {current_ranks().size} "
-            f"ranks cannot be {what} yet: their rows are in no checkpoint; one process has them "
-            "there, and a session that trains can evaluate"
-        )
 
 
 def _free_folder(above):
