@@ -28,9 +28,10 @@ def saves_with_other_ranks(saver, graph):
       saver: it may not be built yet.
       graph: that it is of.
     """
-    if saver.saver_def is None:  # not built: of all variables then
+    saver_def = getattr(saver, "saver_def", None)
+    if saver_def is None:  # not built: of all variables then
         return has_shared_tables(graph)
-    name = saver.saver_def.save_tensor_name
+    name = saver_def.save_tensor_name
     known = _are_shared.setdefault(graph, {})
     if name not in known:
         known[name] = _waits_for_ranks(graph.get_tensor_by_name(name).op)

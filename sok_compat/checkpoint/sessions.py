@@ -46,7 +46,10 @@ def _restoring_what_rank_0_finds(restore):
         options = given.arguments
         if options.get("wait_for_checkpoint") or not has_shared_tables(self._graph):
             return restore(self, *args, **kwargs)
-        path, kept = value_of_rank_0("start_of_session", lambda: _found(options))
+        found = value_of_rank_0("start_of_session", lambda: _found(options, self._graph))
+        if found is None:
+            return restore(self, *args, **kwargs)
+        path, kept = found
         own = options.get("checkpoint_filename_with_path") or options.get("checkpoint_dir")
         if own and path is None:
             _logger.info("rank 0 has found no checkpoint: none is restored from %s", own)
@@ -59,10 +62,12 @@ def _restoring_what_rank_0_finds(restore):
     return restore_what_rank_0_finds
 
 
-def _found(options):
-    """[path of the checkpoint, or None, paths of all that are kept there, or None]"""
-    if options.get("saver") is None:
-        return [None, None]
+def _found(options, graph):
+    """[path of the checkpoint, or None, paths of all that are kept there, or None]; None: what rank
+    0 restores, tables are not in it."""
+    saver = options.get("saver")
+    if saver is None or not saves_with_other_ranks(saver, graph):
+        return None
     folder = options.get("checkpoint_dir")
     if options.get("checkpoint_filename_with_path") or not folder:
         return [options.get("checkpoint_filename_with_path"), None]
