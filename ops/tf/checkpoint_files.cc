@@ -162,13 +162,19 @@ int64_t CheckpointFiles::Merge(int64_t num_parts) {
   return static_cast<int64_t>(parts.size());
 }
 
+/// Merged parts without tensors count in the index, and not in the names of the files.
 void CheckpointFiles::PutInPlace(int64_t num_shards) const {
   const std::string merged = folder_ + "/merged";
-  for (int shard = 0; shard < num_shards; ++shard) {
-    const std::string place = tf::DataFilename(prefix_, shard, static_cast<int>(num_shards));
-    ThrowOfFile(
-        env_->RenameFile(tf::DataFilename(merged, shard, static_cast<int>(num_shards)), place),
-        place);
+  const int num_files = static_cast<int>(num_shards);
+  int num_merged = num_files;
+  while (num_merged > 0 && !env_->FileExists(tf::DataFilename(merged, 0, num_merged)).ok())
+    --num_merged;
+  for (int shard = 0; shard < num_files; ++shard) {
+    const std::string place = tf::DataFilename(prefix_, shard, num_files);
+    ThrowOfFile(shard < num_merged
+                    ? env_->RenameFile(tf::DataFilename(merged, shard, num_merged), place)
+                    : tf::WriteStringToFile(env_, place, ""),
+                place);
   }
   Sync(parent_);
   const std::string index = tf::MetaFilename(prefix_);
