@@ -81,7 +81,8 @@ def meeting_tickets(ranks, what, description=""):
     """
     if ranks.size == 1 or not is_connected():
         return []
-    return [begin_lookup(f"tf.train.Saver ({what})", description, "meet")]
+    with tf.name_scope(""):  # ranks may differ in savers without tables
+        return [begin_lookup(f"tf.train.Saver ({what})", description, "tf.train.Saver.meet")]
 
 
 def _before_save(tables):

@@ -156,6 +156,7 @@ def on_rank_0_alone():
     def hooks():
         if RANK:
             return []
+        tf1.train.Saver([tf1.train.get_global_step()])  # other ranks do not have it
         return [tf1.train.CheckpointSaverHook(str(folder), save_steps=2)]
 
     first = train(None, hooks, 5)
