@@ -13,8 +13,7 @@ imports are found, and what else a launched script gets, stands in
 [porting](porting.md#without-a-changed-line).
 
 Group embedding, embedding variables, their optimizers and feature columns work, on one process or
-several, and so do filters and eviction. Tiers of storage and checkpoints of several ranks are not
-there yet.
+several, and so do filters, eviction and checkpoints. Tiers of storage are not there yet.
 
 This page is made by `python -m docs.names_page` from `docs/deeprec_table.py`; a test holds it
 against the package.
@@ -38,8 +37,9 @@ SECTIONS = {
               "package. `train_and_evaluate` evaluates at the end, or each `eval_every_n_iter` "
               "steps. Learning rates are not multiplied by the number of ranks."),
         Entry("tf.train.MonitoredTrainingSession", "differs",
-              "under 'collective' all ranks begin with rank 0's ordinary variables, and only rank "
-              "0 has `checkpoint_dir`, `summary_dir` and the hooks of a chief; "
+              "under 'collective' all ranks begin with rank 0's ordinary variables, and rank 0's "
+              "`checkpoint_dir`, `summary_dir` and hooks of a chief count for all: "
+              "[distributed](distributed.md#sessions-that-resume-and-estimators); "
               "`save_incremental_checkpoint_secs` raises"),
         Entry("tf.gradients tf.clip_by_global_norm", "differs",
               "under 'collective' gradients of scalars by variables are means over ranks, and the "
@@ -188,10 +188,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "there are no incremental ones."),
     ("`tf.train.init_from_checkpoint`", "differs",
      "gives an embedding variable an initializer that loads its rows; a slot raises"),
-    ("checkpoints of several ranks", "refused",
-     "embedding variables are in none yet: `evaluate`, `predict` and exports of an estimator with "
-     "embedding variables raise, and a session that resumes begins with empty ones, with a "
-     "warning"),
+    ("checkpoints of several ranks", "works",
+     "all ranks write one, in the same step, which any number of ranks restores. Estimators "
+     "evaluate and predict from it, on all ranks; rank 0 exports it, as a model of one process."),
     ("ordinary variables in a group lookup", "differs",
      "each rank has the whole variable, and looks up its own rows: nobody takes it for a shard; "
      "rows of other floats become float32"),

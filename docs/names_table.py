@@ -192,9 +192,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "in graph mode and in eager mode, on one process or several: "
      "[distributed](distributed.md#eager-mode-and-keras)"),
     ("`tf.train.Saver`, `MonitoredTrainingSession`, `tf.estimator`", "works",
-     "in one process they save tables with their slots; with several ranks a Saver that is given a "
-     "table raises, and sessions and estimators save and resume all but tables, whose rows come "
-     "from `sok.Saver`: [distributed](distributed.md#sessions-that-resume-and-estimators)"),
+     "they save tables with their slots, [complete](checkpoints.md); with several ranks all save "
+     "one checkpoint, in the same step: "
+     "[distributed](distributed.md#sessions-that-resume-and-estimators)"),
     ("`tf.train.init_from_checkpoint` of tables", "refused",
      "raises `NotImplementedError` for a table; given a scope, it loads the other variables, and a "
      "warning names the tables that the checkpoint holds. Restore tables with a Saver."),

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "ops/exchange/descriptions.h"
+#include "ops/tf/plane_checks.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/saved_buckets.h"
-#include "ops/tf/table_contents.h"
+#include "ops/tf/whole_table_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/platform/logging.h"
@@ -20,12 +22,14 @@ using tf::shape_inference::InferenceContext;
 REGISTER_OP("SokRestoreBuckets")
     .Input("table: resource")
     .Input("prefix: string")
+    .Input("tickets: num_tickets * variant")
     .Output("keys: int64")
     .Output("versions: int64")
     .Output("freqs: int64")
     .Output("filtered_keys: int64")
     .Output("filtered_versions: int64")
     .Output("filtered_freqs: int64")
+    .Attr("num_tickets: int >= 0")
     .Attr("heads: list(string) >= 1")
     .Attr("tails: list(string) >= 1")
     .Attr("slot_names: list(string) >= 0")
@@ -47,7 +51,8 @@ REGISTER_OP("SokRestoreBuckets")
         "rank owns. The i-th of heads and tails name the rows, then the named slots, which hold "
         "their initial value for keys that they have not been saved for, as do other slots, and "
         "those that the checkpoint has nothing of and that are not required. What does not fit "
-        "leaves the table as it was. Gives the keys, and what was recorded of them and of those "
+        "leaves the table as it was, on all ranks. Gives the keys, and what was recorded of them "
+        "and of those "
         "that have no row: -1 where nothing was.");
 
 REGISTER_OP("SokReadSavedTensor")
@@ -97,64 +102,10 @@ PartsToRestore ReadKeys(SavedBuckets& saved, const PlaneName& name, const Wanted
   return found;
 }
 
-/// Calls use(first, count, keys, values) for parts of the saved keys, with their rows.
-template <typename Use>
-void ForEachChunk(const SavedKeys& saved, const tf::Tensor& values, const Use& use) {
-  const int64_t width = values.dim_size(1);
-  const int64_t most = RowsOfPart(width);
-  std::vector<float> rows;
-  const auto num_keys = static_cast<int64_t>(saved.keys.size());
-  for (int64_t first = 0; first < num_keys; first += most) {
-    const int64_t count = std::min(most, num_keys - first);
-    rows.resize(static_cast<size_t>(count * width));
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t place = saved.places[static_cast<size_t>(first + i)];
-      std::copy_n(Data<float>(values) + place * width, width, rows.data() + i * width);
-    }
-    use(count, saved.keys.data() + first, rows.data());
-  }
-}
-
-/// Writes one plane's rows by key, passing over keys that the table does not hold.
-class SlotFiller {
- public:
-  SlotFiller(OpCall& call, const TableView& fresh, Plane& plane, int64_t most_keys)
-      : call_(call),
-        fresh_(fresh),
-        width_(plane.width()),
-        mover_(call, plane, most_keys),
-        keys_(call.Temporary<int64_t>(most_keys)),
-        row_ids_(call.Temporary<int64_t>(most_keys)) {}
-
-  void Write(int64_t count, const int64_t* keys, float* values) {
-    call_.CopyFromHost(keys_, keys, count);
-    fresh_.table.Find(call_, count, keys_, row_ids_);
-    std::vector<int64_t> found(static_cast<size_t>(count));
-    call_.CopyToHost(found.data(), row_ids_, count);
-    int64_t num_held = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      if (found[static_cast<size_t>(i)] < 0) continue;
-      found[static_cast<size_t>(num_held)] = found[static_cast<size_t>(i)];
-      std::copy_n(values + i * width_, width_, values + num_held * width_);
-      ++num_held;
-    }
-    call_.CopyFromHost(row_ids_, found.data(), num_held);
-    mover_.FromHost(num_held, row_ids_, values);
-  }
-
- private:
-  OpCall& call_;
-  const TableView& fresh_;
-  const int64_t width_;
-  RowMover mover_;
-  int64_t* const keys_;
-  int64_t* const row_ids_;
-};
-
-class RestoreBucketsOp : public tf::OpKernel {
+class RestoreBucketsOp : public WholeTableOp {
  public:
   explicit RestoreBucketsOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
+      : WholeTableOp(ctx),
         slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
         slot_is_required_(Attribute<std::vector<bool>>(ctx, "slot_is_required")),
         num_buckets_(Attribute<int64_t>(ctx, "num_buckets")),
@@ -171,25 +122,28 @@ class RestoreBucketsOp : public tf::OpKernel {
     for (size_t i = 0; i < heads.size(); ++i) names_.push_back({heads[i], tails[i]});
   }
 
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankMeeting& meeting) override {
+    PartsToRestore found;
+    meeting.Begin();
+    meeting.AwaitTurn();
+    table.Replace(call, slot_names_, [&](const TableView& view, const TableView& fresh) {
+      meeting.GiveTurn();
       SavedBuckets saved(ctx->input(1).scalar<tf::tstring>()());
-      PartsToRestore found;
-      resource->Replace(call, slot_names_, [&](const TableView& view, const TableView& fresh) {
-        const WantedKeys wanted{num_buckets_, num_parts_, part_, view.options().placement};
-        found = ReadKeys(saved, names_.front(), wanted);
-        CheckKeysFit(view.options(), found.keys, keys_);
-        FillRows(call, saved, found, fresh);
-        for (size_t i = 0; i < fresh.places.size(); ++i) {
-          if (!slot_is_required_[i] && IsMissing(saved, found, i)) continue;
-          FillSlot(call, saved, found, names_[i + 1], wanted, fresh,
-                   *fresh.planes.slots[fresh.places[i]].plane);
-        }
-      });
+      const WantedKeys wanted{num_buckets_, num_parts_, part_, view.options().placement};
+      found = ReadKeys(saved, names_.front(), wanted);
+      CheckKeysFit(view.options(), found.keys, keys_);
+      FillRows(call, saved, found, fresh);
+      for (size_t i = 0; i < fresh.places.size(); ++i) {
+        if (!slot_is_required_[i] && IsMissing(saved, found, i)) continue;
+        FillSlot(call, saved, found, names_[i + 1], wanted, fresh,
+                 *fresh.planes.slots[fresh.places[i]].plane);
+      }
       Give(ctx, {&found.keys, &found.versions, &found.freqs, &found.filtered_keys,
                  &found.filtered_versions, &found.filtered_freqs});
+      const std::string difference = DifferenceOf(meeting.Share(SignatureOf(saved, found)));
+      if (!difference.empty()) ThrowDifferentCheckpoints(saved.prefix(), difference);
     });
   }
 
@@ -206,15 +160,24 @@ class RestoreBucketsOp : public tf::OpKernel {
     return true;
   }
 
+  std::string SignatureOf(SavedBuckets& saved, const PartsToRestore& found) const {
+    std::string text;
+    for (const std::string& part : found.parts) {
+      const std::string plane = names_.front().Of(part);
+      text += saved.SignatureOf(plane + "-keys") + saved.SignatureOf(plane + "-values");
+    }
+    return text;
+  }
+
   static void FillRows(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
                        const TableView& fresh) {
     TableFiller filler(call, fresh, static_cast<int64_t>(found.keys.size()));
     for (const SavedKeys& rows : found.rows) {
       if (rows.keys.empty()) continue;
-      ForEachChunk(rows, saved.Values(rows, fresh.options().dim),
-                   [&](int64_t count, const int64_t* keys, float* values) {
-                     filler.Insert(count, keys, values);
-                   });
+      saved.ForEachChunk(rows, fresh.options().dim,
+                         [&](int64_t count, const int64_t* keys, const float* values) {
+                           filler.Insert(count, keys, values);
+                         });
     }
   }
 
@@ -226,10 +189,10 @@ class RestoreBucketsOp : public tf::OpKernel {
       if (found.rows[i].keys.empty()) continue;  // the slot may not be there
       const SavedKeys rows = saved.Keys(name.Of(found.parts[i]), wanted);
       if (rows.keys.empty()) continue;
-      ForEachChunk(rows, saved.Values(rows, plane.width()),
-                   [&](int64_t count, const int64_t* keys, float* values) {
-                     filler.Write(count, keys, values);
-                   });
+      saved.ForEachChunk(rows, plane.width(),
+                         [&](int64_t count, const int64_t* keys, float* values) {
+                           filler.Write(count, keys, values);
+                         });
     }
   }
 
@@ -280,6 +243,7 @@ class ReadSavedTensorOp : public tf::OpKernel {
 SOK_REGISTER_KERNEL(Name("SokRestoreBuckets")
                         .HostMemory("table")
                         .HostMemory("prefix")
+                        .HostMemory("tickets")
                         .HostMemory("keys")
                         .HostMemory("versions")
                         .HostMemory("freqs")

@@ -122,10 +122,11 @@ class ImportPlanesOp : public tf::OpKernel {
     const TableOptions& options = view.options();
     const tf::Tensor& keys = InputOfRank(ctx, 1, "keys", 1);
     const int64_t num_keys = keys.NumElements();
-    CheckPlaneToRestore(options, "rows", num_keys, options.dim, ctx->input(2));
+    CheckPlaneToRestore(options, "rows", num_keys, options.dim, ctx->input(2).shape());
     for (size_t i = 0; i < view.places.size(); ++i) {
       CheckPlaneToRestore(options, slot_names_[i], num_keys,
-                          view.planes.slots[view.places[i]].plane->width(), SlotInput(ctx, i));
+                          view.planes.slots[view.places[i]].plane->width(),
+                          SlotInput(ctx, i).shape());
     }
     const int64_t* begin = Data<int64_t>(keys);
     CheckKeysFit(options, std::vector<int64_t>(begin, begin + num_keys), keys_);

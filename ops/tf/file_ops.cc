@@ -16,6 +16,7 @@
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/table_contents.h"
 #include "ops/tf/table_gather.h"
+#include "ops/tf/whole_table_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -87,17 +88,13 @@ REGISTER_OP("SokLoadTable")
         "Makes the table hold exactly the keys 0..n-1 with the rows values [n, dim], on all ranks "
         "or on none. `tickets` as for SokDumpTable.");
 
-tf::core::RefCountPtr<TableResource> TableOfInput(tf::OpKernelContext* ctx) {
-  return LookupTable(ctx, tf::HandleFromInput(ctx, 0));
-}
-
 class ExportTableOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       OpCall call(ctx);
-      const auto resource = TableOfInput(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
       resource->NoteStep(ctx);
       resource->WithPlanes(call, [&](const TableView& view) {
         TableContents contents(call, view);
@@ -115,7 +112,7 @@ class RowsInUseOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       OpCall call(ctx);
-      const auto resource = TableOfInput(ctx);
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
       resource->NoteStep(ctx);
       resource->WithTable([&](Table& table) {
         const TableEntries held = table.Export(call);
@@ -123,46 +120,6 @@ class RowsInUseOp : public tf::OpKernel {
                                    held.count * static_cast<int64_t>(sizeof(int64_t)));
       });
     });
-  }
-};
-
-/// The ticket among an op's inputs; null: it has none.
-std::shared_ptr<const HeldTicket> TicketOf(tf::OpKernelContext* ctx) {
-  tf::OpInputList tickets;
-  ThrowIfError(ctx->input_list("tickets", &tickets));
-  return tickets.size() == 0 ? nullptr : TicketIn(tickets[0]);
-}
-
-/// An op in which ranks wait for each other and for disks, on a thread of its own.
-class WholeTableOp : public tf::AsyncOpKernel {
- public:
-  using tf::AsyncOpKernel::AsyncOpKernel;
-
-  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
-    ctx->env()->SchedClosure([this, ctx, done] {
-      std::shared_ptr<const HeldTicket> held;
-      FailLookupOnThrow(ctx, nullptr, [&] { held = TicketOf(ctx); });
-      if (ctx->status().ok()) FailLookupOnThrow(ctx, held.get(), [&] { Run(ctx, held); });
-      done();
-    });
-  }
-
- protected:
-  /// Has its turn before it takes the table's lock, gives it after, and ends the meeting when it
-  /// can no more fail.
-  virtual void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
-                    RankMeeting& meeting) = 0;
-
- private:
-  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) {
-    OpCall call(ctx);
-    const auto table = TableOfInput(ctx);
-    table->NoteStep(ctx);
-    TableOptions options;
-    table->WithTable([&](Table& made) { options = made.options(); });
-    RankMeeting meeting(ctx, options, std::move(held));
-    meeting.Begin();
-    Move(ctx, call, *table, meeting);
   }
 };
 
@@ -183,6 +140,7 @@ class DumpTableOp : public WholeTableOp {
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
     std::optional<DumpWriter> writer;  // rank 0's
+    meeting.Begin();
     meeting.AwaitTurn();
     table.WithPlanes(call, [&](const TableView& view) {
       meeting.GiveTurn();
@@ -196,7 +154,7 @@ class DumpTableOp : public WholeTableOp {
       gather.Receive(contents, [&](int64_t key, const char* row) { writer->Append(key, row); });
     });
     if (writer) writer->Commit();  // a disk takes its time, and steps do not wait for it
-    meeting.End();
+    meeting.Share();
   }
 
  private:
@@ -246,6 +204,7 @@ class RestoreTableOp : public WholeTableOp {
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
     const DumpPlaces places = PlacesOf(ctx, name_);
+    meeting.Begin();
     meeting.AwaitTurn();
     table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
       meeting.GiveTurn();
@@ -259,7 +218,7 @@ class RestoreTableOp : public WholeTableOp {
                           [&](int64_t first, int64_t count, const float* rows) {
                             InsertOwned(options, count, keys.data() + first, rows, filler);
                           });
-      CheckSameDump(meeting.End(reader.WhatWasRead()), places);
+      CheckSameDump(meeting.Share(reader.WhatWasRead()), places);
     });
   }
 
@@ -276,6 +235,7 @@ class LoadTableOp : public WholeTableOp {
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
     const tf::Tensor& values = ctx->input(1);
+    meeting.Begin();
     meeting.AwaitTurn();
     table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
       meeting.GiveTurn();
@@ -291,7 +251,7 @@ class LoadTableOp : public WholeTableOp {
         InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
                     Data<float>(values) + first * options.dim, filler);
       }
-      meeting.End();
+      meeting.Share();
     });
   }
 };

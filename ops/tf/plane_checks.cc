@@ -21,13 +21,30 @@ void CheckNoGaps(const TableOptions& options, int64_t num_keys, int64_t last_row
 }
 
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
-                         int64_t width, const tensorflow::Tensor& values) {
+                         int64_t width, const tensorflow::TensorShape& shape) {
   const tensorflow::TensorShape expected({num_keys, width});
-  if (values.shape() == expected) return;
+  if (shape == expected) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what,
-        " to restore have shape ", values.shape().DebugString(), ", but ", num_keys,
-        " keys and a width of ", width, " ask for ", expected.DebugString(),
+        " to restore have shape ", shape.DebugString(), ", but ", num_keys, " keys and a width of ",
+        width, " ask for ", expected.DebugString(),
         "; restore into a layer of the same embedding_vec_size and with the same optimizer");
+}
+
+void CheckRowsByRowId(const TableOptions& options, const std::string& what,
+                      const tensorflow::Tensor& values) {
+  if (values.dtype() == tensorflow::DT_FLOAT && values.dims() == 2 &&
+      values.dim_size(0) == options.capacity)
+    return;
+  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what, " to save is ",
+        tensorflow::DataTypeString(values.dtype()), " ", values.shape().DebugString(),
+        ", expected float numbers of ", options.capacity, " rows");
+}
+
+void ThrowDifferentCheckpoints(const std::string& prefix, const std::string& difference) {
+  Throw(ErrorCode::kFailedPrecondition, "the ranks have read different checkpoints, ", prefix, ": ",
+        difference,
+        "; was one written meanwhile, or is the folder not the same on all ranks? No rank has "
+        "restored the table: restore again");
 }
 
 }  // namespace sok

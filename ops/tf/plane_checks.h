@@ -16,9 +16,17 @@ void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t
 /// kFailedPrecondition when the n-th of `num_keys` keys would not have row id n.
 void CheckNoGaps(const TableOptions& options, int64_t num_keys, int64_t last_row_id);
 
-/// kInvalidArgument when `values`, called `what`, are not [num_keys, width].
+/// kInvalidArgument when `shape`, of what is called `what`, is not [num_keys, width].
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
-                         int64_t width, const tensorflow::Tensor& values);
+                         int64_t width, const tensorflow::TensorShape& shape);
+
+/// kInvalidArgument when an ordinary variable called `what` has not a row for each of the table's.
+void CheckRowsByRowId(const TableOptions& options, const std::string& what,
+                      const tensorflow::Tensor& values);
+
+/// kFailedPrecondition: the ranks have not read the same file.
+[[noreturn]] void ThrowDifferentCheckpoints(const std::string& prefix,
+                                            const std::string& difference);
 
 }  // namespace sok
 

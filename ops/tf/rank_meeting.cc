@@ -8,11 +8,11 @@
 
 namespace sok {
 
-RankMeeting::RankMeeting(tensorflow::OpKernelContext* ctx, const TableOptions& options,
+RankMeeting::RankMeeting(tensorflow::OpKernelContext* ctx, int64_t num_ranks, int64_t rank,
                          std::shared_ptr<const HeldTicket> held)
     : step_id_(StepIdOf(ctx)),
-      num_ranks_(options.placement.num_ranks),
-      rank_(options.placement.rank),
+      num_ranks_(num_ranks),
+      rank_(rank),
       held_(std::move(held)),
       watch_(ctx, held_) {}
 
@@ -36,7 +36,7 @@ void RankMeeting::Meet(bool is_patient) {
   Submit(std::move(request));
 }
 
-std::vector<std::string> RankMeeting::End(const std::string& text) {
+std::vector<std::string> RankMeeting::Share(const std::string& text) {
   if (!held_) return {text};
   std::vector<char> data;
   for (int64_t rank = 0; rank < num_ranks_; ++rank)

@@ -8,17 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "ops/engine/table_options.h"
 #include "ops/tf/lookup_ticket.h"
 
 namespace sok {
 
-/// Exchanges of an op that all ranks run with tickets that meet, for the same table. They block its
-/// thread, and throw when another rank has failed, or the step. Without a ticket, on one rank or in
-/// a process that no others are connected to, there is nobody to meet.
+/// Exchanges of an op that all ranks run with tickets that meet. They block its thread, and throw
+/// when another rank has failed, or the step. Without a ticket, on one rank or in a process that no
+/// others are connected to, there is nobody to meet.
 class RankMeeting {
  public:
-  RankMeeting(tensorflow::OpKernelContext* ctx, const TableOptions& options,
+  RankMeeting(tensorflow::OpKernelContext* ctx, int64_t num_ranks, int64_t rank,
               std::shared_ptr<const HeldTicket> held);
 
   int64_t num_ranks() const { return num_ranks_; }
@@ -40,9 +39,9 @@ class RankMeeting {
   /// there is nobody to meet.
   ExchangeResult Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
 
-  /// Returns when all ranks have come here, what each has to say: what one has done since Begin,
-  /// all have done.
-  std::vector<std::string> End(const std::string& text = "");
+  /// Returns, when all ranks have come here, what each has to say: what one has done before, all
+  /// have done.
+  std::vector<std::string> Share(const std::string& text = "");
 
  private:
   void Meet(bool is_patient);

@@ -38,43 +38,13 @@ bool WantedKeys::Has(int64_t key) const {
   return is_of_part && placement.IsOwned(key);
 }
 
-SavedBuckets::SavedBuckets(const std::string& prefix)
-    : prefix_(prefix), reader_(tf::Env::Default(), prefix) {
-  if (!reader_.status().ok()) {
-    Throw(CodeOf(reader_.status()), "cannot read the checkpoint ", prefix, ": ",
-          reader_.status().message());
-  }
-}
-
-bool SavedBuckets::Contains(const std::string& name) { return reader_.Contains(name); }
-
-void SavedBuckets::CheckContains(const std::string& name) {
-  if (Contains(name)) return;
-  Throw(ErrorCode::kNotFound, "the checkpoint ", prefix_, " has no tensor ", name,
-        "; tf.train.list_variables says which it has");
-}
-
-tf::Tensor SavedBuckets::Read(const std::string& name, tf::DataType dtype) {
-  tf::DataType saved_dtype;
-  tf::TensorShape shape;
-  CheckContains(name);
-  ThrowIfError(reader_.LookupDtypeAndShape(name, &saved_dtype, &shape));
-  if (saved_dtype != dtype) {
-    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " is ",
-          tf::DataTypeString(saved_dtype), ", expected ", tf::DataTypeString(dtype));
-  }
-  tf::Tensor tensor(dtype, shape);
-  ThrowIfError(reader_.Lookup(name, &tensor));
-  return tensor;
-}
-
 std::vector<std::string> SavedBuckets::PartsOf(const PlaneName& name, bool parts_first) {
   const bool has_whole = Contains(name.Of("") + "-keys");
   if (has_whole && !parts_first) return {""};
   std::vector<std::string> parts = NumberedPartsOf(name);
   if (!parts.empty()) return parts;
   if (has_whole) return {""};
-  Throw(ErrorCode::kNotFound, "the checkpoint ", prefix_, " has neither ", name.Of(""),
+  Throw(ErrorCode::kNotFound, "the checkpoint ", prefix(), " has neither ", name.Of(""),
         "-keys nor ", name.Of("/part_0"),
         "-keys, nor another part; tf.train.list_variables says which tensors it has");
 }
@@ -83,8 +53,8 @@ std::vector<std::string> SavedBuckets::NumberedPartsOf(const PlaneName& name) {
   const std::string begin = name.head + kPart;
   const std::string end = name.tail + "-keys";
   std::vector<std::string> numbers;
-  for (reader_.Seek(begin); reader_.Valid(); reader_.Next()) {
-    const std::string key(reader_.key());
+  for (reader().Seek(begin); reader().Valid(); reader().Next()) {
+    const std::string key(reader().key());
     if (key.compare(0, begin.size(), begin) != 0) break;
     if (key.size() < begin.size() + end.size()) continue;
     const size_t end_at = key.size() - end.size();
@@ -102,7 +72,7 @@ bool SavedBuckets::HasNone(const std::string& starts, const WantedKeys& wanted) 
   tf::DataType dtype;
   tf::TensorShape shape;
   if (wanted.num_parts == 1 || !Contains(starts)) return false;
-  ThrowIfError(reader_.LookupDtypeAndShape(starts, &dtype, &shape));
+  ThrowIfError(reader().LookupDtypeAndShape(starts, &dtype, &shape));
   if (dtype != tf::DT_INT32 || shape != tf::TensorShape({wanted.num_buckets + 1})) return false;
   const tf::Tensor tensor = Read(starts, tf::DT_INT32);
   const int32_t* start = Data<int32_t>(tensor);
@@ -130,9 +100,9 @@ SavedKeys SavedBuckets::KeysIn(const std::string& plane, const char* suffix,
   CheckContains(name);
   tf::DataType dtype;
   tf::TensorShape shape;
-  ThrowIfError(reader_.LookupDtypeAndShape(name, &dtype, &shape));
+  ThrowIfError(reader().LookupDtypeAndShape(name, &dtype, &shape));
   if (shape.dims() != 1 || (dtype != tf::DT_INT64 && dtype != tf::DT_INT32)) {
-    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " is ",
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix(), " is ",
           tf::DataTypeString(dtype), " ", shape.DebugString(),
           "; keys are int64 or int32, of one dimension");
   }
@@ -146,20 +116,24 @@ SavedKeys SavedBuckets::KeysIn(const std::string& plane, const char* suffix,
   return found;
 }
 
-tf::Tensor SavedBuckets::Values(const SavedKeys& saved, int64_t width) {
+void SavedBuckets::ForEachChunk(const SavedKeys& saved, int64_t width, const UseRows& use) {
+  CheckShape(saved, width);
+  ForEachWanted(*this, saved.plane + "-values", width, saved.keys, saved.places, use);
+}
+
+void SavedBuckets::CheckShape(const SavedKeys& saved, int64_t width) {
   const std::string name = saved.plane + "-values";
-  tf::Tensor values = Read(name, tf::DT_FLOAT);
+  const tf::TensorShape shape = ShapeOf(name, tf::DT_FLOAT);
   const tf::TensorShape expected({saved.num_saved, width});
-  if (values.shape() == expected) return values;
-  if (values.dims() == 2 && values.dim_size(0) == saved.num_saved) {
-    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " has rows of ",
-          values.dim_size(1), " floats, and the embedding variable's have ", width,
+  if (shape == expected) return;
+  if (shape.dims() == 2 && shape.dim_size(0) == saved.num_saved) {
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix(), " has rows of ",
+          shape.dim_size(1), " floats, and the embedding variable's have ", width,
           " (embedding_dim): make it as wide as it was saved; TF_EV_RESTORE_CUSTOM_DIM is not "
           "supported");
   }
-  Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " has the shape ",
-        values.shape().DebugString(), ", but ", saved.num_saved, " keys ask for ",
-        expected.DebugString());
+  Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix(), " has the shape ",
+        shape.DebugString(), ", but ", saved.num_saved, " keys ask for ", expected.DebugString());
 }
 
 std::vector<int64_t> SavedBuckets::Numbers(const SavedKeys& saved, const char* of_numbers) {
@@ -169,7 +143,7 @@ std::vector<int64_t> SavedBuckets::Numbers(const SavedKeys& saved, const char* o
   const tf::Tensor tensor = Read(name, tf::DT_INT64);
   if (tensor.NumElements() == 0) return numbers;
   if (tensor.NumElements() != saved.num_saved) {
-    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " has ",
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix(), " has ",
           tensor.NumElements(), " numbers, expected none or one for each of ", saved.num_saved,
           " keys");
   }

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "ops/base/placement.h"
-#include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
+#include "ops/tf/wanted_rows.h"
 
 namespace sok {
 
@@ -33,7 +32,7 @@ struct PlaneName {
   std::string Of(const std::string& part) const { return head + part + tail; }
 };
 
-/// Keys that are wanted, and the place of each in the tensors where it was found.
+/// Keys that are wanted, and the place of each in the tensors where it was found, ascending.
 struct SavedKeys {
   std::string plane;      // their tensors' name, without '-keys'
   std::string suffix;     // "", or "_filtered": of keys that have no row
@@ -42,11 +41,10 @@ struct SavedKeys {
   std::vector<int64_t> places;
 };
 
-/// Reads one checkpoint, for one thread. Errors name the tensor and the file.
-class SavedBuckets {
+/// Such tensors of one checkpoint.
+class SavedBuckets : public SavedTensors {
  public:
-  /// Throws kNotFound.
-  explicit SavedBuckets(const std::string& prefix);
+  using SavedTensors::SavedTensors;
 
   /// What tells the parts that a plane was saved in: "", or "/part_0", "/part_1" and so on, also
   /// where some are missing. Parts are looked for first where `parts_first`. Throws kNotFound where
@@ -57,23 +55,16 @@ class SavedBuckets {
   SavedKeys Keys(const std::string& plane, const WantedKeys& wanted);
   /// None where the tensor is not there.
   SavedKeys FilteredKeys(const std::string& plane, const WantedKeys& wanted);
-  /// float32 [num_saved, width].
-  tensorflow::Tensor Values(const SavedKeys& saved, int64_t width);
+  /// Calls use(count, keys, rows) for parts of the keys, with their rows of `width` floats.
+  void ForEachChunk(const SavedKeys& saved, int64_t width, const UseRows& use);
   /// "-versions" or "-freqs", one for each key; -1 where the tensor is empty or is not there.
   std::vector<int64_t> Numbers(const SavedKeys& saved, const char* of_numbers);
 
-  const std::string& prefix() const { return prefix_; }
-  bool Contains(const std::string& name);
-  tensorflow::Tensor Read(const std::string& name, tensorflow::DataType dtype);
-
  private:
   std::vector<std::string> NumberedPartsOf(const PlaneName& name);
-  void CheckContains(const std::string& name);
   SavedKeys KeysIn(const std::string& plane, const char* suffix, const WantedKeys& wanted);
+  void CheckShape(const SavedKeys& saved, int64_t width);
   bool HasNone(const std::string& starts, const WantedKeys& wanted);
-
-  const std::string prefix_;
-  tensorflow::BundleReader reader_;
 };
 
 }  // namespace sok

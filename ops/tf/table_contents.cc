@@ -26,29 +26,34 @@ int64_t RowsOfPart(int64_t width) {
   return std::max<int64_t>(1, kPartBytes / (width * static_cast<int64_t>(sizeof(float))));
 }
 
-RowMover::RowMover(OpCall& call, Plane& plane, int64_t most_rows) : call_(call), plane_(plane) {
-  if (call.engine().IsHostMemory()) return;
-  part_ = call.Temporary<float>(std::min(most_rows, RowsOfPart(plane.width())) * plane.width());
+RowMover::RowMover(OpCall& call, Plane& plane, int64_t most_rows)
+    : call_(call), plane_(&plane), rows_(nullptr), width_(plane.width()) {
+  if (!call.engine().IsHostMemory())
+    part_ = call.Temporary<float>(std::min(most_rows, RowsOfPart(width_)) * width_);
+}
+
+RowMover::RowMover(OpCall& call, float* rows, int64_t width, int64_t most_rows)
+    : call_(call), plane_(nullptr), rows_(rows), width_(width) {
+  if (!call.engine().IsHostMemory())
+    part_ = call.Temporary<float>(std::min(most_rows, RowsOfPart(width_)) * width_);
 }
 
 void RowMover::ToHost(int64_t num_rows, const int64_t* row_ids, float* values) {
-  const int64_t width = plane_.width();
-  ForEachPart(num_rows, width, [&](int64_t first, int64_t count) {
-    float* read = part_ == nullptr ? values + first * width : part_;
-    call_.engine().GatherRows(call_, count, width, row_ids + first, plane_.data(), read);
-    call_.CopyToHost(values + first * width, read, count * width);
+  ForEachPart(num_rows, width_, [&](int64_t first, int64_t count) {
+    float* read = part_ == nullptr ? values + first * width_ : part_;
+    call_.engine().GatherRows(call_, count, width_, row_ids + first, rows(), read);
+    call_.CopyToHost(values + first * width_, read, count * width_);
   });
 }
 
 void RowMover::FromHost(int64_t num_rows, const int64_t* row_ids, const float* values) {
-  const int64_t width = plane_.width();
-  ForEachPart(num_rows, width, [&](int64_t first, int64_t count) {
-    const float* written = values + first * width;
+  ForEachPart(num_rows, width_, [&](int64_t first, int64_t count) {
+    const float* written = values + first * width_;
     if (part_ != nullptr) {
-      call_.CopyFromHost(part_, written, count * width);
+      call_.CopyFromHost(part_, written, count * width_);
       written = part_;
     }
-    call_.engine().ScatterRows(call_, count, width, row_ids + first, written, plane_.data());
+    call_.engine().ScatterRows(call_, count, width_, row_ids + first, written, rows());
   });
 }
 

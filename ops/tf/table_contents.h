@@ -19,6 +19,10 @@ class RowMover {
  public:
   /// For any number of rows at a time, at most `most_rows`.
   RowMover(OpCall& call, Plane& plane, int64_t most_rows);
+  /// Of a plane that is no table's: rows [..., width].
+  RowMover(OpCall& call, float* rows, int64_t width, int64_t most_rows);
+
+  int64_t width() const { return width_; }
 
   /// values[i] = row row_ids[i] of the plane.
   void ToHost(int64_t num_rows, const int64_t* row_ids, float* values);
@@ -26,8 +30,12 @@ class RowMover {
   void FromHost(int64_t num_rows, const int64_t* row_ids, const float* values);
 
  private:
+  float* rows() const { return plane_ == nullptr ? rows_ : plane_->data(); }
+
   OpCall& call_;
-  Plane& plane_;
+  Plane* const plane_;
+  float* const rows_;
+  const int64_t width_;
   float* part_ = nullptr;  // on the device; nullptr: that is the host's memory
 };
 

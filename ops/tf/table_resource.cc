@@ -174,6 +174,20 @@ void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot
   UseView(call, View(slot_names), use);
 }
 
+void TableResource::WithAlone(OpCall& call, const std::vector<std::string>& slot_names,
+                              const std::vector<tf::Var*>& others, const Use& use) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  const TableView view = View(slot_names);
+  std::vector<tf::Var*> variables = view.variables;
+  variables.insert(variables.end(), others.begin(), others.end());
+  for (;; TakeBack(call, view)) {
+    const VariableLocks locks(variables, VariableLocks::Mode::kAlone);
+    if (!AreInVariables()) continue;
+    use(view);
+    return;
+  }
+}
+
 std::unique_ptr<LockedPlanes> TableResource::LockPlanes(OpCall& call) {
   std::shared_lock<FairSharedMutex> lock(mutex_);
   std::unique_ptr<LockedPlanes> locked(new LockedPlanes(std::move(lock), View({})));
@@ -246,13 +260,15 @@ bool TableResource::HasCapacity() const { return rows_.has_capacity(); }
 bool TableResource::HasRoom(OpCall& call) const { return rows_.num_rows() >= NumRowsToCome(call); }
 
 void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_names,
-                            const Fill& fill) {
+                            const Fill& fill, std::optional<uint64_t> stream) {
   std::unique_lock<FairSharedMutex> lock(mutex_);
   std::shared_ptr<Table> table;
   std::unique_ptr<KeyHistory> history;
   std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then of slots_
   UseView(call, View(slot_names), [&](const TableView& view) {
-    table = call.engine().MakeTable(view.options());
+    TableOptions options = view.options();
+    if (stream) options.first_value.stream = *stream;
+    table = call.engine().MakeTable(options);
     if (history_) history = std::make_unique<KeyHistory>(history_->options());
     TableView fresh{*table};
     fresh.history = history.get();

@@ -100,6 +100,11 @@ class TableResource : public tensorflow::ResourceBase {
   void WithPlanes(OpCall& call, const Use& use) { WithSlots(call, {}, use); }
   void WithSlots(OpCall& call, const std::vector<std::string>& slot_names, const Use& use);
 
+  /// As WithSlots, while nobody else uses the table, its variables or `others`: no update is there
+  /// by half.
+  void WithAlone(OpCall& call, const std::vector<std::string>& slot_names,
+                 const std::vector<tensorflow::Var*>& others, const Use& use);
+
   /// The planes, locked as for WithPlanes. Who holds those of several tables has asked for them in
   /// the order of the resources' addresses.
   std::unique_ptr<LockedPlanes> LockPlanes(OpCall& call);
@@ -109,9 +114,11 @@ class TableResource : public tensorflow::ResourceBase {
 
   /// Calls fill(view, fresh) with an empty table with planes of its own, of the same options, and
   /// puts these in the place of the old ones. Nobody else uses the table meanwhile. When something
-  /// fails, the table is as it was.
+  /// fails, the table is as it was. With `stream`, keys that come later start by that one
+  /// (FirstValue::stream).
   using Fill = std::function<void(const TableView& view, const TableView& fresh)>;
-  void Replace(OpCall& call, const std::vector<std::string>& slot_names, const Fill& fill);
+  void Replace(OpCall& call, const std::vector<std::string>& slot_names, const Fill& fill,
+               std::optional<uint64_t> stream = std::nullopt);
 
   std::string DebugString() const override;
 

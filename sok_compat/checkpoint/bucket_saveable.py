@@ -4,14 +4,12 @@
 import tensorflow as tf
 
 from sok_compat.checkpoint.names_of_parts import around_part
-from sok_compat.checkpoint.self_reading import SelfReadingSaveable
-from sok_compat.checkpoint.table_saveable import export_planes
+from sok_compat.checkpoint.streamed_save import StreamedTable, meeting_tickets
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import BaseSaverBuilder
 from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
 
 
-class BucketSaveable(SelfReadingSaveable):
+class BucketSaveable(StreamedTable):
     """All that a table holds, as nine tensors of the table and of each of its slots.
 
     The n keys are in buckets, floormod(key, 1000), bucket after bucket, ascending in each; slots
@@ -22,50 +20,69 @@ class BucketSaveable(SelfReadingSaveable):
       X-keys_filtered, X-versions_filtered, X-freqs_filtered: [m], of keys that have no row.
       X-partition_offset, X-partition_filter_offset: int32 [1001]; where each bucket starts.
 
-    Restoring makes the table hold what the checkpoint has of it, or of the buckets of its part, in
-    however many parts it was saved. Keys that a slot was not saved for hold its initial value
-    there. The table may be used or not even initialized; when something does not fit, what it held
-    stays.
+    Each of several ranks saves a part of its own, of the keys that it owns: rank r of N saves part
+    p of P as X/part_<p * N + r>. Restoring makes the table hold what the checkpoint has of it, or
+    of the buckets of its part, in however many parts it was saved, of the keys that the rank owns.
+    Keys that a slot was not saved for hold its initial value there. The table may be used or not
+    even initialized; when something does not fit, what it held stays, on all ranks.
 
     What the table says of its keys, all of it for this class:
       key_dtype_of_ids: tf.int64 or tf.int32.
       part: its TablePart; None: it is whole.
       before_save(): an op that runs before the table is read, or None.
-      recorded(keys): (versions, freqs) of keys that it holds, int64 [n] or [0].
-      filtered(): (keys, versions, freqs) of keys that have no row, int64 [m].
-      restore_recorded(keys, versions, freqs, filtered): an op that takes these back, or None;
-        `filtered` is as of filtered(); a version or freq of -1 was not in the checkpoint.
+      restore_recorded(keys, versions, freqs, filtered): an op that takes back what its history
+        had recorded, or None; `filtered` is (keys, versions, freqs) of keys that have no row; a
+        version or freq of -1 was not in the checkpoint.
     """
 
     def __init__(self, table, name, slot_names=None):
         """As TableSaveable; slots of which a name is None need not be in what is restored."""
-        self._table, self._slots = table, list(table.slots)
+        self._slots = list(table.slots)
         given = slot_names or [None] * len(self._slots)
         slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]
         self._plane_names = [_around_part(table, name, x) for x in (name, *slot_names)]
         self._slot_is_required = [x is not None for x in given]
-        keys, rows, slots = export_planes(table, self._slots, NUM_BUCKETS)
-        with tf.name_scope(f"{table.table_name}/"), tf.device("/cpu:0"):
-            of_keys = _tensors_of_keys(table, keys)
-        specs = [
-            BaseSaverBuilder.SaveSpec(tensor, "", f"{title}-{what}")
-            for title, values in zip([name, *slot_names], [rows, *slots])
-            for what, tensor in {**of_keys, "values": values}.items()
-        ]
-        super().__init__(table.handle, specs, name)
+        super().__init__(table, name)
+
+    def description(self):
+        """See the base class."""
+        return f"{self.table.kind()}, saved as {self._plane_names}"
+
+    def save(self, checkpoint, tickets):
+        """See the base class."""
+        table = self.table
+        return ops.sok_save_table(
+            table.table_handle,
+            checkpoint,
+            [],
+            tickets,
+            table_name=self.name,
+            titles=[f"{head}{self._part_of_rank()}{tail}" for head, tail in self._plane_names],
+            slot_names=[slot.op.name for slot in self._slots],
+            num_buckets=NUM_BUCKETS,
+            Tkey=table.key_dtype_of_ids,
+        )
+
+    def _part_of_rank(self):
+        part, ranks = self.table.part, self.table.ranks
+        if ranks.size == 1:
+            return part.suffix if part else ""
+        return TablePart((part.index if part else 0) * ranks.size + ranks.rank, 0).suffix
 
     def restore(self, restored_tensors, restored_shapes):
         """The op that fills the table."""
         del restored_tensors, restored_shapes
+        table = self.table
         with tf.control_dependencies(self.restored[-1:]):  # memory for one at a time
+            tickets = meeting_tickets(table.ranks, f"restore_{self.name}", self.description())
             restored = restore_buckets(
-                self._table, self.path, self._plane_names, self._slots, self._slot_is_required
+                table, self.path, self._plane_names, self._slots, self._slot_is_required, tickets
             )
         self.restored.append(restored)
         return restored
 
 
-def restore_buckets(table, path, plane_names, slots=(), slot_is_required=()):
+def restore_buckets(table, path, plane_names, slots=(), slot_is_required=(), tickets=()):
     """The op that makes a table hold what a checkpoint has of it.
 
     Args:
@@ -75,6 +92,7 @@ def restore_buckets(table, path, plane_names, slots=(), slot_is_required=()):
       slots: the SlotVariables that are restored; others hold their initial value.
       slot_is_required: of each slot, whether it fails that the checkpoint has nothing of it; else
         it holds its initial value, too, and a warning is logged.
+      tickets: what the op meets those of other ranks with, so that all restore or none.
     """
     heads, tails = zip(*plane_names)
     part = table.part or TablePart(0, 1)
@@ -83,6 +101,7 @@ def restore_buckets(table, path, plane_names, slots=(), slot_is_required=()):
         keys, versions, freqs, *filtered = ops.sok_restore_buckets(
             table.table_handle,
             path,
+            list(tickets),
             heads=heads,
             tails=tails,
             slot_names=[slot.op.name for slot in slots],
@@ -98,49 +117,3 @@ def restore_buckets(table, path, plane_names, slots=(), slot_is_required=()):
 
 def _around_part(table, name, plane_name):
     return around_part(plane_name, (name, table.table_name), table.part)
-
-
-def _tensors_of_keys(table, keys):
-    """{what: tensor}, for the table and for its slots."""
-    versions, freqs = table.recorded(keys)
-    with tf.control_dependencies([keys]):  # after before_save()
-        filtered, filtered_versions, filtered_freqs = _in_buckets(*table.filtered())
-    return {
-        "keys": _as_saved(table, keys),
-        "versions": versions,
-        "freqs": freqs,
-        "keys_filtered": _as_saved(table, filtered),
-        "versions_filtered": filtered_versions,
-        "freqs_filtered": filtered_freqs,
-        "partition_offset": _bucket_starts(keys),
-        "partition_filter_offset": _bucket_starts(filtered),
-    }
-
-
-def _in_buckets(keys, *numbers):
-    if keys.shape == [0]:
-        return [keys, *numbers]
-    by_key = tf.argsort(keys, stable=True)
-    buckets = tf.math.floormod(tf.gather(keys, by_key), NUM_BUCKETS)
-    order = tf.gather(by_key, tf.argsort(buckets, stable=True))
-    return [tf.gather(each, order) for each in (keys, *numbers)]
-
-
-def _bucket_starts(keys):
-    """int32 [NUM_BUCKETS + 1], of keys in buckets."""
-    buckets = tf.math.floormod(keys, NUM_BUCKETS)
-    return tf.searchsorted(buckets, tf.range(NUM_BUCKETS + 1, dtype=tf.int64))
-
-
-def _as_saved(table, keys):
-    """As key_dtype_of_ids; fails for a key that it cannot hold."""
-    if table.key_dtype_of_ids == tf.int64:
-        return keys
-    narrow = tf.cast(keys, table.key_dtype_of_ids)
-    are_equal = tf.reduce_all(tf.equal(tf.cast(narrow, tf.int64), keys))
-    message = (
-        f"{table.table_name} has keys that are no {table.key_dtype_of_ids.name}, its key_dtype, "
-        "and cannot be saved; use key_dtype=tf.int64"
-    )
-    with tf.control_dependencies([tf.debugging.Assert(are_equal, [message])]):
-        return tf.identity(narrow)

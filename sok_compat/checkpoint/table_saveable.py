@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table and its slots as one object of a tf.train.Saver or a tf.train.Checkpoint."""
+"""A table and its slots as one object of a tf.train.Checkpoint."""
 
 import tensorflow as tf
 
@@ -58,25 +58,22 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
             )
 
 
-def export_planes(table, slots, num_buckets=0):
-    """What it holds: keys int64 [n], rows float32 [n, dim] and, of each slot, float32 [n, width];
-    after what the table asks for before it is saved.
+def export_planes(table, slots):
+    """What it holds, in the order of row ids: keys int64 [n], rows float32 [n, dim] and, of each
+    slot, float32 [n, width]; after what the table asks for before it is saved.
 
     Args:
       table: the Table.
       slots: its SlotVariables.
-      num_buckets: 0: in the order of row ids. Else bucket after bucket, floormod(key, num_buckets),
-        with ascending keys in each.
 
     Raises:
       NotImplementedError: several ranks share the table.
     """
     if table.placement.is_spread:
         raise NotImplementedError(
-            f"tf.train checkpoints cannot hold the table {table.table_name} of "
-            f"{table.ranks.size} ranks, each of which has its own keys: save the other "
-            "variables with tf.train.Saver (not the tables' slots), and tables with "
-            f"{table.words.save}"
+            f"tf.train.Checkpoint does not save the table {table.table_name} of "
+            f"{table.ranks.size} ranks, each of which has its own keys: use tf.train.Saver, on all "
+            "ranks"
         )
     alone = tf.control_dependencies(None)
     with tf.name_scope(f"{table.table_name}/"), tf.device(table.device), alone:
@@ -88,7 +85,6 @@ def export_planes(table, slots, num_buckets=0):
                 slot_names=[slot.op.name for slot in slots],
                 # Ordinary variables are saved by row id: the n-th key gets row id n when restored.
                 rows_have_no_gaps=bool(ordinary_slots(table)),
-                num_buckets=num_buckets,
             )
 
 

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """tf.train.Saver and tables: which of a saver's variables are saved together, as what."""
 
+import contextlib
 import functools
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.names_of_parts import around_part
+from sok_compat.checkpoint.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.self_reading import CompanionSaveable, with_self_reading
+from sok_compat.checkpoint.sessions import share_checkpoints
+from sok_compat.checkpoint.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.checkpoint.table_saveable import TableSaveable, ordinary_slots
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import Variable
@@ -16,31 +20,56 @@ from sok_compat.tables.table import Table
 
 
 def save_tables_in_checkpoints():
-    """Makes every tf.train.Saver that is built from now on save tables with their slots, and
-    tf.train.Checkpoint know how to.
+    """Makes every tf.train.Saver that is built from now on save tables with their slots, on all
+    ranks that share them, and tf.train.Checkpoint know how to.
 
     TensorFlow asks no variable how it is to be saved by name: a saver writes its value, and the
     value of a table does not tell its keys. So tables are replaced where savers are built.
     """
     Table.make_saveable = staticmethod(TableSaveable)
     integrations.apply("tf.train.Saver", _saving_tables)
+    share_checkpoints()
 
 
 def _saving_tables(build):
     @functools.wraps(build)
     def build_with_tables(self, names_to_saveables, *args, **kwargs):
-        with with_self_reading(self):
+        with with_self_reading(self), _saving_streams(self):
             return build(self, with_tables(names_to_saveables), *args, **kwargs)
 
     return build_with_tables
 
 
+@contextlib.contextmanager
+def _saving_streams(builder):
+    """Lets a saver's builder, while this is open, build for StreamedTables, too."""
+    add, add_sharded = builder._AddSaveOps, builder._AddShardedSaveOps
+
+    def add_save_ops(path, saveables):
+        if not any(isinstance(each, StreamedTable) for each in saveables):
+            return add(path, saveables)
+        with tf.control_dependencies([save_checkpoint(path, saveables)]):
+            return tf.identity(path)
+
+    def add_sharded_save_ops(path, per_device):
+        saveables = [each for _, of_device in per_device for each in of_device]
+        if not any(isinstance(each, StreamedTable) for each in saveables):
+            return add_sharded(path, per_device)
+        return add_save_ops(path, saveables)
+
+    builder._AddSaveOps, builder._AddShardedSaveOps = add_save_ops, add_sharded_save_ops
+    try:
+        yield
+    finally:
+        del builder._AddSaveOps, builder._AddShardedSaveOps
+
+
 def with_tables(names_to_saveables):
-    """A saver's variables, with one TableSaveable in the place of each table and its slots.
+    """A saver's variables, with one StreamedTable in the place of each table and its slots.
 
     A table that is named brings all its slots, and a slot its table, so that neither is saved
-    without the other. Its `saver_layout` says what the checkpoint holds of it, a TableSaveable or
-    a BucketSaveable; with the second, default rows come along.
+    without the other. Its `saver_layout` says what the checkpoint holds of it, a RowsSaveable or a
+    BucketSaveable; with the second, default rows come along.
 
     Args:
       names_to_saveables: what a tf.train.Saver takes: a list of variables, or a dict
@@ -50,9 +79,8 @@ def with_tables(names_to_saveables):
       The same kind of object; the given one if there is no table in it.
 
     Raises:
-      NotImplementedError: there is a table, and there are several ranks, or it is eager mode.
-      ValueError: slots of a table that are ordinary variables are not among the variables, or a
-        table came with an imported graph.
+      NotImplementedError: there is a table, and it is eager mode.
+      ValueError: a table came with an imported graph.
     """
     is_dict = isinstance(names_to_saveables, dict)
     items = _items(names_to_saveables)
@@ -76,7 +104,10 @@ def with_tables(names_to_saveables):
             f"{[table.table_name for table in found]}: give it the other variables, and use "
             f"{found[0].words.save} for tables"
         )
-    saveables = [_saveable(table, names, others) for table in tables.values()]
+    saveables = []
+    for table in tables.values():
+        others, saveable = _saveable(table, names, others)
+        saveables.append(saveable)
     others, companions = _without_companions(others, tables.values())
     saveables += companions
     if is_dict:
@@ -108,19 +139,24 @@ def _table_of(variable):
 
 
 def _saveable(table, names, others):
-    given = {variable.ref() for _, variable in others if isinstance(variable, Variable)}
-    left_out = [slot.name for slot in ordinary_slots(table) if slot.ref() not in given]
-    if left_out:
-        raise ValueError(
-            f"the table {table.table_name} would be saved without {left_out}, "
-            f"{table.words.ordinary_slots}give the saver these variables too"
-        )
+    """(others without the ordinary variables that are saved with it, the StreamedTable)."""
     # A slot has no name here where only its table was given.
     slots = [
         (names[slot.ref()] or slot.op.name) if slot.ref() in names else None for slot in table.slots
     ]
     name = names.get(table.ref()) or table.op.name
-    return (table.saver_layout or TableSaveable)(table, name, slots)
+    if table.saver_layout is not None:
+        return others, table.saver_layout(table, name, slots)
+    by_row_id = {slot.ref(): slot.op.name for slot in ordinary_slots(table)}
+    kept = []
+    for other in others:
+        given, variable = other
+        if isinstance(variable, Variable) and variable.ref() in by_row_id:
+            by_row_id[variable.ref()] = given or variable.op.name
+        else:
+            kept.append(other)
+    variables = [(title, ref.deref()) for ref, title in by_row_id.items()]
+    return kept, RowsSaveable(table, name, slots, variables)
 
 
 def _without_companions(others, tables):

@@ -6,7 +6,6 @@ import dataclasses
 import tensorflow as tf
 
 from sok_compat.checkpoint.bucket_saveable import BucketSaveable
-from sok_compat.checkpoint.default_saver import set_default_saver
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
@@ -54,9 +53,8 @@ class EmbeddingVariable(RecordsKeys, Table):
         initializer="the initializer of an embedding variable",
         without_index="an ordinary tf.Variable",
         look_up="with tf.nn.group_embedding_lookup_sparse or tf.nn.embedding_lookup",
-        save="tf.train.Saver in one process, or by what export() gives on each rank",
+        save="tf.train.Saver",
         restore="tf.train.Saver",
-        fill_on_ranks="fill with keys as they come: only one process restores them",
         others="those that are not in tf.GraphKeys.EMBEDDING_VARIABLES",
     )
     target_gpu = -1
@@ -118,7 +116,7 @@ class EmbeddingVariable(RecordsKeys, Table):
         )
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
-        _tell_tensorflow_of_tables(self)
+        _tell_tensorflow_of_tables()
 
     @property
     def shape(self):
@@ -199,10 +197,8 @@ class EmbeddingVariable(RecordsKeys, Table):
             return tf.identity(super()._fetched_rows(handle, shape))
 
 
-def _tell_tensorflow_of_tables(variable):
+def _tell_tensorflow_of_tables():
     """What saves variables, or makes others of them, treats tables as such from now on."""
-    if variable.ranks.size > 1:
-        set_default_saver(variable.words)
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
     refuse_to_freeze_tables()

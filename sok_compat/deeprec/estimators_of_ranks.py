@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`CollectiveStrategy.estimator`: tf.estimator on several ranks, its folder on rank 0."""
 
-import contextlib
 import functools
 import inspect
 
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.distributed_strategy import current_ranks, is_collective
-from sok_compat.deeprec.exported_models import refuse_shared_tables
 from sok_compat.deeprec.sessions_of_ranks import session_config, with_broadcast
-from sok_compat.runtime.horovod_ranks import value_of_first_rank
+from sok_compat.runtime.shared_texts import value_of_rank_0
 from sok_compat.runtime.tickets import graphs_of_one_rank
-
-_FROM_CHECKPOINTS = {"eval": "evaluated", "infer": "used to predict"}  # by tf.estimator.ModeKeys
 
 
 def make_estimator(model_fn, *args, **kwargs):
@@ -46,8 +42,8 @@ def _estimator_class():
 class _Methods:
     """Before a tf.estimator.Estimator.
 
-    Sessions start with the ordinary variables of rank 0. Embedding variables of several ranks are
-    not in checkpoints: what restores them, to evaluate, predict or export, raises.
+    Sessions start with the ordinary variables of rank 0, and, where there are embedding variables,
+    with the checkpoint that rank 0 finds; all ranks save those together.
     """
 
     def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
@@ -55,7 +51,6 @@ class _Methods:
         config = config.replace(session_config=session_config(config.session_config))
         if current_ranks().rank != 0:
             model_dir, config = None, config.replace(model_dir=None)
-        self._restores_for = None  # what a checkpoint is read for next
         self._saves_by_itself = True  # and not by a hook of the script's
         super().__init__(self._checked(model_fn), model_dir, config, params, warm_start_from)
 
@@ -70,10 +65,13 @@ class _Methods:
 
     def _first_step(self):
         """What training begins with, by the checkpoint of rank 0, as tf.estimator finds it."""
-        checkpoint, name = self.latest_checkpoint(), tf.GraphKeys.GLOBAL_STEP
-        reader = checkpoint and tf.train.load_checkpoint(checkpoint)
-        step = reader.get_tensor(name) if reader and reader.has_tensor(name) else 0
-        return value_of_first_rank(step, "first_step")
+
+        def saved_step():
+            checkpoint, name = self.latest_checkpoint(), tf.GraphKeys.GLOBAL_STEP
+            reader = checkpoint and tf.train.load_checkpoint(checkpoint)
+            return int(reader.get_tensor(name)) if reader and reader.has_tensor(name) else 0
+
+        return value_of_rank_0("first_step", saved_step)
 
     def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
         """As of tf.estimator, of this rank's share."""
@@ -116,13 +114,12 @@ class _Methods:
         if eval_every_n_iter:
             self._config = self._config.replace(save_checkpoints_steps=eval_every_n_iter)
             listeners.append(_Evaluation(evaluate))
-        with self._restoring_for("evaluated"):  # refused before it trains
-            self.train(
-                train_spec.input_fn,
-                list(train_spec.hooks),
-                max_steps=train_spec.max_steps,
-                saving_listeners=listeners,
-            )
+        self.train(
+            train_spec.input_fn,
+            list(train_spec.hooks),
+            max_steps=train_spec.max_steps,
+            saving_listeners=listeners,
+        )
         if len(history) == num_before:  # or there was nothing left to train
             evaluate()
         if current_ranks().rank == 0:
@@ -132,11 +129,7 @@ class _Methods:
         return history[-1]
 
     def export_saved_model(self, *args, **kwargs):
-        """As of tf.estimator, on rank 0; None on the others.
-
-        Raises:
-          NotImplementedError: the model has embedding variables of several ranks.
-        """
+        """As of tf.estimator, on rank 0, with the rows of all ranks; None on the others."""
         return self._exported(super().export_saved_model, args, kwargs)
 
     def export_savedmodel(self, *args, **kwargs):
@@ -150,23 +143,12 @@ class _Methods:
     def _exported(self, export, args, kwargs):
         if current_ranks().rank != 0:
             return None
-        with self._restoring_for("exported"), graphs_of_one_rank():
+        with graphs_of_one_rank():
             return export(*args, **kwargs)
-
-    @contextlib.contextmanager
-    def _restoring_for(self, what):
-        before, self._restores_for = self._restores_for, what
-        try:
-            yield
-        finally:
-            self._restores_for = before
 
     def _checked(self, model_fn):
         def checked(*args, **kwargs):
             spec = model_fn(*args, **kwargs)
-            what = self._restores_for or _FROM_CHECKPOINTS.get(spec.mode)
-            if what is not None:
-                refuse_shared_tables(what)
             return self._saving_after_broadcast(spec) if is_collective() else spec
 
         checked.__signature__ = inspect.signature(model_fn)  # by which arguments are given

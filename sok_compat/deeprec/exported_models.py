@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """SavedModels of a checkpoint, written by rank 0."""
 
-import shutil
 import time
 from pathlib import Path
 
-import tensorflow.compat.v1 as tf
-
-from sok_compat.deeprec.distributed_strategy import current_ranks
-from sok_compat.deeprec.sessions_of_ranks import session_config
-from sok_compat.runtime.tickets import graphs_of_one_rank
-from sok_compat.tables.table import is_shared_table
+from sok_compat import serving
 
 
 def export_saved_model(
@@ -23,6 +17,8 @@ def export_saved_model(
     strip_default_attrs=True,
 ):
     """Writes a SavedModel of the latest checkpoint, on rank 0. API of DeepRec.
+
+    Its embedding variables are those of one process, with the rows of all ranks.
 
     Args:
       savedmodel_dir: where the model gets a folder, named by the time in seconds.
@@ -39,52 +35,18 @@ def export_saved_model(
 
     Raises:
       ValueError: signature_def_fn, or a checkpoint, is missing.
-      NotImplementedError: the graph has embedding variables of several ranks.
     """
-    if current_ranks().rank != 0:
-        return None
     if signature_def_fn is None or checkpoint_dir is None:
         raise ValueError("export_saved_model needs a checkpoint_dir and a signature_def_fn")
-    checkpoint = tf.train.latest_checkpoint(checkpoint_dir)
-    if checkpoint is None:
-        raise ValueError(f"export_saved_model: there is no checkpoint in {checkpoint_dir!r}")
-    with graphs_of_one_rank(), tf.Graph().as_default():
-        signatures = signature_def_fn()
-        if not isinstance(signatures, dict):
-            key = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
-            signatures = {key: signatures}
-        refuse_shared_tables()
-        saver = tf.train.Saver(allow_empty=True, sharded=True)
-        with tf.Session(config=session_config()) as session:
-            saver.restore(session, checkpoint)
-            folder = _free_folder(savedmodel_dir)
-            builder = tf.saved_model.Builder(f"{folder}.partial")
-            builder.add_meta_graph_and_variables(
-                session,
-                [tf.saved_model.tag_constants.SERVING],
-                signatures,
-                tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
-                clear_devices=clear_devices,
-                main_op=tf.group(tf.local_variables_initializer(), tf.tables_initializer()),
-                strip_default_attrs=strip_default_attrs,
-                saver=saver,
-            )
-            builder.save(as_text)
-    _copy_assets(Path(f"{folder}.partial", "assets.extra"), assets_extra or {})
-    Path(f"{folder}.partial").rename(folder)
-    return str(folder)
-
-
-def refuse_shared_tables(what="exported"):
-    """Raises NotImplementedError where the default graph has embedding variables of several ranks:
-    their rows are in no checkpoint, from which the model is to be `what`."""
-    names = [v.table_name for v in tf.global_variables() if is_shared_table(v)]
-    if names:
-        raise NotImplementedError(
-            f"a model with the embedding variables {', '.join(names)} of {current_ranks().size} "
-            f"ranks cannot be {what} yet: their rows are in no checkpoint; one process has them "
-            "there, and a session that trains can evaluate"
-        )
+    return serving.export_saved_model(
+        _free_folder(savedmodel_dir),
+        signature_def_fn,
+        checkpoint_dir,
+        assets_extra=assets_extra,
+        as_text=as_text,
+        clear_devices=clear_devices,
+        strip_default_attrs=strip_default_attrs,
+    )
 
 
 def _free_folder(above):
@@ -93,10 +55,3 @@ def _free_folder(above):
     while any(Path(above, f"{seconds}{end}").exists() for end in ("", ".partial")):
         seconds += 1
     return Path(above, str(seconds))
-
-
-def _copy_assets(folder, assets):
-    for below, file in assets.items():
-        target = folder / below
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)

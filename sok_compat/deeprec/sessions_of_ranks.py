@@ -20,10 +20,10 @@ _OF_RANK_0 = ("checkpoint_dir", "summary_dir", "chief_only_hooks")
 def monitored_training_session(*args, save_incremental_checkpoint_secs=None, **kwargs):
     """As of tf.compat.v1.train, by its arguments; API of TensorFlow 1.
 
-    Under the strategy 'collective' ordinary variables start as on rank 0, which alone restores and
-    writes checkpoints and summaries: `is_chief` does not matter, and other ranks ignore what is for
-    files and chiefs. They run summaries in the same steps, for what these need of other ranks, so
-    `save_summaries_secs` raises.
+    Under the strategy 'collective' ordinary variables start as on rank 0, whose folders and hooks
+    for chiefs count: `is_chief` does not matter, and other ranks ignore theirs. Embedding variables
+    are restored and saved by all ranks, as one checkpoint. Other ranks run summaries in the same
+    steps, for what these need of other ranks, so `save_summaries_secs` raises.
 
     Raises:
       NotImplementedError: save_incremental_checkpoint_secs, which DeepRec has, is not None or 0.

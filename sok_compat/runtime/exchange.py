@@ -234,7 +234,7 @@ def _gloo_note(waited_seconds):
     )
 
 
-def first_line(error):
+def first_line(error, most_characters=MOST_CHARACTERS):
     """What an error says, without the stack traces that TensorFlow adds when it raises it again."""
     while isinstance(error.__context__, type(error)):
         error = error.__context__
@@ -242,7 +242,7 @@ def first_line(error):
     nodes = [number for number, line in enumerate(lines) if line.startswith("Node: ")]
     lines = lines[nodes[-1] + 1 :] if nodes else lines  # behind where in the graph it was
     said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
-    return said[0][:MOST_CHARACTERS] if said else type(error).__name__
+    return said[0][:most_characters] if said else type(error).__name__
 
 
 def _is_running(pid):

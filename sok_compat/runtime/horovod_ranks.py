@@ -167,22 +167,6 @@ def sum_over_ranks(tensor):
     return horovod.allreduce(tensor, op=horovod.Sum, **named_reduction("sum"))
 
 
-def value_of_first_rank(number, what):
-    """The integer that rank 0 has; all ranks wait for one another here.
-
-    Args:
-      number: this rank's.
-      what: it is, the same on all ranks; no two of these are asked for at the same time.
-    """
-    horovod = active_horovod()
-    if horovod is None or horovod.size() == 1:
-        return int(number)
-    with tf.Graph().as_default() as graph, tf.device("CPU:0"):
-        value = horovod.broadcast(tf.constant(int(number), tf.int64), 0, f"sok_compat.{what}")
-    with tf1.Session(graph=graph) as session:
-        return int(session.run(value))
-
-
 def is_broadcast(tensor):
     """Whether a tensor is what hvd.broadcast gives."""
     return tf.is_symbolic_tensor(tensor) and tensor.op.type == "HorovodBroadcast"

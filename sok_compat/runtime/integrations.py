@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import (
     BaseSaverBuilder,
+    MonitoredSessionOfAnyKind,
     checkpoint_utils,
     clip_ops,
     convert_to_constants,
@@ -53,6 +54,32 @@ INTEGRATIONS = {
              "keep_checkpoint_every_n_hours", "name", "restore_sequentially", "filename",
              "build_save", "build_restore"),
             lambda: [(BaseSaverBuilder, "_build_internal")],
+        ),
+        Integration(
+            "tf.train.Saver.save",
+            "on several ranks, rank 0 alone writes what stands beside a checkpoint with tables",
+            _TENSORFLOW,
+            "Saver.save",
+            ("self", "sess", "save_path", "global_step", "latest_filename", "meta_graph_suffix",
+             "write_meta_graph", "write_state", "strip_default_attrs", "save_debug_info"),
+            lambda: [(tf.compat.v1.train.Saver, "save")],
+        ),
+        Integration(
+            "tf.train.SessionManager",
+            "on several ranks, sessions with tables restore the checkpoint that rank 0 finds",
+            _TENSORFLOW,
+            "SessionManager._restore_checkpoint",
+            ("self", "master", "saver", "checkpoint_dir", "checkpoint_filename_with_path",
+             "wait_for_checkpoint", "max_wait_secs", "config"),
+            lambda: [(tf.compat.v1.train.SessionManager, "_restore_checkpoint")],
+        ),
+        Integration(
+            "tf.train.MonitoredSession",
+            "on several ranks, hooks save a checkpoint with tables in the same steps",
+            _TENSORFLOW,
+            "_MonitoredSession.__init__",
+            ("self", "session_creator", "hooks", "should_recover", "stop_grace_period_secs"),
+            lambda: [(MonitoredSessionOfAnyKind, "__init__")],
         ),
         Integration(
             "tf.train.init_from_checkpoint",

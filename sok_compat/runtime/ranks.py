@@ -17,7 +17,7 @@ from sok_compat.runtime.horovod_ranks import (
 )
 from sok_compat.runtime.seeds import draw_seed
 from sok_compat.runtime.shared_gradients import watch_gradients
-from sok_compat.runtime.tickets import is_graph_of_one_rank
+from sok_compat.runtime.tickets import is_of_one_rank
 
 _exchange_thread = None
 _connecting = threading.Lock()
@@ -38,11 +38,10 @@ def horovod_ranks():
 
 
 def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
-    """The ranks of this process, ready to exchange; Horovod's, if the script initialized it. One,
-    in a graph that other ranks do not build.
+    """The ranks of this process, ready to exchange; Horovod's, if the script initialized it.
 
     Whoever makes a table calls it; all ranks have to. The first call waits for the others; all but
-    that cost nothing.
+    that cost nothing. Where graphs of one rank are built, a table is of that rank alone.
 
     Args:
       is_sharded: whether a variable is a table or its slot, for Horovod's helpers.
@@ -53,9 +52,9 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
       RuntimeError: another rank does not connect within the time that a step would wait.
     """
     horovod = active_horovod(user)
-    if horovod is None or is_graph_of_one_rank():
+    if horovod is None:
         return Ranks()
-    if horovod.size() == 1:
+    if horovod.size() == 1 or is_of_one_rank():
         leave_tables_out(horovod, is_sharded)
         return Ranks()
     global _exchange_thread

@@ -6,6 +6,7 @@ import types
 
 import tensorflow as tf
 from tensorflow._api.v2.compat import v2 as tensorflow_2
+from tensorflow.python.checkpoint import checkpoint_management
 from tensorflow.python.eager import context
 from tensorflow.python.framework import convert_to_constants, tensor_util
 from tensorflow.python.ops import (
@@ -20,7 +21,7 @@ from tensorflow.python.ops.variables import (
     PartitionedVariable,
     Variable,  # of any kind, also where tf has v1's
 )
-from tensorflow.python.training import checkpoint_utils
+from tensorflow.python.training import checkpoint_utils, monitored_session
 from tensorflow.python.training.saver import BaseSaverBuilder
 from tensorflow.python.training.saving.saveable_object_util import saveable_objects_for_op
 from tensorflow.python.util import deprecation
@@ -44,6 +45,7 @@ distribute = tensorflow_2.distribute  # likewise
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
+MonitoredSessionOfAnyKind = monitored_session._MonitoredSession
 anonymous_name = context.anonymous_name  # as shared_name: a resource for each handle
 track_variable = keras.__internal__.backend.track_variable  # for Keras to initialize, in a graph
 eager_context = context.context  # the process's, which ops run in
@@ -138,9 +140,11 @@ __all__ = [
     "BaseSaverBuilder",
     "CondBranchFuncGraph",
     "EagerResourceDeleter",
+    "MonitoredSessionOfAnyKind",
     "PartitionedVariable",
     "Variable",
     "anonymous_name",
+    "checkpoint_management",
     "checkpoint_utils",
     "clip_ops",
     "constant_value",

@@ -19,6 +19,7 @@ _occurrences = weakref.WeakKeyDictionary()  # {graph: Counter of tickets}
 _graph_numbers = weakref.WeakKeyDictionary()  # {graph of a session: how many came before}
 _next_graph_number = itertools.count()
 _numbers_apart = itertools.count(1 << 32)  # of graphs that one rank alone builds
+_NUMBER_OF_ALL = -1  # of graphs that all ranks have, whatever others they have
 _building = threading.local()  # .is_apart: such a graph is being built
 
 
@@ -50,21 +51,28 @@ def begin_lookup(name, description="", op_name="lookup"):
         )
 
 
+def graph_of_all_ranks():
+    """A new tf.Graph for what all ranks do, whatever graphs they have built before."""
+    graph = tf.Graph()
+    _graph_numbers[graph] = _NUMBER_OF_ALL
+    return graph
+
+
+def is_of_one_rank():
+    """Whether a graph is being built that other ranks do not build."""
+    return getattr(_building, "is_apart", False)
+
+
 @contextlib.contextmanager
 def graphs_of_one_rank():
     """A context for building graphs that other ranks do not: for these, they do not count, and
-    tables that are made have all their rows in this process."""
-    before = getattr(_building, "is_apart", False)
+    tables are this rank's alone."""
+    before = is_of_one_rank()
     _building.is_apart = True
     try:
         yield
     finally:
         _building.is_apart = before
-
-
-def is_graph_of_one_rank():
-    """Whether such a context is open."""
-    return getattr(_building, "is_apart", False)
 
 
 def named_reduction(what):
@@ -140,6 +148,5 @@ def _functions_around(graph):
 
 def _number_of(graph):
     if graph not in _graph_numbers:
-        is_apart = is_graph_of_one_rank()
-        _graph_numbers[graph] = next(_numbers_apart if is_apart else _next_graph_number)
+        _graph_numbers[graph] = next(_numbers_apart if is_of_one_rank() else _next_graph_number)
     return _graph_numbers[graph]

@@ -2,13 +2,13 @@
 """`export_saved_model`: a trained model, as a SavedModel that other processes load."""
 
 import contextlib
+import functools
 import os
 import shutil
 
 import tensorflow as tf
 
 from sok_compat.lookup.dense_tables import dense_tables
-from sok_compat.runtime.horovod_ranks import value_of_first_rank
 from sok_compat.runtime.ranks import Ranks, horovod_ranks
 from sok_compat.runtime.tickets import graphs_of_one_rank
 from sok_compat.serving.arrays_of_tables import ArraysOfTables
@@ -34,7 +34,8 @@ def export_saved_model(
 ):
     """Writes a SavedModel of a checkpoint, whose tables are read and never written.
 
-    Of several ranks rank 0 writes, and all return when it has; the model needs one process.
+    Of several ranks rank 0 writes, from a checkpoint of all, and the others return at once; the
+    model needs one process.
 
     Args:
       folder: str or path, of the SavedModel; it must not be there yet.
@@ -56,45 +57,33 @@ def export_saved_model(
         tags is ['serve'], and devices and attributes that have their default are left out.
 
     Returns:
-      The folder, a str.
+      The folder, a str; None on other ranks than 0.
 
     Raises:
       ValueError: missing_keys is neither; no checkpoint is in the folder; build inserts keys, or
         returns something else; with stock_ops, first values that only sok_compat's ops know, or
         ops of sok_compat that do not look keys up.
       FileExistsError: the folder is there.
-      RuntimeError: on other ranks, where rank 0 raises.
     """
     if missing_keys not in (FIRST_VALUES, ZEROS):
         raise ValueError(
             f"missing_keys must be {FIRST_VALUES!r} or {ZEROS!r}, got {missing_keys!r}"
         )
     folder = os.fspath(folder)
-    with _as_rank_0_ends(folder) as is_writer:
-        if is_writer:
-            restore = checkpoint if callable(checkpoint) else _restoring(checkpoint)
-            write = _write_stock if stock_ops else _write
-            with _new_folder(folder) as partial:
-                builder = tf1.saved_model.Builder(partial)
-                with tf.Graph().as_default(), graphs_of_one_rank(), _starting_as(missing_keys):
-                    write(build, restore, builder, **{**_OPTIONS, **options})
-                builder.save(as_text)
-                _copy_assets(os.path.join(partial, "assets.extra"), assets_extra or {})
+    if callable(checkpoint):
+        restore = checkpoint
+    else:
+        restore = functools.partial(_restore_from, os.fspath(checkpoint))
+    if (horovod_ranks() or Ranks()).rank != 0:
+        return None
+    write = _write_stock if stock_ops else _write
+    with _new_folder(folder) as partial:
+        builder = tf1.saved_model.Builder(partial)
+        with tf.Graph().as_default(), graphs_of_one_rank(), _starting_as(missing_keys):
+            write(build, restore, builder, **{**_OPTIONS, **options})
+        builder.save(as_text)
+        _copy_assets(os.path.join(partial, "assets.extra"), assets_extra or {})
     return folder
-
-
-@contextlib.contextmanager
-def _as_rank_0_ends(folder):
-    """Gives whether this is rank 0; at the end others wait for it, and raise where it did."""
-    is_first = (horovod_ranks() or Ranks()).rank == 0
-    is_done = False
-    try:
-        yield is_first
-        is_done = True
-    finally:
-        was_written = value_of_first_rank(is_done, "export_saved_model")
-    if not was_written:
-        raise RuntimeError(f"rank 0 has not written {folder}: its own error says why")
 
 
 @contextlib.contextmanager
@@ -118,18 +107,13 @@ def _starting_as(missing_keys):
     return all_rows_start_as(FirstValue("constant", 0.0))
 
 
-def _restoring(checkpoint):
-    """A function of a session that restores the graph's variables."""
-    path = os.fspath(checkpoint)
+def _restore_from(path, session):
+    """Restores the graph's variables from a checkpoint, or the latest one in a folder."""
     if os.path.isdir(path):
-        path = tf.train.latest_checkpoint(path)
+        folder, path = path, tf.train.latest_checkpoint(path)
         if path is None:
-            raise ValueError(f"there is no checkpoint in {os.fspath(checkpoint)!r}")
-
-    def restore(session):
-        tf1.train.Saver(allow_empty=True).restore(session, path)
-
-    return restore
+            raise ValueError(f"there is no checkpoint in {folder!r}")
+    tf1.train.Saver(allow_empty=True).restore(session, path)
 
 
 def _write(build, restore, builder, **options):

@@ -13,7 +13,6 @@ class Words:
     look_up: str = "with sok_compat.lookup"  # how keys are looked up
     save: str = "sok_compat.checkpoint"  # what saves and restores tables
     restore: str = "sok_compat.checkpoint.restore_from_files"
-    fill_on_ranks: str = ""  # what those of several ranks do after one was restored; "": by restore
     set_rows: str = "sok_compat.checkpoint.set_rows"
     clip: str = "sok_compat.training.clipping.clip_by_global_norm"  # by a norm over all ranks
     others: str = "those that are no sok_compat.tables.Table"  # how other variables are told apart

@@ -90,36 +90,31 @@ needs_estimator = pytest.mark.skipif(
 
 @needs_horovod
 @needs_estimator
-@pytest.mark.parametrize("run, steps", [("new", [2, 4]), ("resumed", [6, 7]), ("finished", [7])])
-def test_estimators_of_ranks_train_and_evaluate_as_one(run, steps):
-    (one,) = (rank["estimator"]["histories"][run] for rank in trained(1))
-    ranks = [rank["estimator"]["histories"][run] for rank in trained(2)]
-    assert [metrics["global_step"] for metrics in one] == steps
-    for number, expected in enumerate(one):
-        assert {rank[number]["global_step"] for rank in ranks} == {expected["global_step"]}
-        mean = np.mean([rank[number]["loss"] for rank in ranks])
-        np.testing.assert_allclose(mean, expected["loss"], **TOLERANCE)
+@pytest.mark.parametrize("num_tables", [0, 2])
+class TestEstimators:
+    """With ordinary variables alone, and with embedding variables, in checkpoints of all ranks."""
 
+    @pytest.mark.parametrize(
+        "run, steps", [("new", [2, 4]), ("resumed", [6, 7]), ("finished", [7])]
+    )
+    def test_ranks_train_and_evaluate_as_one(self, num_tables, run, steps):
+        (one,) = (rank["estimators"][num_tables]["histories"][run] for rank in trained(1))
+        ranks = [rank["estimators"][num_tables]["histories"][run] for rank in trained(2)]
+        assert [metrics["global_step"] for metrics in one] == steps
+        for number, expected in enumerate(one):
+            assert {rank[number]["global_step"] for rank in ranks} == {expected["global_step"]}
+            mean = np.mean([rank[number]["loss"] for rank in ranks])
+            np.testing.assert_allclose(mean, expected["loss"], **TOLERANCE)
 
-@needs_horovod
-@needs_estimator
-def test_the_first_rank_exports_what_one_process_would():
-    one, (first, second) = trained(1)[0]["estimator"], (r["estimator"] for r in trained(2))
-    np.testing.assert_allclose(first["logits"], one["logits"], **TOLERANCE)
-    assert second["logits"] is None and second["refusal"] == ""
-
-
-@needs_horovod
-@needs_estimator
-def test_embedding_variables_of_several_ranks_are_not_evaluated_or_exported_from_checkpoints():
-    refusal = trained(2)[0]["estimator"]["refusal"]
-    assert "embedding variables t0 of 2 ranks cannot be exported" in refusal
-    for rank in trained(2):
-        refused = rank["estimator"]["refused"]
-        assert set(refused) == {"evaluate", "train and evaluate"}
-        for text in refused.values():
-            assert "embedding variables t0 of 2 ranks cannot be evaluated" in text
-    assert trained(1)[0]["estimator"]["refusal"].startswith(("NotFoundError", "InvalidArgument"))
+    def test_ranks_predict_and_the_first_exports_as_one(self, num_tables):
+        (one,) = (rank["estimators"][num_tables] for rank in trained(1))
+        first, second = (rank["estimators"][num_tables] for rank in trained(2))
+        shares = [np.reshape(rank["predicted"], [4, 4]) for rank in (first, second)]  # of batches
+        predicted = np.stack(shares, axis=2).reshape(-1)
+        np.testing.assert_allclose(predicted, one["predicted"], **TOLERANCE)
+        assert len(one["logits"]) == len(first["logits"]) == 2 and second["logits"] == []
+        for ours, expected in zip(first["logits"], one["logits"]):
+            np.testing.assert_allclose(ours, expected, **TOLERANCE)
 
 
 @pytest.mark.parametrize("strategy, message", [

@@ -106,16 +106,3 @@ def test_ranks_that_do_not_do_the_same(runs, num_ranks):
 @pytest.mark.parametrize("num_ranks", [2, 3])
 def test_a_dump_and_a_restore_at_once(runs, num_ranks):
     assert all(rank["crossed"] for rank in runs[num_ranks])
-
-
-@pytest.mark.parametrize("num_ranks", [1, 2])
-def test_tf_saver_saves_no_table_of_several_ranks(runs, num_ranks):
-    """It would write the keys of one rank only."""
-    for rank in runs[num_ranks]:
-        error, saved_by_default = rank["refused by tf.train.Saver"]
-        assert "dense:0" in saved_by_default
-        assert ("EmbeddingVariable:0" in saved_by_default) == (num_ranks == 1)
-        if num_ranks == 1:
-            assert error is None
-        else:
-            assert "EmbeddingVariable of 2 ranks" in error and "tables with sok.Saver" in error

@@ -3,9 +3,11 @@
 
 import functools
 import inspect
+from unittest import mock
 
 import pytest
 
+from sok_compat.checkpoint import sessions
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
@@ -37,8 +39,16 @@ def follow_each_init():
     after_each_init(lambda: None)
 
 
+def share_checkpoints_of_ranks():
+    with mock.patch.object(sessions, "is_connected", lambda: True):
+        sessions.share_checkpoints()
+
+
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
+    "tf.train.Saver.save": share_checkpoints_of_ranks,
+    "tf.train.SessionManager": share_checkpoints_of_ranks,
+    "tf.train.MonitoredSession": share_checkpoints_of_ranks,
     "tf.train.init_from_checkpoint": initialize_tables_from_checkpoints,
     "convert_variables_to_constants": refuse_to_freeze_tables,
     "tf.train.ExponentialMovingAverage": refuse_moving_averages_of_tables,

@@ -117,6 +117,7 @@ def test_what_is_in_the_checkpoint(in_new_graph, tmp_path, key_dtype):
     shapes = checkpoint.get_variable_to_shape_map()
     assert shapes == {
         "EmbeddingVariable/keys": [len(keys)],
+        "EmbeddingVariable/seed": [],
         "EmbeddingVariable/rows": [len(keys), DIM],
         "EmbeddingVariable/Adagrad": [len(keys), DIM],
     }
@@ -184,7 +185,7 @@ def test_a_table_and_its_slots_are_saved_together(in_new_graph, tmp_path, saving
     options = dict(optimizer=ADAGRAD)
     rows = in_new_graph(train_and_save(*FIRST), var_list=VAR_LISTS[saving], **options)
     names = {name for name, _ in tf.train.list_variables(str(tmp_path / "model"))}
-    assert names == {f"EmbeddingVariable/{part}" for part in ("keys", "rows", "Adagrad")}
+    assert names == {f"EmbeddingVariable/{part}" for part in ("keys", "rows", "seed", "Adagrad")}
     restored = in_new_graph(restore, var_list=VAR_LISTS[restoring], **options)
     assert_rows_equal(restored, rows)
 
@@ -196,7 +197,7 @@ def test_other_names_in_the_checkpoint(in_new_graph, tmp_path):
     options = dict(optimizer=ADAGRAD, var_list=renamed)
     rows = in_new_graph(train_and_save(*FIRST), **options)
     names = {name for name, _ in tf.train.list_variables(str(tmp_path / "model"))}
-    assert names == {"mine/keys", "mine/rows", "my/slot"}
+    assert names == {"mine/keys", "mine/rows", "mine/seed", "my/slot"}
     assert_rows_equal(in_new_graph(restore, **options), rows)
 
 

@@ -3,14 +3,12 @@
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.default_saver import set_default_saver
 from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
 from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime.agreement import agree
 from sok_compat.runtime.ranks import random_seed
 from sok_compat.runtime.strategies import raise_under_several_replicas
-from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
 from sok_compat.tables.table import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
@@ -58,8 +56,6 @@ def Init(**kwargs):
         tables, seed_in_use = [], seed or random_seed()
         status = _agreement(ranks, global_batch_size, seed, tables)
         set_initialization(Initialization(global_batch_size, seed_in_use, ranks, status, tables))
-        if ranks.size > 1 and not tf.executing_eagerly():
-            set_default_saver(EmbeddingVariable.words)
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
     refuse_to_freeze_tables()

@@ -51,9 +51,9 @@ def of_products(loss, optimizer):
     return optimizer.minimize(0.8 * total, tf.train.get_global_step())
 
 
-# Of an export: of tables of several ranks; and of a checkpoint that has no table, and weights of
-# another shape, whichever TensorFlow comes to first.
-REFUSALS = (NotImplementedError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError)
+# Of an export of a checkpoint that has no table, and weights of another shape, whichever TensorFlow
+# comes to first.
+REFUSALS = (tf.errors.NotFoundError, tf.errors.InvalidArgumentError)
 
 
 def of_means(loss, optimizer):
@@ -219,26 +219,15 @@ def input_fn():
 
 
 def model_fn(features, labels, mode, params):
-    """Of params["num_tables"]: from checkpoints of several ranks, ordinary variables come back."""
+    """With as many tables as params["num_tables"]."""
+    if labels is None:
+        labels = tf.zeros([tf.shape(features["ids"])[0]])
     model = Model(features["ids"], labels, params["num_tables"])
+    predictions = {"logits": model.logits}
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return tf.estimator.EstimatorSpec(mode, predictions)
     train_op = of_allreduced_loss(model.loss, tf.train.AdagradOptimizer(0.3))
     return tf.estimator.EstimatorSpec(mode, loss=model.loss, train_op=train_op)
-
-
-def refused_by_estimator(strategy):
-    """{what: the text of its error} of a model with an embedding variable."""
-    specs = tf.estimator.TrainSpec(input_fn, max_steps=1), tf.estimator.EvalSpec(input_fn)
-    refused = {}
-    for what, call in {
-        "evaluate": lambda estimator: estimator.evaluate(input_fn, steps=1),
-        "train and evaluate": lambda estimator: estimator.train_and_evaluate(*specs),
-    }.items():
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                call(strategy.estimator(model_fn, model_dir=folder, params={"num_tables": 1}))
-            except NotImplementedError as error:
-                refused[what] = str(error)
-    return refused
 
 
 def signature(num_tables):
@@ -248,15 +237,15 @@ def signature(num_tables):
     return tf.saved_model.predict_signature_def({"ids": ids}, {"logits": model.logits})
 
 
-def use_estimator(strategy):
-    """What an estimator of the strategy, and an export of its checkpoint, give on this rank."""
+def use_estimator(strategy, num_tables):
+    """What an estimator of the strategy, and exports of its checkpoint, give on this rank."""
     if not hasattr(tf, "estimator"):
         return None
-    histories = {}
+    histories, params = {}, {"num_tables": num_tables}
     config = tf.estimator.RunConfig(session_config=session_config(rewrites=False))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:  # that of rank 0 counts
         for what, steps in (("new", STEPS), ("resumed", STEPS + 3), ("finished", STEPS + 3)):
-            estimator = strategy.estimator(model_fn, f"{folder}/model", config, {"num_tables": 0})
+            estimator = strategy.estimator(model_fn, f"{folder}/model", config, params)
             histories[what] = []
             estimator.train_and_evaluate(
                 tf.estimator.TrainSpec(input_fn, max_steps=steps),
@@ -265,21 +254,21 @@ def use_estimator(strategy):
                 eval_history=histories[what],
             )
         assert estimator.train(input_fn, None, None, STEPS + 3, None) is estimator
-        exported = strategy.export_saved_model(
-            f"{folder}/exported", f"{folder}/model", lambda: signature(0)
-        )
-        logits = exported and predict(exported)
-        refusal = ""
-        try:
-            strategy.export_saved_model(f"{folder}/x", f"{folder}/model", lambda: signature(1))
-        except REFUSALS as error:
-            refusal = f"{type(error).__name__}: {error}"
-    return {
-        "histories": histories,
-        "logits": logits,
-        "refusal": refusal,
-        "refused": refused_by_estimator(strategy) if SIZE > 1 else {},
-    }
+        predicted = [each["logits"] for each in estimator.predict(input_fn)]
+        exported = [
+            strategy.export_saved_model(
+                f"{folder}/exported", f"{folder}/model", lambda: signature(num_tables)
+            ),
+            estimator.export_saved_model(f"{folder}/by_estimator", serving_input),
+        ]
+        logits = [predict(each) for each in exported if each is not None]
+    return {"histories": histories, "predicted": predicted, "logits": logits}
+
+
+def serving_input():
+    """As an estimator exports it."""
+    ids = tf.placeholder(tf.int64, [None, 2])
+    return tf.estimator.export.ServingInputReceiver({"ids": ids}, {"ids": ids})
 
 
 def predict(folder):
@@ -311,7 +300,8 @@ def main():
     for idiom, name in IDIOMS:
         with warned() as warnings[idiom.__name__]:
             seen[f"{idiom.__name__}, {name}"] = train(strategy, idiom, name)
-    report({"idioms": seen, "warnings": warnings, "estimator": use_estimator(strategy)})
+    estimators = {num_tables: use_estimator(strategy, num_tables) for num_tables in (0, 2)}
+    report({"idioms": seen, "warnings": warnings, "estimators": estimators})
 
 
 if __name__ == "__main__":

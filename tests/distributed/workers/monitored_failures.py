@@ -113,7 +113,9 @@ def estimator():
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op_of(loss, sgd))
 
     def train(sessions):
-        made = tf.estimator.Estimator(model_fn)
+        # Without checkpoints, the last of which ranks that end apart cannot save.
+        config = tf.estimator.RunConfig(save_checkpoints_secs=None, save_checkpoints_steps=None)
+        made = tf.estimator.Estimator(model_fn, config=config)
         try:
             made.train(lambda: batches(few_on_last()), [sessions, *broadcast_hooks()])
         finally:

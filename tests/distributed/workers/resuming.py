@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions and estimators that stop and resume, without a Scaffold, as Horovod's scripts have them:
-checkpoints are on rank 0 only, and rank 0's variables are broadcast.
+checkpoints are on rank 0 only, or in the same folder for all, and rank 0's variables are broadcast.
 
-Arguments: a folder; the scripts. One process saves its tables in checkpoints, several in
-sok.Saver's files.
+Arguments: a folder; the scripts.
 """
 
 import logging
@@ -37,33 +36,17 @@ OPTIMIZERS = {
 }
 
 
-class TablesInFiles(tf1.train.SessionRunHook):
-    """Rows from sok.Saver's files, if there are any, and into them when the session ends."""
-
-    def __init__(self, folder):
-        self.folder = folder / "tables"
-
-    def begin(self):
-        tables, _ = sok.split_embedding_variable_from_others(tf1.trainable_variables())
-        saver, folder = sok.Saver(), str(self.folder)
-        is_there = self.folder.exists()
-        self.restore = [saver.restore_from_file(t, folder) for t in tables] if is_there else []
-        self.dump = [saver.dump_to_file(table, folder) for table in tables]
-
-    def after_create_session(self, session, coord):
-        session.run(self.restore)
-
-    def end(self, session):
-        session.run(self.dump)
+# Of sessions, by optimizer: when they save.
+SAVING = {
+    "sgd": {"save_checkpoint_steps": 4},
+    "adagrad": {"save_checkpoint_secs": 0.5},
+    "plugin": {},
+}
 
 
-def hooks_for(folder):
-    return broadcast_hooks() + ([TablesInFiles(folder)] if SIZE > 1 else [])
-
-
-def on_rank_0(folder):
-    """As Horovod's documentation has it."""
-    return str(folder) if RANK == 0 else None
+def folder_of(optimizer, folder):
+    """With sgd, rank 0 alone has one, as Horovod's documentation has it; else all have the same."""
+    return None if RANK and optimizer == "sgd" else str(folder)
 
 
 def steps(optimizer, folder, last_step):
@@ -79,7 +62,7 @@ def steps(optimizer, folder, last_step):
         values = [weights, layer.embedding_variable.export()]
         tf1.summary.scalar("loss", loss)
         hooks = [
-            *hooks_for(folder),
+            *broadcast_hooks(),
             tf1.train.StopAtStepHook(last_step=last_step),
             tf1.train.NanTensorHook(loss),
         ]
@@ -87,9 +70,9 @@ def steps(optimizer, folder, last_step):
             hooks.append(tf1.train.LoggingTensorHook({"loss": loss}, every_n_iter=2))
         losses = []
         with tf1.train.MonitoredTrainingSession(
-            checkpoint_dir=on_rank_0(folder),
-            save_checkpoint_steps=4,
+            checkpoint_dir=folder_of(optimizer, folder),
             save_summaries_steps=2,
+            **SAVING[optimizer],
             hooks=hooks,
             config=session_config(),
         ) as session:
@@ -128,14 +111,15 @@ def estimator(optimizer):
     """Logits of an estimator that trains twice, and of two after each other; evaluations."""
 
     def make(name):
-        config = tf.estimator.RunConfig(on_rank_0(FOLDER / name), save_checkpoints_steps=4)
+        folder = folder_of(optimizer, FOLDER / name)
+        config = tf.estimator.RunConfig(folder, save_checkpoints_steps=4)
         return tf.estimator.Estimator(model_fn, config=config, params={"optimizer": optimizer})
 
     def train(made, name, max_steps):
-        made.train(lambda: batches().repeat(), hooks_for(FOLDER / name), max_steps=max_steps)
+        made.train(lambda: batches().repeat(), broadcast_hooks(), max_steps=max_steps)
 
     def logits(made, name):
-        predictions = made.predict(batches, hooks=hooks_for(FOLDER / name))
+        predictions = made.predict(batches, hooks=broadcast_hooks())
         return np.array([prediction["logits"] for prediction in predictions])
 
     whole = make(f"whole {optimizer}")
@@ -145,11 +129,11 @@ def estimator(optimizer):
     stopped = make(name)
     train(stopped, name, NUM_BATCHES)
     seen = {"whole": logits(whole, f"whole {optimizer}"), "halfway": logits(stopped, name)}
-    seen["halfway evaluated"] = stopped.evaluate(batches, hooks=hooks_for(FOLDER / name))
+    seen["halfway evaluated"] = stopped.evaluate(batches, hooks=broadcast_hooks())
     again = make(name)  # as another process would: other ranks find no checkpoint
     train(again, name, NUM_STEPS)
     seen["end"] = logits(again, name)
-    seen["evaluated"] = again.evaluate(batches, hooks=hooks_for(FOLDER / name))
+    seen["evaluated"] = again.evaluate(batches, hooks=broadcast_hooks())
     return seen
 
 

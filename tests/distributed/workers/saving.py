@@ -164,25 +164,9 @@ def load():
         return rows_of(session, tables)
 
 
-def refused_by_tf_saver():
-    """The error of a tf.train.Saver of all variables, or None; and what its default one saves."""
-    with tf.Graph().as_default():
-        sok.Init(global_batch_size=SIZE)
-        SavedTable("unused")
-        tf.compat.v1.get_variable("dense", [1])
-        error = None
-        try:
-            tf.compat.v1.train.Saver()
-        except NotImplementedError as raised:
-            error = str(raised)
-        default = tf.compat.v1.train.Scaffold().finalize().saver
-        return error, sorted(v.name for v in default._var_list)
-
-
 if __name__ == "__main__":
     dump_folder, *restore_folders = sys.argv[1:]
     seen = {"restored": [restore(folder) for folder in restore_folders], "loaded": load()}
-    seen["refused by tf.train.Saver"] = refused_by_tf_saver()
     if dump_folder != "-":
         seen["dumped"] = train_and_dump(dump_folder)
         seen["failed"] = fail(dump_folder)

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops behind tf.train.Saver.save: all ranks write one checkpoint, tables as streams.
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/tf/checkpoint_files.h"
+#include "ops/tf/plane_checks.h"
+#include "ops/tf/saved_table.h"
+#include "ops/tf/whole_table_op.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/variant.h"
+#include "tensorflow/core/framework/variant_encode_decode.h"
+#include "tensorflow/core/framework/variant_tensor_data.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokBeginCheckpoint")
+    .Input("prefix: string")
+    .Input("tensors: T")
+    .Input("tickets: num_tickets * variant")
+    .Output("checkpoint: variant")
+    .Attr("T: list(type) >= 0")
+    .Attr("num_tickets: int >= 0")
+    .Attr("names: list(string) >= 0")
+    .Attr("slices: list(string) >= 0")
+    .Attr("num_ranks: int >= 1")
+    .Attr("rank: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "Begins this rank's part of a checkpoint, with tensors that it alone writes. All ranks "
+        "begin "
+        "one with the same prefix. What SokCommitCheckpoint has not made a checkpoint is removed.");
+
+REGISTER_OP("SokSaveTable")
+    .Input("table: resource")
+    .Input("checkpoint: variant")
+    .Input("variables: num_variables * resource")
+    .Input("tickets: num_tickets * variant")
+    .Attr("num_variables: int >= 0")
+    .Attr("num_tickets: int >= 0")
+    .Attr("table_name: string")
+    .Attr("titles: list(string) >= 1")
+    .Attr("slot_names: list(string) >= 0")
+    .Attr("num_buckets: int >= 0 = 0")
+    .Attr("Tkey: {int64, int32}")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Adds what the table holds on this rank: keys, rows, the named slots, and, of ordinary "
+        "variables, the rows by row id; `titles` name them in this order. Without num_buckets they "
+        "are slices of <table_name>/keys and of tensors over all ranks; else nine tensors of each, of "
+        "this rank alone.");
+
+REGISTER_OP("SokCommitCheckpoint")
+    .Input("checkpoint: variant")
+    .Input("tickets: num_tickets * variant")
+    .Attr("num_tickets: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes the parts of all ranks the checkpoint, in one instant. An earlier one of that name "
+        "is replaced. All ranks end as rank 0, which does it.");
+
+/// This rank's part of a checkpoint that is being made.
+struct CheckpointInMaking {
+  CheckpointInMaking(tf::Env* env, const std::string& prefix, const std::string& id, int64_t ranks,
+                     int64_t of_rank)
+      : files(env, prefix, id, of_rank), num_ranks(ranks), rank(of_rank) {}
+
+  std::mutex mutex;  // ops add to it one after the other
+  CheckpointFiles files;
+  std::unique_ptr<ShardWriter> writer;
+  const int64_t num_ranks, rank;
+};
+
+/// What stands in the tensor. It never leaves the process.
+struct CheckpointVariant {
+  std::shared_ptr<CheckpointInMaking> checkpoint;
+
+  static constexpr char kTypeName[] = "sok::CheckpointVariant";
+  std::string TypeName() const { return kTypeName; }
+  void Encode(tf::VariantTensorData* data) const { data->set_type_name(kTypeName); }
+  bool Decode(const tf::VariantTensorData&) { return false; }
+};
+
+std::shared_ptr<CheckpointInMaking> CheckpointIn(const tf::Tensor& tensor) {
+  const auto* variant = tensor.scalar<tf::Variant>()().get<CheckpointVariant>();
+  if (variant != nullptr && variant->checkpoint) return variant->checkpoint;
+  Throw(ErrorCode::kInvalidArgument, "this is no checkpoint that SokBeginCheckpoint has begun");
+}
+
+class BeginCheckpointOp : public MeetingOp {
+ public:
+  explicit BeginCheckpointOp(tf::OpKernelConstruction* ctx)
+      : MeetingOp(ctx),
+        names_(Attribute<std::vector<std::string>>(ctx, "names")),
+        slices_(Attribute<std::vector<std::string>>(ctx, "slices")),
+        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
+        rank_(Attribute<int64_t>(ctx, "rank")) {}
+
+ protected:
+  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) override {
+    const std::string prefix = ctx->input(0).scalar<tf::tstring>()();
+    CheckInputs(ctx, prefix, held != nullptr);
+    RankMeeting meeting(ctx, num_ranks_, rank_, std::move(held));
+    meeting.Begin();
+    std::shared_ptr<CheckpointInMaking> checkpoint;
+    std::string id;
+    if (rank_ == 0) {
+      id = CheckpointFiles::NewId();
+      checkpoint = Begin(ctx, prefix, id);
+    }
+    const std::vector<std::string> ids = meeting.Share(id + "\n" + prefix);
+    CheckSamePrefix(ids);
+    if (rank_ != 0) checkpoint = Begin(ctx, prefix, ids[0].substr(0, ids[0].find('\n')));
+    checkpoint->writer =
+        std::make_unique<ShardWriter>(ctx->env(), checkpoint->files.PartOf(rank_), Tensors(ctx));
+    Output(ctx, 0, {}).scalar<tf::Variant>()() = CheckpointVariant{std::move(checkpoint)};
+  }
+
+ private:
+  void CheckInputs(tf::OpKernelContext* ctx, const std::string& prefix, bool meets) const {
+    tf::OpInputList tensors;
+    ThrowIfError(ctx->input_list("tensors", &tensors));
+    const auto count = static_cast<size_t>(tensors.size());
+    if (names_.size() != count || slices_.size() != count)
+      Throw(ErrorCode::kInvalidArgument, "names and slices are those of the tensors");
+    if (prefix.empty() || prefix.back() == '/')
+      Throw(ErrorCode::kInvalidArgument, "a checkpoint needs a file name, got '", prefix, "'");
+    if (num_ranks_ > 1 && !meets) {
+      Throw(ErrorCode::kFailedPrecondition, "the checkpoint ", prefix, " is that of ", num_ranks_,
+            " ranks, which this process has not been connected to");
+    }
+  }
+
+  std::shared_ptr<CheckpointInMaking> Begin(tf::OpKernelContext* ctx, const std::string& prefix,
+                                            const std::string& id) const {
+    return std::make_shared<CheckpointInMaking>(ctx->env(), prefix, id, num_ranks_, rank_);
+  }
+
+  static void CheckSamePrefix(const std::vector<std::string>& ids) {
+    const auto prefix = [&](size_t rank) { return ids[rank].substr(ids[rank].find('\n') + 1); };
+    for (size_t rank = 1; rank < ids.size(); ++rank) {
+      if (prefix(rank) == prefix(0)) continue;
+      Throw(ErrorCode::kInvalidArgument, "the ranks save different checkpoints: rank 0 ", prefix(0),
+            ", rank ", rank, " ", prefix(rank),
+            "; give all ranks the same path, on a disk that all "
+            "machines share");
+    }
+  }
+
+  std::vector<TensorToSave> Tensors(tf::OpKernelContext* ctx) const {
+    tf::OpInputList tensors;
+    ThrowIfError(ctx->input_list("tensors", &tensors));
+    std::vector<TensorToSave> found;
+    for (int i = 0; i < tensors.size(); ++i) {
+      const auto place = static_cast<size_t>(i);
+      found.push_back({names_[place], slices_[place], tensors[i]});
+    }
+    return found;
+  }
+
+  const std::vector<std::string> names_, slices_;
+  const int64_t num_ranks_, rank_;
+};
+
+/// No step changes the table meanwhile: of each, it holds all or nothing.
+class SaveTableOp : public WholeTableOp {
+ public:
+  explicit SaveTableOp(tf::OpKernelConstruction* ctx)
+      : WholeTableOp(ctx),
+        name_(Attribute<std::string>(ctx, "table_name")),
+        titles_(Attribute<std::vector<std::string>>(ctx, "titles")),
+        slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
+        num_buckets_(Attribute<int64_t>(ctx, "num_buckets")),
+        narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_INT32) {
+    const auto num_variables = Attribute<int64_t>(ctx, "num_variables");
+    OP_REQUIRES(ctx, titles_.size() == 1 + slot_names_.size() + static_cast<size_t>(num_variables),
+                absl::InvalidArgumentError("titles name the rows, the slots and the variables"));
+  }
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankMeeting& meeting) override {
+    const std::shared_ptr<CheckpointInMaking> checkpoint = CheckpointIn(ctx->input(1));
+    const std::vector<VariablePtr> variables = Variables(ctx);
+    std::vector<tf::Var*> others;
+    for (const VariablePtr& variable : variables) others.push_back(variable.get());
+    meeting.AwaitTurn();
+    table.WithAlone(call, slot_names_, others, [&](const TableView& view) {
+      meeting.GiveTurn();
+      CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
+      std::vector<SavedPlane> planes = Planes(call, view, others);
+      const std::lock_guard<std::mutex> lock(checkpoint->mutex);
+      ShardWriter* writer = checkpoint->writer.get();
+      if (num_buckets_ == 0) {
+        WriteRowsOfRanks(call, view, meeting, name_, planes, writer);
+        return;
+      }
+      BucketWriter buckets(call, view, num_buckets_, narrow_keys_, writer);
+      for (SavedPlane& plane : planes) buckets.Write(plane);
+    });
+  }
+
+ private:
+  static std::vector<VariablePtr> Variables(tf::OpKernelContext* ctx) {
+    tf::OpInputList handles;
+    ThrowIfError(ctx->input_list("variables", &handles));
+    std::vector<VariablePtr> variables;
+    for (int i = 0; i < handles.size(); ++i)
+      variables.push_back(LookupVariable(ctx, handles[i].scalar<tf::ResourceHandle>()()));
+    return variables;
+  }
+
+  std::vector<SavedPlane> Planes(OpCall& call, const TableView& view,
+                                 const std::vector<tf::Var*>& variables) const {
+    const int64_t most = view.options().capacity;
+    std::vector<SavedPlane> planes{{titles_[0], RowMover(call, *view.planes.rows, most)}};
+    for (const size_t place : view.places) {
+      planes.push_back(
+          {titles_[planes.size()], RowMover(call, *view.planes.slots[place].plane, most)});
+    }
+    for (tf::Var* variable : variables) {
+      const std::string& title = titles_[planes.size()];
+      tf::Tensor* rows = variable->tensor();
+      CheckRowsByRowId(view.options(), title, *rows);
+      planes.push_back({title, RowMover(call, Data<float>(*rows), rows->dim_size(1), most)});
+    }
+    return planes;
+  }
+
+  const std::string name_;
+  const std::vector<std::string> titles_;  // of the rows, the slots and the variables
+  const std::vector<std::string> slot_names_;
+  const int64_t num_buckets_;
+  const bool narrow_keys_;
+};
+
+class CommitCheckpointOp : public MeetingOp {
+ public:
+  using MeetingOp::MeetingOp;
+
+ protected:
+  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) override {
+    const std::shared_ptr<CheckpointInMaking> checkpoint = CheckpointIn(ctx->input(0));
+    RankMeeting meeting(ctx, checkpoint->num_ranks, checkpoint->rank, std::move(held));
+    std::vector<int64_t> data_bytes;
+    const int64_t of_this_rank = checkpoint->writer->Finish();
+    for (const std::string& num_bytes : meeting.Share(std::to_string(of_this_rank)))
+      data_bytes.push_back(std::stoll(num_bytes));
+    if (checkpoint->rank == 0) checkpoint->files.Commit(data_bytes);
+    meeting.Share();
+  }
+};
+
+// On a GPU: checkpoints are on the host.
+REGISTER_KERNEL_BUILDER(Name("SokBeginCheckpoint").Device(tf::DEVICE_CPU), BeginCheckpointOp);
+SOK_REGISTER_KERNEL(Name("SokSaveTable")
+                        .HostMemory("table")
+                        .HostMemory("checkpoint")
+                        .HostMemory("variables")
+                        .HostMemory("tickets"),
+                    SaveTableOp);
+REGISTER_KERNEL_BUILDER(Name("SokCommitCheckpoint").Device(tf::DEVICE_CPU), CommitCheckpointOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/saved_table.h"
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+
+#include "ops/base/error.h"
+#include "ops/cpu/key_history.h"
+#include "ops/tf/key_buckets.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+/// The bytes of the rows of `held`, part by part.
+void AppendRows(const TableEntries& held, SavedPlane& plane, ShardWriter* writer) {
+  const int64_t width = plane.mover.width();
+  const int64_t most = std::min(held.count, RowsOfPart(width));
+  std::vector<float> rows(static_cast<size_t>(most * width));
+  for (int64_t first = 0; first < held.count; first += most) {
+    const int64_t count = std::min(most, held.count - first);
+    plane.mover.ToHost(count, held.row_ids + first, rows.data());
+    writer->Append(rows.data(), static_cast<size_t>(count * width) * sizeof(float));
+  }
+}
+
+void AppendKeys(OpCall& call, const TableEntries& held, ShardWriter* writer) {
+  const int64_t most = RowsOfPart(sizeof(int64_t) / sizeof(float));
+  std::vector<int64_t> room;
+  for (int64_t first = 0; first < held.count; first += most) {
+    const int64_t count = std::min(most, held.count - first);
+    const int64_t* keys = call.OnHost(held.keys + first, count, &room);
+    writer->Append(keys, static_cast<size_t>(count) * sizeof(int64_t));
+  }
+}
+
+/// What keys that come later start by, with the key: it is random where a script gives no seed.
+void WriteSeed(const TableOptions& options, const std::string& title, ShardWriter* writer) {
+  if (options.first_value.kind == FirstValue::Kind::kConstant ||
+      options.first_value.kind == FirstValue::Kind::kPreset)
+    return;
+  const auto seed = static_cast<int64_t>(options.first_value.stream);
+  writer->BeginWhole(title + "/seed", tf::DT_INT64, tf::TensorShape({}));
+  writer->Append(&seed, sizeof(seed));
+  writer->End();
+}
+
+}  // namespace
+
+void WriteRowsOfRanks(OpCall& call, const TableView& view, RankMeeting& meeting,
+                      const std::string& title, std::vector<SavedPlane>& planes,
+                      ShardWriter* writer) {
+  const Placement& placement = view.options().placement;
+  const bool has_copy = placement.kind == Placement::Kind::kReplicated && placement.rank != 0;
+  const TableEntries held = has_copy ? TableEntries{} : view.table.Export(call);
+  std::vector<int64_t> counts;
+  for (const std::string& count : meeting.Share(std::to_string(held.count)))
+    counts.push_back(std::stoll(count));
+  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  if (placement.rank == 0) WriteSeed(view.options(), title, writer);
+  if (held.count == 0 && (total > 0 || placement.rank != 0)) return;
+  const int64_t first =
+      std::accumulate(counts.begin(), counts.begin() + placement.rank, int64_t{0});
+  writer->Begin(title + "/keys", tf::DT_INT64, tf::TensorShape({total}), first, held.count);
+  AppendKeys(call, held, writer);
+  writer->End();
+  for (SavedPlane& plane : planes) {
+    writer->Begin(plane.title, tf::DT_FLOAT, tf::TensorShape({total, plane.mover.width()}), first,
+                  held.count);
+    AppendRows(held, plane, writer);
+    writer->End();
+  }
+}
+
+BucketWriter::BucketWriter(OpCall& call, const TableView& view, int64_t num_buckets,
+                           bool narrow_keys, ShardWriter* writer)
+    : call_(call),
+      view_(view),
+      num_buckets_(num_buckets),
+      narrow_keys_(narrow_keys),
+      writer_(writer),
+      held_(InBuckets(call, view.table.Export(call), num_buckets)),
+      keys_(static_cast<size_t>(held_.count)) {
+  call.CopyToHost(keys_.data(), held_.keys, held_.count);
+  if (view.history != nullptr) ReadHistory();
+}
+
+void BucketWriter::ReadHistory() {
+  std::vector<int64_t> room, waiting_keys;
+  std::vector<KeySeen> waiting;
+  const int64_t* row_ids = call_.OnHost(held_.row_ids, held_.count, &room);
+  const std::lock_guard<std::mutex> lock(view_.history->mutex());
+  for (size_t i = 0; i < keys_.size(); ++i) {
+    const KeySeen seen = view_.history->OfRow(row_ids[i]);
+    versions_.push_back(seen.step);
+    freqs_.push_back(seen.count);
+  }
+  view_.history->waiting().Export(&waiting_keys, &waiting);
+  SortWaiting(waiting_keys, waiting);
+}
+
+void BucketWriter::SortWaiting(const std::vector<int64_t>& keys, const std::vector<KeySeen>& seen) {
+  std::vector<size_t> order(keys.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const int64_t bucket_a = BucketOf(keys[a], num_buckets_);
+    const int64_t bucket_b = BucketOf(keys[b], num_buckets_);
+    return bucket_a != bucket_b ? bucket_a < bucket_b : keys[a] < keys[b];
+  });
+  for (const size_t i : order) {
+    filtered_.push_back(keys[i]);
+    filtered_versions_.push_back(seen[i].step);
+    filtered_freqs_.push_back(seen[i].count);
+  }
+}
+
+void BucketWriter::Write(SavedPlane& plane) {
+  WriteKeys(plane.title + "-keys", keys_);
+  writer_->BeginWhole(plane.title + "-values", tf::DT_FLOAT,
+                      tf::TensorShape({held_.count, plane.mover.width()}));
+  AppendRows(held_, plane, writer_);
+  writer_->End();
+  WriteNumbers(plane.title + "-versions", versions_);
+  WriteNumbers(plane.title + "-freqs", freqs_);
+  WriteKeys(plane.title + "-keys_filtered", filtered_);
+  WriteNumbers(plane.title + "-versions_filtered", filtered_versions_);
+  WriteNumbers(plane.title + "-freqs_filtered", filtered_freqs_);
+  WriteStarts(plane.title + "-partition_offset", keys_);
+  WriteStarts(plane.title + "-partition_filter_offset", filtered_);
+}
+
+void BucketWriter::WriteKeys(const std::string& name, const std::vector<int64_t>& keys) {
+  if (!narrow_keys_) return WriteNumbers(name, keys);
+  std::vector<int32_t> narrow(keys.begin(), keys.end());
+  if (!std::equal(keys.begin(), keys.end(), narrow.begin())) {
+    Throw(ErrorCode::kInvalidArgument, "table '", view_.options().name,
+          "' has keys that are no int32, its key_dtype, and cannot be saved; use "
+          "key_dtype=tf.int64");
+  }
+  writer_->BeginWhole(name, tf::DT_INT32, tf::TensorShape({static_cast<int64_t>(keys.size())}));
+  writer_->Append(narrow.data(), narrow.size() * sizeof(int32_t));
+  writer_->End();
+}
+
+void BucketWriter::WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers) {
+  writer_->BeginWhole(name, tf::DT_INT64, tf::TensorShape({static_cast<int64_t>(numbers.size())}));
+  writer_->Append(numbers.data(), numbers.size() * sizeof(int64_t));
+  writer_->End();
+}
+
+/// Where each bucket starts, and in the end how many there are.
+void BucketWriter::WriteStarts(const std::string& name, const std::vector<int64_t>& keys) {
+  std::vector<int32_t> starts(static_cast<size_t>(num_buckets_ + 1));
+  for (const int64_t key : keys) ++starts[static_cast<size_t>(BucketOf(key, num_buckets_) + 1)];
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  writer_->BeginWhole(name, tf::DT_INT32, tf::TensorShape({num_buckets_ + 1}));
+  writer_->Append(starts.data(), starts.size() * sizeof(int32_t));
+  writer_->End();
+}
+
+}  // namespace sok

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint holds of a table, on its way from the table to a rank's part of the checkpoint.
+#ifndef SOK_OPS_TF_SAVED_TABLE_H_
+#define SOK_OPS_TF_SAVED_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "ops/tf/rank_meeting.h"
+#include "ops/tf/shard_writer.h"
+#include "ops/tf/table_contents.h"
+
+namespace sok {
+
+/// Rows of a checkpoint, one for each key: those of the table, of a slot, or of an ordinary
+/// variable that has them by row id.
+struct SavedPlane {
+  std::string title;
+  RowMover mover;
+};
+
+/// Writes the keys <title>/keys and the planes as one tensor each over all ranks, rank after rank;
+/// of each rank, its slice. Keys are in the order of row ids. The first plane is the table's rows.
+/// What later keys start by is <title>/seed.
+void WriteRowsOfRanks(OpCall& call, const TableView& view, RankMeeting& meeting,
+                      const std::string& title, std::vector<SavedPlane>& planes,
+                      ShardWriter* writer);
+
+/// Writes nine tensors of each plane in DeepRec's layout, which are of this rank alone: keys are in
+/// buckets, and come with what is recorded of them.
+class BucketWriter {
+ public:
+  /// `narrow_keys`: keys are written as int32; others throw kInvalidArgument.
+  BucketWriter(OpCall& call, const TableView& view, int64_t num_buckets, bool narrow_keys,
+               ShardWriter* writer);
+
+  void Write(SavedPlane& plane);
+
+ private:
+  void ReadHistory();
+  void SortWaiting(const std::vector<int64_t>& keys, const std::vector<KeySeen>& seen);
+  void WriteKeys(const std::string& name, const std::vector<int64_t>& keys);
+  void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers);
+  void WriteStarts(const std::string& name, const std::vector<int64_t>& keys);
+
+  OpCall& call_;
+  const TableView& view_;
+  const int64_t num_buckets_;
+  const bool narrow_keys_;
+  ShardWriter* const writer_;
+  TableEntries held_;
+  std::vector<int64_t> keys_, versions_, freqs_;
+  std::vector<int64_t> filtered_, filtered_versions_, filtered_freqs_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_SAVED_TABLE_H_

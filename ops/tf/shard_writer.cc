@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/shard_writer.h"
+
+#include <utility>
+
+#include "ops/base/local_files.h"
+#include "ops/tf/border.h"
+#include "ops/tf/dump_note.h"
+#include "tensorflow/core/framework/tensor_shape.pb.h"
+#include "tensorflow/core/framework/tensor_slice.h"
+#include "tensorflow/core/framework/versions.pb.h"
+#include "tensorflow/core/lib/hash/crc32c.h"
+#include "tensorflow/core/lib/io/table_builder.h"
+#include "tensorflow/core/lib/io/table_options.h"
+#include "tensorflow/core/util/saved_tensor_slice_util.h"
+#include "tensorflow/core/util/tensor_bundle/naming.h"
+#include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+/// TensorFlow's own writer knows all dtypes.
+void WriteTensors(tf::Env* env, const std::string& prefix,
+                  const std::vector<TensorToSave>& tensors) {
+  tf::BundleWriter writer(env, prefix);
+  ThrowOfFile(writer.status(), prefix);
+  for (const TensorToSave& tensor : tensors) {
+    if (tensor.slice.empty()) {
+      ThrowOfFile(writer.Add(tensor.name, tensor.value), prefix);
+      continue;
+    }
+    tf::TensorShape shape, slice_shape;
+    tf::TensorSlice slice;
+    ThrowIfError(tf::checkpoint::ParseShapeAndSlice(tensor.slice, &shape, &slice, &slice_shape));
+    if (slice_shape != tensor.value.shape()) {
+      Throw(ErrorCode::kInvalidArgument, tensor.name, " to save has the shape ",
+            tensor.value.shape().DebugString(), ", but its slice ", tensor.slice, " asks for ",
+            slice_shape.DebugString());
+    }
+    ThrowOfFile(writer.AddSlice(tensor.name, shape, slice, tensor.value), prefix);
+  }
+  ThrowOfFile(writer.Finish(), prefix);
+}
+
+void Sync(const std::string& path) {
+  if (IsLocalPath(path)) SyncToDisk(path);
+}
+
+}  // namespace
+
+ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
+                         const std::vector<TensorToSave>& tensors)
+    : env_(env), index_path_(tf::MetaFilename(prefix)), data_path_(tf::DataFilename(prefix, 0, 1)) {
+  WriteTensors(env_, prefix, tensors);
+  {
+    tf::BundleReader written(env_, prefix);
+    ThrowOfFile(written.status(), index_path_);
+    for (written.Seek(tf::kHeaderEntryKey); written.Valid(); written.Next()) {
+      const std::string name(written.key());
+      if (name != tf::kHeaderEntryKey) entries_.emplace(name, std::string(written.value()));
+    }
+  }
+  uint64_t num_bytes = 0;
+  ThrowOfFile(env_->GetFileSize(data_path_, &num_bytes), data_path_);
+  num_bytes_ = static_cast<int64_t>(num_bytes);
+  ThrowOfFile(env_->NewAppendableFile(data_path_, &data_), data_path_);
+}
+
+ShardWriter::~ShardWriter() = default;
+
+void ShardWriter::Begin(const std::string& name, tf::DataType dtype, const tf::TensorShape& shape,
+                        int64_t first, int64_t count) {
+  if (count == shape.dim_size(0)) return BeginWhole(name, dtype, shape);
+  tf::TensorSlice slice(shape.dims());
+  slice.set_start(0, first);
+  slice.set_length(0, count);
+  tf::BundleEntryProto full;
+  full.set_dtype(dtype);
+  shape.AsProto(full.mutable_shape());
+  slice.AsProto(full.add_slices());
+  AddEntry(name, full);
+  tf::TensorShape part = shape;
+  part.set_dim(0, count);
+  BeginWhole(tf::checkpoint::EncodeTensorNameSlice(name, slice), dtype, part);
+}
+
+void ShardWriter::BeginWhole(const std::string& name, tf::DataType dtype,
+                             const tf::TensorShape& shape) {
+  name_ = name;
+  entry_.Clear();
+  entry_.set_dtype(dtype);
+  shape.AsProto(entry_.mutable_shape());
+  entry_.set_offset(num_bytes_);
+  entry_.set_size(shape.num_elements() * tf::DataTypeSize(dtype));
+  bytes_to_come_ = entry_.size();
+  sum_ = 0;
+}
+
+void ShardWriter::Append(const void* data, size_t num_bytes) {
+  const auto* bytes = static_cast<const char*>(data);
+  ThrowOfFile(data_->Append(absl::string_view(bytes, num_bytes)), data_path_);
+  sum_ = tf::crc32c::Extend(sum_, bytes, num_bytes);
+  bytes_to_come_ -= static_cast<int64_t>(num_bytes);
+  num_bytes_ += static_cast<int64_t>(num_bytes);
+}
+
+void ShardWriter::End() {
+  if (bytes_to_come_ != 0) {
+    Throw(ErrorCode::kIo, name_, " to save is ", bytes_to_come_, " bytes shorter than its shape");
+  }
+  entry_.set_crc32c(tf::crc32c::Mask(sum_));
+  AddEntry(name_, entry_);
+}
+
+void ShardWriter::AddEntry(const std::string& name, const tf::BundleEntryProto& entry) {
+  if (entries_.emplace(name, entry.SerializeAsString()).second) return;
+  Throw(ErrorCode::kInvalidArgument, "two tensors of the checkpoint have the name ", name,
+        ": give the saver a dict with other names");
+}
+
+int64_t ShardWriter::Finish() {
+  ThrowOfFile(data_->Close(), data_path_);
+  data_.reset();
+  Sync(data_path_);
+  WriteIndex();
+  return num_bytes_;
+}
+
+void ShardWriter::WriteIndex() {
+  std::unique_ptr<tf::WritableFile> file;
+  ThrowOfFile(env_->NewWritableFile(index_path_, &file), index_path_);
+  tf::table::Options options;
+  options.compression = tf::table::kNoCompression;
+  tf::table::TableBuilder builder(options, file.get());
+  tf::BundleHeaderProto header;
+  header.set_num_shards(1);
+  header.mutable_version()->set_producer(tf::kTensorBundleVersion);
+  builder.Add(tf::kHeaderEntryKey, header.SerializeAsString());
+  for (const auto& [name, entry] : entries_) builder.Add(name, entry);
+  ThrowOfFile(builder.Finish(), index_path_);
+  ThrowOfFile(file->Close(), index_path_);
+}
+
+}  // namespace sok

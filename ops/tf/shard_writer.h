@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's part of a checkpoint in TensorFlow's format, written as a stream.
+#ifndef SOK_OPS_TF_SHARD_WRITER_H_
+#define SOK_OPS_TF_SHARD_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/protobuf/tensor_bundle.pb.h"
+
+namespace sok {
+
+/// A tensor as tf.train.Saver has it: `slice` says what part of a larger one it is; "": it is
+/// whole.
+struct TensorToSave {
+  std::string name;
+  std::string slice;
+  tensorflow::Tensor value;
+};
+
+/// Writes a bundle of its own, <prefix>.index and <prefix>.data-00000-of-00001, which others like
+/// it are merged with. TensorFlow's BundleWriter takes whole tensors only, in memory. Errors name
+/// the file. For one thread.
+class ShardWriter {
+ public:
+  /// `tensors` are in it first.
+  ShardWriter(tensorflow::Env* env, const std::string& prefix,
+              const std::vector<TensorToSave>& tensors);
+  ~ShardWriter();
+  ShardWriter(const ShardWriter&) = delete;
+  ShardWriter& operator=(const ShardWriter&) = delete;
+
+  /// Begins what this rank has of a tensor: [first, first + count) of its first dimension.
+  void Begin(const std::string& name, tensorflow::DataType dtype,
+             const tensorflow::TensorShape& shape, int64_t first, int64_t count);
+  /// Begins a tensor that this rank alone has.
+  void BeginWhole(const std::string& name, tensorflow::DataType dtype,
+                  const tensorflow::TensorShape& shape);
+  /// Bytes of its elements, as they stand in memory.
+  void Append(const void* data, size_t num_bytes);
+  /// Throws where not as many bytes have come as the shape asks for.
+  void End();
+
+  /// Writes the index. Returns the bytes of the data, which are on the disk now.
+  int64_t Finish();
+
+ private:
+  void Begin(const std::string& name, tensorflow::BundleEntryProto entry);
+  void AddEntry(const std::string& name, const tensorflow::BundleEntryProto& entry);
+  void WriteIndex();
+
+  tensorflow::Env* const env_;
+  const std::string index_path_, data_path_;
+  std::unique_ptr<tensorflow::WritableFile> data_;
+  int64_t num_bytes_ = 0;
+  std::map<std::string, std::string> entries_;  // in the order of the index
+
+  // What is being written.
+  std::string name_;
+  tensorflow::BundleEntryProto entry_;
+  int64_t bytes_to_come_ = 0;
+  uint32_t sum_ = 0;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_SHARD_WRITER_H_

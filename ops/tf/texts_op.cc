@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op by which ranks tell one another what they have, or have decided.
+#include <string>
+
+#include "ops/tf/border.h"
+#include "ops/tf/engine_of_op.h"
+#include "ops/tf/exchange_op.h"
+#include "ops/tf/exchange_service.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokShareTexts")
+    .Input("text: string")
+    .Input("ticket: variant")
+    .Attr("is_patient: bool = false")
+    .Output("texts: string")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The scalar `text` of each rank, [number of ranks], on all ranks. Where `is_patient`, they "
+        "wait for each other as long as it takes, which may be longer than a lookup waits.");
+
+class ShareTextsOp : public ExchangeOp {
+ public:
+  explicit ShareTextsOp(tf::OpKernelConstruction* ctx)
+      : ExchangeOp(ctx), is_patient_(Attribute<bool>(ctx, "is_patient")) {}
+
+ protected:
+  void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
+    const std::string text(ctx->input(0).scalar<tf::tstring>()());
+    const int num_ranks = CurrentCoordinator()->num_ranks();
+    request->is_patient = is_patient_;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      request->data.insert(request->data.end(), text.begin(), text.end());
+      request->send_bytes.push_back(static_cast<int64_t>(text.size()));
+    }
+  }
+
+  void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+    const auto num_ranks = static_cast<int64_t>(result.received_bytes.size());
+    auto texts = Output(ctx, 0, {num_ranks}).flat<tf::tstring>();
+    const char* next = result.data.data();
+    for (int64_t rank = 0; rank < num_ranks; ++rank) {
+      const int64_t size_bytes = result.received_bytes[static_cast<size_t>(rank)];
+      texts(rank) = tf::tstring(next, static_cast<size_t>(size_bytes));
+      next += size_bytes;
+    }
+  }
+
+ private:
+  const bool is_patient_;
+};
+
+SOK_REGISTER_KERNEL(
+    Name("SokShareTexts").HostMemory("text").HostMemory("ticket").HostMemory("texts"),
+    ShareTextsOp);
+
+}  // namespace
+}  // namespace sok

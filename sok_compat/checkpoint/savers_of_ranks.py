@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.train.Saver.save on several ranks: one checkpoint of all, whose files rank 0 looks after.
+
+The ops of a saver with tables write the checkpoint, on all ranks together. What stands beside it,
+the `checkpoint` file and the meta graph, and the removal of old checkpoints, is rank 0's.
+"""
+
+import functools
+import inspect
+import os
+import weakref
+
+import tensorflow as tf
+
+from sok_compat.runtime.exchange import first_line
+from sok_compat.runtime.ranks import horovod_ranks
+from sok_compat.runtime.shared_texts import share_text
+from sok_compat.runtime.tf_versions import checkpoint_management
+from sok_compat.tables.table import is_shared_table
+
+_are_shared = weakref.WeakKeyDictionary()  # {graph: {save tensor's name: whether ranks save it}}
+
+
+def saves_with_other_ranks(saver, graph):
+    """Whether all ranks take part where a tf.train.Saver saves: it has tables that they share.
+
+    Args:
+      saver: it may not be built yet.
+      graph: that it is of.
+    """
+    saver_def = getattr(saver, "saver_def", None)
+    if saver_def is None:  # not built: of all variables then
+        return has_shared_tables(graph)
+    name = saver_def.save_tensor_name
+    known = _are_shared.setdefault(graph, {})
+    if name not in known:
+        known[name] = _waits_for_ranks(graph.get_tensor_by_name(name).op)
+    return known[name]
+
+
+def has_shared_tables(graph):
+    """Whether a graph has tables of several ranks."""
+    variables = graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+    return any(is_shared_table(variable) for variable in variables)
+
+
+def _waits_for_ranks(op):
+    """Whether an op comes after one that meets those of other ranks; also in imported graphs."""
+    seen, ahead = set(), [op]
+    while ahead:
+        op = ahead.pop()
+        if op.type == "SokBeginLookup":
+            return True
+        if op not in seen:
+            seen.add(op)
+            ahead += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return False
+
+
+def saving_with_other_ranks(save):
+    """In the place of tf.train.Saver.save: where tables are shared, what is said above."""
+    signature = inspect.signature(save)
+
+    @functools.wraps(save)
+    def save_with_other_ranks(self, sess, *args, **kwargs):
+        graph = getattr(sess, "graph", None)  # None: TensorFlow says what is wrong with it
+        if self._is_empty or graph is None or not saves_with_other_ranks(self, graph):
+            return save(self, sess, *args, **kwargs)
+        given = signature.bind(self, sess, *args, **kwargs)
+        given.apply_defaults()
+        options = dict(given.arguments)
+        # Wrong ones raise before other ranks wait.
+        path = save(**{**options, "write_state": False, "write_meta_graph": False})
+        _look_after_files(self, path, options)
+        return path
+
+    return save_with_other_ranks
+
+
+def _look_after_files(saver, path, options):
+    """Rank 0 does, and no rank goes on before it has.
+
+    Raises:
+      Exception: what rank 0 has come to, on that rank.
+      tf.errors.UnknownError: it has, on the others.
+    """
+    is_first, error = horovod_ranks().rank == 0, None
+    if options["write_state"]:
+        saver._RecordLastCheckpoint(path)
+    try:
+        if is_first:
+            _write_files(saver, path, options)
+        else:  # which rank 0 deletes
+            saver._checkpoints_to_be_deleted.clear()
+    except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
+        error = raised
+    said = "" if error is None else f"{type(error).__name__}: {first_line(error)}"
+    (of_rank_0, *_) = share_text("saved_checkpoint", said, is_patient=True)
+    if error is not None:
+        raise error
+    if of_rank_0:
+        raise tf.errors.UnknownError(
+            None, None, f"{path} is saved, but what rank 0 writes beside it is not: {of_rank_0}"
+        )
+
+
+def _write_files(saver, path, options):
+    """As tf.train.Saver.save does, in its order."""
+    if options["write_state"]:
+        checkpoint_management.update_checkpoint_state_internal(
+            save_dir=os.path.dirname(path),
+            model_checkpoint_path=path,
+            all_model_checkpoint_paths=saver.last_checkpoints,
+            latest_filename=options["latest_filename"],
+            save_relative_paths=saver._save_relative_paths,
+        )
+        saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=options["meta_graph_suffix"])
+    if options["write_meta_graph"]:
+        file = checkpoint_management.meta_graph_filename(path, options["meta_graph_suffix"])
+        with options["sess"].graph.as_default():
+            saver.export_meta_graph(
+                file,
+                strip_default_attrs=options["strip_default_attrs"],
+                save_debug_info=options["save_debug_info"],
+            )

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Monitored sessions and estimators on several ranks: they start from the same checkpoint, and save
+together.
+
+What rank 0 was given counts for all: its folder, and how often it saves. Other ranks may be given
+the same, a folder of their own, or none; they write no events where rank 0 does.
+"""
+
+import collections
+import dataclasses
+import functools
+import inspect
+import json
+import logging
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.saver_hooks import SavesOnAllRanks, Saving, saver_of
+from sok_compat.checkpoint.savers_of_ranks import (
+    has_shared_tables,
+    saves_with_other_ranks,
+    saving_with_other_ranks,
+)
+from sok_compat.runtime import integrations
+from sok_compat.runtime.ranks import horovod_ranks, is_connected
+from sok_compat.runtime.shared_texts import share_text, value_of_rank_0
+
+tf1 = tf.compat.v1
+_logger = logging.getLogger(__name__)
+
+
+def share_checkpoints():
+    """From now on ranks save and restore together where they share tables; on one rank nothing."""
+    if is_connected():
+        integrations.apply("tf.train.Saver.save", saving_with_other_ranks)
+        integrations.apply("tf.train.SessionManager", _restoring_what_rank_0_finds)
+        integrations.apply("tf.train.MonitoredSession", _saving_in_the_same_steps)
+
+
+def _restoring_what_rank_0_finds(restore):
+    signature = inspect.signature(restore)
+
+    @functools.wraps(restore)
+    def restore_what_rank_0_finds(self, *args, **kwargs):
+        given = signature.bind(self, *args, **kwargs)
+        options = given.arguments
+        if options.get("wait_for_checkpoint") or not has_shared_tables(self._graph):
+            return restore(self, *args, **kwargs)
+        found = value_of_rank_0("start_of_session", lambda: _found(options, self._graph))
+        if found is None:
+            return restore(self, *args, **kwargs)
+        path, kept = found
+        own = options.get("checkpoint_filename_with_path") or options.get("checkpoint_dir")
+        if own and path is None:
+            _logger.info("rank 0 has found no checkpoint: none is restored from %s", own)
+        options.update(checkpoint_dir=None, checkpoint_filename_with_path=path)
+        session, is_restored = restore(*given.args, **given.kwargs)
+        if is_restored and kept is not None:
+            options["saver"].recover_last_checkpoints(kept)
+        return session, is_restored
+
+    return restore_what_rank_0_finds
+
+
+def _found(options, graph):
+    """[path of the checkpoint, or None, paths of all that are kept there, or None]; None: what rank
+    0 restores, tables are not in it."""
+    saver = options.get("saver")
+    if saver is None or not saves_with_other_ranks(saver, graph):
+        return None
+    folder = options.get("checkpoint_dir")
+    if options.get("checkpoint_filename_with_path") or not folder:
+        return [options.get("checkpoint_filename_with_path"), None]
+    state = tf1.train.get_checkpoint_state(folder)
+    if state is None or not state.model_checkpoint_path:
+        return [None, None]
+    return [state.model_checkpoint_path, list(state.all_model_checkpoint_paths)]
+
+
+def _saving_in_the_same_steps(init):
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def init_with_hooks(self, *args, **kwargs):
+        given = signature.bind(self, *args, **kwargs)
+        creator = given.arguments["session_creator"]
+        hooks = _with_saves_of_rank_0(list(given.arguments["hooks"] or []), creator)
+        given.arguments["hooks"] = hooks
+        return init(*given.args, **given.kwargs)
+
+    return init_with_hooks
+
+
+def _with_saves_of_rank_0(hooks, creator):
+    """A session's hooks, with what saves as rank 0 does in the place of those that save tables.
+
+    Raises:
+      ValueError: another rank has other CheckpointSaverHooks than rank 0, and some.
+    """
+    graph = tf1.get_default_graph()
+    if not has_shared_tables(graph):
+        return hooks
+    scaffold = getattr(creator, "_scaffold", None)
+    places = [at for at, hook in enumerate(hooks) if _saves_tables(hook, scaffold, graph)]
+    mine = {
+        "hooks": [type(hook).__name__ for hook in hooks],
+        "places": places,
+        "savings": [dataclasses.astuple(Saving.of(hooks[at])) for at in places],
+        "has_listeners": any(hooks[at]._listeners for at in places),
+        "folders_of_events": [
+            str(hook._output_dir) for hook in hooks if _has_folder_of_events(hook)
+        ],
+    }
+    of_ranks = [json.loads(text) for text in share_text("hooks_of_session", json.dumps(mine))]
+    _check(of_ranks)
+    first, is_first = of_ranks[0], horovod_ranks().rank == 0
+    if not is_first:
+        for hook in hooks:
+            if _has_folder_of_events(hook) and str(hook._output_dir) in first["folders_of_events"]:
+                hook._summary_writer = _NoEvents()
+    has_listeners = any(each["has_listeners"] for each in of_ranks)
+    made = [
+        SavesOnAllRanks(Saving(*saving), is_first, has_listeners, hook, scaffold)
+        for saving, hook in zip(
+            first["savings"], [hooks[at] for at in places] or [None] * len(first["places"])
+        )
+    ]
+    if places:
+        for at, hook in zip(places, made):
+            hooks[at] = hook
+        return hooks
+    for at, hook in zip(reversed(first["places"]), reversed(made)):
+        hooks.insert(_place(mine["hooks"], first["hooks"], at), hook)
+    return hooks
+
+
+class _NoEvents:
+    """In the place of a tf.summary.FileWriter: of two in a folder, files may have one name."""
+
+    def add_summary(self, summary, global_step=None):
+        """Nothing."""
+
+    def add_session_log(self, session_log, global_step=None):
+        """Nothing."""
+
+    def flush(self):
+        """Nothing."""
+
+
+def _has_folder_of_events(hook):
+    kinds = tf1.train.SummarySaverHook, tf1.train.StepCounterHook
+    return isinstance(hook, kinds) and hook._summary_writer is None and bool(hook._output_dir)
+
+
+def _saves_tables(hook, scaffold, graph):
+    if not isinstance(hook, tf1.train.CheckpointSaverHook):
+        return False
+    saver = saver_of(hook, scaffold)
+    return saver is None or saves_with_other_ranks(saver, graph)
+
+
+def _check(of_ranks):
+    for rank, each in enumerate(of_ranks):
+        if each["places"] and len(each["places"]) != len(of_ranks[0]["places"]):
+            raise ValueError(
+                f"rank 0 saves tables by {len(of_ranks[0]['places'])} CheckpointSaverHooks, rank "
+                f"{rank} by {len(each['places'])}, and all ranks save what rank 0 does: give the "
+                "hooks, or checkpoint_dir, to rank 0 alone or to all ranks alike"
+            )
+
+
+def _place(mine, first, at):
+    """Where a hook belongs that stands at `at` on rank 0: after those that come before it there.
+
+    Hooks that meet other ranks must come in the same order on all.
+
+    Args:
+      mine: names of the classes of this rank's hooks.
+      first: those of rank 0.
+      at: an index of `first`.
+    """
+    before, place = collections.Counter(first[:at]), 0
+    for index, name in enumerate(mine):
+        if before[name] > 0:
+            before[name] -= 1
+            place = index + 1
+    return place
