@@ -75,7 +75,32 @@ def set_rows(table, rows):
     if isinstance(rows, (list, tuple)):
         rows = tf.concat([tf.convert_to_tensor(part, tf.float32) for part in rows], axis=0)
     rows = tf.convert_to_tensor(rows, tf.float32)
-    return ops.sok_load_table(table.table_handle, rows, _tickets(table, "load"))
+    num_rows = tf.size(rows, tf.int64) // table.dim  # of any shape: the op says what does not fit
+    return assign_rows(table, tf.range(num_rows), rows)
+
+
+def assign_rows(table, keys, rows):
+    """Makes the table hold exactly these keys with these rows; slots of optimizers start as ever.
+
+    On several ranks, all run it, with the same keys and rows: each takes those that it owns.
+
+    Args:
+      table: the Table, initialized; what it held is forgotten.
+      keys: int64 [n], n >= 1: an array, list or tensor.
+      rows: float32 [n, dim].
+
+    Returns:
+      The op. Running it raises, and leaves the table as it was on all ranks, when on one of them a
+      shape does not fit, a key appears twice or is out of range, also of the key_dtype
+      (InvalidArgumentError), or the keys are more than the capacity (ResourceExhaustedError).
+    """
+    return ops.sok_load_table(
+        table.table_handle,
+        tf.convert_to_tensor(keys, tf.int64),
+        tf.convert_to_tensor(rows, tf.float32),
+        _tickets(table, "load"),
+        Tkey=getattr(table, "key_dtype_of_ids", table.key_dtype),
+    )
 
 
 def _tickets(table, what):
