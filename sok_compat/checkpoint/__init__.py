@@ -8,6 +8,7 @@ it, so that `python -m sok_compat.checkpoint` does without.
 import importlib
 
 _MODULES = {
+    "assign_from": "warm_start",
     "assign_rows": "key_files",
     "dump_to_files": "key_files",
     "restore_from_files": "key_files",
