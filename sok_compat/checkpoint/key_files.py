@@ -28,7 +28,7 @@ def dump_to_files(table, folder):
     return ops.sok_dump_table(
         table.table_handle,
         _as_folder(folder),
-        _tickets(table, "dump"),
+        tickets_of(table, "dump"),
         table_name=table.table_name,
         Tkey=table.key_dtype,
     )
@@ -55,7 +55,7 @@ def restore_from_files(table, folder, name=None):
     return ops.sok_restore_table(
         table.table_handle,
         _as_folder(folder),
-        _tickets(table, "restore"),
+        tickets_of(table, "restore"),
         table_name=table.table_name if name is None else _checked_name(name),
         Tkey=table.key_dtype,
     )
@@ -94,16 +94,21 @@ def assign_rows(table, keys, rows):
       shape does not fit, a key appears twice or is out of range, also of the key_dtype
       (InvalidArgumentError), or the keys are more than the capacity (ResourceExhaustedError).
     """
+    return load_rows(table, keys, rows, tickets_of(table, "load"))
+
+
+def load_rows(table, keys, rows, tickets):
+    """As assign_rows; `tickets`: of tickets_of, made before keys and rows that may fail to come."""
     return ops.sok_load_table(
         table.table_handle,
         tf.convert_to_tensor(keys, tf.int64),
         tf.convert_to_tensor(rows, tf.float32),
-        _tickets(table, "load"),
+        tickets,
         Tkey=getattr(table, "key_dtype_of_ids", table.key_dtype),
     )
 
 
-def _tickets(table, what):
+def tickets_of(table, what):
     """What an op on the whole table meets those of other ranks with, in a list; none: alone."""
     if table.ranks.size == 1 or not is_connected():
         return []

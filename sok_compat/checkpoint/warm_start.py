@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.bucket_saveable import BucketSaveable, restore_buckets
 from sok_compat.checkpoint.files.table_names import BUCKETS, find_tables
-from sok_compat.checkpoint.key_files import assign_rows, restore_from_files
+from sok_compat.checkpoint.key_files import load_rows, restore_from_files, tickets_of
 
 
 def assign_from(table, source, name=None):
@@ -48,8 +48,9 @@ def assign_from(table, source, name=None):
     if saved.layout == BUCKETS and table.saver_layout is BucketSaveable:
         return restore_buckets(table, prefix, [(name, "")])
     _raise_for_part(table, prefix)
-    keys = _tensor(prefix, saved.keys, dtypes[saved.keys[0]])
-    return assign_rows(table, tf.cast(keys, tf.int64), _tensor(prefix, saved.rows, tf.float32))
+    tickets = tickets_of(table, "load")
+    keys = tf.cast(_tensor(prefix, saved.keys, dtypes[saved.keys[0]]), tf.int64)
+    return load_rows(table, keys, _tensor(prefix, saved.rows, tf.float32), tickets)
 
 
 def _whole_name(table):
