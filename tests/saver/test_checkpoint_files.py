@@ -118,6 +118,17 @@ def test_a_flipped_bit_is_found_in_every_byte(tmp_path, name):
             bundle.check(name)
 
 
+@pytest.mark.parametrize("most_rows", [1, 2, 9])
+def test_a_flipped_bit_is_found_in_what_is_read_together(tmp_path, most_rows):
+    bundle = Bundle(save(str(tmp_path / "model"), {"x": np.arange(4), "y": np.arange(4)}))
+    file = tmp_path / "model.data-00000-of-00001"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(FileError, match="of y, 32 bytes"):
+        list(together([bundle.array("x"), bundle.array("y")], most_rows))
+
+
 def test_no_byte_of_the_index_may_change(tmp_path):
     path = save(str(tmp_path / "model"), {f"name{i}": np.float32([i]) for i in range(18)})
     file = tmp_path / "model.index"

@@ -12,6 +12,9 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.checkpoint import assign_rows, dump_to_files, restore_from_files
+from sok_compat.checkpoint.files import dump_writer
+from sok_compat.checkpoint.files.dump_files import DumpPlaces
+from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.tool.command_line import main
 from sok_compat.tables import Table
 from tests.support.deeprec_files import tensors_of, write_tensors
@@ -332,13 +335,29 @@ class TestBrokenFiles:
             file.write_bytes(content)
         assert not os.path.exists(tmp_path / "k.npy") and not os.path.exists(tmp_path / "v.npy")
 
-    def test_a_disk_that_is_full(self, tmp_path, said):
+    @pytest.mark.parametrize("files", [["k.npy", "v.npy"], ["t.parquet"]], ids=["npy", "parquet"])
+    def test_a_disk_that_is_full(self, tmp_path, said, files):
+        if files == ["t.parquet"]:
+            pytest.importorskip("pyarrow")
         write_rows(str(tmp_path / "model"), ROWS)
-        os.symlink("/dev/full", tmp_path / f"v.npy.{os.getpid()}.unfinished")
-        arguments = ("--table", "emb", "--to", tmp_path / "k.npy", tmp_path / "v.npy")
-        message = said(2, "export", tmp_path / "model", *arguments)
-        assert "No space left on device" in message
+        paths = [tmp_path / file for file in files]
+        os.symlink("/dev/full", f"{paths[-1]}.{os.getpid()}.unfinished")
+        message = said(2, "export", tmp_path / "model", "--table", "emb", "--to", *paths)
+        assert str(paths[-1]) in message and "No space left on device" in message
         assert sorted(os.listdir(tmp_path)) == ["model.data-00000-of-00001", "model.index"]
+
+    def test_an_import_that_fails_leaves_the_earlier_dump(self, tmp_path, said):
+        write_dump(str(tmp_path / "dump"), ROWS)
+        places = DumpPlaces(str(tmp_path / "dump"), "emb")
+
+        def pieces():
+            yield np.arange(3), np.zeros([3, DIM], np.float32)
+            raise FileError("a file that ends early")
+
+        with pytest.raises(FileError, match="ends early"):
+            dump_writer.write_dump(places, DIM, pieces())
+        assert len(os.listdir(tmp_path / "dump")) == 3
+        assert "4 keys int64" in said(0, "show", tmp_path / "dump")
 
 
 def test_it_needs_no_tensorflow(tmp_path):

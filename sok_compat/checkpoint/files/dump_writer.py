@@ -16,7 +16,7 @@ from sok_compat.checkpoint.files.dump_files import (
     folder_lock,
     until,
 )
-from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.file_error import FileError, naming
 
 
 def write_dump(places, dim, pieces, key_dtype="int64"):
@@ -102,12 +102,14 @@ class _NewFile:
     def append(self, data):
         data = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data
         self._sum = crc32c(data, self._sum)
-        self._file.write(data)
+        with naming(self._path):
+            self._file.write(data)
 
     def finish(self):
         """The CRC-32C of what is on the disk now."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
         return self._sum
 
     def __enter__(self):

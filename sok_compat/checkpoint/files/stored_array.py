@@ -9,7 +9,7 @@ from typing import Optional
 import numpy as np
 
 from sok_compat.checkpoint.files.checksums import crc32c
-from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.file_error import FileError, naming
 
 PIECE_BYTES = 4 << 20  # of files and rows, that are worked on at a time
 
@@ -35,7 +35,8 @@ class Extent:
             file.seek(self.offset)
             for first in range(0, self.num_bytes, piece_bytes):
                 count = min(piece_bytes, self.num_bytes - first)
-                piece = file.read(count)
+                with naming(self.path):
+                    piece = file.read(count)
                 if len(piece) < count:
                     raise FileError(
                         f"{self.path} ends after {self.offset + first + len(piece)} bytes, within "
@@ -135,14 +136,14 @@ def together(arrays, most_rows):
     """Yields [rows of each], from the same places in all, in order, at most `most_rows` at a time;
     of arrays with as many rows. Errors as of Extent."""
     iterators = [array.pieces(most_rows) for array in arrays]
-    held = [None] * len(arrays)
-    for _ in range(0, sum(array.shape[0] for array in arrays[:1]) or 0):
+    held = [()] * len(arrays)
+    while True:  # once more than there is to give: then the checksums are known
         for number, rows in enumerate(held):
-            if rows is None or len(rows) == 0:
-                held[number] = next(iterators[number], (0, None))[1]
-        if held[0] is None:
-            break
+            if len(rows) == 0:
+                held[number] = next(iterators[number], (0, ()))[1]
         count = min(map(len, held))
+        if count == 0:
+            break
         yield [rows[:count] for rows in held]
         held = [rows[count:] for rows in held]
 

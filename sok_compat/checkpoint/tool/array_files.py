@@ -2,11 +2,12 @@
 """Keys and rows in files of other programs: .npy, written and read piece by piece; which of them
 and Parquet is asked for."""
 
+import contextlib
 import os
 
 import numpy as np
 
-from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.file_error import FileError, naming
 from sok_compat.checkpoint.files.stored_array import PIECE_BYTES
 
 
@@ -38,16 +39,41 @@ class Whole:
         self.path, self.until = path, f"{path}.{os.getpid()}.unfinished"
         stack.callback(self._remove)
 
-    def open(self):
-        """The file, for bytes; the caller closes it."""
-        return open(self.until, "wb")
-
     def put_in_place(self):
-        os.replace(self.until, self.path)
+        with naming(self.path):
+            os.replace(self.until, self.path)
 
     def _remove(self):
-        if os.path.exists(self.until):
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self.until)
+
+
+class _NpyFile:
+    """An array that is written from its first row to its last."""
+
+    def __init__(self, path, array, stack):
+        self.whole = Whole(path, stack)
+        with naming(path):
+            self._file = open(self.whole.until, "wb")  # noqa: SIM115
+        stack.callback(self._give_up)
+        header = {
+            "descr": np.lib.format.dtype_to_descr(array.dtype),
+            "fortran_order": False,
+            "shape": array.shape,
+        }
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def append(self, rows):
+        with naming(self.whole.path):
+            self._file.write(np.ascontiguousarray(rows))
+
+    def finish(self):
+        with naming(self.whole.path):
+            self._file.close()
+
+    def _give_up(self):
+        with contextlib.suppress(OSError):
+            self._file.close()  # writes what it has not yet, where nothing has failed
 
 
 class Writer:
@@ -57,29 +83,20 @@ class Writer:
         """`planes`: StoredArrays by name, of which the first are the rows."""
         stem = os.path.splitext(paths[1])[0]
         more = [f"{stem}.{name}.npy" for name in list(planes)[1:]]
-        self._wholes = [Whole(path, stack) for path in (*paths, *more)]
-        self._files = []
-        for whole, array in zip(self._wholes, (keys, *planes.values())):
-            file = stack.enter_context(whole.open())
-            header = {
-                "descr": np.lib.format.dtype_to_descr(array.dtype),
-                "fortran_order": False,
-                "shape": array.shape,
-            }
-            np.lib.format.write_array_header_1_0(file, header)
-            self._files.append(file)
+        arrays = (keys, *planes.values())
+        self._files = [_NpyFile(path, array, stack) for path, array in zip((*paths, *more), arrays)]
 
     def append(self, keys, planes):
         for file, array in zip(self._files, (keys, *planes)):
-            file.write(np.ascontiguousarray(array))
+            file.append(array)
 
     def finish(self):
         """The paths, now that the files are in their places."""
         for file in self._files:
-            file.close()
-        for whole in self._wholes:
-            whole.put_in_place()
-        return [whole.path for whole in self._wholes]
+            file.finish()
+        for file in self._files:
+            file.whole.put_in_place()
+        return [file.whole.path for file in self._files]
 
 
 class Reader:

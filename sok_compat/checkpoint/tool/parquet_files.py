@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys and rows in a Parquet file: a column `key`, and `row`, a list of floats."""
 
+import contextlib
+
 import numpy as np
 
-from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.file_error import FileError, naming
 from sok_compat.checkpoint.tool.array_files import Whole
 
 try:
@@ -30,7 +32,9 @@ class Writer:
             kind = pa.from_numpy_dtype(plane.dtype.newbyteorder("="))
             fields.append((name, pa.list_(kind, plane.shape[1]) if plane.shape[1:] else kind))
         self._schema = pa.schema(fields)
-        self._file = stack.enter_context(pq.ParquetWriter(self._whole.until, self._schema))
+        with naming(path):
+            self._file = pq.ParquetWriter(self._whole.until, self._schema)
+        stack.callback(self._give_up)
 
     def append(self, keys, planes):
         columns = []
@@ -39,13 +43,19 @@ class Writer:
             if array.ndim > 1:
                 column = pa.FixedSizeListArray.from_arrays(column, array.shape[1])
             columns.append(column.cast(field.type))
-        self._file.write_batch(pa.record_batch(columns, schema=self._schema))
+        with naming(self._whole.path):
+            self._file.write_batch(pa.record_batch(columns, schema=self._schema))
 
     def finish(self):
         """As array_files.Writer."""
-        self._file.close()
+        with naming(self._whole.path):
+            self._file.close()
         self._whole.put_in_place()
         return [self._whole.path]
+
+    def _give_up(self):
+        with contextlib.suppress(OSError):
+            self._file.close()
 
 
 class Reader:
