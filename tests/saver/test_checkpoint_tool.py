@@ -189,6 +189,12 @@ class TestArrays:
             held = dict(zip(*(tensor.numpy().tolist() for tensor in table.export())))
             assert held == dict(zip(keys.tolist(), rows.tolist()))
         assert len(os.listdir(tmp_path / "dump")) == 3
+        (tmp_path / "dump/emb.dump").unlink()  # as SparseOperationKit writes them
+        options = ["--table", "emb", "--key-dtype", key_dtype, "--to", *arrays]
+        said(0, "export", tmp_path / "dump", *options)
+        assert [array.tolist() for array in loaded(*arrays)] == [keys.tolist(), rows.tolist()]
+        if key_dtype == "uint32":
+            assert "--key-dtype uint32 takes keys" in said(2, "show", tmp_path / "dump")
 
     BAD = {
         "twice": ([1, 2, 1], np.zeros([3, 2]), [], "k.npy: the key 1 is there twice"),
