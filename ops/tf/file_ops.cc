@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -79,14 +78,16 @@ REGISTER_OP("SokRestoreTable")
 
 REGISTER_OP("SokLoadTable")
     .Input("table: resource")
+    .Input("keys: int64")
     .Input("values: float")
     .Input("tickets: num_tickets * variant")
     .Attr("num_tickets: int >= 0")
+    .Attr("Tkey: {int64, uint32, int32} = DT_INT64")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Makes the table hold exactly the keys 0..n-1 with the rows values [n, dim], on all ranks "
-        "or on none. `tickets` as for SokDumpTable.");
+        "Makes the table hold exactly those of the keys [n] that it owns, with their rows values "
+        "[n, dim], on all ranks or on none. `tickets` as for SokDumpTable.");
 
 class ExportTableOp : public tf::OpKernel {
  public:
@@ -162,6 +163,17 @@ class DumpTableOp : public WholeTableOp {
   const int64_t key_bytes_;
 };
 
+KeysOf KindOfKeys(tf::OpKernelConstruction* ctx) {
+  switch (Attribute<tf::DataType>(ctx, "Tkey")) {
+    case tf::DT_UINT32:
+      return KeysOf::kUint32;
+    case tf::DT_INT32:
+      return KeysOf::kInt32;
+    default:
+      return KeysOf::kInt64;
+  }
+}
+
 std::vector<int64_t> OwnedKeys(const TableOptions& options, const std::vector<int64_t>& keys) {
   std::vector<int64_t> owned;
   std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
@@ -197,8 +209,7 @@ class RestoreTableOp : public WholeTableOp {
   explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
       : WholeTableOp(ctx),
         name_(Attribute<std::string>(ctx, "table_name")),
-        keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_UINT32 ? KeysOf::kUint32
-                                                                    : KeysOf::kInt64) {}
+        keys_(KindOfKeys(ctx)) {}
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
@@ -229,22 +240,23 @@ class RestoreTableOp : public WholeTableOp {
 
 class LoadTableOp : public WholeTableOp {
  public:
-  using WholeTableOp::WholeTableOp;
+  explicit LoadTableOp(tf::OpKernelConstruction* ctx) : WholeTableOp(ctx), keys_(KindOfKeys(ctx)) {}
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
-    const tf::Tensor& values = ctx->input(1);
+    const tf::Tensor& given = ctx->input(1);
+    const tf::Tensor& values = ctx->input(2);
     meeting.Begin();
     meeting.AwaitTurn();
     table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
       meeting.GiveTurn();
       const TableOptions& options = view.options();
-      CheckLoadedValues(options, values);
-      std::vector<int64_t> keys(static_cast<size_t>(values.dim_size(0)));
-      std::iota(keys.begin(), keys.end(), 0);
+      CheckLoadedValues(options, given, values);
+      const std::vector<int64_t> keys(Data<int64_t>(given),
+                                      Data<int64_t>(given) + given.NumElements());
       const std::vector<int64_t> owned = OwnedKeys(options, keys);
-      CheckKeysFit(options, owned, KeysOf::kInt64);
+      CheckKeysFit(options, owned, keys_);
       TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
       const int64_t most = RowsOfPart(options.dim);
       for (int64_t first = 0; first < values.dim_size(0); first += most) {
@@ -254,6 +266,9 @@ class LoadTableOp : public WholeTableOp {
       meeting.Share();
     });
   }
+
+ private:
+  const KeysOf keys_;
 };
 
 SOK_REGISTER_KERNEL(
@@ -266,9 +281,12 @@ SOK_REGISTER_KERNEL(
 SOK_REGISTER_KERNEL(
     Name("SokRestoreTable").HostMemory("table").HostMemory("folder").HostMemory("tickets"),
     RestoreTableOp);
-SOK_REGISTER_KERNEL(
-    Name("SokLoadTable").HostMemory("table").HostMemory("values").HostMemory("tickets"),
-    LoadTableOp);
+SOK_REGISTER_KERNEL(Name("SokLoadTable")
+                        .HostMemory("table")
+                        .HostMemory("keys")
+                        .HostMemory("values")
+                        .HostMemory("tickets"),
+                    LoadTableOp);
 
 }  // namespace
 }  // namespace sok

@@ -35,10 +35,16 @@ void CheckRowGradients(const TableOptions& options, const tf::Tensor& values, in
         num_row_ids, ", ", options.dim, "], got ", values.shape().DebugString());
 }
 
-void CheckLoadedValues(const TableOptions& options, const tf::Tensor& values) {
-  if (values.dims() == 2 && values.dim_size(0) > 0 && values.dim_size(1) == options.dim) return;
-  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': values must have shape [n >= 1, ",
-        options.dim, "], got ", values.shape().DebugString());
+void CheckLoadedValues(const TableOptions& options, const tf::Tensor& keys,
+                       const tf::Tensor& values) {
+  if (values.dims() != 2 || values.dim_size(0) == 0 || values.dim_size(1) != options.dim) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+          "': values must have shape [n >= 1, ", options.dim, "], got ",
+          values.shape().DebugString());
+  }
+  if (keys.dims() == 1 && keys.dim_size(0) == values.dim_size(0)) return;
+  Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': keys must have shape [",
+        values.dim_size(0), "], one for each row, got ", keys.shape().DebugString());
 }
 
 }  // namespace sok

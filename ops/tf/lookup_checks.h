@@ -25,8 +25,9 @@ void CheckGradientsOfBags(const std::string& op_name, const tensorflow::Tensor& 
 void CheckRowGradients(const TableOptions& options, const tensorflow::Tensor& values,
                        int64_t num_row_ids);
 
-/// `values` must be [n >= 1, dim].
-void CheckLoadedValues(const TableOptions& options, const tensorflow::Tensor& values);
+/// `values` must be [n >= 1, dim], and `keys` [n].
+void CheckLoadedValues(const TableOptions& options, const tensorflow::Tensor& keys,
+                       const tensorflow::Tensor& values);
 
 }  // namespace sok
 

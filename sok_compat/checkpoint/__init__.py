@@ -1,7 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What files and TensorFlow's savers and checkpoints hold of tables."""
+"""What files and TensorFlow's savers and checkpoints hold of tables.
 
-from sok_compat.checkpoint.key_files import dump_to_files, restore_from_files, set_rows
-from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
+Importing this package imports no library: TensorFlow comes with the first name that is taken from
+it, so that `python -m sok_compat.checkpoint` does without.
+"""
 
-__all__ = ["dump_to_files", "restore_from_files", "save_tables_in_checkpoints", "set_rows"]
+import importlib
+
+_MODULES = {
+    "assign_from": "warm_start",
+    "assign_rows": "key_files",
+    "dump_to_files": "key_files",
+    "restore_from_files": "key_files",
+    "save_tables_in_checkpoints": "tf_saver",
+    "set_rows": "key_files",
+}
+__all__ = [*_MODULES]
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__():
+    return sorted((*globals(), *__all__))

@@ -28,7 +28,7 @@ def dump_to_files(table, folder):
     return ops.sok_dump_table(
         table.table_handle,
         _as_folder(folder),
-        _tickets(table, "dump"),
+        tickets_of(table, "dump"),
         table_name=table.table_name,
         Tkey=table.key_dtype,
     )
@@ -55,7 +55,7 @@ def restore_from_files(table, folder, name=None):
     return ops.sok_restore_table(
         table.table_handle,
         _as_folder(folder),
-        _tickets(table, "restore"),
+        tickets_of(table, "restore"),
         table_name=table.table_name if name is None else _checked_name(name),
         Tkey=table.key_dtype,
     )
@@ -75,10 +75,40 @@ def set_rows(table, rows):
     if isinstance(rows, (list, tuple)):
         rows = tf.concat([tf.convert_to_tensor(part, tf.float32) for part in rows], axis=0)
     rows = tf.convert_to_tensor(rows, tf.float32)
-    return ops.sok_load_table(table.table_handle, rows, _tickets(table, "load"))
+    num_rows = tf.size(rows, tf.int64) // table.dim  # of any shape: the op says what does not fit
+    return assign_rows(table, tf.range(num_rows), rows)
 
 
-def _tickets(table, what):
+def assign_rows(table, keys, rows):
+    """Makes the table hold exactly these keys with these rows; slots of optimizers start as ever.
+
+    On several ranks, all run it, with the same keys and rows: each takes those that it owns.
+
+    Args:
+      table: the Table, initialized; what it held is forgotten.
+      keys: int64 [n], n >= 1: an array, list or tensor.
+      rows: float32 [n, dim].
+
+    Returns:
+      The op. Running it raises, and leaves the table as it was on all ranks, when on one of them a
+      shape does not fit, a key appears twice or is out of range, also of the key_dtype
+      (InvalidArgumentError), or the keys are more than the capacity (ResourceExhaustedError).
+    """
+    return load_rows(table, keys, rows, tickets_of(table, "load"))
+
+
+def load_rows(table, keys, rows, tickets):
+    """As assign_rows; `tickets`: of tickets_of, made before keys and rows that may fail to come."""
+    return ops.sok_load_table(
+        table.table_handle,
+        tf.convert_to_tensor(keys, tf.int64),
+        tf.convert_to_tensor(rows, tf.float32),
+        tickets,
+        Tkey=getattr(table, "key_dtype_of_ids", table.key_dtype),
+    )
+
+
+def tickets_of(table, what):
     """What an op on the whole table meets those of other ranks with, in a list; none: alone."""
     if table.ranks.size == 1 or not is_connected():
         return []

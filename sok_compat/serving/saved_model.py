@@ -70,17 +70,13 @@ def export_saved_model(
             f"missing_keys must be {FIRST_VALUES!r} or {ZEROS!r}, got {missing_keys!r}"
         )
     folder = os.fspath(folder)
-    if callable(checkpoint):
-        restore = checkpoint
-    else:
-        restore = functools.partial(_restore_from, os.fspath(checkpoint))
     if (horovod_ranks() or Ranks()).rank != 0:
         return None
     write = _write_stock if stock_ops else _write
     with _new_folder(folder) as partial:
         builder = tf1.saved_model.Builder(partial)
         with tf.Graph().as_default(), graphs_of_one_rank(), _starting_as(missing_keys):
-            write(build, restore, builder, **{**_OPTIONS, **options})
+            write(build, _restoring(checkpoint), builder, **{**_OPTIONS, **options})
         builder.save(as_text)
         _copy_assets(os.path.join(partial, "assets.extra"), assets_extra or {})
     return folder
@@ -107,8 +103,13 @@ def _starting_as(missing_keys):
     return all_rows_start_as(FirstValue("constant", 0.0))
 
 
-def _restore_from(path, session):
-    """Restores the graph's variables from a checkpoint, or the latest one in a folder."""
+def _restoring(checkpoint):
+    """A function of a session that restores the graph's variables."""
+    return checkpoint if callable(checkpoint) else functools.partial(_restore_from, checkpoint)
+
+
+def _restore_from(checkpoint, session):
+    path = os.fspath(checkpoint)
     if os.path.isdir(path):
         folder, path = path, tf.train.latest_checkpoint(path)
         if path is None:

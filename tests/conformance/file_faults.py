@@ -106,7 +106,7 @@ class FileFaults:
         )
 
     def _load_op(self, rows):
-        return ops.sok_load_table(self.handle, np.array(rows, np.float32), [])
+        return ops.sok_load_table(self.handle, np.arange(len(rows)), np.array(rows, np.float32), [])
 
     def _find_op(self, keys):
         return ops.sok_find_rows(

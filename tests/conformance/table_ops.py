@@ -275,4 +275,6 @@ class TableOps(LookupOps, FileFaults):
         ))  # fmt: skip
 
     def load(self, values):
-        self._run(lambda: ops.sok_load_table(self.handle, as_floats(values), []))
+        values = as_floats(values)
+        keys = np.arange(values.shape[0] if values.ndim else 0)
+        self._run(lambda: ops.sok_load_table(self.handle, keys, values, []))

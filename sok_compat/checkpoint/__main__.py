@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m sok_compat.checkpoint show | export | import | diff`: docs/checkpoint_tool.md."""
+
+import sys
+
+from sok_compat.checkpoint.tool.command_line import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

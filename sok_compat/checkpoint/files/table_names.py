@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tensors of a checkpoint are tables: recognised by names, shapes and dtypes alone."""
+
+import dataclasses
+import re
+
+ROWS, BUCKETS = "rows", "buckets"
+_OF_PART = re.compile(r"(?P<head>.+)/part_(?P<number>\d+)(?P<tail>(?:/.*)?)")
+_KEY_DTYPES = ("int64", "int32")
+
+
+@dataclasses.dataclass(frozen=True)
+class PlaneNames:
+    """Names of the tensors that hold one plane, or one number of each key: of each part one."""
+
+    name: str
+    tensors: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class TableNames:
+    """Names of the tensors that hold one table.
+
+    Attributes:
+      name: of the table, without its part.
+      layout: ROWS: `<name>/keys`, `<name>/rows` and one tensor for each slot. BUCKETS: nine tensors
+        of the table, or each of its parts, and of each slot.
+      keys: of each part.
+      rows: as keys.
+      slots: PlaneNames, by the slots' names.
+      recorded: PlaneNames of "versions" and "freqs", where they are recorded of the keys.
+      keys_without_row: of each part, where the layout has it.
+      others: of the tensors that tell no more.
+    """
+
+    name: str
+    layout: str
+    keys: tuple
+    rows: tuple
+    slots: tuple
+    recorded: tuple = ()
+    keys_without_row: tuple = ()
+    others: tuple = ()
+
+    @property
+    def tensors(self):
+        """All of them."""
+        planes = [name for plane in (*self.slots, *self.recorded) for name in plane.tensors]
+        return {*self.keys, *self.rows, *planes, *self.keys_without_row, *self.others}
+
+
+def find_tables(tensors):
+    """The TableNames in a checkpoint, by name.
+
+    Args:
+      tensors: {name: (name of the dtype, shape)}, as tuple or list of sizes.
+    """
+    tensors = {name: (dtype, tuple(shape)) for name, (dtype, shape) in tensors.items()}
+    found = [*_in_rows(tensors), *_in_buckets(tensors)]
+    return sorted(found, key=lambda table: (table.name, table.layout))
+
+
+def _in_rows(tensors):
+    sizes = {}
+    for name, (dtype, shape) in tensors.items():
+        owner = name[: -len("/keys")]
+        is_keys = name.endswith("/keys") and owner and dtype == "int64" and len(shape) == 1
+        if is_keys and _is_plane(tensors, f"{owner}/rows", shape[0]):
+            sizes[owner] = shape[0]
+    taken = {f"{owner}/{what}" for owner in sizes for what in ("keys", "rows")}
+    slots = {owner: [] for owner in sizes}
+    for name in sorted(tensors.keys() - taken):
+        owner = _owner(name, sizes, lambda each, slot=name: _is_plane(tensors, slot, sizes[each]))
+        if owner is not None:
+            slots[owner].append(PlaneNames(name, (name,)))
+    for owner in sizes:
+        keys, rows = (f"{owner}/keys",), (f"{owner}/rows",)
+        yield TableNames(owner, ROWS, keys, rows, tuple(slots[owner]))
+
+
+def _owner(name, owners, fits):
+    """Of those in whose slots' names theirs is, the longest; of a tf.train.Checkpoint, whose names
+    of tables are paths of objects, the only one that it fits."""
+    fitting = [owner for owner in owners if fits(owner)]
+    named = [owner for owner in fitting if f"/{owner}/" in f"/{name}/"]
+    if named:
+        return max(named, key=len)
+    if "/.ATTRIBUTES/" in name:
+        return None
+    objects = [owner for owner in fitting if owner.endswith("/.ATTRIBUTES/table")]
+    return objects[0] if len(objects) == 1 else None
+
+
+def _in_buckets(tensors):
+    planes = {}  # {(head, tail): {number of the part, or None: stem}}
+    for name, (dtype, shape) in tensors.items():
+        stem, _, last = name.rpartition("-")
+        is_keys = stem and last == "keys" and dtype in _KEY_DTYPES and len(shape) == 1
+        if is_keys and _is_plane(tensors, f"{stem}-values", shape[0]):
+            match = _OF_PART.fullmatch(stem)
+            title = (match["head"], match["tail"]) if match else (stem, "")
+            planes.setdefault(title, {})[int(match["number"]) if match else None] = stem
+    # A whole beside parts of the same name would be a table of its own.
+    planes = {
+        (*title, is_whole): {n: stem for n, stem in stems.items() if (n is None) == is_whole}
+        for title, stems in planes.items()
+        for is_whole in {number is None for number in stems}
+    }
+    slots = _slots_of_planes(tensors, planes)
+    owned = {plane for of_table in slots.values() for plane in of_table}
+    for plane in sorted(planes.keys() - owned):
+        yield _table_in_buckets(tensors, planes, plane, sorted(slots.get(plane, ())))
+
+
+def _slots_of_planes(tensors, planes):
+    """{plane: [planes that are slots of it]}: named below it, with as many keys in each part."""
+
+    def sizes(plane):
+        return {n: tensors[f"{stem}-keys"][1] for n, stem in planes[plane].items()}
+
+    slots = {}
+    for plane in planes:
+        name = _plane_name(plane)
+        owners = [
+            owner
+            for owner in planes
+            if owner != plane
+            and f"/{_plane_name(owner)}/" in f"/{name}"
+            and sizes(owner) == sizes(plane)
+        ]
+        if owners:
+            # The shortest: a slot is none of another slot.
+            slots.setdefault(min(owners, key=lambda each: len(_plane_name(each))), []).append(plane)
+    return slots
+
+
+def _plane_name(plane):
+    head, tail, _ = plane
+    return head + tail
+
+
+def _table_in_buckets(tensors, planes, plane, slots):
+    stems = _in_order(planes[plane])
+    keys, rows = ([f"{stem}-{what}" for stem in stems] for what in ("keys", "values"))
+    recorded = []
+    expected = [("int64", tensors[name][1]) for name in keys]
+    for what in ("versions", "freqs"):
+        names = tuple(f"{stem}-{what}" for stem in stems)
+        if [tensors.get(name) for name in names] == expected != [("int64", (0,))] * len(stems):
+            recorded.append(PlaneNames(what, names))
+    without_row = [f"{stem}-keys_filtered" for stem in stems]
+    found = TableNames(
+        _plane_name(plane),
+        BUCKETS,
+        tuple(keys),
+        tuple(rows),
+        tuple(
+            PlaneNames(_plane_name(slot), tuple(f"{s}-values" for s in _in_order(planes[slot])))
+            for slot in slots
+        ),
+        tuple(recorded),
+        tuple(name for name in without_row if len(tensors.get(name, ("", ()))[1]) == 1),
+    )
+    all_stems = [stem for each in (plane, *slots) for stem in planes[each].values()]
+    others = {n for n in tensors if n.rpartition("-")[0] in all_stems} - found.tensors
+    return dataclasses.replace(found, others=tuple(sorted(others)))
+
+
+def _in_order(stems):
+    return [stems[number] for number in sorted(stems, key=lambda number: number or 0)]
+
+
+def _is_plane(tensors, name, num_rows):
+    dtype, shape = tensors.get(name, ("", ()))
+    return dtype == "float32" and len(shape) == 2 and shape[0] == num_rows and shape[1] >= 1

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`export`: a table as NumPy arrays or a Parquet file."""
+
+import contextlib
+import os
+
+from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.saved_tables import open_saved
+from sok_compat.checkpoint.files.stored_array import PIECE_BYTES, together
+from sok_compat.checkpoint.tool import array_files
+from sok_compat.checkpoint.tool.sizes import counted
+
+
+def run(options):
+    """Writes the files, whole or not at all; the exit status."""
+    files = array_files.kind_of(options.to)
+    table = open_saved(options.path, options.key_dtype).table(options.table)
+    planes = {"row": table.rows}
+    if options.slots:
+        slots = {_short(name, table.name): slot for name, slot in table.slots.items()}
+        if len(slots) < len(table.slots):
+            slots = {name.replace("/", "_"): slot for name, slot in table.slots.items()}
+        planes.update({**slots, **table.recorded})
+    for name, plane in planes.items():
+        if plane.shape[0] != table.num_keys:
+            raise FileError(
+                f"{options.path}: {name} of the table {table.name} has {plane.shape[0]} rows for "
+                f"{table.num_keys} keys"
+            )
+    with contextlib.ExitStack() as stack:
+        writer = files.Writer(options.to, table.keys, planes, stack)
+        row_bytes = sum(plane.row_bytes for plane in planes.values()) + table.keys.row_bytes
+        most_rows = max(1, PIECE_BYTES // row_bytes)
+        for keys, *rows in together([table.keys, *planes.values()], most_rows):
+            writer.append(keys, rows)
+        paths = writer.finish()
+    print(f"{counted(table.num_keys, 'key')} of {table.name}: {', '.join(paths)}")
+    return 0
+
+
+def _short(slot_name, table_name):
+    """The name of a slot without that of its table, as part of a file's name."""
+    around = f"/{slot_name}/".replace(f"/{table_name}/", "/", 1)
+    return around.strip("/").replace("/", "_") or os.path.basename(slot_name)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`import`: arrays as a dump, which scripts restore."""
+
+import numpy as np
+
+from sok_compat.checkpoint.files.compare import SHARE_KEYS, keys_of_share
+from sok_compat.checkpoint.files.dump_files import DumpPlaces
+from sok_compat.checkpoint.files.dump_writer import write_dump
+from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.tool import array_files
+from sok_compat.checkpoint.tool.sizes import counted
+
+
+def run(options):
+    """Writes the dump, whole or not at all; the exit status."""
+    name = options.table
+    if not name or name.startswith("/") or ".." in name.split("/"):
+        raise FileError(
+            f"a table's name, {name!r}, is part of its files' names: it must not be empty, begin "
+            "with '/', or contain '..'"
+        )
+    reader = array_files.kind_of(options.files).Reader(options.files)
+    _check_keys(reader, options.key_dtype)
+    places = DumpPlaces(options.path, name)
+    num_keys = write_dump(places, reader.dim, reader.pieces(), options.key_dtype)
+    print(f"{counted(num_keys, 'key')} of {name}: {places.keys}, {places.rows}, {places.note}")
+    return 0
+
+
+class _Keys:
+    """What keys_of_share reads."""
+
+    def __init__(self, reader):
+        self.paths, self.pieces = reader.paths[:1], reader.key_pieces
+
+
+def _check_keys(reader, key_dtype):
+    num_shares = max(1, -(-reader.num_keys // SHARE_KEYS))
+    limits = np.iinfo(key_dtype)
+    for share in range(num_shares):
+        keys, _ = keys_of_share(_Keys(reader), share, num_shares)
+        for key in (keys[:1], keys[-1:]):
+            if key.size and not limits.min <= key[0] <= limits.max:
+                raise FileError(f"{reader.paths[0]}: the key {key[0]} is no {key_dtype}")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`show`: what is in a checkpoint or a folder of dumps."""
+
+from sok_compat.checkpoint.files.saved_tables import open_saved
+from sok_compat.checkpoint.tool.sizes import bytes_text, counted
+
+_MOST_NAMES = 8
+
+
+def run(options):
+    """Prints it; the exit status."""
+    saved = open_saved(options.path, options.key_dtype)
+    print(_title(saved))
+    for table in saved.tables.values():
+        print(*_lines_of_table(table), sep="\n")
+    if not saved.tables:
+        print("  no table in it")
+    if saved.others:
+        print(f"  {_others(saved)}")
+    if options.no_verify:
+        print("checksums not verified")
+    else:
+        print(_verified(saved), flush=True)
+    return 0
+
+
+def _title(saved):
+    if saved.bundle is None:
+        return f"{saved.path}: {counted(len(saved.tables), 'table')} as files of sok.Saver"
+    files = counted(saved.bundle.num_shards, "data file")
+    return f"{saved.path}: checkpoint, {files}, {bytes_text(saved.bundle.data_bytes)}"
+
+
+def _lines_of_table(table):
+    planes = table.planes.values()
+    num_bytes = table.keys.num_bytes + sum(plane.num_bytes for plane in planes)
+    paths = {path for array in (table.keys, *planes) for path in array.paths}
+    parts = f"{counted(table.num_parts, 'part')}, " if table.num_parts > 1 else ""
+    yield (
+        f"  table {table.name}: {counted(table.num_keys, 'key')} {table.keys.dtype.name}, dim "
+        f"{table.dim}, layout {table.layout}, {parts}{bytes_text(num_bytes)} in "
+        f"{counted(len(paths), 'file')}"
+    )
+    for name, slot in table.slots.items():
+        yield f"    slot {name}: width {slot.shape[1]}"
+    if table.recorded:
+        yield f"    recorded of each key: {', '.join(table.recorded)}"
+    if table.num_without_row:
+        yield f"    {counted(table.num_without_row, 'key')} more without a row"
+
+
+def _others(saved):
+    num_bytes = sum(saved.bundle.num_bytes(name) for name in saved.others)
+    names = ", ".join(saved.others[:_MOST_NAMES])
+    more = f" and {len(saved.others) - _MOST_NAMES} more" * (len(saved.others) > _MOST_NAMES)
+    return f"{counted(len(saved.others), 'other tensor')}, {bytes_text(num_bytes)}: {names}{more}"
+
+
+def _verified(saved):
+    """Reads all files."""
+    if saved.bundle is not None:
+        left = [name for name in saved.bundle.tensors if not saved.bundle.check(name)]
+        return "checksums verified" + (f", but not of {', '.join(left)}" if left else "")
+    without = []
+    for table in saved.tables.values():
+        for array in (table.keys, table.rows):
+            array.check()
+            without += [] if array.is_checked else array.paths
+    return "checksums verified" + (f"; there are none for {', '.join(without)}" if without else "")
