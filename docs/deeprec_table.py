@@ -69,7 +69,8 @@ SECTIONS = {
               "its gradient. A regularizer or constraint raises."),
         Entry("tf.EmbeddingVariable", "differs",
               "`total_count()`, `export()`, `sparse_read`, `get_frequency`, `get_version` and "
-              "lookups work, all but lookups for keys of this rank. Without a filter, eviction, "
+              "lookups work, the first two for keys of this rank; in the others all ranks take "
+              "part. Parts have all of it but `export()`. Without a filter, eviction, "
               "`TF_RECORD_FREQ=1` or `TF_RECORD_VERSION=1`, versions and frequencies are empty, "
               "and asking for those of keys raises. What takes it for a dense tensor raises. "
               "`target_gpu` is ignored."),
@@ -78,8 +79,8 @@ SECTIONS = {
               "DRAM and HBM work, HBM without a GPU with a warning; types with other tiers raise "
               "`NotImplementedError` where a variable is made with them"),
         Entry("tensorflow.core.framework.embedding.config_pb2", "differs",
-              "has `tf.StorageType` and `tf.CacheStrategy`, and their members by name; they are "
-              "Python enums, not ints"),
+              "has `tf.StorageType` and `tf.CacheStrategy`, and their members by name: ints, with "
+              "`Name`, `Value`, `keys`, `values` and `items`, but no messages"),
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
               "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
               "row in the step in which it has come `filter_freq` times, and is read and trained "
