@@ -188,8 +188,10 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "in DeepRec's layout, of any number of parts: [checkpoints](deeprec_checkpoints.md) says what "
      "is in them and what is read. Rows of another width raise (`TF_EV_RESTORE_CUSTOM_DIM`); "
      "there are no incremental ones."),
-    ("`tf.train.init_from_checkpoint`", "differs",
-     "gives an embedding variable an initializer that loads its rows; a slot raises"),
+    ("`tf.train.init_from_checkpoint`, `tf.train.warm_start`, `warm_start_from` of estimators",
+     "differs",
+     "give an embedding variable an initializer that loads its rows; a slot raises, so a list of "
+     "names, which takes slots, too, raises in `warm_start`: give it one regular expression"),
     ("checkpoints of several ranks", "refused",
      "embedding variables are in none yet: `evaluate`, `predict` and exports of an estimator with "
      "embedding variables raise, and a session that resumes begins with empty ones, with a "
