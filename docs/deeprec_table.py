@@ -69,7 +69,8 @@ SECTIONS = {
               "its gradient. A regularizer or constraint raises."),
         Entry("tf.EmbeddingVariable", "differs",
               "`total_count()`, `export()`, `sparse_read`, `get_frequency`, `get_version` and "
-              "lookups work, all but lookups for keys of this rank. Without a filter, eviction, "
+              "lookups work, the first two for keys of this rank; in the others all ranks take "
+              "part. Parts have all of it but `export()`. Without a filter, eviction, "
               "`TF_RECORD_FREQ=1` or `TF_RECORD_VERSION=1`, versions and frequencies are empty, "
               "and asking for those of keys raises. What takes it for a dense tensor raises. "
               "`target_gpu` is ignored."),
@@ -78,8 +79,8 @@ SECTIONS = {
               "DRAM and HBM work, HBM without a GPU with a warning; types with other tiers raise "
               "`NotImplementedError` where a variable is made with them"),
         Entry("tensorflow.core.framework.embedding.config_pb2", "differs",
-              "has `tf.StorageType` and `tf.CacheStrategy`, and their members by name; they are "
-              "Python enums, not ints"),
+              "has `tf.StorageType` and `tf.CacheStrategy`, and their members by name: ints, with "
+              "`Name`, `Value`, `keys`, `values` and `items`, but no messages"),
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
               "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
               "row in the step in which it has come `filter_freq` times, and is read and trained "
@@ -172,9 +173,10 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "N ranks train as one process that is fed their batches together, where each rank's loss is a "
      "mean over its samples and all have as many: gradients are averaged over ranks, once, whether "
      "the loss went through `hvd.allreduce` or not, inside `scope()` and outside. For that, a sum "
-     "over ranks in the loss counts as the mean; where the script divides it by the number of "
-     "ranks or by another such sum, or multiplies it by what is trained, it counts as it is, with "
-     "a warning. In DeepRec an "
+     "over ranks in the loss counts as the mean; where the script divides it, or right before what "
+     "is summed, by the number of ranks, or it by another such sum, or multiplies it by what is "
+     "trained, it counts as it is, with a warning; so do sums over a process set, and those of "
+     "`hvd.reducescatter`. Reductions other than sums and means have no gradient. In DeepRec an "
      "allreduced loss with a plain optimizer gives embedding variables N * N times the gradient of "
      "the mean and lets dense variables drift apart, and `scope()` multiplies learning rates by N: "
      "multiply the learning rate where a script was tuned for that. Keras's optimizers, and "
@@ -186,8 +188,10 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "in DeepRec's layout, of any number of parts: [checkpoints](deeprec_checkpoints.md) says what "
      "is in them and what is read. Rows of another width raise (`TF_EV_RESTORE_CUSTOM_DIM`); "
      "there are no incremental ones."),
-    ("`tf.train.init_from_checkpoint`", "differs",
-     "gives an embedding variable an initializer that loads its rows; a slot raises"),
+    ("`tf.train.init_from_checkpoint`, `tf.train.warm_start`, `warm_start_from` of estimators",
+     "differs",
+     "give an embedding variable an initializer that loads its rows; a slot raises, so a list of "
+     "names, which takes slots, too, raises in `warm_start`: give it one regular expression"),
     ("checkpoints of several ranks", "works",
      "all ranks write one, in the same step, which any number of ranks restores. Estimators "
      "evaluate and predict from it, on all ranks; rank 0 exports it, as a model of one process."),

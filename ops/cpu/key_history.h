@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "ops/base/fair_shared_mutex.h"
 #include "ops/cpu/waiting_keys.h"
 
 namespace sok {
@@ -45,7 +45,7 @@ class KeyHistory {
   explicit KeyHistory(const HistoryOptions& options);
 
   const HistoryOptions& options() const { return options_; }
-  std::mutex& mutex() { return mutex_; }
+  FairSharedMutex& mutex() { return mutex_; }
 
   /// Adds what was known of them before to `arriving`, and decides. Makes room for what Commit
   /// writes, so that it does not fail; the rows are below `num_rows`. Throws kOutOfMemory; nothing
@@ -77,7 +77,7 @@ class KeyHistory {
   KeySeen* Row(int64_t row_id);
 
   const HistoryOptions options_;
-  std::mutex mutex_;
+  FairSharedMutex mutex_;
   std::vector<KeySeen> rows_;
   std::unique_ptr<WaitingKeys> waiting_;
   int64_t last_step_ = -1;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "ops/base/hash.h"
 #include "ops/engine/table_options.h"
@@ -18,14 +17,14 @@ class ExactCounts : public WaitingKeys {
     std::vector<int64_t> places(static_cast<size_t>(num_keys));
     index_.Find(num_keys, keys, places.data());
     for (size_t i = 0; i < places.size(); ++i) {
-      seen[i] = places[i] == kNoRow ? KeySeen() : seen_[static_cast<size_t>(places[i])];
+      seen[i] = places[i] == kNoRow ? KeySeen() : held_[static_cast<size_t>(places[i])].seen;
     }
   }
 
   void Reserve(Executor& executor, int64_t num_keys) override {
     index_.Reserve(executor, index_.size() + num_keys);
-    const auto most = seen_.size() + static_cast<size_t>(num_keys);
-    if (most > seen_.capacity()) seen_.reserve(std::max(most, 2 * seen_.capacity()));
+    const auto most = held_.size() + static_cast<size_t>(num_keys);
+    if (most > held_.capacity()) held_.reserve(std::max(most, 2 * held_.capacity()));
     if (most > free_places_.capacity()) {  // all of them may be erased
       free_places_.reserve(std::max(most, 2 * free_places_.capacity()));
     }
@@ -42,7 +41,7 @@ class ExactCounts : public WaitingKeys {
         fresh_keys.push_back(keys[i]);
         fresh_places.push_back(places[i]);
       }
-      seen_[static_cast<size_t>(places[i])] = seen[i];
+      held_[static_cast<size_t>(places[i])] = {keys[i], seen[i]};
     }
     index_.Insert(executor, static_cast<int64_t>(fresh_keys.size()), fresh_keys.data(),
                   fresh_places.data());
@@ -52,38 +51,47 @@ class ExactCounts : public WaitingKeys {
 
   void Erase(int64_t key) override {
     const int64_t place = index_.Erase(key);
-    if (place != kNoRow) free_places_.push_back(static_cast<uint32_t>(place));
+    if (place == kNoRow) return;
+    held_[static_cast<size_t>(place)].seen.count = kFree;
+    free_places_.push_back(static_cast<uint32_t>(place));
   }
 
-  void Export(std::vector<int64_t>* keys, std::vector<KeySeen>* seen) const override {
-    std::vector<std::pair<uint32_t, int64_t>> by_place;
-    by_place.reserve(static_cast<size_t>(index_.size()));
-    index_.ForEach([&](int64_t key, uint32_t place) { by_place.emplace_back(place, key); });
-    std::sort(by_place.begin(), by_place.end());
-    for (const auto& [place, key] : by_place) {
-      keys->push_back(key);
-      seen->push_back(seen_[place]);
+  int64_t num_places() const override { return static_cast<int64_t>(held_.size()); }
+
+  void Export(int64_t begin, int64_t end, std::vector<int64_t>* keys,
+              std::vector<KeySeen>* seen) const override {
+    for (int64_t place = begin; place < end; ++place) {
+      const Held& held = held_[static_cast<size_t>(place)];
+      if (held.seen.count == kFree) continue;
+      keys->push_back(held.key);
+      seen->push_back(held.seen);
     }
   }
 
   int64_t num_bytes() const override {
-    return index_.num_bytes() + static_cast<int64_t>(seen_.capacity() * sizeof(KeySeen) +
+    return index_.num_bytes() + static_cast<int64_t>(held_.capacity() * sizeof(Held) +
                                                      free_places_.capacity() * sizeof(uint32_t));
   }
 
  private:
+  static constexpr int64_t kFree = INT64_MIN;  // the count at a place that no key has
+  struct Held {
+    int64_t key = 0;
+    KeySeen seen;
+  };
+
   int64_t NextPlace() {
     if (free_places_.empty()) {
-      seen_.emplace_back();
-      return static_cast<int64_t>(seen_.size()) - 1;
+      held_.emplace_back();
+      return static_cast<int64_t>(held_.size()) - 1;
     }
     const int64_t place = free_places_.back();
     free_places_.pop_back();
     return place;
   }
 
-  KeyIndex index_;  // key -> place in seen_
-  std::vector<KeySeen> seen_;
+  KeyIndex index_;  // key -> place in held_
+  std::vector<Held> held_;
   std::vector<uint32_t> free_places_;
 };
 
@@ -115,7 +123,8 @@ class BloomCounts : public WaitingKeys {
   void GetsRow(int64_t key, const KeySeen& seen) override { Raise(key, seen.count); }
 
   void Erase(int64_t) override {}
-  void Export(std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
+  int64_t num_places() const override { return 0; }
+  void Export(int64_t, int64_t, std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
   int64_t num_bytes() const override { return static_cast<int64_t>(memory_.size_bytes()); }
 
  private:

@@ -43,13 +43,16 @@ class WaitingKeys {
   /// Forgets a key, if it is there.
   virtual void Erase(int64_t key) = 0;
 
-  /// All keys, in the order in which they got their places, and what is known of them.
-  virtual void Export(std::vector<int64_t>* keys, std::vector<KeySeen>* seen) const = 0;
+  /// A key keeps its place until it is erased or gets its row; then others may have that place.
+  virtual int64_t num_places() const = 0;
+  /// Appends the keys at places in [begin, end), in their order, and what is known of them.
+  virtual void Export(int64_t begin, int64_t end, std::vector<int64_t>* keys,
+                      std::vector<KeySeen>* seen) const = 0;
 
   virtual int64_t num_bytes() const = 0;
 };
 
-/// Exact counts: an index of its own, and 16 bytes a key.
+/// Exact counts: an index of its own, and 24 bytes a key.
 std::unique_ptr<WaitingKeys> MakeExactCounts();
 
 /// Counts that may be too high, never too low, in memory that does not grow. It knows no steps,

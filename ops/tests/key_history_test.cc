@@ -44,8 +44,9 @@ SOK_TEST(ExactCountsUsePlacesAgain) {
   CHECK_EQ(SeenOf(*waiting, 19'007).step, -1);
   Ids keys;
   std::vector<KeySeen> seen;
-  waiting->Export(&keys, &seen);
+  waiting->Export(0, waiting->num_places(), &keys, &seen);
   CHECK_TRUE(keys.empty());
+  CHECK_EQ(waiting->num_places(), 500);
   CHECK_TRUE(waiting->num_bytes() < 64 * 1024);
 }
 

@@ -181,7 +181,7 @@ class AdmitKeysOp : public tf::OpKernel {
         resource->NoteStep(ctx);
         Arrival arrival(ctx, call, group, i, rows_are_given_[static_cast<size_t>(i)]);
         resource->WithRoom(call, arrival.num_keys(), [&](const TableView& view) {
-          const std::lock_guard<std::mutex> lock(HistoryOf(view).mutex());
+          const std::lock_guard<FairSharedMutex> lock(HistoryOf(view).mutex());
           arrival.Admit(view, &resource->steps());
         });
       });

@@ -84,7 +84,7 @@ class KeyHistoryOp : public tf::OpKernel {
         KeyHistory& history = HistoryOf(view);
         std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
         std::vector<KeySeen> waiting(row_ids.size());
-        const std::lock_guard<std::mutex> lock(history.mutex());
+        const std::lock_guard<FairSharedMutex> lock(history.mutex());
         FindOnHost(call, view.table, num_keys, Data<int64_t>(keys), row_ids.data());
         history.waiting().Find(num_keys, Data<int64_t>(keys), waiting.data());
         for (size_t i = 0; i < row_ids.size(); ++i) {
@@ -108,8 +108,8 @@ class ExportWaitingKeysOp : public tf::OpKernel {
         std::vector<int64_t> keys;
         std::vector<KeySeen> seen;
         {
-          const std::lock_guard<std::mutex> lock(history.mutex());
-          history.waiting().Export(&keys, &seen);
+          const std::lock_guard<FairSharedMutex> lock(history.mutex());
+          history.waiting().Export(0, history.waiting().num_places(), &keys, &seen);
         }
         const tf::TensorShape shape({static_cast<int64_t>(keys.size())});
         std::copy(keys.begin(), keys.end(), Data<int64_t>(Output(ctx, 0, shape)));
@@ -154,7 +154,7 @@ class ImportHistoryOp : public tf::OpKernel {
     std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
     std::vector<int64_t> waiting_keys;
     std::vector<KeySeen> waiting;
-    const std::lock_guard<std::mutex> lock(history.mutex());
+    const std::lock_guard<FairSharedMutex> lock(history.mutex());
     FindOnHost(call, view.table, num_keys, keys, row_ids.data());
     for (size_t i = 0; i < row_ids.size(); ++i) {
       if (row_ids[i] != kNoRow || !history.options().has_filter()) continue;
@@ -174,6 +174,8 @@ class ImportHistoryOp : public tf::OpKernel {
     history.waiting().Put(call.executor(), num_waiting, waiting_keys.data(), waiting.data());
   }
 };
+
+constexpr int64_t kMostKeysAtOnce = 4096;  // that eviction keeps steps from counting for
 
 class EvictKeysOp : public tf::OpKernel {
  public:
@@ -202,45 +204,86 @@ class EvictKeysOp : public tf::OpKernel {
   }
 
  private:
-  /// Rows are read before the history is locked, so that steps need not wait for it.
+  /// Rows are read before the history is locked, and it is locked for a few keys at a time, so that
+  /// steps need not wait long for it.
   int64_t Evict(OpCall& call, const TableView& view, KeyHistory* history, RunningSteps* steps,
                 int64_t step) const {
     const TableEntries held = view.table.Export(call);
     std::vector<int64_t> room_of_keys, room_of_ids;
     const int64_t* keys = call.OnHost(held.keys, held.count, &room_of_keys);
     const int64_t* row_ids = call.OnHost(held.row_ids, held.count, &room_of_ids);
-    std::vector<int64_t> gone;
-    if (l2_threshold_ > 0.0f) AddLightRows(call, view, held, keys, &gone);
-    const std::lock_guard<std::mutex> lock(history->mutex());
-    if (step < 0) step = history->last_step() + 1;
+    std::vector<int64_t> light, old;
+    if (l2_threshold_ > 0.0f) AddLightRows(call, view, held, keys, &light);
     if (steps_to_live_ > 0) {
-      for (int64_t i = 0; i < held.count; ++i) {
-        const KeySeen seen = history->OfRow(row_ids[i]);
-        if (seen.step < 0) history->SetRow(row_ids[i], {seen.count, step});
-        if (seen.step >= 0 && seen.step < step - steps_to_live_) gone.push_back(keys[i]);
+      if (step < 0) step = StepAfterLast(history);
+      for (int64_t first = 0; first < held.count; first += kMostKeysAtOnce) {
+        const int64_t count = std::min(kMostKeysAtOnce, held.count - first);
+        AddOldRows(history, step, count, keys + first, row_ids + first, &old);
       }
       EvictWaiting(call, history, step);
     }
-    if (gone.empty()) return 0;
-    const auto num_gone = static_cast<int64_t>(gone.size());
-    const int64_t num_evicted =
-        view.table.Evict(call, num_gone, call.OnDevice(gone.data(), num_gone));
-    steps->Evicted(num_evicted);  // in the order in which the table keeps them
-    return num_evicted;
+    return TakeRows(call, view, history, steps, INT64_MAX, light) +
+           TakeRows(call, view, history, steps, step - steps_to_live_, old);
+  }
+
+  static int64_t StepAfterLast(KeyHistory* history) {
+    const std::lock_guard<FairSharedMutex> lock(history->mutex());
+    return history->last_step() + 1;
+  }
+
+  void AddOldRows(KeyHistory* history, int64_t step, int64_t count, const int64_t* keys,
+                  const int64_t* row_ids, std::vector<int64_t>* old) const {
+    const std::lock_guard<FairSharedMutex> lock(history->mutex());
+    for (int64_t i = 0; i < count; ++i) {
+      const KeySeen seen = history->OfRow(row_ids[i]);
+      if (seen.step < 0) history->SetRow(row_ids[i], {seen.count, step});
+      if (seen.step >= 0 && seen.step < step - steps_to_live_) old->push_back(keys[i]);
+    }
   }
 
   void EvictWaiting(OpCall& call, KeyHistory* history, int64_t step) const {
-    std::vector<int64_t> keys;
-    std::vector<KeySeen> seen;
-    history->waiting().Export(&keys, &seen);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (seen[i].step < 0) {
-        seen[i].step = step;
-        history->waiting().Put(call.executor(), 1, &keys[i], &seen[i]);
-      } else if (seen[i].step < step - steps_to_live_) {
-        history->waiting().Erase(keys[i]);
+    for (int64_t first = 0;; first += kMostKeysAtOnce) {
+      const std::lock_guard<FairSharedMutex> lock(history->mutex());
+      WaitingKeys& waiting = history->waiting();
+      if (first >= waiting.num_places()) return;
+      std::vector<int64_t> keys;
+      std::vector<KeySeen> seen;
+      waiting.Export(first, std::min(first + kMostKeysAtOnce, waiting.num_places()), &keys, &seen);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (seen[i].step < 0) {
+          seen[i].step = step;
+          waiting.Put(call.executor(), 1, &keys[i], &seen[i]);
+        } else if (seen[i].step < step - steps_to_live_) {
+          waiting.Erase(keys[i]);
+        }
       }
     }
+  }
+
+  /// From those of `keys` that still came last before `first_step`; returns from how many.
+  static int64_t TakeRows(OpCall& call, const TableView& view, KeyHistory* history,
+                          RunningSteps* steps, int64_t first_step,
+                          const std::vector<int64_t>& keys) {
+    int64_t num_evicted = 0;
+    std::vector<int64_t> gone, row_ids;
+    for (size_t first = 0; first < keys.size(); first += kMostKeysAtOnce) {
+      const size_t count = std::min<size_t>(kMostKeysAtOnce, keys.size() - first);
+      row_ids.resize(count);
+      gone.clear();
+      const std::lock_guard<FairSharedMutex> lock(history->mutex());
+      FindOnHost(call, view.table, static_cast<int64_t>(count), &keys[first], row_ids.data());
+      for (size_t i = 0; i < count; ++i) {
+        if (row_ids[i] == kNoRow || history->OfRow(row_ids[i]).step >= first_step) continue;
+        gone.push_back(keys[first + i]);
+      }
+      const auto num_gone = static_cast<int64_t>(gone.size());
+      if (num_gone == 0) continue;
+      const int64_t num_taken =
+          view.table.Evict(call, num_gone, call.OnDevice(gone.data(), num_gone));
+      steps->Evicted(num_taken);  // in the order in which the table keeps them
+      num_evicted += num_taken;
+    }
+    return num_evicted;
   }
 
   void AddLightRows(OpCall& call, const TableView& view, const TableEntries& held,

@@ -159,8 +159,8 @@ void TableResource::Find(tf::OpKernelContext* ctx, OpCall& call, int64_t num_key
   CheckInitialized();
   table_->Find(call, num_keys, keys, row_ids);
   if (!history_ || !history_->options().has_filter()) return;
-  const std::lock_guard<std::mutex> no_admission(history_->mutex());
-  if (!steps_->HasAdmitted(ctx)) return;
+  const std::lock_guard<FairSharedMutex> no_admission(history_->mutex());
+  if (!steps_->HasAdmitted()) return;
   std::vector<int64_t> room;
   if (call.engine().IsHostMemory()) return steps_->HideAdmitted(ctx, num_keys, row_ids);
   call.OnHost(row_ids, num_keys, &room);
@@ -214,7 +214,7 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
 /// Lets new keys have the rows of evicted ones that no step holds any more.
 void TableResource::ReturnRows(OpCall& call) {
   if (!history_ || !history_->options().evicts) return;
-  const std::lock_guard<std::mutex> one_by_one(history_->mutex());
+  const std::lock_guard<FairSharedMutex> one_by_one(history_->mutex());
   const int64_t num_rows = steps_->NumReturnable();
   if (num_rows == 0) return;
   table_->ReturnRows(call, num_rows);  // may fail

@@ -54,9 +54,11 @@ def initialize_tables_from_checkpoints():
 
     It gives a variable another initializer, by the name of one tensor. A table is several, and its
     slots go with it. Where it is given a scope, of which it takes what tf.get_variable has made, a
-    warning names the tables that the checkpoint holds and that are not loaded.
+    warning names the tables that the checkpoint holds and that are not loaded. So does
+    tf.train.warm_start, which calls it.
     """
     integrations.apply("tf.train.init_from_checkpoint", _initializing_tables)
+    integrations.apply("tf.train.warm_start", _naming_tables)
 
 
 def _initializing_tables(initialize):
@@ -83,6 +85,25 @@ def _initializing_tables(initialize):
         _warn_of_tables_left_out(checkpoint, left, others)
 
     return initialize_others
+
+
+def _naming_tables(infer_name):
+    """Makes tf.train.warm_start know tables by the names of the whole ones."""
+
+    @functools.wraps(infer_name)
+    def infer_name_of_others(var):
+        variables = tf.nest.flatten(var)
+        for slot in variables:
+            if isinstance(slot, SlotVariable):
+                raise NotImplementedError(
+                    f"tf.train.warm_start does not load {slot.op.name}, a slot of a table: name "
+                    "tables by one regular expression, which means what is trainable, or give "
+                    "vars_to_warm_start a list of variables"
+                )
+        names = {_whole(table) for table in variables if isinstance(table, Table)}
+        return names.pop() if len(names) == 1 else infer_name(var)
+
+    return infer_name_of_others
 
 
 def _can_start(table):

@@ -267,15 +267,38 @@ class PartitionedEmbeddingVariable:
         """As of EmbeddingVariable."""
         with tf.name_scope(name or "partitioned_lookup"):
             ids = self.checked_ids(indices)
-            flat = tf.reshape(ids, [-1])
-            part_of_id = tf.cast(tf.math.floormod(flat, NUM_BUCKETS) % len(self), tf.int32)
-            places = tf.dynamic_partition(tf.range(tf.size(flat)), part_of_id, len(self))
-            keys = tf.dynamic_partition(flat, part_of_id, len(self))
-            found = lookup_group([Lookup(p, k) for p, k in zip(self, keys)], WITH_GRADIENT)
-            rows = tf.dynamic_stitch(places, found)
+            rows = self._of_parts(
+                ids,
+                lambda keys: lookup_group(
+                    [Lookup(part, of_part) for part, of_part in zip(self, keys)], WITH_GRADIENT
+                ),
+            )
             rows = tf.reshape(rows, tf.concat([tf.shape(ids), self.shape.as_list()], 0))
             rows.set_shape(ids.shape.concatenate(self.shape))
             return rows
+
+    def get_frequency(self, ids):
+        """As of EmbeddingVariable."""
+        return self._known_of(ids, "get_frequency")
+
+    def get_version(self, ids):
+        """As of EmbeddingVariable."""
+        return self._known_of(ids, "get_version")
+
+    def _known_of(self, ids, method):
+        ids = self.checked_ids(ids)
+        known = self._of_parts(
+            ids,
+            lambda keys: [getattr(part, method)(of_part) for part, of_part in zip(self, keys)],
+        )
+        return tf.reshape(known, tf.shape(ids))
+
+    def _of_parts(self, ids, ask):
+        """What `ask` gives for the ids of each part, in the order of the flat ids."""
+        flat = tf.reshape(ids, [-1])
+        part_of_id = tf.cast(tf.math.floormod(flat, NUM_BUCKETS) % len(self), tf.int32)
+        places = tf.dynamic_partition(tf.range(tf.size(flat)), part_of_id, len(self))
+        return tf.dynamic_stitch(places, ask(tf.dynamic_partition(flat, part_of_id, len(self))))
 
     def total_count(self):
         """[rows of this rank in all parts, embedding_dim], an int64 tensor."""

@@ -13,28 +13,74 @@ NUM_TIERS = 4  # of a StorageOption
 TIER_BYTES = 1 << 30
 
 
-class StorageType(enum.Enum):
+class _ProtocolEnum(enum.IntEnum):
+    """An enum with the methods of enums of protocol messages, whose members are ints."""
+
+    @classmethod
+    def checked(cls, argument, number):
+        """The member of a number, or of itself.
+
+        Raises:
+          ValueError: there is none.
+        """
+        try:
+            return cls(number)
+        except ValueError:
+            raise ValueError(
+                f"{argument} must be one of {cls.__name__}.{{{', '.join(cls.keys())}}}, got "
+                f"{number!r}"
+            ) from None
+
+    @classmethod
+    def Name(cls, number):  # noqa: N802 - of protocol messages
+        """The name of a number; ValueError: there is none."""
+        return cls(number).name
+
+    @classmethod
+    def Value(cls, name):  # noqa: N802
+        """The number of a name; ValueError: there is none."""
+        if name not in cls.__members__:
+            raise ValueError(f"{cls.__name__} has no {name!r}, but {cls.keys()}")
+        return cls[name]
+
+    @classmethod
+    def keys(cls):
+        """All names."""
+        return list(cls.__members__)
+
+    @classmethod
+    def values(cls):
+        """All numbers."""
+        return list(cls)
+
+    @classmethod
+    def items(cls):
+        """[(name, number)]"""
+        return list(cls.__members__.items())
+
+
+class StorageType(_ProtocolEnum):
     """Where rows are, tier by tier. API of DeepRec (config_pb2.StorageType)."""
 
-    DRAM = "DRAM"
-    HBM = "HBM"
-    PMEM_MEMKIND = "PMEM_MEMKIND"
-    PMEM_LIBPMEM = "PMEM_LIBPMEM"
-    SSDHASH = "SSDHASH"
-    LEVELDB = "LEVELDB"
-    HBM_DRAM = "HBM_DRAM"
-    DRAM_PMEM = "DRAM_PMEM"
-    DRAM_SSDHASH = "DRAM_SSDHASH"
-    DRAM_LEVELDB = "DRAM_LEVELDB"
-    DRAM_PMEM_SSDHASH = "DRAM_PMEM_SSDHASH"
-    HBM_DRAM_SSDHASH = "HBM_DRAM_SSDHASH"
+    DRAM = 1
+    PMEM_MEMKIND = 2
+    PMEM_LIBPMEM = 3
+    SSDHASH = 4
+    LEVELDB = 5
+    HBM = 6
+    DRAM_PMEM = 11
+    DRAM_SSDHASH = 12
+    HBM_DRAM = 13
+    DRAM_LEVELDB = 14
+    DRAM_PMEM_SSDHASH = 101
+    HBM_DRAM_SSDHASH = 102
 
 
-class CacheStrategy(enum.Enum):
+class CacheStrategy(_ProtocolEnum):
     """What leaves the first tier when it is full. API of DeepRec (config_pb2.CacheStrategy)."""
 
-    LRU = "LRU"
-    LFU = "LFU"
+    LRU = 0
+    LFU = 1
 
 
 class InitializerOption:
@@ -154,16 +200,18 @@ class StorageOption:
         """Takes the attributes.
 
         Args:
-          storage_type: a StorageType; None: DRAM.
+          storage_type: a StorageType, or its number; None: DRAM.
           storage_path: a folder, for types with SSD or LevelDB.
           storage_size: bytes of each tier, a list of up to four; None and those left out: 1 GiB.
-          cache_strategy: a CacheStrategy.
+          cache_strategy: a CacheStrategy, or its number.
           layout: kept, and not used.
 
         Raises:
           ValueError: storage_size is no list; a path without a type, or an SSD or LevelDB type
-            without a path.
+            without a path; a number that the enum does not have.
         """
+        if storage_type is not None:
+            storage_type = StorageType.checked("storage_type", storage_type)
         storage_size = [TIER_BYTES] if storage_size is None else storage_size
         if not isinstance(storage_size, list):
             raise ValueError(f"storage_size must be a list, got {storage_size!r}")
@@ -177,7 +225,7 @@ class StorageOption:
         self.storage_type = storage_type
         self.storage_path = storage_path
         self.storage_size = storage_size + [TIER_BYTES] * (NUM_TIERS - len(storage_size))
-        self.cache_strategy = cache_strategy
+        self.cache_strategy = CacheStrategy.checked("cache_strategy", cache_strategy)
         self.layout = layout
 
 

@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from sok_compat.deeprec.key_histories import l2_threshold_of
 from sok_compat.lookup.admission import counted_step
+from sok_compat.runtime.horovod_ranks import active_horovod
+from sok_compat.runtime.tickets import named_reduction
 
 
 class RecordsKeys:
@@ -16,13 +18,14 @@ class RecordsKeys:
     steps_to_live = None
 
     def get_frequency(self, ids):
-        """How often keys came in steps that trained, whether they have a row or not.
+        """How often keys came in steps that trained, on all ranks, whether they have a row or not.
+        As in a lookup, all ranks take part, each with ids of its own.
 
         Args:
           ids: of any integer dtype and any shape.
 
         Returns:
-          int64, of that shape; 0 for keys that this rank knows nothing of.
+          int64, of that shape; 0 for keys that nothing is known of.
 
         Raises:
           ValueError: nothing counts: the option has no filter and no eviction, and neither
@@ -31,13 +34,14 @@ class RecordsKeys:
         return self._known_of(ids)[0]
 
     def get_version(self, ids):
-        """The global step of the last step that trained keys, or counted them.
+        """The global step of the last step that trained keys, or counted them; else as
+        get_frequency.
 
         Args:
           ids: of any integer dtype and any shape.
 
         Returns:
-          int64, of that shape; -1 for keys that this rank knows nothing of, or no step.
+          int64, of that shape; -1 for keys that nothing is known of, or no step.
 
         Raises:
           ValueError: as of get_frequency.
@@ -46,7 +50,23 @@ class RecordsKeys:
 
     def _known_of(self, ids):
         ids = self.checked_ids(ids)
-        return [tf.reshape(x, tf.shape(ids)) for x in self.key_history(tf.reshape(ids, [-1]))]
+        keys = tf.reshape(ids, [-1])
+        known = self._known_at_owners(keys) if self.ranks.size > 1 else self.key_history(keys)
+        return [tf.reshape(x, tf.shape(ids)) for x in known]
+
+    def _known_at_owners(self, keys):
+        """As key_history, of all ranks: each tells of its own among the keys of all."""
+        self._check_has_history("key_history")
+        horovod, what = active_horovod(), f"history_of.{self.table_name}"
+        sizes = horovod.allgather(tf.shape(keys), **named_reduction(f"{what}.sizes"))
+        asked = horovod.allgather(keys, **named_reduction(what))
+        counts, steps = self.key_history(asked)
+        known = tf.stack([counts, steps + 1], 1)  # zeros, where nothing is known
+        is_own = tf.equal(self.placement.owner_in_graph(asked), self.ranks.rank)
+        known = tf.where(is_own[:, tf.newaxis], known, tf.zeros_like(known))
+        known = horovod.allreduce(known, op=horovod.Sum, **named_reduction(f"{what}.known"))
+        known = tf.split(known, tf.ensure_shape(sizes, [self.ranks.size]))[self.ranks.rank]
+        return known[:, 0], known[:, 1] - 1
 
     def before_save(self):
         """The op that evicts what the option says, to run before a saver reads the variable; None:

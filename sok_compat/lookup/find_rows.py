@@ -5,6 +5,7 @@ import enum
 
 import tensorflow as tf
 
+from sok_compat.lookup.step_of_function import known_step
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.first_rows import first_rows
 
@@ -44,12 +45,13 @@ def find_rows(tables, keys, insert):
         if not places:
             continue
         inserts = insert and not given
-        found = ops.sok_find_rows(
-            [tables[i].table_handle for i in places],
-            [keys[i] for i in places],
-            insert=inserts,
-            keys_are_distinct=inserts,
-        )
+        with known_step([tables[i].table_handle for i in places if tables[i].history]):
+            found = ops.sok_find_rows(
+                [tables[i].table_handle for i in places],
+                [keys[i] for i in places],
+                insert=inserts,
+                keys_are_distinct=inserts,
+            )
         for i, ids in zip(places, found):
             row_ids[i] = ids
             if given:

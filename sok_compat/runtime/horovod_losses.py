@@ -25,13 +25,14 @@ _REDUCTIONS = {  # {type of op: Horovod's own gradient of it}
     "HorovodAllreduce": "_allreduce_grad",
     "HorovodGroupedAllreduce": "_grouped_allreduce_grad",
 }
-_GATHERINGS = {
-    "HorovodAllgather": "_allgather_grad",
-    "HorovodGroupedAllgather": "_grouped_allgather_grad",
-}
+_GATHERINGS = ("HorovodAllgather", "HorovodGroupedAllgather")
+_SCATTERINGS = ("HorovodReducescatter", "HorovodGroupedReducescatter")
+_BROADCASTS = ("HorovodBroadcast",)  # Horovod's own gradient of alltoall is the one meant here
 _OF_SHAPES = {"BroadcastGradientArgs", "OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"}
 
 _VARIABLES = {"VarHandleOp", "Variable", "VariableV2"}
+_DIVISIONS = {"Div", "DivNoNan", "RealDiv"}
+_OF_ONE = {"Cast", "ExpandDims", "Identity", "Reshape", "Squeeze"}  # that keep all numbers
 
 _is_in_force = None  # a function: whether the ranks train as one; None: they never do
 _differentiated = threading.local()  # .ops: those that the losses are made of
@@ -50,17 +51,25 @@ def train_as_one(is_in_force):
 
 @functools.cache
 def _register_gradients():
-    for op_type in _REDUCTIONS:
-        tf.RegisterGradient(_PREFIX + op_type)(_gradient_of_reduction)
-    for op_type in _GATHERINGS:
-        tf.RegisterGradient(_PREFIX + op_type)(_gradient_of_gathering)
+    for op_type, gradient in _gradients().items():
+        tf.RegisterGradient(_PREFIX + op_type)(gradient)
+
+
+def _gradients():
+    """{type of op: its gradient}."""
+    return {
+        **dict.fromkeys(_REDUCTIONS, _gradient_of_reduction),
+        **dict.fromkeys(_GATHERINGS, _gradient_of_gathering),
+        **dict.fromkeys(_SCATTERINGS, _gradient_of_scattering),
+        **dict.fromkeys(_BROADCASTS, _gradient_of_broadcast),
+    }
 
 
 def with_gradients():
     """A context for making collectives, in which they have these gradients if that is in force."""
     if _is_in_force is None or tf.executing_eagerly() or not _is_in_force():
         return contextlib.nullcontext()
-    types = {op_type: _PREFIX + op_type for op_type in (*_REDUCTIONS, *_GATHERINGS)}
+    types = {op_type: _PREFIX + op_type for op_type in _gradients()}
     return tf.compat.v1.get_default_graph().gradient_override_map(types)
 
 
@@ -78,53 +87,105 @@ def differentiating(losses):
 
 def _gradient_of_reduction(op, *upstream):
     horovod = active_horovod()
-    is_sum = op.get_attr("reduce_op") == horovod.Sum
-    if not (is_sum or op.get_attr("reduce_op") == horovod.Average) or not _is_of_all(op, horovod):
-        return _own_gradient(_REDUCTIONS[op.type], op, upstream)
+    is_sum = _is_checked_sum(op)
+    if not _is_of_all(op, horovod):
+        return getattr(horovod.mpi_ops, _REDUCTIONS[op.type])(op, *upstream)
     upstream = [tf.convert_to_tensor(gradient) for gradient in upstream]
-    scale = op.get_attr("prescale_factor") * op.get_attr("postscale_factor")
+    scale = _scale(op)
     if is_sum and _is_as_written(op, upstream, scale, horovod.size()):
         scale *= horovod.size()
-    means = [_mean(gradient, op) for gradient in upstream]
-    return [mean if scale == 1.0 else mean * tf.cast(scale, mean.dtype) for mean in means]
+    return [_scaled(_mean(gradient, op), scale) for gradient in upstream]
 
 
 def _gradient_of_gathering(op, *upstream):
-    if not _is_of_all(op, active_horovod()):
-        return _own_gradient(_GATHERINGS[op.type], op, upstream)
-    what = f"gradient_of.{op.name}"
-    return [_own_part(tf.convert_to_tensor(u), x, what) for u, x in zip(upstream, op.inputs)]
+    return [_own_part(_total(u, op), x, op) for u, x in zip(upstream, op.inputs)]
 
 
-def _own_part(gradient, given, what):
-    """Of the sum over ranks of what comes from behind an allgather."""
+def _gradient_of_scattering(op, *upstream):
+    """As the reduction is written: what one rank has of it is no loss that all ranks have."""
+    scale = _scale(op) / (1 if _is_checked_sum(op) else _process_set(op).size())
+    return [
+        active_horovod().allgather(_scaled(tf.convert_to_tensor(gradient), scale), **_as(op))
+        for gradient in upstream
+    ]
+
+
+def _gradient_of_broadcast(op, upstream):
+    total = _total(upstream, op)
+    if active_horovod().rank() == op.get_attr("root_rank"):
+        return total
+    return tf.raw_ops.ZerosLike(x=total)  # an op that needs it: all ranks take part in the sum
+
+
+def _total(gradient, op):
+    """The sum over the ranks of a collective of what comes from behind it."""
     horovod = active_horovod()
-    total = horovod.allreduce(gradient, op=horovod.Sum, **named_reduction(what))
-    sizes = horovod.allgather(tf.shape(given)[:1], **named_reduction(f"{what}.sizes"))
-    return tf.split(total, tf.ensure_shape(sizes, [horovod.size()]))[horovod.rank()]
+    return horovod.allreduce(tf.convert_to_tensor(gradient), op=horovod.Sum, **_as(op))
 
 
-def _own_gradient(name, op, upstream):
-    return getattr(active_horovod().mpi_ops, name)(op, *upstream)
+def _own_part(total, given, op):
+    ranks = _process_set(op)
+    sizes = active_horovod().allgather(tf.shape(given)[:1], **_as(op, ".sizes"))
+    return tf.split(total, tf.ensure_shape(sizes, [ranks.size()]))[ranks.rank()]
+
+
+def _as(op, of_what=""):
+    """Arguments of a collective of the same ranks, for the gradient of one."""
+    name = named_reduction(f"gradient_of.{op.name}{of_what}")
+    return {**name, "process_set": _process_set(op)}
+
+
+def _process_set(op):
+    horovod = active_horovod()
+    if _is_of_all(op, horovod):
+        return horovod.global_process_set
+    return horovod.mpi_ops._temp_process_set_object(op.get_attr("process_set_id"))
 
 
 def _is_of_all(op, horovod):
     return op.get_attr("process_set_id") == horovod.global_process_set.process_set_id
 
 
+def _scale(op):
+    return op.get_attr("prescale_factor") * op.get_attr("postscale_factor")
+
+
+def _scaled(gradient, scale):
+    return gradient if scale == 1.0 else gradient * tf.cast(scale, gradient.dtype)
+
+
+def _is_checked_sum(op):
+    """Whether a reduction is a sum, or else a mean.
+
+    Raises:
+      NotImplementedError: it is another one.
+    """
+    horovod, reduction = active_horovod(), op.get_attr("reduce_op")
+    if reduction in (horovod.Sum, horovod.Average):
+        return reduction == horovod.Sum
+    names = [n for n in ("Adasum", "Max", "Min", "Product") if getattr(horovod, n) == reduction]
+    raise NotImplementedError(
+        f"a gradient would flow through {op.name}, which reduces by hvd.{'/'.join(names)}: only "
+        "hvd.Sum and hvd.Average have one here; take tf.stop_gradient of what it reduces, or leave "
+        "it out of the loss"
+    )
+
+
 def _mean(gradient, op):
-    """Over the ranks, of what comes from behind a reduction: of constants without asking them."""
-    if all(made.inputs or made.type == "Const" for made in _made_of([gradient])):
+    """Over the ranks, of what comes from behind a reduction: of the ones that gradients start with,
+    which all ranks have, without asking them."""
+    value = tf.get_static_value(gradient)
+    if value is not None and np.all(value == 1.0):
         return gradient
-    return active_horovod().allreduce(gradient, **named_reduction(f"gradient_of.{op.name}"))
+    return active_horovod().allreduce(gradient, **_as(op))
 
 
 def _is_as_written(op, upstream, scale, size):
     """Whether a sum over ranks is to be taken for a sum, with a warning where a mean may be meant.
 
-    That is where the script divides it by the number of ranks, and where the loss is not linear in
-    such sums, or multiplies them by what is trained, which sees them as they are: a sum of losses
-    over a sum of weights is a mean as it is.
+    That is where the script divides it, or right before what is summed, by the number of ranks, and
+    where the loss is not linear in such sums, or multiplies them by what is trained, which sees
+    them as they are: a sum of losses over a sum of weights is a mean as it is.
     """
     if math.isclose(scale * size, 1.0, rel_tol=1e-5):
         return True
@@ -132,7 +193,7 @@ def _is_as_written(op, upstream, scale, size):
     if others:
         what = f"what the loss multiplies it by depends on {others[0].name}"
     else:
-        divides = _find_division(op, size)
+        divides = _division_before(op, size) or _find_division(op, size)
         if divides is None:
             return False
         what = f"{divides.name} divides it by {size}, which is the number of ranks"
@@ -163,11 +224,21 @@ def _find_division(op, size):
     return None
 
 
+def _division_before(op, size):
+    """An op that divides by the number of ranks what is summed, as the last one; or None."""
+    for tensor in op.inputs:
+        while tensor.op.type in _OF_ONE:
+            tensor = tensor.op.inputs[0]
+        if tensor.op.type in _DIVISIONS and _divides(tensor.op, tensor.op.inputs[0], size):
+            return tensor.op
+    return None
+
+
 def _divides(op, tensor, size):
     if len(op.inputs) != 2:
         return False
     first, second = op.inputs
-    if op.type in ("Div", "DivNoNan", "RealDiv"):
+    if op.type in _DIVISIONS:
         return tensor is first and (_is_number(second, size) or _is_size(second))
     if op.type not in ("Mul", "MulNoNan"):
         return False
@@ -190,8 +261,31 @@ def _made_of(tensors):
         op = waiting.pop().op
         if op not in found:
             found[op] = None
-            waiting += () if op.type in _OF_SHAPES else op.inputs
+            waiting += _what_it_is_made_of(op)
     return list(found)
+
+
+def _what_it_is_made_of(op):
+    if op.type in _OF_SHAPES:
+        return ()
+    if op.type == "StackPopV2":  # in the gradient of a loop, what the loop has kept for it
+        return _pushed(op.inputs[0])
+    if op.type == "Placeholder" and hasattr(op.graph, "captures"):
+        return [outer for outer, inner in op.graph.captures if inner is op.outputs[0]]
+    return op.inputs
+
+
+def _pushed(stack):
+    while stack.op.type == "Enter":
+        stack = stack.op.inputs[0]
+    pushed, waiting = [], [stack]
+    while waiting:
+        for consumer in waiting.pop().consumers():
+            if consumer.type == "Enter":
+                waiting += consumer.outputs
+            elif consumer.type == "StackPushV2":
+                pushed.append(consumer.inputs[1])
+    return pushed
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from sok_compat.runtime.tf_versions import (
     distribute,
     gradients_util,
     keras,
+    warm_starting_util,
 )
 
 
@@ -88,6 +89,14 @@ INTEGRATIONS = {
             "_init_from_checkpoint",
             ("ckpt_dir_or_file", "assignment_map"),
             lambda: [(checkpoint_utils, "_init_from_checkpoint")],
+        ),
+        Integration(
+            "tf.train.warm_start",
+            "gives init_from_checkpoint tables by name, which are no tensors that have one",
+            _TENSORFLOW,
+            "_infer_var_name",
+            ("var",),
+            lambda: [(warm_starting_util, "_infer_var_name")],
         ),
         Integration(
             "tf.train.ExponentialMovingAverage",

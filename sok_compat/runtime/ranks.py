@@ -44,7 +44,7 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
     that cost nothing. Where graphs of one rank are built, a table is of that rank alone.
 
     Args:
-      is_sharded: whether a variable is a table or its slot, for Horovod's helpers.
+      is_sharded: whether a variable has rows of this rank, for Horovod's helpers.
       is_shared_table: whether it is a table with rows on several ranks.
       user: what calls this, for messages.
 

@@ -21,7 +21,11 @@ from tensorflow.python.ops.variables import (
     PartitionedVariable,
     Variable,  # of any kind, also where tf has v1's
 )
-from tensorflow.python.training import checkpoint_utils, monitored_session
+from tensorflow.python.training import (
+    checkpoint_utils,
+    monitored_session,
+    warm_starting_util,
+)
 from tensorflow.python.training.saver import BaseSaverBuilder
 from tensorflow.python.training.saving.saveable_object_util import saveable_objects_for_op
 from tensorflow.python.util import deprecation
@@ -168,4 +172,5 @@ __all__ = [
     "variable_accessed",
     "variable_shape",
     "variables_by_name",
+    "warm_starting_util",
 ]

@@ -34,7 +34,7 @@ class BloomCounts:
 
 @dataclasses.dataclass(frozen=True)
 class KeyHistory:
-    """That a table keeps counts and steps, 16 bytes a key, and what it does by them.
+    """That a table keeps counts and steps, 16 bytes a row, and what it does by them.
 
     filter_freq: a key gets its row when it has come so often in steps that trained; until then a
       lookup reads `value_without_row` in all columns, and its gradient is left out. Up to 1: a key

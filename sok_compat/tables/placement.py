@@ -5,6 +5,7 @@ import dataclasses
 import enum
 
 import numpy as np
+import tensorflow as tf
 
 from sok_compat.runtime.ranks import Ranks
 
@@ -88,6 +89,16 @@ class Placement:
             return np.searchsorted(np.array(ends, np.int64), keys, side="right").astype(np.int64)
         rank = self.owner_rank if self.kind is PlacementKind.ONE_RANK else self.ranks.rank
         return np.full(keys.shape, rank, np.int64)
+
+    def owner_in_graph(self, keys):
+        """As `owner`, of a tensor, with by_modulo.
+
+        Raises:
+          NotImplementedError: the keys are spread in another way.
+        """
+        if self.kind is not PlacementKind.MODULO:
+            raise NotImplementedError(f"the owner in a graph, of keys by {self.kind.value}")
+        return tf.math.floormod(keys, self.ranks.size)
 
     def is_owned(self, keys):
         """Whether this rank owns each of `keys`, bool of their shape."""

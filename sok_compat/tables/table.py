@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Table`: keys -> rows, as TensorFlow and its optimizers see it. No face, no lookup."""
 
+import weakref
+
 import tensorflow as tf
 
 from sok_compat.runtime.agreement import agree_on_table
@@ -20,6 +22,7 @@ from sok_compat.tables.placement import Placement
 from sok_compat.tables.row_reads import RowReads
 from sok_compat.tables.row_updates import RowUpdates
 from sok_compat.tables.shown_rows import ShownRows
+from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import AskedSlots
 from sok_compat.tables.table_arguments import (
@@ -31,6 +34,8 @@ from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words
 
 DEFAULT_SEED = 1  # of first values: a fixed one, so that it is the same on all ranks
+
+_eager_tables = weakref.WeakValueDictionary()  # {unique id: table}; graphs know their variables
 
 
 class Table(
@@ -168,6 +173,7 @@ class Table(
                 in_graph_mode=in_graph,
             )
         if not in_graph:
+            _eager_tables[self._unique_id] = self
             agree_on_table(self.ranks, self.description())
 
     def _fetched_rows(self, handle, shape):
@@ -313,12 +319,23 @@ def connected_ranks(user="sok_compat.tables.connected_ranks()"):
     Raises:
       RuntimeError: the script was launched as one of several ranks, but Horovod is not ready.
     """
-    return connect_ranks(is_part_of_table, is_shared_table, user)
+    return connect_ranks(has_rows_of_a_rank, is_shared_table, user)
 
 
 def is_part_of_table(variable):
     """Whether it is a table or a slot of one, of which each rank has its own rows."""
     return isinstance(variable, (Table, SlotVariable))
+
+
+def has_rows_of_a_rank(variable):
+    """The same, or an ordinary variable that an optimizer has made as a slot of a table, as those
+    of tf.keras.optimizers.legacy do: it has the table's shape, and its name has the table's."""
+    if is_part_of_table(variable):
+        return True
+    if getattr(variable, "trainable", True) or not hasattr(variable, "name"):
+        return False
+    table = owner_by_name(variable.name.partition(":")[0], list(_eager_tables.values()))
+    return table is not None and variable.shape.rank == 2 and variable.shape == table.shape
 
 
 def is_shared_table(variable):

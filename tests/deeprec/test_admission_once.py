@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Embedding variables whose lookups are differentiated several times, or by several steps."""
 
+import pytest
 import tensorflow as tf
 
 from sok_compat.deeprec import stock_optimizers
@@ -82,3 +83,24 @@ def test_a_saver_from_before_the_training_evicts(graph, tmp_path):
             session.run(train, {ids: batch})
         saver.save(session, str(tmp_path / "model"))
         assert session.run(variable.export()[0]).tolist() == [7]
+
+
+def test_parts_know_of_their_own_keys(graph):
+    variable = get_embedding_variable(
+        "v",
+        2,
+        partitioner=tf1.fixed_size_partitioner(3),
+        ev_option=EmbeddingVariableOption(filter_option=CounterFilter(3)),
+    )
+    rows = variable.sparse_read(tf.constant([[4, 5], [4, 4], [6, 5]], tf.int64))
+    train = descend(tf.reduce_sum(rows), tf1.train.get_or_create_global_step())
+    ids = tf.constant([[7, 4, 6], [5, 4, -1]])
+    known = variable.get_frequency(ids), variable.get_version(ids)
+    with initialized_session() as session:
+        session.run(train)
+        freqs, versions = session.run(known)
+        assert freqs.tolist() == [[0, 3, 1], [2, 3, 0]]
+        assert versions.tolist() == [[-1, 0, 0], [0, 0, -1]]
+    with pytest.raises(ValueError, match="no history of its keys is kept"):
+        plain = get_embedding_variable("p", 2, partitioner=tf1.fixed_size_partitioner(2))
+        plain.get_frequency([1])

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from sok_compat.deeprec.key_histories import history_of
 from sok_compat.deeprec.options import (
+    CacheStrategy,
     CBFFilter,
     CheckpointOption,
     CounterFilter,
@@ -41,10 +42,24 @@ def test_defaults():
     (lambda: StorageOption(storage_size=5), "storage_size must be a list, got 5"),
     (lambda: StorageOption(storage_path="p"), "storage_path 'p' needs a storage_type"),
     (lambda: StorageOption(StorageType.DRAM_SSDHASH), "DRAM_SSDHASH needs a storage_path"),
+    (lambda: StorageOption(99), r"storage_type must be one of StorageType\.{DRAM, .*}, got 99"),
+    (lambda: StorageOption("HBM"), "storage_type must be one of .*, got 'HBM'"),
+    (lambda: StorageOption(cache_strategy=7), "one of CacheStrategy.{LRU, LFU}, got 7"),
+    (lambda: StorageType.Value("SSD"), "StorageType has no 'SSD', but"),
+    (lambda: CacheStrategy.Name(7), "7 is not a valid CacheStrategy"),
 ])  # fmt: skip
 def test_what_no_option_is(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_enums_are_ints_as_those_of_protocol_messages():
+    assert StorageType.HBM_DRAM == 13 and int(StorageType.DRAM) == 1
+    assert StorageType.Name(6) == "HBM" and StorageType.Value("HBM") is StorageType.HBM
+    assert ("SSDHASH", 4) in StorageType.items() and 102 in StorageType.values()
+    assert CacheStrategy.keys() == ["LRU", "LFU"] and CacheStrategy.LRU < CacheStrategy.LFU
+    assert StorageOption(13).storage_type is StorageType.HBM_DRAM
+    assert StorageOption(cache_strategy=0).cache_strategy is CacheStrategy.LRU
 
 
 def test_values_that_count_as_none(caplog):

@@ -90,6 +90,31 @@ def test_init_from_checkpoint(graph, checkpoint, kind, num_parts):
         assert (session.run(dense).tolist() == [3, 4]) == (kind == "scope")
 
 
+@pytest.mark.parametrize("num_parts", [None, 2])
+@pytest.mark.parametrize("which", [".*", "here/", "v", "variables"])
+def test_warm_start(graph, checkpoint, num_parts, which):
+    with tf1.variable_scope("here"):
+        variable, parts, step = build(num_parts)
+        dense = tf1.get_variable("dense", [2], use_resource=True)
+    names = {"here/v": "tower/v", "here/dense": "tower/dense"}
+    if which == "v":  # in no scope: nothing is named so
+        with pytest.raises(ValueError, match="not used"):
+            tf1.train.warm_start(checkpoint, which, var_name_to_prev_var_name=names)
+        return
+    chosen = [*parts, dense] if which == "variables" else which
+    tf1.train.warm_start(checkpoint, chosen, var_name_to_prev_var_name=names)
+    assert_starts_there(parts, step)
+    with tf1.Session() as session:
+        session.run(tf1.global_variables_initializer())
+        assert session.run(dense).tolist() == [3, 4]
+
+
+def test_warm_start_refuses_slots(graph, checkpoint):
+    build(None)
+    with pytest.raises(NotImplementedError, match="does not load v/Adagrad, a slot of a table"):
+        tf1.train.warm_start(checkpoint, ["v"])
+
+
 def test_parts_by_their_names(graph, checkpoint):
     _, parts, step = build(3, "here/v")
     pairs = {f"tower/v/part_{i}": [part] for i, part in enumerate(parts)}

@@ -50,6 +50,7 @@ BY_WHOM = {
     "tf.train.SessionManager": share_checkpoints_of_ranks,
     "tf.train.MonitoredSession": share_checkpoints_of_ranks,
     "tf.train.init_from_checkpoint": initialize_tables_from_checkpoints,
+    "tf.train.warm_start": initialize_tables_from_checkpoints,
     "convert_variables_to_constants": refuse_to_freeze_tables,
     "tf.train.ExponentialMovingAverage": refuse_moving_averages_of_tables,
     "tf.GradientTape.gradient": watch_all_gradients,
@@ -174,6 +175,7 @@ def test_init_applies_what_one_process_needs(graph):
         assert names() == [
             "tf.train.Saver",
             "tf.train.init_from_checkpoint",
+            "tf.train.warm_start",
             "tf.train.ExponentialMovingAverage",
             "convert_variables_to_constants",
             "tf.keras.optimizers.Optimizer.build",
