@@ -22,6 +22,10 @@ class FairSharedMutex {
     std::lock_guard<std::mutex> turn(turn_);
     mutex_.lock_shared();
   }
+  bool try_lock_shared() {
+    std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
+    return turn && mutex_.try_lock_shared();
+  }
   void unlock_shared() { mutex_.unlock_shared(); }
 
  private:

@@ -21,6 +21,10 @@ class CpuDirectTable : public Table {
   TableSize Size(Call& call) override;
   int64_t index_bytes() const override;
   void Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
+  bool TryFind(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override {
+    Find(call, num_keys, keys, row_ids);
+    return true;
+  }
   void GatherRows(Call& call, int64_t num_keys, const int64_t* keys, const Plane& rows,
                   float* out) override {
     sok::GatherRows(call, *this, num_keys, keys, rows, out);

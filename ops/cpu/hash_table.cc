@@ -31,16 +31,28 @@ void CpuHashTable::Find(Call& call, int64_t num_keys, const int64_t* keys, int64
   FindShared(call.executor(), num_keys, keys, row_ids);
 }
 
-/// The parts of the loop take no lock: threads of the executor may be needed by whoever waits for
-/// this one.
+bool CpuHashTable::TryFind(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(index_mutex_, std::try_to_lock);
+  if (!lock) return false;
+  FindLocked(call.executor(), num_keys, keys, row_ids);
+  return true;
+}
+
 CpuHashTable::FindResult CpuHashTable::FindShared(Executor& executor, int64_t num_keys,
                                                   const int64_t* keys, int64_t* row_ids) const {
   std::shared_lock<FairSharedMutex> lock(index_mutex_);
+  return {FindLocked(executor, num_keys, keys, row_ids), version_};
+}
+
+/// Returns how many have no row; needs index_mutex_. The parts of the loop take no lock: threads of
+/// the executor may be needed by whoever waits for this one.
+int64_t CpuHashTable::FindLocked(Executor& executor, int64_t num_keys, const int64_t* keys,
+                                 int64_t* row_ids) const {
   std::atomic<int64_t> num_missing{0};
   executor.ParallelFor(num_keys, kFindNanoseconds, [&](int64_t begin, int64_t end) {
     num_missing += index_.Find(end - begin, keys + begin, row_ids + begin);
   });
-  return {num_missing, version_};
+  return num_missing;
 }
 
 void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,

@@ -22,6 +22,7 @@ class CpuHashTable : public Table {
   TableSize Size(Call& call) override;
   int64_t index_bytes() const override;
   void Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
+  bool TryFind(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) override;
   void GatherRows(Call& call, int64_t num_keys, const int64_t* keys, const Plane& rows,
                   float* out) override {
     sok::GatherRows(call, *this, num_keys, keys, rows, out);
@@ -49,6 +50,8 @@ class CpuHashTable : public Table {
   };
   FindResult FindShared(Executor& executor, int64_t num_keys, const int64_t* keys,
                         int64_t* row_ids) const;
+  int64_t FindLocked(Executor& executor, int64_t num_keys, const int64_t* keys,
+                     int64_t* row_ids) const;
   int64_t EraseInto(std::vector<uint32_t>* rows, int64_t num_keys, const int64_t* keys);
   void CheckFits(int64_t num_new_keys) const;
   int64_t NumRowsWith(int64_t num_new_keys) const;

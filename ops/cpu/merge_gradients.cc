@@ -12,17 +12,23 @@
 namespace sok {
 namespace {
 
+// Occurrences, in the order of their keys: a key's sum is one of sums within such blocks, so that
+// several threads can share a hot key. A constant, or the sums would depend on the machine.
+constexpr int64_t kBlock = 4096;
+
 /// The occurrences of each distinct key: bags[offsets[d]..offsets[d + 1]), in batch order. Arrays
 /// of num_keys are not filled before they are written.
 struct Occurrences {
   std::vector<int32_t> offsets;       // [num_distinct + 1]
   std::unique_ptr<int32_t[]> bags;    // [num_keys]
   std::unique_ptr<float[]> weights;   // [num_keys], where the bags have them
-  std::vector<float> weighted_means;  // [num_bags], factors, where the mean is one of weights
+  std::vector<float> weighted_means;  // as WeightedMeans
 };
 
-/// 1 / the sum of each bag's weights, as PoolRows adds them up.
+/// 1 / the sum of each bag's weights, as PoolRows adds them up; [num_bags] where the mean is one of
+/// weights, else empty.
 std::vector<float> WeightedMeans(const Bags& bags) {
+  if (!HasWeightedMean(bags)) return {};
   std::vector<float> factors(static_cast<size_t>(bags.num_bags));
   for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
     float sum = 0.0f;
@@ -44,7 +50,7 @@ Occurrences GroupByDistinctKey(const Bags& bags) {
   for (size_t d = 2; d < cursor.size(); ++d) cursor[d] += cursor[d - 1];
   groups.bags.reset(new int32_t[static_cast<size_t>(bags.num_keys)]);
   if (bags.weights != nullptr) groups.weights.reset(new float[static_cast<size_t>(bags.num_keys)]);
-  if (HasWeightedMean(bags)) groups.weighted_means = WeightedMeans(bags);
+  groups.weighted_means = WeightedMeans(bags);
   if (bags.combiner == Combiner::kNone) {
     for (int64_t i = 0; i < bags.num_keys; ++i) {
       groups.bags[cursor[static_cast<size_t>(bags.inverse[i]) + 1]++] = static_cast<int32_t>(i);
@@ -63,18 +69,31 @@ Occurrences GroupByDistinctKey(const Bags& bags) {
   return groups;
 }
 
-/// What the gradient of an occurrence is multiplied by.
+/// What the gradient of an occurrence is multiplied by; it is in `bag` and has weights[occurrence].
 template <BagFactors kFactors>
-SOK_INLINE float FactorOf(const Bags& bags, const Occurrences& groups, int64_t occurrence) {
-  const int64_t bag = groups.bags[occurrence];
+SOK_INLINE float FactorOf(const Bags& bags, const std::vector<float>& weighted_means, int64_t bag,
+                          const float* weights, int64_t occurrence) {
+  if constexpr (kFactors == BagFactors::kOnes) return 1.0f;
   if constexpr (kFactors == BagFactors::kOfSizes) {
     return MeanFactor(bags.row_splits[bag + 1] - bags.row_splits[bag]);
   }
   if constexpr (kFactors == BagFactors::kGiven) return bags.factors[bag];
-  const float factor = groups.weighted_means.empty()
-                           ? BagFactor(bags, bag, 0.0f)
-                           : groups.weighted_means[static_cast<size_t>(bag)];
-  return factor * groups.weights[occurrence];
+  const float factor = weighted_means.empty() ? BagFactor(bags, bag, 0.0f)
+                                              : weighted_means[static_cast<size_t>(bag)];
+  return factor * weights[occurrence];
+}
+
+template <BagFactors kFactors, typename Dim>
+SOK_INLINE void AddGradient(Dim dim, float factor, const float* __restrict gradient,
+                            float* __restrict sum) {
+  const int64_t size = dim;
+  if constexpr (kFactors == BagFactors::kOnes) {
+    SOK_FOR_COLUMNS
+    for (int64_t column = 0; column < size; ++column) sum[column] += gradient[column];
+  } else {
+    SOK_FOR_COLUMNS
+    for (int64_t column = 0; column < size; ++column) sum[column] += factor * gradient[column];
+  }
 }
 
 /// Adds the gradients of occurrences [begin, end) to sum[0..dim).
@@ -87,19 +106,15 @@ SOK_INLINE void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim 
   for (int64_t i = begin; i < end; ++i) {
     if (i + ahead < prefetch_end) PrefetchRow(gradients + groups.bags[i + ahead] * size, size);
     const int64_t bag = groups.bags[i];
-    const float* __restrict gradient = gradients + bag * size;
-    if constexpr (kFactors == BagFactors::kOnes) {
-      for (int64_t column = 0; column < size; ++column) sum[column] += gradient[column];
-    } else {
-      const float factor = FactorOf<kFactors>(bags, groups, i);
-      for (int64_t column = 0; column < size; ++column) sum[column] += factor * gradient[column];
-    }
+    const float factor =
+        FactorOf<kFactors>(bags, groups.weighted_means, bag, groups.weights.get(), i);
+    AddGradient<kFactors>(dim, factor, gradients + bag * size, sum);
   }
 }
 
 /// Sums by blocks of occurrences, so that one hot key is shared by all threads. A block owns the
 /// keys whose first occurrence lies in it; what belongs to a key that began earlier goes to the
-/// block's row of `carries`.
+/// block's row of `carries`. Keys without occurrences get zeros with the block where they would be.
 class BlockedSum {
  public:
   BlockedSum(const Bags& bags, const Occurrences& groups, int64_t dim, const float* gradients,
@@ -123,6 +138,12 @@ class BlockedSum {
     });
   }
 
+  /// Those without occurrences behind the last one that has some.
+  void ClearLastKeys() {
+    const int64_t key = FirstKeyFrom(bags_.num_keys);
+    std::fill_n(merged_ + key * dim_, (bags_.num_distinct - key) * dim_, 0.0f);
+  }
+
   void AddCarries() {
     for (int64_t block = 1; block < num_blocks(); ++block) {
       const int64_t key = FirstKeyFrom(block * kBlock) - 1;
@@ -131,9 +152,6 @@ class BlockedSum {
       for (int64_t column = 0; column < dim_; ++column) sum[column] += carry[column];
     }
   }
-
-  static constexpr int64_t kBlock =
-      4096;  // occurrences; a constant, or the sums would depend on the machine
 
  private:
   template <BagFactors kFactors, typename Dim>
@@ -148,6 +166,7 @@ class BlockedSum {
       first = groups_.offsets[static_cast<size_t>(key)];
       stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key) + 1]);
       sum = merged_ + key++ * dim_;
+      std::fill_n(sum, int64_t{dim}, 0.0f);
     }
   }
 
@@ -168,19 +187,53 @@ class BlockedSum {
   std::vector<float> carries_;  // [num_blocks, dim]
 };
 
+/// Adds gradients up as they come.
+template <BagFactors kFactors, typename Dim>
+SOK_WIDE_VECTORS void AddInOrder(const Bags& bags, const std::vector<float>& weighted_means,
+                                 Dim dim, const float* __restrict gradients,
+                                 float* __restrict merged) {
+  const int64_t size = dim;
+  const int64_t ahead = PrefetchDistance(NumLines(size));
+  for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
+    const bool is_one = bags.combiner == Combiner::kNone;
+    const int64_t first = is_one ? bag : bags.row_splits[bag];
+    const int64_t stop = is_one ? bag + 1 : bags.row_splits[bag + 1];
+    for (int64_t i = first; i < stop; ++i) {
+      if (i + ahead < bags.num_keys) PrefetchRow(merged + bags.inverse[i + ahead] * size, size);
+      const float factor = FactorOf<kFactors>(bags, weighted_means, bag, bags.weights, i);
+      AddGradient<kFactors>(dim, factor, gradients + bag * size, merged + bags.inverse[i] * size);
+    }
+  }
+}
+
+/// What BlockedSum does where there is but one block, without sorting the occurrences: three
+/// quarters of the time.
+void MergeOneBlock(const Bags& bags, int64_t dim, const float* gradients, float* merged) {
+  const std::vector<float> weighted_means = WeightedMeans(bags);
+  WithFixedDim(dim, [&](auto fixed_dim) {
+    WithBagFactors(bags, [&](auto factors) {
+      AddInOrder<factors.value>(bags, weighted_means, fixed_dim, gradients, merged);
+    });
+  });
+}
+
 }  // namespace
 
 void MergeGradients(Executor& executor, const Bags& bags, int64_t dim, const float* gradients,
                     float* merged) {
-  std::fill_n(merged, bags.num_distinct * dim, 0.0f);
-  if (bags.num_keys == 0) return;
+  if (bags.num_keys <= kBlock) {
+    std::fill_n(merged, bags.num_distinct * dim, 0.0f);
+    MergeOneBlock(bags, dim, gradients, merged);
+    return;
+  }
   const Occurrences groups = GroupByDistinctKey(bags);
   BlockedSum sum(bags, groups, dim, gradients, merged);
-  const int64_t block_nanoseconds = BlockedSum::kBlock * (4 + dim / 8);
+  const int64_t block_nanoseconds = kBlock * (4 + dim / 8);
   executor.ParallelFor(sum.num_blocks(), block_nanoseconds, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) sum.SumBlock(block);
   });
   sum.AddCarries();
+  sum.ClearLastKeys();
 }
 
 }  // namespace sok

@@ -6,6 +6,7 @@
 
 #include "ops/base/error.h"
 #include "ops/base/first_appearance.h"
+#include "ops/base/wide_vectors.h"
 
 namespace sok {
 namespace {
@@ -14,6 +15,15 @@ int64_t RowNanoseconds(const Planes& planes) {
   int64_t width = planes.rows == nullptr ? 0 : planes.rows->width();
   for (const Planes::Slot& slot : planes.slots) width += slot.plane->width();
   return kFirstValueColumnNanoseconds * std::max<int64_t>(1, width);
+}
+
+SOK_WIDE_VECTORS bool AreInside(int64_t count, const int64_t* row_ids, int64_t begin_row,
+                                int64_t end_row) {
+  int64_t num_outside = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    num_outside += static_cast<int64_t>(row_ids[i] < begin_row) | (row_ids[i] >= end_row);
+  }
+  return num_outside == 0;
 }
 
 }  // namespace
@@ -42,6 +52,7 @@ void ReservePlanes(const Planes& planes, int64_t num_rows) {
 }
 
 int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t begin_row, int64_t end_row) {
+  if (AreInside(count, row_ids, begin_row, end_row)) return count;
   return std::find_if(row_ids, row_ids + count,
                       [=](int64_t row_id) { return row_id < begin_row || row_id >= end_row; }) -
          row_ids;

@@ -31,15 +31,16 @@ SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* r
 /// Adds the row of a key to sum[0..dim), and its weight to weight_sum; with kIsFirst, the sum was
 /// 0.
 template <BagFactors kFactors, bool kIsFirst, typename Dim>
-SOK_INLINE void AddRow(const Bags& bags, Dim dim, const float* const* rows, int64_t key, float* sum,
-                       float& weight_sum) {
+SOK_INLINE void AddRow(const Bags& bags, Dim dim, const float* const* rows, int64_t key,
+                       float* __restrict sum, float& weight_sum) {
   const int64_t size = dim;
-  const float* row = rows[bags.inverse[key]];
+  const float* __restrict row = rows[bags.inverse[key]];
   float weight = 1.0f;
   if constexpr (kFactors == BagFactors::kWeighted) {
     weight = bags.weights[key];
     weight_sum += weight;
   }
+  SOK_FOR_COLUMNS
   for (int64_t column = 0; column < size; ++column) {
     const float value = kFactors == BagFactors::kWeighted ? weight * row[column] : row[column];
     sum[column] = (kIsFirst ? 0.0f : sum[column]) + value;  // -0 + 0 is 0

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/engine/bags.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "ops/base/error.h"
 
 namespace sok {
@@ -37,8 +40,30 @@ bool IsOneToOneInOrder(const Bags& bags) {
   return true;
 }
 
+namespace {
+
+/// Whether entry i is in row i, for all i.
+bool IsOneInEachRow(int64_t num_keys, const int64_t* indices) {
+  constexpr int64_t kBlock = 256;  // looked at without a branch between them
+  for (int64_t begin = 0; begin < num_keys; begin += kBlock) {
+    int64_t difference = 0;
+    for (int64_t i = begin; i < std::min(begin + kBlock, num_keys); ++i) {
+      difference |= indices[2 * i] ^ i;
+    }
+    if (difference != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void RowSplitsFromIndices(const std::string& layer_name, int64_t num_keys, const int64_t* indices,
                           int64_t num_bags, int64_t max_keys_per_bag, int64_t* row_splits) {
+  if (num_keys == num_bags && max_keys_per_bag > 0 &&
+      IsOneInEachRow(num_keys, indices)) {  // a third of the time
+    std::iota(row_splits, row_splits + num_bags + 1, int64_t{0});
+    return;
+  }
   int64_t open_bag = 0;
   row_splits[0] = 0;
   for (int64_t i = 0; i < num_keys; ++i) {

@@ -74,6 +74,13 @@ class Table {
                     const int64_t* keys,    // [num_keys], repeats allowed
                     int64_t* row_ids) = 0;  // [num_keys]
 
+  /// As Find, for threads that must not wait for other calls: false, and nothing done, where it
+  /// would have to.
+  virtual bool TryFind(Call& /*call*/, int64_t /*num_keys*/, const int64_t* /*keys*/,
+                       int64_t* /*row_ids*/) {
+    return false;
+  }
+
   /// out[i] = the row of keys[i] in the plane `rows`, or its first value where it has none; with
   /// FirstValue::Kind::kPreset, what was in `out`. Errors as Find.
   virtual void GatherRows(Call& call, int64_t num_keys,

@@ -2,6 +2,7 @@
 // Bags: row splits from indices, what is checked of them, and batches that need no adding up.
 #include "ops/engine/bags.h"
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,17 @@ SOK_TEST(RowSplitsComeFromSortedRows) {
   CHECK_TRUE(Splits({}, 0, 1) == std::vector<int64_t>({0}));
   CHECK_TRUE(Splits({}, 3, 1) == std::vector<int64_t>({0, 0, 0, 0}));
   CHECK_TRUE(Splits({1, 1, 3}, 5, 2) == std::vector<int64_t>({0, 0, 2, 2, 3, 3}));
+}
+
+SOK_TEST(RowSplitsOfOneKeyInEachBag) {
+  std::vector<int64_t> rows(1000);
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  std::vector<int64_t> expected = rows;
+  expected.push_back(1000);
+  CHECK_TRUE(Splits(rows, 1000, 1) == expected);
+  rows[998] = 999;  // two in the last bag, none in the one before
+  expected[999] = 998;
+  CHECK_TRUE(Splits(rows, 1000, 2) == expected);
 }
 
 SOK_TEST(RowSplitsRefuseWhatDoesNotFit) {

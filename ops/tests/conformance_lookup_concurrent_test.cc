@@ -127,6 +127,13 @@ SOK_TEST(MergingSharesAHotKey) {
   }
 }
 
+SOK_TEST(MergingGivesZerosToKeysThatDoNotCome) {
+  for (const int64_t num_bags : {100, 5000}) {
+    CheckMerging(RandomBatch({num_bags, 1, 30'000, 0.1, Combiner::kNone}), 8, 1e-4);
+    CheckMerging(RandomBatch({num_bags, 0, 30, 0.1, Combiner::kSum}), 8, 0.0);
+  }
+}
+
 #ifndef __CUDACC__
 SOK_TEST(TheCpuMergesToTheSameBitsOnAnyThreads) {
   const auto& engines = testing::TestedEngines();

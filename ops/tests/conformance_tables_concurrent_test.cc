@@ -72,6 +72,7 @@ SOK_TEST(RandomChangesFollowTheModel) {
       for (uint64_t step = 0; step < 10; ++step) {
         const Ids keys = some_keys(3000, 400 + 2000 * step);  // and the table grows
         CHECK_TRUE(table.Find(keys) == model.Find(keys));
+        CHECK_TRUE(table.TryFindThenFind(keys) == model.Find(keys));
         const Ids row_ids = table.FindOrInsert(keys);
         CHECK_TRUE(row_ids == model.FindOrInsert(keys));
         table.CheckIsFresh(keys.back(), row_ids.back());

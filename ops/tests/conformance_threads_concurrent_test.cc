@@ -67,7 +67,9 @@ SOK_TEST(LargeBatchesGrowTheIndexBesideReaders) {
       for (int64_t step = 1; step <= 4; ++step) {
         Ids keys;
         for (int64_t key = thread; key < kKeys * step / 4; ++key) keys.push_back(key * 977);
-        const Ids row_ids = thread < 2 ? table.FindOrInsert(keys) : table.Find(keys);
+        const Ids row_ids = thread < 2    ? table.FindOrInsert(keys)
+                            : thread == 2 ? table.Find(keys)
+                                          : table.TryFindThenFind(keys);
         for (size_t i = 0; i < keys.size(); i += 2501) {
           if (row_ids[i] != kNoRow) table.CheckIsFresh(keys[i], row_ids[i]);
         }

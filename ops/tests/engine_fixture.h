@@ -142,6 +142,18 @@ class TestedTable {
     return arrays.Download(row_ids, Size(keys));
   }
 
+  /// As Find, of which TryFind does all or nothing.
+  Ids TryFindThenFind(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    auto* row_ids = arrays.Empty<int64_t>(Size(keys));
+    const Ids before = arrays.Download(row_ids, Size(keys));
+    const bool is_done = table_->TryFind(arrays.call(), Size(keys), arrays.Upload(keys), row_ids);
+    const Ids after = arrays.Download(row_ids, Size(keys));
+    if (is_done) return after;
+    CHECK_TRUE(after == before);
+    return Find(keys);
+  }
+
   Ids FindOrInsert(const Ids& keys, bool are_distinct = false, const Floats& rows = {}) const {
     CallWithArrays arrays(tested_);
     auto* row_ids = arrays.Empty<int64_t>(Size(keys));

@@ -64,6 +64,12 @@ void ForEachItem(tensorflow::OpKernelContext* ctx,
 void ForEachItemAtOnce(tensorflow::OpKernelContext* ctx, int list,
                        const std::function<void(OpCall& call, int item)>& work);
 
+/// As above, for work that needs locks, which `try_work` may only try to get: what it returned
+/// false for is left to `work`, on the op's own thread.
+void TryEachItemAtOnce(tensorflow::OpKernelContext* ctx, int list,
+                       const std::function<bool(OpCall& call, int item)>& try_work,
+                       const std::function<void(OpCall& call, int item)>& work);
+
 /// A list attribute that has a value for each item of the op's attribute N.
 template <typename T>
 std::vector<T> ItemAttributes(tensorflow::OpKernelConstruction* ctx, const char* name) {

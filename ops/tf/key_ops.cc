@@ -137,15 +137,32 @@ class FindRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      ForEachItem(ctx, [&](OpCall& call, int i) { Find(ctx, call, group, i); });
+      std::vector<int64_t*> row_ids;
+      for (int i = 0; i < group.size(); ++i) {
+        row_ids.push_back(Data<int64_t>(group.Output(0, i, group.Vector(1, i, "keys").shape())));
+      }
+      const auto find = [&](OpCall& call, int i) {
+        Find(ctx, call, group, i, row_ids[static_cast<size_t>(i)]);
+      };
+      if (insert_) {  // where an item fails, those behind it insert nothing
+        ForEachItem(ctx, find);
+        return;
+      }
+      const auto try_find = [&](OpCall& call, int i) {
+        const tf::Tensor& keys = group.Input(1, i);
+        return LookupTable(ctx, group.Handle(0, i))
+            ->TryFind(call, keys.NumElements(), Data<int64_t>(keys),
+                      row_ids[static_cast<size_t>(i)]);
+      };
+      TryEachItemAtOnce(ctx, 1, try_find, find);
     });
   }
 
  private:
-  void Find(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
-    const tf::Tensor& keys = group.Vector(1, i, "keys");
+  void Find(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i,
+            int64_t* row_ids) const {
+    const tf::Tensor& keys = group.Input(1, i);
     const int64_t num_keys = keys.NumElements();
-    int64_t* row_ids = Data<int64_t>(group.Output(0, i, keys.shape()));
     const auto resource = LookupTable(ctx, group.Handle(0, i));
     resource->NoteStep(ctx);
     if (insert_) {

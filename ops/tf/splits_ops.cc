@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that turn the bags of keys that TensorFlow has into checked row splits, on the host.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -92,12 +93,42 @@ class RowSplitsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      ForEachItemAtOnce(ctx, 0,
-                        [&](OpCall&, int i) { Split(group, i, layers_[static_cast<size_t>(i)]); });
+      const std::vector<int> firsts = FirstsOfEqualItems(group);
+      ForEachItemAtOnce(ctx, 0, [&](OpCall&, int i) {
+        const auto item = static_cast<size_t>(i);
+        if (firsts[item] == i) Split(group, i, layers_[item]);
+      });
+      for (int i = 0; i < group.size(); ++i) {
+        const int first = firsts[static_cast<size_t>(i)];
+        if (first != i) ctx->set_output(i, *ctx->mutable_output(first));
+      }
     });
   }
 
  private:
+  /// For each item the first one that has the same splits, as that is given the same indices: ids
+  /// of several features that come as the columns of a matrix.
+  std::vector<int> FirstsOfEqualItems(const Group& group) const {
+    std::map<const void*, int> by_indices;
+    std::vector<int> firsts;
+    for (int i = 0; i < group.size(); ++i) {
+      const int first = by_indices.emplace(group.Input(0, i).data(), i).first->second;
+      firsts.push_back(AreEqual(group, first, i) ? first : i);
+    }
+    return firsts;
+  }
+
+  bool AreEqual(const Group& group, int first, int second) const {
+    const LayerOfItem& layer = layers_[static_cast<size_t>(first)];
+    const LayerOfItem& other = layers_[static_cast<size_t>(second)];
+    return group.Input(0, first).shape() == group.Input(0, second).shape() &&
+           group.Input(1, first).data() == group.Input(1, second).data() &&
+           group.Input(1, first).shape() == group.Input(1, second).shape() &&
+           group.Input(2, first).scalar<int64_t>()() ==
+               group.Input(2, second).scalar<int64_t>()() &&
+           layer.slot_num == other.slot_num && layer.max_nnz == other.max_nnz;
+  }
+
   static void Split(const Group& group, int item, const LayerOfItem& layer) {
     const tf::Tensor& indices = group.Matrix(0, item, "indices");
     const tf::Tensor& dense_shape = group.Vector(1, item, "dense_shape");

@@ -168,6 +168,12 @@ void TableResource::Find(tf::OpKernelContext* ctx, OpCall& call, int64_t num_key
   call.CopyFromHost(row_ids, room.data(), num_keys);
 }
 
+bool TableResource::TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(mutex_, std::try_to_lock);
+  if (!lock || !table_ || history_) return false;
+  return table_->TryFind(call, num_keys, keys, row_ids);
+}
+
 void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot_names,
                               const Use& use) {
   std::shared_lock<FairSharedMutex> lock(mutex_);

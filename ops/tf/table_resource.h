@@ -91,6 +91,8 @@ class TableResource : public tensorflow::ResourceBase {
   /// admitted: whether a key has a row in a step is what held before it.
   void Find(tensorflow::OpKernelContext* ctx, OpCall& call, int64_t num_keys, const int64_t* keys,
             int64_t* row_ids);
+  /// As Find, as Table::TryFind.
+  bool TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids);
 
   /// Calls use(table); kFailedPrecondition when Initialize has not run.
   void WithTable(const std::function<void(Table& table)>& use);

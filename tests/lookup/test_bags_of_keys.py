@@ -40,6 +40,26 @@ def test_a_group_of_all_forms(graph):
                 np.testing.assert_array_equal(session.run(split.weights), [1, 2, 3, 4])
 
 
+def test_bags_that_share_indices_have_splits_of_their_own_where_these_differ(graph):
+    indices = tf.constant([[0, 0], [0, 1], [2, 0]], tf.int64)
+    keys, twice_as_many = (tf1.placeholder_with_default([5, 7, 8] * n, [None]) for n in (1, 2))
+    shapes = [tf.constant([rows, 2], tf.int64) for rows in (3, 3, 4)]
+    bags = [tf.SparseTensor(indices, keys, shape) for shape in (shapes[0], *shapes)]
+    bags.append(tf.SparseTensor(indices, twice_as_many, shapes[0]))
+    names = ["first", "same", "equal", "longer", "too many"]
+    splits = [split.row_splits for split in split_bags(list(map(BagsOfKeys, bags, names)))]
+    narrow = split_bags([BagsOfKeys(bags[0], "wide"), BagsOfKeys(bags[0], "narrow", max_nnz=1)])
+    with tf1.Session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="too many: .* 3 indices and 6 va"):
+            session.run(splits)
+        with pytest.raises(tf.errors.InvalidArgumentError, match="narrow: row 0 .* max_nnz = 1"):
+            session.run(narrow[0].row_splits)
+        splits = [split.row_splits for split in split_bags(list(map(BagsOfKeys, bags[:4], names)))]
+        for split in session.run(splits[:3]):
+            np.testing.assert_array_equal(split, [0, 2, 2, 3])
+        np.testing.assert_array_equal(session.run(splits[3]), [0, 2, 2, 3, 3])
+
+
 BAD_SPLITS = {
     "do not begin at 0": [1, 2],
     "begin below 0": [-5, 2],
