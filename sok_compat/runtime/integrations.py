@@ -140,6 +140,14 @@ INTEGRATIONS = {
             ("t_list", "name"),
             lambda: [(clip_ops, "global_norm")],  # what it calls, also for Keras
         ),
+        Integration(
+            "tf.Session.run",
+            "on several ranks, counts the steps that it refuses, as those that fail later count",
+            _TENSORFLOW,
+            "BaseSession._run",
+            ("self", "handle", "fetches", "feed_dict", "options", "run_metadata"),
+            lambda: [(tf.compat.v1.Session.__base__, "_run")],
+        ),
         *(
             Integration(
                 f"tf.distribute.StrategyExtended.{method}",

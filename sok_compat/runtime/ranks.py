@@ -15,6 +15,7 @@ from sok_compat.runtime.horovod_ranks import (
     Collectives,
     active_horovod,
 )
+from sok_compat.runtime.refused_steps import count_refused_steps
 from sok_compat.runtime.seeds import draw_seed
 from sok_compat.runtime.shared_gradients import watch_gradients
 from sok_compat.runtime.tickets import is_of_one_rank
@@ -63,6 +64,7 @@ def connect_ranks(is_sharded, is_shared_table, user="tables are made"):
             _exchange_thread = ExchangeThread(Collectives(horovod))
             after_each_init(_exchange_thread.leave_at_exit)
             adapt_helpers(horovod, is_sharded, user)
+            count_refused_steps()
             watch_gradients(
                 is_shared_table, lambda tape, tables: refuse_early_tape(tape, tables, user)
             )

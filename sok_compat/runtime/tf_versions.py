@@ -7,6 +7,7 @@ import types
 import tensorflow as tf
 from tensorflow._api.v2.compat import v2 as tensorflow_2
 from tensorflow.python.checkpoint import checkpoint_management
+from tensorflow.python.client import session
 from tensorflow.python.eager import context
 from tensorflow.python.framework import convert_to_constants, tensor_util
 from tensorflow.python.ops import (
@@ -50,6 +51,7 @@ BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
 MonitoredSessionOfAnyKind = monitored_session._MonitoredSession
+FetchMapper = session._FetchMapper  # what a session makes of its argument `fetches`
 anonymous_name = context.anonymous_name  # as shared_name: a resource for each handle
 track_variable = keras.__internal__.backend.track_variable  # for Keras to initialize, in a graph
 eager_context = context.context  # the process's, which ops run in
@@ -144,6 +146,7 @@ __all__ = [
     "BaseSaverBuilder",
     "CondBranchFuncGraph",
     "EagerResourceDeleter",
+    "FetchMapper",
     "MonitoredSessionOfAnyKind",
     "PartitionedVariable",
     "Variable",

@@ -2,6 +2,7 @@
 """An optimizer's slot for a table: a plane that shares the table's row ids."""
 
 import functools
+import sys
 
 import tensorflow as tf
 
@@ -130,7 +131,7 @@ class _Detacher:
         self._context = eager_context()  # must outlive this: __del__ runs an op
 
     def __del__(self):
-        if tf is None or eager_mode is None:  # the interpreter is ending
+        if sys is None or sys.is_finalizing():  # what it would call may be gone
             return
         with eager_mode():  # wherever the garbage collector runs
             ops.sok_table_detach_slot(*self._handles)

@@ -71,12 +71,13 @@ def test_a_step_that_fails_on_one_rank_fails_on_all_and_training_goes_on():
     for number, rank in enumerate(seen("bad steps")):
         failed = [step for step, error in enumerate(rank["errors"]) if error]
         is_last = number == NUM_RANKS - 1
-        assert failed == ([2, 4, 6] if is_last else [2, 4, 6, 7])
+        assert failed == ([2, 3, 4, 6] if is_last else [2, 3, 4, 6, 7])
         for step, words in {2: "is full", 4: "order"}.items():
             error = rank["errors"][step]
             assert words in error
             assert is_last or "rank 2 failed in this step" in error
-        for step in () if is_last else (6, 7):
+        assert not is_last or "Cannot feed value of shape" in rank["errors"][3]
+        for step in () if is_last else (3, 6, 7):
             assert "rank 2 is past it" in rank["errors"][step]
             assert "has ended there without it" in rank["errors"][step]
 

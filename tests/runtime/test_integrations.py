@@ -13,6 +13,7 @@ from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_ch
 from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime import integrations
 from sok_compat.runtime.horovod_helpers import COLLECTIVES_OF_DENSE, adapt_helpers, after_each_init
+from sok_compat.runtime.refused_steps import count_refused_steps
 from sok_compat.runtime.shared_gradients import watch_gradients
 from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.tables.table import is_part_of_table, is_shared_table
@@ -56,6 +57,7 @@ BY_WHOM = {
     "tf.GradientTape.gradient": watch_all_gradients,
     "tf.gradients": watch_all_gradients,
     "tf.clip_by_global_norm": watch_all_gradients,
+    "tf.Session.run": count_refused_steps,
     "tf.distribute.StrategyExtended.update": accept_all_strategies,
     "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
     "tf.distribute.StrategyExtended.variable_created_in_scope": accept_all_strategies,

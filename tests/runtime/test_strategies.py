@@ -153,6 +153,20 @@ def test_a_table_without_a_face(make_strategy):
     assert "SlotVariable" not in type(dense).__name__
 
 
+@every_strategy
+def test_variables_of_replicas(make_strategy):
+    """As scripts ask for them: `variable.values[0].m_var_name`, if there are `values`."""
+    sok.Init(global_batch_size=BATCH)
+
+    def make():
+        return sok.All2AllDenseEmbedding(CAPACITY, DIM, 1, 1).embedding_variable
+
+    with make_strategy().scope():
+        inside = make()
+    assert inside.values == (inside,)
+    assert not hasattr(make(), "values")
+
+
 def test_several_replicas_are_refused():
     """Whatever is called under them; two devices that are there."""
     run_python(

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sok_compat.tables import Table, slot_for
 from tests.support.lookups import lookup
+from tests.support.subprocess_python import run_python
 
 
 class Optimizer:
@@ -70,3 +71,18 @@ def test_goes_with_its_table_in_eager_mode():
     slot, table = weakref.ref(slot_for(table, optimizer, "m")), None
     gc.collect()
     assert slot() is None
+
+
+def test_what_is_kept_until_python_ends():
+    """As by the traceback of a script's error: nothing is said of it."""
+    printed = run_python(
+        """
+        import os
+        import tensorflow as tf
+        from sok_compat.tables import Table, slot_for
+
+        os.dup2(1, 2)
+        tf.kept = [slot_for(Table(8, 2), "optimizer", "m")]
+        """
+    )
+    assert printed == ""

@@ -5,6 +5,7 @@ import weakref
 
 import tensorflow as tf
 
+from sok_compat.runtime.tf_versions import distribute
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.table import Table
@@ -76,6 +77,7 @@ class EmbeddingVariable(Table):
         self.m_local_replica_id = local_replica_id
         self.m_trainable = trainable
         self.m_embedding_layer = None
+        self._is_of_replica = distribute.has_strategy()
         super().__init__(
             capacity,
             dim,
@@ -109,6 +111,17 @@ class EmbeddingVariable(Table):
     def m_var_name(self):
         """Its name without ':0'."""
         return self.table_name
+
+    @property
+    def values(self):
+        """The variable of each replica: this one.
+
+        Raises:
+          AttributeError: it was made outside of the scope of a tf.distribute strategy.
+        """
+        if not self._is_of_replica:
+            raise AttributeError(f"{self.m_var_name} was made without a strategy: it has no values")
+        return (self,)
 
     @property
     def m_unique_id(self):

@@ -99,7 +99,12 @@ def fail(mode):
 def run_with_bad_steps(session, model):
     """[error message or None] of steps, some of which are bad on the last rank only."""
     full = [SIZE * key + RANK for key in range(CAPACITY + 1)]
-    bad_steps = {2: dict(keys=full), 4: dict(is_sorted=False), 6: dict(is_bad_early=True)}
+    bad_steps = {
+        2: dict(keys=full),
+        3: dict(keys=[full]),  # a shape that session.run refuses before anything runs
+        4: dict(is_sorted=False),
+        6: dict(is_bad_early=True),
+    }
     errors = []
     for step in range(9):
         bad = bad_steps.get(step, {}) if IS_LAST else {}
@@ -108,8 +113,8 @@ def run_with_bad_steps(session, model):
         try:
             session.run(fetches, model.feeds(**bad))
             errors.append(None)
-        except tf.errors.OpError as error:
-            errors.append(error.message)
+        except (tf.errors.OpError, ValueError) as error:
+            errors.append(str(error))
     return {"errors": errors, "num_keys": [len(k) for k, _ in session.run(model.exported)]}
 
 
