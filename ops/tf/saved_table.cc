@@ -91,13 +91,14 @@ void BucketWriter::ReadHistory() {
   std::vector<int64_t> room, waiting_keys;
   std::vector<KeySeen> waiting;
   const int64_t* row_ids = call_.OnHost(held_.row_ids, held_.count, &room);
-  const std::lock_guard<std::mutex> lock(view_.history->mutex());
+  const std::lock_guard<FairSharedMutex> lock(view_.history->mutex());
   for (size_t i = 0; i < keys_.size(); ++i) {
     const KeySeen seen = view_.history->OfRow(row_ids[i]);
     versions_.push_back(seen.step);
     freqs_.push_back(seen.count);
   }
-  view_.history->waiting().Export(&waiting_keys, &waiting);
+  const WaitingKeys& all_waiting = view_.history->waiting();
+  all_waiting.Export(0, all_waiting.num_places(), &waiting_keys, &waiting);
   SortWaiting(waiting_keys, waiting);
 }
 
