@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "ops/base/error.h"
-#include "ops/tf/border.h"
+#include "ops/tf/bundle_index.h"
 #include "ops/tf/dump_note.h"
 #include "tensorflow/core/platform/path.h"
 #include "tensorflow/core/protobuf/tensor_bundle.pb.h"
@@ -23,6 +23,7 @@ namespace tf = tensorflow;
 
 constexpr char kTemporary[] = "_temp_";
 constexpr char kInUse[] = "/in_use";
+constexpr char kMerged[] = "/merged";
 constexpr size_t kMachineDigits = 8, kIdDigits = 24;
 constexpr int64_t kLongNanoseconds = int64_t{3600} * 1000 * 1000 * 1000;
 
@@ -130,7 +131,7 @@ std::string CheckpointFiles::PartOf(int64_t rank) const {
 void CheckpointFiles::Commit(const std::vector<int64_t>& data_bytes) {
   CheckParts(data_bytes);
   const FolderLock lock(parent_, FolderLock::Mode::kAlone);
-  PutInPlace(Merge(static_cast<int64_t>(data_bytes.size())));
+  Merge(static_cast<int>(data_bytes.size()));
   RemoveUnusedData(std::string(tf::io::Basename(prefix_)));
   if (IsLocalPath(parent_)) RemoveAbandoned();
 }
@@ -147,38 +148,26 @@ void CheckpointFiles::CheckParts(const std::vector<int64_t>& data_bytes) const {
   }
 }
 
-/// Returns how many files of data there are: one more, which is empty, where the checkpoint that is
-/// to be replaced has as many.
-int64_t CheckpointFiles::Merge(int64_t num_parts) {
-  std::vector<tf::tstring> parts;
-  for (int64_t rank = 0; rank < num_parts; ++rank) parts.emplace_back(PartOf(rank));
+/// One more file of data, which is empty, where the checkpoint that is to be replaced has as many.
+void CheckpointFiles::Merge(int num_parts) {
+  BundleEntries merged;
+  for (int part = 0; part < num_parts; ++part)
+    MergeEntries(ReadIndex(env_, PartOf(part)), part, &merged);
+  int num_shards = num_parts;
   if (NumShardsOf(env_, prefix_) == num_parts) {
-    parts.emplace_back(PartOf(num_parts));
-    tf::BundleWriter none(env_, std::string(parts.back()));
-    ThrowOfFile(none.Finish(), folder_);
+    const std::string path = tf::DataFilename(PartOf(num_shards++), 0, 1);
+    ThrowOfFile(tf::WriteStringToFile(env_, path, ""), path);
   }
-  ThrowOfFile(tf::MergeBundles(env_, parts, folder_ + "/merged"), folder_);
-  Sync(tf::MetaFilename(folder_ + "/merged"));
-  return static_cast<int64_t>(parts.size());
-}
-
-/// Merged parts without tensors count in the index, and not in the names of the files.
-void CheckpointFiles::PutInPlace(int64_t num_shards) const {
-  const std::string merged = folder_ + "/merged";
-  const int num_files = static_cast<int>(num_shards);
-  int num_merged = num_files;
-  while (num_merged > 0 && !env_->FileExists(tf::DataFilename(merged, 0, num_merged)).ok())
-    --num_merged;
-  for (int shard = 0; shard < num_files; ++shard) {
-    const std::string place = tf::DataFilename(prefix_, shard, num_files);
-    ThrowOfFile(shard < num_merged
-                    ? env_->RenameFile(tf::DataFilename(merged, shard, num_merged), place)
-                    : tf::WriteStringToFile(env_, place, ""),
-                place);
+  const std::string index = tf::MetaFilename(folder_ + kMerged);
+  WriteIndex(env_, folder_ + kMerged, merged, num_shards);
+  Sync(index);
+  for (int shard = 0; shard < num_shards; ++shard) {
+    const std::string place = tf::DataFilename(prefix_, shard, num_shards);
+    ThrowOfFile(env_->RenameFile(tf::DataFilename(PartOf(shard), 0, 1), place), place);
   }
   Sync(parent_);
-  const std::string index = tf::MetaFilename(prefix_);
-  ThrowOfFile(env_->RenameFile(tf::MetaFilename(merged), index), index);
+  const std::string place = tf::MetaFilename(prefix_);
+  ThrowOfFile(env_->RenameFile(index, place), place);
   Sync(parent_);
 }
 

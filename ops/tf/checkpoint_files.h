@@ -39,8 +39,7 @@ class CheckpointFiles {
 
  private:
   void CheckParts(const std::vector<int64_t>& data_bytes) const;
-  int64_t Merge(int64_t num_parts);
-  void PutInPlace(int64_t num_shards) const;
+  void Merge(int num_parts);
   void RemoveAbandoned() const;
   void RemoveUnusedData(const std::string& name) const;
   bool IsAbandoned(const std::string& folder, const std::string& id) const;

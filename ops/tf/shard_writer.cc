@@ -8,10 +8,7 @@
 #include "ops/tf/dump_note.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/tensor_slice.h"
-#include "tensorflow/core/framework/versions.pb.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
-#include "tensorflow/core/lib/io/table_builder.h"
-#include "tensorflow/core/lib/io/table_options.h"
 #include "tensorflow/core/util/saved_tensor_slice_util.h"
 #include "tensorflow/core/util/tensor_bundle/naming.h"
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
@@ -52,16 +49,9 @@ void Sync(const std::string& path) {
 
 ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
                          const std::vector<TensorToSave>& tensors)
-    : env_(env), index_path_(tf::MetaFilename(prefix)), data_path_(tf::DataFilename(prefix, 0, 1)) {
-  WriteTensors(env_, prefix, tensors);
-  {
-    tf::BundleReader written(env_, prefix);
-    ThrowOfFile(written.status(), index_path_);
-    for (written.Seek(tf::kHeaderEntryKey); written.Valid(); written.Next()) {
-      const std::string name(written.key());
-      if (name != tf::kHeaderEntryKey) entries_.emplace(name, std::string(written.value()));
-    }
-  }
+    : env_(env), prefix_(prefix), data_path_(tf::DataFilename(prefix, 0, 1)) {
+  WriteTensors(env_, prefix_, tensors);
+  entries_ = ReadIndex(env_, prefix_);
   uint64_t num_bytes = 0;
   ThrowOfFile(env_->GetFileSize(data_path_, &num_bytes), data_path_);
   num_bytes_ = static_cast<int64_t>(num_bytes);
@@ -124,23 +114,8 @@ int64_t ShardWriter::Finish() {
   ThrowOfFile(data_->Close(), data_path_);
   data_.reset();
   Sync(data_path_);
-  WriteIndex();
+  WriteIndex(env_, prefix_, entries_, /*num_shards=*/1);
   return num_bytes_;
-}
-
-void ShardWriter::WriteIndex() {
-  std::unique_ptr<tf::WritableFile> file;
-  ThrowOfFile(env_->NewWritableFile(index_path_, &file), index_path_);
-  tf::table::Options options;
-  options.compression = tf::table::kNoCompression;
-  tf::table::TableBuilder builder(options, file.get());
-  tf::BundleHeaderProto header;
-  header.set_num_shards(1);
-  header.mutable_version()->set_producer(tf::kTensorBundleVersion);
-  builder.Add(tf::kHeaderEntryKey, header.SerializeAsString());
-  for (const auto& [name, entry] : entries_) builder.Add(name, entry);
-  ThrowOfFile(builder.Finish(), index_path_);
-  ThrowOfFile(file->Close(), index_path_);
 }
 
 }  // namespace sok

@@ -4,11 +4,11 @@
 #define SOK_OPS_TF_SHARD_WRITER_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ops/tf/bundle_index.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/protobuf/tensor_bundle.pb.h"
@@ -52,13 +52,12 @@ class ShardWriter {
  private:
   void Begin(const std::string& name, tensorflow::BundleEntryProto entry);
   void AddEntry(const std::string& name, const tensorflow::BundleEntryProto& entry);
-  void WriteIndex();
 
   tensorflow::Env* const env_;
-  const std::string index_path_, data_path_;
+  const std::string prefix_, data_path_;
   std::unique_ptr<tensorflow::WritableFile> data_;
   int64_t num_bytes_ = 0;
-  std::map<std::string, std::string> entries_;  // in the order of the index
+  BundleEntries entries_;
 
   // What is being written.
   std::string name_;

@@ -22,6 +22,7 @@ from sok_compat.checkpoint.savers_of_ranks import (
     saving_with_other_ranks,
 )
 from sok_compat.runtime import integrations
+from sok_compat.runtime.horovod_ranks import launched_size
 from sok_compat.runtime.ranks import horovod_ranks, is_connected
 from sok_compat.runtime.shared_texts import share_text, value_of_rank_0
 
@@ -31,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 def share_checkpoints():
     """From now on ranks save and restore together where they share tables; on one rank nothing."""
-    if is_connected():
+    if is_connected() or launched_size() > 1:  # and may connect later
         integrations.apply("tf.train.Saver.save", saving_with_other_ranks)
         integrations.apply("tf.train.SessionManager", _restoring_what_rank_0_finds)
         integrations.apply("tf.train.MonitoredSession", _saving_in_the_same_steps)

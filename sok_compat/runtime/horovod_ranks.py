@@ -30,9 +30,9 @@ def active_horovod(user="tables are made"):
     horovod = sys.modules.get("horovod.tensorflow")
     if hasattr(horovod, "is_initialized") and horovod.is_initialized():
         return horovod
-    if "horovod" in sys.modules and _launched_size() > 1:
+    if "horovod" in sys.modules and launched_size() > 1:
         raise RuntimeError(
-            f"this process was launched as one of {_launched_size()} ranks, but "
+            f"this process was launched as one of {launched_size()} ranks, but "
             + (
                 f"Horovod is not initialized: call hvd.init() before {user}"
                 if hasattr(horovod, "is_initialized")
@@ -44,7 +44,8 @@ def active_horovod(user="tables are made"):
     return None
 
 
-def _launched_size():
+def launched_size():
+    """As how many ranks this process was launched, as far as launchers tell; at least 1."""
     sizes = [os.environ.get(variable, "") for variable in _SIZE_VARIABLES]
     return max(int(size) if size.isdecimal() else 1 for size in sizes)
 
@@ -59,7 +60,7 @@ def start_horovod(user):
     Raises:
       ImportError: it cannot be imported or initialized.
     """
-    if _launched_size() == 1 and importlib.util.find_spec("horovod") is None:
+    if launched_size() == 1 and importlib.util.find_spec("horovod") is None:
         return None
     try:
         horovod = importlib.import_module("horovod.tensorflow")

@@ -90,6 +90,7 @@ needs_estimator = pytest.mark.skipif(
 
 @needs_horovod
 @needs_estimator
+@pytest.mark.parametrize("num_ranks", [2, 4])
 @pytest.mark.parametrize("num_tables", [0, 2])
 class TestEstimators:
     """With ordinary variables alone, and with embedding variables, in checkpoints of all ranks."""
@@ -97,22 +98,23 @@ class TestEstimators:
     @pytest.mark.parametrize(
         "run, steps", [("new", [2, 4]), ("resumed", [6, 7]), ("finished", [7])]
     )
-    def test_ranks_train_and_evaluate_as_one(self, num_tables, run, steps):
+    def test_ranks_train_and_evaluate_as_one(self, num_tables, num_ranks, run, steps):
         (one,) = (rank["estimators"][num_tables]["histories"][run] for rank in trained(1))
-        ranks = [rank["estimators"][num_tables]["histories"][run] for rank in trained(2)]
+        ranks = [rank["estimators"][num_tables]["histories"][run] for rank in trained(num_ranks)]
         assert [metrics["global_step"] for metrics in one] == steps
         for number, expected in enumerate(one):
             assert {rank[number]["global_step"] for rank in ranks} == {expected["global_step"]}
             mean = np.mean([rank[number]["loss"] for rank in ranks])
             np.testing.assert_allclose(mean, expected["loss"], **TOLERANCE)
 
-    def test_ranks_predict_and_the_first_exports_as_one(self, num_tables):
+    def test_ranks_predict_and_the_first_exports_as_one(self, num_tables, num_ranks):
         (one,) = (rank["estimators"][num_tables] for rank in trained(1))
-        first, second = (rank["estimators"][num_tables] for rank in trained(2))
-        shares = [np.reshape(rank["predicted"], [4, 4]) for rank in (first, second)]  # of batches
+        first, *others = (rank["estimators"][num_tables] for rank in trained(num_ranks))
+        shares = [np.reshape(rank["predicted"], [4, -1]) for rank in (first, *others)]  # of batches
         predicted = np.stack(shares, axis=2).reshape(-1)
         np.testing.assert_allclose(predicted, one["predicted"], **TOLERANCE)
-        assert len(one["logits"]) == len(first["logits"]) == 2 and second["logits"] == []
+        assert len(one["logits"]) == len(first["logits"]) == 2
+        assert not any(rank["logits"] for rank in others)
         for ours, expected in zip(first["logits"], one["logits"]):
             np.testing.assert_allclose(ours, expected, **TOLERANCE)
 

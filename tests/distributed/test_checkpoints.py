@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints that some number of ranks saves with tf.train.Saver and another number restores:
+training goes on as if it had not stopped."""
+
+import functools
+import glob
+import tempfile
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.distributed.launch import reports, run_ranks
+
+TOLERANCE = dict(rtol=1e-6, atol=1e-6)
+TABLES = ("hash", "direct", "deeprec", "filtered")
+ADAGRAD = "tf1.Adagrad"
+KINDS = [  # of slots, scalars and rows that a step touches
+    ADAGRAD, "Adagrad outside", "tf1.GradientDescent", "tf1.Adam", "tf1.RMSProp-centered",
+    "tf1.AdagradDA", "legacy.Adam", "legacy.Ftrl", "sok.optimizers.Adam", "LazyAdam",
+]  # fmt: skip
+
+
+@functools.cache
+def folder():
+    holder = tempfile.TemporaryDirectory()
+    folder.holder = holder  # for as long as this process
+    return holder.name
+
+
+@functools.cache
+def launched(num_ranks, optimizers, *tasks):
+    """{task: {optimizer: [what each rank has seen]}}"""
+    environment = {"TF_RECORD_FREQ": "1", "TF_RECORD_VERSION": "1"}
+    ranks = run_ranks(
+        "checkpoints", num_ranks, optimizers, *tasks, timeout=580, environment=environment
+    )
+    seen = reports(ranks)
+    return {
+        task: {name: [rank[task][name] for rank in seen] for name in optimizers.split(",")}
+        for task in tasks
+    }
+
+
+def save(num_ranks):
+    return f"save {folder()}/{num_ranks}"
+
+
+def resume(num_ranks):
+    return f"resume {folder()}/{num_ranks}"
+
+
+def joined(of_ranks, table):
+    """{key: row} of all ranks."""
+    rows = {key: row for rows, _ in of_ranks for key, row in rows[table].items()}
+    assert len(rows) == sum(len(rows[table]) for rows, _ in of_ranks)
+    return rows
+
+
+def assert_equal(actual, expected):
+    """What all ranks have, of both."""
+    for table in TABLES:
+        ours, theirs = joined(actual, table), joined(expected, table)
+        assert ours.keys() == theirs.keys(), table
+        for key, row in ours.items():
+            np.testing.assert_allclose(row, theirs[key], err_msg=f"{table} {key}", **TOLERANCE)
+    for _, (steps, dense, *_) in actual:
+        _, (expected_steps, expected_dense, *_) = expected[0]
+        assert steps == expected_steps
+        np.testing.assert_allclose(dense, expected_dense, **TOLERANCE)
+    for place, start in ((2, 0), (3, -1)):
+        ours, theirs = (
+            np.max([np.maximum(start, numbers[place]) for _, numbers in ranks], axis=0)
+            for ranks in (actual, expected)
+        )
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def states(of_ranks):
+    """[saved or restored, at the end] of each rank's two."""
+    return [list(each) for each in zip(*of_ranks)]
+
+
+def check(saved, resumed, alone):
+    """`alone`: of one process that saved, and never stopped."""
+    for ours, expected in zip(states(resumed), states(saved)):
+        assert_equal(ours, expected)
+    for ours, expected in zip(states(resumed), states(alone)):
+        assert_equal(ours, expected)
+
+
+def test_training_goes_on_on_another_number_of_ranks():
+    """One process, then two ranks, then one again."""
+    one = launched(1, ADAGRAD, save(1))
+    two = launched(2, ADAGRAD, save(2), resume(1), resume(2))
+    again = launched(1, ADAGRAD, resume(2))
+    alone = one[save(1)][ADAGRAD]
+    check(alone, two[resume(1)][ADAGRAD], alone)
+    check(two[save(2)][ADAGRAD], two[resume(2)][ADAGRAD], alone)
+    check(two[save(2)][ADAGRAD], again[resume(2)][ADAGRAD], alone)
+    prefix = f"{folder()}/2/{ADAGRAD}/model"
+    assert len(glob.glob(f"{prefix}*")) == 3 == len(glob.glob(f"{prefix}.data-*-of-00002")) + 1
+    reader = tf.train.load_checkpoint(prefix)
+    names = reader.get_variable_to_shape_map()
+    for table in ("EmbeddingVariable", "EmbeddingVariable_1"):
+        rows = {
+            key: row
+            for key, row in zip(
+                reader.get_tensor(f"{table}/keys").tolist(), reader.get_tensor(f"{table}/rows")
+            )
+        }
+        saved, _ = states(two[save(2)][ADAGRAD])
+        expected = joined(saved, "hash" if table == "EmbeddingVariable" else "direct")
+        assert all(np.array_equal(row, expected[key]) for key, row in rows.items())
+        assert names[f"{table}/Adagrad"] == names[f"{table}/rows"]
+    assert {"deeprec/part_0-keys", "filtered/part_1/Adagrad-values", "dense"} <= set(names)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("resuming", [1, 2, 3, 4])
+@pytest.mark.parametrize("saving", [1, 2, 3, 4])
+@pytest.mark.parametrize("optimizer", KINDS)
+def test_all_pairs(optimizer, saving, resuming):
+    every, numbers = ",".join(KINDS), (1, 2, 3, 4)
+    saved = {n: launched(n, every, save(n))[save(n)][optimizer] for n in numbers}
+    resumed = launched(resuming, every, *map(resume, numbers))[resume(saving)][optimizer]
+    check(saved[saving], resumed, saved[1])

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains tables of all kinds, saves them with tf.train.Saver, restores what other numbers of ranks
+have saved, and trains on.
+
+Arguments: the names of optimizers, with commas; then 'save FOLDER' or 'resume FOLDER' each.
+"""
+
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+import sok_compat as sok
+from sok_compat.deeprec import train_optimizers
+from sok_compat.deeprec.options import CounterFilter, EmbeddingVariableOption
+from sok_compat.deeprec.variable_creation import get_embedding_variable
+from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
+from tests.support.optimizer_cases import ALL_OPTIMIZERS, OptimizerCase
+from tests.support.saved_table import DIM, SavedTable
+
+tf1 = tf.compat.v1
+ROOM = 24  # keys, over all ranks, of a table without a hash table
+OUTSIDE = OptimizerCase(
+    "Adagrad outside", lambda: tf1.train.AdagradOptimizer(0.05)
+)  # ordinary slots
+OPTIMIZERS = {case.name: case for case in [*ALL_OPTIMIZERS, OUTSIDE]}
+_NUMBERS = np.random.default_rng(3)
+BATCHES = [_NUMBERS.integers(0, ROOM, 12) for _ in range(6)]  # of all ranks
+FIRST, LAST = BATCHES[:3], BATCHES[3:]
+EVERY_KEY = np.arange(-3, ROOM + 3)
+
+
+class DeepRecTable:
+    """An embedding variable with what SavedTable has."""
+
+    def __init__(self, name, optimizer, **option):
+        self.keys = tf1.placeholder(tf.int64, [None])
+        self.table = get_embedding_variable(name, DIM, ev_option=EmbeddingVariableOption(**option))
+        loss = tf.reduce_sum(tf.sin(self.table.sparse_read(self.keys))) / 12
+        self.step = optimizer.minimize(loss, tf1.train.get_global_step(), var_list=[self.table])
+        self.exported = self.table.export()[:2]
+
+    def rows(self, session):
+        keys, rows = session.run(self.exported)
+        return dict(zip(keys.tolist(), rows))
+
+
+class Model:
+    """Its tables, an ordinary variable, and a saver of all."""
+
+    def __init__(self, optimizer, seed):
+        sok.Init(global_batch_size=12, seed=seed)
+        tf1.set_random_seed(11)
+        steps = tf1.train.get_or_create_global_step()  # two optimizers count
+        filtered = CounterFilter(filter_freq=2)
+        self.tables = {
+            "hash": SavedTable("unused", capacity=ROOM, optimizer=optimizer),
+            "direct": SavedTable(
+                "unused", use_hashtable=False, capacity=ROOM // SIZE, optimizer=optimizer
+            ),
+            "deeprec": DeepRecTable("deeprec", train_optimizers.AdamAsyncOptimizer(0.01)),
+            "filtered": DeepRecTable(
+                "filtered", train_optimizers.AdagradOptimizer(0.1), filter_option=filtered
+            ),
+        }
+        dense = tf1.get_variable("dense", initializer=[1.0, 2.0])
+        self.step = [table.step for table in self.tables.values()] + [dense.assign_add(2 * dense)]
+        self.numbers = [steps, dense, *self.tables["filtered"].table.key_history(EVERY_KEY)]
+        self.init = tf1.global_variables_initializer()
+        self.saver = tf1.train.Saver()
+
+    def train(self, session, batches):
+        for keys in batches:
+            feeds = {table.keys: keys[RANK::SIZE] for table in self.tables.values()}
+            session.run(self.step, feeds)
+
+    def contents(self, session):
+        rows = {name: table.rows(session) for name, table in self.tables.items()}
+        return rows, session.run(self.numbers)
+
+
+def in_new_graph(optimizer, seed, use):
+    with tf.Graph().as_default():
+        model = Model(OPTIMIZERS[optimizer], seed)
+        with tf1.Session(config=session_config(rewrites=False)) as session:
+            return use(session, model)
+
+
+def save(folder, optimizer):
+    """What is saved, and what comes of it without a stop."""
+
+    def use(session, model):
+        session.run(model.init)
+        model.train(session, FIRST)
+        path = model.saver.save(session, f"{folder}/{optimizer}/model", write_meta_graph=False)
+        assert path == f"{folder}/{optimizer}/model"
+        saved = model.contents(session)
+        model.train(session, LAST)
+        return saved, model.contents(session)
+
+    return in_new_graph(optimizer, 5, use)
+
+
+def resume(folder, optimizer):
+    """What is restored, also over what is there, and what comes of it. The seed is another one."""
+
+    def use(session, model):
+        path = f"{folder}/{optimizer}/model"
+        model.saver.restore(session, path)
+        model.train(session, [EVERY_KEY[3:-3]])
+        model.saver.restore(session, path)
+        restored = model.contents(session)
+        model.train(session, LAST)
+        return restored, model.contents(session)
+
+    return in_new_graph(optimizer, 77, use)
+
+
+if __name__ == "__main__":
+    optimizers = sys.argv[1].split(",")
+    seen = {}
+    for what in sys.argv[2:]:
+        task, _, where = what.partition(" ")
+        do = {"save": save, "resume": resume}[task]
+        seen[what] = {optimizer: do(where, optimizer) for optimizer in optimizers}
+    report(seen)
