@@ -370,7 +370,14 @@ def test_it_needs_no_tensorflow(tmp_path):
     write_rows(str(tmp_path / "model"), ROWS)
     code = (
         "import sys; from sok_compat.checkpoint.__main__ import main;"
-        "assert main(['show', sys.argv[1]]) == 0;"
+        "table = ['--table', 'emb']; files = ['k.npy', 'v.npy'];"
+        "assert main(['show', 'model']) == 0;"
+        "assert main(['export', 'model', *table, '--to', *files]) == 0;"
+        "assert main(['import', 'dump', *table, '--from', *files]) == 0;"
+        "assert main(['diff', 'model', 'dump', *table]) == 0;"
         "assert not {'tensorflow', 'horovod', 'pyarrow'} & sys.modules.keys()"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path / "model")], check=True, timeout=60)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, timeout=120, cwd=tmp_path, env=environment
+    )
