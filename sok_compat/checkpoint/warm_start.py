@@ -6,8 +6,9 @@ import os
 import tensorflow as tf
 
 from sok_compat.checkpoint.bucket_saveable import BucketSaveable, restore_buckets
-from sok_compat.checkpoint.files.table_names import BUCKETS, find_tables
+from sok_compat.checkpoint.files.table_names import BUCKETS, ROWS, find_tables
 from sok_compat.checkpoint.key_files import load_rows, restore_from_files, tickets_of
+from sok_compat.runtime.op_library import ops
 
 
 def assign_from(table, source, name=None):
@@ -45,10 +46,12 @@ def assign_from(table, source, name=None):
     dtypes = reader.get_variable_to_dtype_map()
     shapes = reader.get_variable_to_shape_map()
     saved = _table_called(name, prefix, {n: (dtypes[n].name, shapes[n]) for n in shapes})
+    tickets = tickets_of(table, "assign")
     if saved.layout == BUCKETS and table.saver_layout is BucketSaveable:
-        return restore_buckets(table, prefix, [(name, "")])
+        return restore_buckets(table, prefix, [(name, "")], tickets=tickets)
     _raise_for_part(table, prefix)
-    tickets = tickets_of(table, "load")
+    if saved.layout == ROWS:
+        return _restore_rows(table, prefix, name, tickets)
     keys = tf.cast(_tensor(prefix, saved.keys, dtypes[saved.keys[0]]), tf.int64)
     return load_rows(table, keys, _tensor(prefix, saved.rows, tf.float32), tickets)
 
@@ -74,6 +77,22 @@ def _raise_for_part(table, source):
             f"{table.table_name} is one of {table.part.count} parts, which can be assigned from "
             f"checkpoints of DeepRec's layout, and {source} is none: make it without a partitioner"
         )
+
+
+def _restore_rows(table, prefix, name, tickets):
+    with tf.device(table.device):
+        row_ids, _ = ops.sok_restore_rows(
+            table.table_handle,
+            prefix,
+            tickets,
+            num_variables=0,
+            table_name=name,
+            titles=[f"{name}/rows"],
+            slot_names=[],
+            widths=[],
+            Tkey=table.key_dtype,
+        )
+        return tf.group(row_ids)
 
 
 def _tensor(prefix, names, dtype):
