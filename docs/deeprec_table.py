@@ -87,7 +87,9 @@ SECTIONS = {
               "from the next one on. A `CBFFilter` is shared out among the ranks."),
         Entry("tf.GlobalStepEvict tf.L2WeightEvict", "differs",
               "before `tf.train.Saver` writes. A key that no known step has trained goes from the "
-              "second save on. Steps that run keep the rows that they read."),
+              "second save on. Steps that run keep the rows that they read. The step is that of "
+              "`minimize(global_step=...)`; with `compute_gradients` it is the graph's global "
+              "step, so give `apply_gradients` no other, which nobody would count by."),
         Entry("tf.CheckpointOption", "differs",
               "the variable's initializer loads the rows of `ckpt_to_load_from`, of any number of "
               "parts; slots start anew. `always_load_from_specific_ckpt` and `init_data_source` "

@@ -15,6 +15,7 @@ RANK = "int(os.environ.get('HOROVOD_RANK', 0))"
 SCRIPT = f"""
 import os, sys, time
 print(__name__, sys.argv[1:], {RANK}, os.environ.get("HOROVOD_SIZE"), os.environ.get("X"))
+print({RANK}, "sees", os.environ.get("CUDA_VISIBLE_DEVICES"))
 if {RANK} == 1:
     sys.exit(int(sys.argv[1]))
 time.sleep(float(sys.argv[2]))
@@ -51,6 +52,7 @@ def test_one_process_for_each_listed_gpu(folder):
     assert status == 0
     for rank in (0, 1):
         assert f"__main__ ['0', '0'] {rank} 2 a b" in printed
+        assert f"{rank} sees 0,1" in printed  # sessions of ranks take the one of their local rank
 
 
 @pytest.mark.thorough
