@@ -252,6 +252,7 @@ class TableOps(LookupOps, FileFaults):
         return self._run(lambda: ops.sok_restore_buckets(
             self.handle,
             path,
+            [],
             heads=["x"] * (1 + len(slots)),
             tails=["", *(f"/{slot}" for slot in slots)],
             slot_names=list(slots),

@@ -8,7 +8,11 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.deeprec import train_optimizers as optimizers
-from sok_compat.deeprec.options import EmbeddingVariableOption, InitializerOption
+from sok_compat.deeprec.options import (
+    CounterFilter,
+    EmbeddingVariableOption,
+    InitializerOption,
+)
 from sok_compat.deeprec.variable_creation import get_embedding_variable
 from tests.support.deeprec_files import in_buckets, starts
 from tests.support.deeprec_optimizers import CASES
@@ -99,7 +103,7 @@ def test_names_of_parts_and_two_slots(tmp_path):
 
 
 def test_an_id_that_is_no_int32_is_not_saved_as_another(tmp_path):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="v has keys that are no int32"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="'v' has keys that are no int32"):
         saved(str(tmp_path / "model"), [[2**40]], key_dtype=tf.int32)
 
 
@@ -239,10 +243,7 @@ def test_what_is_recorded_of_keys(tmp_path, monkeypatch):
 
     def records(variable):
         ran = tf1.Variable(0, name="ran", collections=[tf1.GraphKeys.LOCAL_VARIABLES])
-        filtered = [tf.constant(x, tf.int64) for x in ([1003, 2, 3], [7, 8, 9], [1, 2, 3])]
         monkeypatch.setattr(variable, "before_save", lambda: ran.assign_add(1).op)
-        monkeypatch.setattr(variable, "recorded", lambda keys: (keys * 10, keys * 100))
-        monkeypatch.setattr(variable, "filtered", lambda: filtered)
         monkeypatch.setattr(
             variable, "restore_recorded", lambda *args: tf1.py_func(
                 lambda *found: calls.append([each.tolist() for each in found]),
@@ -250,11 +251,15 @@ def test_what_is_recorded_of_keys(tmp_path, monkeypatch):
         return ran
 
     with tf.Graph().as_default(), tf1.Session() as session:
-        model = Model(saver=lambda: None)
+        option = EmbeddingVariableOption(filter_option=CounterFilter(2))
+        model = Model(saver=lambda: None, ev_option=option)
         ran = records(model.variable)
+        history = [1005, 5, 6, 1003, 2, 3], [100500, 500, 600, 1, 2, 3], [10050, 50, 60, 7, 8, 9]
+        record = model.variable.import_history(*(tf.constant(x, tf.int64) for x in history))
         saver = tf1.train.Saver()
         session.run([tf1.global_variables_initializer(), tf1.local_variables_initializer()])
-        model.train(session, [[1005, 5, 6]])
+        model.train(session, 2 * [[1005, 5, 6]])
+        session.run(record)
         saver.save(session, path)
         assert session.run(ran) == 1
     load = functools.partial(tf.train.load_variable, path)
