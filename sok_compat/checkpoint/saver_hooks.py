@@ -62,7 +62,8 @@ class SavesOnAllRanks(tf1.train.SessionRunHook):
         """
         self._saving, self._is_first, self._has_listeners = saving, is_first, has_listeners
         self._hook, self._scaffold = hook, scaffold
-        self._steps = saving_steps(saving.seconds, saving.steps)
+        self._graph = tf1.get_default_graph()
+        self._steps = saving_steps(saving.seconds, saving.steps, self._graph)
 
     def begin(self):
         """As of the hook; it makes no op."""
@@ -122,4 +123,4 @@ class SavesOnAllRanks(tf1.train.SessionRunHook):
     def _share_stop(self, is_asked):
         if not self._has_listeners:
             return bool(is_asked)
-        return any(share_text("stop_after_checkpoint", "stop" if is_asked else ""))
+        return any(share_text("stop_after_checkpoint", "stop" if is_asked else "", self._graph))

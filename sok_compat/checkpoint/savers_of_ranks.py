@@ -95,7 +95,7 @@ def _look_after_files(saver, path, options):
     except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
         error = raised
     said = "" if error is None else f"{type(error).__name__}: {first_line(error)}"
-    (of_rank_0, *_) = share_text("saved_checkpoint", said, is_patient=True)
+    (of_rank_0, *_) = share_text("saved_checkpoint", said, options["sess"].graph, is_patient=True)
     if error is not None:
         raise error
     if of_rank_0:

@@ -8,14 +8,15 @@ from sok_compat.runtime.shared_texts import value_of_rank_0
 MOST_SECONDS = 10.0  # between two looks at the clock
 
 
-def saving_steps(seconds, steps):
+def saving_steps(seconds, steps, graph):
     """What says in which steps to save.
 
     Args:
       seconds: between two checkpoints; None: `steps` counts.
       steps: likewise.
+      graph: of the session.
     """
-    return EverySoManySteps(steps) if seconds is None else EverySoManySeconds(seconds)
+    return EverySoManySteps(steps) if seconds is None else EverySoManySeconds(seconds, graph)
 
 
 class EverySoManySteps:
@@ -45,9 +46,9 @@ class EverySoManySeconds(EverySoManySteps):
     that is left has passed, at the speed of the last steps, but each MOST_SECONDS.
     """
 
-    def __init__(self, seconds, clock=time.monotonic):
+    def __init__(self, seconds, graph=None, clock=time.monotonic):
         super().__init__(0)
-        self._seconds, self._clock = seconds, clock
+        self._seconds, self._graph, self._clock = seconds, graph, clock
         self._next_look = 0  # a step
         self._last_look = None  # rank 0's: (step, time)
         self._saved_time = None
@@ -56,7 +57,9 @@ class EverySoManySeconds(EverySoManySteps):
         """See above. Waits for the other ranks where they look at the clock."""
         if step < self._next_look:
             return False
-        is_due, self._next_look = value_of_rank_0("time_to_save", lambda: self._look(step))
+        is_due, self._next_look = value_of_rank_0(
+            "time_to_save", lambda: self._look(step), self._graph
+        )
         return is_due
 
     def note_saved(self, step):

@@ -47,7 +47,8 @@ def _restoring_what_rank_0_finds(restore):
         options = given.arguments
         if options.get("wait_for_checkpoint") or not has_shared_tables(self._graph):
             return restore(self, *args, **kwargs)
-        found = value_of_rank_0("start_of_session", lambda: _found(options, self._graph))
+        graph = self._graph
+        found = value_of_rank_0("start_of_session", lambda: _found(options, graph), graph)
         if found is None:
             return restore(self, *args, **kwargs)
         path, kept = found
@@ -112,7 +113,9 @@ def _with_saves_of_rank_0(hooks, creator):
             str(hook._output_dir) for hook in hooks if _has_folder_of_events(hook)
         ],
     }
-    of_ranks = [json.loads(text) for text in share_text("hooks_of_session", json.dumps(mine))]
+    of_ranks = [
+        json.loads(text) for text in share_text("hooks_of_session", json.dumps(mine), graph)
+    ]
     _check(of_ranks)
     first, is_first = of_ranks[0], horovod_ranks().rank == 0
     if not is_first:

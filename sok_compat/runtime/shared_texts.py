@@ -4,6 +4,7 @@
 import dataclasses
 import json
 import threading
+import weakref
 from typing import Any
 
 import tensorflow as tf
@@ -11,11 +12,12 @@ import tensorflow as tf
 from sok_compat.runtime.exchange import first_line
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import horovod_ranks, is_connected
-from sok_compat.runtime.tickets import begin_lookup, graph_of_all_ranks
+from sok_compat.runtime.tickets import begin_lookup, graph_beside
 
 tf1 = tf.compat.v1
 
 _rooms = {}  # {(where, whether it is patient): _Room}
+_rooms_beside = weakref.WeakKeyDictionary()  # {graph: the same}
 _making = threading.Lock()
 
 
@@ -26,12 +28,14 @@ class _Room:
     texts: Any
 
 
-def share_text(where, text="", is_patient=False):
+def share_text(where, text="", graph=None, is_patient=False):
     """What each rank has to say, a list by rank; all ranks wait for one another here.
 
     Args:
       where: ranks meet, for messages; a name of an op.
       text: this rank's.
+      graph: of the session that it is about, after whose graph ranks that have come apart may meet
+        again; None: of none.
       is_patient: whether they wait as long as it takes, for what is sure to come.
 
     Raises:
@@ -40,7 +44,7 @@ def share_text(where, text="", is_patient=False):
     """
     if not is_connected():
         return [text]
-    room = _room(where, is_patient)
+    room = _room(where, graph, is_patient)
     try:
         said = room.session.run(room.texts, {room.text: text})
     except tf.errors.OpError as error:  # without the stack of who made the room
@@ -48,12 +52,13 @@ def share_text(where, text="", is_patient=False):
     return [each.decode() for each in said]
 
 
-def value_of_rank_0(where, make):
+def value_of_rank_0(where, make, graph=None):
     """What make() gives on rank 0, which alone calls it, on all ranks; or its error.
 
     Args:
       where: as of share_text.
       make: a function without arguments; its value is one that JSON has.
+      graph: as of share_text.
 
     Raises:
       Exception: what it raises, on rank 0.
@@ -68,7 +73,7 @@ def value_of_rank_0(where, make):
         except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
             error = raised
             said = {"error": f"{type(raised).__name__}: {first_line(raised)}"}
-    said = json.loads(share_text(where, json.dumps(said))[0])
+    said = json.loads(share_text(where, json.dumps(said), graph)[0])
     if error is not None:
         raise error
     if "error" in said:
@@ -76,16 +81,17 @@ def value_of_rank_0(where, make):
     return said["value"]
 
 
-def _room(where, is_patient):
+def _room(where, beside, is_patient):
     with _making:
+        rooms = _rooms if beside is None else _rooms_beside.setdefault(beside, {})
         key = where, is_patient
-        if key not in _rooms:
-            _rooms[key] = _make_room(where, is_patient)
-        return _rooms[key]
+        if key not in rooms:
+            rooms[key] = _make_room(where, beside, is_patient)
+        return rooms[key]
 
 
-def _make_room(where, is_patient):
-    with graph_of_all_ranks().as_default() as graph, tf.device("CPU:0"):
+def _make_room(where, beside, is_patient):
+    with graph_beside(beside).as_default() as graph, tf.device("CPU:0"):
         text = tf1.placeholder(tf.string, [])
         ticket = begin_lookup(where, op_name=f"sok_compat.{where}")
         texts = ops.sok_share_texts(text, ticket, is_patient=is_patient)

@@ -51,11 +51,15 @@ def begin_lookup(name, description="", op_name="lookup"):
         )
 
 
-def graph_of_all_ranks():
-    """A new tf.Graph for what all ranks do, whatever graphs they have built before."""
-    graph = tf.Graph()
-    _graph_numbers[graph] = _NUMBER_OF_ALL
-    return graph
+def graph_beside(graph=None):
+    """A new tf.Graph whose tickets meet those of the same one beside that graph on other ranks.
+
+    Args:
+      graph: of a session; None: what all ranks do, whatever graphs they have built.
+    """
+    beside = tf.Graph()
+    _graph_numbers[beside] = _NUMBER_OF_ALL if graph is None else _number_of(graph)
+    return beside
 
 
 def is_of_one_rank():

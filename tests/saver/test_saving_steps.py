@@ -10,7 +10,7 @@ from sok_compat.checkpoint.saving_steps import EverySoManySeconds, EverySoManySt
 def saved_and_looked(seconds, step_seconds, num_steps):
     """(steps in which it saves, how often it looks at the clock) with steps of that time."""
     now, looks = [0.0], []
-    steps = EverySoManySeconds(seconds, lambda: now[0])
+    steps = EverySoManySeconds(seconds, clock=lambda: now[0])
     look = steps._look
     steps._look = lambda step: looks.append(step) or look(step)
     steps.note_saved(0)
