@@ -61,6 +61,8 @@ REGISTER_OP("SokReadSavedTensor")
     .Output("value: dtype")
     .Attr("names: list(string) >= 1")
     .Attr("dtype: type")
+    .Attr("shape: shape")
+    .Attr("hint: string")
     .Attr("is_required: bool")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -69,7 +71,8 @@ REGISTER_OP("SokReadSavedTensor")
       return absl::OkStatus();
     })
     .Doc(
-        "The first of the named tensors that the checkpoint has; where it has none, and none is "
+        "The first of the named tensors that the checkpoint has, which must have the shape, or the "
+        "error gives the hint; a scalar may be a vector of one. Where it has none, and none is "
         "required, an empty one.");
 
 /// What the table is to hold, read before what it held is touched.
@@ -163,8 +166,10 @@ class RestoreBucketsOp : public WholeTableOp {
   std::string SignatureOf(SavedBuckets& saved, const PartsToRestore& found) const {
     std::string text;
     for (const std::string& part : found.parts) {
-      const std::string plane = names_.front().Of(part);
-      text += saved.SignatureOf(plane + "-keys") + saved.SignatureOf(plane + "-values");
+      for (const char* tensor : {"-keys", "-values"}) {
+        const std::string name = names_.front().Of(part) + tensor;
+        if (saved.Contains(name)) text += saved.SignatureOf(name);
+      }
     }
     return text;
   }
@@ -218,6 +223,8 @@ class ReadSavedTensorOp : public tf::OpKernel {
       : tf::OpKernel(ctx),
         names_(Attribute<std::vector<std::string>>(ctx, "names")),
         dtype_(Attribute<tf::DataType>(ctx, "dtype")),
+        shape_(Attribute<tf::TensorShape>(ctx, "shape")),
+        hint_(Attribute<std::string>(ctx, "hint")),
         is_required_(Attribute<bool>(ctx, "is_required")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -227,15 +234,26 @@ class ReadSavedTensorOp : public tf::OpKernel {
                                      [&](const std::string& each) { return saved.Contains(each); });
       const bool is_there = name != names_.end();
       *Data<bool>(Output(ctx, 0, {})) = is_there;
-      ctx->set_output(1, is_there || is_required_
-                             ? saved.Read(is_there ? *name : names_.front(), dtype_)
-                             : tf::Tensor(dtype_, tf::TensorShape({0})));
+      ctx->set_output(1, is_there || is_required_ ? Read(saved, is_there ? *name : names_.front())
+                                                  : tf::Tensor(dtype_, tf::TensorShape({0})));
     });
   }
 
  private:
+  tf::Tensor Read(SavedBuckets& saved, const std::string& name) const {
+    const tf::Tensor value = saved.Read(name, dtype_);
+    tf::Tensor given(dtype_);
+    const bool is_scalar = shape_.dims() == 0 && value.NumElements() == 1;
+    if ((is_scalar || value.shape() == shape_) && given.CopyFrom(value, shape_)) return given;
+    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(),
+          " has the shape ", value.shape().DebugString(), ", not ", shape_.DebugString(), ": ",
+          hint_);
+  }
+
   const std::vector<std::string> names_;
   const tf::DataType dtype_;
+  const tf::TensorShape shape_;
+  const std::string hint_;
   const bool is_required_;
 };
 

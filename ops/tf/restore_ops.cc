@@ -41,7 +41,8 @@ REGISTER_OP("SokRestoreRows")
       return absl::OkStatus();
     })
     .Doc(
-        "Makes the table hold exactly the keys that the checkpoint has of it, <table_name>/keys, and "
+        "Makes the table hold exactly the keys that the checkpoint has of it, <table_name>/keys, "
+        "and "
         "that "
         "this rank owns, with their rows and slots, on all ranks or on none; other slots hold "
         "their "

@@ -55,7 +55,8 @@ REGISTER_OP("SokSaveTable")
     .Doc(
         "Adds what the table holds on this rank: keys, rows, the named slots, and, of ordinary "
         "variables, the rows by row id; `titles` name them in this order. Without num_buckets they "
-        "are slices of <table_name>/keys and of tensors over all ranks; else nine tensors of each, of "
+        "are slices of <table_name>/keys and of tensors over all ranks; else nine tensors of each, "
+        "of "
         "this rank alone.");
 
 REGISTER_OP("SokCommitCheckpoint")
@@ -261,14 +262,20 @@ class CommitCheckpointOp : public MeetingOp {
 };
 
 // On a GPU: checkpoints are on the host.
-REGISTER_KERNEL_BUILDER(Name("SokBeginCheckpoint").Device(tf::DEVICE_CPU), BeginCheckpointOp);
+SOK_REGISTER_KERNEL(Name("SokBeginCheckpoint")
+                        .HostMemory("prefix")
+                        .HostMemory("tensors")
+                        .HostMemory("tickets")
+                        .HostMemory("checkpoint"),
+                    BeginCheckpointOp);
 SOK_REGISTER_KERNEL(Name("SokSaveTable")
                         .HostMemory("table")
                         .HostMemory("checkpoint")
                         .HostMemory("variables")
                         .HostMemory("tickets"),
                     SaveTableOp);
-REGISTER_KERNEL_BUILDER(Name("SokCommitCheckpoint").Device(tf::DEVICE_CPU), CommitCheckpointOp);
+SOK_REGISTER_KERNEL(Name("SokCommitCheckpoint").HostMemory("checkpoint").HostMemory("tickets"),
+                    CommitCheckpointOp);
 
 }  // namespace
 }  // namespace sok

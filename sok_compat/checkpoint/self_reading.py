@@ -13,6 +13,11 @@ import tensorflow as tf
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import BaseSaverBuilder, saveable_objects_for_op
 
+_HINT = (
+    "make {} as it was saved (default rows: with the same dimension, and default_value_dim of "
+    "InitializerOption)"
+)
+
 
 class SelfReadingSaveable(BaseSaverBuilder.SaveableObject):
     """Its `specs` are written; `restore` is given no tensors, but before that what is below.
@@ -91,24 +96,13 @@ class CompanionSaveable(SelfReadingSaveable):
                 self.path,
                 names=self._names,
                 dtype=variable.dtype.base_dtype,
+                shape=variable.shape,
+                hint=_HINT.format(variable.op.name),
                 is_required=self._is_required,
             )
         if not self._is_required:
             value = tf.compat.v1.cond(is_there, lambda: value, self._value_without)
-        if variable.shape.rank == 0:
-            value = tf.reshape(value, [])
-        return variable.assign(self._checked(value)).op
-
-    def _checked(self, value):
-        shape = self._variable.shape
-        fits = tf.reduce_all(tf.equal(tf.shape(value), shape)) if shape.rank else tf.constant(True)
-        message = (
-            f"{self._names[0]} in the checkpoint has not the shape {shape.as_list()} of "
-            f"{self._variable.op.name}: make the variable as it was saved (default rows: with the "
-            "same dimension, and default_value_dim of InitializerOption); there its shape is"
-        )
-        with tf.control_dependencies([tf.debugging.Assert(fits, [message, tf.shape(value)])]):
-            return tf.ensure_shape(tf.identity(value), shape)
+        return variable.assign(value).op
 
     def _value_without(self):
         variable = self._variable

@@ -16,4 +16,3 @@ class Words:
     set_rows: str = "sok_compat.checkpoint.set_rows"
     clip: str = "sok_compat.training.clipping.clip_by_global_norm"  # by a norm over all ranks
     others: str = "those that are no sok_compat.tables.Table"  # how other variables are told apart
-    ordinary_slots: str = "its slots that are ordinary variables: "  # and what else to do

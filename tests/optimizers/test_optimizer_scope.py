@@ -215,11 +215,7 @@ def test_a_name_that_ends_like_another(sok, are_both_in_scope):
     seconds = [f"tower/{name}" for name in names] if are_both_in_scope else []
     assert [slot.op.name for slot in second.slots] == seconds
     assert train.Saver([first]).saver_def
-    if are_both_in_scope:
-        assert train.Saver([second]).saver_def
-    else:
-        with pytest.raises(ValueError, match="tower/.*outside of sok.OptimizerScope"):
-            train.Saver([second])
+    assert train.Saver([second]).saver_def
 
 
 @pytest.mark.parametrize("make", [train.AdamOptimizer, legacy.Adam, legacy.RMSprop])

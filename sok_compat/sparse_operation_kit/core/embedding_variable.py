@@ -32,8 +32,6 @@ class EmbeddingVariable(Table):
         set_rows="sok.Saver().load_embedding_values",
         clip="sok.clip_by_global_norm",
         others="sok.split_embedding_variable_from_others(variables)[1]",
-        ordinary_slots="its slots that were made outside of sok.OptimizerScope: build "
-        "apply_gradients inside, or ",
     )
 
     def __init__(
