@@ -105,7 +105,10 @@ CheckpointFiles::CheckpointFiles(tf::Env* env, const std::string& prefix, const 
       parent_(ParentOf(prefix_)),
       folder_(prefix_ + kTemporary + id),
       rank_(rank) {
-  if (rank_ != 0) return;
+  if (rank_ != 0) {  // it is there, unless this rank has a disk of its own: Commit tells
+    ThrowOfFile(env_->RecursivelyCreateDir(folder_), folder_);
+    return;
+  }
   ThrowOfFile(env_->RecursivelyCreateDir(parent_), parent_);
   const FolderLock lock(parent_, FolderLock::Mode::kShared);
   ThrowOfFile(env_->RecursivelyCreateDir(folder_), folder_);
