@@ -34,8 +34,7 @@ def launched():
 
 FAILURES = {  # {what: (error, words) of each rank}
     "other paths": [("InvalidArgumentError", "rank 0 .*/of 0/model, rank 1 .*/of 1/model")] * 2,
-    "own disks": [("FailedPreconditionError", "rank 1 has written its part .* rank 0 does not")]
-    * 2,
+    "own disks": [("FailedPreconditionError", "rank 1 has written .* rank 0 does not find")] * 2,
     "below a file": [("", "model.index")] * 2,
     "a file is gone": [("NotFoundError", "gone/model.data-00001-of-00002")] * 2,
     "a bit is flipped": [("DataLossError", "flipped/model.data-00001-of-00002")] * 2,

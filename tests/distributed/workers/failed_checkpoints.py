@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -125,8 +126,9 @@ def save_for_ever(model):
             write_meta_graph=False,
         )
         if number == 0:
-            open(f"{model.folder}/pid of {RANK}.partial", "w").write(str(os.getpid()))
-            os.rename(f"{model.folder}/pid of {RANK}.partial", f"{model.folder}/pid of {RANK}")
+            place = Path(model.folder, f"pid of {RANK}")
+            place.with_suffix(".partial").write_text(str(os.getpid()))
+            place.with_suffix(".partial").rename(place)
 
 
 if __name__ == "__main__":
