@@ -70,7 +70,7 @@ endif
 .PHONY: pytest-layers
 pytest-layers: build
 	$(PYTEST) -m "not thorough" $(OTHER_TESTS) $(PYTEST_ARGS)
-	$(BIN)/python -m tests.fuzz --cases 40
+	$(BIN)/python -m tests.fuzz --cases 25
 
 CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error

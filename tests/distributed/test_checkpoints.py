@@ -19,7 +19,7 @@ RANKS = (1, 2, 3, 4)
 OF_ALL_PAIRS = "tf1.Adam"  # which has two slots, and scalars
 OTHERS = [  # of other slots, scalars and rows that a step touches
     ADAGRAD, "Adagrad outside", "tf1.GradientDescent", "tf1.RMSProp-centered", "tf1.AdagradDA",
-    "legacy.Adam", "legacy.Ftrl", "sok.optimizers.Adam", "LazyAdam",
+    "legacy.Ftrl", "LazyAdam",
 ]  # fmt: skip
 
 
