@@ -7,6 +7,7 @@
 
 #include "ops/tf/border.h"
 #include "ops/tf/dump_note.h"
+#include "ops/tf/tf_versions.h"
 #include "tensorflow/core/framework/tensor_slice.h"
 #include "tensorflow/core/lib/hash/crc32c.h"
 #include "tensorflow/core/util/saved_tensor_slice_util.h"
@@ -118,8 +119,8 @@ void SavedTensors::ReadPiece(const std::string& name, const Piece& piece, int64_
     room.resize(part_bytes);
     absl::string_view read;
     const absl::Status status =
-        file->Read(static_cast<uint64_t>(piece.entry.offset() + first * row_bytes), part_bytes,
-                   &read, room.data());
+        ReadAt(*file, static_cast<uint64_t>(piece.entry.offset() + first * row_bytes),
+               absl::MakeSpan(room), &read);
     if (read.size() < part_bytes && (status.ok() || status.code() == absl::StatusCode::kOutOfRange))
       Throw(ErrorCode::kDataLoss, path, " ends within ", name, ": it is not as it was written");
     ThrowOfFile(status, path);
