@@ -32,14 +32,18 @@ def launched():
     )
 
 
+ALONE = f"waited {STALL_SECONDS} s for rank 1|rank 1 has left"
 FAILURES = {  # {what: (error, words) of each rank}
     "other paths": [("InvalidArgumentError", "rank 0 .*/of 0/model, rank 1 .*/of 1/model")] * 2,
-    "own disks": [("FailedPreconditionError", "rank 1 has written .* rank 0 does not find")] * 2,
+    "own disks": [
+        ("FailedPreconditionError", "rank 1 has written .* rank 0 does not find"),
+        ("UnknownError", "rank 0 failed in this step: rank 1 has written .* rank 0 does not find"),
+    ],
     "below a file": [("", "model.index")] * 2,
     "a file is gone": [("NotFoundError", "gone/model.data-00001-of-00002")] * 2,
     "a bit is flipped": [("DataLossError", "flipped/model.data-00001-of-00002")] * 2,
-    "one rank saves": [("UnknownError", f"waited {STALL_SECONDS} s for rank 1"), None],
-    "one rank restores": [("UnknownError", f"waited {STALL_SECONDS} s for rank 1"), None],
+    "one rank saves": [("UnknownError", ALONE), None],
+    "one rank restores": [("UnknownError", ALONE), None],
 }
 
 

@@ -94,6 +94,8 @@ FAILURES = {  # {what: what all ranks do}
     "below a file": lambda model: model.save(f"{model.good}.index/model"),
     "a file is gone": lambda model: model.restore(model.damaged("gone", os.remove)),
     "a bit is flipped": lambda model: model.restore(model.damaged("flipped", flip)),
+}
+ALONE = {  # after which ranks have not run as many steps
     "one rank saves": save_on_rank_0,
     "one rank restores": restore_on_rank_0,
 }
@@ -113,7 +115,9 @@ def fail(model):
     model.fill(2)
     seen = {what: outcome(model, do) for what, do in FAILURES.items()}
     model.restore(model.good)
-    report({**seen, "restored": model.holds()})
+    seen["restored"] = model.holds()
+    model.fill(2)
+    report({**seen, **{what: outcome(model, do) for what, do in ALONE.items()}})
 
 
 def save_for_ever(model):
