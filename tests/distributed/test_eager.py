@@ -11,11 +11,7 @@ from tests.distributed.launch import reports, run_ranks
 pytestmark = pytest.mark.thorough
 
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
-FITS = [
-    f"fit {how}, {optimizer}"
-    for how in ("eagerly", "in a function")
-    for optimizer in ("legacy Adagrad", "Adam")
-]
+FITS = ["fit eagerly, legacy Adagrad", "fit in a function, Adam"]
 MODELS = [
     "eager, legacy Adagrad",
     "eager, Adam",
