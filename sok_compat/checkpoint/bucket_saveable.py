@@ -36,7 +36,7 @@ class BucketSaveable(StreamedTable):
     """
 
     def __init__(self, table, name, slot_names=None):
-        """As TableSaveable; slots of which a name is None need not be in what is restored."""
+        """As RowsSaveable; slots of which a name is None need not be in what is restored."""
         self._slots = list(table.slots)
         given = slot_names or [None] * len(self._slots)
         slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]

@@ -20,14 +20,12 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
     not even initialized; when something does not fit, what it held stays.
     """
 
-    def __init__(self, table, name, slot_names=None):
+    def __init__(self, table, name):
         """Makes the ops that read the table, in the default graph.
 
         Args:
           table: the Table.
           name: of the table in the checkpoint.
-          slot_names: of its slots there, in the order of table.slots; None, or None for a slot:
-            its own name.
 
         Raises:
           NotImplementedError: several ranks share the table.
@@ -35,8 +33,7 @@ class TableSaveable(BaseSaverBuilder.SaveableObject):
         self._table = table
         self._slots = list(table.slots)
         keys, rows, slots = export_planes(table, self._slots)
-        given = slot_names or [None] * len(self._slots)
-        slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]
+        slot_names = [slot.op.name for slot in self._slots]
         tensors = [(f"{name}/keys", keys), (f"{name}/rows", rows), *zip(slot_names, slots)]
         specs = [BaseSaverBuilder.SaveSpec(tensor, "", title) for title, tensor in tensors]
         super().__init__(table.handle, specs, name)

@@ -5,11 +5,10 @@ Says "killed" after each, and waits for a line. They are forked once TensorFlow 
 takes longest.
 """
 
+import functools
 import os
 import random
-import signal
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +16,7 @@ import tensorflow as tf
 import sok_compat
 from sok_compat.checkpoint import dump_to_files, set_rows
 from sok_compat.tables.table import Table
+from tests.support.killed_children import run_and_kill
 from tests.support.saved_table import DIM
 
 MOST_SECONDS = 0.1  # from its first dump to its end
@@ -32,23 +32,10 @@ def dump_for_ever(folder, ready):
             os.write(ready, b".")
 
 
-def run_and_kill(folder, random_numbers):
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        dump_for_ever(folder, writing)
-    os.close(writing)
-    os.read(reading, 1)
-    time.sleep(random_numbers.uniform(0, MOST_SECONDS))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(reading)
-
-
 if __name__ == "__main__":
     assert sok_compat.__version__ and not tf.compat.v1.get_default_graph().get_operations()
     numbers = random.Random(7)
     while True:
-        run_and_kill(sys.argv[1], numbers)
+        run_and_kill(functools.partial(dump_for_ever, sys.argv[1]), numbers, MOST_SECONDS)
         print("killed", flush=True)
         sys.stdin.readline()

@@ -4,11 +4,10 @@
 Waits for a line before each, and says "killed" after it.
 """
 
+import functools
 import os
 import random
-import signal
 import sys
-import time
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +15,7 @@ import tensorflow as tf
 import sok_compat
 from sok_compat.checkpoint import save_tables_in_checkpoints, set_rows
 from sok_compat.tables.table import Table
+from tests.support.killed_children import run_and_kill
 
 MOST_SECONDS = 0.1  # from its first checkpoint to its end
 NUM_KEYS, DIM = 3000, 8
@@ -67,22 +67,9 @@ def save_for_ever(folder, ready):
                 os.write(ready, b".")
 
 
-def run_and_kill(folder, random_numbers):
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        save_for_ever(folder, writing)
-    os.close(writing)
-    os.read(reading, 1)
-    time.sleep(random_numbers.uniform(0, MOST_SECONDS))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(reading)
-
-
 if __name__ == "__main__":
     assert sok_compat.__version__ and not tf1.get_default_graph().get_operations()
     numbers = random.Random(7)
     while sys.stdin.readline():
-        run_and_kill(sys.argv[1], numbers)
+        run_and_kill(functools.partial(save_for_ever, sys.argv[1]), numbers, MOST_SECONDS)
         print("killed", flush=True)
