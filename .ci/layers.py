@@ -85,8 +85,8 @@ def _allowed(table, room):
 
 def _python_room(parts):
     """The room of a module, by the parts of its path or name; None outside of the package."""
-    if parts[0] == "sparse_operation_kit":
-        return "sok_compat/sparse_operation_kit"
+    if parts[0] in ("sparse_operation_kit", "distributed_embeddings"):  # the faces' aliases
+        return f"sok_compat/{parts[0]}"
     if parts[0] != "sok_compat":
         return None
     is_root = len(parts) == 1 or parts[1] == "__init__"

@@ -9,9 +9,11 @@ import argparse
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 import tempfile
+
+from benchmarks.exchange_trace import summarize
+from benchmarks.launching import run_program
 
 _HEADINGS = (
     "ranks", "layers", "pooled", "MB/step", "over least", "exchanges", "step ms", "samples/s",
@@ -21,25 +23,25 @@ _TIMEOUT_SECONDS = 300
 LARGEST_OVER_LEAST = 1.15
 
 
-def measure(num_ranks, layers, cycle_ms, rounds):
-    """The results of communication_steps, a dict for each number of layers."""
+def measure(num_ranks, layers, cycle_ms, rounds, trace=None):
+    """The results of communication_steps, a dict for each number of layers.
+
+    Args:
+      trace: the file for a timeline of the exchanges; None: no table and none of these.
+    """
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "result.json")
         command = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
         command += [sys.executable, "-m", "benchmarks.communication_steps", "--result", result]
         command += ["--rounds", str(rounds), "--layers", *map(str, layers)]
         command += ["--threads", str(max(1, os.cpu_count() // num_ranks))]
-        done = subprocess.run(
-            command,
-            env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "HOROVOD_CYCLE_TIME": str(cycle_ms)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_TIMEOUT_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout[-3000:]}")
+        if trace:
+            traces = os.path.join(folder, "traces")
+            os.mkdir(traces)
+            command += ["--trace", traces]
+        run_program(command, _TIMEOUT_SECONDS, {"HOROVOD_CYCLE_TIME": str(cycle_ms)})
+        if trace:
+            summarize(traces, trace)
         with open(result) as stream:
             return json.load(stream)
 
@@ -77,6 +79,7 @@ def main():
     parser.add_argument("--layers", type=int, nargs="+", default=[1, 8, 26])
     parser.add_argument("--cycle-times", type=float, nargs="+", default=[1.0], help="milliseconds")
     parser.add_argument("--rounds", type=int, default=30, help="timed steps")
+    parser.add_argument("--trace", help="a file for a timeline of the largest number of ranks")
     arguments = parser.parse_args()
     if importlib.util.find_spec("horovod") is None:
         print("Horovod is not installed (`make horovod`): communication is not measured")
@@ -86,7 +89,8 @@ def main():
         print(f"\nHOROVOD_CYCLE_TIME {cycle_ms:g} ms, {os.cpu_count()} cores shared by all ranks")
         print(_line(_HEADINGS))
         for num_ranks in arguments.ranks:
-            for result in measure(num_ranks, arguments.layers, cycle_ms, arguments.rounds):
+            trace = arguments.trace if num_ranks == max(arguments.ranks) > 1 else None
+            for result in measure(num_ranks, arguments.layers, cycle_ms, arguments.rounds, trace):
                 print(_line(_cells(result)), flush=True)
                 if num_ranks > 1:
                     worst = max(worst, result["sent_bytes"] / result["least_bytes"])

@@ -19,8 +19,10 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from benchmarks.exchange_trace import write_trace
 from benchmarks.least_bytes import least_bytes
 from benchmarks.workload import Workload
+from sok_compat.runtime.exchange_trace import start_trace
 
 tf1 = tf.compat.v1
 
@@ -33,6 +35,9 @@ class Kind:
 
     num_layers: int
     is_pooled: bool  # a layer's features are the keys of one bag, or have an output each
+
+    def __str__(self):
+        return f"{self.num_layers} layers{' pooled' * self.is_pooled}"
 
 
 class Tables:
@@ -96,14 +101,18 @@ def _measure(hvd, kind, local, arguments, workload):
     ends = np.cumsum(spread.slots)[:-1]
     figures = {"seconds": [], "local_seconds": []}
     sent = []
+    steps = []  # (begin, end) in nanoseconds
     for step in range(_WARM_UP_STEPS + arguments.rounds):
         keys = shares[step % workload.num_batches, rank]
         local_seconds = local.tables[kind].train(keys)
         before = sok.communication_stats()
+        began = time.perf_counter_ns()
         seconds = spread.train(keys)
         after = sok.communication_stats()
         if step < _WARM_UP_STEPS:
+            start_trace()
             continue
+        steps.append((began, began + int(1e9 * seconds)))
         figures["seconds"].append(seconds)
         figures["local_seconds"].append(local_seconds)
         least = sum(
@@ -119,6 +128,8 @@ def _measure(hvd, kind, local, arguments, workload):
             )
         )  # fmt: skip
     spread.close()
+    if arguments.trace:
+        write_trace(arguments.trace, rank, kind, steps)
     sent_bytes, least, exchanges = np.mean(sent, axis=0)
     medians = {name: statistics.median(values) for name, values in figures.items()}
     return [medians["seconds"], medians["local_seconds"], sent_bytes, least, exchanges]
@@ -138,6 +149,7 @@ def main():
     parser.add_argument("--layers", type=int, nargs="+", required=True)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--dim", type=int, default=16)
+    parser.add_argument("--trace", help="the folder for what each rank traces")
     parser.add_argument("--threads", type=int, required=True, help="of TensorFlow, on each rank")
     arguments = parser.parse_args()
     tf1.disable_eager_execution()

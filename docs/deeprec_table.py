@@ -41,6 +41,7 @@ SECTIONS = {
               "`checkpoint_dir`, `summary_dir` and hooks of a chief count for all: "
               "[distributed](distributed.md#sessions-that-resume-and-estimators); "
               "`save_incremental_checkpoint_secs` raises"),
+        Entry("tf.train.Saver", "differs", "`incremental_save_restore=True` raises"),
         Entry("tf.gradients tf.clip_by_global_norm", "differs",
               "under 'collective' gradients of scalars by variables are means over ranks, and the "
               "norm is that over all ranks"),
@@ -76,7 +77,7 @@ SECTIONS = {
               "`target_gpu` is ignored."),
         Entry("tf.EmbeddingVariableOption tf.InitializerOption", "works"),
         Entry("tf.StorageOption tf.StorageType tf.CacheStrategy", "differs",
-              "DRAM and HBM work, HBM without a GPU with a warning; types with other tiers raise "
+              "DRAM and HBM work, HBM without a GPU with one warning; types with other tiers raise "
               "`NotImplementedError` where a variable is made with them"),
         Entry("tensorflow.core.framework.embedding.config_pb2", "differs",
               "has `tf.StorageType` and `tf.CacheStrategy`, and their members by name: ints, with "
@@ -88,8 +89,8 @@ SECTIONS = {
         Entry("tf.GlobalStepEvict tf.L2WeightEvict", "differs",
               "before `tf.train.Saver` writes. A key that no known step has trained goes from the "
               "second save on. Steps that run keep the rows that they read. The step is that of "
-              "`minimize(global_step=...)`; with `compute_gradients` it is the graph's global "
-              "step, so give `apply_gradients` no other, which nobody would count by."),
+              "`minimize(global_step=...)`, or of the first `apply_gradients(global_step=...)`; "
+              "without one, the graph's global step."),
         Entry("tf.CheckpointOption", "differs",
               "the variable's initializer loads the rows of `ckpt_to_load_from`, of any number of "
               "parts; slots start anew. `always_load_from_specific_ckpt` and `init_data_source` "

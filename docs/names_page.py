@@ -4,11 +4,12 @@
 import collections
 import pathlib
 
-from docs import deeprec_table
+from docs import deeprec_table, distributed_embeddings_table
 from docs.names_table import BEHAVIOUR, SECTIONS, entries
 
 PAGE = pathlib.Path(__file__).with_name("names.md")
 DEEPREC_PAGE = pathlib.Path(__file__).with_name("porting_deeprec.md")
+EMBEDDINGS_PAGE = pathlib.Path(__file__).with_name("porting_distributed_embeddings.md")
 
 INTRODUCTION = """\
 # Names of SparseOperationKit 1.x
@@ -39,7 +40,15 @@ def page():
 
 def deeprec_page():
     """The text of docs/porting_deeprec.md."""
-    table = deeprec_table
+    return _page_of(deeprec_table)
+
+
+def embeddings_page():
+    """The text of docs/porting_distributed_embeddings.md."""
+    return _page_of(distributed_embeddings_table)
+
+
+def _page_of(table):
     behaviour = f"## Beside names\n\n{_table(table.BEHAVIOUR)}"
     return "\n".join([table.INTRODUCTION, *_sections(table.SECTIONS), behaviour])
 
@@ -74,3 +83,4 @@ def _table(rows):
 if __name__ == "__main__":
     PAGE.write_text(page())
     DEEPREC_PAGE.write_text(deeprec_page())
+    EMBEDDINGS_PAGE.write_text(embeddings_page())

@@ -182,7 +182,7 @@ def _integrations(has_horovod):
         " now = [each.name for each in integrations.applied()];"
         f" known = integrations.INTEGRATIONS if {has_horovod} else now;"
         " later = [name for name in known if name not in now];"
-        " checked = [integrations.check(name) for name in later];"
+        " checked = [integrations.INTEGRATIONS[name].check() for name in later];"
         " result = {'now': now, 'later': later}"
     )
     if "error" in found:

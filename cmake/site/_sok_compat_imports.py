@@ -1,31 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `import sparse_operation_kit` give sok_compat.sparse_operation_kit, unless there is a real
-one that was built. Run at every start of the interpreter by sok_compat.pth, so it imports nothing
-that is not loaded anyway.
+"""Makes `import sparse_operation_kit` give sok_compat.sparse_operation_kit, and likewise
+distributed_embeddings, unless there is a real one that was built. Run at every start of the
+interpreter by sok_compat.pth, so it imports nothing that is not loaded anyway.
 """
 
 import sys
 
 PACKAGE = "sok_compat"
-ALIAS = "sparse_operation_kit"
-FACE = f"{PACKAGE}.{ALIAS}"  # what the alias stands for
-LIBRARY = "libsparse_operation_kit.so"  # what SparseOperationKit cannot be imported without
+ALIASES = ("sparse_operation_kit", "distributed_embeddings")  # of folders of the package
+# What SparseOperationKit cannot be imported without, where it is not below the package.
+LIBRARIES = {"sparse_operation_kit": "libsparse_operation_kit.so"}
 
 
-def is_built(directory):
+def face_of(alias):
+    """The package that an alias, or a module below it, stands for."""
+    return f"{PACKAGE}.{alias}"
+
+
+def is_built(directory, alias="sparse_operation_kit"):
     """Whether the package in this directory has native libraries: any below it, or its own where it
-    looks for that: in lib/ beside it, of any sparse_operation_kit on sys.path, in /usr/local/lib.
+    looks for that: in lib/ beside it, of any package of its name on sys.path, in /usr/local/lib.
     """
     import os
 
     if any(name.endswith(".so") for _, _, names in os.walk(directory) for name in names):
         return True
+    if alias not in LIBRARIES:
+        return False
     beside = os.path.join(os.path.dirname(directory), "lib")
-    folders = [beside, *(os.path.join(entry, ALIAS, "lib") for entry in sys.path)]
-    return any(os.path.exists(os.path.join(f, LIBRARY)) for f in (*folders, "/usr/local/lib"))
+    folders = [beside, *(os.path.join(entry, alias, "lib") for entry in sys.path)]
+    return any(
+        os.path.exists(os.path.join(f, LIBRARIES[alias])) for f in (*folders, "/usr/local/lib")
+    )
 
 
-def real_packages():
+def real_packages(alias="sparse_operation_kit"):
     """Specs of all packages of the alias's name that other finders find, in their order."""
     from importlib.machinery import PathFinder
 
@@ -34,7 +43,7 @@ def real_packages():
         if find_spec is None or isinstance(finder, _Finder):
             continue
         for path in [[entry] for entry in sys.path] if finder is PathFinder else [None]:
-            spec = find_spec(ALIAS, path)
+            spec = find_spec(alias, path)
             if spec is not None and spec.origin is not None:  # a mere directory does not count
                 yield spec
 
@@ -59,8 +68,8 @@ class _AliasLoader:
         import importlib
 
         alias = module.__spec__.name
-        real = importlib.import_module(FACE + alias[len(ALIAS) :])
-        if alias == ALIAS:
+        real = importlib.import_module(face_of(alias))
+        if alias in ALIASES:
             real.register_ops()
         sys.modules[alias] = real
         if self._passed_over:
@@ -68,47 +77,43 @@ class _AliasLoader:
 
             logging.getLogger(PACKAGE).warning(
                 "import %s gives %s; passed over, because not built (no native libraries): %s",
-                ALIAS,
-                FACE,
+                alias,
+                face_of(alias),
                 ", ".join(self._passed_over),
             )
 
 
 class _Finder:
-    """Resolves the two package names; every other name is left to the other finders."""
+    """Resolves the package names; every other name is left to the other finders."""
 
     def find_spec(self, name, path=None, target=None):
         root, _, submodule = name.partition(".")
-        if root == ALIAS:
+        if root in ALIASES:
             if not submodule:
-                return self._find_alias()
-            return self._alias_spec(name) if self._is_ours() else None
+                return self._find_alias(root)
+            return self._alias_spec(name) if self._is_ours(root) else None
         if name == PACKAGE:
             return self._find_installed()
         return None
 
-    def _find_alias(self):
+    def _find_alias(self, alias):
         """The first real package that was built; without one, the alias."""
         passed_over = []
-        for spec in real_packages():
+        for spec in real_packages(alias):
             directory = directory_of(spec)
-            if is_built(directory):
+            if is_built(directory, alias):
                 return spec
             passed_over.append(directory)
-        return self._alias_spec(ALIAS, passed_over)
+        return self._alias_spec(alias, passed_over)
 
-    def _is_ours(self):
+    def _is_ours(self, alias):
         """Whether the alias was resolved here, and not by a real package of that name."""
-        return ALIAS in sys.modules and sys.modules[ALIAS] is sys.modules.get(FACE)
+        return alias in sys.modules and sys.modules[alias] is sys.modules.get(face_of(alias))
 
     def _alias_spec(self, name, passed_over=()):
         import importlib.util
 
-        real = (
-            self._find_face()
-            if name == ALIAS
-            else importlib.util.find_spec(FACE + name[len(ALIAS) :])
-        )
+        real = self._find_face(name) if name in ALIASES else importlib.util.find_spec(face_of(name))
         if real is None:
             return None
         is_package = real.submodule_search_locations is not None
@@ -116,14 +121,14 @@ class _Finder:
             name, _AliasLoader(passed_over), origin=real.origin, is_package=is_package
         )
 
-    def _find_face(self):
+    def _find_face(self, alias):
         """Without importing the package that it is in; None: the package is gone."""
         import importlib.util
 
         package = importlib.util.find_spec(PACKAGE)
         if package is None or package.origin is None:  # nothing, or an empty directory
             return None
-        return self._find_elsewhere(FACE, package.submodule_search_locations)
+        return self._find_elsewhere(face_of(alias), package.submodule_search_locations)
 
     def _find_elsewhere(self, name, path=None):
         """What the other finders find; a mere directory of that name does not count."""

@@ -12,7 +12,7 @@ namespace sok {
 namespace {
 
 constexpr int32_t kEmpty = -1;
-constexpr int64_t kGroup = 16;  // keys whose lines are asked for together
+constexpr int64_t kGroup = 32;  // keys whose lines are asked for together; bits of a mask
 
 /// Keys -> their number, for the length of one call.
 class PositionTable {
@@ -25,6 +25,14 @@ class PositionTable {
 
   int64_t size() const { return size_; }
   void Prefetch(uint64_t hash) const { PrefetchForWrite(&heads_[hash & mask()]); }
+
+  /// The number of the key at the first place for `hash`, or kEmpty.
+  int32_t FirstGuess(uint64_t hash) const { return heads_[hash & mask()]; }
+  /// 0 where that is the number of `key`, else 1; no branch, for nobody can predict it.
+  uint32_t IsWrong(int32_t guess, int64_t key) const {
+    return static_cast<uint32_t>(distinct_keys_[std::max(guess, 0)] != key) |
+           static_cast<uint32_t>(guess == kEmpty);
+  }
 
   /// The number of `key`; a key that was not seen before gets the next one.
   int32_t NumberOf(int64_t key, uint64_t hash) {
@@ -62,7 +70,14 @@ int64_t NumberByFirstAppearance(int64_t num_keys, const Key* keys, int64_t* dist
       hashes[i] = HashKey(static_cast<int64_t>(keys[begin + i]));
       table.Prefetch(hashes[i]);
     }
+    uint32_t others = 0;  // a bit for each key that is new, or not at its first place
     for (int64_t i = 0; i < count; ++i) {
+      const int32_t guess = table.FirstGuess(hashes[i]);
+      others |= table.IsWrong(guess, static_cast<int64_t>(keys[begin + i])) << i;
+      inverse[begin + i] = guess;
+    }
+    for (; others != 0; others &= others - 1) {
+      const int i = __builtin_ctz(others);
       inverse[begin + i] = table.NumberOf(static_cast<int64_t>(keys[begin + i]), hashes[i]);
     }
   }

@@ -88,6 +88,13 @@ void SyncToDisk(const std::string& path) {
   if (error != 0) ThrowOfSystem(path, error);
 }
 
+void BeginSync(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;  // SyncToDisk says so
+  sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
+  close(file);
+}
+
 FolderLock::FolderLock(const std::string& folder, Mode mode) {
   if (!IsLocalPath(folder)) return;
   descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -41,6 +41,10 @@ void CheckIsFile(const std::string& path);
 /// Returns when a file, or what a folder lists, is on the disk. Throws for what the system says.
 void SyncToDisk(const std::string& path);
 
+/// Begins to write to the disk what has been written of a file, and does not wait. SyncToDisk then
+/// has less to wait for.
+void BeginSync(const std::string& path);
+
 /// Holds a folder against other processes and threads that do the same; a process that dies lets
 /// go. Nothing where the file system has no locks, or the folder is elsewhere.
 class FolderLock {

@@ -69,8 +69,8 @@ size_t NumMappings() {
           "), or make fewer tables");
   }
   Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
-        " bytes of address space; declare a smaller capacity, or raise the limit on virtual "
-        "memory (ulimit -v, vm.overcommit_memory)");
+        " bytes of address space; declare a smaller capacity, or raise the limit on virtual memory "
+        "(ulimit -v, vm.overcommit_memory)");
 }
 
 /// Maps at least `size_bytes`, or throws kOutOfMemory.

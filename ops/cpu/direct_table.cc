@@ -113,6 +113,17 @@ TableEntries CpuDirectTable::Export(Call& call) {
   return {count, keys, row_ids};
 }
 
+int64_t CpuDirectTable::ExportRows(Call&, int64_t first_row, int64_t num_rows, int64_t* keys,
+                                   int64_t* row_ids) {
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  int64_t count = 0;
+  held_.ForEachIn(first_row, std::min<int64_t>(first_row + num_rows, num_rows_), [&](int64_t row) {
+    keys[count] = options_.placement.GlobalKey(row);
+    row_ids[count++] = row;
+  });
+  return count;
+}
+
 void CpuDirectTable::Clear(Call&) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
   held_.Clear();

@@ -39,6 +39,8 @@ class CpuDirectTable : public Table {
   }
   void ReturnRows(Call&, int64_t) override {}
   TableEntries Export(Call& call) override;
+  int64_t ExportRows(Call& call, int64_t first_row, int64_t num_rows, int64_t* keys,
+                     int64_t* row_ids) override;
   void Clear(Call& call) override;
   void InsertAll(Call& call, const Planes& planes) override;
   int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) override;

@@ -154,18 +154,38 @@ TableEntries CpuHashTable::Export(Call& call) {
   std::shared_lock<FairSharedMutex> lock(index_mutex_);
   int64_t* const keys = call.Temporary<int64_t>(num_rows_);
   int64_t* const row_ids = call.Temporary<int64_t>(num_rows_);
-  std::fill_n(row_ids, num_rows_, kNoRow);
-  index_.ForEach([&](int64_t key, uint32_t row_id) {
-    keys[row_id] = key;
-    row_ids[row_id] = row_id;
+  const int64_t count = CopyHeld(call.executor(), 0, num_rows_, keys, row_ids);
+  return {count, keys, row_ids};
+}
+
+int64_t CpuHashTable::ExportRows(Call& call, int64_t first_row, int64_t num_rows, int64_t* keys,
+                                 int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(index_mutex_);
+  return CopyHeld(call.executor(), first_row, std::min(num_rows, num_rows_ - first_row), keys,
+                  row_ids);
+}
+
+/// Threads read parts of the index, and write the places of the rows that they find there.
+int64_t CpuHashTable::CopyHeld(Executor& executor, int64_t first_row, int64_t num_rows,
+                               int64_t* keys, int64_t* row_ids) const {
+  constexpr int64_t kBucketNanoseconds = 10;
+  if (num_rows <= 0) return 0;
+  std::fill_n(row_ids, num_rows, kNoRow);
+  executor.ParallelFor(index_.num_buckets(), kBucketNanoseconds, [&](int64_t begin, int64_t end) {
+    index_.ForEachIn(begin, end, [&](int64_t key, uint32_t row_id) {
+      const int64_t place = static_cast<int64_t>(row_id) - first_row;
+      if (place < 0 || place >= num_rows) return;
+      keys[place] = key;
+      row_ids[place] = row_id;
+    });
   });
   int64_t count = 0;
-  for (int64_t row = 0; row < num_rows_; ++row) {
-    if (row_ids[row] == kNoRow) continue;
-    keys[count] = keys[row];
-    row_ids[count++] = row;
+  for (int64_t place = 0; place < num_rows; ++place) {
+    if (row_ids[place] == kNoRow) continue;
+    keys[count] = keys[place];
+    row_ids[count++] = row_ids[place];
   }
-  return {count, keys, row_ids};
+  return count;
 }
 
 void CpuHashTable::Clear(Call&) {

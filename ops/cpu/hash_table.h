@@ -34,6 +34,8 @@ class CpuHashTable : public Table {
   int64_t Evict(Call& call, int64_t num_keys, const int64_t* keys) override;
   void ReturnRows(Call& call, int64_t num_rows) override;
   TableEntries Export(Call& call) override;
+  int64_t ExportRows(Call& call, int64_t first_row, int64_t num_rows, int64_t* keys,
+                     int64_t* row_ids) override;
   void Clear(Call& call) override;
   void InsertAll(Call&, const Planes&) override {}
   int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) override;
@@ -52,6 +54,8 @@ class CpuHashTable : public Table {
                         int64_t* row_ids) const;
   int64_t FindLocked(Executor& executor, int64_t num_keys, const int64_t* keys,
                      int64_t* row_ids) const;
+  int64_t CopyHeld(Executor& executor, int64_t first_row, int64_t num_rows, int64_t* keys,
+                   int64_t* row_ids) const;
   int64_t EraseInto(std::vector<uint32_t>* rows, int64_t num_keys, const int64_t* keys);
   void CheckFits(int64_t num_new_keys) const;
   int64_t NumRowsWith(int64_t num_new_keys) const;

@@ -35,6 +35,12 @@ class HeldRows {
   void ForEach(const Visit& visit) const {
     VisitWord(words_.size() - 1, 0, visit);
   }
+  /// As ForEach, of rows [begin, end), of which `begin` is a multiple of kRowsPerWord.
+  template <typename Visit>
+  void ForEachIn(int64_t begin, int64_t end, const Visit& visit) const {
+    for (int64_t word = begin / kRowsPerWord; word * kRowsPerWord < end; ++word)
+      VisitWord(0, word, visit);
+  }
 
  private:
   template <typename Visit>

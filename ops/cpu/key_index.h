@@ -43,10 +43,10 @@ class KeyIndex {
   /// Removes `key` and returns its row, or kNoRow if the index does not hold it.
   int64_t Erase(int64_t key);
 
-  /// Calls visit(key, row_id) for all keys, in no particular order.
+  /// Calls visit(key, row_id) for all keys in buckets [begin, end), in no particular order.
   template <typename Visit>
-  void ForEach(Visit visit) const {
-    for (const Bucket* bucket = buckets(); bucket != buckets() + num_buckets_; ++bucket) {
+  void ForEachIn(int64_t begin, int64_t end, Visit visit) const {
+    for (const Bucket* bucket = buckets() + begin; bucket != buckets() + end; ++bucket) {
       for (uint32_t slot = 0; slot < bucket->count(); ++slot) {
         visit(bucket->keys[slot], bucket->row_ids[slot]);
       }

@@ -165,6 +165,7 @@ class BlockedSum {
       if (key == bags_.num_distinct || groups_.offsets[static_cast<size_t>(key)] >= end) return;
       first = groups_.offsets[static_cast<size_t>(key)];
       stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key) + 1]);
+      if (key + kOutputAhead < bags_.num_distinct) PrefetchOutput(merged_, dim, key + kOutputAhead);
       sum = merged_ + key++ * dim_;
       std::fill_n(sum, int64_t{dim}, 0.0f);
     }

@@ -24,6 +24,7 @@ SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* r
   const int64_t ahead = PrefetchDistance(NumLines(size));
   for (int64_t i = begin; i < end; ++i) {
     if (i + ahead < end) PrefetchRow(rows[bags.inverse[i + ahead]], size);
+    if (i + kOutputAhead < end) PrefetchOutput(out, size, i + kOutputAhead);
     std::copy_n(rows[bags.inverse[i]], size, out + i * size);
   }
 }
@@ -58,6 +59,24 @@ SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int
   }
 }
 
+/// As AddRows, of a bag that began with the key before `begin`, block by block.
+template <BagFactors kFactors, typename Dim>
+SOK_INLINE void AddBlocks(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
+                          int64_t end, int64_t prefetch_end, std::vector<float>& block_sum,
+                          float* sum, float& weight_sum) {
+  const int64_t size = dim;
+  const int64_t second = std::min(begin - 1 + kBlock, end);
+  AddRows<kFactors>(bags, dim, rows, begin, second, prefetch_end, sum, weight_sum);
+  for (int64_t block = second; block < end; block += kBlock) {
+    block_sum.assign(static_cast<size_t>(size), 0.0f);
+    AddRows<kFactors>(bags, dim, rows, block, std::min(block + kBlock, end), prefetch_end,
+                      block_sum.data(), weight_sum);
+    for (int64_t column = 0; column < size; ++column) {
+      sum[column] += block_sum[static_cast<size_t>(column)];
+    }
+  }
+}
+
 /// What the sum of a bag of these occurrences is multiplied by.
 template <BagFactors kFactors>
 SOK_INLINE float FactorOf(const Bags& bags, int64_t bag, int64_t size, float weight_sum) {
@@ -75,6 +94,7 @@ SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* r
   std::vector<float> block_sum;
   for (int64_t bag = begin; bag < end; ++bag) {
     float* sum = out + bag * size;
+    if (bag + kOutputAhead < end) PrefetchOutput(out, size, bag + kOutputAhead);
     float weight_sum = 0.0f;
     const int64_t first = bags.row_splits[bag];
     const int64_t stop = bags.row_splits[bag + 1];
@@ -84,15 +104,8 @@ SOK_WIDE_VECTORS void PoolRange(const Bags& bags, Dim dim, const float* const* r
       if (first + ahead < last) PrefetchRow(rows[bags.inverse[first + ahead]], size);
       AddRow<kFactors, true>(bags, dim, rows, first, sum, weight_sum);
     }
-    AddRows<kFactors>(bags, dim, rows, first + 1, std::min(first + kBlock, stop), last, sum,
-                      weight_sum);
-    for (int64_t block = first + kBlock; block < stop; block += kBlock) {
-      block_sum.assign(static_cast<size_t>(size), 0.0f);
-      AddRows<kFactors>(bags, dim, rows, block, std::min(block + kBlock, stop), last,
-                        block_sum.data(), weight_sum);
-      for (int64_t column = 0; column < size; ++column) {
-        sum[column] += block_sum[static_cast<size_t>(column)];
-      }
+    if (first + 1 < stop) {
+      AddBlocks<kFactors>(bags, dim, rows, first + 1, stop, last, block_sum, sum, weight_sum);
     }
     const float factor = FactorOf<kFactors>(bags, bag, stop - first, weight_sum);
     if (factor != 1.0f) {

@@ -101,6 +101,11 @@ class DeviceTable {
                  int64_t* keys,      // [room]
                  int64_t* row_ids);  // [room]
 
+  /// As Table::ExportRows. Waits.
+  int64_t ExportRows(Stream stream, int64_t first_row, int64_t num_rows,
+                     int64_t* keys,      // [num_rows] of room
+                     int64_t* row_ids);  // [num_rows] of room
+
   /// Forgets every key.
   void Clear(Stream stream);
 
@@ -150,6 +155,7 @@ class DeviceTable {
 
   int64_t CheckKeys(int64_t num_keys, const int64_t* keys);
   TableCounters ReadCounters();
+  int64_t CopyHeld(int64_t first_row, int64_t num_rows, int64_t* keys, int64_t* row_ids);
   void TightenBounds();
   int64_t Limit() const { return std::min(options_.capacity, kMaxKeys); }
   int64_t RoomInIndex() const;

@@ -266,25 +266,43 @@ template <typename Queue>
 int64_t DeviceTable<Queue>::Export(Stream stream, int64_t room, int64_t* keys, int64_t* row_ids) {
   const QueueCall<Queue> call(queue_, stream);
   const TableCounters held = ReadCounters();
-  if (held.num_keys > room) return held.num_keys;
+  if (held.num_keys <= room) CopyHeld(0, held.num_rows, keys, row_ids);
+  return held.num_keys;
+}
+
+template <typename Queue>
+int64_t DeviceTable<Queue>::ExportRows(Stream stream, int64_t first_row, int64_t num_rows,
+                                       int64_t* keys, int64_t* row_ids) {
+  const QueueCall<Queue> call(queue_, stream);
+  const int64_t held = ReadCounters().num_rows - first_row;
+  return held <= 0 ? 0 : CopyHeld(first_row, std::min(held, num_rows), keys, row_ids);
+}
+
+/// `first_row` is a multiple of the rows of a mask.
+template <typename Queue>
+int64_t DeviceTable<Queue>::CopyHeld(int64_t first_row, int64_t num_rows, int64_t* keys,
+                                     int64_t* row_ids) {
   typename Scratch<Queue>::Frame frame(scratch_);
-  const int64_t num_tiles = NumTiles(held.num_rows);
-  auto* keys_by_row = scratch_.template Take<int64_t>(held.num_rows);
+  const int64_t num_tiles = NumTiles(num_rows);
+  auto* keys_by_row = scratch_.template Take<int64_t>(num_rows);
   auto* tile_sums = scratch_.template Take<int32_t>(num_tiles + 1);
   uint32_t* masks = nullptr;
   if (options_.use_hash_index) {
-    auto* is_held = scratch_.template Take<unsigned char>(held.num_rows);
+    auto* is_held = scratch_.template Take<unsigned char>(num_rows);
     masks = scratch_.template Take<uint32_t>(num_tiles);
-    queue_.FillBytes(is_held, 0, held.num_rows);
-    queue_.ForEach(num_buckets_, KeysByRow{index().buckets, keys_by_row, is_held});
-    queue_.ForEachVote(held.num_rows, VoteHeld{is_held, masks});
+    queue_.FillBytes(is_held, 0, num_rows);
+    queue_.ForEach(num_buckets_,
+                   KeysByRow{index().buckets, first_row, num_rows, keys_by_row, is_held});
+    queue_.ForEachVote(num_rows, VoteHeld{is_held, masks});
   } else {
-    masks = direct_index().bits;
-    queue_.ForEach(held.num_rows, KeysOfRows{direct_rows(), 0, keys_by_row});
+    masks = direct_index().bits + NumTiles(first_row);
+    queue_.ForEach(num_rows, KeysOfRows{direct_rows(), first_row, keys_by_row});
   }
-  queue_.ExclusiveSum(num_tiles, TileCount{masks, held.num_rows}, tile_sums);
-  queue_.ForEach(held.num_rows, CompactHeld{keys_by_row, {masks, tile_sums}, keys, row_ids});
-  return held.num_keys;
+  queue_.ExclusiveSum(num_tiles, TileCount{masks, num_rows}, tile_sums);
+  queue_.ForEach(num_rows, CompactHeld{first_row, keys_by_row, {masks, tile_sums}, keys, row_ids});
+  int32_t count = 0;
+  queue_.CopyToHost(&count, tile_sums + num_tiles, sizeof(count));
+  return count;
 }
 
 template <typename Queue>

@@ -180,7 +180,8 @@ EraseFound(Index, const int64_t*, const int64_t*, Rank, const int64_t*, uint32_t
 /// Writes the keys of bucket i at the places of their rows.
 struct KeysByRow {
   const DeviceBucket* buckets;
-  int64_t* keys;           // [num_rows]
+  int64_t first_row, num_rows;
+  int64_t* keys;           // [num_rows], of rows first_row, first_row + 1, ...
   unsigned char* is_held;  // [num_rows], zeros before
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
@@ -188,8 +189,10 @@ struct KeysByRow {
     SOK_UNROLL
     for (int slot = 0; slot < DeviceBucket::kSlots; ++slot) {
       if (bucket.row_ids[slot] == DeviceBucket::kFreeSlot) continue;
-      keys[bucket.row_ids[slot]] = bucket.keys[slot];
-      is_held[bucket.row_ids[slot]] = 1;
+      const int64_t place = static_cast<int64_t>(bucket.row_ids[slot]) - first_row;
+      if (place < 0 || place >= num_rows) continue;
+      keys[place] = bucket.keys[slot];
+      is_held[place] = 1;
     }
   }
 };

@@ -100,16 +100,17 @@ struct VoteHeld {
 };
 
 struct CompactHeld {
-  const int64_t* keys_by_row;
+  int64_t first_row;
+  const int64_t* keys_by_row;  // of rows first_row, first_row + 1, ...
   Rank held;
   int64_t* keys;
   int64_t* row_ids;
 
-  SOK_HOST_DEVICE void operator()(int64_t row) const {
-    if (!held.IsSet(row)) return;
-    const int32_t rank = held.Of(row);
-    keys[rank] = keys_by_row[row];
-    row_ids[rank] = row;
+  SOK_HOST_DEVICE void operator()(int64_t place) const {
+    if (!held.IsSet(place)) return;
+    const int32_t rank = held.Of(place);
+    keys[rank] = keys_by_row[place];
+    row_ids[rank] = first_row + place;
   }
 };
 

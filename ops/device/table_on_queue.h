@@ -102,6 +102,12 @@ class TableOnQueue : public Table {
     }
   }
 
+  int64_t ExportRows(Call& call, int64_t first_row, int64_t num_rows, int64_t* keys,
+                     int64_t* row_ids) override {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    return table_->ExportRows(StreamOf(call), first_row, num_rows, keys, row_ids);
+  }
+
   void Clear(Call& call) override {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     table_->Clear(StreamOf(call));

@@ -140,6 +140,13 @@ class Table {
                                 int64_t num_gradients,
                                 const int64_t* row_ids,       // [num_gradients]
                                 const float* gradients) = 0;  // [num_gradients, dim]
+
+  /// As Export, of the keys of rows [first_row, first_row + num_rows), both multiples of
+  /// kRowsAtOnce; returns how many there are. So a table needs no memory for all its keys. Waits.
+  static constexpr int64_t kRowsAtOnce = 64;
+  virtual int64_t ExportRows(Call& call, int64_t first_row, int64_t num_rows,
+                             int64_t* keys,          // [num_rows] of room
+                             int64_t* row_ids) = 0;  // [num_rows] of room
 };
 
 }  // namespace sok

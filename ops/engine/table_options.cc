@@ -63,8 +63,8 @@ void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
   if (options.capacity <= most_rows && options.capacity != kMaxRows) {
     Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: its capacity is ",
           options.capacity, " keys, it holds ", num_keys, kept, ", and ", num_new_keys,
-          " new keys came; raise the capacity (max_vocabulary_size_per_gpu in "
-          "SparseOperationKit's layers), or erase keys. The table is as it was before them");
+          " new keys came; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's "
+          "layers), or erase keys. The table is as it was before them");
   }
   Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: one rank holds at most ",
         most_rows, " keys, it holds ", num_keys, kept, ", and ", num_new_keys,

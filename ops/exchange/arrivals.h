@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,13 +15,10 @@ namespace sok {
 
 /// What came for one exchange, by source rank; of some ranks only, where not all are ready.
 struct Arrival {
-  std::vector<std::pair<const char*, int64_t>> parts;
-  std::vector<int64_t> steps;          // of the ranks that offer it, also without data yet
-  std::vector<uint64_t> descriptions;  // of the lookup, their hashes
-
-  int64_t size_bytes() const;
-  /// The parts one after the other.
-  std::vector<char> Join() const;
+  std::vector<std::string_view> parts;  // empty where there was no memory
+  std::vector<int64_t> steps;           // of the ranks that offer it, also without data yet
+  std::vector<uint64_t> descriptions;   // of the lookup, their hashes
+  bool is_cut = false;                  // there was no memory for a part
 };
 
 /// By lookup and exchange hash; the same order on all ranks.
@@ -31,9 +29,18 @@ struct Round {
   Arrivals arrivals;              // in the data that was read; it must outlive this
 };
 
-/// Reads what all ranks sent to this one: data by source rank, of received_bytes [num_ranks].
-/// Throws kIo where it is not what ranks send.
-Round ReadRound(const char* data, const std::vector<int64_t>& received_bytes);
+/// What came in a round.
+struct Received {
+  std::vector<std::string_view> messages;  // by source rank
+  bool are_cut = false;  // there was no memory for what follows the messages for their offers
+};
+
+/// `data` of all ranks, one after the other; received_bytes is [num_ranks].
+std::vector<std::string_view> SplitBySource(const char* data,
+                                            const std::vector<int64_t>& received_bytes);
+
+/// Reads what all ranks sent to this one. Throws kIo where it is not what ranks send.
+Round ReadRound(const Received& received);
 
 }  // namespace sok
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <numeric>
 #include <set>
 
 namespace sok {
@@ -10,7 +11,6 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr size_t kStepsRemembered = 1024;
 constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
 
 ExchangeResult Failure(ErrorCode code, std::string message) {
@@ -82,8 +82,7 @@ void Coordinator::Submit(ExchangeRequest request) {
     } else if (!is_first || pending_.count(key) != 0) {
       failure =
           "was asked for twice in one step: a lookup cannot stand in a loop of control flow v1, "
-          "nor "
-          "can a function take two gradients through one branch or nested function";
+          "nor can a function take two gradients through one branch or nested function";
     } else {
       pending_.emplace(key, Pending{std::move(request), Clock::now()});
       gave_up_on_.clear();
@@ -158,6 +157,7 @@ std::string Coordinator::WaitsFor() const {
 Proposal Coordinator::Propose() {
   std::unique_lock<std::mutex> lock(mutex_);
   WaitForReason(&lock);
+  trace_.Leave();
   try {
     return BuildProposal();
   } catch (const std::bad_alloc&) {  // the other ranks wait for this one in the round
@@ -194,7 +194,8 @@ Proposal Coordinator::BuildProposal() {
     message.offers.push_back(offer);
   }
   message.descriptions.assign(descriptions.begin(), descriptions.end());
-  Proposal proposal = PackProposal(std::move(message), outgoing, options_.num_ranks);
+  Proposal proposal = PackProposal(std::move(message), outgoing, options_.num_ranks, options_.rank,
+                                   options_.most_bytes / options_.num_ranks);
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
     if (rank != options_.rank)
       counters_.negotiation_bytes += proposal.send_bytes[static_cast<size_t>(rank)];
@@ -235,38 +236,30 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
     }
     if (missing.empty()) continue;
     gave_up_on_ = ExchangeName(pending.request);
-    meetings_.Fail(
-        pending.request.ticket.meeting,
-        {ErrorCode::kAborted,
-         "waited " + std::to_string(static_cast<int>(waited)) + " s for " + JoinRanks(missing) +
-             ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " +
-             std::to_string(key.first) + doing +
-             ". All ranks must run the same layers in the same number of steps"});
+    const MeetingFailure failure{
+        ErrorCode::kAborted,
+        "waited " + std::to_string(static_cast<int>(waited)) + " s for " + JoinRanks(missing) +
+            ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " +
+            std::to_string(key.first) + doing +
+            ". All ranks must run the same layers in the same number of steps"};
+    // The step's other lookups as well, which the framework would cancel without saying why.
+    if (!pending.request.ticket.is_alone) meetings_.FailStep(pending.request.step_id, failure);
+    meetings_.Fail(pending.request.ticket.meeting, failure);
   }
 }
 
-/// Whether the steps of all ranks may meet: none of them has met others.
-bool Coordinator::StepsMatch(const std::vector<int64_t>& steps) {
-  bool all_match = true;
-  for (size_t rank = 0; rank < steps.size(); ++rank) {
-    const auto met = met_steps_.try_emplace({steps[rank], static_cast<int>(rank)}, steps).first;
-    all_match = all_match && met->second == steps;
-  }
-  while (met_steps_.size() > kStepsRemembered * steps.size()) met_steps_.erase(met_steps_.begin());
-  return all_match;
-}
-
-ExchangeResult Coordinator::Join(const Arrival& arrival, const Ticket& ticket) {
-  ExchangeResult result;
-  try {
-    result.data = arrival.Join();
-    for (const auto& [data, size_bytes] : arrival.parts)
-      result.received_bytes.push_back(size_bytes);
-  } catch (const std::bad_alloc&) {
+ExchangeResult Coordinator::ResultOf(const Arrival& arrival, const ExchangeRequest& request) {
+  if (arrival.is_cut) {
     const std::string message = "out of memory for what other ranks have sent";
-    meetings_.Fail(ticket.meeting, {ErrorCode::kOutOfMemory, message});
-    return Failure(ErrorCode::kOutOfMemory, "exchange " + ticket.label + ": " + message);
+    meetings_.Fail(request.ticket.meeting, {ErrorCode::kOutOfMemory, message});
+    return Failure(ErrorCode::kOutOfMemory, "exchange " + request.ticket.label + ": " + message);
   }
+  ExchangeResult result;
+  result.parts = arrival.parts;
+  const auto own = request.send_bytes.begin() + options_.rank;  // which has not travelled
+  result.parts[static_cast<size_t>(options_.rank)] = {
+      request.data.data() + std::accumulate(request.send_bytes.begin(), own, int64_t{0}),
+      static_cast<size_t>(*own)};
   return result;
 }
 
@@ -285,7 +278,7 @@ Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
   for (const auto& [where, arrival] : arrivals) {
     if (arrival.steps.size() != static_cast<size_t>(options_.num_ranks)) continue;
     const bool has_all_data = arrival.parts.size() == arrival.steps.size();
-    const bool steps_match = !has_all_data || StepsMatch(arrival.steps);
+    const bool steps_match = !has_all_data || met_steps_.Match(arrival.steps);
     const auto proposed = proposed_at.find(where);
     if (proposed == proposed_at.end()) continue;  // it has failed
     const std::string difference = descriptions_.Difference(arrival.descriptions);
@@ -298,7 +291,7 @@ Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
     pending.all_have_come = true;
     if (!has_all_data) continue;
     together.push_back({key.first, pending.request.kind, key.second});
-    ExchangeResult result = Join(arrival, pending.request.ticket);
+    ExchangeResult result = ResultOf(arrival, pending.request);
     taken.emplace_back(std::move(pending), std::move(result));
     pending_.erase(key);
   }
@@ -343,8 +336,9 @@ void Coordinator::Settle(const Round& round, std::vector<Pending>* failed, Ready
   Count(*ready);
 }
 
-void Coordinator::Complete(const char* data, const std::vector<int64_t>& received_bytes) {
-  const Round round = ReadRound(data, received_bytes);
+void Coordinator::Complete(const Received& received) {
+  trace_.Arrive();
+  const Round round = ReadRound(received);
   std::vector<Pending> failed;
   std::vector<ExchangeResult> reasons;
   Ready ready;
@@ -359,7 +353,13 @@ void Coordinator::Complete(const char* data, const std::vector<int64_t>& receive
     }
   }
   for (size_t i = 0; i < failed.size(); ++i) failed[i].request.done(std::move(reasons[i]));
-  for (auto& [pending, result] : ready) pending.request.done(std::move(result));
+  for (auto& [pending, result] : ready) {
+    const ExchangeRequest& request = pending.request;
+    trace_.BeginRequest({ExchangeName(request), request.ticket.step,
+                         static_cast<int64_t>(request.data.size()), pending.since});
+    request.done(std::move(result));
+    trace_.EndRequest();
+  }
 }
 
 void Coordinator::Abort(const std::string& reason) {

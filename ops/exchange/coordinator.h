@@ -11,14 +11,17 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ops/exchange/arrivals.h"
 #include "ops/exchange/companions.h"
 #include "ops/exchange/descriptions.h"
+#include "ops/exchange/exchange_trace.h"
 #include "ops/exchange/meetings.h"
 #include "ops/exchange/message.h"
+#include "ops/exchange/met_steps.h"
 #include "ops/exchange/proposal.h"
 
 namespace sok {
@@ -30,14 +33,14 @@ struct CoordinatorOptions {
   double heartbeat_seconds = 0.5;  // how long a rank without requests may keep the others waiting
   double grouping_seconds =
       0.02;  // how long a request waits for the others of its group on this rank
+  int64_t most_bytes = int64_t{1} << 26;  // that a rank sends or receives in one part of a round
 };
 
 /// What became of a request: an error message, or the bytes that all ranks sent to this one.
 struct ExchangeResult {
   std::string error;  // empty: success
   ErrorCode code = ErrorCode::kAborted;
-  std::vector<char> data;               // by source rank
-  std::vector<int64_t> received_bytes;  // [num_ranks]
+  std::vector<std::string_view> parts;  // by source rank; until `done` returns
 };
 
 struct ExchangeRequest {
@@ -85,14 +88,16 @@ class Coordinator {
 
   int num_ranks() const { return options_.num_ranks; }
   ExchangeCounters counters() const;
+  ExchangeTrace& trace() { return trace_; }
 
   // --- for the one thread that drives the rounds ---
 
   /// Waits until there is a reason for a round, and returns what to send.
   Proposal Propose();
 
-  /// Takes what all ranks proposed to this one, by source rank; received_bytes is [num_ranks].
-  void Complete(const char* data, const std::vector<int64_t>& received_bytes);
+  /// Takes what all ranks proposed to this one. Where there was no memory for it, requests that all
+  /// ranks have sent fail.
+  void Complete(const Received& received);
 
   /// From now on all requests fail with `reason`: the ranks cannot talk any more.
   void Abort(const std::string& reason);
@@ -121,8 +126,7 @@ class Coordinator {
   std::vector<Pending> TakeFailed();
   void CheckStalls(const std::vector<Message>& messages);
   Ready TakeReady(const Arrivals& arrivals);
-  bool StepsMatch(const std::vector<int64_t>& steps);
-  ExchangeResult Join(const Arrival& arrival, const Ticket& ticket);
+  ExchangeResult ResultOf(const Arrival& arrival, const ExchangeRequest& request);
   void Count(const Ready& ready);
 
   const CoordinatorOptions options_;
@@ -134,11 +138,11 @@ class Coordinator {
   Companions companions_;
   Descriptions descriptions_;
   std::vector<Key> proposed_;  // between Propose and Complete
-  // (step, rank) -> the steps of all ranks that it has met; of late.
-  std::map<std::pair<int64_t, int>, std::vector<int64_t>> met_steps_;
+  MetSteps met_steps_;
   bool is_leaving_ = false;
   std::string closed_reason_;  // not empty: closed
   ExchangeCounters counters_;
+  ExchangeTrace trace_;
 };
 
 }  // namespace sok

@@ -24,14 +24,17 @@ void Put(std::string* bytes, const std::string& text) {
 
 constexpr size_t kOfferBytes = 7 * sizeof(int64_t);
 constexpr size_t kFailureBytes = 3 * sizeof(int64_t);  // and the text
+constexpr size_t kHeaderBytesPlace = 2 * sizeof(int64_t);
+
+[[noreturn]] void ThrowCutOff() { Throw(ErrorCode::kIo, "a rank's message is cut off"); }
 
 class Reader {
  public:
-  Reader(const char* data, size_t size_bytes) : data_(data), size_bytes_(size_bytes) {}
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
 
   int64_t Int() {
     int64_t value = 0;
-    std::memcpy(&value, Take(sizeof(value)), sizeof(value));
+    std::memcpy(&value, Take(sizeof(value)).data(), sizeof(value));
     return value;
   }
 
@@ -43,36 +46,48 @@ class Reader {
   /// How many entries of at least `entry_bytes` follow.
   size_t Count(size_t entry_bytes) {
     const auto count = static_cast<uint64_t>(Int());
-    if (count > (size_bytes_ - position_) / entry_bytes) ThrowCutOff();
+    if (count > (bytes_.size() - position_) / entry_bytes) ThrowCutOff();
     return static_cast<size_t>(count);
   }
 
-  std::string Text() {
-    const size_t size = Count(1);
-    return std::string(Take(size), size);
-  }
+  std::string Text() { return std::string(Take(Count(1))); }
 
   size_t position() const { return position_; }
 
  private:
-  [[noreturn]] static void ThrowCutOff() { Throw(ErrorCode::kIo, "a rank's message is cut off"); }
-
-  const char* Take(size_t size) {
-    if (size > size_bytes_ - position_) ThrowCutOff();
+  std::string_view Take(size_t size) {
+    if (size > bytes_.size() - position_) ThrowCutOff();
     position_ += size;
-    return data_ + position_ - size;
+    return bytes_.substr(position_ - size, size);
   }
 
-  const char* const data_;
-  const size_t size_bytes_;
+  const std::string_view bytes_;
   size_t position_ = 0;
 };
 
+MessageSizes ReadSizes(Reader* reader) {
+  MessageSizes sizes;
+  sizes.longest_bytes = reader->Int();
+  sizes.total_bytes = reader->Int();
+  sizes.header_bytes = reader->Int();
+  const bool are_in_order = 0 < sizes.header_bytes && sizes.header_bytes <= sizes.total_bytes &&
+                            sizes.total_bytes <= sizes.longest_bytes;
+  if (!are_in_order) ThrowCutOff();
+  return sizes;
+}
+
 }  // namespace
+
+MessageSizes MessageSizes::Parse(std::string_view bytes) {
+  Reader reader(bytes);
+  return ReadSizes(&reader);
+}
 
 std::string Message::Serialize() const {
   std::string bytes;
   Put(&bytes, longest_bytes);
+  Put(&bytes, total_bytes);
+  Put(&bytes, int64_t{0});  // of the header: below
   Put(&bytes, int64_t{is_leaving});
   Put(&bytes, num_steps);
   Put(&bytes, waits_for);
@@ -92,13 +107,17 @@ std::string Message::Serialize() const {
   }
   Put(&bytes, static_cast<int64_t>(descriptions.size()));
   for (const std::string& description : descriptions) Put(&bytes, description);
+  const auto header_bytes = static_cast<int64_t>(bytes.size());
+  std::memcpy(bytes.data() + kHeaderBytesPlace, &header_bytes, sizeof(header_bytes));
   return bytes;
 }
 
-Message Message::Parse(const char* data, size_t size_bytes, size_t* message_bytes) {
-  Reader reader(data, size_bytes);
+Message Message::Parse(std::string_view bytes, size_t* header_bytes) {
+  Reader reader(bytes);
+  const MessageSizes sizes = ReadSizes(&reader);
   Message message;
-  message.longest_bytes = reader.Int();
+  message.longest_bytes = sizes.longest_bytes;
+  message.total_bytes = sizes.total_bytes;
   message.is_leaving = reader.Int() != 0;
   message.num_steps = reader.Int();
   message.waits_for = reader.Text();
@@ -118,7 +137,8 @@ Message Message::Parse(const char* data, size_t size_bytes, size_t* message_byte
   }
   message.descriptions.resize(reader.Count(sizeof(int64_t)));
   for (std::string& description : message.descriptions) description = reader.Text();
-  *message_bytes = reader.position();
+  *header_bytes = reader.position();
+  if (static_cast<int64_t>(*header_bytes) != sizes.header_bytes) ThrowCutOff();
   return message;
 }
 

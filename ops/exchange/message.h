@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -40,8 +41,19 @@ struct LookupFailure {
   std::string message;  // goes on after "rank 3 "
 };
 
+/// What a message begins with, so that it is known when only a part of it has come.
+struct MessageSizes {
+  int64_t longest_bytes = 0;  // of what the sender sends to any rank in this round
+  int64_t total_bytes = 0;    // of this message, with what follows for its offers
+  int64_t header_bytes = 0;   // without
+
+  /// Throws kIo where there is no such message.
+  static MessageSizes Parse(std::string_view bytes);
+};
+
 struct Message {
-  int64_t longest_bytes = 0;  // of what the sender sends to any rank in this round, with this
+  int64_t longest_bytes = 0;  // as in MessageSizes
+  int64_t total_bytes = 0;
   bool is_leaving = false;
   int64_t num_steps = 0;  // begun so far
   std::string waits_for;  // what the sender has long been waiting for; empty: nothing
@@ -50,8 +62,8 @@ struct Message {
   std::vector<std::string> descriptions;  // of lookups, those that no rank has told before
 
   std::string Serialize() const;
-  /// Reads a message at the start of [data, data + size_bytes); *message_bytes: how long it is.
-  static Message Parse(const char* data, size_t size_bytes, size_t* message_bytes);
+  /// Reads a message at the start of `bytes`; *header_bytes: how long it is.
+  static Message Parse(std::string_view bytes, size_t* header_bytes);
 };
 
 /// The same on every rank.

@@ -2,84 +2,77 @@
 #include "ops/exchange/message_parts.h"
 
 #include <algorithm>
-#include <cstring>
+#include <new>
 #include <numeric>
 #include <utility>
 
-#include "ops/base/error.h"
-
 namespace sok {
 
-MessageParts::MessageParts(Proposal proposal, int64_t most_bytes)
-    : proposal_(std::move(proposal)),
-      part_bytes_(most_bytes / static_cast<int64_t>(proposal_.send_bytes.size())) {
-  SetNext();
-}
+MessageParts::MessageParts(Proposal proposal) : proposal_(std::move(proposal)) { SetNext(); }
 
 void MessageParts::SetNext() {
+  part_begin_ += num_bytes();
   send_bytes_.clear();
   for (const int64_t bytes : proposal_.send_bytes) {
-    send_bytes_.push_back(
-        std::clamp<int64_t>(bytes - part_ * part_bytes_, int64_t{0}, part_bytes_));
+    const int64_t left = bytes - part_ * proposal_.part_bytes;
+    send_bytes_.push_back(std::clamp<int64_t>(left, 0, proposal_.part_bytes));
   }
-  data_.clear();
-  if (send_bytes_ == proposal_.send_bytes) return;
-  data_.reserve(static_cast<size_t>(num_bytes()));
-  const char* message = proposal_.data.data();
-  for (size_t rank = 0; rank < send_bytes_.size(); ++rank) {
-    const char* part = message + std::min(part_ * part_bytes_, proposal_.send_bytes[rank]);
-    data_.insert(data_.end(), part, part + send_bytes_[rank]);
-    message += proposal_.send_bytes[rank];
-  }
-}
-
-const char* MessageParts::data() const {
-  return send_bytes_ == proposal_.send_bytes ? proposal_.data.data() : data_.data();
 }
 
 int64_t MessageParts::num_bytes() const {
   return std::accumulate(send_bytes_.begin(), send_bytes_.end(), int64_t{0});
 }
 
-/// From the first part: by the longest of all messages.
-void MessageParts::CountParts(const char* data, const std::vector<int64_t>& received_bytes) {
-  int64_t longest_bytes = 1;
-  for (const int64_t bytes : received_bytes) {
-    int64_t longest_of_sender = 0;
-    if (bytes < static_cast<int64_t>(sizeof(longest_of_sender))) {
-      Throw(ErrorCode::kIo, "a rank's message is cut off");
-    }
-    std::memcpy(&longest_of_sender, data, sizeof(longest_of_sender));
-    longest_bytes = std::max(longest_bytes, longest_of_sender);
-    data += bytes;
-  }
-  num_parts_ = (longest_bytes - 1) / part_bytes_ + 1;
-}
-
-bool MessageParts::Take(const char* data, const std::vector<int64_t>& received_bytes) {
-  if (num_parts_ == 0) CountParts(data, received_bytes);
+bool MessageParts::Take(const std::vector<std::string_view>& part) {
+  if (part_ == 0) BeginToTake(part);
   if (num_parts_ == 1) {
-    received_ = data;
-    received_bytes_ = received_bytes;
+    received_.messages = part;
     return true;
   }
-  by_source_.resize(received_bytes.size());
-  for (size_t rank = 0; rank < received_bytes.size(); ++rank) {
-    by_source_[rank].insert(by_source_[rank].end(), data, data + received_bytes[rank]);
-    data += received_bytes[rank];
+  for (size_t rank = 0; rank < part.size(); ++rank) {
+    std::vector<char>& message = by_source_[rank];
+    const std::string_view kept = part[rank].substr(0, kept_bytes_[rank] - message.size());
+    message.insert(message.end(), kept.begin(), kept.end());
   }
   if (++part_ < num_parts_) {
     SetNext();
     return false;
   }
-  received_bytes_.clear();
-  for (std::vector<char>& message : by_source_) {
-    joined_.insert(joined_.end(), message.begin(), message.end());
-    received_bytes_.push_back(static_cast<int64_t>(message.size()));
-    message = {};
+  for (const std::vector<char>& message : by_source_) {
+    received_.messages.emplace_back(message.data(), message.size());
   }
-  received_ = joined_.data();
   return true;
+}
+
+/// From the first part: how many there will be, and what of them.
+void MessageParts::BeginToTake(const std::vector<std::string_view>& part) {
+  std::vector<MessageSizes> sizes;
+  int64_t longest_bytes = 1;
+  for (const std::string_view bytes : part) {
+    sizes.push_back(MessageSizes::Parse(bytes));
+    longest_bytes = std::max(longest_bytes, sizes.back().longest_bytes);
+  }
+  num_parts_ = (longest_bytes - 1) / proposal_.part_bytes + 1;
+  if (num_parts_ > 1) MakeRoom(sizes);
+}
+
+/// Where memory is refused, the other ranks send all the same: what follows the messages is taken
+/// and thrown away.
+void MessageParts::MakeRoom(const std::vector<MessageSizes>& sizes) {
+  const auto make_room = [&](int64_t MessageSizes::* bytes) {
+    by_source_ = std::vector<std::vector<char>>(sizes.size());
+    kept_bytes_.clear();
+    for (size_t rank = 0; rank < sizes.size(); ++rank) {
+      kept_bytes_.push_back(static_cast<size_t>(sizes[rank].*bytes));
+      by_source_[rank].reserve(kept_bytes_[rank]);
+    }
+  };
+  try {
+    make_room(&MessageSizes::total_bytes);
+  } catch (const std::bad_alloc&) {
+    received_.are_cut = true;
+    make_room(&MessageSizes::header_bytes);
+  }
 }
 
 }  // namespace sok

@@ -3,49 +3,47 @@
 #ifndef SOK_OPS_EXCHANGE_MESSAGE_PARTS_H_
 #define SOK_OPS_EXCHANGE_MESSAGE_PARTS_H_
 
-#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
-#include "ops/exchange/coordinator.h"
+#include "ops/exchange/arrivals.h"
+#include "ops/exchange/proposal.h"
 
 namespace sok {
 
-/// The messages of a round, on their way. Each begins with the bytes of the longest one of its
-/// sender (Message), so that all ranks know from the first part how many there will be.
+/// The messages of a round, on their way. Each begins with its sizes and that of the longest one of
+/// its sender, so that all ranks know from the first part how many there will be.
 class MessageParts {
  public:
-  /// `most_bytes`: of a part, sent or received by one rank.
-  MessageParts(Proposal proposal, int64_t most_bytes);
+  explicit MessageParts(Proposal proposal);
 
   /// The sizes of the next part, by destination rank.
   const std::vector<int64_t>& send_bytes() const { return send_bytes_; }
-  /// It, by destination rank; until Take.
-  const char* data() const;
+  /// It, by destination rank.
+  const char* data() const { return proposal_.data.data() + part_begin_; }
   int64_t num_bytes() const;
 
   /// Takes what came for it, by source rank. True: it was the last one, and received() is complete.
   /// Throws kIo where it is not what ranks send.
-  bool Take(const char* data, const std::vector<int64_t>& received_bytes);
+  bool Take(const std::vector<std::string_view>& part);
 
-  /// What all ranks sent, by source rank; valid as long as what the last Take was given.
-  const char* received() const { return received_; }
-  const std::vector<int64_t>& received_bytes() const { return received_bytes_; }
+  /// What all ranks sent; valid as long as what the last Take was given.
+  const Received& received() const { return received_; }
 
  private:
   void SetNext();
-  void CountParts(const char* data, const std::vector<int64_t>& received_bytes);
+  void BeginToTake(const std::vector<std::string_view>& part);
+  void MakeRoom(const std::vector<MessageSizes>& sizes);
 
   Proposal proposal_;
-  int64_t part_bytes_ = 0;  // for each rank
   int64_t part_ = 0;
-  int64_t num_parts_ = 0;  // 0: not known yet
+  int64_t part_begin_ = 0;
   std::vector<int64_t> send_bytes_;
-  std::vector<char> data_;                    // of a part that is not all of the proposal
+  int64_t num_parts_ = 0;                     // 0: not known yet
   std::vector<std::vector<char>> by_source_;  // of several parts
-  std::vector<char> joined_;
-  const char* received_ = nullptr;
-  std::vector<int64_t> received_bytes_;
+  std::vector<size_t> kept_bytes_;            // of each of them
+  Received received_;
 };
 
 }  // namespace sok

@@ -10,9 +10,11 @@
 
 namespace sok {
 
+/// In parts, one after the other: of each message, the next part_bytes.
 struct Proposal {
-  std::vector<char> data;           // by destination rank
-  std::vector<int64_t> send_bytes;  // [num_ranks]
+  std::vector<char> data;           // of each part by destination rank
+  std::vector<int64_t> send_bytes;  // [num_ranks], of all parts
+  int64_t part_bytes = 0;           // for one rank
 };
 
 /// Bytes for all ranks, one after the other.
@@ -22,8 +24,9 @@ struct Outgoing {
 };
 
 /// The message to each rank with what follows for the message's offers, `outgoing` of the same
-/// number; of those that are announced, nothing.
-Proposal PackProposal(Message message, const std::vector<Outgoing>& outgoing, int num_ranks);
+/// number; of those that are announced, and for own_rank, nothing.
+Proposal PackProposal(Message message, const std::vector<Outgoing>& outgoing, int num_ranks,
+                      int own_rank, int64_t part_bytes);
 
 }  // namespace sok
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "ops/base/placement.h"
@@ -46,15 +47,9 @@ struct AskedSums {
   std::vector<int64_t> counts;      // [num_ranks], sums for each asking rank
 };
 
-/// A part of a message.
-struct QuestionBytes {
-  const char* data;
-  int64_t size_bytes;
-};
-
 /// Reads what AskOwners made for this rank, on each rank. Throws kIo for bytes that no AskOwners
 /// makes.
-AskedSums ReadQuestions(size_t key_bytes, const std::vector<QuestionBytes>& of_ranks);
+AskedSums ReadQuestions(size_t key_bytes, const std::vector<std::string_view>& of_ranks);
 
 /// The questions of a group of lookups, joined to one message for each owner.
 struct JoinedQuestions {
@@ -65,8 +60,8 @@ JoinedQuestions JoinQuestions(std::vector<Questions>& group);  // moved from, wh
 
 /// [lookup][rank]: the parts of messages that JoinQuestions made of as many lookups, by rank.
 /// Throws kIo for other bytes.
-std::vector<std::vector<QuestionBytes>> SplitQuestions(size_t num_lookups, const char* data,
-                                                       const std::vector<int64_t>& received_bytes);
+std::vector<std::vector<std::string_view>> SplitQuestions(
+    size_t num_lookups, const std::vector<std::string_view>& messages);
 
 }  // namespace sok
 

@@ -30,11 +30,11 @@ class QuestionReader {
   explicit QuestionReader(size_t key_bytes) : key_bytes_(key_bytes) { asked_.row_splits = {0}; }
 
   /// Reads what one rank asks.
-  void Read(const QuestionBytes& bytes) {
+  void Read(std::string_view bytes) {
     const size_t sums_before = asked_.row_splits.size();
-    next_ = bytes.data;
-    end_ = bytes.data + bytes.size_bytes;
-    if (bytes.size_bytes > 0) ReadSums(ReadHeader());
+    next_ = bytes.data();
+    end_ = bytes.data() + bytes.size();
+    if (!bytes.empty()) ReadSums(ReadHeader());
     if (next_ != end_) ThrowUnreadable();
     asked_.counts.push_back(static_cast<int64_t>(asked_.row_splits.size() - sums_before));
   }
@@ -129,34 +129,28 @@ class QuestionReader {
 
 }  // namespace
 
-AskedSums ReadQuestions(size_t key_bytes, const std::vector<QuestionBytes>& of_ranks) {
+AskedSums ReadQuestions(size_t key_bytes, const std::vector<std::string_view>& of_ranks) {
   QuestionReader reader(key_bytes);
-  for (const QuestionBytes& bytes : of_ranks) reader.Read(bytes);
+  for (const std::string_view bytes : of_ranks) reader.Read(bytes);
   return reader.Take();
 }
 
-std::vector<std::vector<QuestionBytes>> SplitQuestions(size_t num_lookups, const char* data,
-                                                       const std::vector<int64_t>& received_bytes) {
-  std::vector<std::vector<QuestionBytes>> parts(num_lookups);
-  for (const int64_t message_bytes : received_bytes) {
-    const char* const end = data + message_bytes;
-    if (num_lookups == 1) {
-      parts[0].push_back({data, message_bytes});
-      data = end;
-      continue;
-    }
+std::vector<std::vector<std::string_view>> SplitQuestions(
+    size_t num_lookups, const std::vector<std::string_view>& messages) {
+  if (num_lookups == 1) return {messages};
+  std::vector<std::vector<std::string_view>> parts(num_lookups);
+  for (const std::string_view message : messages) {
     const size_t sizes_bytes = num_lookups * sizeof(int64_t);
-    if (message_bytes < static_cast<int64_t>(sizes_bytes)) ThrowUnreadable();
-    const char* next = data + sizes_bytes;
+    if (message.size() < sizes_bytes) ThrowUnreadable();
+    std::string_view rest = message.substr(sizes_bytes);
     for (size_t i = 0; i < num_lookups; ++i) {
       int64_t size = 0;
-      std::memcpy(&size, data + i * sizeof(size), sizeof(size));
-      if (size < 0 || size > end - next) ThrowUnreadable();
-      parts[i].push_back({next, size});
-      next += size;
+      std::memcpy(&size, message.data() + i * sizeof(size), sizeof(size));
+      if (size < 0 || static_cast<size_t>(size) > rest.size()) ThrowUnreadable();
+      parts[i].push_back(rest.substr(0, static_cast<size_t>(size)));
+      rest.remove_prefix(static_cast<size_t>(size));
     }
-    if (next != end) ThrowUnreadable();
-    data = end;
+    if (!rest.empty()) ThrowUnreadable();
   }
   return parts;
 }

@@ -202,6 +202,28 @@ SOK_TEST(ErasedRowsAreReusedLastFirst) {
   });
 }
 
+SOK_TEST(RowsAreExportedInBlocks) {
+  OnAllEngines([](const TestedEngine& engine) {
+    for (const bool use_hash_index : {true, false}) {
+      const TestedTable table(engine, Options(use_hash_index, 1000));
+      CHECK_TRUE(table.ExportRows(0, 64).keys.empty());
+      table.FindOrInsert(Range(0, 300));
+      table.Erase({63, 64, 130});
+      const TestedTable::Entries all = table.Export();
+      Ids keys, row_ids;
+      for (int64_t first = 0; first < 512; first += 128) {
+        const TestedTable::Entries block = table.ExportRows(first, 128);
+        keys.insert(keys.end(), block.keys.begin(), block.keys.end());
+        row_ids.insert(row_ids.end(), block.row_ids.begin(), block.row_ids.end());
+        CHECK_TRUE(block.row_ids.empty() || block.row_ids.front() / 128 == first / 128);
+      }
+      CHECK_TRUE(keys == all.keys);
+      CHECK_TRUE(row_ids == all.row_ids);
+      CHECK_EQ(static_cast<int64_t>(keys.size()), 297);
+    }
+  });
+}
+
 SOK_TEST(ClearForgetsEverything) {
   OnAllEngines([](const TestedEngine& engine) {
     for (const bool use_hash_index : {true, false}) {

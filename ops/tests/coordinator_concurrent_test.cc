@@ -1,58 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Coordinators of several ranks, with requests in any order, from any thread.
-#include <algorithm>
-#include <random>
-
 #include "ops/tests/coordinator_fixture.h"
 
 namespace sok::testing {
 namespace {
-
-using Words = std::vector<std::string>;
-
-std::vector<std::string> Names(int count) {
-  std::vector<std::string> names;
-  for (int i = 0; i < count; ++i) names.push_back("layer_" + std::to_string(i));
-  return names;
-}
-
-void Pause(std::mt19937* random, int most_microseconds) {
-  const auto pause = (*random)() % static_cast<unsigned>(most_microseconds + 1);
-  if (pause > 0) std::this_thread::sleep_for(std::chrono::microseconds(pause));
-}
-
-/// One layer's part of a step: keys, then rows, which need the keys.
-void RunLayer(Ranks& ranks, int rank, int64_t step, const std::string& name) {
-  const Ticket ticket = Begin(ranks[rank], rank, step, name);
-  for (const std::string kind : {"keys", "rows"}) {
-    auto result =
-        Submit(ranks[rank], ticket, Request(rank, ranks.size(), step, name + "/" + kind, kind));
-    CheckReceived(result.get(), rank, ranks.size(), step, name + "/" + kind);
-  }
-  ranks[rank].End(ticket);
-}
-
-/// Every rank runs the layers of each step on threads of their own, in an order of its own.
-void RunSteps(Ranks& ranks, int num_layers, int num_steps, int most_microseconds, unsigned seed,
-              int64_t first_step = 0) {
-  std::vector<std::thread> scripts;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    scripts.emplace_back([&, rank] {
-      std::mt19937 random(seed + static_cast<unsigned>(rank));
-      for (int64_t step = first_step; step < first_step + num_steps; ++step) {
-        std::vector<std::string> names = Names(num_layers);
-        std::shuffle(names.begin(), names.end(), random);
-        std::vector<std::thread> layers;
-        for (const std::string& name : names) {
-          layers.emplace_back([&, name] { RunLayer(ranks, rank, step, name); });
-          Pause(&random, most_microseconds);
-        }
-        for (std::thread& layer : layers) layer.join();
-      }
-    });
-  }
-  for (std::thread& script : scripts) script.join();
-}
 
 SOK_TEST(AnyOrderAndAnyDelay) {
   for (const int num_ranks : {1, 2, 3, 4}) {
@@ -83,7 +34,7 @@ SOK_TEST(ThousandsOfLookupsInAStep) {
   Ranks ranks(2, 60.0, 0.5);
   const auto began = std::chrono::steady_clock::now();
   for (int64_t step = 0; step < 4; ++step) {
-    std::vector<std::future<ExchangeResult>> results;
+    std::vector<std::future<Outcome>> results;
     for (int i = 0; i < kLookups; ++i) {
       for (int rank = 0; rank < 2; ++rank) {
         const std::string name = "a_lookup_of_a_table/" + std::to_string(i);
@@ -126,95 +77,6 @@ SOK_TEST(WhatMayWaitLongIsSentOnce) {
   CHECK_EQ(received.get().data.size(), static_cast<size_t>(kBytes));
   CHECK_EQ(ranks[1].counters().payload_bytes, kBytes);
   CHECK_TRUE(ranks[1].counters().negotiation_bytes < 10000);
-}
-
-/// As where a layer has another combiner on one rank.
-SOK_TEST(LookupsThatAreDescribedDifferently) {
-  Ranks ranks(3);
-  const auto look_up = [&](int rank, const std::string& text) {
-    const Ticket ticket =
-        ranks[rank].Begin({"layer", StepIdOf(rank, 0), false, std::make_shared<Description>(text)});
-    return Submit(ranks[rank], ticket, Request(rank, 3, 0, "layer"));
-  };
-  for (const std::string table : {"first", "second"}) {
-    std::vector<std::future<ExchangeResult>> results;
-    for (int rank = 0; rank < 3; ++rank)
-      results.push_back(look_up(rank, "users: sum\n" + table + ": dim 4"));
-    for (auto& result : results) CHECK_EQ(result.get().error, "");
-  }
-  std::vector<std::future<ExchangeResult>> results;
-  for (int rank = 0; rank < 3; ++rank)
-    results.push_back(look_up(rank, rank == 1 ? "users: sum\nfirst: dim 4" : "users: sum\nnew"));
-  for (auto& result : results) {
-    const ExchangeResult seen = result.get();
-    CheckFailed(seen, Words{"exchange layer", "ranks 0, 2 have 'new', rank 1 has 'first: dim 4'"});
-    CHECK_TRUE(seen.code == ErrorCode::kInvalidArgument);
-  }
-}
-
-SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
-  Ranks ranks(3);
-  auto waiting = SubmitFirst(ranks[0], 0, 3, 0, "layer_0");
-  auto other = SubmitFirst(ranks[2], 2, 3, 0, "layer_1");
-  const Ticket ticket = Begin(ranks[1], 1, 0, "layer_0");
-  ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kOutOfCapacity, "table is full");
-  CheckFailed(waiting.get(), Words{"exchange layer_0", "rank 1 failed", "table is full"});
-  // What comes late in that step fails, too; rank 1 says it in its own words and with its code.
-  const ExchangeResult own = Submit(ranks[1], ticket, Request(1, 3, 0, "layer_0")).get();
-  CheckFailed(own, Words{"table is full"});
-  CHECK_TRUE(own.code == ErrorCode::kOutOfCapacity);
-  CheckFailed(SubmitFirst(ranks[2], 2, 3, 0, "layer_0").get(), Words{"rank 1"});
-  CheckFailed(SubmitFirst(ranks[1], 1, 3, 0, "layer_1").get(), Words{"table is full"});
-  CheckFailed(other.get(), Words{"exchange layer_1", "rank 1", "table is full"});
-  CheckFailed(SubmitFirst(ranks[0], 0, 3, 0, "layer_1").get(), Words{"rank 1"});
-  RunSteps(ranks, 2, 5, 100, 23, 1);
-}
-
-/// What was in a round when a rank's step failed ends alike on all ranks: here all have it.
-SOK_TEST(AFailureWhileARoundIsOnItsWay) {
-  Pair ranks;
-  std::vector<Ticket> tickets;
-  std::vector<std::future<ExchangeResult>> results;
-  for (int rank = 0; rank < 2; ++rank) {
-    tickets.push_back(Begin(ranks[rank], rank, 0, "layer"));
-    results.push_back(Submit(ranks[rank], tickets.back(), Request(rank, 2, 0, "layer")));
-  }
-  for (int rank = 0; rank < 2; ++rank) ranks.Propose(rank);
-  ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kAborted, "cancelled");
-  for (int rank = 0; rank < 2; ++rank) ranks.Complete(rank);
-  for (int rank = 0; rank < 2; ++rank)
-    CheckReceived(results[static_cast<size_t>(rank)].get(), rank, 2, 0, "layer");
-  auto next = Submit(ranks[0], tickets[0], Request(0, 2, 0, "layer", "rows"));
-  ranks.Round();
-  CheckFailed(next.get(), Words{"exchange layer/rows", "rank 1 failed in this step: cancelled"});
-}
-
-SOK_TEST(FailuresOfSeveralRanksInOneStep) {
-  Ranks ranks(4);
-  for (int64_t step = 0; step < 20; ++step) {
-    std::vector<std::future<ExchangeResult>> results;
-    for (int rank = 0; rank < 4; ++rank) {
-      const std::string number = std::to_string(rank);
-      results.push_back(SubmitFirst(ranks[rank], rank, 4, step, "layer/" + number));
-      ranks[rank].FailStep(StepIdOf(rank, step), ErrorCode::kAborted, "reason " + number);
-    }
-    for (auto& result : results) CheckFailed(result.get(), Words{"reason"});
-  }
-  RunSteps(ranks, 2, 3, 0, 29, 20);
-}
-
-/// As a graph's step that fails in an op before its keys are sent, and goes on with the next batch.
-SOK_TEST(AStepThatDiesBeforeItExchangesShiftsNothing) {
-  Ranks ranks(2);
-  RunSteps(ranks, 1, 2, 0, 31);
-  ranks[1].End(Begin(ranks[1], 1, 2, "layer_0"));
-  std::thread other([&] {
-    CheckFailed(SubmitFirst(ranks[0], 0, 2, 2, "layer_0").get(),
-                Words{"exchange layer_0", "rank 1 is past it", "step 2 of layer_0"});
-    RunLayer(ranks, 0, 3, "layer_0");
-  });
-  RunLayer(ranks, 1, 3, "layer_0");
-  other.join();
 }
 
 /// Two sessions, or threads with other fetches: each lookup meets its own.
@@ -265,36 +127,6 @@ SOK_TEST(EagerCodeMeetsByTheOrderOfCalls) {
   for (std::thread& script : scripts) script.join();
 }
 
-/// Rank 1 leaves out a call: all are told at once who looks up what, and go on with the next call.
-SOK_TEST(OtherEagerCallsFailOnAllRanks) {
-  Ranks ranks(3);
-  std::vector<std::future<ExchangeResult>> results;
-  for (int rank = 0; rank < 3; ++rank) {
-    const Ticket ticket = BeginEagerly(ranks[rank], rank == 1 ? "users" : "items");
-    results.push_back(Submit(ranks[rank], ticket, Request(rank, 3, 0, "keys")));
-  }
-  CheckFailed(results[0].get(), Words{"exchange items", "rank 1 looks up users in call 0"});
-  CheckFailed(results[1].get(), Words{"exchange users", "looks up items in call 0"});
-  CheckFailed(results[2].get(), Words{"exchange items", "rank 1 looks up users in call 0"});
-  results.clear();
-  for (int rank = 0; rank < 3; ++rank) {
-    const Ticket ticket = BeginEagerly(ranks[rank], "users");
-    results.push_back(Submit(ranks[rank], ticket, Request(rank, 3, 1, "keys")));
-  }
-  for (int rank = 0; rank < 3; ++rank)
-    CheckReceived(results[static_cast<size_t>(rank)].get(), rank, 3, 1, "keys");
-}
-
-/// TensorFlow runs an op of eager code as a step of its own.
-SOK_TEST(AnEagerOpThatFailsFailsTheLookupThatBeganLast) {
-  Ranks ranks(2);
-  const Ticket mine = BeginEagerly(ranks[0], "users"), theirs = BeginEagerly(ranks[1], "users");
-  auto keys = Submit(ranks[0], mine, Request(0, 2, 0, "keys"));
-  ranks[1].FailStep(-99, ErrorCode::kOutOfCapacity, "table is full");
-  CheckFailed(keys.get(), Words{"exchange users", "rank 1 failed in this step: table is full"});
-  CheckFailed(Submit(ranks[1], theirs, Request(1, 2, 0, "keys")).get(), Words{"table is full"});
-}
-
 /// In a function two lookups run side by side; nested calls may look a table up again.
 SOK_TEST(AFunctionIsOneCall) {
   Ranks ranks(2);
@@ -316,87 +148,6 @@ SOK_TEST(AFunctionIsOneCall) {
     }
     for (std::thread& lookup : lookups) lookup.join();
   }
-}
-
-/// The gradient of an earlier call, when others have gone on.
-SOK_TEST(ALookupThatHasEndedIsNotWaitedFor) {
-  Ranks ranks(2);
-  const Ticket mine = BeginEagerly(ranks[0], "users"), theirs = BeginEagerly(ranks[1], "users");
-  auto keys = Submit(ranks[0], mine, Request(0, 2, 0, "keys"));
-  CheckReceived(Submit(ranks[1], theirs, Request(1, 2, 0, "keys")).get(), 1, 2, 0, "keys");
-  CheckReceived(keys.get(), 0, 2, 0, "keys");
-  ranks[1].End(theirs);
-  CheckFailed(Submit(ranks[0], mine, Request(0, 2, 0, "gradients", "gradients")).get(),
-              Words{"users/gradients", "rank 1 is past it", "call 0 has ended there"});
-}
-
-SOK_TEST(ALeavingRankEndsTheWaitOfOthers) {
-  Ranks ranks(3);
-  RunSteps(ranks, 2, 3, 0, 29);
-  auto waiting = SubmitFirst(ranks[0], 0, 3, 50, "layer");
-  ranks[2].Leave();
-  CheckFailed(waiting.get(), Words{"exchange layer", "rank 2 has left"});
-  while (!ranks[1].is_closed()) std::this_thread::yield();
-  CheckFailed(SubmitFirst(ranks[1], 1, 3, 50, "layer").get(), Words{"rank 2 has left"});
-}
-
-SOK_TEST(AMissingRequestFailsItsStepInTime) {
-  Ranks ranks(3, 0.4);
-  const auto began = std::chrono::steady_clock::now();
-  auto other = SubmitFirst(ranks[1], 1, 3, 0, "another");
-  auto first = SubmitFirst(ranks[0], 0, 3, 0, "layer");
-  auto third = SubmitFirst(ranks[2], 2, 3, 0, "layer");
-  const ExchangeResult result = first.get();
-  CheckFailed(result, Words{"exchange layer", "for rank 1", "SOK_STALL_TIMEOUT_SECONDS"});
-  CheckFailed(result, Words{"rank 1 has begun 1 steps and waits for another/keys"});
-  CheckFailed(third.get(), Words{"exchange layer", "rank 1"});
-  CheckFailed(other.get(), Words{"exchange another"});
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-  CHECK_TRUE(waited.count() > 0.39 && waited.count() < 20.0);
-  CheckFailed(SubmitFirst(ranks[1], 1, 3, 0, "layer").get(), Words{"SOK_STALL_TIMEOUT"});
-  RunSteps(ranks, 3, 3, 0, 31, 1);
-}
-
-SOK_TEST(ARequestTwiceInAStepFails) {
-  Ranks ranks(2);
-  const Ticket ticket = Begin(ranks[0], 0, 0, "layer");
-  auto first = Submit(ranks[0], ticket, Request(0, 2, 0, "layer"));
-  CheckFailed(Submit(ranks[0], ticket, Request(0, 2, 0, "layer")).get(), Words{"layer", "twice"});
-  auto other = SubmitFirst(ranks[1], 1, 2, 0, "layer");
-  CheckReceived(first.get(), 0, 2, 0, "layer");
-  CheckReceived(other.get(), 1, 2, 0, "layer");
-  CheckFailed(Submit(ranks[0], ticket, Request(0, 2, 0, "layer")).get(), Words{"layer", "twice"});
-}
-
-SOK_TEST(AbortEndsAllWaits) {
-  CoordinatorOptions options;
-  options.num_ranks = 2;
-  Coordinator coordinator(options);
-  auto waiting = SubmitFirst(coordinator, 0, 2, 0, "layer");
-  coordinator.Abort("lost rank 1");
-  CheckFailed(waiting.get(), Words{"exchange layer", "lost rank 1"});
-  CheckFailed(SubmitFirst(coordinator, 0, 2, 1, "layer").get(), Words{"lost rank 1"});
-  CHECK_TRUE(coordinator.is_closed());
-}
-
-/// What arrives is no message, or not what it says: the core's error, no crash.
-SOK_TEST(BytesThatAreNoRound) {
-  CoordinatorOptions options;
-  options.num_ranks = 2;
-  options.heartbeat_seconds = options.grouping_seconds = 0.0;
-  Coordinator coordinator(options);
-  auto waiting = SubmitFirst(coordinator, 0, 2, 0, "layer");
-  const Proposal proposal = coordinator.Propose();
-  const auto size = static_cast<size_t>(proposal.send_bytes[0]);
-  std::string both(proposal.data.begin(), proposal.data.begin() + proposal.send_bytes[0]);
-  both += both;
-  for (size_t cut = 1; cut <= size; ++cut) {
-    const std::vector<int64_t> received = {static_cast<int64_t>(size),
-                                           static_cast<int64_t>(size - cut)};
-    CHECK_THROWS(ErrorCode::kIo, Words{"rank"}, coordinator.Complete(both.data(), received));
-  }
-  coordinator.Complete(both.data(), std::vector<int64_t>(2, static_cast<int64_t>(size)));
-  CHECK_EQ(waiting.get().error, "");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_TESTS_COORDINATOR_FIXTURE_H_
 #define SOK_OPS_TESTS_COORDINATOR_FIXTURE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -10,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +21,8 @@
 #include "ops/tests/check.h"
 
 namespace sok::testing {
+
+using Words = std::vector<std::string>;
 
 /// What MPI_Alltoallv does, for threads. Blocks until all ranks have come.
 class AllToAll {
@@ -87,7 +91,7 @@ class Ranks {
     Coordinator& coordinator = (*this)[rank];
     while (!coordinator.is_closed()) {
       const Proposal received = all_to_all_.Exchange(rank, coordinator.Propose());
-      coordinator.Complete(received.data.data(), received.send_bytes);
+      coordinator.Complete({SplitBySource(received.data.data(), received.send_bytes)});
     }
   }
 
@@ -99,12 +103,13 @@ class Ranks {
 /// Two coordinators whose rounds the test makes itself.
 class Pair {
  public:
-  Pair() {
+  explicit Pair(int64_t most_bytes = CoordinatorOptions().most_bytes) {
     for (int rank = 0; rank < 2; ++rank) {
       CoordinatorOptions options;
       options.rank = rank;
       options.num_ranks = 2;
       options.heartbeat_seconds = options.grouping_seconds = 0.0;
+      options.most_bytes = most_bytes;
       coordinators_[rank] = std::make_unique<Coordinator>(options);
     }
   }
@@ -123,7 +128,7 @@ class Pair {
       received.append(theirs.data.data() + begin, static_cast<size_t>(sizes.back()));
     }
     before();
-    coordinators_[rank]->Complete(received.data(), sizes);
+    coordinators_[rank]->Complete({SplitBySource(received.data(), sizes)});
   }
 
   void Round() {
@@ -175,37 +180,92 @@ inline Ticket BeginInCall(Coordinator& coordinator, int64_t call_id, const std::
   return coordinator.Begin({lookup, call_id, true});
 }
 
+/// What is left of an ExchangeResult.
+struct Outcome {
+  std::string error;
+  ErrorCode code;
+  std::string data;  // by source rank
+};
+
 /// Submits and gives the result; several threads may wait for several.
-inline std::future<ExchangeResult> Submit(Coordinator& coordinator, const Ticket& ticket,
-                                          ExchangeRequest request) {
+inline std::future<Outcome> Submit(Coordinator& coordinator, const Ticket& ticket,
+                                   ExchangeRequest request) {
   request.ticket = ticket;
-  auto promise = std::make_shared<std::promise<ExchangeResult>>();
-  std::future<ExchangeResult> future = promise->get_future();
-  request.done = [promise](ExchangeResult result) { promise->set_value(std::move(result)); };
+  auto promise = std::make_shared<std::promise<Outcome>>();
+  std::future<Outcome> future = promise->get_future();
+  request.done = [promise](const ExchangeResult& result) {
+    std::string data;
+    for (const std::string_view part : result.parts) data += part;
+    promise->set_value({result.error, result.code, data});
+  };
   coordinator.Submit(std::move(request));
   return future;
 }
 
 /// The same for a lookup that begins with it.
-inline std::future<ExchangeResult> SubmitFirst(Coordinator& coordinator, int rank, int num_ranks,
-                                               int64_t step, const std::string& lookup) {
+inline std::future<Outcome> SubmitFirst(Coordinator& coordinator, int rank, int num_ranks,
+                                        int64_t step, const std::string& lookup) {
   return Submit(coordinator, Begin(coordinator, rank, step, lookup),
                 Request(rank, num_ranks, step, lookup));
 }
 
-inline void CheckReceived(const ExchangeResult& result, int rank, int num_ranks, int64_t step,
+inline void CheckReceived(const Outcome& result, int rank, int num_ranks, int64_t step,
                           const std::string& name) {
   CHECK_EQ(result.error, "");
   std::string expected;
   for (int from = 0; from < num_ranks; ++from) expected += Content(from, rank, step, name);
-  CHECK_EQ(std::string(result.data.begin(), result.data.end()), expected);
+  CHECK_EQ(result.data, expected);
 }
 
-inline void CheckFailed(const ExchangeResult& result, const std::vector<std::string>& words) {
+inline void CheckFailed(const Outcome& result, const Words& words) {
   for (const std::string& word : words) {
     if (result.error.find(word) == std::string::npos)
       Fail(__FILE__, __LINE__, "no '" + word + "' in: " + result.error);
   }
+}
+
+inline std::vector<std::string> Names(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back("layer_" + std::to_string(i));
+  return names;
+}
+
+inline void Pause(std::mt19937* random, int most_microseconds) {
+  const auto pause = (*random)() % static_cast<unsigned>(most_microseconds + 1);
+  if (pause > 0) std::this_thread::sleep_for(std::chrono::microseconds(pause));
+}
+
+/// One layer's part of a step: keys, then rows, which need the keys.
+inline void RunLayer(Ranks& ranks, int rank, int64_t step, const std::string& name) {
+  const Ticket ticket = Begin(ranks[rank], rank, step, name);
+  for (const std::string kind : {"keys", "rows"}) {
+    auto result =
+        Submit(ranks[rank], ticket, Request(rank, ranks.size(), step, name + "/" + kind, kind));
+    CheckReceived(result.get(), rank, ranks.size(), step, name + "/" + kind);
+  }
+  ranks[rank].End(ticket);
+}
+
+/// Every rank runs the layers of each step on threads of their own, in an order of its own.
+inline void RunSteps(Ranks& ranks, int num_layers, int num_steps, int most_microseconds,
+                     unsigned seed, int64_t first_step = 0) {
+  std::vector<std::thread> scripts;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    scripts.emplace_back([&, rank] {
+      std::mt19937 random(seed + static_cast<unsigned>(rank));
+      for (int64_t step = first_step; step < first_step + num_steps; ++step) {
+        std::vector<std::string> names = Names(num_layers);
+        std::shuffle(names.begin(), names.end(), random);
+        std::vector<std::thread> layers;
+        for (const std::string& name : names) {
+          layers.emplace_back([&, name] { RunLayer(ranks, rank, step, name); });
+          Pause(&random, most_microseconds);
+        }
+        for (std::thread& layer : layers) layer.join();
+      }
+    });
+  }
+  for (std::thread& script : scripts) script.join();
 }
 
 }  // namespace sok::testing

@@ -192,6 +192,14 @@ class TestedTable {
             arrays.Download(entries.row_ids, entries.count)};
   }
 
+  Entries ExportRows(int64_t first_row, int64_t num_rows) const {
+    CallWithArrays arrays(tested_);
+    auto* keys = arrays.Empty<int64_t>(num_rows);
+    auto* row_ids = arrays.Empty<int64_t>(num_rows);
+    const int64_t count = table_->ExportRows(arrays.call(), first_row, num_rows, keys, row_ids);
+    return {arrays.Download(keys, count), arrays.Download(row_ids, count)};
+  }
+
   void Reserve(int64_t num_keys) const { table_->Reserve(*tested_.NewCall(), num_keys, planes_); }
   void Clear() const { table_->Clear(*tested_.NewCall()); }
   void InsertAll() const { table_->InsertAll(*tested_.NewCall(), planes_); }

@@ -30,7 +30,7 @@ void CheckSame(const KeyIndex& index, const Model& model) {
   CHECK_EQ(index.size(), static_cast<int64_t>(model.size()));
   for (const auto& [key, row_id] : model) CHECK_EQ(FindOne(index, key), row_id);
   size_t num_visited = 0;
-  index.ForEach([&](int64_t key, uint32_t row_id) {
+  index.ForEachIn(0, index.num_buckets(), [&](int64_t key, uint32_t row_id) {
     CHECK_EQ(model.at(key), int64_t{row_id});
     ++num_visited;
   });

@@ -3,7 +3,6 @@
 #include "ops/exchange/message_parts.h"
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 #include <utility>
 
@@ -13,33 +12,41 @@ namespace sok {
 namespace {
 
 constexpr size_t kRanks = 3;
+constexpr int kNoRank = -1;  // whose own bytes stay
 using Sizes = std::vector<int64_t>;
 
-/// Bytes that tell all messages apart, behind the length of the longest one of the sender.
-std::vector<char> MessageOf(size_t source, size_t target, int64_t body_bytes, int64_t longest) {
-  std::vector<char> message(sizeof(longest));
-  std::memcpy(message.data(), &longest, sizeof(longest));
+/// Bytes that tell all messages apart.
+std::vector<char> BodyOf(size_t source, size_t target, int64_t size_bytes) {
+  std::vector<char> body;
   std::mt19937 random(static_cast<unsigned>(100 * source + target));
-  for (int64_t i = 0; i < body_bytes; ++i) message.push_back(static_cast<char>(random()));
+  for (int64_t i = 0; i < size_bytes; ++i) body.push_back(static_cast<char>(random()));
+  return body;
+}
+
+Message MessageOf(size_t source) {
+  Message message;
+  message.offers.push_back({{NameHash("layer"), 0}, NameHash("keys"), 0});
+  message.waits_for = std::string(source * 17, 'w');  // headers of several lengths
   return message;
 }
 
 struct Rank {
-  std::vector<std::vector<char>> messages;  // by target
+  std::vector<std::vector<char>> bodies;  // by target
   MessageParts parts;
 };
 
 Rank MakeRank(size_t source, const Sizes& sizes, int64_t most_bytes) {
-  const int64_t longest = 8 + *std::max_element(sizes.begin(), sizes.end());
-  std::vector<std::vector<char>> messages;
-  Proposal proposal;
+  std::vector<std::vector<char>> bodies;
+  std::vector<char> data;
+  Sizes send_bytes;
   for (size_t target = 0; target < kRanks; ++target) {
-    messages.push_back(MessageOf(source, target, sizes[(source + target) % kRanks], longest));
-    const std::vector<char>& message = messages.back();
-    proposal.data.insert(proposal.data.end(), message.begin(), message.end());
-    proposal.send_bytes.push_back(static_cast<int64_t>(message.size()));
+    send_bytes.push_back(sizes[(source + target) % kRanks]);
+    bodies.push_back(BodyOf(source, target, send_bytes.back()));
+    data.insert(data.end(), bodies.back().begin(), bodies.back().end());
   }
-  return {std::move(messages), MessageParts(std::move(proposal), most_bytes)};
+  return {std::move(bodies),
+          MessageParts(PackProposal(MessageOf(source), {{&data, &send_bytes}}, kRanks, kNoRank,
+                                    most_bytes / int64_t{kRanks}))};
 }
 
 /// One all-to-all; whether all ranks have all they get, on which they must agree.
@@ -59,7 +66,7 @@ bool Exchange(std::vector<Rank>& ranks, std::vector<std::vector<char>>& received
   }
   size_t num_complete = 0;
   for (size_t i = 0; i < kRanks; ++i) {
-    num_complete += ranks[i].parts.Take(received[i].data(), received_bytes[i]);
+    num_complete += ranks[i].parts.Take(SplitBySource(received[i].data(), received_bytes[i]));
   }
   CHECK_TRUE(num_complete == 0 || num_complete == kRanks);
   return num_complete > 0;
@@ -67,19 +74,19 @@ bool Exchange(std::vector<Rank>& ranks, std::vector<std::vector<char>>& received
 
 void CheckArrived(const std::vector<Rank>& ranks) {
   for (size_t target = 0; target < kRanks; ++target) {
-    const MessageParts& parts = ranks[target].parts;
-    const char* data = parts.received();
+    const Round round = ReadRound(ranks[target].parts.received());
+    CHECK_EQ(round.arrivals.size(), 1u);
     for (size_t source = 0; source < kRanks; ++source) {
-      const std::vector<char>& expected = ranks[source].messages[target];
-      CHECK_EQ(parts.received_bytes()[source], static_cast<int64_t>(expected.size()));
-      CHECK_TRUE(std::memcmp(data, expected.data(), expected.size()) == 0);
-      data += expected.size();
+      const std::vector<char>& body = ranks[source].bodies[target];
+      CHECK_EQ(round.messages[source].waits_for, MessageOf(source).waits_for);
+      CHECK_TRUE(round.arrivals.begin()->second.parts[source] ==
+                 std::string_view(body.data(), body.size()));
     }
   }
 }
 
 SOK_TEST(AllArriveWhole) {
-  for (const int64_t most_bytes : {30, 60, 1000, 1000000}) {
+  for (const int64_t most_bytes : {72, 90, 1000, 1000000}) {
     for (const Sizes& sizes : {Sizes{0, 0, 0}, {5, 0, 100}, {1000, 1, 333}, {8, 9, 10}}) {
       std::vector<Rank> ranks;
       for (size_t i = 0; i < kRanks; ++i) ranks.push_back(MakeRank(i, sizes, most_bytes));
@@ -87,17 +94,18 @@ SOK_TEST(AllArriveWhole) {
       std::vector<std::vector<char>> received;
       while (!Exchange(ranks, received, most_bytes)) ++num_parts;
       CheckArrived(ranks);
-      const int64_t longest = 8 + *std::max_element(sizes.begin(), sizes.end());
-      CHECK_EQ(num_parts, (longest - 1) / (most_bytes / static_cast<int64_t>(kRanks)) + 1);
+      const auto longest = static_cast<int64_t>(MessageOf(kRanks - 1).Serialize().size()) +
+                           *std::max_element(sizes.begin(), sizes.end());
+      CHECK_EQ(num_parts, (longest - 1) / (most_bytes / int64_t{kRanks}) + 1);
     }
   }
 }
 
 SOK_TEST(CutOff) {
   Rank rank = MakeRank(0, {1, 2, 3}, 1000);
-  const char data[24] = {};
+  const char data[72] = {};
   CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"cut off"},
-               rank.parts.Take(data, {8, 7, 8}));
+               rank.parts.Take(SplitBySource(data, {24, 23, 24})));
 }
 
 }  // namespace

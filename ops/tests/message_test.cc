@@ -12,6 +12,7 @@ namespace {
 Message Example() {
   Message message;
   message.longest_bytes = 1234;
+  message.total_bytes = 1000;
   message.is_leaving = true;
   message.num_steps = 7;
   message.waits_for = "layer/keys";
@@ -23,21 +24,24 @@ Message Example() {
 }
 
 Message Parse(const std::string& bytes) {
-  size_t message_bytes = 0;
-  Message message = Message::Parse(bytes.data(), bytes.size(), &message_bytes);
-  CHECK_TRUE(message_bytes <= bytes.size());
+  size_t header_bytes = 0;
+  Message message = Message::Parse(bytes, &header_bytes);
+  CHECK_TRUE(header_bytes <= bytes.size());
   return message;
 }
 
 SOK_TEST(ThereAndBack) {
   const std::string bytes = Example().Serialize();
-  size_t message_bytes = 0;
+  size_t header_bytes = 0;
   const std::string with_payload = bytes + "payload";
-  const Message message = Message::Parse(with_payload.data(), with_payload.size(), &message_bytes);
-  CHECK_EQ(message_bytes, bytes.size());
+  const Message message = Message::Parse(with_payload, &header_bytes);
+  CHECK_EQ(header_bytes, bytes.size());
+  CHECK_EQ(MessageSizes::Parse(bytes.substr(0, 24)).header_bytes,
+           static_cast<int64_t>(bytes.size()));
   CHECK_EQ(message.Serialize(), bytes);
   CHECK_TRUE(message.is_leaving);
   CHECK_EQ(message.longest_bytes, 1234);
+  CHECK_EQ(message.total_bytes, 1000);
   CHECK_EQ(message.num_steps, 7);
   CHECK_EQ(message.waits_for, "layer/keys");
   CHECK_EQ(message.offers.size(), 2u);

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -77,18 +78,17 @@ Questions Ask(const QuestionOptions& options, const Batch& batch) {
 /// What all ranks ask of one, of each lookup of their groups.
 std::vector<AskedSums> AskedOf(const QuestionOptions& options, size_t owner,
                                const std::vector<std::vector<Questions>>& groups) {
-  std::vector<char> data;
-  std::vector<int64_t> received_bytes;
-  for (std::vector<Questions> group : groups) {
-    const JoinedQuestions joined = JoinQuestions(group);
+  std::vector<JoinedQuestions> all_joined;
+  for (std::vector<Questions> group : groups) all_joined.push_back(JoinQuestions(group));
+  std::vector<std::string_view> messages;
+  for (const JoinedQuestions& joined : all_joined) {
     int64_t begin = 0;
     for (size_t i = 0; i < owner; ++i) begin += joined.send_bytes[i];
-    const auto part = joined.data.begin() + begin;
-    data.insert(data.end(), part, part + joined.send_bytes[owner]);
-    received_bytes.push_back(joined.send_bytes[owner]);
+    messages.emplace_back(joined.data.data() + begin,
+                          static_cast<size_t>(joined.send_bytes[owner]));
   }
   std::vector<AskedSums> asked;
-  for (const auto& parts : SplitQuestions(groups[0].size(), data.data(), received_bytes)) {
+  for (const auto& parts : SplitQuestions(groups[0].size(), messages)) {
     asked.push_back(ReadQuestions(options.key_bytes, parts));
     CHECK_EQ(std::set<int64_t>(asked.back().keys.begin(), asked.back().keys.end()).size(),
              asked.back().keys.size());
@@ -317,7 +317,7 @@ SOK_TEST(BytesThatAreNoQuestion) {
   const Questions questions = Ask(Options(1, 8, 64, 2), batch);
   CHECK_EQ(questions.answer_counts[0], 2);
   const auto read = [](const std::vector<char>& data, size_t size) {
-    return ReadQuestions(8, {{data.data(), static_cast<int64_t>(size)}});
+    return ReadQuestions(8, {std::string_view(data.data(), size)});
   };
   for (size_t size = 1; size < questions.data.size(); ++size) {
     CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"question"}, read(questions.data, size));
@@ -342,12 +342,12 @@ SOK_TEST(MessagesThatAreNoGroup) {
   const Batch batch({{1, 2}}, Combiner::kSum);
   std::vector<Questions> group(2, Ask(Options(1, 8, 4, 2), batch));
   const JoinedQuestions joined = JoinQuestions(group);
-  for (size_t size = 0; size < joined.data.size(); ++size) {
+  const std::string_view message(joined.data.data(), joined.data.size());
+  for (size_t size = 0; size < message.size(); ++size) {
     CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"question"},
-                 SplitQuestions(2, joined.data.data(), {static_cast<int64_t>(size)}));
+                 SplitQuestions(2, {message.substr(0, size)}));
   }
-  CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"question"},
-               SplitQuestions(3, joined.data.data(), joined.send_bytes));
+  CHECK_THROWS(ErrorCode::kIo, std::vector<std::string>{"question"}, SplitQuestions(3, {message}));
 }
 
 }  // namespace

@@ -6,14 +6,13 @@
 
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/group.h"
+#include "ops/tf/output_shapes.h"
 #include "ops/tf/table_history.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
 namespace {
 
 namespace tf = tensorflow;
-using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokAdmitKeys")
     .Input("tables: N * resource")
@@ -26,12 +25,7 @@ REGISTER_OP("SokAdmitKeys")
     .Attr("rows_are_given: list(bool)")
     .Output("rows_to_train: N * int64")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->input(c->num_outputs() + i));
-      }
-      return absl::OkStatus();
-    })
+    .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "Of distinct keys, for which a lookup has found row_ids and which came `counts` times in "
         "this step: counts them, with the step, and gives a row to those that have now come often "

@@ -37,12 +37,7 @@ class AgreeOp : public ExchangeOp {
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    std::vector<std::string> signatures;
-    size_t begin = 0;
-    for (const int64_t size_bytes : result.received_bytes) {
-      signatures.emplace_back(result.data.data() + begin, static_cast<size_t>(size_bytes));
-      begin += signatures.back().size();
-    }
+    const std::vector<std::string> signatures(result.parts.begin(), result.parts.end());
     const std::string difference = DifferenceOf(signatures);
     if (!difference.empty()) {
       Throw(ErrorCode::kInvalidArgument, "the ranks disagree: ", difference,

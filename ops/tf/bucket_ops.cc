@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that fill tables from checkpoints of DeepRec's layout, and read what stands beside them.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/exchange/descriptions.h"
+#include "ops/tf/output_shapes.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/saved_buckets.h"
@@ -39,12 +41,7 @@ REGISTER_OP("SokRestoreBuckets")
     .Attr("part: int >= 0 = 0")
     .Attr("Tkey: {int64, int32}")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
-      }
-      return absl::OkStatus();
-    })
+    .SetShapeFn(AllVectors)
     .Doc(
         "Makes the table hold exactly the keys of its part, buckets that are `part` modulo "
         "num_parts, that the checkpoint has of it, in whatever parts it was saved, and that this "
@@ -52,8 +49,7 @@ REGISTER_OP("SokRestoreBuckets")
         "their initial value for keys that they have not been saved for, as do other slots, and "
         "those that the checkpoint has nothing of and that are not required. What does not fit "
         "leaves the table as it was, on all ranks. Gives the keys, and what was recorded of them "
-        "and of those "
-        "that have no row: -1 where nothing was.");
+        "and of those that have no row: -1 where nothing was.");
 
 REGISTER_OP("SokReadSavedTensor")
     .Input("prefix: string")
@@ -129,11 +125,11 @@ class RestoreBucketsOp : public WholeTableOp {
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
     PartsToRestore found;
+    SavedBuckets saved(ctx->input(1).scalar<tf::tstring>()());
     meeting.Begin();
     meeting.AwaitTurn();
-    table.Replace(call, slot_names_, [&](const TableView& view, const TableView& fresh) {
+    const auto fill = [&](const TableView& view, const TableView& fresh) {
       meeting.GiveTurn();
-      SavedBuckets saved(ctx->input(1).scalar<tf::tstring>()());
       const WantedKeys wanted{num_buckets_, num_parts_, part_, view.options().placement};
       found = ReadKeys(saved, names_.front(), wanted);
       CheckKeysFit(view.options(), found.keys, keys_);
@@ -147,10 +143,20 @@ class RestoreBucketsOp : public WholeTableOp {
                  &found.filtered_versions, &found.filtered_freqs});
       const std::string difference = DifferenceOf(meeting.Share(SignatureOf(saved, found)));
       if (!difference.empty()) ThrowDifferentCheckpoints(saved.prefix(), difference);
-    });
+    };
+    table.Replace(call, slot_names_, fill, StreamOf(saved));
   }
 
  private:
+  /// What later keys start by, which is the same for all parts.
+  std::optional<uint64_t> StreamOf(SavedBuckets& saved) const {
+    const PlaneName& name = names_.front();
+    for (const std::string& part : saved.PartsOf(name, /*parts_first=*/num_parts_ > 1)) {
+      if (const auto stream = saved.StreamIn(name.Of(part) + "-seed")) return stream;
+    }
+    return std::nullopt;
+  }
+
   /// Whether the checkpoint has no tensor of a slot; says so.
   bool IsMissing(SavedBuckets& saved, const PartsToRestore& found, size_t slot) const {
     const PlaneName& name = names_[slot + 1];

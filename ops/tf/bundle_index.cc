@@ -2,6 +2,8 @@
 #include "ops/tf/bundle_index.h"
 
 #include <memory>
+#include <sstream>
+#include <utility>
 
 #include "ops/base/error.h"
 #include "ops/tf/dump_note.h"
@@ -43,6 +45,27 @@ void WriteIndex(tf::Env* env, const std::string& prefix, const BundleEntries& en
   for (const auto& [name, entry] : entries) builder.Add(name, entry);
   ThrowOfFile(builder.Finish(), path);
   ThrowOfFile(file->Close(), path);
+}
+
+std::string TextOf(const BundleEntries& entries) {
+  std::ostringstream text;
+  for (const auto& [name, entry] : entries)
+    text << name.size() << ' ' << entry.size() << ' ' << name << entry;
+  return text.str();
+}
+
+BundleEntries EntriesIn(const std::string& text) {
+  BundleEntries entries;
+  std::istringstream stream(text);
+  for (size_t name_size = 0, entry_size = 0; stream >> name_size >> entry_size;) {
+    std::string name(name_size, ' '), entry(entry_size, ' ');
+    stream.get();
+    stream.read(name.data(), static_cast<std::streamsize>(name_size));
+    stream.read(entry.data(), static_cast<std::streamsize>(entry_size));
+    if (!stream) Throw(ErrorCode::kIo, "another rank's index of its part is cut off");
+    entries.emplace(std::move(name), std::move(entry));
+  }
+  return entries;
 }
 
 void MergeEntries(const BundleEntries& part, int shard, BundleEntries* merged) {

@@ -20,6 +20,10 @@ BundleEntries ReadIndex(tensorflow::Env* env, const std::string& prefix);
 void WriteIndex(tensorflow::Env* env, const std::string& prefix, const BundleEntries& entries,
                 int num_shards);
 
+/// Entries as one text, for another rank, and back. Throws kIo.
+std::string TextOf(const BundleEntries& entries);
+BundleEntries EntriesIn(const std::string& text);
+
 /// Adds the entries of a bundle whose data becomes file `shard`. Slices of one tensor come
 /// together. TensorFlow's own MergeBundles miscounts the files where one is empty.
 void MergeEntries(const BundleEntries& part, int shard, BundleEntries* merged);

@@ -147,7 +147,8 @@ void CheckpointFiles::CheckParts(const std::vector<int64_t>& data_bytes) const {
     if (status.ok() && static_cast<int64_t>(num_bytes) == data_bytes[rank]) continue;
     Throw(ErrorCode::kFailedPrecondition, "rank ", rank, " has written its part of the checkpoint ",
           prefix_, ", ", data_bytes[rank], " bytes, but rank 0 does not find it in ", path,
-          ": the folder is not the same on all ranks. Save to one that all machines share");
+          ": the folder is not the same on all ranks. Save to one that all machines share, or set "
+          "SOK_CHECKPOINTS_ON_RANK_0=1 for all ranks: rank 0 then writes all of it");
   }
 }
 

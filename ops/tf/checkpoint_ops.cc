@@ -4,18 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "ops/tf/key_buckets.h"
+#include "ops/tf/output_shapes.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/table_contents.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
 namespace {
 
 namespace tf = tensorflow;
-using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokExportPlanes")
     .Input("table: resource")
@@ -25,19 +23,11 @@ REGISTER_OP("SokExportPlanes")
     .Attr("num_slots: int >= 0")
     .Attr("slot_names: list(string) >= 0")
     .Attr("rows_have_no_gaps: bool")
-    .Attr("num_buckets: int >= 0 = 0")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      for (int i = 1; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
-      }
-      return absl::OkStatus();
-    })
+    .SetShapeFn(VectorAndMatrices)
     .Doc(
         "The keys that the table holds, their rows and what the named slots hold for them, in the "
-        "order of row ids; with num_buckets, by floormod(key, num_buckets), then by key. Fails "
-        "where rows_have_no_gaps and there are gaps.");
+        "order of row ids. Fails where rows_have_no_gaps and there are gaps.");
 
 REGISTER_OP("SokImportPlanes")
     .Input("table: resource")
@@ -58,8 +48,7 @@ class ExportPlanesOp : public tf::OpKernel {
   explicit ExportPlanesOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
         slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
-        rows_have_no_gaps_(Attribute<bool>(ctx, "rows_have_no_gaps")),
-        num_buckets_(Attribute<int64_t>(ctx, "num_buckets")) {}
+        rows_have_no_gaps_(Attribute<bool>(ctx, "rows_have_no_gaps")) {}
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
@@ -68,13 +57,12 @@ class ExportPlanesOp : public tf::OpKernel {
       resource->NoteStep(ctx);
       resource->WithSlots(call, slot_names_, [&](const TableView& view) {
         CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
-        TableEntries held = view.table.Export(call);
+        const TableEntries held = view.table.Export(call);
         if (rows_have_no_gaps_ && held.count > 0) {
           int64_t last_row_id = 0;
           call.CopyToHost(&last_row_id, held.row_ids + held.count - 1, 1);
           CheckNoGaps(view.options(), held.count, last_row_id);
         }
-        if (num_buckets_ > 0) held = InBuckets(call, held, num_buckets_);
         call.CopyToHost(Data<int64_t>(Output(ctx, 0, {held.count})), held.keys, held.count);
         OutputPlane(ctx, call, 1, *view.planes.rows, held);
         for (size_t i = 0; i < view.places.size(); ++i) {
@@ -95,7 +83,6 @@ class ExportPlanesOp : public tf::OpKernel {
 
   const std::vector<std::string> slot_names_;
   const bool rows_have_no_gaps_;
-  const int64_t num_buckets_;
 };
 
 class ImportPlanesOp : public tf::OpKernel {

@@ -66,8 +66,8 @@ class DumpWriter::File {
     const absl::Status status = env_->GetFileSize(path_, &size_bytes);
     if (status.ok() && static_cast<int64_t>(size_bytes) == size_bytes_) return;
     Throw(ErrorCode::kIo, path_, " is not there any more as it was written, ", size_bytes_,
-          " bytes: another process has changed it. The earlier dump is as it was; dump "
-          "again, or into another folder");
+          " bytes: another process has changed it. The earlier dump is as it was; dump again, or "
+          "into another folder");
   }
   void MoveTo(const std::string& place) {
     ThrowOfFile(env_->RenameFile(path_, place), place);

@@ -12,6 +12,7 @@
 #include "ops/tf/bags_input.h"
 #include "ops/tf/exchange_op.h"
 #include "ops/tf/exchanged_rows.h"
+#include "ops/tf/output_shapes.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -52,8 +53,8 @@ REGISTER_OP("SokExchangeKeys")
         "none, multiply them, and asked_splits cuts them into sums; asked_counts is [num_ranks]. "
         "What this rank will get: answer_counts [num_ranks] rows, of which `answers`, multiplied "
         "by answer_weights, or none, and cut by answer_splits, add up to each bag, which "
-        "`factors`, "
-        "or none, then multiplies; combiner 'none': `answers` gives each occurrence its row.");
+        "`factors`, or none, then multiplies; combiner 'none': `answers` gives each occurrence its "
+        "row.");
 
 REGISTER_OP("SokExchangeRows")
     .Input("rows: N * resource")
@@ -141,7 +142,7 @@ class ExchangeKeysOp : public ExchangeOp {
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx);
-    const auto parts = SplitQuestions(key_bytes_.size(), result.data.data(), result.received_bytes);
+    const auto parts = SplitQuestions(key_bytes_.size(), result.parts);
     for (int i = 0; i < group.size(); ++i) {
       const auto item = static_cast<size_t>(i);
       const AskedSums asked = ReadQuestions(static_cast<size_t>(key_bytes_[item]), parts[item]);
@@ -187,9 +188,10 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
     float* rows =
         Data<float>(group.Output(0, i, {layout.num_rows(i), dims[static_cast<size_t>(i)]}));
     for (const RowRun& run : layout.runs(i)) {
-      call.CopyFromHost(rows + run.first_float,
-                        reinterpret_cast<const float*>(result.data.data() + run.first_byte),
-                        run.num_floats);
+      call.CopyFromHost(
+          rows + run.first_float,
+          reinterpret_cast<const float*>(result.parts[run.rank].data() + run.first_byte),
+          run.num_floats);
     }
   }
 }
@@ -206,7 +208,7 @@ void PackOnHost(const RowLayout& layout, const std::vector<const float*>& rows,
   for (size_t item = 0; item < rows.size(); ++item) {
     for (const RowRun& run : layout.runs(static_cast<int>(item))) {
       const float* begin = rows[item] + run.first_float;
-      pieces.push_back({run.first_byte, begin, begin + run.num_floats});
+      pieces.push_back({layout.PlaceOf(run), begin, begin + run.num_floats});
     }
   }
   std::sort(pieces.begin(), pieces.end(),
@@ -226,7 +228,7 @@ void Pack(OpCall& call, const RowLayout& layout, const std::vector<const float*>
   request->data.resize(static_cast<size_t>(layout.total_bytes()));
   for (size_t item = 0; item < rows.size(); ++item) {
     for (const RowRun& run : layout.runs(static_cast<int>(item))) {
-      call.CopyToHost(reinterpret_cast<float*>(request->data.data() + run.first_byte),
+      call.CopyToHost(reinterpret_cast<float*>(request->data.data() + layout.PlaceOf(run)),
                       rows[item] + run.first_float, run.num_floats);
     }
   }

@@ -81,7 +81,8 @@ class TakePartOp : public tf::OpKernel {
       const tf::Tensor& sizes = InputOfRank(ctx, 1, "received_bytes", 1);
       const int32_t* first = Data<int32_t>(sizes);
       const std::vector<int64_t> received_bytes(first, first + sizes.NumElements());
-      Output(ctx, 0, {}).scalar<bool>()() = TakePart(data.tensor_data().data(), received_bytes);
+      Output(ctx, 0, {}).scalar<bool>()() =
+          TakePart(SplitBySource(data.tensor_data().data(), received_bytes));
     });
   }
 };

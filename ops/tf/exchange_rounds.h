@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "ops/exchange/message_parts.h"
@@ -16,7 +17,7 @@ namespace sok {
 std::shared_ptr<const MessageParts> NextPart();
 
 /// Takes what came for it, by source rank. False: the exchanges have ended.
-bool TakePart(const char* data, const std::vector<int64_t>& received_bytes);
+bool TakePart(const std::vector<std::string_view>& part);
 
 }  // namespace sok
 

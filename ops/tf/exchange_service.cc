@@ -3,14 +3,18 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
+#include "ops/exchange/shared_memory_link.h"
 #include "ops/tf/exchange_rounds.h"
 
 #define SOK_EXPORT extern "C" __attribute__((visibility("default")))
@@ -20,14 +24,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr size_t kAlignmentBytes = 4096;  // and more, of a tensor
+
 struct Service {
   std::mutex mutex;
   std::shared_ptr<Coordinator> coordinator;
-  int64_t most_bytes = 0;  // that a rank sends or receives in one all-to-all
+  std::shared_ptr<SharedMemoryLink> link;  // where the ranks are on one host
 
   // Of the one thread that drives the rounds.
   std::shared_ptr<MessageParts> parts;    // null between rounds
   std::atomic<Clock::rep> part_began{0};  // 0: none is on its way
+  // For what Horovod asks for when a part comes; it would end all exchanges without. While none is
+  // on its way, the memory is kept, untouched, so that others who ask for much are refused first.
+  std::unique_ptr<char[]> room;
+  size_t room_bytes = 0;
 };
 
 /// A child of fork() has one of its own: it has no thread that drives rounds, and locks may have
@@ -42,6 +52,32 @@ std::atomic<Service*>& TheServicePointer() {
 
 Service& TheService() { return *TheServicePointer(); }
 
+std::shared_ptr<SharedMemoryLink> CurrentLink() {
+  Service& service = TheService();
+  std::lock_guard<std::mutex> lock(service.mutex);
+  return service.link;
+}
+
+/// Rounds through shared memory, until the exchanges end.
+void RunRounds(SharedMemoryLink& link) {
+  for (bool go_on = true; go_on;) {
+    const std::shared_ptr<const MessageParts> parts = NextPart();
+    go_on = TakePart(link.AllToAll(parts->data(), parts->send_bytes()));
+  }
+}
+
+/// Runs what Python has called. What is thrown ends as its message, cut off at `size`; nothing: "".
+template <typename Body>
+void SayWhatFails(char* error, int64_t size, Body&& body) {
+  error[0] = '\0';
+  try {
+    body();
+  } catch (const std::exception& thrown) {
+    std::strncpy(error, thrown.what(), static_cast<size_t>(size) - 1);
+    error[size - 1] = '\0';
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Coordinator> CurrentCoordinator() {
@@ -54,26 +90,26 @@ std::shared_ptr<const MessageParts> NextPart() {
   Service& service = TheService();
   const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
   try {
-    if (!service.parts) {
-      service.parts = std::make_shared<MessageParts>(coordinator->Propose(), service.most_bytes);
-    }
+    service.room.reset(new (std::nothrow) char[service.room_bytes]);
+    if (!service.parts) service.parts = std::make_shared<MessageParts>(coordinator->Propose());
   } catch (const std::exception& error) {
     coordinator->Abort(error.what());
     throw;
   }
+  service.room = nullptr;
   service.part_began = Clock::now().time_since_epoch().count();
   return service.parts;
 }
 
-bool TakePart(const char* data, const std::vector<int64_t>& received_bytes) {
+bool TakePart(const std::vector<std::string_view>& part) {
   Service& service = TheService();
   const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
   service.part_began = 0;
   try {
-    if (service.parts->Take(data, received_bytes)) {
+    if (service.parts->Take(part)) {
       const std::shared_ptr<MessageParts> parts = std::move(service.parts);
       service.parts = nullptr;
-      coordinator->Complete(parts->received(), parts->received_bytes());
+      coordinator->Complete(parts->received());
     }
   } catch (const std::exception& error) {
     coordinator->Abort(error.what());
@@ -100,9 +136,52 @@ SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds
   options.stall_seconds = stall_seconds;
   options.heartbeat_seconds = heartbeat_seconds;
   options.grouping_seconds = grouping_seconds;
+  options.most_bytes = most_bytes;
   std::lock_guard<std::mutex> lock(TheService().mutex);
   TheService().coordinator = std::make_shared<sok::Coordinator>(options);
-  TheService().most_bytes = most_bytes;
+  TheService().room_bytes = static_cast<size_t>(most_bytes) + sok::kAlignmentBytes;
+}
+
+// Rounds through memory that the ranks of one host share, where all of them can: each offers its
+// own, and when all have connected to all of them, each runs rounds.
+
+/// address: [process id, descriptor, token] of this rank's memory; error: as of SayWhatFails.
+SOK_EXPORT void sok_exchange_offer_memory(int rank, int num_ranks, int64_t most_bytes,
+                                          int64_t* address, char* error, int64_t error_size) {
+  sok::SayWhatFails(error, error_size, [&] {
+    auto link = std::make_shared<sok::SharedMemoryLink>(rank, num_ranks, most_bytes);
+    const sok::SharedMemoryAddress own = link->address();
+    address[0] = own.process_id;
+    address[1] = own.descriptor;
+    address[2] = static_cast<int64_t>(own.token);
+    std::lock_guard<std::mutex> lock(TheService().mutex);
+    TheService().link = std::move(link);
+  });
+}
+
+/// addresses: of all ranks, [num_ranks, 3].
+SOK_EXPORT void sok_exchange_connect_memory(int num_ranks, const int64_t* addresses, char* error,
+                                            int64_t error_size) {
+  sok::SayWhatFails(error, error_size, [&] {
+    std::vector<sok::SharedMemoryAddress> all;
+    for (const int64_t* next = addresses; next != addresses + 3 * num_ranks; next += 3) {
+      all.push_back({next[0], next[1], static_cast<uint64_t>(next[2])});
+    }
+    sok::CurrentLink()->Connect(all);
+  });
+}
+
+/// Another way is taken.
+SOK_EXPORT void sok_exchange_drop_memory() {
+  std::lock_guard<std::mutex> lock(TheService().mutex);
+  TheService().link = nullptr;
+}
+
+/// Until the exchanges end.
+SOK_EXPORT void sok_exchange_run_rounds(char* error, int64_t error_size) {
+  const auto link = sok::CurrentLink();
+  TheService().room_bytes = 0;  // nobody asks for any
+  sok::SayWhatFails(error, error_size, [&] { sok::RunRounds(*link); });
 }
 
 /// For how long the part that is on its way has been; 0 where none is.
@@ -118,6 +197,7 @@ SOK_EXPORT double sok_exchange_part_seconds() {
 
 SOK_EXPORT void sok_exchange_abort(const char* reason) {
   if (const auto coordinator = sok::CurrentCoordinator()) coordinator->Abort(reason);
+  if (const auto link = sok::CurrentLink()) link->Close();
 }
 
 SOK_EXPORT void sok_exchange_leave() {
@@ -137,4 +217,16 @@ SOK_EXPORT void sok_exchange_counters(int64_t* counters) {
   const int64_t values[] = {current.exchanges, current.rounds, current.payload_bytes,
                             current.negotiation_bytes};
   std::memcpy(counters, values, sizeof(values));
+}
+
+SOK_EXPORT void sok_exchange_start_trace() {
+  if (const auto coordinator = sok::CurrentCoordinator()) coordinator->trace().Start();
+}
+
+/// The lines of ExchangeTrace::Read, as far as they fit, and how many bytes they all have.
+SOK_EXPORT int64_t sok_exchange_read_trace(char* text, int64_t size) {
+  const auto coordinator = sok::CurrentCoordinator();
+  const std::string lines = coordinator ? coordinator->trace().Read() : std::string();
+  if (size > 0) std::memcpy(text, lines.data(), std::min(lines.size(), static_cast<size_t>(size)));
+  return static_cast<int64_t>(lines.size());
 }

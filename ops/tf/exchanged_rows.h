@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_TF_EXCHANGED_ROWS_H_
 #define SOK_OPS_TF_EXCHANGED_ROWS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,10 +13,11 @@
 
 namespace sok {
 
-/// A run of one item's rows in the bytes of an exchange.
+/// A run of one item's rows in the bytes of one rank.
 struct RowRun {
   int64_t first_float;  // in the item's rows
-  int64_t first_byte;   // in the bytes of the exchange
+  size_t rank;
+  int64_t first_byte;  // in what goes to that rank, or comes from it
   int64_t num_floats;
 };
 
@@ -29,6 +31,8 @@ class RowLayout {
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
   int64_t total_bytes() const { return total_bytes_; }
+  /// Where a run is in the bytes of all ranks, one after the other.
+  int64_t PlaceOf(const RowRun& run) const { return begin_of_ranks_[run.rank] + run.first_byte; }
   int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
   const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
 
@@ -40,6 +44,7 @@ class RowLayout {
  private:
   const std::string op_name_;
   std::vector<int64_t> bytes_of_ranks_;
+  std::vector<int64_t> begin_of_ranks_;
   int64_t total_bytes_ = 0;
   std::vector<int64_t> num_rows_;
   std::vector<std::vector<RowRun>> runs_;

@@ -12,39 +12,31 @@
 #include "ops/tf/dump_reader.h"
 #include "ops/tf/dump_writer.h"
 #include "ops/tf/lookup_checks.h"
+#include "ops/tf/output_shapes.h"
 #include "ops/tf/restored_keys.h"
 #include "ops/tf/table_contents.h"
 #include "ops/tf/table_gather.h"
 #include "ops/tf/whole_table_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
 namespace {
 
 namespace tf = tensorflow;
-using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokExportTable")
     .Input("table: resource")
     .Output("keys: int64")
     .Output("rows: float")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      c->set_output(1, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(VectorAndMatrices)
     .Doc("All keys of the table with their rows, in the order of row ids.");
 
 REGISTER_OP("SokRowsInUse")
     .Input("table: resource")
     .Output("row_ids: int64")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(AllVectors)
     .Doc("The row ids of all keys that the table holds, ascending.");
 
 REGISTER_OP("SokDumpTable")
@@ -60,8 +52,7 @@ REGISTER_OP("SokDumpTable")
         "Writes the keys and, in the same order, their rows to <folder>/<table_name>_keys.file and "
         "_values.file, and what they are to <table_name>.dump. An earlier dump is replaced in one "
         "instant when all is on the disk; all ranks end as rank 0, which writes. `tickets`: one, "
-        "where other "
-        "ranks take part.");
+        "where other ranks take part.");
 
 REGISTER_OP("SokRestoreTable")
     .Input("table: resource")
@@ -200,8 +191,8 @@ void CheckSameDump(const std::vector<std::string>& read_by_ranks, const DumpPlac
   if (difference.empty()) return;
   Throw(ErrorCode::kFailedPrecondition, "the ranks have read different dumps, ", places.keys(),
         ": ", difference,
-        "; was one written meanwhile, or is the folder not the same on all ranks? No "
-        "rank has restored it: restore again");
+        "; was one written meanwhile, or is the folder not the same on all ranks? No rank has "
+        "restored it: restore again");
 }
 
 class RestoreTableOp : public WholeTableOp {

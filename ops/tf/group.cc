@@ -8,27 +8,6 @@
 
 namespace sok {
 
-using tensorflow::shape_inference::InferenceContext;
-
-absl::Status AllVectors(InferenceContext* c) {
-  for (int i = 0; i < c->num_outputs(); ++i) {
-    c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RowsOfDims(InferenceContext* c) {
-  std::vector<int64_t> dims;
-  TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
-  if (dims.size() != static_cast<size_t>(c->num_outputs())) {
-    return absl::InvalidArgumentError("dims must have a value for each item");
-  }
-  for (int i = 0; i < c->num_outputs(); ++i) {
-    c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, dims[static_cast<size_t>(i)]));
-  }
-  return absl::OkStatus();
-}
-
 namespace {
 
 constexpr int64_t kKeyNanoseconds = 20;

@@ -10,15 +10,8 @@
 #include "ops/tf/border.h"
 #include "ops/tf/engine_of_op.h"
 #include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
-
-/// Shapes of ops whose outputs are vectors of unknown lengths.
-absl::Status AllVectors(tensorflow::shape_inference::InferenceContext* c);
-
-/// Shapes of ops whose outputs are rows, as many floats wide as the attribute `dims` says.
-absl::Status RowsOfDims(tensorflow::shape_inference::InferenceContext* c);
 
 /// Where the tensors of an item stand among the inputs or the outputs of an op; a single ticket may
 /// follow the lists.

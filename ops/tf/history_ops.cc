@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/tf/group.h"
+#include "ops/tf/output_shapes.h"
 #include "ops/tf/table_contents.h"
 #include "ops/tf/table_history.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -66,8 +67,7 @@ REGISTER_OP("SokEvictKeys")
         "Takes their rows from keys that came last before step - steps_to_live, or, with an "
         "l2_threshold above 0, those whose half squared norm is below it; keys that wait for a row "
         "go by the step, too. Where no step is known of a row, `step` becomes it. A step below 0: "
-        "the "
-        "one after the last that counted. Steps that run keep reading the rows that they have "
+        "the one after the last that counted. Steps that run keep reading the rows that they have "
         "found.");
 
 class KeyHistoryOp : public tf::OpKernel {

@@ -8,6 +8,7 @@
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/group.h"
 #include "ops/tf/lookup_checks.h"
+#include "ops/tf/output_shapes.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -45,12 +46,7 @@ REGISTER_OP("SokFindRows")
     .Attr("keys_are_distinct: bool")
     .Output("row_ids: N * int64")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->input(c->num_outputs() + i));
-      }
-      return absl::OkStatus();
-    })
+    .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "The row of each key. A key not held gets a row with its first value if `insert`, else the "
         "row id -1. `keys_are_distinct`: those of each item are known to be. When an item fails, "
@@ -63,12 +59,7 @@ REGISTER_OP("SokInsertAbsent")
     .Attr("N: int >= 1")
     .Output("row_ids: N * int64")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      for (int i = 0; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->input(c->num_outputs() + i));
-      }
-      return absl::OkStatus();
-    })
+    .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "Gives rows to keys that had none, -1, when SokFindRows `found` those of the others. The "
         "keys of each item are distinct. When an item fails, its table is as it was, but keys of "

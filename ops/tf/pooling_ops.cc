@@ -8,6 +8,7 @@
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/group.h"
 #include "ops/tf/lookup_checks.h"
+#include "ops/tf/output_shapes.h"
 #include "ops/tf/planes_of_group.h"
 #include "tensorflow/core/framework/shape_inference.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/rank_meeting.h"
 
+#include <exception>
 #include <future>
 #include <utility>
 
@@ -16,7 +17,8 @@ RankMeeting::RankMeeting(tensorflow::OpKernelContext* ctx, int64_t num_ranks, in
       held_(std::move(held)),
       watch_(ctx, held_) {}
 
-ExchangeResult RankMeeting::Exchange(std::vector<char> data, std::vector<int64_t> send_bytes) {
+std::vector<std::string> RankMeeting::Exchange(std::vector<char> data,
+                                               std::vector<int64_t> send_bytes) {
   if (!held_) {
     Throw(ErrorCode::kFailedPrecondition,
           "the table is shared with other ranks, which this process has not been connected to");
@@ -41,29 +43,26 @@ std::vector<std::string> RankMeeting::Share(const std::string& text) {
   std::vector<char> data;
   for (int64_t rank = 0; rank < num_ranks_; ++rank)
     data.insert(data.end(), text.begin(), text.end());
-  const ExchangeResult result = Exchange(
-      std::move(data),
-      std::vector<int64_t>(static_cast<size_t>(num_ranks_), static_cast<int64_t>(text.size())));
-  std::vector<std::string> texts;
-  const char* next = result.data.data();
-  for (const int64_t size_bytes : result.received_bytes) {
-    texts.emplace_back(next, static_cast<size_t>(size_bytes));
-    next += size_bytes;
-  }
-  return texts;
+  return Exchange(std::move(data), std::vector<int64_t>(static_cast<size_t>(num_ranks_),
+                                                        static_cast<int64_t>(text.size())));
 }
 
-ExchangeResult RankMeeting::Submit(ExchangeRequest request) {
-  std::promise<ExchangeResult> promise;
+std::vector<std::string> RankMeeting::Submit(ExchangeRequest request) {
+  std::promise<std::vector<std::string>> promise;
   request.kind = "meeting";
   request.ticket = held_->ticket();
   request.exchange = "part_" + std::to_string(num_exchanges_++);
   request.step_id = step_id_;
-  request.done = [&promise](ExchangeResult result) { promise.set_value(std::move(result)); };
+  request.done = [&promise](const ExchangeResult& result) {
+    try {  // nothing may pass: it would end the thread of the exchanges
+      if (!result.error.empty()) Throw(result.code, result.error);
+      promise.set_value({result.parts.begin(), result.parts.end()});
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  };
   held_->coordinator().Submit(std::move(request));
-  ExchangeResult result = promise.get_future().get();
-  if (!result.error.empty()) Throw(result.code, result.error);
-  return result;
+  return promise.get_future().get();
 }
 
 }  // namespace sok

@@ -35,9 +35,9 @@ class RankMeeting {
     if (rank_ == 0) Meet(/*is_patient=*/true);
   }
 
-  /// Sends `data`, by destination rank; send_bytes is [num_ranks]. Throws kFailedPrecondition where
-  /// there is nobody to meet.
-  ExchangeResult Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
+  /// Sends `data`, by destination rank; send_bytes is [num_ranks]. Gives what came from each rank.
+  /// Throws kFailedPrecondition where there is nobody to meet.
+  std::vector<std::string> Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
 
   /// Returns, when all ranks have come here, what each has to say: what one has done before, all
   /// have done.
@@ -45,7 +45,7 @@ class RankMeeting {
 
  private:
   void Meet(bool is_patient);
-  ExchangeResult Submit(ExchangeRequest request);
+  std::vector<std::string> Submit(ExchangeRequest request);
 
   const StepId step_id_;
   const int64_t num_ranks_;

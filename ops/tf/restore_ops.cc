@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op behind tf.train.Saver.restore that fills a table from the slices of all ranks.
 #include <algorithm>
+#include <cstdio>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "ops/exchange/descriptions.h"
+#include "ops/tf/output_shapes.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/restored_keys.h"
-#include "ops/tf/wanted_rows.h"
+#include "ops/tf/saved_streams.h"
+#include "ops/tf/table_contents.h"
 #include "ops/tf/whole_table_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
 namespace {
 
 namespace tf = tensorflow;
-using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokRestoreRows")
     .Input("table: resource")
@@ -33,21 +35,74 @@ REGISTER_OP("SokRestoreRows")
     .Attr("widths: list(int) >= 0")
     .Attr("Tkey: {int64, uint32}")
     .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
-      for (int i = 1; i < c->num_outputs(); ++i) {
-        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
-      }
-      return absl::OkStatus();
-    })
+    .SetShapeFn(VectorAndMatrices)
     .Doc(
         "Makes the table hold exactly the keys that the checkpoint has of it, <table_name>/keys, "
-        "and "
-        "that "
-        "this rank owns, with their rows and slots, on all ranks or on none; other slots hold "
-        "their "
-        "initial value. What does not fit leaves the table as it was. `titles` name the rows, the "
-        "slots and ordinary variables, of which it gives the rows of `widths` and their row ids.");
+        "and that this rank owns, with their rows and slots, on all ranks or on none; other slots "
+        "hold their initial value. What does not fit leaves the table as it was. `titles` name the "
+        "rows, the slots and ordinary variables, of which it gives the rows of `widths` and their "
+        "row ids.");
+
+/// Those rows of a block whose keys, its first tensor, this rank owns.
+class OwnedRows {
+ public:
+  explicit OwnedRows(const Placement& placement) : placement_(placement) {}
+
+  void Choose(const SavedBlock& block) {
+    block_ = &block;
+    const auto* keys = reinterpret_cast<const int64_t*>(block.data[0].data());
+    keys_.clear();
+    places_.clear();
+    for (int64_t i = 0; i < block.count; ++i) {
+      if (!placement_.IsOwned(keys[i])) continue;
+      keys_.push_back(keys[i]);
+      places_.push_back(i);
+    }
+  }
+
+  int64_t count() const { return static_cast<int64_t>(keys_.size()); }
+  const std::vector<int64_t>& keys() const { return keys_; }
+  /// What a tensor [any, width] has for them, until the next call.
+  const float* Of(size_t tensor, int64_t width) {
+    const auto* rows = reinterpret_cast<const float*>(block_->data[tensor].data());
+    if (count() == block_->count) return rows;
+    chosen_.resize(static_cast<size_t>(count() * width));
+    float* next = chosen_.data();
+    for (const int64_t place : places_) next = std::copy_n(rows + place * width, width, next);
+    return chosen_.data();
+  }
+
+ private:
+  const Placement placement_;
+  const SavedBlock* block_ = nullptr;
+  std::vector<int64_t> keys_, places_;
+  std::vector<float> chosen_;
+};
+
+/// The outputs for ordinary variables.
+class VariableRows {
+ public:
+  VariableRows(tf::OpKernelContext* ctx, const std::vector<int64_t>& widths, int64_t num_keys)
+      : widths_(widths),
+        next_row_id_(Data<int64_t>(Output(ctx, 0, {widths.empty() ? 0 : num_keys}))) {
+    for (size_t i = 0; i < widths.size(); ++i)
+      next_.push_back(Data<float>(Output(ctx, static_cast<int>(1 + i), {num_keys, widths[i]})));
+  }
+
+  void AddRowIds(OpCall& call, int64_t count, const int64_t* row_ids) {
+    if (widths_.empty()) return;
+    call.CopyToHost(next_row_id_, row_ids, count);
+    next_row_id_ += count;
+  }
+  void Add(size_t variable, int64_t count, const float* rows) {
+    next_[variable] = std::copy_n(rows, count * widths_[variable], next_[variable]);
+  }
+
+ private:
+  const std::vector<int64_t> widths_;
+  int64_t* next_row_id_;
+  std::vector<float*> next_;
+};
 
 class RestoreRowsOp : public WholeTableOp {
  public:
@@ -75,55 +130,61 @@ class RestoreRowsOp : public WholeTableOp {
     meeting.AwaitTurn();
     const auto fill = [&](const TableView& view, const TableView& fresh) {
       meeting.GiveTurn();
-      const Wanted wanted = WantedOf(saved, view.options());
-      CheckShapes(saved, view, wanted.num_saved);
-      CheckKeysFit(view.options(), wanted.keys, keys_);
-      FillRows(call, saved, wanted, fresh);
-      for (size_t i = 0; i < fresh.places.size(); ++i) {
-        FillSlot(call, saved, titles_[1 + i], wanted, fresh,
-                 *fresh.planes.slots[fresh.places[i]].plane);
+      std::optional<Error> error;
+      try {
+        const Owned owned = CountOwned(saved, view.options());
+        CheckShapes(saved, view, owned.num_saved);
+        CheckNumKeysFits(view.options(), owned.count);
+        Fill(ctx, call, saved, owned, fresh);
+      } catch (const Error& raised) {
+        error = raised;
       }
-      GiveVariables(ctx, call, saved, wanted, fresh);
-      CheckSameCheckpoint(meeting, saved);
+      EndTogether(meeting, saved, error);
     };
-    table.Replace(call, slot_names_, fill, StreamOf(saved));
+    table.Replace(call, slot_names_, fill, saved.StreamIn(name_ + "/seed"));
   }
 
  private:
-  struct Wanted {
-    int64_t num_saved = 0;
-    std::vector<int64_t> keys, places;
+  /// Keys of this rank.
+  struct Owned {
+    int64_t num_saved = 0;  // of all ranks
+    int64_t count = 0;
+    std::set<int64_t> pieces;  // first rows of the slices that have some
   };
 
-  /// What later keys start by; none where another program has written the checkpoint.
-  std::optional<uint64_t> StreamOf(SavedTensors& saved) const {
-    const std::string name = name_ + "/seed";
-    if (!saved.Contains(name)) return std::nullopt;
-    const tf::Tensor seed = saved.Read(name, tf::DT_INT64);
-    if (seed.NumElements() == 1) return static_cast<uint64_t>(*Data<int64_t>(seed));
-    Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(),
-          " has the shape ", seed.shape().DebugString(), "; a seed is a scalar");
-  }
+  std::string KeysName() const { return name_ + "/keys"; }
 
-  Wanted WantedOf(SavedTensors& saved, const TableOptions& options) const {
-    const std::string name = name_ + "/keys";
-    const tf::TensorShape shape = saved.ShapeOf(name, tf::DT_INT64);
+  Owned CountOwned(SavedTensors& saved, const TableOptions& options) const {
+    const tf::TensorShape shape = saved.ShapeOf(KeysName(), tf::DT_INT64);
     if (shape.dims() != 1) {
-      Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", saved.prefix(),
+      Throw(ErrorCode::kInvalidArgument, KeysName(), " in the checkpoint ", saved.prefix(),
             " has the shape ", shape.DebugString(), "; keys are of one dimension");
     }
-    Wanted wanted;
-    wanted.num_saved = shape.dim_size(0);
-    saved.ForEachPart(name, RowsOfPart(2), [&](int64_t first, int64_t count, const char* data) {
-      std::vector<int64_t> keys(static_cast<size_t>(count));
-      std::copy_n(data, keys.size() * sizeof(int64_t), reinterpret_cast<char*>(keys.data()));
-      for (int64_t i = 0; i < count; ++i) {
-        if (!options.placement.IsOwned(keys[static_cast<size_t>(i)])) continue;
-        wanted.keys.push_back(keys[static_cast<size_t>(i)]);
-        wanted.places.push_back(first + i);
-      }
-    });
-    return wanted;
+    Owned owned;
+    owned.num_saved = shape.dim_size(0);
+    for (const SavedTensors::Piece& piece : saved.PiecesOf(KeysName())) {
+      int64_t of_piece = piece.count;
+      if (options.placement.num_ranks > 1) of_piece = NumOwnedIn(saved, piece, options.placement);
+      if (of_piece > 0) owned.pieces.insert(piece.first);
+      owned.count += of_piece;
+    }
+    return owned;
+  }
+
+  static int64_t NumOwnedIn(SavedTensors& saved, const SavedTensors::Piece& piece,
+                            const Placement& placement) {
+    constexpr int64_t kKeysAtOnce = 1 << 20;
+    PieceReader reader(saved, piece);
+    std::string data;
+    int64_t num_owned = 0;
+    for (int64_t first = 0; first < piece.count; first += kKeysAtOnce) {
+      const int64_t count = std::min(kKeysAtOnce, piece.count - first);
+      reader.Read(first, count, &data);
+      const auto* keys = reinterpret_cast<const int64_t*>(data.data());
+      num_owned +=
+          std::count_if(keys, keys + count, [&](int64_t key) { return placement.IsOwned(key); });
+    }
+    return num_owned;
   }
 
   void CheckShapes(SavedTensors& saved, const TableView& view, int64_t num_saved) const {
@@ -138,45 +199,69 @@ class RestoreRowsOp : public WholeTableOp {
       check(titles_[1 + slot_names_.size() + i], widths_[i]);
   }
 
-  void FillRows(OpCall& call, SavedTensors& saved, const Wanted& wanted,
-                const TableView& fresh) const {
-    TableFiller filler(call, fresh, static_cast<int64_t>(wanted.keys.size()));
-    ForEachWanted(saved, titles_[0], fresh.options().dim, wanted.keys, wanted.places,
-                  [&](int64_t count, const int64_t* keys, const float* rows) {
-                    filler.Insert(count, keys, rows);
-                  });
-  }
-
-  static void FillSlot(OpCall& call, SavedTensors& saved, const std::string& title,
-                       const Wanted& wanted, const TableView& fresh, Plane& plane) {
-    SlotFiller filler(call, fresh, plane, RowsOfPart(plane.width()));
-    ForEachWanted(
-        saved, title, plane.width(), wanted.keys, wanted.places,
-        [&](int64_t count, const int64_t* keys, float* rows) { filler.Write(count, keys, rows); });
-  }
-
-  void GiveVariables(tf::OpKernelContext* ctx, OpCall& call, SavedTensors& saved,
-                     const Wanted& wanted, const TableView& fresh) const {
-    const auto num_keys = static_cast<int64_t>(wanted.keys.size());
-    const int64_t num_given = widths_.empty() ? 0 : num_keys;
-    int64_t* row_ids = Data<int64_t>(Output(ctx, 0, {num_given}));
-    if (num_given > 0) {
-      int64_t* found = call.Temporary<int64_t>(num_keys);
-      fresh.table.Find(call, num_keys, call.OnDevice(wanted.keys.data(), num_keys), found);
-      call.CopyToHost(row_ids, found, num_keys);
+  void Fill(tf::OpKernelContext* ctx, OpCall& call, SavedTensors& saved, const Owned& owned,
+            const TableView& fresh) const {
+    std::vector<std::string> names{KeysName()};
+    names.insert(names.end(), titles_.begin(), titles_.end());
+    SavedStreams streams(saved, names);
+    TableFiller filler(call, fresh, owned.count);
+    std::vector<RowMover> slots;
+    for (const size_t place : fresh.places) {
+      Plane& plane = *fresh.planes.slots[place].plane;
+      slots.emplace_back(call, plane, RowsOfPart(plane.width()));
     }
-    for (size_t i = 0; i < widths_.size(); ++i) {
-      float* next = Data<float>(Output(ctx, static_cast<int>(1 + i), {num_keys, widths_[i]}));
-      ForEachWanted(saved, titles_[1 + slot_names_.size() + i], widths_[i], wanted.keys,
-                    wanted.places, [&](int64_t count, const int64_t*, const float* rows) {
-                      next = std::copy_n(rows, count * widths_[i], next);
-                    });
-    }
+    VariableRows given(ctx, widths_, owned.count);
+    const TableOptions& options = fresh.options();
+    int64_t num_filled = 0;
+    OwnedRows rows(options.placement);
+    streams.ForEachBlock(
+        [&](int64_t first) { return owned.pieces.count(first) > 0; },
+        [&](const SavedBlock& block) {
+          rows.Choose(block);
+          if (rows.count() == 0) return;
+          CheckKeysAre(options, rows.keys(), keys_);
+          const int64_t* row_ids = filler.Insert(rows.count(), rows.keys().data(),
+                                                 rows.Of(1, options.dim), /*are_distinct=*/false);
+          num_filled += rows.count();
+          if (fresh.table.Size(call).num_keys != num_filled) ThrowRepeatedKey(saved, options);
+          for (size_t i = 0; i < slots.size(); ++i)
+            slots[i].FromHost(rows.count(), row_ids, rows.Of(2 + i, slots[i].width()));
+          given.AddRowIds(call, rows.count(), row_ids);
+          for (size_t i = 0; i < widths_.size(); ++i)
+            given.Add(i, rows.count(), rows.Of(2 + slots.size() + i, widths_[i]));
+        });
   }
 
-  void CheckSameCheckpoint(RankMeeting& meeting, SavedTensors& saved) const {
-    const std::string difference = DifferenceOf(
-        meeting.Share(saved.SignatureOf(name_ + "/keys") + saved.SignatureOf(titles_[0])));
+  [[noreturn]] void ThrowRepeatedKey(SavedTensors& saved, const TableOptions& options) const {
+    std::vector<int64_t> owned;
+    saved.ForEachPart(KeysName(), RowsOfPart(2), [&](int64_t, int64_t count, const char* data) {
+      const auto* keys = reinterpret_cast<const int64_t*>(data);
+      std::copy_if(keys, keys + count, std::back_inserter(owned),
+                   [&](int64_t key) { return options.placement.IsOwned(key); });
+    });
+    CheckKeysFit(options, owned, keys_);
+    Throw(ErrorCode::kDataLoss, KeysName(), " in the checkpoint ", saved.prefix(),
+          " has changed while it was read");
+  }
+
+  /// All ranks restore, or all fail: of a file that only one has read, the others say what it is.
+  void EndTogether(RankMeeting& meeting, SavedTensors& saved,
+                   const std::optional<Error>& error) const {
+    std::string said = "read ";
+    if (error) {
+      said = "failed " + std::to_string(static_cast<int>(error->code())) + " " + error->what();
+    } else {
+      said += saved.SignatureOf(KeysName()) + saved.SignatureOf(titles_[0]);
+    }
+    const std::vector<std::string> all = meeting.Share(said);
+    if (error) throw *error;
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      int code = 0, start = 0;
+      if (std::sscanf(all[rank].c_str(), "failed %d %n", &code, &start) != 1) continue;
+      Throw(static_cast<ErrorCode>(code), "rank ", rank, ": ",
+            all[rank].substr(static_cast<size_t>(start)));
+    }
+    const std::string difference = DifferenceOf(all);
     if (!difference.empty()) ThrowDifferentCheckpoints(saved.prefix(), difference);
   }
 

@@ -27,12 +27,18 @@ void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys,
     Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", *repeat,
           " appears twice in what is restored");
   }
-  const auto count = static_cast<int64_t>(keys.size());
-  if (count > options.capacity) {
-    Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "': ", count,
-          " keys to restore, but its capacity is ", options.capacity,
-          " rows; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers)");
-  }
+  CheckNumKeysFits(options, static_cast<int64_t>(keys.size()));
+  CheckKeysAre(options, keys, are);
+}
+
+void CheckNumKeysFits(const TableOptions& options, int64_t num_keys) {
+  if (num_keys <= options.capacity) return;
+  Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "': ", num_keys,
+        " keys to restore, but its capacity is ", options.capacity,
+        " rows; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers)");
+}
+
+void CheckKeysAre(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are) {
   if (are == KeysOf::kUint32) {
     CheckKeysAreIn(options, keys, 0, UINT32_MAX,
                    "not a uint32, the table's key_dtype; use key_dtype='int64'");

@@ -17,6 +17,10 @@ enum class KeysOf { kInt64, kInt32, kUint32 };
 /// there twice or is not what they are; kOutOfCapacity for too many.
 void CheckKeysFit(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are);
 
+/// The parts of it, for who has not all keys at once.
+void CheckNumKeysFits(const TableOptions& options, int64_t num_keys);
+void CheckKeysAre(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are);
+
 }  // namespace sok
 
 #endif  // SOK_OPS_TF_RESTORED_KEYS_H_

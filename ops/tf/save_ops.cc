@@ -2,11 +2,13 @@
 // Ops behind tf.train.Saver.save: all ranks write one checkpoint, tables as streams.
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ops/tf/checkpoint_files.h"
+#include "ops/tf/gathered_parts.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/saved_table.h"
 #include "ops/tf/whole_table_op.h"
@@ -31,12 +33,14 @@ REGISTER_OP("SokBeginCheckpoint")
     .Attr("slices: list(string) >= 0")
     .Attr("num_ranks: int >= 1")
     .Attr("rank: int >= 0")
+    .Attr("on_rank_0: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
         "Begins this rank's part of a checkpoint, with tensors that it alone writes. All ranks "
-        "begin "
-        "one with the same prefix. What SokCommitCheckpoint has not made a checkpoint is removed.");
+        "begin one with the same prefix. What SokCommitCheckpoint has not made a checkpoint is "
+        "removed. Where they have it on_rank_0, it writes all parts, to its prefix, and the others "
+        "no file.");
 
 REGISTER_OP("SokSaveTable")
     .Input("table: resource")
@@ -56,8 +60,7 @@ REGISTER_OP("SokSaveTable")
         "Adds what the table holds on this rank: keys, rows, the named slots, and, of ordinary "
         "variables, the rows by row id; `titles` name them in this order. Without num_buckets they "
         "are slices of <table_name>/keys and of tensors over all ranks; else nine tensors of each, "
-        "of "
-        "this rank alone.");
+        "of this rank alone, and what later keys start by.");
 
 REGISTER_OP("SokCommitCheckpoint")
     .Input("checkpoint: variant")
@@ -71,14 +74,15 @@ REGISTER_OP("SokCommitCheckpoint")
 
 /// This rank's part of a checkpoint that is being made.
 struct CheckpointInMaking {
-  CheckpointInMaking(tf::Env* env, const std::string& prefix, const std::string& id, int64_t ranks,
-                     int64_t of_rank)
-      : files(env, prefix, id, of_rank), num_ranks(ranks), rank(of_rank) {}
+  CheckpointInMaking(int64_t ranks, int64_t of_rank, bool is_on_rank_0)
+      : num_ranks(ranks), rank(of_rank), on_rank_0(is_on_rank_0) {}
 
-  std::mutex mutex;  // ops add to it one after the other
-  CheckpointFiles files;
+  std::mutex mutex;                      // ops add to it one after the other
+  std::optional<CheckpointFiles> files;  // none where they are rank 0's alone
   std::unique_ptr<ShardWriter> writer;
+  std::vector<std::unique_ptr<ReceivedPart>> received;  // rank 0: of the ranks 1, 2, ...
   const int64_t num_ranks, rank;
+  const bool on_rank_0;
 };
 
 /// What stands in the tensor. It never leaves the process.
@@ -104,7 +108,8 @@ class BeginCheckpointOp : public MeetingOp {
         names_(Attribute<std::vector<std::string>>(ctx, "names")),
         slices_(Attribute<std::vector<std::string>>(ctx, "slices")),
         num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
-        rank_(Attribute<int64_t>(ctx, "rank")) {}
+        rank_(Attribute<int64_t>(ctx, "rank")),
+        on_rank_0_(Attribute<bool>(ctx, "on_rank_0")) {}
 
  protected:
   void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) override {
@@ -112,18 +117,18 @@ class BeginCheckpointOp : public MeetingOp {
     CheckInputs(ctx, prefix, held != nullptr);
     RankMeeting meeting(ctx, num_ranks_, rank_, std::move(held));
     meeting.Begin();
-    std::shared_ptr<CheckpointInMaking> checkpoint;
+    const auto checkpoint = std::make_shared<CheckpointInMaking>(num_ranks_, rank_, on_rank_0_);
     std::string id;
     if (rank_ == 0) {
       id = CheckpointFiles::NewId();
-      checkpoint = Begin(ctx, prefix, id);
+      checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
     }
     const std::vector<std::string> ids = meeting.Share(id + "\n" + prefix);
-    CheckSamePrefix(ids);
-    if (rank_ != 0) checkpoint = Begin(ctx, prefix, ids[0].substr(0, ids[0].find('\n')));
-    checkpoint->writer =
-        std::make_unique<ShardWriter>(ctx->env(), checkpoint->files.PartOf(rank_), Tensors(ctx));
-    Output(ctx, 0, {}).scalar<tf::Variant>()() = CheckpointVariant{std::move(checkpoint)};
+    if (!on_rank_0_) CheckSamePrefix(ids);
+    if (rank_ != 0 && !on_rank_0_)
+      checkpoint->files.emplace(ctx->env(), prefix, ids[0].substr(0, ids[0].find('\n')), rank_);
+    MakeWriters(ctx, checkpoint.get());
+    Output(ctx, 0, {}).scalar<tf::Variant>()() = CheckpointVariant{checkpoint};
   }
 
  private:
@@ -141,9 +146,17 @@ class BeginCheckpointOp : public MeetingOp {
     }
   }
 
-  std::shared_ptr<CheckpointInMaking> Begin(tf::OpKernelContext* ctx, const std::string& prefix,
-                                            const std::string& id) const {
-    return std::make_shared<CheckpointInMaking>(ctx->env(), prefix, id, num_ranks_, rank_);
+  void MakeWriters(tf::OpKernelContext* ctx, CheckpointInMaking* checkpoint) const {
+    if (!checkpoint->files) {
+      checkpoint->writer = std::make_unique<ShardWriter>();
+      return;
+    }
+    const CheckpointFiles& files = *checkpoint->files;
+    checkpoint->writer =
+        std::make_unique<ShardWriter>(ctx->env(), files.PartOf(rank_), Tensors(ctx));
+    for (int64_t rank = 1; on_rank_0_ && rank < num_ranks_; ++rank)
+      checkpoint->received.push_back(
+          std::make_unique<ReceivedPart>(ctx->env(), files.PartOf(rank)));
   }
 
   static void CheckSamePrefix(const std::vector<std::string>& ids) {
@@ -152,8 +165,7 @@ class BeginCheckpointOp : public MeetingOp {
       if (prefix(rank) == prefix(0)) continue;
       Throw(ErrorCode::kInvalidArgument, "the ranks save different checkpoints: rank 0 ", prefix(0),
             ", rank ", rank, " ", prefix(rank),
-            "; give all ranks the same path, on a disk that all "
-            "machines share");
+            "; give all ranks the same path, on a disk that all machines share");
     }
   }
 
@@ -170,6 +182,21 @@ class BeginCheckpointOp : public MeetingOp {
 
   const std::vector<std::string> names_, slices_;
   const int64_t num_ranks_, rank_;
+  const bool on_rank_0_;
+};
+
+/// Sends what a writer writes, as long as this lives.
+class SinkOf {
+ public:
+  SinkOf(ShardWriter* writer, GatheredParts* parts) : writer_(writer) {
+    writer_->SetSink([parts](const char* data, size_t size) { parts->Send(data, size); });
+  }
+  ~SinkOf() { writer_->SetSink(nullptr); }
+  SinkOf(const SinkOf&) = delete;
+  SinkOf& operator=(const SinkOf&) = delete;
+
+ private:
+  ShardWriter* const writer_;
 };
 
 /// No step changes the table meanwhile: of each, it holds all or nothing.
@@ -200,13 +227,19 @@ class SaveTableOp : public WholeTableOp {
       CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
       std::vector<SavedPlane> planes = Planes(call, view, others);
       const std::lock_guard<std::mutex> lock(checkpoint->mutex);
-      ShardWriter* writer = checkpoint->writer.get();
-      if (num_buckets_ == 0) {
-        WriteRowsOfRanks(call, view, meeting, name_, planes, writer);
-        return;
+      if (!checkpoint->on_rank_0) {
+        Write(call, view, meeting, planes, checkpoint->writer.get());
+      } else if (checkpoint->rank == 0) {
+        Write(call, view, meeting, planes, checkpoint->writer.get());
+        GatheredParts(meeting).Receive([&](int64_t rank, const char* data, size_t num_bytes) {
+          checkpoint->received[static_cast<size_t>(rank - 1)]->Append(data, num_bytes);
+        });
+      } else {
+        GatheredParts parts(meeting);
+        const SinkOf sink(checkpoint->writer.get(), &parts);
+        Write(call, view, meeting, planes, checkpoint->writer.get());
+        parts.EndSending();
       }
-      BucketWriter buckets(call, view, num_buckets_, narrow_keys_, writer);
-      for (SavedPlane& plane : planes) buckets.Write(plane);
     });
   }
 
@@ -218,6 +251,17 @@ class SaveTableOp : public WholeTableOp {
     for (int i = 0; i < handles.size(); ++i)
       variables.push_back(LookupVariable(ctx, handles[i].scalar<tf::ResourceHandle>()()));
     return variables;
+  }
+
+  void Write(OpCall& call, const TableView& view, RankMeeting& meeting,
+             std::vector<SavedPlane>& planes, ShardWriter* writer) const {
+    if (num_buckets_ == 0) {
+      WriteRowsOfRanks(call, view, meeting, name_, planes, writer);
+      return;
+    }
+    BucketWriter buckets(call, view, num_buckets_, narrow_keys_, writer);
+    for (SavedPlane& plane : planes) buckets.Write(plane);
+    WriteSeed(view.options(), titles_[0] + "-seed", writer);
   }
 
   std::vector<SavedPlane> Planes(OpCall& call, const TableView& view,
@@ -256,8 +300,18 @@ class CommitCheckpointOp : public MeetingOp {
     const int64_t of_this_rank = checkpoint->writer->Finish();
     for (const std::string& num_bytes : meeting.Share(std::to_string(of_this_rank)))
       data_bytes.push_back(std::stoll(num_bytes));
-    if (checkpoint->rank == 0) checkpoint->files.Commit(data_bytes);
+    if (checkpoint->on_rank_0) GatherIndexes(meeting, *checkpoint);
+    if (checkpoint->rank == 0) checkpoint->files->Commit(data_bytes);
     meeting.Share();
+  }
+
+ private:
+  static void GatherIndexes(RankMeeting& meeting, CheckpointInMaking& checkpoint) {
+    const bool is_first = checkpoint.rank == 0;
+    const std::vector<std::string> indexes =
+        meeting.Share(is_first ? std::string() : TextOf(checkpoint.writer->entries()));
+    for (size_t i = 0; i < checkpoint.received.size(); ++i)
+      checkpoint.received[i]->Finish(EntriesIn(indexes[i + 1]));
   }
 };
 

@@ -2,11 +2,13 @@
 #include "ops/tf/saved_table.h"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <numeric>
 
 #include "ops/base/error.h"
 #include "ops/cpu/key_history.h"
+#include "ops/tf/held_keys.h"
 #include "ops/tf/key_buckets.h"
 
 namespace sok {
@@ -14,62 +16,65 @@ namespace {
 
 namespace tf = tensorflow;
 
-/// The bytes of the rows of `held`, part by part.
-void AppendRows(const TableEntries& held, SavedPlane& plane, ShardWriter* writer) {
+float* RoomForRows(ShardWriter* writer, int64_t count, int64_t width) {
+  return reinterpret_cast<float*>(writer->Room(static_cast<size_t>(count * width) * sizeof(float)));
+}
+
+/// Rows of a plane, at most as many as are moved at a time.
+void AppendPart(SavedPlane& plane, int64_t count, const int64_t* row_ids, ShardWriter* writer) {
   const int64_t width = plane.mover.width();
-  const int64_t most = std::min(held.count, RowsOfPart(width));
-  std::vector<float> rows(static_cast<size_t>(most * width));
-  for (int64_t first = 0; first < held.count; first += most) {
-    const int64_t count = std::min(most, held.count - first);
-    plane.mover.ToHost(count, held.row_ids + first, rows.data());
-    writer->Append(rows.data(), static_cast<size_t>(count * width) * sizeof(float));
-  }
+  plane.mover.ToHost(count, row_ids, RoomForRows(writer, count, width));
+  writer->AppendRoom(static_cast<size_t>(count * width) * sizeof(float));
 }
 
-void AppendKeys(OpCall& call, const TableEntries& held, ShardWriter* writer) {
+void AppendKeys(HeldKeys& held, ShardWriter* writer) {
   const int64_t most = RowsOfPart(sizeof(int64_t) / sizeof(float));
-  std::vector<int64_t> room;
-  for (int64_t first = 0; first < held.count; first += most) {
-    const int64_t count = std::min(most, held.count - first);
-    const int64_t* keys = call.OnHost(held.keys + first, count, &room);
-    writer->Append(keys, static_cast<size_t>(count) * sizeof(int64_t));
-  }
+  held.ForEachKeys([&](int64_t num_keys, const int64_t* keys) {
+    for (int64_t first = 0; first < num_keys; first += most) {
+      const auto num_bytes =
+          static_cast<size_t>(std::min(most, num_keys - first)) * sizeof(int64_t);
+      std::memcpy(writer->Room(num_bytes), keys + first, num_bytes);
+      writer->AppendRoom(num_bytes);
+    }
+  });
 }
 
-/// What keys that come later start by, with the key: it is random where a script gives no seed.
-void WriteSeed(const TableOptions& options, const std::string& title, ShardWriter* writer) {
+}  // namespace
+
+void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter* writer) {
   if (options.first_value.kind == FirstValue::Kind::kConstant ||
       options.first_value.kind == FirstValue::Kind::kPreset)
     return;
   const auto seed = static_cast<int64_t>(options.first_value.stream);
-  writer->BeginWhole(title + "/seed", tf::DT_INT64, tf::TensorShape({}));
+  writer->BeginWhole(name, tf::DT_INT64, tf::TensorShape({}));
   writer->Append(&seed, sizeof(seed));
   writer->End();
 }
-
-}  // namespace
 
 void WriteRowsOfRanks(OpCall& call, const TableView& view, RankMeeting& meeting,
                       const std::string& title, std::vector<SavedPlane>& planes,
                       ShardWriter* writer) {
   const Placement& placement = view.options().placement;
   const bool has_copy = placement.kind == Placement::Kind::kReplicated && placement.rank != 0;
-  const TableEntries held = has_copy ? TableEntries{} : view.table.Export(call);
+  HeldKeys held(call, view);
+  const int64_t num_held = has_copy ? 0 : held.count();
   std::vector<int64_t> counts;
-  for (const std::string& count : meeting.Share(std::to_string(held.count)))
+  for (const std::string& count : meeting.Share(std::to_string(num_held)))
     counts.push_back(std::stoll(count));
   const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  if (placement.rank == 0) WriteSeed(view.options(), title, writer);
-  if (held.count == 0 && (total > 0 || placement.rank != 0)) return;
+  if (placement.rank == 0) WriteSeed(view.options(), title + "/seed", writer);
+  if (num_held == 0 && (total > 0 || placement.rank != 0)) return;
   const int64_t first =
       std::accumulate(counts.begin(), counts.begin() + placement.rank, int64_t{0});
-  writer->Begin(title + "/keys", tf::DT_INT64, tf::TensorShape({total}), first, held.count);
-  AppendKeys(call, held, writer);
+  writer->Begin(title + "/keys", tf::DT_INT64, tf::TensorShape({total}), first, num_held);
+  AppendKeys(held, writer);
   writer->End();
   for (SavedPlane& plane : planes) {
     writer->Begin(plane.title, tf::DT_FLOAT, tf::TensorShape({total, plane.mover.width()}), first,
-                  held.count);
-    AppendRows(held, plane, writer);
+                  num_held);
+    held.ForEachRowIds(RowsOfPart(plane.mover.width()), [&](int64_t count, const int64_t* row_ids) {
+      AppendPart(plane, count, row_ids, writer);
+    });
     writer->End();
   }
 }
@@ -121,7 +126,9 @@ void BucketWriter::Write(SavedPlane& plane) {
   WriteKeys(plane.title + "-keys", keys_);
   writer_->BeginWhole(plane.title + "-values", tf::DT_FLOAT,
                       tf::TensorShape({held_.count, plane.mover.width()}));
-  AppendRows(held_, plane, writer_);
+  const int64_t most = RowsOfPart(plane.mover.width());
+  for (int64_t row = 0; row < held_.count; row += most)
+    AppendPart(plane, std::min(most, held_.count - row), held_.row_ids + row, writer_);
   writer_->End();
   WriteNumbers(plane.title + "-versions", versions_);
   WriteNumbers(plane.title + "-freqs", freqs_);

@@ -26,6 +26,10 @@ void WriteRowsOfRanks(OpCall& call, const TableView& view, RankMeeting& meeting,
                       const std::string& title, std::vector<SavedPlane>& planes,
                       ShardWriter* writer);
 
+/// Writes the scalar `name`: what keys that come later start by, with the key. Nothing where that
+/// is no matter of chance.
+void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter* writer);
+
 /// Writes nine tensors of each plane in DeepRec's layout, which are of this rank alone: keys are in
 /// buckets, and come with what is recorded of them.
 class BucketWriter {

@@ -2,10 +2,12 @@
 #include "ops/tf/saved_tensors.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <sstream>
 
 #include "ops/tf/border.h"
+#include "ops/tf/checkpoint_progress.h"
 #include "ops/tf/dump_note.h"
 #include "ops/tf/tf_versions.h"
 #include "tensorflow/core/framework/tensor_slice.h"
@@ -69,13 +71,14 @@ std::vector<SavedTensors::Piece> SavedTensors::PiecesOf(const std::string& name)
   const tf::BundleEntryProto entry = EntryOf(name);
   const tf::TensorShape shape(entry.shape());
   const int64_t num_rows = shape.dims() == 0 ? 1 : shape.dim_size(0);
-  if (entry.slices().empty()) return {{0, num_rows, entry}};
+  if (entry.slices().empty()) return {{0, num_rows, name, entry}};
   std::vector<Piece> pieces;
   for (const tf::TensorSliceProto& proto : entry.slices()) {
     const tf::TensorSlice slice(proto);
     const int64_t first = slice.IsFullAt(0) ? 0 : slice.start(0);
     const int64_t count = slice.IsFullAt(0) ? num_rows : slice.length(0);
-    pieces.push_back({first, count, EntryOf(tf::checkpoint::EncodeTensorNameSlice(name, slice))});
+    pieces.push_back(
+        {first, count, name, EntryOf(tf::checkpoint::EncodeTensorNameSlice(name, slice))});
     tf::TensorShape part = shape;
     part.set_dim(0, count);
     if (tf::TensorShape(pieces.back().entry.shape()) != part) {
@@ -95,40 +98,62 @@ std::vector<SavedTensors::Piece> SavedTensors::PiecesOf(const std::string& name)
         next, " of ", num_rows);
 }
 
-void SavedTensors::ForEachPart(const std::string& name, int64_t most, const Use& use) {
-  for (const Piece& piece : PiecesOf(name)) ReadPiece(name, piece, most, use);
+std::optional<uint64_t> SavedTensors::StreamIn(const std::string& name) {
+  if (!Contains(name)) return std::nullopt;
+  const tf::Tensor stream = Read(name, tf::DT_INT64);
+  if (stream.NumElements() == 1) return static_cast<uint64_t>(*Data<int64_t>(stream));
+  Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix_, " has the shape ",
+        stream.shape().DebugString(), "; a seed is a scalar");
 }
 
-void SavedTensors::ReadPiece(const std::string& name, const Piece& piece, int64_t most,
-                             const Use& use) {
+int64_t SavedTensors::RowBytesOf(const std::vector<Piece>& pieces) {
+  for (const Piece& piece : pieces) {
+    if (piece.count > 0) return piece.entry.size() / piece.count;
+  }
+  return 0;
+}
+
+void SavedTensors::ForEachPart(const std::string& name, int64_t most, const Use& use) {
+  std::string data;
+  for (const Piece& piece : PiecesOf(name)) {
+    PieceReader reader(*this, piece);
+    for (int64_t first = 0; first < piece.count; first += most) {
+      const int64_t count = std::min(most, piece.count - first);
+      reader.Read(first, count, &data);
+      use(piece.first + first, count, data.data());
+    }
+  }
+}
+
+PieceReader::PieceReader(const SavedTensors& saved, const SavedTensors::Piece& piece)
+    : piece_(piece), path_(saved.PathOf(piece.entry)) {
   const int64_t num_bytes = piece.entry.size();
   const int64_t elements = tf::TensorShape(piece.entry.shape()).num_elements();
-  const std::string path = PathOf(piece.entry);
   if (num_bytes != elements * tf::DataTypeSize(piece.entry.dtype()))
-    Throw(ErrorCode::kDataLoss, path, " has ", num_bytes, " bytes of ", name, " for ", elements,
-          " elements");
+    Throw(ErrorCode::kDataLoss, path_, " has ", num_bytes, " bytes of ", piece.name, " for ",
+          elements, " elements");
   if (num_bytes == 0) return;
-  std::unique_ptr<tf::RandomAccessFile> file;
-  ThrowOfFile(tf::Env::Default()->NewRandomAccessFile(path, &file), path);
-  const int64_t row_bytes = num_bytes / piece.count;
-  std::string room;
-  uint32_t sum = 0;
-  for (int64_t first = 0; first < piece.count; first += most) {
-    const int64_t count = std::min(most, piece.count - first);
-    const auto part_bytes = static_cast<size_t>(count * row_bytes);
-    room.resize(part_bytes);
-    absl::string_view read;
-    const absl::Status status =
-        ReadAt(*file, static_cast<uint64_t>(piece.entry.offset() + first * row_bytes),
-               absl::MakeSpan(room), &read);
-    if (read.size() < part_bytes && (status.ok() || status.code() == absl::StatusCode::kOutOfRange))
-      Throw(ErrorCode::kDataLoss, path, " ends within ", name, ": it is not as it was written");
-    ThrowOfFile(status, path);
-    sum = tf::crc32c::Extend(sum, read.data(), read.size());
-    use(piece.first + first, count, read.data());
-  }
-  if (tf::crc32c::Mask(sum) == piece.entry.crc32c()) return;
-  Throw(ErrorCode::kDataLoss, path, " is not as it was written: the checksum of ", name,
+  ThrowOfFile(tf::Env::Default()->NewRandomAccessFile(path_, &file_), path_);
+  row_bytes_ = num_bytes / piece.count;
+}
+
+void PieceReader::Read(int64_t first, int64_t count, std::string* data) {
+  const auto num_bytes = static_cast<size_t>(count * row_bytes_);
+  data->resize(num_bytes);
+  if (num_bytes == 0) return;
+  absl::string_view read;
+  const absl::Status status =
+      ReadAt(*file_, static_cast<uint64_t>(piece_.entry.offset() + first * row_bytes_),
+             absl::MakeSpan(*data), &read);
+  if (read.size() < num_bytes && (status.ok() || status.code() == absl::StatusCode::kOutOfRange))
+    Throw(ErrorCode::kDataLoss, path_, " ends within ", piece_.name,
+          ": it is not as it was written");
+  ThrowOfFile(status, path_);
+  if (read.data() != data->data()) std::memcpy(data->data(), read.data(), num_bytes);
+  NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
+  sum_ = tf::crc32c::Extend(sum_, data->data(), num_bytes);
+  if (first + count < piece_.count || tf::crc32c::Mask(sum_) == piece_.entry.crc32c()) return;
+  Throw(ErrorCode::kDataLoss, path_, " is not as it was written: the checksum of ", piece_.name,
         " is another one; restore an earlier checkpoint");
 }
 

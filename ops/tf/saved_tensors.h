@@ -5,14 +5,19 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/protobuf/tensor_bundle.pb.h"
 #include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
 
 namespace sok {
+
+class PieceReader;
 
 /// Reads one checkpoint, for one thread. Errors name the tensor and the file; sums are checked.
 class SavedTensors {
@@ -29,10 +34,24 @@ class SavedTensors {
   /// All of it.
   tensorflow::Tensor Read(const std::string& name, tensorflow::DataType dtype);
 
+  /// What keys of a table start by that come later, FirstValue::stream: a scalar int64; none where
+  /// it is not there, as in what another program has written.
+  std::optional<uint64_t> StreamIn(const std::string& name);
+
   /// Calls use(first, count, data) for at most `most` rows of a tensor of numbers at a time, of
   /// [first, first + count) of its first dimension, ascending.
   using Use = std::function<void(int64_t first, int64_t count, const char* data)>;
   void ForEachPart(const std::string& name, int64_t most, const Use& use);
+
+  /// What was saved of a tensor in one go: all of it, or a slice of its first dimension.
+  struct Piece {
+    int64_t first, count;  // rows
+    std::string name;      // of the tensor
+    tensorflow::BundleEntryProto entry;
+  };
+  /// Ascending, and all rows are in one. Throws kInvalidArgument for slices of another dimension.
+  std::vector<Piece> PiecesOf(const std::string& name);
+  static int64_t RowBytesOf(const std::vector<Piece>& pieces);
 
   /// What tells this tensor from one of another checkpoint: its shape and its sums.
   std::string SignatureOf(const std::string& name);
@@ -42,17 +61,29 @@ class SavedTensors {
   tensorflow::BundleEntryProto EntryOf(const std::string& name);
 
  private:
-  struct Piece {
-    int64_t first, count;  // rows
-    tensorflow::BundleEntryProto entry;
-  };
-  std::vector<Piece> PiecesOf(const std::string& name);
-  void ReadPiece(const std::string& name, const Piece& piece, int64_t most, const Use& use);
+  friend class PieceReader;
   std::string PathOf(const tensorflow::BundleEntryProto& entry) const;
 
   const std::string prefix_;
   tensorflow::BundleReader reader_;
   int num_shards_ = 0;
+};
+
+/// Reads one piece in ascending order, on any thread. Throws kDataLoss, naming the file, where it
+/// ends too early, and, with its last row, where the sum is another one.
+class PieceReader {
+ public:
+  PieceReader(const SavedTensors& saved, const SavedTensors::Piece& piece);
+
+  /// Its rows [first, first + count), from where the last call has ended.
+  void Read(int64_t first, int64_t count, std::string* data);
+
+ private:
+  const SavedTensors::Piece& piece_;
+  const std::string path_;
+  std::unique_ptr<tensorflow::RandomAccessFile> file_;
+  int64_t row_bytes_ = 0;
+  uint32_t sum_ = 0;
 };
 
 }  // namespace sok

@@ -5,6 +5,7 @@
 
 #include "ops/base/local_files.h"
 #include "ops/tf/border.h"
+#include "ops/tf/checkpoint_progress.h"
 #include "ops/tf/dump_note.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/tensor_slice.h"
@@ -17,6 +18,8 @@ namespace sok {
 namespace {
 
 namespace tf = tensorflow;
+
+constexpr int64_t kBytesToSync = 16 << 20;
 
 /// TensorFlow's own writer knows all dtypes.
 void WriteTensors(tf::Env* env, const std::string& prefix,
@@ -58,7 +61,14 @@ ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
   ThrowOfFile(env_->NewAppendableFile(data_path_, &data_), data_path_);
 }
 
+ShardWriter::ShardWriter() = default;
+
 ShardWriter::~ShardWriter() = default;
+
+void ShardWriter::SetSink(Sink sink) {
+  behind_.reset();  // may be in the sink that is there
+  sink_ = std::move(sink);
+}
 
 void ShardWriter::Begin(const std::string& name, tf::DataType dtype, const tf::TensorShape& shape,
                         int64_t first, int64_t count) {
@@ -89,14 +99,38 @@ void ShardWriter::BeginWhole(const std::string& name, tf::DataType dtype,
 }
 
 void ShardWriter::Append(const void* data, size_t num_bytes) {
-  const auto* bytes = static_cast<const char*>(data);
-  ThrowOfFile(data_->Append(absl::string_view(bytes, num_bytes)), data_path_);
-  sum_ = tf::crc32c::Extend(sum_, bytes, num_bytes);
+  if (behind_) behind_->Finish();
+  Write(static_cast<const char*>(data), num_bytes);
+}
+
+char* ShardWriter::Room(size_t num_bytes) {
+  if (!behind_) {
+    behind_ = std::make_unique<WriteBehind>(
+        [this](const char* bytes, size_t size) { Write(bytes, size); });
+  }
+  return behind_->Room(num_bytes);
+}
+
+void ShardWriter::AppendRoom(size_t num_bytes) { behind_->Put(num_bytes); }
+
+void ShardWriter::Write(const char* data, size_t num_bytes) {
+  if (data_ == nullptr) {
+    sink_(data, num_bytes);
+  } else {
+    ThrowOfFile(data_->Append(absl::string_view(data, num_bytes)), data_path_);
+  }
+  sum_ = tf::crc32c::Extend(sum_, data, num_bytes);
   bytes_to_come_ -= static_cast<int64_t>(num_bytes);
   num_bytes_ += static_cast<int64_t>(num_bytes);
+  NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
+  bytes_not_synced_ += static_cast<int64_t>(num_bytes);
+  if (data_ == nullptr || bytes_not_synced_ < kBytesToSync || !IsLocalPath(data_path_)) return;
+  BeginSync(data_path_);  // the disk is not to wait for the last byte
+  bytes_not_synced_ = 0;
 }
 
 void ShardWriter::End() {
+  if (behind_) behind_->Finish();
   if (bytes_to_come_ != 0) {
     Throw(ErrorCode::kIo, name_, " to save is ", bytes_to_come_, " bytes shorter than its shape");
   }
@@ -111,11 +145,28 @@ void ShardWriter::AddEntry(const std::string& name, const tf::BundleEntryProto& 
 }
 
 int64_t ShardWriter::Finish() {
+  if (data_ == nullptr) return num_bytes_;
   ThrowOfFile(data_->Close(), data_path_);
   data_.reset();
   Sync(data_path_);
   WriteIndex(env_, prefix_, entries_, /*num_shards=*/1);
   return num_bytes_;
+}
+
+ReceivedPart::ReceivedPart(tf::Env* env, const std::string& prefix)
+    : env_(env), prefix_(prefix), data_path_(tf::DataFilename(prefix, 0, 1)) {
+  ThrowOfFile(env_->NewWritableFile(data_path_, &data_), data_path_);
+}
+
+void ReceivedPart::Append(const char* data, size_t num_bytes) {
+  ThrowOfFile(data_->Append(absl::string_view(data, num_bytes)), data_path_);
+  if (IsLocalPath(data_path_)) BeginSync(data_path_);
+}
+
+void ReceivedPart::Finish(const BundleEntries& entries) {
+  ThrowOfFile(data_->Close(), data_path_);
+  Sync(data_path_);
+  WriteIndex(env_, prefix_, entries, /*num_shards=*/1);
 }
 
 }  // namespace sok

@@ -9,13 +9,12 @@
 #include "ops/tf/engine_of_op.h"
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/group.h"
-#include "tensorflow/core/framework/shape_inference.h"
+#include "ops/tf/output_shapes.h"
 
 namespace sok {
 namespace {
 
 namespace tf = tensorflow;
-using tf::shape_inference::InferenceContext;
 
 REGISTER_OP("SokRowSplits")
     .Input("indices: N * int64")

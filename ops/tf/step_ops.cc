@@ -25,8 +25,7 @@ REGISTER_OP("SokJoinStep")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "From now on, what the function does that runs this op is of the step of that number: "
-        "which "
-        "rows are hidden from it, and how long it may hold rows of evicted keys.");
+        "which rows are hidden from it, and how long it may hold rows of evicted keys.");
 
 class NumberOfStepOp : public tf::OpKernel {
  public:

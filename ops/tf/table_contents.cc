@@ -125,15 +125,15 @@ TableFiller::TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys)
   part_rows_ = call.Temporary<float>(most * options.dim);
 }
 
-const int64_t* TableFiller::Insert(int64_t count, const int64_t* keys, const float* rows) {
+const int64_t* TableFiller::Insert(int64_t count, const int64_t* keys, const float* rows,
+                                   bool are_distinct) {
   if (part_keys_ != nullptr) {
     call_.CopyFromHost(part_keys_, keys, count);
     call_.CopyFromHost(part_rows_, rows, count * fresh_.options().dim);
     keys = part_keys_;
     rows = part_rows_;
   }
-  fresh_.table.FindOrInsert(call_, count, keys, /*keys_are_distinct=*/true, rows, fresh_.planes,
-                            row_ids_);
+  fresh_.table.FindOrInsert(call_, count, keys, are_distinct, rows, fresh_.planes, row_ids_);
   return row_ids_;
 }
 

@@ -75,8 +75,10 @@ class TableFiller {
   TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys);
 
   /// Inserts at most RowsOfPart(dim) keys, distinct and new. Returns their row ids, on the device,
-  /// valid until the next call.
-  const int64_t* Insert(int64_t count, const int64_t* keys, const float* rows);
+  /// valid until the next call. `are_distinct`: false where nobody has looked; then some may be
+  /// there already, and keep their rows.
+  const int64_t* Insert(int64_t count, const int64_t* keys, const float* rows,
+                        bool are_distinct = true);
 
  private:
   OpCall& call_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "ops/base/error.h"
@@ -35,14 +36,16 @@ void TableGather::Receive(TableContents& contents, const Use& use) {
   if (meeting_.num_ranks() == 1 || is_replicated_) return;
   const int64_t num_parts = NumParts(0);
   for (int64_t part = 0; part < num_parts; ++part) {
-    const ExchangeResult result =
+    const std::vector<std::string> received =
         meeting_.Exchange({}, std::vector<int64_t>(static_cast<size_t>(meeting_.num_ranks()), 0));
-    if (result.data.size() % entry_bytes_ != 0)
-      Throw(ErrorCode::kAborted, "another rank has sent rows of another table");
-    for (size_t begin = 0; begin < result.data.size(); begin += entry_bytes_) {
-      int64_t key = 0;
-      std::memcpy(&key, result.data.data() + begin, sizeof(key));
-      use(key, result.data.data() + begin + sizeof(key));
+    for (const std::string& entries : received) {
+      if (entries.size() % entry_bytes_ != 0)
+        Throw(ErrorCode::kAborted, "another rank has sent rows of another table");
+      for (size_t begin = 0; begin < entries.size(); begin += entry_bytes_) {
+        int64_t key = 0;
+        std::memcpy(&key, entries.data() + begin, sizeof(key));
+        use(key, entries.data() + begin + sizeof(key));
+      }
     }
   }
 }
@@ -57,12 +60,15 @@ int64_t TableGather::NumParts(int64_t num_keys) {
     const char* bytes = reinterpret_cast<const char*>(&num_parts);
     data.insert(data.end(), bytes, bytes + sizeof(num_parts));
   }
-  const ExchangeResult result = meeting_.Exchange(
-      std::move(data),
-      std::vector<int64_t>(static_cast<size_t>(meeting_.num_ranks()), sizeof(num_parts)));
-  std::vector<int64_t> all(static_cast<size_t>(meeting_.num_ranks()));
-  std::memcpy(all.data(), result.data.data(), result.data.size());
-  return *std::max_element(all.begin(), all.end());
+  int64_t most = 0;
+  for (const std::string& part : meeting_.Exchange(
+           std::move(data),
+           std::vector<int64_t>(static_cast<size_t>(meeting_.num_ranks()), sizeof(num_parts)))) {
+    int64_t of_rank = 0;
+    std::memcpy(&of_rank, part.data(), std::min(part.size(), sizeof(of_rank)));
+    most = std::max(most, of_rank);
+  }
+  return most;
 }
 
 std::vector<char> TableGather::Part(TableContents& contents, int64_t part) const {

@@ -55,11 +55,11 @@ REGISTER_OP("SokTableInitialize")
         "Makes the table, empty, with its rows [capacity, dim] in the variable `rows`; with "
         "keep_existing, only if it is not there. The capacity 2^32 - 1 means that none is "
         "declared: the variable then has as many rows as there is memory for, and gets more with "
-        "the keys. With a first_value_period, a key starts as the key "
-        "floormod(key, first_value_period); with a first_value_name, as in a table of that name. "
-        "keeps_history: how often keys came, and when last, which SokAdmitKeys counts. A key gets "
-        "its row when it has come filter_freq times, counted exactly or in a counting Bloom "
-        "filter, and is value_without_row before. evicts: SokEvictKeys may be run.");
+        "the keys. With a first_value_period, a key starts as the key floormod(key, "
+        "first_value_period); with a first_value_name, as in a table of that name. keeps_history: "
+        "how often keys came, and when last, which SokAdmitKeys counts. A key gets its row when it "
+        "has come filter_freq times, counted exactly or in a counting Bloom filter, and is "
+        "value_without_row before. evicts: SokEvictKeys may be run.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")

@@ -45,13 +45,11 @@ class ShareTextsOp : public ExchangeOp {
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
-    const auto num_ranks = static_cast<int64_t>(result.received_bytes.size());
+    const auto num_ranks = static_cast<int64_t>(result.parts.size());
     auto texts = Output(ctx, 0, {num_ranks}).flat<tf::tstring>();
-    const char* next = result.data.data();
     for (int64_t rank = 0; rank < num_ranks; ++rank) {
-      const int64_t size_bytes = result.received_bytes[static_cast<size_t>(rank)];
-      texts(rank) = tf::tstring(next, static_cast<size_t>(size_bytes));
-      next += size_bytes;
+      const std::string_view text = result.parts[static_cast<size_t>(rank)];
+      texts(rank) = tf::tstring(text.data(), text.size());
     }
   }
 

@@ -19,6 +19,8 @@ class BucketSaveable(StreamedTable):
       X-versions, X-freqs: int64 [n], or [0]: what is recorded of the keys.
       X-keys_filtered, X-versions_filtered, X-freqs_filtered: [m], of keys that have no row.
       X-partition_offset, X-partition_filter_offset: int32 [1001]; where each bucket starts.
+    And of the table X-seed, int64: what keys that come later start by, which DeepRec does not have;
+    not where that is no matter of chance.
 
     Each of several ranks saves a part of its own, of the keys that it owns: rank r of N saves part
     p of P as X/part_<p * N + r>. Restoring makes the table hold what the checkpoint has of it, or

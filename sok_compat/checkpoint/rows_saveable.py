@@ -20,18 +20,18 @@ class RowsSaveable(StreamedTable):
     not fit, what it held stays, on all ranks.
     """
 
-    def __init__(self, table, name, slot_names=None, variables=()):
+    def __init__(self, table, name, slot_names=None, variables=(), slots=None):
         """Makes no ops.
 
         Args:
           table: the Table.
           name: of the table in the checkpoint.
-          slot_names: of its slots there, in the order of table.slots; None, or None for a slot:
-            its own name.
+          slot_names: of its slots there, in their order; None, or None for a slot: its own name.
           variables: [(name in the checkpoint, variable)] of slots that are ordinary variables, with
             a row for each of the table's.
+          slots: the SlotVariables that belong to it; None: table.slots.
         """
-        self._slots = list(table.slots)
+        self._slots = list(table.slots if slots is None else slots)
         self._variables = [variable for _, variable in variables]
         given = slot_names or [None] * len(self._slots)
         slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]
@@ -51,7 +51,7 @@ class RowsSaveable(StreamedTable):
             tickets,
             table_name=self.name,
             titles=self._titles,
-            slot_names=[slot.op.name for slot in self._slots],
+            slot_names=[slot.plane_name for slot in self._slots],
             Tkey=tf.int64,
         )
 
@@ -61,7 +61,8 @@ class RowsSaveable(StreamedTable):
         table = self.table
         # Memory for one table at a time.
         with tf.control_dependencies(self.restored[-1:]), tf.device(table.device):
-            are_there = [part.initialize_if_missing() for part in (table, *self._slots)]
+            parts = [] if tf.executing_eagerly() else [table, *self._slots]
+            are_there = [part.initialize_if_missing() for part in parts]
             with tf.control_dependencies(are_there):
                 row_ids, of_variables = ops.sok_restore_rows(
                     table.table_handle,
@@ -69,7 +70,7 @@ class RowsSaveable(StreamedTable):
                     meeting_tickets(table.ranks, f"restore_{self.name}", self.description()),
                     table_name=self.name,
                     titles=self._titles,
-                    slot_names=[slot.op.name for slot in self._slots],
+                    slot_names=[slot.plane_name for slot in self._slots],
                     num_variables=len(self._variables),
                     widths=[variable.shape[1] for variable in self._variables],
                     Tkey=table.key_dtype,

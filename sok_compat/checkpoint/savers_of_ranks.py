@@ -12,6 +12,8 @@ import weakref
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.files_of_rank_0 import are_on_rank_0, path_on_this_rank
+from sok_compat.checkpoint.progress import logged
 from sok_compat.runtime.exchange import first_line
 from sok_compat.runtime.ranks import horovod_ranks
 from sok_compat.runtime.shared_texts import share_text
@@ -62,19 +64,38 @@ def saving_with_other_ranks(save):
     signature = inspect.signature(save)
 
     @functools.wraps(save)
-    def save_with_other_ranks(self, sess, *args, **kwargs):
-        graph = getattr(sess, "graph", None)  # None: TensorFlow says what is wrong with it
-        if self._is_empty or graph is None or not saves_with_other_ranks(self, graph):
-            return save(self, sess, *args, **kwargs)
-        given = signature.bind(self, sess, *args, **kwargs)
-        given.apply_defaults()
-        options = dict(given.arguments)
-        # Wrong ones raise before other ranks wait.
-        path = save(**{**options, "write_state": False, "write_meta_graph": False})
-        _look_after_files(self, path, options)
-        return path
+    def save_with_other_ranks(self, sess, save_path, *args, **kwargs):
+        with logged(f"saving {save_path}"):
+            if not _meets_other_ranks(self, sess):
+                return save(self, sess, save_path, *args, **kwargs)
+            given = signature.bind(self, sess, save_path, *args, **kwargs)
+            given.apply_defaults()
+            options = dict(given.arguments)
+            # Wrong ones raise before other ranks wait.
+            path = save(**{**options, "write_state": False, "write_meta_graph": False})
+            _look_after_files(self, path, options)
+            return path
 
     return save_with_other_ranks
+
+
+def restoring_where_files_are(restore):
+    """In the place of tf.train.Saver.restore: where rank 0 has the files, it sends them."""
+
+    @functools.wraps(restore)
+    def restore_where_files_are(self, sess, save_path):
+        with logged(f"restoring {save_path}"):
+            if not _meets_other_ranks(self, sess) or not are_on_rank_0():
+                return restore(self, sess, save_path)
+            with path_on_this_rank(save_path, sess.graph) as path:
+                return restore(self, sess, path)
+
+    return restore_where_files_are
+
+
+def _meets_other_ranks(saver, session):
+    graph = getattr(session, "graph", None)  # None: TensorFlow says what is wrong with it
+    return not saver._is_empty and graph is not None and saves_with_other_ranks(saver, graph)
 
 
 def _look_after_files(saver, path, options):

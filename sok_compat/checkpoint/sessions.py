@@ -18,6 +18,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.saver_hooks import SavesOnAllRanks, Saving, saver_of
 from sok_compat.checkpoint.savers_of_ranks import (
     has_shared_tables,
+    restoring_where_files_are,
     saves_with_other_ranks,
     saving_with_other_ranks,
 )
@@ -31,9 +32,10 @@ _logger = logging.getLogger(__name__)
 
 
 def share_checkpoints():
-    """From now on ranks save and restore together where they share tables; on one rank nothing."""
+    """From now on ranks save and restore together where they share tables."""
+    integrations.apply("tf.train.Saver.save", saving_with_other_ranks)
+    integrations.apply("tf.train.Saver.restore", restoring_where_files_are)
     if is_connected() or launched_size() > 1:  # and may connect later
-        integrations.apply("tf.train.Saver.save", saving_with_other_ranks)
         integrations.apply("tf.train.SessionManager", _restoring_what_rank_0_finds)
         integrations.apply("tf.train.MonitoredSession", _saving_in_the_same_steps)
 

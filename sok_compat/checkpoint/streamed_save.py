@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ops of a tf.train.Saver that has tables: all ranks write one checkpoint, as streams."""
+"""The ops of a saver that has tables: all ranks write one checkpoint, as streams."""
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.files_of_rank_0 import VARIABLE, are_on_rank_0
 from sok_compat.checkpoint.self_reading import SelfReadingSaveable
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import is_connected
@@ -36,39 +37,50 @@ class StreamedTable(SelfReadingSaveable):
         raise NotImplementedError
 
 
-def save_checkpoint(path, saveables):
-    """The op that makes a checkpoint of a saver's objects, of which some are StreamedTables.
+def save_checkpoint(path, tables, specs):
+    """The op that makes a checkpoint of tables and tensors.
 
-    All ranks that share the tables run it, with the same path. What is no table is rank 0's. The
-    checkpoint is there, or is replaced, in one instant, when all ranks have written their parts;
-    what fails on one rank fails on all, and leaves what was there.
+    All ranks that share the tables run it, with the same path; where rank 0 has the files, its own
+    counts. What is no table is rank 0's. The checkpoint is there, or is replaced, in one instant,
+    when all ranks have written their parts; what fails on one rank fails on all, and leaves what
+    was there.
 
     Args:
       path: of the checkpoint, a scalar string tensor.
-      saveables: BaseSaverBuilder.SaveableObjects.
+      tables: StreamedTables, at least one.
+      specs: BaseSaverBuilder.SaveSpecs of what is no table.
     """
-    tables = [each for each in saveables if isinstance(each, StreamedTable)]
-    others = [each for each in saveables if not isinstance(each, StreamedTable)]
     ranks = max((each.table.ranks for each in tables), key=lambda ranks: ranks.size)
+    # All of them first: a rank that fails has begun what others would wait for.
+    lines = [each.description() for each in tables]
+    on_rank_0 = are_on_rank_0() and ranks.size > 1
+    agreed = [f"{VARIABLE}={on_rank_0:d}", *lines]
+    to_begin = meeting_tickets(ranks, "save", "\n".join(agreed))
+    to_save = [
+        meeting_tickets(ranks, f"save_{each.name}", line) for each, line in zip(tables, lines)
+    ]
+    to_commit = meeting_tickets(ranks, "commit")
     with tf.device("/cpu:0"):
-        specs = [spec for each in others for spec in each.specs] if ranks.rank == 0 else []
+        specs = specs if ranks.rank == 0 else []
         with tf.control_dependencies(_before_save(tables)):
+            values = [(spec, spec.tensor) for spec in specs]
+            saved = [(spec, value) for spec, value in values if value is not None]
             checkpoint = ops.sok_begin_checkpoint(
                 path,
-                [spec.tensor for spec in specs],
-                meeting_tickets(ranks, "save", "\n".join(each.description() for each in tables)),
-                names=[spec.name for spec in specs],
-                slices=[spec.slice_spec or "" for spec in specs],
+                [value for _, value in saved],
+                to_begin,
+                names=[spec.name for spec, _ in saved],
+                slices=[spec.slice_spec or "" for spec, _ in saved],
                 num_ranks=ranks.size,
                 rank=ranks.rank,
+                on_rank_0=on_rank_0,
             )
     last = checkpoint.op
-    for each in tables:
+    for each, tickets in zip(tables, to_save):
         with tf.control_dependencies([last]), tf.device(each.table.device):
-            tickets = meeting_tickets(ranks, f"save_{each.name}", each.description())
             last = each.save(checkpoint, tickets)
     with tf.control_dependencies([last]), tf.device("/cpu:0"):
-        return ops.sok_commit_checkpoint(checkpoint, meeting_tickets(ranks, "commit"))
+        return ops.sok_commit_checkpoint(checkpoint, to_commit)
 
 
 def meeting_tickets(ranks, what, description=""):

@@ -6,12 +6,14 @@ import functools
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.keras_files import refuse_tables_in_h5_files
 from sok_compat.checkpoint.names_of_parts import around_part
+from sok_compat.checkpoint.object_savers import save_objects_with_tables
+from sok_compat.checkpoint.object_tables import ObjectTable, ordinary_slots
 from sok_compat.checkpoint.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.self_reading import CompanionSaveable, with_self_reading
 from sok_compat.checkpoint.sessions import share_checkpoints
 from sok_compat.checkpoint.streamed_save import StreamedTable, save_checkpoint
-from sok_compat.checkpoint.table_saveable import TableSaveable, ordinary_slots
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.slot_names import owner_by_name
@@ -20,13 +22,15 @@ from sok_compat.tables.table import Table
 
 
 def save_tables_in_checkpoints():
-    """Makes every tf.train.Saver that is built from now on save tables with their slots, on all
-    ranks that share them, and tf.train.Checkpoint know how to.
+    """Makes every tf.train.Saver and tf.train.Checkpoint that is built from now on save tables with
+    their slots, on all ranks that share them.
 
     TensorFlow asks no variable how it is to be saved by name: a saver writes its value, and the
     value of a table does not tell its keys. So tables are replaced where savers are built.
     """
-    Table.make_saveable = staticmethod(TableSaveable)
+    Table.make_saveable = staticmethod(ObjectTable)
+    save_objects_with_tables()
+    refuse_tables_in_h5_files()
     integrations.apply("tf.train.Saver", _saving_tables)
     share_checkpoints()
 
@@ -46,9 +50,12 @@ def _saving_streams(builder):
     add, add_sharded = builder._AddSaveOps, builder._AddShardedSaveOps
 
     def add_save_ops(path, saveables):
-        if not any(isinstance(each, StreamedTable) for each in saveables):
+        tables = [each for each in saveables if isinstance(each, StreamedTable)]
+        if not tables:
             return add(path, saveables)
-        with tf.control_dependencies([save_checkpoint(path, saveables)]):
+        others = [each for each in saveables if not isinstance(each, StreamedTable)]
+        specs = [spec for each in others for spec in each.specs]
+        with tf.control_dependencies([save_checkpoint(path, tables, specs)]):
             return tf.identity(path)
 
     def add_sharded_save_ops(path, per_device):
@@ -101,8 +108,8 @@ def with_tables(names_to_saveables):
         found = list(tables.values())
         raise NotImplementedError(
             f"tf.train.Saver does not save tables in eager mode, got "
-            f"{[table.table_name for table in found]}: give it the other variables, and use "
-            f"{found[0].words.save} for tables"
+            f"{[table.table_name for table in found]}: use tf.train.Checkpoint, or "
+            f"{found[0].words.save} for tables alone"
         )
     saveables = []
     for table in tables.values():

@@ -24,15 +24,18 @@ from sok_compat.deeprec.embedding_columns import (
 from sok_compat.deeprec.embedding_variable import KEY_DTYPES
 from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
 from sok_compat.runtime.tf_versions import feature_columns as stock
+from sok_compat.runtime.tf_versions import silence_deprecation
 
 tf1 = tf.compat.v1
 
 _group = contextvars.ContextVar("_group", default=None)  # of columns made now: its name
+_COMBINERS = ("mean", "sqrtn", "sum")
 _numbers = itertools.count()  # of scopes without a name
 
 
 def _of_tensorflow(function):
-    """Raises, when called, where TensorFlow does not have what columns are made of."""
+    """Raises, when called, where TensorFlow does not have what columns are made of; what it does
+    have is deprecated, of which scripts need not hear with each call."""
 
     @functools.wraps(function)
     def checked(*args, **kwargs):
@@ -41,7 +44,8 @@ def _of_tensorflow(function):
                 f"tf.feature_column.{function.__name__}: TensorFlow {tf.__version__} does not have "
                 f"what sok_compat makes feature columns of: {stock.missing}"
             )
-        return function(*args, **kwargs)
+        with silence_deprecation():
+            return function(*args, **kwargs)
 
     return checked
 
@@ -124,10 +128,11 @@ def embedding_column(
       others: as there.
 
     Raises:
-      ValueError: as there.
+      ValueError: as there; the combiner is none.
       NotImplementedError: a coalesced_scope; a checkpoint to load an embedding variable from.
     """
     del do_fusion
+    _check_combiner(combiner)
     _check_not_coalesced(coalesced_scope)
     column = tf1.feature_column.embedding_column(
         categorical_column,
@@ -175,6 +180,7 @@ def shared_embedding_columns(
       NotImplementedError: as of embedding_column.
     """
     del do_fusion
+    _check_combiner(combiner)
     _check_not_coalesced(coalesced_scope)
     settings = dict(
         dimension=dimension,
@@ -343,6 +349,11 @@ def _shared_columns_of_embedding_variable(
     collection = shared_embedding_collection_name or f"{'_'.join(names)}_shared_embedding"
     same = dict(initializer=columns[0].initializer, shared_embedding_collection_name=collection)
     return [SharedEmbeddingVariableColumn(**{**c._asdict(), **same}) for c in columns]
+
+
+def _check_combiner(combiner):
+    if combiner not in _COMBINERS:
+        raise ValueError(f"combiner must be one of {', '.join(_COMBINERS)}, got {combiner!r}")
 
 
 def _check_not_coalesced(coalesced_scope):

@@ -8,8 +8,8 @@ Horovod's, or else by the optimizer that applies it.
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.distributed_strategy import is_collective
-from sok_compat.deeprec.embedding_variable import EmbeddingVariable
-from sok_compat.lookup.admission import counting_by
+from sok_compat.deeprec.embedding_variable import EmbeddingVariable, PartitionedEmbeddingVariable
+from sok_compat.lookup.admission import count_by_applied, counting_by
 from sok_compat.runtime.horovod_helpers import is_computed_for_wrapper
 from sok_compat.runtime.horovod_losses import differentiating
 from sok_compat.runtime.horovod_ranks import active_horovod
@@ -28,19 +28,23 @@ class AveragesGradients:
         with counting_by(global_step):
             return super().minimize(loss, global_step, *args, **kwargs)
 
-    def compute_gradients(self, loss, *args, **kwargs):
-        """As of tf.compat.v1.train, of the mean of the ranks' losses."""
+    def compute_gradients(self, loss, var_list=None, *args, **kwargs):
+        """As of tf.compat.v1.train, of the mean of the ranks' losses; an embedding variable of
+        several parts stands for them."""
+        var_list = None if var_list is None else _parts_of(tf.nest.flatten(var_list))
         if not is_collective():
-            return super().compute_gradients(loss, *args, **kwargs)
+            return super().compute_gradients(loss, var_list, *args, **kwargs)
         with differentiating([loss]):
-            computed = super().compute_gradients(loss, *args, **kwargs)
+            computed = super().compute_gradients(loss, var_list, *args, **kwargs)
         return computed if is_computed_for_wrapper() else _averages(computed)
 
-    def apply_gradients(self, grads_and_vars, *args, **kwargs):
-        """As of tf.compat.v1.train, of means over the ranks."""
+    def apply_gradients(self, grads_and_vars, global_step=None, *args, **kwargs):
+        """As of tf.compat.v1.train, of means over the ranks; keys are counted in that step."""
         pairs = list(grads_and_vars)
+        if any(isinstance(v, EmbeddingVariable) and g is not None for g, v in pairs):
+            count_by_applied(global_step)
         pairs = _averages(pairs) if is_collective() else pairs
-        return super().apply_gradients(pairs, *args, **kwargs)
+        return super().apply_gradients(pairs, global_step, *args, **kwargs)
 
 
 def gradients(ys, xs, *args, **kwargs):
@@ -61,6 +65,13 @@ def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
     """`tf.clip_by_global_norm`; under the strategy 'collective', with the norm over all ranks."""
     clip = clipping.clip_by_global_norm if is_collective() else tf.clip_by_global_norm
     return clip(t_list, clip_norm, use_norm, name)
+
+
+def _parts_of(variables):
+    parts = []
+    for variable in variables:
+        parts += variable if isinstance(variable, PartitionedEmbeddingVariable) else [variable]
+    return parts
 
 
 def _averages(grads_and_vars):

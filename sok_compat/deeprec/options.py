@@ -60,8 +60,13 @@ class _ProtocolEnum(enum.IntEnum):
 
 
 class StorageType(_ProtocolEnum):
-    """Where rows are, tier by tier. API of DeepRec (config_pb2.StorageType)."""
+    """Where rows are, tier by tier. API of DeepRec (config_pb2.StorageType).
 
+    The numbers are those of its enum in tensorflow/core/framework/embedding/config.proto; DEFAULT
+    is DRAM.
+    """
+
+    DEFAULT = 0
     DRAM = 1
     PMEM_MEMKIND = 2
     PMEM_LIBPMEM = 3
@@ -74,6 +79,9 @@ class StorageType(_ProtocolEnum):
     DRAM_LEVELDB = 14
     DRAM_PMEM_SSDHASH = 101
     HBM_DRAM_SSDHASH = 102
+
+
+_IN_MEMORY = (StorageType.DEFAULT, StorageType.DRAM, StorageType.HBM)
 
 
 class CacheStrategy(_ProtocolEnum):
@@ -309,7 +317,7 @@ def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
     if steps and steps < 0:
         raise ValueError(f"{name}: steps_to_live must be at least 0, got {steps}")
     storage = option.storage_option.storage_type
-    if storage not in (None, StorageType.DRAM, StorageType.HBM):
+    if storage not in (None, *_IN_MEMORY):
         _refuse(name, f"the storage type {storage.name} (DRAM and HBM are)")
     if getattr(option.ckpt, "always_load_from_specific_ckpt", False):
         _refuse(name, f"always_load_from_specific_ckpt ({_described(option.ckpt)})")

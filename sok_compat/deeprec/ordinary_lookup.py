@@ -3,6 +3,8 @@
 
 import tensorflow as tf
 
+from sok_compat.lookup.pooling import pool_rows
+
 
 def pool_ordinary(variable, split_keys, combiner):
     """Pools rows of an ordinary variable as a lookup pools those of a table.
@@ -15,16 +17,8 @@ def pool_ordinary(variable, split_keys, combiner):
     Returns:
       float32 [num_bags, dim]; zeros for bags without keys.
     """
-    keys, row_splits, weights = split_keys
-    num_bags = tf.size(row_splits) - 1
-    bag_of_key = tf.ragged.row_splits_to_segment_ids(row_splits)
-    rows = ordinary_rows(variable, keys)
-    weights = tf.ones([tf.size(keys)], rows.dtype) if weights is None else weights
-    total = tf.math.unsorted_segment_sum(rows * weights[:, tf.newaxis], bag_of_key, num_bags)
-    if combiner == "sum":
-        return total
-    weight = tf.math.unsorted_segment_sum(weights, bag_of_key, num_bags)
-    return tf.math.divide_no_nan(total, weight[:, tf.newaxis])
+    rows = ordinary_rows(variable, split_keys.keys)
+    return pool_rows(rows, split_keys.row_splits, combiner, split_keys.weights)
 
 
 def ordinary_rows(variable, keys):

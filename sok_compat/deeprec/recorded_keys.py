@@ -86,16 +86,8 @@ class RecordsKeys:
         freqs, versions = self.key_history(tf.cast(keys, tf.int64))
         return versions, freqs
 
-    def filtered(self):
-        """(keys, versions, freqs) of keys that a filter has not given a row, int64 [m]; those in a
-        Bloom filter are not known."""
-        if self.history is None:
-            return tuple(tf.zeros([0], tf.int64) for _ in range(3))
-        keys, freqs, versions = self.waiting_keys()
-        return keys, versions, freqs
-
     def restore_recorded(self, keys, versions, freqs, filtered):
-        """An op that takes back what a saver was given by the two above; None: nothing is recorded.
+        """An op that takes back what a saver has written; None: nothing is recorded.
 
         Keys with a row keep it, whatever the filter. Others that have come as often as it asks for
         get theirs when they come next.
@@ -103,7 +95,8 @@ class RecordsKeys:
         Args:
           keys: [n], all that the variable holds now.
           versions, freqs: of these, int64 [n]; -1 where the checkpoint has none.
-          filtered: (keys, versions, freqs) as of filtered(), the last two as above.
+          filtered: (keys, versions, freqs) of those that a filter has not given a row, int64 [m],
+            the last two as above.
         """
         if self.history is None:
             return None

@@ -25,6 +25,8 @@ _logger = logging.getLogger(__name__)
 
 tf1 = tf.compat.v1
 
+_warned_of = set()  # the first variable that has no GPU
+
 
 def get_embedding_variable(
     name,
@@ -123,7 +125,7 @@ class _Wanted:
                 use_resource=True,
                 **self.settings,
             )
-        return _checked(found, self.key_dtype)
+        return _checked(found, self.key_dtype, part)
 
     def _make(self, next_creator, part, first_value, **kwargs):
         variable = EmbeddingVariable(
@@ -145,11 +147,17 @@ class _Wanted:
         return variable
 
 
-def _checked(variable, key_dtype):
+def _checked(variable, key_dtype, part):
     if not isinstance(variable, EmbeddingVariable):
         raise ValueError(
             f"{variable.name} is there already, and is no embedding variable but "
             f"{type(variable).__name__}"
+        )
+    if part is not None and variable.part != part:
+        count = variable.part.count if variable.part else "no"
+        raise ValueError(
+            f"{variable.table_name} is there already as one of {count} parts, asked for as one of "
+            f"{part.count}: each number of parts shares the keys in another way"
         )
     wanted = _checked_key_dtype(variable.table_name, key_dtype)
     if variable.key_dtype_of_ids != wanted:
@@ -213,7 +221,11 @@ def _device_of(option, name):
         return contextlib.nullcontext()
     if can_use_gpus():
         return tf.device("/GPU:0")
-    _logger.warning("%s: storage type HBM, but no GPU for tables: its rows are in DRAM", name)
+    if not _warned_of:
+        _warned_of.add(name)
+        _logger.warning(
+            "%s: storage type HBM, but no GPU for tables: rows of variables are in DRAM", name
+        )
     return contextlib.nullcontext()
 
 

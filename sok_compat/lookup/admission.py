@@ -3,12 +3,15 @@
 
 import contextlib
 import contextvars
+import logging
 
 import tensorflow as tf
 
 from sok_compat.lookup.step_of_function import known_step
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import reroute_input
 
+_logger = logging.getLogger("sok_compat")
 _step = contextvars.ContextVar("step", default=None)
 
 
@@ -101,19 +104,58 @@ def _place(op):
 
 
 def counted_step(graph):
-    """The variable by which gradients in a graph count, or would; None: there is none yet."""
+    """What gradients in a graph count by, or would; None: there is nothing yet."""
     with graph.as_default():
-        step = getattr(graph, "_sok_step", None)
-        return tf.compat.v1.train.get_global_step() if step is None else step
+        for kept in ("_sok_step", "_sok_assumed_step"):
+            if hasattr(graph, kept):
+                return getattr(graph, kept)
+        return tf.compat.v1.train.get_global_step()
+
+
+def count_by_applied(step):
+    """Gradients of the default graph that were built without a step count by this one, with which
+    they are applied; once: a later one that differs logs a warning.
+
+    Args:
+      step: an integer variable or tensor; None: nothing changes.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    assumed = getattr(graph, "_sok_assumed_step", None)
+    if step is None or assumed is None or _step.get() is not None:
+        return
+    before = getattr(graph, "_sok_step", None)
+    if before is None:
+        graph._sok_step = step
+        if step.name != tf.compat.v1.train.get_global_step().name:
+            with tf.init_scope():
+                reroute_input(assumed.op, 0, tf.cast(step, tf.int64))
+    elif before.name != step.name:
+        _logger.warning(
+            "apply_gradients(global_step=%s): keys of embedding variables are counted, and "
+            "evicted, by %s, with which gradients were applied before",
+            step.name,
+            before.name,
+        )
 
 
 def _current_step():
-    step = _step.get()
     with tf.init_scope():  # out of functions and branches
         graph = tf.compat.v1.get_default_graph()
+        step = _step.get()
         if step is None:
             step = getattr(graph, "_sok_step", None)
         if step is None:
-            step = tf.compat.v1.train.get_or_create_global_step()
-        graph._sok_step = step
+            step = _assumed_step(graph)
+        else:
+            graph._sok_step = step
     return tf.cast(step, tf.int64)
+
+
+def _assumed_step(graph):
+    """The global step, for gradients that may be applied with another one."""
+    if tf.executing_eagerly():
+        return tf.compat.v1.train.get_or_create_global_step()
+    if not hasattr(graph, "_sok_assumed_step"):
+        step = tf.cast(tf.compat.v1.train.get_or_create_global_step(), tf.int64)
+        graph._sok_assumed_step = tf.identity(step, name="counted_step")
+    return graph._sok_assumed_step

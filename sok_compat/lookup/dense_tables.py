@@ -8,6 +8,8 @@ import threading
 
 import tensorflow as tf
 
+from sok_compat.lookup.pooling import pool_rows
+
 _reading = threading.local()  # .arrays_of: of the innermost context
 
 
@@ -58,15 +60,7 @@ def look_up_dense(lookup):
     rows = _reading.arrays_of(lookup.table).rows_of(lookup.keys)
     if lookup.row_splits is None:
         return rows
-    splits = lookup.row_splits
-    bags = tf.repeat(tf.range(tf.size(splits, out_type=tf.int64) - 1), splits[1:] - splits[:-1])
-    weights = tf.ones_like(lookup.keys, tf.float32) if lookup.weights is None else lookup.weights
-    num_bags = tf.size(splits) - 1
-    pooled = tf.math.unsorted_segment_sum(rows * weights[:, tf.newaxis], bags, num_bags)
-    if lookup.combiner != "mean":
-        return pooled
-    sums = tf.math.unsorted_segment_sum(weights, bags, num_bags)
-    return tf.math.divide_no_nan(pooled, sums[:, tf.newaxis])
+    return pool_rows(rows, lookup.row_splits, lookup.combiner, lookup.weights)
 
 
 def split_sparse(indices, dense_shape, slot_num):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that starts the exchanges between ranks, and says why they have ended."""
+"""The thread that runs the exchanges between ranks, and says why they have ended."""
 
 import atexit
 import ctypes
@@ -15,6 +15,7 @@ import numpy as np
 from sok_compat.runtime.horovod_attendance import Attendance
 from sok_compat.runtime.op_library import library_path
 from sok_compat.runtime.seeds import draw_seed
+from sok_compat.runtime.shared_memory import SharedMemory, may_share_memory
 
 _logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ GROUPING_SECONDS = 0.02
 WATCH_SECONDS = 0.5
 LOST_RANK_SECONDS = 2.0
 MOST_CHARACTERS = 300  # of what an error says
-MOST_BYTES = 1 << 30  # that a rank sends or receives in one all-to-all: 32 bits count them
+MOST_BYTES = 1 << 26  # that a rank sends or receives in one all-to-all, within the stall timeout
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +70,13 @@ class ExchangeThread:
         """Starts the thread.
 
         Args:
-          collectives: rank, size, alltoall and run_rounds; see runtime.horovod_ranks.Collectives.
+          collectives: see runtime.horovod_ranks.Collectives.
         """
         self._collectives = collectives
         self._stall_seconds = stall_seconds()
+        self._may_share_memory = may_share_memory()
         self._library = _start_exchanges(collectives.rank, collectives.size, self._stall_seconds)
+        self._carrier = collectives  # of rounds
         self._process = os.getpid()
         self._attendance = Attendance(collectives.size)
         self.seed = None
@@ -132,10 +135,15 @@ class ExchangeThread:
         try:
             self._processes, self.seed = self._gather_processes()
             self._has_met.set()
-            self._collectives.run_rounds()
-        except Exception as error:  # noqa: BLE001  whatever Horovod raises ends all exchanges
-            note = _gloo_note(self._library.sok_exchange_part_seconds())
-            self._abort(f"{note}Horovod says: {first_line(error)}")
+            self._carrier = self._choose_carrier()
+            _logger.info("exchanges between ranks go through %s", self._carrier.name)
+            self._carrier.run_rounds()
+        except Exception as error:  # noqa: BLE001  whatever is raised ends all exchanges
+            if self._carrier is self._collectives:
+                note = _gloo_note(self._library.sok_exchange_part_seconds())
+                self._abort(f"{note}Horovod says: {first_line(error)}")
+            else:
+                self._abort(first_line(error))
 
     def _watch(self):
         """Ends all exchanges when a rank does not answer: every rank does, twice a second."""
@@ -161,11 +169,23 @@ class ExchangeThread:
         all ranks."""
         mine = f"{socket.gethostname()} {os.getpid()} {draw_seed()}"
         self._attendance.sign(self._collectives.rank, mine)
-        data = np.tile(np.frombuffer(f"{mine}\n".encode(), np.uint8), self._collectives.size)
-        send_bytes = np.full([self._collectives.size], len(mine) + 1)
-        joined, _ = self._collectives.alltoall(data, send_bytes)
-        lines = joined.tobytes().decode().splitlines()
+        lines = self._gather(mine)
         return _parse_processes(enumerate(lines)), int(lines[0].split()[2])
+
+    def _choose_carrier(self):
+        """What runs the rounds, the same on all ranks."""
+        ranks = self._collectives
+        memory = SharedMemory(self._library, ranks.rank, ranks.size, MOST_BYTES)
+        hosts = {host for host, _ in self._processes.values()}
+        is_wanted = self._may_share_memory and self._collectives.is_on_host and len(hosts) == 1
+        return memory if memory.connect(is_wanted, self._gather) else self._collectives
+
+    def _gather(self, line):
+        """The lines of all ranks, by rank."""
+        data = np.tile(np.frombuffer(f"{line}\n".encode(), np.uint8), self._collectives.size)
+        send_bytes = np.full([self._collectives.size], len(line) + 1)
+        joined, _ = self._collectives.alltoall(data, send_bytes)
+        return joined.tobytes().decode().splitlines()
 
     def _absent_ranks(self):
         """Words for the ranks that have not connected."""

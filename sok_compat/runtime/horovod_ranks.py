@@ -110,12 +110,19 @@ class Collectives:
     """Horovod's collectives on bytes, in a graph and session of their own.
 
     One thread calls them, so that ranks meet in the same order whatever their training graphs do.
+
+    Attributes:
+      rank, size: Horovod's.
+      is_on_host: whether bytes travel from memory of the host.
     """
+
+    name = "Horovod"
 
     def __init__(self, horovod):
         self.rank = horovod.rank()
         self.size = horovod.size()
         self._device = exchange_device(horovod)
+        self.is_on_host = self._device == "CPU:0"
         self._horovod = horovod
         with tf.Graph().as_default() as graph:
             self._bytes = tf1.placeholder(tf.uint8, [None])
@@ -128,7 +135,7 @@ class Collectives:
         # from talking.
         config = tf1.ConfigProto(intra_op_parallelism_threads=1)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
-        if self._device == "CPU:0":
+        if self.is_on_host:
             config.device_count["GPU"] = 0
         else:  # what it takes of the GPU, tables cannot have
             config.gpu_options.allow_growth = True

@@ -4,37 +4,25 @@
 Nothing is changed by importing. Who knows what to put in the place of a function calls `apply`.
 """
 
-import dataclasses
-import inspect
 import sys
-from typing import Callable
 
 import tensorflow as tf
 
+from sok_compat.runtime.integration import Integration, found_at
 from sok_compat.runtime.tf_versions import (
     BaseSaverBuilder,
     MonitoredSessionOfAnyKind,
+    checkpoint,
     checkpoint_utils,
     clip_ops,
     convert_to_constants,
     distribute,
+    functional_saver,
     gradients_util,
+    hdf5_format,
     keras,
     warm_starting_util,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Integration:
-    """A function of a library that is replaced by one around it, from `apply` to `undo`."""
-
-    name: str
-    purpose: str
-    tested_on: str  # releases
-    qualname: str  # of what is replaced, on these
-    parameters: tuple  # its parameters' names, on these
-    places: Callable  # a function: [(module or class, attribute)], all holding the same function
-    newer_parameters: tuple = ()  # that the newer of these releases have after them
 
 
 def _horovod():
@@ -58,12 +46,52 @@ INTEGRATIONS = {
         ),
         Integration(
             "tf.train.Saver.save",
-            "on several ranks, rank 0 alone writes what stands beside a checkpoint with tables",
+            "says how far it is; on several ranks, rank 0 alone writes what stands beside a "
+            "checkpoint with tables",
             _TENSORFLOW,
             "Saver.save",
             ("self", "sess", "save_path", "global_step", "latest_filename", "meta_graph_suffix",
              "write_meta_graph", "write_state", "strip_default_attrs", "save_debug_info"),
             lambda: [(tf.compat.v1.train.Saver, "save")],
+        ),
+        Integration(
+            "tf.train.Saver.restore",
+            "says how far it is; of a checkpoint that rank 0 alone has, other ranks get a copy",
+            _TENSORFLOW,
+            "Saver.restore",
+            ("self", "sess", "save_path"),
+            lambda: [(tf.compat.v1.train.Saver, "restore")],
+        ),
+        *(
+            Integration(
+                f"tf.train.Checkpoint, {method}",
+                "checkpoints by objects hold keys, rows and slots of tables, of all ranks",
+                _TENSORFLOW,
+                f"MultiDeviceSaver.{method}",
+                ("self", *parameters),
+                lambda method=method: [(functional_saver.MultiDeviceSaver, method)],
+            )
+            for method, parameters in (
+                ("__init__",
+                 ("serialized_tensors", "registered_savers", "call_with_mapped_captures")),
+                ("save", ("file_prefix", "options")),
+                ("restore", ("file_prefix", "options")),
+            )
+        ),
+        *(
+            Integration(
+                f"tf.train, {function}",
+                "on several ranks, rank 0 alone looks after the files beside such checkpoints",
+                _TENSORFLOW,
+                f"{of_class}{function}",
+                parameters,
+                lambda owner=owner, function=function: [(owner, function)],
+            )
+            for owner, of_class, function, parameters in (
+                (checkpoint, "", "_update_checkpoint_state_internal", ("file_path",)),
+                (tf.train.CheckpointManager, "CheckpointManager.", "_record_state", ("self",)),
+                (tf.train.CheckpointManager, "CheckpointManager.", "_sweep", ("self",)),
+            )
         ),
         Integration(
             "tf.train.SessionManager",
@@ -190,6 +218,14 @@ INTEGRATIONS = {
             lambda: [(keras.optimizers.Optimizer, "_apply_weight_decay")],
         ),
         Integration(
+            "tf.keras, save_subset_weights_to_hdf5_group",
+            "raises for a table, whose rows an `.h5` file would have without their keys",
+            _TENSORFLOW,
+            "save_subset_weights_to_hdf5_group",
+            ("f", "weights"),
+            lambda: [(hdf5_format, "save_subset_weights_to_hdf5_group")],
+        ),
+        Integration(
             "hvd.init",
             "others are told that a rank ends, before the shutdown for which each init asks then",
             _HOROVOD,
@@ -309,7 +345,7 @@ def apply(name, wrap):
     if name in _originals:
         return
     integration = INTEGRATIONS[name]
-    original = check(name)
+    original = integration.check()
     _originals[name], _replacements[name] = original, wrap(original)
     for owner, attribute in integration.places():
         setattr(owner, attribute, _replacements[name])
@@ -324,7 +360,7 @@ def undo(name):
     if name not in _originals:
         return
     places = INTEGRATIONS[name].places()
-    if any(_found(place) is not _replacements[name] for place in places):
+    if any(found_at(place) is not _replacements[name] for place in places):
         raise RuntimeError(f"{name} has been changed since sok_compat changed it: undo that first")
     for owner, attribute in places:
         setattr(owner, attribute, _originals[name])
@@ -334,42 +370,3 @@ def undo(name):
 def applied():
     """The Integrations that are in force, in the order of the list."""
     return [integration for name, integration in INTEGRATIONS.items() if name in _originals]
-
-
-def check(name):
-    """What an integration is to replace, if that is still what it was.
-
-    Raises:
-      RuntimeError: it is not there, or another function, or takes other parameters.
-    """
-    integration = INTEGRATIONS[name]
-    found = [_found(place) for place in integration.places()]
-    function = found[0]
-    known = integration.parameters
-    is_known = (
-        all(each is function for each in found)
-        and getattr(function, "__qualname__", None) == integration.qualname
-        and tuple(inspect.signature(function).parameters)
-        in (known, known + integration.newer_parameters)
-    )
-    if not is_known:
-        said = [_described(each) for each in dict.fromkeys(found)]
-        raise RuntimeError(
-            f"sok_compat changes {name} ({integration.purpose}), and what it would replace is not "
-            f"what it was in {integration.tested_on}: expected {integration.qualname}"
-            f"({', '.join(integration.parameters)}), found {', '.join(said)}. Another release, or "
-            "another package that changes the same"
-        )
-    return function
-
-
-def _found(place):
-    owner, attribute = place
-    return vars(owner).get(attribute)
-
-
-def _described(function):
-    if not callable(function):
-        return repr(function)
-    name = getattr(function, "__qualname__", type(function).__name__)
-    return f"{name}({', '.join(inspect.signature(function).parameters)})"

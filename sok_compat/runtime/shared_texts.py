@@ -42,14 +42,18 @@ def share_text(where, text="", graph=None, is_patient=False):
       tf.errors.UnknownError: another rank has failed or left, or has not come here for as long as
         a step waits.
     """
+    return [each.decode() for each in share_bytes(where, text.encode(), graph, is_patient)]
+
+
+def share_bytes(where, data=b"", graph=None, is_patient=False):
+    """As share_text, of bytes."""
     if not is_connected():
-        return [text]
+        return [data]
     room = _room(where, graph, is_patient)
     try:
-        said = room.session.run(room.texts, {room.text: text})
+        return room.session.run(room.texts, {room.text: data}).tolist()
     except tf.errors.OpError as error:  # without the stack of who made the room
         raise type(error)(None, None, first_line(error, 4000)) from None
-    return [each.decode() for each in said]
 
 
 def value_of_rank_0(where, make, graph=None):

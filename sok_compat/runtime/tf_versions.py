@@ -6,7 +6,11 @@ import types
 
 import tensorflow as tf
 from tensorflow._api.v2.compat import v2 as tensorflow_2
-from tensorflow.python.checkpoint import checkpoint_management
+from tensorflow.python.checkpoint import (
+    checkpoint,
+    checkpoint_management,
+    functional_saver,
+)
 from tensorflow.python.client import session
 from tensorflow.python.eager import context
 from tensorflow.python.framework import convert_to_constants, tensor_util
@@ -28,7 +32,10 @@ from tensorflow.python.training import (
     warm_starting_util,
 )
 from tensorflow.python.training.saver import BaseSaverBuilder
-from tensorflow.python.training.saving.saveable_object_util import saveable_objects_for_op
+from tensorflow.python.training.saving.saveable_object_util import (
+    SaveableCompatibilityConverter,
+    saveable_objects_for_op,
+)
 from tensorflow.python.util import deprecation
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
@@ -46,6 +53,9 @@ else:  # that of TensorFlow 2: a script may have put names of tf.compat.v1 in th
     keras = tensorflow_2.keras
 
 distribute = tensorflow_2.distribute  # likewise
+hdf5_format = importlib.import_module(
+    f"{keras.Model.__module__.partition('.src')[0]}.src.saving.legacy.hdf5_format"
+)
 
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
@@ -149,8 +159,10 @@ __all__ = [
     "FetchMapper",
     "MonitoredSessionOfAnyKind",
     "PartitionedVariable",
+    "SaveableCompatibilityConverter",
     "Variable",
     "anonymous_name",
+    "checkpoint",
     "checkpoint_management",
     "checkpoint_utils",
     "clip_ops",
@@ -161,7 +173,9 @@ __all__ = [
     "eager_mode",
     "eager_variable_handle",
     "feature_columns",
+    "functional_saver",
     "gradients_util",
+    "hdf5_format",
     "is_eager_disabled",
     "keras",
     "make_slots",

@@ -33,7 +33,8 @@ class RowReads:
                 f"export() gives both, value().numpy() the rows alone, and {self.words.save} saves "
                 "tables. If Keras called it: get_weights, .h5 files and EarlyStopping("
                 "restore_best_weights=True) work on tables with "
-                f"{self.words.without_index} only"
+                f"{self.words.without_index} only; model.save_weights with a path without an "
+                "ending, and tf.train.Checkpoint, save all"
             )
         return super().numpy()
 

@@ -26,6 +26,8 @@ class SlotVariable(ShownRows, GpuPlane, BaseResourceVariable):
     the table has no capacity, `[None, width]`: as many rows as the table's variable shows.
 
     Optimizers treat it as any resource variable. It is in GLOBAL_VARIABLES, not trainable.
+
+    plane_name: by which the op library knows it.
     """
 
     def __init__(self, table_variable, name, width, fill, is_vector=False):
@@ -52,12 +54,13 @@ class SlotVariable(ShownRows, GpuPlane, BaseResourceVariable):
             unique_id = resource_handles.unique_id(slot_name)
             handle = resource_handles.plane_handle(slot_name, scope, shape)
             self.table_handle = table_variable.table_handle
+            # In a graph a slot that is made again takes the place of the earlier one.
+            self.plane_name = slot_name if in_graph else unique_id
             self._attach = functools.partial(
                 ops.sok_table_attach_slot,
                 self.table_handle,
                 handle,
-                # In a graph a slot that is made again takes the place of the earlier one.
-                slot_name=slot_name if in_graph else unique_id,
+                slot_name=self.plane_name,
                 capacity=table_variable.op_capacity,
                 width=self.width,
                 initial_value=fill,
@@ -85,6 +88,7 @@ class SlotVariable(ShownRows, GpuPlane, BaseResourceVariable):
         else:
             tf.compat.v1.add_to_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES, self)
             table_variable.slots.append(self)
+        table_variable.note_slot(self)
 
     def __repr__(self):
         """Without the rows, of which there may be very many."""

@@ -18,6 +18,7 @@ from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.key_history import HasHistory, checked_history
+from sok_compat.tables.no_copies import NoCopies
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.row_reads import RowReads
 from sok_compat.tables.row_updates import RowUpdates
@@ -39,7 +40,14 @@ _eager_tables = weakref.WeakValueDictionary()  # {unique id: table}; graphs know
 
 
 class Table(
-    HasHistory, ShownRows, RowReads, RowUpdates, GpuPlane, UndefinedMethods, BaseResourceVariable
+    HasHistory,
+    ShownRows,
+    RowReads,
+    RowUpdates,
+    GpuPlane,
+    NoCopies,
+    UndefinedMethods,
+    BaseResourceVariable,
 ):
     """Keys -> rows of `dim` float32.
 
@@ -67,7 +75,7 @@ class Table(
       initial_rows: [capacity, dim], where an initializer makes the whole table at once.
       placement: which rank owns which keys.
       history: the KeyHistory; None: nothing is known of keys but their rows.
-      slots: the SlotVariables made for it; in eager mode they are not kept.
+      slots: the SlotVariables made for it; in eager mode they are not kept, see `living_slots`.
       asked_slots: those that `slot_for` has made.
       num_scopes: scopes that are open and turn updates of its planes into those of rows in use.
     """
@@ -76,6 +84,8 @@ class Table(
     make_saveable = None  # of (table, name): what a checkpoint holds of it; set by `checkpoint`
     saver_layout = None  # a class of `checkpoint`, in the place of what that has for tf.train.Saver
     part = None  # the TablePart, of a table that is one
+    fill_slot = None  # of (slot): what gives one that is made from now on its rows
+    _known_slots = ()  # weak references
 
     def __init__(
         self,
@@ -269,6 +279,18 @@ class Table(
     def _first_seed(self):
         return self.seed if self.first_value.seed is None else self.first_value.seed
 
+    def living_slots(self):
+        """The SlotVariables made for it that are there, in the order in which they were made."""
+        slots = [slot for known in self._known_slots if (slot := known()) is not None]
+        self._known_slots = tuple(weakref.ref(slot) for slot in slots)
+        return slots
+
+    def note_slot(self, slot):
+        """For a SlotVariable of it, when that is made."""
+        self._known_slots += (weakref.ref(slot),)
+        if self.fill_slot is not None:
+            self.fill_slot(slot)
+
     def num_keys(self):
         """A scalar int64 tensor: the keys in the table."""
         return ops.sok_table_size(self.table_handle)
@@ -283,14 +305,8 @@ class Table(
         """For tf.train.Checkpoint: the table with its slots.
 
         Raises:
-          NotImplementedError: in eager mode.
           RuntimeError: nobody has said what a checkpoint holds of tables.
         """
-        if tf.executing_eagerly():
-            raise NotImplementedError(
-                f"tf.train.Checkpoint does not save the table {self.table_name} in eager mode: "
-                f"give it the other variables, and use {self.words.save} for tables"
-            )
         if self.make_saveable is None:
             raise RuntimeError(
                 f"tf.train.Checkpoint does not know yet what to save of the table "

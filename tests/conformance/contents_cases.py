@@ -177,10 +177,11 @@ _OTHERS = {name: value for name, value in _IN_BUCKETS.items() if name != "x/m-ke
 BUCKETS = {
     "contents in buckets": Script(
         dataclasses.replace(HASH, capacity=20),
-        call("export_planes", num_buckets=3),
+        call("save_buckets", 3),
         call("find", [5, -1, 2**40, 0, -7, 3, 2, -6], insert=True),
-        call("export_planes", num_buckets=3),
-        call("export_planes", num_buckets=1000, no_gaps=True),
+        call("save_buckets", 3),
+        call("save_buckets", 1000),
+        call("export_planes", no_gaps=True),
     ),
     "tables restored from buckets": Script(
         HASH,

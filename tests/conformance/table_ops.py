@@ -231,14 +231,35 @@ class TableOps(LookupOps, FileFaults):
     def rows_in_use(self):
         return self._run(lambda: ops.sok_rows_in_use(self.handle))
 
-    def export_planes(self, slots=None, no_gaps=False, num_buckets=0):
+    def export_planes(self, slots=None, no_gaps=False):
         names = list(self.slots) if slots is None else slots
-        made = (*names, no_gaps, num_buckets)
-        keys, rows, slots = self._run_again(made, lambda: ops.sok_export_planes(
+        keys, rows, slots = self._run_again((*names, no_gaps), lambda: ops.sok_export_planes(
             self.handle, num_slots=len(names), slot_names=names, rows_have_no_gaps=no_gaps,
-            num_buckets=num_buckets,
         ))  # fmt: skip
         return [keys, rows, *slots]
+
+    def save_buckets(self, num_buckets):
+        """What a checkpoint then has: keys, where each bucket starts, rows and slots."""
+        path, slots = str(self.folder / "saved"), list(self.slots)
+        titles = ["x", *(f"x/{slot}" for slot in slots)]
+        checkpoint = ops.sok_begin_checkpoint(
+            path, [], [], names=[], slices=[], num_ranks=1, rank=0
+        )
+        saved = ops.sok_save_table(
+            self.handle,
+            checkpoint,
+            [],
+            [],
+            table_name="x",
+            titles=titles,
+            slot_names=slots,
+            num_buckets=num_buckets,
+            Tkey=tf.int64,
+        )
+        with tf.control_dependencies([saved]):
+            self._run(lambda: ops.sok_commit_checkpoint(checkpoint, []))
+        names = ["x-keys", "x-partition_offset", *(f"{title}-values" for title in titles)]
+        return [tf.train.load_checkpoint(path).get_tensor(name) for name in names]
 
     def restore_buckets(self, tensors, slots=(), num_parts=1, part=0):
         """From a checkpoint of these tensors, {name: value}; the table is 'x' there."""

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters, counts and eviction of embedding variables in one process."""
-
-import threading
-import time
+"""Filters and counts of embedding variables in one process."""
 
 import numpy as np
 import pytest
@@ -13,52 +10,16 @@ from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
 from sok_compat.deeprec.options import (
     CBFFilter,
     CounterFilter,
-    EmbeddingVariableOption,
     GlobalStepEvict,
     InitializerOption,
-    L2WeightEvict,
 )
 from sok_compat.deeprec.variable_creation import get_embedding_variable
 from sok_compat.runtime.op_library import ops
+from tests.support.deeprec_steps import NO_PERMISSION, Steps, found_rows, get_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
-NO_PERMISSION = -3.0
 EXACT, BLOOM = CounterFilter(3), CBFFilter(3, 500, 0.001)
-
-
-def get_variable(initializer=None, name="v", init=None, **settings):
-    init = init or InitializerOption(default_value_no_permission=NO_PERMISSION)
-    option = EmbeddingVariableOption(init_option=init, **settings)
-    return get_embedding_variable(
-        name, 2, initializer=initializer or tf1.ones_initializer(), ev_option=option
-    )
-
-
-class Steps:
-    """Gradient descent on the sum of the rows of a batch: a row goes down by 0.25 for each
-    occurrence of its key."""
-
-    def __init__(self, variable, optimizer=None, step=None):
-        self.variable = variable
-        self.step = tf1.train.get_or_create_global_step() if step is None else step
-        self.ids = tf1.placeholder(tf.int64, [None])
-        self.rows = tf.nn.embedding_lookup(variable, self.ids)
-        optimizer = optimizer or stock_optimizers.GradientDescentOptimizer(0.25)
-        self.train_op = optimizer.minimize(tf.reduce_sum(self.rows), self.step)
-        self.contents = variable.export()
-
-    def train(self, session, *ids):
-        """What each of the ids read."""
-        return session.run([self.rows, self.train_op], {self.ids: ids})[0][:, 0].tolist()
-
-    def read(self, session, *ids):
-        return session.run(self.rows, {self.ids: ids})[:, 0].tolist()
-
-    def held(self, session):
-        """{key: (first number of its row, version, freq)}"""
-        keys, rows, *known = session.run(self.contents)
-        return {key: (row[0], *k) for key, row, *k in zip(keys, rows, *known)}
 
 
 @pytest.mark.parametrize("key_filter", [EXACT, BLOOM], ids=["CounterFilter", "CBFFilter"])
@@ -162,60 +123,6 @@ def test_a_key_without_a_row_costs_no_row(graph):
         assert len(session.run(steps.variable.waiting_keys())[0]) == 40_000
 
 
-def test_old_keys_go_when_a_checkpoint_is_saved(graph, tmp_path):
-    steps = Steps(get_variable(evict_option=GlobalStepEvict(2)))
-    assert steps.variable.steps_to_live == 2
-    saver = tf1.train.Saver()
-    with initialized_session() as session:
-        for ids in ([5, 6], [7], [6], [7]):
-            steps.train(session, *ids)
-        assert steps.held(session) == {5: (0.75, 0, 1), 6: (0.5, 2, 2), 7: (0.5, 3, 2)}
-        saver.save(session, str(tmp_path / "model"))
-        assert steps.held(session) == {6: (0.5, 2, 2), 7: (0.5, 3, 2)}
-    assert dict(tf.train.list_variables(str(tmp_path)))["v-keys"] == [2]
-
-
-def test_light_rows_go_when_a_checkpoint_is_saved(graph, tmp_path):
-    steps = Steps(get_variable(evict_option=L2WeightEvict(0.6)))
-    saver = tf1.train.Saver()
-    with initialized_session() as session:
-        steps.train(session, 5, 6, 7, 7)
-        assert {k: v[0] for k, v in steps.held(session).items()} == {5: 0.75, 6: 0.75, 7: 0.5}
-        saver.save(session, str(tmp_path / "model"))
-        assert steps.held(session) == {}
-        assert steps.train(session, 7) == [1.0]
-        assert steps.held(session) == {7: (0.75, 1, 1)}
-
-
-def test_slots_of_a_row_start_afresh(graph):
-    steps = Steps(
-        get_variable(evict_option=GlobalStepEvict(1)),
-        stock_optimizers.AdagradOptimizer(0.5, initial_accumulator_value=0.1),
-    )
-    evict = steps.variable.before_save()
-    with initialized_session() as session:
-        for ids in ([5], [5], [5], [6], [6]):
-            steps.train(session, *ids)
-        session.run(evict)
-        assert steps.held(session).keys() == {6}
-        steps.train(session, 7)
-        row = steps.held(session)[7][0]
-    np.testing.assert_allclose(row, 1.0 - 0.5 / np.sqrt(1.1), rtol=1e-6)
-
-
-def test_a_global_step_of_the_scripts_own(graph):
-    with tf1.variable_scope("", use_resource=True):
-        step = tf1.get_variable("mine", [], tf.int32, tf1.zeros_initializer(), trainable=False)
-    steps = Steps(get_variable(evict_option=GlobalStepEvict(1)), step=step)
-    evict = steps.variable.before_save()
-    assert tf1.train.get_global_step() is None
-    with initialized_session() as session:
-        for ids in ([5], [6], [7]):
-            steps.train(session, *ids)
-        session.run(evict)
-        assert {key: known[1] for key, known in steps.held(session).items()} == {7: 2}
-
-
 def test_what_is_recorded_by_the_environment(graph, monkeypatch):
     plain = get_variable(name="p")
     with pytest.raises(ValueError, match="get_frequency|key_history of p: no history"):
@@ -260,7 +167,7 @@ class Model:
 def test_random_steps_follow_the_model(graph, seed):
     rng, model = np.random.default_rng(seed), Model()
     steps = Steps(get_variable(filter_option=EXACT, evict_option=GlobalStepEvict(2)))
-    evict, waiting = steps.variable.before_save(), steps.variable.filtered()
+    evict, waiting = steps.variable.before_save(), steps.variable.waiting_keys()
     with initialized_session() as session:
         for _ in range(40):
             ids = (rng.geometric(0.05, rng.integers(0, 40)) - 5).tolist()
@@ -269,120 +176,8 @@ def test_random_steps_follow_the_model(graph, seed):
                 session.run(evict)
                 model.evict()
             assert steps.held(session) == {key: tuple(k) for key, k in model.held.items()}
-            known = {key: tuple(k) for key, *k in zip(*session.run(waiting))}
+            known = {key: (step, freq) for key, freq, step in zip(*session.run(waiting))}
             assert known == {key: tuple(k[1:]) for key, k in model.waiting.items()}
-
-
-def test_a_step_that_fails_keeps_no_rows(graph):
-    steps = Steps(get_variable(evict_option=GlobalStepEvict(1)))
-    evict = steps.variable.before_save()
-    with tf.control_dependencies([steps.rows]):
-        fails = tf.debugging.Assert(False, ["on purpose"])
-    with initialized_session() as session:
-        steps.train(session, 5)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="on purpose"):
-            session.run(fails, {steps.ids: [5]})
-        for _ in range(3):
-            steps.train(session, 6)
-        session.run(evict)
-        steps.train(session, 7)
-        assert session.run(found_rows(steps.variable, [7, 6, 5])).tolist() == [0, 1, -1]
-
-
-def test_steps_beside_eviction_read_no_other_keys_row(graph):
-    """Steps that have found rows before an eviction go on reading them, while others give new keys
-    rows: rows stay what they start as, so each key must read its own."""
-    most = 2000
-    variable = get_variable(
-        tf1.random_uniform_initializer(seed=3),
-        init=InitializerOption(default_value_dim=most),
-        evict_option=GlobalStepEvict(1),
-    )
-    steps = Steps(variable, stock_optimizers.GradientDescentOptimizer(0.0))
-    evict, late_rows = variable.before_save(), rows_after(0.003, variable, steps.ids)
-    wrong, is_done = [], threading.Event()
-
-    def read_rows(session, expected, seed):
-        rng = np.random.default_rng(seed)
-        while not is_done.is_set():
-            batch = rng.integers(0, most, 300)
-            found = session.run(late_rows, {steps.ids: batch})
-            wrong.extend(batch[np.any(found != expected[batch], axis=1)])
-
-    with initialized_session() as session:
-        expected = session.run(steps.rows, {steps.ids: range(most)})
-        readers = [threading.Thread(target=read_rows, args=(session, expected, n)) for n in (1, 2)]
-        for reader in readers:
-            reader.start()
-        rng = np.random.default_rng(9)
-        for _ in range(60):
-            steps.train(session, *rng.integers(0, most, 300))
-            session.run(evict)
-        is_done.set()
-        for reader in readers:
-            reader.join()
-        assert not wrong
-        # Rows of steps that have ended are given out again: there are not as many as keys came.
-        assert session.run(variable.total_count())[0] < 700
-        assert 0 < session.run(found_rows(variable, tf.range(most, dtype=tf.int64))).max() < 3000
-
-
-def test_a_step_that_knows_all_rows_goes_on_reading_them(graph):
-    steps = Steps(get_variable(evict_option=GlobalStepEvict(1)))
-    asked, goes_on, read = threading.Event(), threading.Event(), []
-
-    def wait(row_ids):
-        asked.set()
-        assert goes_on.wait(60)
-        return row_ids
-
-    row_ids = tf1.py_func(wait, [ops.sok_rows_in_use(steps.variable.table_handle)], tf.int64)
-    rows = tf.raw_ops.ResourceGather(
-        resource=steps.variable.handle, indices=row_ids, dtype=tf.float32
-    )
-    evict = steps.variable.evict(100, 1)
-    with initialized_session() as session:
-        steps.train(session, 5)
-        reader = threading.Thread(target=lambda: read.append(session.run(rows)))
-        reader.start()
-        assert asked.wait(60)
-        assert session.run(evict) == 1
-        steps.train(session, 77, 77)
-        goes_on.set()
-        reader.join()
-        assert read[0].tolist() == [[0.75, 0.75]]
-        assert session.run(found_rows(steps.variable, [77])).tolist() == [1]
-
-
-def found_rows(variable, ids):
-    return ops.sok_find_rows([variable.table_handle], [ids], insert=False, keys_are_distinct=False)[
-        0
-    ]
-
-
-def rows_after(seconds, variable, ids):
-    """The rows of ids, which wait for a time between finding and reading them."""
-
-    def wait(row_ids):
-        time.sleep(seconds)
-        return row_ids
-
-    waited = tf.numpy_function(wait, [found_rows(variable, ids)], tf.int64)
-    waited.set_shape([None])
-    (rows,) = ops.sok_pool_rows(
-        rows=[variable.handle],
-        tables=[variable.table_handle],
-        keys=[ids],
-        row_ids=[waited],
-        absent_rows=[tf.zeros([0, variable.dim])],
-        inverse=[tf.range(tf.size(ids))],
-        row_splits=[tf.constant([], tf.int64)],
-        weights=[tf.constant([], tf.float32)],
-        combiners=["none"],
-        dims=[variable.dim],
-        all_keys_have_rows=False,
-    )
-    return rows
 
 
 @pytest.mark.parametrize("freq", [3, 5])
@@ -395,7 +190,7 @@ def test_what_is_recorded_comes_back(graph, freq):
     columns = [tf.constant(column, tf.int64) for column in ([5, 8], [7, -1], [4, -1])]
     waiting = [tf.constant(column, tf.int64) for column in ([6], [2], [2])]
     restore = steps.variable.restore_recorded(*columns, waiting)
-    saved = steps.variable.recorded(columns[0]), steps.variable.filtered()
+    saved = steps.variable.recorded(columns[0]), steps.variable.waiting_keys()
     with initialized_session() as session:
         session.run(held)
         session.run(restore)

@@ -85,6 +85,47 @@ def test_a_saver_from_before_the_training_evicts(graph, tmp_path):
         assert session.run(variable.export()[0]).tolist() == [7]
 
 
+def own_step(name, dtype=tf.int32):
+    return tf1.Variable(tf.zeros([], dtype), trainable=False, name=name, use_resource=True)
+
+
+@pytest.mark.parametrize("has_global_step", [True, False])
+@pytest.mark.parametrize("saver_is_made", ["before", "after"])
+def test_the_step_of_apply_gradients_counts(graph, tmp_path, has_global_step, saver_is_made):
+    """Also where it is not the graph's global step, which nothing increments."""
+    if has_global_step:
+        tf1.train.get_or_create_global_step()
+    variable = get_variable(evict_option=GlobalStepEvict(1))
+    ids = tf1.placeholder(tf.int64, [None])
+    optimizer = stock_optimizers.GradientDescentOptimizer(0.25)
+    pairs = optimizer.compute_gradients(tf.reduce_sum(tf.nn.embedding_lookup(variable, ids)))
+    saver = tf1.train.Saver([variable]) if saver_is_made == "before" else None
+    train = optimizer.apply_gradients(pairs, own_step("mine"))
+    saver = saver or tf1.train.Saver([variable])
+    with initialized_session() as session:
+        for batch in ([5], [6], [6], [7]):
+            session.run(train, {ids: batch})
+        keys, _, versions, _ = session.run(variable.export())
+        assert dict(zip(keys, versions)) == {5: 0, 6: 2, 7: 3}
+        saver.save(session, str(tmp_path / "model"))
+        assert session.run(variable.export()[0]).tolist() == [7]
+
+
+def test_one_step_counts(graph, caplog):
+    variable = get_variable(filter_option=CounterFilter(2))
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(variable, [5]))
+    optimizer = stock_optimizers.GradientDescentOptimizer(0.25)
+    pairs, first, second = optimizer.compute_gradients(loss), own_step("a"), own_step("b")
+    ordinary = tf1.get_variable("ordinary", [2], use_resource=True)
+    optimizer.apply_gradients([(tf.ones([2]), ordinary), (None, variable)], second)
+    for step in (None, first, None, first):
+        optimizer.apply_gradients(pairs, step)
+    optimizer.minimize(loss, second)
+    assert not caplog.text
+    optimizer.apply_gradients(pairs, second)
+    assert "apply_gradients(global_step=b:0): keys of embedding" in caplog.text
+
+
 def test_parts_know_of_their_own_keys(graph):
     variable = get_embedding_variable(
         "v",

@@ -52,6 +52,25 @@ def test_what_cannot_be_reused(graph):
             get_embedding_variable("ordinary", 3)
 
 
+@pytest.mark.parametrize("num_parts", [2, 4])
+def test_another_number_of_parts_cannot_be_reused(graph, num_parts):
+    """Each number shares the keys in another way."""
+    get_embedding_variable("whole/part_0", 3)
+    with tf1.variable_scope("", reuse=tf1.AUTO_REUSE):
+        get = lambda name, n: get_embedding_variable(  # noqa: E731
+            name, 3, partitioner=tf1.fixed_size_partitioner(n)
+        )
+        first, again = get("v", 3), get("v", 3)
+        assert all(ours is same for ours, same in zip(first, again))
+        with pytest.raises(ValueError, match=f"of 3 parts, asked for as one of {num_parts}"):
+            get("v", num_parts)
+        with pytest.raises(ValueError, match=f"of no parts, asked for as one of {num_parts}"):
+            get("whole", num_parts)
+        with pytest.raises(ValueError, match="No partitioner was provided"):
+            get_embedding_variable("v", 3)
+    assert len(tf1.global_variables()) == 4
+
+
 def test_collections(graph):
     keys = tf1.GraphKeys
     both = [get_embedding_variable("v", 2), get_embedding_variable("w", 2, trainable=False)]

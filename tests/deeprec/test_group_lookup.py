@@ -38,10 +38,11 @@ CONFIG.graph_options.rewrite_options.disable_meta_optimizer = True
             Item(0, "sum", True, "int32", ((2, 7), (), ()), None),
             Item(2, "mean", False, "int64", ((1, 1, 2), ()), ((1.0, 2.0, 3.0), ())),
         ],
+        False,
     )
 )
-@example((Variables((4,), ()), [Item(0, "mean", False, "int64", (), None)]))
-@example((Variables((4,), ()), [Item(0, "mean", False, "int64", ((), ()), None)]))
+@example((Variables((4,), ()), [Item(0, "mean", False, "int64", (), None)], False))
+@example((Variables((4,), ()), [Item(0, "mean", False, "int64", ((), ()), None)], True))
 def test_equals_tensorflow(group):
     assert_equals_tensorflow(*group, CONFIG)
 

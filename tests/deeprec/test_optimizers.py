@@ -112,6 +112,15 @@ def test_slots_of_an_optimizer(graph):
     assert isinstance(optimizer, train.AdamOptimizer)
 
 
+def test_a_variable_of_parts_is_trained_by_its_name(graph):
+    variable = get_embedding_variable("v", DIM, partitioner=tf1.fixed_size_partitioner(2))
+    loss = tf.reduce_sum(variable.sparse_read([1, 2]))
+    for var_list in ([variable], variable):
+        pairs = optimizers.AdagradOptimizer(0.1).compute_gradients(loss, var_list)
+        assert [of for _, of in pairs] == list(variable)
+    assert optimizers.AdagradOptimizer(0.1).minimize(loss, var_list=[variable])
+
+
 def test_checkpoints_of_one_process(tmp_path):
     path = str(tmp_path / "model")
 

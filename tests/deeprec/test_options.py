@@ -4,6 +4,7 @@
 import pytest
 import tensorflow as tf
 
+from sok_compat.deeprec import variable_creation
 from sok_compat.deeprec.key_histories import history_of
 from sok_compat.deeprec.options import (
     CacheStrategy,
@@ -42,7 +43,7 @@ def test_defaults():
     (lambda: StorageOption(storage_size=5), "storage_size must be a list, got 5"),
     (lambda: StorageOption(storage_path="p"), "storage_path 'p' needs a storage_type"),
     (lambda: StorageOption(StorageType.DRAM_SSDHASH), "DRAM_SSDHASH needs a storage_path"),
-    (lambda: StorageOption(99), r"storage_type must be one of StorageType\.{DRAM, .*}, got 99"),
+    (lambda: StorageOption(99), r"one of StorageType\.{DEFAULT, DRAM, .*}, got 99"),
     (lambda: StorageOption("HBM"), "storage_type must be one of .*, got 'HBM'"),
     (lambda: StorageOption(cache_strategy=7), "one of CacheStrategy.{LRU, LFU}, got 7"),
     (lambda: StorageType.Value("SSD"), "StorageType has no 'SSD', but"),
@@ -54,7 +55,7 @@ def test_what_no_option_is(make, message):
 
 
 def test_enums_are_ints_as_those_of_protocol_messages():
-    assert StorageType.HBM_DRAM == 13 and int(StorageType.DRAM) == 1
+    assert [int(one) for one in StorageType] == [0, 1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 101, 102]
     assert StorageType.Name(6) == "HBM" and StorageType.Value("HBM") is StorageType.HBM
     assert ("SSDHASH", 4) in StorageType.items() and 102 in StorageType.values()
     assert CacheStrategy.keys() == ["LRU", "LFU"] and CacheStrategy.LRU < CacheStrategy.LFU
@@ -70,7 +71,7 @@ def test_values_that_count_as_none(caplog):
 
 @pytest.mark.parametrize("settings, message", [
     *((dict(storage_option=StorageOption(one, "p")), f"storage type {one.name} .DRAM and HBM are")
-      for one in StorageType if one not in (StorageType.DRAM, StorageType.HBM)),
+      for one in StorageType if one not in (0, StorageType.DRAM, StorageType.HBM)),
     (dict(ckpt=CheckpointOption("path", None, True)), "always_load_from_specific_ckpt"),
     (dict(ckpt=CheckpointOption(init_data_source="x")), "init_data_source"),
 ])  # fmt: skip
@@ -110,19 +111,23 @@ def test_a_bloom_filter_is_as_large_as_it_must_be():
     assert history_of(exact, None, 1) == KeyHistory(filter_freq=3)
 
 
-def test_options_without_effect_are_taken(graph):
+@pytest.mark.parametrize("storage_type", [None, StorageType.DEFAULT, StorageType.DRAM])
+def test_options_without_effect_are_taken(graph, storage_type):
     option = EmbeddingVariableOption(
         filter_option=CounterFilter(0),
         evict_option=GlobalStepEvict(),
         ckpt=CheckpointOption(),
-        storage_option=StorageOption(StorageType.DRAM),
+        storage_option=StorageOption(storage_type),
     )
     variable = get_embedding_variable("v", 2, ev_option=option)
     assert variable.ev_option is option and variable.storage_type is StorageType.DRAM
 
 
-def test_gpu_memory_where_there_is_no_gpu(graph, caplog):
+def test_gpu_memory_where_there_is_no_gpu(graph, caplog, monkeypatch):
+    monkeypatch.setattr(variable_creation, "_warned_of", set())
     option = EmbeddingVariableOption(storage_option=StorageOption(StorageType.HBM))
-    variable = get_embedding_variable("v", 2, ev_option=option)
+    variable, _ = (get_embedding_variable(name, 2, ev_option=option) for name in "vw")
     assert variable.storage_type is StorageType.HBM
-    assert "CPU" not in variable.device or "v: storage type HBM, but no GPU" in caplog.text
+    if "CPU" in variable.device:
+        assert caplog.text.count("v: storage type HBM, but no GPU") == 1
+        assert "w: storage type" not in caplog.text

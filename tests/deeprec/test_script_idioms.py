@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from sok_compat.deeprec.contrib import lookup
 from sok_compat.deeprec.kept_weights import VariableScope
 from sok_compat.deeprec.pipelining import make_prefetch_hook, staged
 from tests.support.subprocess_python import run_python
@@ -89,3 +90,28 @@ def test_stages_are_fed_step_by_step(name):
 def test_a_feed_list_needs_a_generator():
     with pytest.raises(ValueError, match="needs both feed_list and feed_generator"):
         staged(tf.zeros([]), feed_list=[tf.placeholder(tf.int32)])
+
+
+def test_tables_of_contrib(tmp_path):
+    words, file = ["a", "b"], tmp_path / "words.txt"
+    file.write_text("a\nb\n")
+    pairs = lookup.KeyValueTensorInitializer(words, [5, 6])
+    ids_of = [
+        lookup.index_table_from_file(str(file), num_oov_buckets=1),
+        lookup.index_table_from_tensor(mapping=tf.constant(words), default_value=7),
+        lookup.HashTable(pairs, -1),
+    ]
+    words_of = [
+        lookup.index_to_string_table_from_file(str(file), default_value="?"),
+        lookup.index_to_string_table_from_tensor(mapping=words),
+    ]
+    found = [table.lookup(tf.constant(["b", "x", "a"])) for table in ids_of]
+    found += [table.lookup(tf.constant([1, 9], tf.int64)) for table in words_of]
+    with tf.Session() as session:
+        session.run(tf.tables_initializer())
+        ids, words = session.run([found[:3], found[3:]])
+    assert [row.tolist() for row in ids] == [[1, 2, 0], [1, 7, 0], [6, -1, 5]]
+    assert [row.tolist() for row in words] == [[b"b", b"?"], [b"b", b"UNK"]]
+    assert lookup.StaticVocabularyTable is tf.lookup.StaticVocabularyTable
+    with pytest.raises(AttributeError, match="so no tf.contrib.lookup.no_such"):
+        lookup.no_such  # noqa: B018

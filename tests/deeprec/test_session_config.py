@@ -5,8 +5,10 @@ import copy
 import types
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.namespaces import Namespace
+from sok_compat.deeprec.savers import Saver
 from sok_compat.deeprec.session_config import NAMES
 from sok_compat.deeprec.sessions_of_ranks import monitored_training_session
 
@@ -72,6 +74,11 @@ def test_messages_that_are_deeprecs_own(caplog):
 def test_incremental_checkpoints_are_refused():
     with pytest.raises(NotImplementedError, match="got 60; save whole ones by save_checkpoint_s"):
         monitored_training_session(save_incremental_checkpoint_secs=60)
+    with pytest.raises(NotImplementedError, match="got incremental_save_restore=True; save whole"):
+        Saver(incremental_save_restore=True)
+    with tf.Graph().as_default():
+        tf.get_variable("x", [])
+        assert Saver(max_to_keep=1, incremental_save_restore=False).saver_def.max_to_keep == 1
 
 
 def test_a_tensorflow_without_estimators_says_so():

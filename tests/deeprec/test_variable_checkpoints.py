@@ -68,6 +68,32 @@ def saved(path, batches, **options):
         return model.held(session)
 
 
+@pytest.mark.parametrize("saved_parts, parts", [(3, None), pytest.param(
+    None, 2, marks=pytest.mark.thorough
+)])  # fmt: skip
+def test_keys_that_come_later_start_as_they_would_have(tmp_path, saved_parts, parts):
+    """Also where the script that goes on has another seed."""
+    path, later = str(tmp_path / "model"), [12, 2013, -4]
+
+    def first_values(seed, num_parts, use):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            tf1.set_random_seed(seed)
+            model = Model(num_parts=num_parts)
+            session.run(tf1.global_variables_initializer())
+            use(model, session)
+            return model.read(session, later)
+
+    def save(model, session):
+        model.train(session, [KEYS])
+        model.saver.save(session, path)
+
+    expected = first_values(1, saved_parts, save)
+    actual = first_values(2, parts, lambda model, session: model.saver.restore(session, path))
+    np.testing.assert_array_equal(actual, expected)
+    other = first_values(2, parts, lambda model, session: None)
+    assert not np.any(np.all(other == expected, axis=1))
+
+
 @pytest.mark.parametrize("key_dtype", [tf.int64, tf.int32])
 def test_what_is_in_the_checkpoint(tmp_path, key_dtype):
     keys = KEYS if key_dtype == tf.int32 else KEYS + WIDE_KEYS
@@ -75,7 +101,8 @@ def test_what_is_in_the_checkpoint(tmp_path, key_dtype):
     load = functools.partial(tf.train.load_variable, str(tmp_path))
     names = {name for name, _ in tf.train.list_variables(str(tmp_path))}
     planes = ("v", "v/Adagrad")
-    assert names == {"global_step", *(f"{plane}-{what}" for plane in planes for what in WHAT)}
+    tensors = {f"{plane}-{what}" for plane in planes for what in WHAT}
+    assert names == {"global_step", "v-seed", *tensors}
     for plane in planes:
         found = load(f"{plane}-keys")
         assert found.dtype == key_dtype and found.tolist() == in_buckets(keys)
@@ -97,7 +124,8 @@ def test_names_of_parts_and_two_slots(tmp_path):
     names = {name for name, _ in tf.train.list_variables(str(tmp_path))}
     planes = [f"v/part_{i}{slot}" for i in range(2) for slot in ("", "/Adam", "/Adam_1")]
     tensors = {f"{plane}-{what}" for plane in planes for what in WHAT}
-    assert names == {"beta1_power", "beta2_power", "global_step", *tensors}
+    seeds = {f"v/part_{i}-seed" for i in range(2)}
+    assert names == {"beta1_power", "beta2_power", "global_step", *tensors, *seeds}
     assert tf.train.load_variable(str(tmp_path), "v/part_1/Adam-keys").tolist() == [1, 5]
     assert tf.train.load_variable(str(tmp_path), "v/part_0-values").shape == (0, DIM)
 
@@ -179,7 +207,8 @@ def test_other_names_and_a_used_variable(tmp_path):
 
     rows = saved(path, FIRST, saver=renamed)
     names = {name for name, _ in tf.train.list_variables(path)}
-    assert names == {f"{plane}-{what}" for plane in ("mine", "other/slot") for what in WHAT}
+    tensors = {f"{plane}-{what}" for plane in ("mine", "other/slot") for what in WHAT}
+    assert names == {"mine-seed", *tensors}
     with tf.Graph().as_default(), tf1.Session() as session:
         model = Model(saver=renamed)
         session.run(tf1.global_variables_initializer())

@@ -5,6 +5,7 @@ training goes on as if it had not stopped."""
 import functools
 import glob
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +53,14 @@ def resume(num_ranks):
     return f"resume {folder()}/{num_ranks}"
 
 
+def gather(num_ranks):
+    return f"gather {folder()}/gathered {num_ranks}"
+
+
+def scatter(num_ranks):
+    return f"scatter {folder()}/gathered {num_ranks}"
+
+
 def joined(of_ranks, table):
     """{key: row} of all ranks."""
     rows = {key: row for rows, _ in of_ranks for key, row in rows[table].items()}
@@ -94,7 +103,7 @@ def check(saved, resumed, alone):
 def test_training_goes_on_on_another_number_of_ranks():
     """One process, then two ranks, then one again."""
     one = launched(1, ADAGRAD, save(1))
-    two = launched(2, ADAGRAD, save(2), resume(1), resume(2))
+    two = launched_on_two()
     again = launched(1, ADAGRAD, resume(2))
     alone = one[save(1)][ADAGRAD]
     check(alone, two[resume(1)][ADAGRAD], alone)
@@ -116,6 +125,35 @@ def test_training_goes_on_on_another_number_of_ranks():
         assert all(np.array_equal(row, expected[key]) for key, row in rows.items())
         assert names[f"{table}/Adagrad"] == names[f"{table}/rows"]
     assert {"deeprec/part_0-keys", "filtered/part_1/Adagrad-values", "dense"} <= set(names)
+
+
+def launched_on_two():
+    return launched(2, ADAGRAD, save(2), resume(1), resume(2), gather(2), scatter(2))
+
+
+def check_rank_0_has_it(num_ranks, seen, optimizer):
+    """A checkpoint that each rank has saved to a disk of its own, and restored from there."""
+    check(seen[gather(num_ranks)][optimizer], seen[scatter(num_ranks)][optimizer],
+          seen[gather(num_ranks)][optimizer])  # fmt: skip
+    place = Path(folder(), f"gathered {num_ranks}")
+    for rank in range(1, num_ranks):
+        assert not any((place / f"disk of {rank}").iterdir())
+    ours, theirs = (
+        {path.name: path.read_bytes() for path in each.iterdir() if path.name.startswith("model.")}
+        for each in (place / "disk of 0" / optimizer, Path(folder(), str(num_ranks), optimizer))
+    )
+    assert ours == theirs  # as on a disk that ranks share
+    assert not list(Path(tempfile.gettempdir()).glob("sok_checkpoint_*"))
+
+
+def test_rank_0_has_the_files_where_ranks_have_disks_of_their_own():
+    check_rank_0_has_it(2, launched_on_two(), ADAGRAD)
+
+
+@pytest.mark.thorough
+def test_rank_0_has_the_files_of_four_ranks():
+    seen = launched(4, OF_ALL_PAIRS, save(4), gather(4), scatter(4))
+    check_rank_0_has_it(4, seen, OF_ALL_PAIRS)
 
 
 @functools.cache

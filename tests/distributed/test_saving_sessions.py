@@ -82,4 +82,4 @@ def test_ranks_that_differ_are_told(num_ranks):
         assert "rank 0 saves tables by 1 CheckpointSaverHooks, rank 1 by 2" in text
         kind, text, seconds = rank["fewer steps"]
         assert kind == "UnknownError" and seconds < STALL_SECONDS + 60
-        assert f"waited {STALL_SECONDS} s for rank" in text or "Abort" in text
+        assert f"waited {STALL_SECONDS} s for rank" in text or "Abort" in text, text

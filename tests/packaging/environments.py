@@ -21,6 +21,8 @@ STUB_FILES = {
     f"{FACE}/tf/keras/__init__.py": "",
     f"{FACE}/tf/keras/optimizers/__init__.py": "",
     f"{FACE}/tf/keras/optimizers/lazy_adam.py": "class LazyAdamOptimizer:\n    pass\n",
+    "sok_compat/distributed_embeddings/__init__.py": "def register_ops():\n    pass\n",
+    "sok_compat/distributed_embeddings/version.py": "",
     "ops/base/stub.cc": "namespace sok {\nint Stub() { return 0; }\n}  // namespace sok\n",
 }
 NO_NATIVE_PARTS = ["-Ccmake.define.SOK_TENSORFLOW=OFF", "-Ccmake.define.SOK_ENGINE=OFF"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`import sparse_operation_kit` gives sok_compat's package of that name, in any installation."""
+"""`import sparse_operation_kit`, or `distributed_embeddings`, gives sok_compat's package of that
+name, in any installation."""
 
 import importlib
 import pkgutil
@@ -60,6 +61,19 @@ assert pickle.loads(pickle.dumps(module.Init)) is module.Init
 old_pickle = b"csparse_operation_kit.core.initialize\\nInit\\n."
 assert pickle.loads(old_pickle) is module.Init
 """)
+
+
+def test_other_face_has_its_alias_too(environment, tmp_path):
+    code = """
+import distributed_embeddings.version, sok_compat.distributed_embeddings as face
+assert distributed_embeddings is face and distributed_embeddings.version is face.version
+"""
+    environment.run(code)
+    write_files(tmp_path, {"distributed_embeddings/__init__.py": "IS_REAL = True\n"})
+    environment.run(code, cwd=tmp_path)  # with a word on what was passed over
+    write_files(tmp_path, {"distributed_embeddings/python/ops/_embedding_lookup_ops.so": ""})
+    code = "import distributed_embeddings; assert distributed_embeddings.IS_REAL"
+    environment.run(code, cwd=tmp_path)
 
 
 def test_missing_submodule_is_reported_under_the_name_asked_for(environment):
@@ -207,7 +221,7 @@ for _ in range(5):
 
 def test_installed_package_has_every_module_under_the_alias():
     """The package that all other tests run on."""
-    face = importlib.import_module(FACE)
-    for module in pkgutil.walk_packages(face.__path__, f"{FACE}."):
-        alias = module.name.replace(FACE, "sparse_operation_kit", 1)
-        assert importlib.import_module(alias) is importlib.import_module(module.name)
+    for face in (FACE, "sok_compat.distributed_embeddings"):
+        for module in pkgutil.walk_packages(importlib.import_module(face).__path__, f"{face}."):
+            alias = module.name.partition(".")[2]
+            assert importlib.import_module(alias) is importlib.import_module(module.name)

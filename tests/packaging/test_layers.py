@@ -30,6 +30,8 @@ FORBIDDEN_IMPORTS = [
     ("checkpoint/x.py", "import sok_compat as sok"),
     ("checkpoint/x.py", "from sok_compat import Init"),
     ("deeprec/x.py", "from sok_compat.sparse_operation_kit import core"),
+    ("deeprec/x.py", "import distributed_embeddings"),
+    ("distributed_embeddings/x.py", "from sok_compat.deeprec import options"),
     ("engine/x.py", "from sok_compat.runtime import ranks"),
     ("run/x.py", "from sok_compat import deeprec"),
 ]

@@ -23,7 +23,7 @@ def test_all_is_well_here():
     assert first.startswith("sok_compat ") and last == "Tables can be trained here."
     assert f"built for TensorFlow {tf.__version__}" in done.stdout
     assert "broken" not in done.stdout
-    assert "sok.Init changes tf.train.Saver, tf.train.init_from_checkpoint" in done.stdout
+    assert "sok.Init changes tf.train.Saver, tf.train.Saver.save" in done.stdout
 
 
 @pytest.fixture

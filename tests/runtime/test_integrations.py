@@ -45,9 +45,20 @@ def share_checkpoints_of_ranks():
         sessions.share_checkpoints()
 
 
+OF_OBJECTS = [
+    "tf.train.Checkpoint, __init__",
+    "tf.train.Checkpoint, save",
+    "tf.train.Checkpoint, restore",
+    "tf.train, _update_checkpoint_state_internal",
+    "tf.train, _record_state",
+    "tf.train, _sweep",
+]
+OF_FILES = ["tf.keras, save_subset_weights_to_hdf5_group"]
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
+    **dict.fromkeys([*OF_OBJECTS, *OF_FILES], save_tables_in_checkpoints),
     "tf.train.Saver.save": share_checkpoints_of_ranks,
+    "tf.train.Saver.restore": share_checkpoints_of_ranks,
     "tf.train.SessionManager": share_checkpoints_of_ranks,
     "tf.train.MonitoredSession": share_checkpoints_of_ranks,
     "tf.train.init_from_checkpoint": initialize_tables_from_checkpoints,
@@ -153,10 +164,10 @@ def test_parameters_of_newer_releases(added, is_known, monkeypatch):
         for owner, attribute in integration.places():
             monkeypatch.setattr(owner, attribute, changed)
         if is_known:
-            assert integrations.check(integration.name) is changed
+            assert integration.check() is changed
         else:
             with pytest.raises(RuntimeError, match="src_graph, another"):
-                integrations.check(integration.name)
+                integration.check()
 
 
 def test_what_others_changed_since_is_not_undone(name, monkeypatch):
@@ -176,6 +187,9 @@ def test_init_applies_what_one_process_needs(graph):
         sok_compat.Init(global_batch_size=8)
         assert names() == [
             "tf.train.Saver",
+            "tf.train.Saver.save",
+            "tf.train.Saver.restore",
+            *OF_OBJECTS,
             "tf.train.init_from_checkpoint",
             "tf.train.warm_start",
             "tf.train.ExponentialMovingAverage",
@@ -183,6 +197,7 @@ def test_init_applies_what_one_process_needs(graph):
             "tf.keras.optimizers.Optimizer.build",
             "tf.keras.optimizers.Optimizer._update_step",
             "tf.keras.optimizers.Optimizer._apply_weight_decay",
+            *OF_FILES,
         ]
 
 

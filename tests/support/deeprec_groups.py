@@ -42,13 +42,13 @@ class Variables:
 
 @st.composite
 def groups(draw):
-    """(Variables, [Item])"""
+    """(Variables, [Item], whether rows stay apart: is_sequence)"""
     dims = st.sampled_from([1, 3, 4])
     variables = Variables(
         tuple(draw(st.lists(dims, min_size=1, max_size=3))), tuple(draw(st.lists(dims, max_size=1)))
     )
     items = st.lists(_items(len(variables.dims)), min_size=1, max_size=4)
-    return variables, draw(items)
+    return variables, draw(items), draw(st.booleans())
 
 
 @st.composite
@@ -69,7 +69,7 @@ def _items(draw, num_variables):
     )
 
 
-def assert_equals_tensorflow(variables, items, config=None, rank=0, size=1):
+def assert_equals_tensorflow(variables, items, is_sequence, config=None, rank=0, size=1):
     """Outputs and gradients of one step are TensorFlow's on ordinary variables of the same rows; of
     the whole global batch, of which this rank looks up every size-th bag.
 
@@ -81,11 +81,12 @@ def assert_equals_tensorflow(variables, items, config=None, rank=0, size=1):
         everything = group_embedding_lookup(params, [tf.range(NUM_KEYS)] * len(params))
         rows = [tf1.placeholder(tf.float32, [NUM_KEYS, dim]) for dim in variables.dims]
         mine = [_part(item, rank, size) for item in items]
-        ours = _looked_up(params, mine)
+        ours = _looked_up(params, mine, is_sequence)
         gradients = tf.gradients(_loss(ours, items, rank, size), params)
-        expected = [_expected(rows, item) for item in mine]
+        expect = _expected_sequence if is_sequence else _expected
+        expected = [expect(rows, item) for item in mine]
         of_mine = tf.gradients(_loss(expected, items, rank, size), rows)
-        whole = [_expected(rows, item) for item in items] if size > 1 else expected
+        whole = [expect(rows, item) for item in items] if size > 1 else expected
         of_whole = tf.gradients(_loss(whole, items, 0, 1), rows) if size > 1 else of_mine
         session.run(tf1.global_variables_initializer())
         fed = dict(zip(rows, session.run(everything)))
@@ -131,7 +132,7 @@ def _part(item, rank, size):
     return dataclasses.replace(item, bags=item.bags[rank::size], weights=weights)
 
 
-def _looked_up(params, items):
+def _looked_up(params, items, is_sequence):
     ids, weights = [], []
     for item in items:
         values = _ragged(item.bags, item.id_dtype)
@@ -139,7 +140,11 @@ def _looked_up(params, items):
         ids.append(values if item.is_ragged else values.to_sparse())
         weights.append(of_ids if of_ids is None or item.is_ragged else of_ids.to_sparse())
     return group_embedding_lookup_sparse(
-        [params[item.variable] for item in items], ids, [item.combiner for item in items], weights
+        [params[item.variable] for item in items],
+        ids,
+        [item.combiner for item in items],
+        weights,
+        is_sequence=is_sequence,
     )
 
 
@@ -155,6 +160,16 @@ def _expected(rows, item):
     )
 
 
+def _expected_sequence(rows, item):
+    """[bags, longest bag, dim]: each id's row, times its weight, and zeros behind."""
+    weights = item.weights or tuple(tuple(1.0 for _ in bag) for bag in item.bags)
+    ids, weights = (
+        _ragged(of_bags, dtype).to_tensor()
+        for of_bags, dtype in ((item.bags, item.id_dtype), (weights, "float32"))
+    )
+    return tf.gather(rows[item.variable], ids) * weights[..., tf.newaxis]
+
+
 def _ragged(bags, dtype):
     values = np.array([x for bag in bags for x in bag], dtype)
     return tf.RaggedTensor.from_row_lengths(values, np.array([len(b) for b in bags], np.int64))
@@ -165,7 +180,8 @@ def _loss(outputs, items, rank, size):
     terms = []
     for output, item in zip(outputs, items):
         places = np.arange(len(item.bags), dtype=np.float32)[rank::size]
-        terms.append(tf.reduce_sum(output**2 * (1.0 + places[:, np.newaxis])))
+        factors = (1.0 + places).reshape([-1] + [1] * (output.shape.rank - 1))
+        terms.append(tf.reduce_sum(output**2 * factors))
     return tf.add_n(terms)
 
 

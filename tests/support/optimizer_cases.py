@@ -108,8 +108,10 @@ SOK_OPTIMIZERS = [
 ]
 
 
-def _global_step():
-    return tf.compat.v1.train.get_or_create_global_step()
+def _step_of_its_own():
+    """Not the global one: which of several optimizers first reads it or counts is chance."""
+    with tf.compat.v1.variable_scope("", reuse=tf.compat.v1.AUTO_REUSE):
+        return tf.compat.v1.get_variable("adagrad_da_step", [], tf.int64, trainable=False)
 
 
 def _stock(name, num_slots, make, step_rows="batch"):
@@ -135,7 +137,7 @@ STOCK_OPTIMIZERS = [
     _stock(
         "tf1.AdagradDA",
         2,
-        lambda: train.AdagradDAOptimizer(0.05, _global_step(), **_L1_L2),
+        lambda: train.AdagradDAOptimizer(0.05, _step_of_its_own(), **_L1_L2),
     ),
     _stock(
         "tf1.RMSProp-centered",

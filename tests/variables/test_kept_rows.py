@@ -110,6 +110,7 @@ def test_checkpoints_of_keras_in_a_graph_are_complete(tmp_path):
 
 @pytest.mark.parametrize("save, file", [
     (keras.Model.save, "model.keras"), (keras.Model.save_weights, "model.weights.h5"),
+    (keras.Model.save, "model.h5"), (keras.Model.save_weights, "old.h5"),
 ])  # fmt: skip
 def test_files_of_keras_in_a_graph(save, file, tmp_path):
     with mode(is_graph=True):

@@ -5,10 +5,9 @@ import importlib
 
 import tensorflow.compat.v1 as tf
 
-_FILES = ("feature_column", "framework", "layers", "training")  # beside this one
+_FILES = ("feature_column", "framework", "layers", "lookup", "training")  # beside this one
 _MOVED = {  # what became of a module: {name: path under tf}
     "data": "data.experimental",
-    "lookup": "lookup",
     "rnn": "nn.rnn_cell",
 }
 _INSTEAD = {

@@ -83,7 +83,8 @@ class EmbeddingLayer(keras.layers.Layer):
         """
         raise NotImplementedError(
             f"Keras's files do not hold the table {self.var.m_var_name} of the layer {self.name}: "
-            "use sok.Saver for tables, and save the other layers one by one"
+            "use model.save_weights with a path without an ending, tf.train.Checkpoint, or, for "
+            "the table alone, sok.Saver"
         )
 
     load_own_variables = save_own_variables

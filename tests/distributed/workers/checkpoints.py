@@ -2,15 +2,21 @@
 """Trains tables of all kinds, saves them with tf.train.Saver, restores what other numbers of ranks
 have saved, and trains on.
 
-Arguments: the names of optimizers, with commas; then 'save FOLDER' or 'resume FOLDER' each.
+Arguments: the names of optimizers, with commas; then 'save FOLDER' or 'resume FOLDER' each, or
+'gather FOLDER' and 'scatter FOLDER', which do the same where each rank has a disk of its own, a
+folder in that one, and rank 0 has the files.
 """
 
+import contextlib
+import functools
+import os
 import sys
 
 import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from sok_compat.checkpoint.files_of_rank_0 import VARIABLE
 from sok_compat.deeprec import train_optimizers
 from sok_compat.deeprec.options import CounterFilter, EmbeddingVariableOption
 from sok_compat.deeprec.variable_creation import get_embedding_variable
@@ -116,11 +122,26 @@ def resume(folder, optimizer):
     return in_new_graph(optimizer, 77, use)
 
 
+def on_own_disk(do, folder, optimizer):
+    """What `do` gives where the files are rank 0's."""
+    own = f"{folder}/disk of {RANK}"
+    os.makedirs(own, exist_ok=True)
+    os.environ[VARIABLE] = "1"
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.environ.pop, VARIABLE)
+        return do(own, optimizer)
+
+
 if __name__ == "__main__":
     optimizers = sys.argv[1].split(",")
     seen = {}
     for what in sys.argv[2:]:
         task, _, where = what.partition(" ")
-        do = {"save": save, "resume": resume}[task]
+        do = {
+            "save": save,
+            "resume": resume,
+            "gather": functools.partial(on_own_disk, save),
+            "scatter": functools.partial(on_own_disk, resume),
+        }[task]
         seen[what] = {optimizer: do(where, optimizer) for optimizer in optimizers}
     report(seen)

@@ -2,11 +2,14 @@
 """A group of lookups of many kinds, trained on each rank's part of global batches; and how many ops
 and exchanges groups of other sizes take."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.runtime.exchange_trace import read_trace, start_trace
 from sok_compat.tables import Table
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 from tests.support.group_cases import CASES, FedLookups, random_batch, squared_loss
@@ -74,4 +77,8 @@ def count(num_tables, num_dims):
 
 
 if __name__ == "__main__":
-    report({"steps": train(), "counts": {name: count(*size) for name, size in GROUPS.items()}})
+    counts = {name: count(*size) for name, size in GROUPS.items()}
+    start_trace()
+    steps = train()
+    trace = [dataclasses.asdict(exchange) for exchange in read_trace()]
+    report({"steps": steps, "counts": counts, "trace": trace})

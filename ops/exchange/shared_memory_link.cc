@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/exchange/shared_memory_link.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <random>
+#include <string>
+
+#include "ops/base/error.h"
+
+namespace sok {
+namespace {
+
+constexpr size_t kLineBytes = 64;
+constexpr size_t kPageBytes = 4096;
+constexpr timespec kPatience{0, 50'000'000};  // after which a rank that waits looks for the other
+constexpr int kLooksBeforeSleep = 200;
+
+size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+[[noreturn]] void ThrowSystem(const std::string& what) {
+  Throw(ErrorCode::kIo, what, ": ", std::strerror(errno));
+}
+
+uint64_t RandomToken() {
+  std::random_device random;
+  return (uint64_t{random()} << 32) | random();
+}
+
+/// Returns when the word may have changed, or some time after. Processes share it.
+void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &kPatience, nullptr, 0);
+}
+
+void WakeAll(const std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+/// A descriptor that is readable when the process has ended; -1: the kernel is older than 5.3.
+int OpenProcess(int64_t process_id) {
+#ifdef SYS_pidfd_open
+  return static_cast<int>(syscall(SYS_pidfd_open, process_id, 0));
+#else
+  static_cast<void>(process_id);
+  return -1;
+#endif
+}
+
+void* MapShared(int descriptor, size_t num_bytes) {
+  void* memory = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) ThrowSystem("memory of a rank cannot be mapped");
+  return memory;
+}
+
+}  // namespace
+
+/// What one rank has for another. The words that change have a cache line of their own.
+struct SharedMemoryLink::Mailbox {
+  alignas(kLineBytes) std::atomic<uint32_t> round;  // the last one whose message is there
+  alignas(kLineBytes) int64_t num_bytes[2];         // of the messages of two rounds
+};
+
+/// At the start of a rank's memory; the mailboxes by destination rank follow, then the messages.
+struct SharedMemoryLink::Head {
+  uint64_t token;
+  std::atomic<uint32_t> is_closed;
+  alignas(kLineBytes) char mailboxes[1];
+};
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+
+SharedMemoryLink::SharedMemoryLink(int rank, int num_ranks, int64_t most_bytes)
+    : rank_(rank),
+      num_ranks_(num_ranks),
+      message_bytes_(
+          static_cast<int64_t>(RoundUp(static_cast<size_t>(most_bytes / num_ranks), kPageBytes))),
+      num_bytes_(
+          RoundUp(sizeof(Head) + static_cast<size_t>(num_ranks) * sizeof(Mailbox), kPageBytes) +
+          2 * static_cast<size_t>(num_ranks) * static_cast<size_t>(message_bytes_)),
+      token_(RandomToken()),
+      peers_(static_cast<size_t>(num_ranks)) {
+  descriptor_ = memfd_create("sok_compat exchange", MFD_CLOEXEC);
+  if (descriptor_ < 0) ThrowSystem("the system gives no memory that processes share");
+  if (ftruncate(descriptor_, static_cast<off_t>(num_bytes_)) != 0) {
+    close(descriptor_);
+    ThrowSystem("the system gives no memory that processes share");
+  }
+  Peer& own = peers_[static_cast<size_t>(rank)];
+  own.process_id = getpid();
+  try {
+    own.head = static_cast<Head*>(MapShared(descriptor_, num_bytes_));
+  } catch (...) {
+    close(descriptor_);
+    throw;
+  }
+  own.head->token = token_;
+}
+
+SharedMemoryLink::~SharedMemoryLink() {
+  for (const Peer& peer : peers_) {
+    if (peer.head) munmap(peer.head, num_bytes_);
+    if (peer.process >= 0) close(peer.process);
+  }
+  close(descriptor_);
+}
+
+SharedMemoryAddress SharedMemoryLink::address() const { return {getpid(), descriptor_, token_}; }
+
+void SharedMemoryLink::Connect(const std::vector<SharedMemoryAddress>& addresses) {
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    if (rank == rank_) continue;
+    const SharedMemoryAddress& address = addresses[static_cast<size_t>(rank)];
+    Peer& peer = peers_[static_cast<size_t>(rank)];
+    peer.process_id = address.process_id;
+    peer.process = OpenProcess(address.process_id);
+    const std::string path =
+        "/proc/" + std::to_string(address.process_id) + "/fd/" + std::to_string(address.descriptor);
+    const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) ThrowSystem("memory of rank " + std::to_string(rank) + ", " + path);
+    struct stat found{};
+    const bool fits = fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode) &&
+                      found.st_size == static_cast<off_t>(num_bytes_);
+    if (fits) {
+      try {
+        peer.head = static_cast<Head*>(MapShared(descriptor, num_bytes_));
+      } catch (...) {
+        close(descriptor);
+        throw;
+      }
+    }
+    close(descriptor);
+    if (!fits || peer.head->token != address.token) {
+      Throw(ErrorCode::kIo, path, " is not the memory of rank ", rank);
+    }
+  }
+}
+
+SharedMemoryLink::Mailbox& SharedMemoryLink::MailboxOf(Head* head, int destination) const {
+  return reinterpret_cast<Mailbox*>(head->mailboxes)[destination];
+}
+
+/// Of the current round.
+char* SharedMemoryLink::MessageOf(Head* head, int destination) const {
+  const size_t place = 2 * static_cast<size_t>(destination) + round_ % 2;
+  const size_t messages = 2 * static_cast<size_t>(num_ranks_);
+  return reinterpret_cast<char*>(head) + num_bytes_ -
+         (messages - place) * static_cast<size_t>(message_bytes_);
+}
+
+bool SharedMemoryLink::HasEnded(int rank) const {
+  const Peer& peer = peers_[static_cast<size_t>(rank)];
+  if (peer.process < 0) return kill(static_cast<pid_t>(peer.process_id), 0) != 0 && errno == ESRCH;
+  pollfd process{peer.process, POLLIN, 0};
+  return poll(&process, 1, 0) > 0;
+}
+
+bool SharedMemoryLink::HasCome(uint32_t round) const {
+  return static_cast<int32_t>(round - round_) >= 0;  // its sender may be a round ahead
+}
+
+/// Until the message of this round is there.
+void SharedMemoryLink::Await(int source) const {
+  Head* head = peers_[static_cast<size_t>(source)].head;
+  const std::atomic<uint32_t>& word = MailboxOf(head, rank_).round;
+  for (int looks = 0;; ++looks) {
+    const uint32_t seen = word.load(std::memory_order_acquire);
+    if (HasCome(seen)) return;
+    if (looks < kLooksBeforeSleep) continue;
+    if (is_closed_) Throw(ErrorCode::kAborted, "this rank has ended its exchanges");
+    if (head->is_closed.load(std::memory_order_acquire) != 0) {
+      Throw(ErrorCode::kAborted, "rank ", source, " has ended its exchanges");
+    }
+    const bool has_ended = HasEnded(source);  // before a last look: it may have sent before
+    if (HasCome(word.load(std::memory_order_acquire))) return;
+    if (has_ended) Throw(ErrorCode::kAborted, "the process of rank ", source, " has ended");
+    SleepWhile(word, seen);
+  }
+}
+
+std::vector<std::string_view> SharedMemoryLink::AllToAll(const char* data,
+                                                         const std::vector<int64_t>& send_bytes) {
+  ++round_;
+  Head* own = peers_[static_cast<size_t>(rank_)].head;
+  std::vector<std::string_view> received(send_bytes.size());
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    const auto place = static_cast<size_t>(rank);
+    const int64_t num_bytes = send_bytes[place];
+    if (num_bytes > message_bytes_) {
+      Throw(ErrorCode::kInvalidArgument, "a message of ", num_bytes, " bytes, more than the ",
+            message_bytes_, " that one rank may be sent at once");
+    }
+    if (rank == rank_) {
+      received[place] = {data, static_cast<size_t>(num_bytes)};
+    } else {
+      Mailbox& mailbox = MailboxOf(own, rank);
+      std::memcpy(MessageOf(own, rank), data, static_cast<size_t>(num_bytes));
+      mailbox.num_bytes[round_ % 2] = num_bytes;
+      mailbox.round.store(round_, std::memory_order_release);
+      WakeAll(mailbox.round);
+    }
+    data += num_bytes;
+  }
+  for (int rank = 0; rank < num_ranks_; ++rank) {
+    if (rank != rank_) received[static_cast<size_t>(rank)] = Receive(rank);
+  }
+  return received;
+}
+
+/// What that rank has sent in this round, when it is there.
+std::string_view SharedMemoryLink::Receive(int source) const {
+  Await(source);
+  Head* head = peers_[static_cast<size_t>(source)].head;
+  const int64_t num_bytes = MailboxOf(head, rank_).num_bytes[round_ % 2];
+  if (num_bytes < 0 || num_bytes > message_bytes_) {
+    Throw(ErrorCode::kIo, "rank ", source, " has sent ", num_bytes, " bytes at once");
+  }
+  return {MessageOf(head, rank_), static_cast<size_t>(num_bytes)};
+}
+
+void SharedMemoryLink::Close() {
+  is_closed_ = true;
+  Head* own = peers_[static_cast<size_t>(rank_)].head;
+  own->is_closed.store(1, std::memory_order_release);
+  for (int rank = 0; rank < num_ranks_; ++rank) WakeAll(MailboxOf(own, rank).round);
+}
+
+}  // namespace sok

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages through shared memory arrive whole and in order, and nobody waits for who is gone.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "ops/exchange/shared_memory_link.h"
+#include "ops/tests/check.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kMostBytes = 1 << 20;
+using Links = std::vector<std::unique_ptr<SharedMemoryLink>>;
+
+std::vector<SharedMemoryAddress> AddressesOf(const Links& links) {
+  std::vector<SharedMemoryAddress> addresses;
+  for (const auto& link : links) addresses.push_back(link->address());
+  return addresses;
+}
+
+Links MakeLinks(int num_ranks) {
+  Links links;
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    links.push_back(std::make_unique<SharedMemoryLink>(rank, num_ranks, kMostBytes));
+  }
+  for (const auto& link : links) link->Connect(AddressesOf(links));
+  return links;
+}
+
+/// Bytes that every rank can tell: what `source` sends `destination` in a round.
+std::vector<char> MessageOf(int round, int source, int destination) {
+  std::mt19937 random(static_cast<unsigned>(10'000 * round + 100 * source + destination));
+  const size_t most = round % 10 == 0 ? 200'000 : 300;  // now and then of many pages
+  std::vector<char> message(random() % most);
+  std::generate(message.begin(), message.end(), [&] { return static_cast<char>(random()); });
+  return message;
+}
+
+/// Rounds of one rank; whether all came as it was sent.
+void RunRounds(SharedMemoryLink& link, int rank, int num_ranks, int num_rounds) {
+  for (int round = 0; round < num_rounds; ++round) {
+    std::vector<char> data;
+    std::vector<int64_t> send_bytes;
+    std::vector<std::vector<char>> expected;
+    for (int other = 0; other < num_ranks; ++other) {
+      const std::vector<char> message = MessageOf(round, rank, other);
+      data.insert(data.end(), message.begin(), message.end());
+      send_bytes.push_back(static_cast<int64_t>(message.size()));
+      expected.push_back(MessageOf(round, other, rank));
+    }
+    const std::vector<std::string_view> received = link.AllToAll(data.data(), send_bytes);
+    CHECK_EQ(received.size(), expected.size());
+    for (size_t i = 0; i < received.size(); ++i) {
+      CHECK_TRUE(received[i] == std::string_view(expected[i].data(), expected[i].size()));
+    }
+  }
+}
+
+SOK_TEST(MessagesArriveWholeAndInOrder) {
+  for (const int num_ranks : {1, 2, 4}) {
+    const Links links = MakeLinks(num_ranks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      threads.emplace_back([&, rank] { RunRounds(*links[rank], rank, num_ranks, 300); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+SOK_TEST(MessagesTravelBetweenProcesses) {
+  int to_parent[2];
+  int to_child[2];
+  CHECK_TRUE(pipe(to_parent) == 0 && pipe(to_child) == 0);
+  const pid_t child = fork();
+  const int rank = child == 0 ? 1 : 0;
+  SharedMemoryLink link(rank, 2, kMostBytes);
+  std::vector<SharedMemoryAddress> addresses(2);
+  addresses[static_cast<size_t>(rank)] = link.address();
+  SharedMemoryAddress& other = addresses[static_cast<size_t>(1 - rank)];
+  const int writes = rank == 0 ? to_child[1] : to_parent[1];
+  const int reads = rank == 0 ? to_parent[0] : to_child[0];
+  const SharedMemoryAddress own = link.address();
+  CHECK_TRUE(write(writes, &own, sizeof(own)) == sizeof(own));
+  CHECK_TRUE(read(reads, &other, sizeof(other)) == sizeof(other));
+  link.Connect(addresses);
+  RunRounds(link, rank, 2, 100);
+  if (child == 0) pause();  // until it is killed
+  kill(child, SIGKILL);     // and nobody asks for its state: it stays a zombie
+  CHECK_THROWS(ErrorCode::kAborted, {"process of rank 1 has ended"}, RunRounds(link, rank, 2, 1));
+  waitpid(child, nullptr, 0);
+}
+
+SOK_TEST(WhoClosesItsLinkIsNotWaitedFor) {
+  const Links links = MakeLinks(3);
+  std::vector<std::thread> threads;
+  for (const int rank : {0, 1}) {
+    threads.emplace_back([&, rank] {
+      CHECK_THROWS(ErrorCode::kAborted, {"has ended its exchanges"},
+                   RunRounds(*links[rank], rank, 3, 1));
+    });
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  links[2]->Close();
+  for (std::thread& thread : threads) thread.join();
+  links[0]->Close();  // its own rounds end as well
+  CHECK_THROWS(ErrorCode::kAborted, {"ended its exchanges"}, RunRounds(*links[0], 0, 3, 1));
+}
+
+std::vector<SharedMemoryAddress> AddressesWith(const SharedMemoryLink& link,
+                                               const SharedMemoryAddress& other) {
+  return {link.address(), other};
+}
+
+SOK_TEST(MemoryOfSomethingElseIsRefused) {
+  SharedMemoryLink link(0, 2, kMostBytes);
+  const SharedMemoryLink larger(1, 2, 2 * kMostBytes);
+  SharedMemoryAddress wrong = SharedMemoryLink(1, 2, kMostBytes).address();  // closed by now
+  CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"}, link.Connect(AddressesWith(link, wrong)));
+  CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"},
+               link.Connect(AddressesWith(link, larger.address())));
+  const SharedMemoryLink other(1, 2, kMostBytes);
+  wrong = other.address();
+  ++wrong.token;
+  CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"}, link.Connect(AddressesWith(link, wrong)));
+}
+
+SOK_TEST(AMessageMayNotBeLargerThanItsPlace) {
+  const Links links = MakeLinks(2);
+  const std::vector<char> data(kMostBytes);
+  const std::vector<int64_t> too_many{0, kMostBytes};
+  CHECK_THROWS(ErrorCode::kInvalidArgument, {"1048576 bytes, more than the 524288"},
+               links[0]->AllToAll(data.data(), too_many));
+}
+
+}  // namespace
+}  // namespace sok
+
+SOK_TEST_MAIN()

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tf.train.Saver`, with the arguments that DeepRec has for incremental checkpoints."""
+
+import tensorflow.compat.v1 as tf
+
+
+class Saver(tf.train.Saver):
+    """As of tf.compat.v1.train. API of DeepRec."""
+
+    def __init__(self, *args, incremental_save_restore=False, **kwargs):
+        """As of tf.compat.v1.train.
+
+        Raises:
+          NotImplementedError: incremental_save_restore.
+        """
+        if incremental_save_restore:
+            raise NotImplementedError(
+                "tf.train.Saver: incremental checkpoints are not there yet, got "
+                f"incremental_save_restore={incremental_save_restore!r}; save whole ones"
+            )
+        super().__init__(*args, **kwargs)
+
+
+NAMES = {"train.Saver": Saver}

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`IntegerLookup`: a vocabulary that grows with the keys that come. All of it is in its weights."""
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import keras
+
+OUT_OF_VOCABULARY = -1  # a key that is never given an id
+_SLOTS_PER_KEY = 1.5
+_MIX = tf.int64.min + 0x1E3779B97F4A7C15  # an odd number: 2^64 over the golden ratio, as int64
+
+
+class IntegerLookup(keras.layers.Layer):
+    """Gives each integer key a number, 1, 2, ... in the order in which they first come; 0 to keys
+    that come when all numbers are given, and to the key -1. API of distributed-embeddings.
+
+    Every call adds to the vocabulary, also outside of training. It belongs to this process, and is
+    saved with the model.
+
+    Attributes:
+      max_tokens: most keys in the vocabulary.
+      capacity: max_tokens + 1, the number of ids.
+      use_gpu: as given; both are the same.
+      table: int64 [slots, 2], the key and id of each slot of a hash table; id 0: the slot is free.
+      count: int64 [capacity], how often each id came.
+      num_tokens: int64, keys in the vocabulary.
+    """
+
+    def __init__(self, max_tokens, use_gpu=True, **kwargs):
+        """Makes the layer and its weights.
+
+        Args:
+          max_tokens: most keys in the vocabulary, an int >= 1 or a tensor of one.
+          use_gpu: changes nothing.
+          **kwargs: for the Keras layer.
+
+        Raises:
+          ValueError: max_tokens below 1.
+        """
+        super().__init__(**{**kwargs, "autocast": False})
+        self.max_tokens = int(max_tokens)
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens}")
+        self.capacity = self.max_tokens + 1
+        self.use_gpu = use_gpu
+        self._num_slots = int(_SLOTS_PER_KEY * self.capacity)
+        with tf.device("CPU:0"):
+            self.table = self._add_integers("table", (self._num_slots, 2))
+            self.count = self._add_integers("count", (self.capacity,))
+            self.num_tokens = self._add_integers("num_tokens", ())
+
+    def call(self, inputs):
+        """The ids of keys.
+
+        Args:
+          inputs: int32 or int64, a tensor of any shape, a tf.RaggedTensor or a tf.SparseTensor.
+
+        Returns:
+          int64 in the form of the inputs.
+
+        Raises:
+          ValueError: keys are no integers of these types.
+        """
+        if isinstance(inputs, tf.RaggedTensor):
+            return inputs.with_flat_values(self._ids_of(inputs.flat_values))
+        if isinstance(inputs, tf.SparseTensor):
+            ids = self._ids_of(inputs.values)
+            return tf.SparseTensor(inputs.indices, ids, inputs.dense_shape)
+        return self._ids_of(tf.convert_to_tensor(inputs))
+
+    def get_vocabulary(self):
+        """A list: -1 in the place of the id 0, then the key of each id."""
+        table = np.asarray(keras.backend.get_value(self.table))
+        held = table[table[:, 1] > 0]
+        return [OUT_OF_VOCABULARY, *held[np.argsort(held[:, 1]), 0].tolist()]
+
+    def get_config(self):
+        """The arguments of `__init__`."""
+        return {
+            **super().get_config(),
+            "max_tokens": self.max_tokens,
+            "use_gpu": self.use_gpu,
+        }
+
+    def _add_integers(self, name, shape):
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            dtype=tf.int64,
+            initializer="zeros",
+            trainable=False,
+            experimental_autocast=False,
+        )
+
+    def _ids_of(self, keys):
+        if keys.dtype not in (tf.int32, tf.int64):
+            raise ValueError(f"{self.name}: keys must be int64 or int32, got {keys.dtype.name}")
+        keys = tf.cast(keys, tf.int64)
+        with tf.device("CPU:0"):
+            ids = self._look_up(tf.reshape(keys, [-1]))
+        ids = tf.reshape(ids, tf.shape(keys))
+        ids.set_shape(keys.shape)
+        return ids
+
+    # A function also in graphs, where its steps then keep their order.
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
+    def _look_up(self, keys):
+        distinct, places, counts = tf.unique_with_counts(keys, tf.int64)
+        ids = self._find(distinct)
+        is_new = tf.equal(ids, 0) & tf.not_equal(distinct, OUT_OF_VOCABULARY)
+        positions = tf.where(is_new)[: self.max_tokens - self.num_tokens]
+        num_new = tf.shape(positions, tf.int64)[0]
+        new_ids = self.num_tokens + 1 + tf.range(num_new)
+        self._insert(tf.gather(distinct, positions[:, 0]), new_ids)
+        self.num_tokens.assign_add(num_new)
+        ids = tf.tensor_scatter_nd_update(ids, positions, new_ids)
+        self.count.scatter_add(tf.IndexedSlices(counts, ids))
+        return tf.gather(ids, places)
+
+    def _find(self, keys):
+        """The ids of distinct keys; 0 for those that are not there."""
+
+        def look_into_slots(ids, pending, slots):
+            held = tf.gather(self.table, slots)
+            is_there = tf.equal(held[:, 0], tf.gather(keys, pending)) & (held[:, 1] > 0)
+            found = tf.where(is_there)
+            ids = tf.tensor_scatter_nd_update(
+                ids, tf.gather(pending, found), tf.gather_nd(held[:, 1], found)
+            )
+            goes_on = (held[:, 1] > 0) & ~is_there
+            return ids, pending[goes_on], self._next(slots[goes_on])
+
+        start = tf.zeros_like(keys), tf.range(tf.size(keys, tf.int64)), self._home(keys)
+        ids, _, _ = tf.while_loop(
+            lambda ids, pending, slots: tf.size(pending) > 0,
+            look_into_slots,
+            start,
+            shape_invariants=_VECTORS,
+        )
+        return ids
+
+    def _insert(self, keys, ids):
+        """Puts keys that are not there into the first free slot from their home on."""
+
+        def write_to_slots(keys, ids, slots):
+            is_free = tf.equal(tf.gather(self.table, slots)[:, 1], 0)
+            wins = is_free & _are_first(tf.where(is_free, slots, -1))
+            entries = tf.stack([keys[wins], ids[wins]], axis=1)
+            self.table.scatter_update(tf.IndexedSlices(entries, slots[wins]))
+            return keys[~wins], ids[~wins], self._next(slots[~wins])
+
+        tf.while_loop(
+            lambda keys, ids, slots: tf.size(keys) > 0,
+            write_to_slots,
+            (keys, ids, self._home(keys)),
+            shape_invariants=_VECTORS,
+        )
+
+    def _home(self, keys):
+        mixed = keys * tf.constant(_MIX, tf.int64)
+        mixed = tf.bitwise.bitwise_xor(mixed, tf.bitwise.right_shift(mixed, 32))
+        return tf.math.floormod(mixed, self._num_slots)
+
+    def _next(self, slots):
+        return tf.math.floormod(slots + 1, self._num_slots)
+
+
+_VECTORS = (tf.TensorShape([None]),) * 3
+
+
+def _are_first(values):
+    """Whether each value is the first of its like."""
+    places = tf.range(tf.size(values))
+    distinct, numbers = tf.unique(values)
+    firsts = tf.math.unsorted_segment_min(places, numbers, tf.size(distinct))
+    return tf.equal(tf.gather(firsts, numbers), places)

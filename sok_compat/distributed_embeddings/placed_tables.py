@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables that a plan cuts, on the ranks that it gives them to."""
+
+import tensorflow as tf
+
+from sok_compat.distributed_embeddings.strategy import BY_COLUMNS, BY_ROWS
+from sok_compat.runtime.tf_versions import keras
+from sok_compat.tables import Placement, Table
+from sok_compat.tables.first_value import FirstValue, parse_initializer
+
+
+class TableLayer(keras.layers.Layer):
+    """A table as a sub-layer of DistributedEmbedding: its weight, and its configuration.
+
+    Attributes:
+      embeddings: the Table.
+    """
+
+    def __init__(self, config, table):
+        super().__init__(trainable=config.get("trainable", True), autocast=False)
+        self._config = config
+        self.embeddings = table
+        self.built = True
+
+    def get_config(self):
+        """That of the layers that the table is of."""
+        return dict(self._config)
+
+
+class PlacedTables:
+    """All tables of all ranks that a plan cuts. No Keras object: those of other ranks, in which
+    this one has no rows, are no weights of it.
+
+    Attributes:
+      by_columns: for each rank, a Table for each of its joined tables; None for those of layers
+        that are called as they are, on variables of their own.
+      by_rows: a Table for each that is cut by rows.
+    """
+
+    def __init__(self, strategy, initializers, ranks, on_variables=()):
+        """Makes the tables, on all ranks in the same order.
+
+        Args:
+          strategy: the DistEmbeddingStrategy.
+          initializers: of each of its tables.
+          ranks: the Ranks.
+          on_variables: tables that are on variables.
+        """
+        self._strategy, self._initializers, self._ranks = strategy, initializers, ranks
+        self.by_columns = [
+            [
+                None if self._tables_of(fused)[0] in on_variables else self._joined(rank, n, fused)
+                for n, fused in enumerate(plan.fused)
+            ]
+            for rank, plan in enumerate(strategy.plans)
+        ]
+        self.by_rows = [self._spread(table) for table in strategy.table_groups[BY_ROWS]]
+
+    def _tables_of(self, fused):
+        return [self._strategy.table_groups[BY_COLUMNS][one.table] for one in fused.slices]
+
+    def _joined(self, rank, number, fused):
+        config = self._strategy.local_configs[rank][number]
+        return self._table(
+            f"rank{rank}_embeddings{number}",
+            config,
+            fused.num_rows,
+            self._first_value(fused),
+            Placement.on_one_rank(self._ranks, rank),
+        )
+
+    def _spread(self, table):
+        rows, columns = self._strategy.shape(table)
+        placement = Placement.by_range(self._ranks, rows)
+        first = parse_initializer(self._initializers[table], [rows, columns], use_hash_index=False)
+        capacity = -(-rows // self._ranks.size)
+        if first.kind == "preset":
+            begin = placement.range_begin(self._ranks.rank)
+            whole = first.initializer
+
+            def rows_of_rank(shape, dtype):
+                mine = whole([rows, columns], dtype=dtype)[begin : begin + shape[0]]
+                return tf.pad(mine, [[0, shape[0] - tf.shape(mine)[0]], [0, 0]])
+
+            first = FirstValue("preset", initializer=rows_of_rank)
+        config = self._strategy.global_configs[table]
+        return self._table(f"rows_of_embeddings{table}", config, capacity, first, placement)
+
+    def _table(self, name, config, capacity, first, placement):
+        table = Table(
+            capacity,
+            config["output_dim"],
+            first,
+            use_hash_index=False,
+            name=name,
+            trainable=config.get("trainable", True),
+            placement=placement,
+        )
+        table.de_local = True  # what distributed-embeddings marks a rank's own variables with
+        return table
+
+    def _first_value(self, fused):
+        """Initializers see the shape of each whole table."""
+        tables = self._tables_of(fused)
+        shapes = [list(self._strategy.shape(table)) for table in tables]
+        initializers = [self._initializers[table] for table in tables]
+        firsts = [
+            parse_initializer(initializer, shape, use_hash_index=False)
+            for initializer, shape in zip(initializers, shapes)
+        ]
+        if firsts[0].kind != "preset" and all(first == firsts[0] for first in firsts):
+            return firsts[0]
+
+        def rows(shape, dtype):
+            del shape
+            parts = []
+            for one, initializer, whole in zip(fused.slices, initializers, shapes):
+                columns = slice(one.first_column, one.first_column + one.num_columns)
+                parts.append(tf.cast(_fresh(initializer)(whole, dtype=dtype), dtype)[:, columns])
+            return tf.concat(parts, 0)
+
+        return FirstValue("preset", initializer=rows)
+
+
+def _fresh(initializer):
+    """One that draws other numbers: without a seed, an object of Keras's repeats its own."""
+    initializer = keras.initializers.get(initializer)
+    if isinstance(initializer, keras.initializers.Initializer):
+        return type(initializer).from_config(initializer.get_config())
+    return initializer

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bags pooled by TensorFlow's own ops."""
+
+import tensorflow as tf
+
+
+def pool_rows(rows, row_splits, combiner, weights=None):
+    """Pools rows by TensorFlow's own ops, also where gradients flow to weights.
+
+    Args:
+      rows: [n, dim].
+      row_splits: int64 [num_bags + 1], ascending from 0 to n.
+      combiner: 'sum' or 'mean' (over the sum of weights).
+      weights: [n], what each row is multiplied by; None: nothing.
+
+    Returns:
+      [num_bags, dim]; zeros for bags without keys.
+    """
+    num_bags = tf.size(row_splits) - 1
+    bag_of_row = tf.ragged.row_splits_to_segment_ids(row_splits)
+    weights = tf.ones(tf.shape(rows)[:1], rows.dtype) if weights is None else weights
+    total = tf.math.unsorted_segment_sum(rows * weights[:, tf.newaxis], bag_of_row, num_bags)
+    if combiner == "sum":
+        return total
+    weight = tf.math.unsorted_segment_sum(weights, bag_of_row, num_bags)
+    return tf.math.divide_no_nan(total, weight[:, tf.newaxis])

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of exchanges through memory that the ranks of one host share, in place of Horovod."""
+
+import ctypes
+import logging
+import os
+
+_logger = logging.getLogger(__name__)
+
+MEMORY_VARIABLE = "SOK_SHARED_MEMORY"
+_ERROR_BYTES = 1000
+_NO_ADDRESS = "-"
+
+
+def may_share_memory():
+    """The setting, from the environment.
+
+    Raises:
+      ValueError: it is neither 0 nor 1.
+    """
+    asked = os.environ.get(MEMORY_VARIABLE, "1")
+    if asked not in ("0", "1"):
+        raise ValueError(f"{MEMORY_VARIABLE} must be 0 or 1, got {asked!r}")
+    return asked == "1"
+
+
+class SharedMemory:
+    """What carries rounds where all ranks map the memory of all; else nothing is left of it."""
+
+    name = "shared memory"
+
+    def __init__(self, library, rank, size, most_bytes):
+        """
+        Args:
+          library: the op library, as ctypes has it.
+          rank, size: of this process, and how many there are.
+          most_bytes: that a rank sends at once.
+        """
+        self._library = library
+        self._rank = rank
+        self._size = size
+        self._most_bytes = most_bytes
+
+    def connect(self, is_wanted, gather):
+        """Whether rounds go this way, on all ranks or on none.
+
+        Args:
+          is_wanted: whether this rank would.
+          gather: a function of this rank's line that gives the lines of all, by rank.
+        """
+        lines = gather(self._offer() if is_wanted else _NO_ADDRESS)
+        if _NO_ADDRESS in lines:
+            is_connected = False
+        else:
+            problem = self._map_all(lines)
+            if problem:
+                _logger.info("no memory is shared between ranks: %s", problem)
+            is_connected = all(line == "1" for line in gather("0" if problem else "1"))
+        if not is_connected:
+            self._library.sok_exchange_drop_memory()
+        return is_connected
+
+    def run_rounds(self):
+        """Carries what this rank's lookups have submitted, until the exchanges end.
+
+        Raises:
+          RuntimeError: another rank has ended.
+        """
+        problem = self._call("run_rounds")
+        if problem:
+            raise RuntimeError(problem)
+
+    def _offer(self):
+        """This rank's memory, in words for the others."""
+        address = (ctypes.c_int64 * 3)()
+        sizes = self._rank, self._size, ctypes.c_int64(self._most_bytes)
+        problem = self._call("offer_memory", *sizes, address)
+        if problem:
+            _logger.info("no memory is shared between ranks: %s", problem)
+        return _NO_ADDRESS if problem else " ".join(map(str, address))
+
+    def _map_all(self, lines):
+        """Why it cannot be done; empty: it is done."""
+        numbers = [int(word) for line in lines for word in line.split()]
+        return self._call("connect_memory", self._size, (ctypes.c_int64 * len(numbers))(*numbers))
+
+    def _call(self, name, *args):
+        """What the library's function says has failed; empty: nothing."""
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        getattr(self._library, f"sok_exchange_{name}")(*args, error, ctypes.c_int64(_ERROR_BYTES))
+        return error.value.decode(errors="replace")

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DistributedEmbedding on one process, beside its layers one by one."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
+from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
+from sok_compat.runtime.tf_versions import keras
+
+
+class Doubled(keras.layers.Layer):
+    """What a script may have in an embedding's place."""
+
+    def __init__(self, input_dim, output_dim, **kwargs):
+        super().__init__(**kwargs)
+        self.input_dim, self.output_dim = input_dim, output_dim
+
+    def build(self, _):
+        self.rows = self.add_weight(name="rows", shape=[self.input_dim, self.output_dim])
+
+    def call(self, ids):
+        return 2 * tf.gather(self.rows, ids)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "input_dim": self.input_dim,
+            "output_dim": self.output_dim,
+        }
+
+
+def rows(*shape):
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
+def test_outputs_are_those_of_the_layers():
+    layers = [
+        keras.layers.Embedding(6, 2),
+        Embedding(5, 2, combiner="sum"),
+        Embedding(4, 3, combiner="mean"),
+        Embedding(7, 2),
+    ]
+    inputs = [
+        tf.constant([1, 5]),
+        tf.ragged.constant([[4, 4, 0], []]),
+        tf.sparse.from_dense([[0, 3], [2, 1]]),
+        tf.constant([[6], [0]]),
+        tf.ragged.constant([[1], [2, 3]]),
+        tf.constant([[[1, 1], [1, 2]], [[0, 1], [3, 3]]]),
+    ]
+    used = [0, 1, 2, 3, 3, 2]
+    layer = dmp.DistributedEmbedding(layers, input_table_map=used)
+    layer(inputs)
+    tables = [rows(*layer.strategy.shape(table)) for table in range(4)]
+    layer.set_weights(tables)
+    for one, table in zip(layers, tables):
+        one.build([None])
+        one.set_weights([table])
+    outputs = layer(inputs)
+    for ids, table, output in zip(inputs, used, outputs):
+        expected = layers[table](ids)
+        assert type(output) is type(expected)
+        assert output.shape.as_list() == expected.shape.as_list()
+        values = [getattr(x, "flat_values", x) for x in (output, expected)]
+        np.testing.assert_allclose(*values, rtol=1e-6, atol=1e-6)
+    assert [tuple(weight.shape) for weight in layer.weights] == [(13, 2), (5, 2), (4, 3)]
+    assert [one.embeddings for one in layer.local_embedding_layers] == layer.trainable_weights
+
+
+def test_first_values_are_those_of_each_table():
+    layers = [
+        Embedding(4, 3, "ones"),
+        Embedding(4, 3, "zeros"),
+        Embedding(2000, 3, keras.initializers.VarianceScaling(mode="fan_in")),
+        Embedding(20, 3, keras.initializers.VarianceScaling(mode="fan_in")),
+        Embedding(5, 3, keras.initializers.Orthogonal()),
+        Embedding(5, 3, keras.initializers.Orthogonal()),
+    ]
+    layer = dmp.DistributedEmbedding(layers)
+    layer([tf.constant([0])] * 6)
+    tables = layer.get_weights()
+    np.testing.assert_array_equal(tables[0], np.ones([4, 3]))
+    np.testing.assert_array_equal(tables[1], np.zeros([4, 3]))
+    np.testing.assert_allclose(np.std(tables[2]), np.sqrt(1 / 2000), rtol=0.1)
+    np.testing.assert_allclose(np.std(tables[3]), np.sqrt(1 / 20), rtol=0.3)
+    for table in tables[4:]:
+        np.testing.assert_allclose(table.T @ table, np.eye(3), atol=1e-5)
+    assert not np.array_equal(*tables[4:])
+
+
+def test_layers_that_are_called_as_they_are():
+    layers = [Doubled(4, 2), Doubled(3, 2), Embedding(5, 2, embeddings_regularizer="l2")]
+    layer = dmp.DistributedEmbedding(layers)
+    inputs = [tf.constant([3]), tf.constant([2]), tf.constant([4])]
+    layer(inputs)
+    tables = [rows(4, 2), rows(3, 2), rows(5, 2)]
+    layer.set_weights(tables)
+    for actual, expected in zip(layer.get_weights(), tables):
+        np.testing.assert_array_equal(actual, expected)
+    outputs = layer(inputs)
+    for output, expected in zip(outputs, [2 * tables[0][3], 2 * tables[1][2], tables[2][4]]):
+        np.testing.assert_allclose(output, [expected], rtol=1e-6)
+    assert len(layer.losses) == 1
+
+
+def test_inputs_in_the_order_of_the_rank():
+    layers = [Embedding(5, 2), Embedding(6, 3)]
+    layer = dmp.DistributedEmbedding(layers, dp_input=False, input_table_map=[1, 0])
+    assert layer.strategy.input_ids_list == [[1, 0]]
+    of_table_0, of_table_1 = tf.constant([4]), tf.constant([5])
+    outputs = layer([of_table_0, of_table_1])
+    assert [output.shape.as_list() for output in outputs] == [[1, 3], [1, 2]]
+
+
+def test_weights_from_files(tmp_path):
+    layer = dmp.DistributedEmbedding([Embedding(40, 3), Embedding(9, 3)])
+    layer([tf.constant([0])] * 2)
+    tables = [rows(40, 3), rows(9, 3)]
+    np.save(tmp_path / "0.npy", tables[0])
+    layer.set_weights([tmp_path / "0.npy", tables[1]], chunk=7, use_lock=True)
+    for actual, expected in zip(layer.get_weights(all_ranks=True), tables):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_id_of_no_row_does_not_read_a_neighbour():
+    layer = dmp.DistributedEmbedding([Embedding(4, 2), Embedding(5, 2), Embedding(6, 3)])
+    for wrong in ([4, 0, 0], [-1, 0, 0], [0, 5, 0], [0, 0, 6]):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            layer([tf.constant([one]) for one in wrong])
+
+
+def test_frozen_tables_and_mixed_precision():
+    layers = [Embedding(4, 2, trainable=False), Embedding(4, 2)]
+    layer = dmp.DistributedEmbedding(layers, dtype=keras.mixed_precision.Policy("mixed_float16"))
+    assert [output.dtype for output in layer([tf.constant([1])] * 2)] == [tf.float16] * 2
+    assert len(layer.trainable_weights) == len(layer.non_trainable_weights) == 1
+
+
+def test_graph_mode():
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        layer = dmp.DistributedEmbedding([Embedding(4, 2, "ones", combiner="sum")])
+        ids = tf.compat.v1.placeholder(tf.int64, [None, 2])
+        (output,) = layer([ids])
+        gradient = tf.gradients(output, layer.trainable_weights)[0]
+        train = tf.compat.v1.train.GradientDescentOptimizer(1.0).apply_gradients(
+            [(gradient, layer.trainable_weights[0])]
+        )
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert session.run(output, {ids: [[0, 3]]}).tolist() == [[2, 2]]
+        session.run(train, {ids: [[0, 3]]})
+        assert session.run(output, {ids: [[0, 1]]}).tolist() == [[1, 1]]
+        with pytest.raises(NotImplementedError, match="needs eager mode"):
+            layer.get_weights()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda layer: layer([tf.constant([1])]), r"Expect \[0, 1\] inputs, got 1"),
+        (
+            lambda layer: layer([tf.constant([1]), tf.constant([1, 2])]),
+            r"same batchsize. got \[1, 2\]",
+        ),
+        (lambda layer: layer.set_weights([rows(4, 2)]), "each of its 2 tables, got 1"),
+        (
+            lambda layer: layer.set_weights([rows(4, 2), rows(4, 3)]),
+            r"table 1 \(second\) has the shape \(5, 2\), got \(4, 3\)",
+        ),
+        (lambda layer: layer.set_weights([rows(4, 2), rows(5, 2)], chunk=0), "chunk must be"),
+    ],
+)
+def test_wrong_use_raises(call, message):
+    layers = [Embedding(4, 2, combiner="sum"), Embedding(5, 2, name="second")]
+    layer = dmp.DistributedEmbedding([Embedding(4, 2), layers[1]])
+    if "batchsize" not in message:
+        layer([tf.constant([0])] * 2)
+    with pytest.raises(ValueError, match=message):
+        call(layer)
+
+
+def test_layer_without_weights_yet_raises():
+    layer = dmp.DistributedEmbedding([Embedding(4, 2)])
+    with pytest.raises(ValueError, match="expecting 0 weights"):
+        layer.set_weights([rows(4, 2)])
+    with pytest.raises(ValueError, match="no weights before a call"):
+        layer.get_weights()
+    with pytest.raises(ValueError, match="Unsupported shard strategy best"):
+        dmp.DistributedEmbedding([Embedding(4, 2)], strategy="best")

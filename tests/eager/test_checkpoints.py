@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.train.Checkpoint in eager mode: what fits, and what is said where something does not."""
+
+import pytest
+import tensorflow as tf
+
+from sok_compat.checkpoint import assign_from
+from sok_compat.runtime.tf_versions import keras
+
+TABLE = "layer/var/.ATTRIBUTES/table"
+
+
+class Trained:
+    """A layer, its optimizer, and the checkpoint of both."""
+
+    def __init__(self, sok, optimizer=None, dim=3, capacity=16, **options):
+        self.scope = sok.OptimizerScope
+        self.layer = sok.All2AllDenseEmbedding(capacity, dim, 1, 1, dynamic_input=True, **options)
+        self.table = self.layer.embedding_variable
+        self.optimizer = optimizer or keras.optimizers.Adam(0.1)
+        self.checkpoint = tf.train.Checkpoint(layer=self.layer, optimizer=self.optimizer)
+
+    def train(self, *batches):
+        for keys in batches:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.sin(self.layer(tf.constant(keys, tf.int64))))
+            gradient = tape.gradient(loss, self.table)
+            with self.scope([self.table]):
+                self.optimizer.apply_gradients([(gradient, self.table)])
+
+    def rows(self):
+        keys, rows = self.table.export()
+        return dict(zip(keys.numpy().tolist(), rows.numpy().tolist()))
+
+
+@pytest.fixture
+def saved(sok, tmp_path):
+    """(what was saved, its path)"""
+    trained = Trained(sok)
+    trained.train([3, 1], [4, 3])
+    return trained, trained.checkpoint.save(str(tmp_path / "model"))
+
+
+def test_slots_of_a_second_optimizer(sok, saved):
+    """It has slots of the same names."""
+    first, _ = saved
+    second = Trained(sok)
+    second.layer, second.table = first.layer, first.table
+    both = tf.train.Checkpoint(layer=first.layer, optimizers=[first.optimizer, second.optimizer])
+    second.train([3], [3])
+    path = both.save(saved[1] + " of both")
+    names = {name for name, _ in tf.train.list_variables(path)}
+    assert {f"{TABLE}/slots/Adam/{slot}" for slot in ("m", "v", "m_1", "v_1")} <= names
+    first.train([3]), second.train([3])
+    expected = first.rows()
+    both.restore(path).assert_consumed()
+    first.train([3]), second.train([3])
+    assert first.rows() == expected
+
+
+def test_a_slot_that_is_not_there(sok, saved, caplog):
+    first, path = saved
+    other = Trained(sok, keras.optimizers.legacy.Adagrad(0.1))
+    other.train([3])
+    before = other.rows()
+    with pytest.raises(tf.errors.NotFoundError, match="Adagrad/accumulator.*assign_from"):
+        other.checkpoint.restore(path)
+    assert other.rows() == before
+    assign_from(other.table, path, TABLE)
+    assert other.rows() == first.rows()
+    late = Trained(sok, keras.optimizers.legacy.Adagrad(0.1))
+    late.checkpoint.restore(path)
+    assert late.rows() == first.rows()
+    late.train([3])
+    assert "starts afresh" in caplog.text and "slots/Adam/m" in caplog.text
+
+
+@pytest.mark.parametrize("options, error, words", [
+    (dict(dim=4), tf.errors.InvalidArgumentError, "width of 4"),
+    (dict(capacity=2), tf.errors.ResourceExhaustedError, "3 keys .* capacity is 2"),
+    (dict(key_dtype="uint32"), tf.errors.InvalidArgumentError, "key -1 .* not a uint32"),
+])  # fmt: skip
+def test_tables_of_another_kind(sok, saved, options, error, words):
+    first, path = saved
+    if "key_dtype" in options:
+        first.train([-1])
+        path = first.checkpoint.save(path)
+    other = Trained(sok, **options)
+    with pytest.raises(error, match=words):
+        other.checkpoint.restore(path)
+    assert other.rows() == {}
+
+
+def test_tables_that_are_not_on_both_sides(sok, saved):
+    first, path = saved
+    more = tf.train.Checkpoint(layer=first.layer, other=Trained(sok).layer)
+    with pytest.raises(AssertionError, match="EmbeddingVariable_1"):
+        more.restore(path).assert_existing_objects_matched()
+    with pytest.raises(AssertionError, match="layer/var"):
+        tf.train.Checkpoint(optimizer=first.optimizer).restore(path).assert_consumed()
+    tf.train.Checkpoint(optimizer=first.optimizer).restore(path).expect_partial()
+
+
+def test_a_checkpoint_that_is_gone_when_slots_are_made(sok, saved, tmp_path):
+    late = Trained(sok)
+    late.checkpoint.restore(saved[1])
+    for file in tmp_path.glob("model*"):
+        file.unlink()
+    with pytest.raises(tf.errors.DataLossError, match="must stay until .* have made their slots"):
+        late.train([3])
+
+
+@pytest.mark.parametrize("save", [
+    lambda each, path: tf.saved_model.save(each.layer, path),
+    lambda each, path: each.checkpoint.save(
+        path, tf.train.CheckpointOptions(experimental_enable_async_checkpoint=True)
+    ),
+], ids=["saved model", "asynchronous"])  # fmt: skip
+def test_what_would_be_without_keys(sok, saved, tmp_path, save):
+    with pytest.raises((NotImplementedError, ValueError), match="the table EmbeddingVariable"):
+        save(saved[0], str(tmp_path / "folder" / "model"))
+
+
+def test_slots_that_do_not_know_their_keys(sok, tmp_path):
+    trained = Trained(sok, keras.optimizers.legacy.Adagrad(0.1))
+    gradient = tf.IndexedSlices(tf.ones([0, 3]), tf.zeros([0], tf.int64), [16, 3])
+    trained.optimizer.apply_gradients([(gradient, trained.table)])
+    with pytest.raises(NotImplementedError, match="accumulator.*OptimizerScope.*build"):
+        trained.checkpoint.save(str(tmp_path / "model"))

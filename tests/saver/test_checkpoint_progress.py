@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is logged of checkpoints that take long, and where their files are said to be."""
+
+import itertools
+import logging
+import time
+
+import pytest
+import tensorflow as tf
+
+import sok_compat
+from sok_compat.checkpoint import files_of_rank_0, progress
+from tests.support.optimizer_cases import STOCK_OPTIMIZERS
+from tests.support.saved_table import DIM, SavedTable
+from tests.support.sessions import initialized_session
+
+tf1 = tf.compat.v1
+
+
+@pytest.mark.parametrize("bytes_a_look", [2 * 10**9, 0])
+def test_a_line_each_so_many_seconds_if_bytes_are_moved(caplog, monkeypatch, bytes_a_look):
+    moved = itertools.count(5, bytes_a_look)
+    monkeypatch.setattr(progress, "_moved_bytes", lambda: next(moved))
+    caplog.set_level(logging.INFO, "sok_compat")
+    with progress.logged("saving /a/b", seconds=0.01):
+        time.sleep(0.2)
+    lines = [record.getMessage() for record in caplog.records]
+    if bytes_a_look == 0:
+        assert not lines
+        return
+    assert lines[0].startswith("saving /a/b: 2.00 GB of tables in 0 s, ")
+    assert lines[1].startswith("saving /a/b: 4.00 GB")
+
+
+@pytest.mark.parametrize("on_rank_0", ["0", "1"])  # which is the same for one rank
+def test_what_savers_move_is_counted(graph, tmp_path, caplog, monkeypatch, on_rank_0):
+    monkeypatch.setenv(files_of_rank_0.VARIABLE, on_rank_0)
+    sok_compat.Init(global_batch_size=4, seed=5)
+    table = SavedTable(tmp_path, optimizer=STOCK_OPTIMIZERS[1])
+    saver = tf1.train.Saver()
+    with initialized_session() as session:
+        session.run(table.step, {table.keys: [1, 2, 3]})
+        counts = [progress._moved_bytes()]
+        with caplog.at_level(logging.INFO, "sok_compat"):
+            path = saver.save(session, f"{tmp_path}/model")
+            counts.append(progress._moved_bytes())
+            saver.restore(session, path)
+        counts.append(progress._moved_bytes())
+        num_bytes = 3 * (8 + 2 * DIM * 4)  # and the seed
+        assert counts[1] - counts[0] in (num_bytes, num_bytes + 8)
+        assert counts[2] - counts[1] == num_bytes
+    assert not [each for each in caplog.records if each.name.startswith("sok_compat")]  # short
+
+
+@pytest.mark.parametrize("value, expected", [("0", False), ("1", True)])
+def test_where_files_are_is_said_by_a_variable(monkeypatch, value, expected):
+    monkeypatch.delenv(files_of_rank_0.VARIABLE, raising=False)
+    assert not files_of_rank_0.are_on_rank_0()
+    monkeypatch.setenv(files_of_rank_0.VARIABLE, value)
+    assert files_of_rank_0.are_on_rank_0() == expected
+
+
+def test_another_value_is_an_error(monkeypatch):
+    monkeypatch.setenv(files_of_rank_0.VARIABLE, "yes")
+    with pytest.raises(ValueError, match="must be 0, .* or 1, .* got 'yes'"):
+        files_of_rank_0.are_on_rank_0()
