@@ -35,6 +35,16 @@ class Rank:
     ended: Optional[float]  # when, as time.time()
 
 
+@functools.cache
+def _holder(name):
+    return tempfile.TemporaryDirectory(suffix=name)
+
+
+def folder_of_tests(name):
+    """A folder for what the tests of a file share, for as long as this process."""
+    return _holder(name).name
+
+
 def has_horovod():
     """Whether several ranks can be run."""
     return importlib.util.find_spec("horovod") is not None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import folder_of_tests, reports, run_ranks
 
 TOLERANCE = dict(rtol=1e-6, atol=1e-6)
 TABLES = ("hash", "direct", "deeprec", "filtered")
@@ -22,13 +22,7 @@ OTHERS = [  # of other slots, scalars and rows that a step touches
     ADAGRAD, "Adagrad outside", "tf1.GradientDescent", "tf1.RMSProp-centered", "tf1.AdagradDA",
     "legacy.Ftrl", "LazyAdam",
 ]  # fmt: skip
-
-
-@functools.cache
-def folder():
-    holder = tempfile.TemporaryDirectory()
-    folder.holder = holder  # for as long as this process
-    return holder.name
+folder = functools.partial(folder_of_tests, "checkpoints")
 
 
 @functools.cache

@@ -5,25 +5,18 @@ restores: training goes on as if it had not stopped."""
 import functools
 import glob
 import os
-import tempfile
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import folder_of_tests, reports, run_ranks
 from tests.support.seen_errors import assert_error_is
 
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
 STALL_SECONDS = 3
 OPTIMIZERS = ["legacy Adagrad", "Adam", "sok Adam"]
-
-
-@functools.cache
-def folder():
-    holder = tempfile.TemporaryDirectory()
-    folder.holder = holder  # for as long as this process
-    return holder.name
+folder = functools.partial(folder_of_tests, "object_checkpoints")
 
 
 @functools.cache
