@@ -15,6 +15,7 @@
 #include <ctime>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "ops/base/error.h"
 
@@ -67,7 +68,7 @@ void* MapShared(int descriptor, size_t num_bytes) {
 /// What one rank has for another. The words that change have a cache line of their own.
 struct SharedMemoryLink::Mailbox {
   alignas(kLineBytes) std::atomic<uint32_t> round;  // the last one whose message is there
-  alignas(kLineBytes) int64_t num_bytes[2];         // of the messages of two rounds
+  alignas(kLineBytes) size_t num_bytes[2];          // of the messages of two rounds
 };
 
 /// At the start of a rank's memory; the mailboxes by destination rank follow, then the messages.
@@ -79,23 +80,21 @@ struct SharedMemoryLink::Head {
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-SharedMemoryLink::SharedMemoryLink(int rank, int num_ranks, int64_t most_bytes)
-    : rank_(rank),
-      num_ranks_(num_ranks),
-      message_bytes_(
-          static_cast<int64_t>(RoundUp(static_cast<size_t>(most_bytes / num_ranks), kPageBytes))),
-      num_bytes_(
-          RoundUp(sizeof(Head) + static_cast<size_t>(num_ranks) * sizeof(Mailbox), kPageBytes) +
-          2 * static_cast<size_t>(num_ranks) * static_cast<size_t>(message_bytes_)),
+SharedMemoryLink::SharedMemoryLink(int place, std::vector<int> ranks, int64_t most_bytes)
+    : place_(static_cast<size_t>(place)),
+      ranks_(std::move(ranks)),
+      message_bytes_(RoundUp(static_cast<size_t>(most_bytes) / ranks_.size(), kPageBytes)),
+      num_bytes_(RoundUp(sizeof(Head) + ranks_.size() * sizeof(Mailbox), kPageBytes) +
+                 2 * ranks_.size() * message_bytes_),
       token_(RandomToken()),
-      peers_(static_cast<size_t>(num_ranks)) {
+      peers_(ranks_.size()) {
   descriptor_ = memfd_create("sok_compat exchange", MFD_CLOEXEC);
   if (descriptor_ < 0) ThrowSystem("the system gives no memory that processes share");
   if (ftruncate(descriptor_, static_cast<off_t>(num_bytes_)) != 0) {
     close(descriptor_);
     ThrowSystem("the system gives no memory that processes share");
   }
-  Peer& own = peers_[static_cast<size_t>(rank)];
+  Peer& own = peers_[place_];
   own.process_id = getpid();
   try {
     own.head = static_cast<Head*>(MapShared(descriptor_, num_bytes_));
@@ -117,16 +116,17 @@ SharedMemoryLink::~SharedMemoryLink() {
 SharedMemoryAddress SharedMemoryLink::address() const { return {getpid(), descriptor_, token_}; }
 
 void SharedMemoryLink::Connect(const std::vector<SharedMemoryAddress>& addresses) {
-  for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank == rank_) continue;
-    const SharedMemoryAddress& address = addresses[static_cast<size_t>(rank)];
-    Peer& peer = peers_[static_cast<size_t>(rank)];
+  for (size_t place = 0; place < peers_.size(); ++place) {
+    if (place == place_) continue;
+    const SharedMemoryAddress& address = addresses[place];
+    Peer& peer = peers_[place];
     peer.process_id = address.process_id;
     peer.process = OpenProcess(address.process_id);
     const std::string path =
         "/proc/" + std::to_string(address.process_id) + "/fd/" + std::to_string(address.descriptor);
     const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (descriptor < 0) ThrowSystem("memory of rank " + std::to_string(rank) + ", " + path);
+    if (descriptor < 0)
+      ThrowSystem("memory of rank " + std::to_string(ranks_[place]) + ", " + path);
     struct stat found{};
     const bool fits = fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode) &&
                       found.st_size == static_cast<off_t>(num_bytes_);
@@ -140,25 +140,23 @@ void SharedMemoryLink::Connect(const std::vector<SharedMemoryAddress>& addresses
     }
     close(descriptor);
     if (!fits || peer.head->token != address.token) {
-      Throw(ErrorCode::kIo, path, " is not the memory of rank ", rank);
+      Throw(ErrorCode::kIo, path, " is not the memory of rank ", ranks_[place]);
     }
   }
 }
 
-SharedMemoryLink::Mailbox& SharedMemoryLink::MailboxOf(Head* head, int destination) const {
+SharedMemoryLink::Mailbox& SharedMemoryLink::MailboxOf(Head* head, size_t destination) const {
   return reinterpret_cast<Mailbox*>(head->mailboxes)[destination];
 }
 
 /// Of the current round.
-char* SharedMemoryLink::MessageOf(Head* head, int destination) const {
-  const size_t place = 2 * static_cast<size_t>(destination) + round_ % 2;
-  const size_t messages = 2 * static_cast<size_t>(num_ranks_);
-  return reinterpret_cast<char*>(head) + num_bytes_ -
-         (messages - place) * static_cast<size_t>(message_bytes_);
+char* SharedMemoryLink::MessageOf(Head* head, size_t destination) const {
+  const size_t following = 2 * (ranks_.size() - destination) - round_ % 2;
+  return reinterpret_cast<char*>(head) + num_bytes_ - following * message_bytes_;
 }
 
-bool SharedMemoryLink::HasEnded(int rank) const {
-  const Peer& peer = peers_[static_cast<size_t>(rank)];
+bool SharedMemoryLink::HasEnded(size_t place) const {
+  const Peer& peer = peers_[place];
   if (peer.process < 0) return kill(static_cast<pid_t>(peer.process_id), 0) != 0 && errno == ESRCH;
   pollfd process{peer.process, POLLIN, 0};
   return poll(&process, 1, 0) > 0;
@@ -169,69 +167,68 @@ bool SharedMemoryLink::HasCome(uint32_t round) const {
 }
 
 /// Until the message of this round is there.
-void SharedMemoryLink::Await(int source) const {
-  Head* head = peers_[static_cast<size_t>(source)].head;
-  const std::atomic<uint32_t>& word = MailboxOf(head, rank_).round;
+void SharedMemoryLink::Await(size_t source) const {
+  Head* head = peers_[source].head;
+  const std::atomic<uint32_t>& word = MailboxOf(head, place_).round;
   for (int looks = 0;; ++looks) {
     const uint32_t seen = word.load(std::memory_order_acquire);
     if (HasCome(seen)) return;
     if (looks < kLooksBeforeSleep) continue;
     if (is_closed_) Throw(ErrorCode::kAborted, "this rank has ended its exchanges");
     if (head->is_closed.load(std::memory_order_acquire) != 0) {
-      Throw(ErrorCode::kAborted, "rank ", source, " has ended its exchanges");
+      Throw(ErrorCode::kAborted, "rank ", ranks_[source], " has ended its exchanges");
     }
     const bool has_ended = HasEnded(source);  // before a last look: it may have sent before
     if (HasCome(word.load(std::memory_order_acquire))) return;
-    if (has_ended) Throw(ErrorCode::kAborted, "the process of rank ", source, " has ended");
+    if (has_ended) Throw(ErrorCode::kAborted, "the process of rank ", ranks_[source], " has ended");
     SleepWhile(word, seen);
   }
 }
 
-std::vector<std::string_view> SharedMemoryLink::AllToAll(const char* data,
-                                                         const std::vector<int64_t>& send_bytes) {
-  ++round_;
-  Head* own = peers_[static_cast<size_t>(rank_)].head;
-  std::vector<std::string_view> received(send_bytes.size());
-  for (int rank = 0; rank < num_ranks_; ++rank) {
-    const auto place = static_cast<size_t>(rank);
-    const int64_t num_bytes = send_bytes[place];
-    if (num_bytes > message_bytes_) {
-      Throw(ErrorCode::kInvalidArgument, "a message of ", num_bytes, " bytes, more than the ",
+void SharedMemoryLink::Send(const std::vector<std::string_view>& messages) {
+  for (const std::string_view message : messages) {
+    if (message.size() > message_bytes_) {
+      Throw(ErrorCode::kInvalidArgument, "a message of ", message.size(), " bytes, more than the ",
             message_bytes_, " that one rank may be sent at once");
     }
-    if (rank == rank_) {
-      received[place] = {data, static_cast<size_t>(num_bytes)};
-    } else {
-      Mailbox& mailbox = MailboxOf(own, rank);
-      std::memcpy(MessageOf(own, rank), data, static_cast<size_t>(num_bytes));
-      mailbox.num_bytes[round_ % 2] = num_bytes;
-      mailbox.round.store(round_, std::memory_order_release);
-      WakeAll(mailbox.round);
-    }
-    data += num_bytes;
   }
-  for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank != rank_) received[static_cast<size_t>(rank)] = Receive(rank);
+  ++round_;
+  Head* own = peers_[place_].head;
+  own_message_ = messages[place_];
+  for (size_t place = 0; place < peers_.size(); ++place) {
+    if (place == place_) continue;
+    Mailbox& mailbox = MailboxOf(own, place);
+    std::memcpy(MessageOf(own, place), messages[place].data(), messages[place].size());
+    mailbox.num_bytes[round_ % 2] = messages[place].size();
+    mailbox.round.store(round_, std::memory_order_release);
+    WakeAll(mailbox.round);
+  }
+}
+
+std::vector<std::string_view> SharedMemoryLink::Receive() {
+  std::vector<std::string_view> received;
+  for (size_t place = 0; place < peers_.size(); ++place) {
+    received.push_back(place == place_ ? own_message_ : ReceiveFrom(place));
   }
   return received;
 }
 
 /// What that rank has sent in this round, when it is there.
-std::string_view SharedMemoryLink::Receive(int source) const {
+std::string_view SharedMemoryLink::ReceiveFrom(size_t source) const {
   Await(source);
-  Head* head = peers_[static_cast<size_t>(source)].head;
-  const int64_t num_bytes = MailboxOf(head, rank_).num_bytes[round_ % 2];
-  if (num_bytes < 0 || num_bytes > message_bytes_) {
-    Throw(ErrorCode::kIo, "rank ", source, " has sent ", num_bytes, " bytes at once");
+  Head* head = peers_[source].head;
+  const size_t num_bytes = MailboxOf(head, place_).num_bytes[round_ % 2];
+  if (num_bytes > message_bytes_) {
+    Throw(ErrorCode::kIo, "rank ", ranks_[source], " has sent ", num_bytes, " bytes at once");
   }
-  return {MessageOf(head, rank_), static_cast<size_t>(num_bytes)};
+  return {MessageOf(head, place_), num_bytes};
 }
 
 void SharedMemoryLink::Close() {
   is_closed_ = true;
-  Head* own = peers_[static_cast<size_t>(rank_)].head;
+  Head* own = peers_[place_].head;
   own->is_closed.store(1, std::memory_order_release);
-  for (int rank = 0; rank < num_ranks_; ++rank) WakeAll(MailboxOf(own, rank).round);
+  for (size_t place = 0; place < peers_.size(); ++place) WakeAll(MailboxOf(own, place).round);
 }
 
 }  // namespace sok

@@ -21,27 +21,33 @@ struct SharedMemoryAddress {
 /// processes that hold it, and reads what the others have written for it. Two copies take turns: a
 /// rank that has got the messages of a round knows that nobody reads those of the round before.
 ///
-/// One thread calls AllToAll; Close may come from any.
+/// One thread calls Send and Receive, in turn; Close may come from any.
 class SharedMemoryLink {
  public:
-  /// most_bytes: what AllToAll sends at most, to all ranks the same share. Throws kIo.
-  SharedMemoryLink(int rank, int num_ranks, int64_t most_bytes);
+  /// ranks: those of this host, whose order numbers them here; place: of this one among them.
+  /// most_bytes: what Send sends at most, to all ranks the same share. Throws kIo.
+  SharedMemoryLink(int place, std::vector<int> ranks, int64_t most_bytes);
   ~SharedMemoryLink();
   SharedMemoryLink(const SharedMemoryLink&) = delete;
   SharedMemoryLink& operator=(const SharedMemoryLink&) = delete;
 
   SharedMemoryAddress address() const;
 
-  /// Maps what all ranks have; by rank, this one's included. Throws kIo: a process is not of this
+  const std::vector<int>& ranks() const { return ranks_; }
+
+  /// Maps what all ranks have; by place, this one's included. Throws kIo: a process is not of this
   /// host, not of this user, or gone.
   void Connect(const std::vector<SharedMemoryAddress>& addresses);
 
-  /// Sends `data`, by destination rank, and returns what all ranks sent to this one, by source
-  /// rank, when it is there: until the next call, and in `data` what is this rank's own. Throws
-  /// kAborted: a process has ended, or one has closed its link.
-  std::vector<std::string_view> AllToAll(const char* data, const std::vector<int64_t>& send_bytes);
+  /// Begins a round: sends each rank its message, and does not wait. The own one stays where it is.
+  /// Throws kInvalidArgument: one is longer than a share of most_bytes.
+  void Send(const std::vector<std::string_view>& messages);
 
-  /// AllToAll ends on all ranks, where it waits for this one.
+  /// What all ranks have sent in this round, by place, when it is there: until the next Send.
+  /// Throws kAborted: a process has ended, or one has closed its link.
+  std::vector<std::string_view> Receive();
+
+  /// Receive ends on all ranks, where it waits for this one.
   void Close();
 
  private:
@@ -53,20 +59,21 @@ class SharedMemoryLink {
     int64_t process_id = 0;
   };
 
-  Mailbox& MailboxOf(Head* head, int destination) const;
-  char* MessageOf(Head* head, int destination) const;
-  std::string_view Receive(int source) const;
-  void Await(int source) const;
+  Mailbox& MailboxOf(Head* head, size_t destination) const;
+  char* MessageOf(Head* head, size_t destination) const;
+  std::string_view ReceiveFrom(size_t source) const;
+  void Await(size_t source) const;
   bool HasCome(uint32_t round) const;
-  bool HasEnded(int rank) const;
+  bool HasEnded(size_t place) const;
 
-  const int rank_;
-  const int num_ranks_;
-  const int64_t message_bytes_;  // the most for one rank
-  const size_t num_bytes_;       // of the memory of a rank
+  const size_t place_;
+  const std::vector<int> ranks_;
+  const size_t message_bytes_;  // the most for one rank
+  const size_t num_bytes_;      // of the memory of a rank
   const uint64_t token_;
   int descriptor_ = -1;
   std::vector<Peer> peers_;  // this rank's own among them
+  std::string_view own_message_;
   uint32_t round_ = 0;
   std::atomic<bool> is_closed_{false};
 };

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <string_view>
 #include <thread>
@@ -28,10 +29,16 @@ std::vector<SharedMemoryAddress> AddressesOf(const Links& links) {
   return addresses;
 }
 
+std::vector<int> Numbers(int num_ranks) {
+  std::vector<int> numbers(static_cast<size_t>(num_ranks));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
 Links MakeLinks(int num_ranks) {
   Links links;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    links.push_back(std::make_unique<SharedMemoryLink>(rank, num_ranks, kMostBytes));
+    links.push_back(std::make_unique<SharedMemoryLink>(rank, Numbers(num_ranks), kMostBytes));
   }
   for (const auto& link : links) link->Connect(AddressesOf(links));
   return links;
@@ -46,23 +53,23 @@ std::vector<char> MessageOf(int round, int source, int destination) {
   return message;
 }
 
+std::string_view View(const std::vector<char>& bytes) { return {bytes.data(), bytes.size()}; }
+
 /// Rounds of one rank; whether all came as it was sent.
 void RunRounds(SharedMemoryLink& link, int rank, int num_ranks, int num_rounds) {
   for (int round = 0; round < num_rounds; ++round) {
-    std::vector<char> data;
-    std::vector<int64_t> send_bytes;
+    std::vector<std::vector<char>> sent;
     std::vector<std::vector<char>> expected;
     for (int other = 0; other < num_ranks; ++other) {
-      const std::vector<char> message = MessageOf(round, rank, other);
-      data.insert(data.end(), message.begin(), message.end());
-      send_bytes.push_back(static_cast<int64_t>(message.size()));
+      sent.push_back(MessageOf(round, rank, other));
       expected.push_back(MessageOf(round, other, rank));
     }
-    const std::vector<std::string_view> received = link.AllToAll(data.data(), send_bytes);
+    std::vector<std::string_view> messages;
+    for (const std::vector<char>& message : sent) messages.push_back(View(message));
+    link.Send(messages);
+    const std::vector<std::string_view> received = link.Receive();
     CHECK_EQ(received.size(), expected.size());
-    for (size_t i = 0; i < received.size(); ++i) {
-      CHECK_TRUE(received[i] == std::string_view(expected[i].data(), expected[i].size()));
-    }
+    for (size_t i = 0; i < received.size(); ++i) CHECK_TRUE(received[i] == View(expected[i]));
   }
 }
 
@@ -83,7 +90,7 @@ SOK_TEST(MessagesTravelBetweenProcesses) {
   CHECK_TRUE(pipe(to_parent) == 0 && pipe(to_child) == 0);
   const pid_t child = fork();
   const int rank = child == 0 ? 1 : 0;
-  SharedMemoryLink link(rank, 2, kMostBytes);
+  SharedMemoryLink link(rank, Numbers(2), kMostBytes);
   std::vector<SharedMemoryAddress> addresses(2);
   addresses[static_cast<size_t>(rank)] = link.address();
   SharedMemoryAddress& other = addresses[static_cast<size_t>(1 - rank)];
@@ -122,13 +129,14 @@ std::vector<SharedMemoryAddress> AddressesWith(const SharedMemoryLink& link,
 }
 
 SOK_TEST(MemoryOfSomethingElseIsRefused) {
-  SharedMemoryLink link(0, 2, kMostBytes);
-  const SharedMemoryLink larger(1, 2, 2 * kMostBytes);
-  SharedMemoryAddress wrong = SharedMemoryLink(1, 2, kMostBytes).address();  // closed by now
+  SharedMemoryLink link(0, Numbers(2), kMostBytes);
+  const SharedMemoryLink larger(1, Numbers(2), 2 * kMostBytes);
+  SharedMemoryAddress wrong =
+      SharedMemoryLink(1, Numbers(2), kMostBytes).address();  // closed by now
   CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"}, link.Connect(AddressesWith(link, wrong)));
   CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"},
                link.Connect(AddressesWith(link, larger.address())));
-  const SharedMemoryLink other(1, 2, kMostBytes);
+  const SharedMemoryLink other(1, Numbers(2), kMostBytes);
   wrong = other.address();
   ++wrong.token;
   CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"}, link.Connect(AddressesWith(link, wrong)));
@@ -137,9 +145,19 @@ SOK_TEST(MemoryOfSomethingElseIsRefused) {
 SOK_TEST(AMessageMayNotBeLargerThanItsPlace) {
   const Links links = MakeLinks(2);
   const std::vector<char> data(kMostBytes);
-  const std::vector<int64_t> too_many{0, kMostBytes};
   CHECK_THROWS(ErrorCode::kInvalidArgument, {"1048576 bytes, more than the 524288"},
-               links[0]->AllToAll(data.data(), too_many));
+               links[0]->Send({{}, View(data)}));
+}
+
+SOK_TEST(RanksOfAHostHaveTheirNumbersOfAll) {
+  Links links;
+  for (const int place : {0, 1}) {
+    links.push_back(std::make_unique<SharedMemoryLink>(place, std::vector<int>{3, 7}, kMostBytes));
+  }
+  for (const auto& link : links) link->Connect(AddressesOf(links));
+  links[1]->Close();
+  links[0]->Send({"own", "other"});
+  CHECK_THROWS(ErrorCode::kAborted, {"rank 7 has ended"}, links[0]->Receive());
 }
 
 }  // namespace

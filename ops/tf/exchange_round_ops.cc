@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two halves of a round between which the ranks' bytes travel. A graph runs them in a loop, so
 // that rounds need no Python: a rank whose script holds its lock for long answers the others.
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,7 +27,8 @@ REGISTER_OP("SokNextPart")
     .SetShapeFn(tf::shape_inference::UnknownShape)
     .Doc(
         "Waits until there is a reason for a round, and gives what this rank sends, by destination "
-        "rank, or the next part of it. What came for the part before has been taken.");
+        "rank, or the next part of it; without what ranks of this host get through memory that it "
+        "shares with them. What came for the part before has been taken.");
 
 REGISTER_OP("SokTakePart")
     .Input("data: uint8")
@@ -61,13 +64,28 @@ class NextPartOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       const std::shared_ptr<const MessageParts> parts = NextPart();
-      const std::vector<int64_t>& send_bytes = parts->send_bytes();
-      int32_t* splits = Data<int32_t>(Output(ctx, 1, {static_cast<int64_t>(send_bytes.size())}));
-      for (const int64_t bytes : send_bytes) *splits++ = static_cast<int32_t>(bytes);
-      tf::core::RefCountPtr<tf::TensorBuffer> buffer(new PartBuffer(parts));
-      ctx->set_output(
-          0, tf::Tensor(tf::DT_UINT8, tf::TensorShape({parts->num_bytes()}), std::move(buffer)));
+      const std::vector<std::string_view> messages = SendWithinHost(*parts);
+      int32_t* splits = Data<int32_t>(Output(ctx, 1, {static_cast<int64_t>(messages.size())}));
+      int64_t num_bytes = 0;
+      for (const std::string_view message : messages) {
+        *splits++ = static_cast<int32_t>(message.size());
+        num_bytes += static_cast<int64_t>(message.size());
+      }
+      if (num_bytes == parts->num_bytes()) {
+        tf::core::RefCountPtr<tf::TensorBuffer> buffer(new PartBuffer(parts));
+        ctx->set_output(0,
+                        tf::Tensor(tf::DT_UINT8, tf::TensorShape({num_bytes}), std::move(buffer)));
+      } else {
+        Join(messages, Data<uint8_t>(Output(ctx, 0, {num_bytes})));
+      }
     });
+  }
+
+ private:
+  static void Join(const std::vector<std::string_view>& messages, uint8_t* next) {
+    for (const std::string_view message : messages) {
+      next = std::copy(message.begin(), message.end(), next);
+    }
   }
 };
 
@@ -81,8 +99,9 @@ class TakePartOp : public tf::OpKernel {
       const tf::Tensor& sizes = InputOfRank(ctx, 1, "received_bytes", 1);
       const int32_t* first = Data<int32_t>(sizes);
       const std::vector<int64_t> received_bytes(first, first + sizes.NumElements());
-      Output(ctx, 0, {}).scalar<bool>()() =
-          TakePart(SplitBySource(data.tensor_data().data(), received_bytes));
+      std::vector<std::string_view> part = SplitBySource(data.tensor_data().data(), received_bytes);
+      ReceiveWithinHost(&part);
+      Output(ctx, 0, {}).scalar<bool>()() = TakePart(part);
     });
   }
 };

@@ -16,6 +16,13 @@ namespace sok {
 /// or the next one.
 std::shared_ptr<const MessageParts> NextPart();
 
+/// Sends what of it goes to ranks whose memory this one shares, itself included, through that. The
+/// rest, by destination rank, with nothing for those ranks.
+std::vector<std::string_view> SendWithinHost(const MessageParts& parts);
+
+/// Puts what those ranks have sent, when it is there, into its places by source rank.
+void ReceiveWithinHost(std::vector<std::string_view>* part);
+
 /// Takes what came for it, by source rank. False: the exchanges have ended.
 bool TakePart(const std::vector<std::string_view>& part);
 

@@ -29,7 +29,7 @@ constexpr size_t kAlignmentBytes = 4096;  // and more, of a tensor
 struct Service {
   std::mutex mutex;
   std::shared_ptr<Coordinator> coordinator;
-  std::shared_ptr<SharedMemoryLink> link;  // where the ranks are on one host
+  std::shared_ptr<SharedMemoryLink> link;  // of ranks of this host; null: none
 
   // Of the one thread that drives the rounds.
   std::shared_ptr<MessageParts> parts;    // null between rounds
@@ -58,11 +58,12 @@ std::shared_ptr<SharedMemoryLink> CurrentLink() {
   return service.link;
 }
 
-/// Rounds through shared memory, until the exchanges end.
-void RunRounds(SharedMemoryLink& link) {
+/// Rounds through memory that all ranks share, until the exchanges end.
+void RunRounds() {
   for (bool go_on = true; go_on;) {
-    const std::shared_ptr<const MessageParts> parts = NextPart();
-    go_on = TakePart(link.AllToAll(parts->data(), parts->send_bytes()));
+    std::vector<std::string_view> part = SendWithinHost(*NextPart());
+    ReceiveWithinHost(&part);
+    go_on = TakePart(part);
   }
 }
 
@@ -99,6 +100,27 @@ std::shared_ptr<const MessageParts> NextPart() {
   service.room = nullptr;
   service.part_began = Clock::now().time_since_epoch().count();
   return service.parts;
+}
+
+std::vector<std::string_view> SendWithinHost(const MessageParts& parts) {
+  std::vector<std::string_view> messages = SplitBySource(parts.data(), parts.send_bytes());
+  if (const auto link = CurrentLink()) {
+    std::vector<std::string_view> within;
+    for (const int rank : link->ranks()) {
+      within.push_back(std::exchange(messages[static_cast<size_t>(rank)], {}));
+    }
+    link->Send(within);
+  }
+  return messages;
+}
+
+void ReceiveWithinHost(std::vector<std::string_view>* part) {
+  const auto link = CurrentLink();
+  if (!link) return;
+  const std::vector<std::string_view> within = link->Receive();
+  for (size_t place = 0; place < within.size(); ++place) {
+    (*part)[static_cast<size_t>(link->ranks()[place])] = within[place];
+  }
 }
 
 bool TakePart(const std::vector<std::string_view>& part) {
@@ -142,14 +164,18 @@ SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds
   TheService().room_bytes = static_cast<size_t>(most_bytes) + sok::kAlignmentBytes;
 }
 
-// Rounds through memory that the ranks of one host share, where all of them can: each offers its
-// own, and when all have connected to all of them, each runs rounds.
+// Memory that the ranks of one host share, where all of them can: each offers its own, and connects
+// to all of them. What ranks of that host send each other then goes through it; where that is all,
+// each runs rounds.
 
-/// address: [process id, descriptor, token] of this rank's memory; error: as of SayWhatFails.
-SOK_EXPORT void sok_exchange_offer_memory(int rank, int num_ranks, int64_t most_bytes,
-                                          int64_t* address, char* error, int64_t error_size) {
+/// ranks: those of this host, num_ranks, this one the one at `place`; address: [process id,
+/// descriptor, token] of its memory; error: as of SayWhatFails.
+SOK_EXPORT void sok_exchange_offer_memory(int place, const int* ranks, int num_ranks,
+                                          int64_t most_bytes, int64_t* address, char* error,
+                                          int64_t error_size) {
   sok::SayWhatFails(error, error_size, [&] {
-    auto link = std::make_shared<sok::SharedMemoryLink>(rank, num_ranks, most_bytes);
+    auto link = std::make_shared<sok::SharedMemoryLink>(
+        place, std::vector<int>(ranks, ranks + num_ranks), most_bytes);
     const sok::SharedMemoryAddress own = link->address();
     address[0] = own.process_id;
     address[1] = own.descriptor;
@@ -159,7 +185,7 @@ SOK_EXPORT void sok_exchange_offer_memory(int rank, int num_ranks, int64_t most_
   });
 }
 
-/// addresses: of all ranks, [num_ranks, 3].
+/// addresses: of all those ranks, [num_ranks, 3].
 SOK_EXPORT void sok_exchange_connect_memory(int num_ranks, const int64_t* addresses, char* error,
                                             int64_t error_size) {
   sok::SayWhatFails(error, error_size, [&] {
@@ -177,11 +203,10 @@ SOK_EXPORT void sok_exchange_drop_memory() {
   TheService().link = nullptr;
 }
 
-/// Until the exchanges end.
+/// Where all ranks share memory: until the exchanges end.
 SOK_EXPORT void sok_exchange_run_rounds(char* error, int64_t error_size) {
-  const auto link = sok::CurrentLink();
   TheService().room_bytes = 0;  // nobody asks for any
-  sok::SayWhatFails(error, error_size, [&] { sok::RunRounds(*link); });
+  sok::SayWhatFails(error, error_size, [] { sok::RunRounds(); });
 }
 
 /// For how long the part that is on its way has been; 0 where none is.

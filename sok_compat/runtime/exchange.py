@@ -173,12 +173,22 @@ class ExchangeThread:
         return _parse_processes(enumerate(lines)), int(lines[0].split()[2])
 
     def _choose_carrier(self):
-        """What runs the rounds, the same on all ranks."""
+        """What runs the rounds; the same on all ranks, but for memory that those of a host share,
+        or do not, beside Horovod."""
         ranks = self._collectives
-        memory = SharedMemory(self._library, ranks.rank, ranks.size, MOST_BYTES)
-        hosts = {host for host, _ in self._processes.values()}
-        is_wanted = self._may_share_memory and self._collectives.is_on_host and len(hosts) == 1
-        return memory if memory.connect(is_wanted, self._gather) else self._collectives
+        of_host = self._ranks_of_host()
+        memory = SharedMemory(self._library, ranks.rank, of_host, MOST_BYTES)
+        is_wanted = self._may_share_memory and ranks.is_on_host and len(of_host) > 1
+        is_shared = memory.connect(is_wanted, self._gather)
+        if is_shared and len(of_host) == ranks.size:
+            return memory
+        if is_shared:
+            _logger.info("ranks %s, of this host, share memory for exchanges", of_host)
+        return ranks
+
+    def _ranks_of_host(self):
+        own_host, _ = self._processes[self._collectives.rank]
+        return [rank for rank, (host, _) in sorted(self._processes.items()) if host == own_host]
 
     def _gather(self, line):
         """The lines of all ranks, by rank."""

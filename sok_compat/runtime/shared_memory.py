@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds of exchanges through memory that the ranks of one host share, in place of Horovod."""
+"""What ranks of one host send each other in exchanges, through memory that they share, in place of
+Horovod."""
 
 import ctypes
 import logging
@@ -25,40 +26,44 @@ def may_share_memory():
 
 
 class SharedMemory:
-    """What carries rounds where all ranks map the memory of all; else nothing is left of it."""
+    """What carries bytes between ranks where each maps the memory of all; else nothing is left of
+    it. It carries whole rounds where these are all the ranks."""
 
     name = "shared memory"
 
-    def __init__(self, library, rank, size, most_bytes):
+    def __init__(self, library, rank, ranks, most_bytes):
         """
         Args:
           library: the op library, as ctypes has it.
-          rank, size: of this process, and how many there are.
+          rank: this process's.
+          ranks: those of this host, with this one, in ascending order.
           most_bytes: that a rank sends at once.
         """
         self._library = library
-        self._rank = rank
-        self._size = size
+        self._place = ranks.index(rank)
+        self._ranks = ranks
         self._most_bytes = most_bytes
 
     def connect(self, is_wanted, gather):
-        """Whether rounds go this way, on all ranks or on none.
+        """Whether these ranks share memory, the same on all of them.
 
         Args:
           is_wanted: whether this rank would.
-          gather: a function of this rank's line that gives the lines of all, by rank.
+          gather: a function of this rank's line that gives the lines of all ranks of the job, by
+            rank; all of them call it twice.
         """
-        lines = gather(self._offer() if is_wanted else _NO_ADDRESS)
-        if _NO_ADDRESS in lines:
-            is_connected = False
-        else:
-            problem = self._map_all(lines)
-            if problem:
-                _logger.info("no memory is shared between ranks: %s", problem)
-            is_connected = all(line == "1" for line in gather("0" if problem else "1"))
+        offers = self._of_host(gather(self._offer() if is_wanted else _NO_ADDRESS))
+        problem = "not all want it" if _NO_ADDRESS in offers else self._map_all(offers)
+        if problem:
+            _logger.info("no memory is shared between ranks %s: %s", self._ranks, problem)
+        outcomes = self._of_host(gather("0" if problem else "1"))
+        is_connected = all(outcome == "1" for outcome in outcomes)
         if not is_connected:
             self._library.sok_exchange_drop_memory()
         return is_connected
+
+    def _of_host(self, lines):
+        return [lines[rank] for rank in self._ranks]
 
     def run_rounds(self):
         """Carries what this rank's lookups have submitted, until the exchanges end.
@@ -73,8 +78,9 @@ class SharedMemory:
     def _offer(self):
         """This rank's memory, in words for the others."""
         address = (ctypes.c_int64 * 3)()
-        sizes = self._rank, self._size, ctypes.c_int64(self._most_bytes)
-        problem = self._call("offer_memory", *sizes, address)
+        ranks = (ctypes.c_int * len(self._ranks))(*self._ranks)
+        most_bytes = ctypes.c_int64(self._most_bytes)
+        problem = self._call("offer_memory", self._place, ranks, len(ranks), most_bytes, address)
         if problem:
             _logger.info("no memory is shared between ranks: %s", problem)
         return _NO_ADDRESS if problem else " ".join(map(str, address))
@@ -82,7 +88,7 @@ class SharedMemory:
     def _map_all(self, lines):
         """Why it cannot be done; empty: it is done."""
         numbers = [int(word) for line in lines for word in line.split()]
-        return self._call("connect_memory", self._size, (ctypes.c_int64 * len(numbers))(*numbers))
+        return self._call("connect_memory", len(lines), (ctypes.c_int64 * len(numbers))(*numbers))
 
     def _call(self, name, *args):
         """What the library's function says has failed; empty: nothing."""

@@ -19,24 +19,31 @@ GLOO_SECONDS = 2  # less than STALL_SECONDS
 IN_ONE_LAUNCH = ("bad steps", "none")  # the ranks go on after the first
 
 
-BY_HOROVOD = "by Horovod"  # behind a mode: rounds do not go through shared memory
+# Behind a mode: rounds do not go through shared memory, or only within hosts of ranks {0, 2}, {1}.
+BY_HOROVOD = "by Horovod"
+BY_BOTH = "by both"
+CARRIERS = {BY_HOROVOD: {"SOK_SHARED_MEMORY": 0}, BY_BOTH: {"SOK_TEST_HOSTS": 2}}
+
+
+def without_carrier(mode):
+    """(the mode, what carries rounds; empty: the default)."""
+    carrier = next((carrier for carrier in CARRIERS if mode.endswith(carrier)), "")
+    return mode.removesuffix(carrier).strip(), carrier
 
 
 @functools.cache
 def launched(*modes):
-    environment = dict(ENVIRONMENT)
-    if modes[0].endswith(BY_HOROVOD):
-        environment["SOK_SHARED_MEMORY"] = 0
+    environment = {**ENVIRONMENT, **CARRIERS.get(without_carrier(modes[0])[1], {})}
     if "stop early" in modes[0]:
         environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] = GLOO_SECONDS
-    workers = [mode.removesuffix(BY_HOROVOD).strip() for mode in modes]
+    workers = [without_carrier(mode)[0] for mode in modes]
     return run_ranks("failures", NUM_RANKS, *workers, timeout=60, environment=environment)
 
 
 def seen(mode, ranks=slice(None)):
     """What these ranks saw of the failure."""
     launch = launched(*IN_ONE_LAUNCH) if mode in IN_ONE_LAUNCH else launched(mode)
-    return [report[mode.removesuffix(BY_HOROVOD).strip()] for report in reports(launch[ranks])]
+    return [report[without_carrier(mode)[0]] for report in reports(launch[ranks])]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +72,15 @@ def test_a_rank_that_is_gone_ends_the_step_of_the_others(mode, words):
         assert "exchange " in rank["error"]
         assert all(word in rank["error"] for word in words), rank["error"]
         assert rank["seconds"] < STALL_SECONDS + 12  # with room for a slow machine
+
+
+@pytest.mark.thorough
+def test_a_killed_rank_of_this_host_and_of_another():
+    mode = f"kill {BY_BOTH}"
+    beside, elsewhere = seen(mode, slice(-1))
+    assert "lost rank 2: ended or stopped" in beside["error"]
+    assert "lost a rank on one of the hosts host0; Horovod says" in elsewhere["error"]
+    assert "ranks [0, 2], of this host, share memory for exchanges" in launched(mode)[0].output
 
 
 @pytest.mark.parametrize("mode", ["kill", f"kill {BY_HOROVOD}"])

@@ -12,7 +12,12 @@ pytestmark = pytest.mark.thorough
 
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
 
-BY_HOROVOD = {"SOK_SHARED_MEMORY": 0}  # two ranks; four go through shared memory
+# All other tests of ranks, but for some of failures, share memory.
+CARRIERS = {
+    1: {},
+    2: {"SOK_SHARED_MEMORY": 0},  # Horovod alone
+    4: {"SOK_TEST_HOSTS": 2},  # Horovod between hosts
+}
 
 # At each number of ranks. Each model has all layers, and of the first two each optimizer trains
 # tables with a hash index and without.
@@ -22,8 +27,7 @@ NUM_MODELS = {1: 2, 2: 2, 4: 1}
 @functools.cache
 def launched(num_ranks):
     """One launch checks all models."""
-    environment = BY_HOROVOD if num_ranks == 2 else None
-    models = NUM_MODELS[num_ranks]
+    models, environment = NUM_MODELS[num_ranks], CARRIERS[num_ranks]
     return run_ranks("invariance", num_ranks, models, timeout=400, environment=environment)
 
 

@@ -14,7 +14,7 @@ ANOTHER_MEMORY = "1 0 12345"  # no process has that one
 @pytest.fixture
 def memory():
     """Of rank 0 of two."""
-    return SharedMemory(ctypes.CDLL(str(library_path())), rank=0, size=2, most_bytes=1 << 20)
+    return SharedMemory(ctypes.CDLL(str(library_path())), rank=0, ranks=[0, 1], most_bytes=1 << 20)
 
 
 def connect(memory, *others, is_wanted=True):
@@ -29,12 +29,13 @@ def connect(memory, *others, is_wanted=True):
 
 
 def test_the_other_rank_does_not_want_it(memory):
-    is_connected, given = connect(memory, "-")
-    assert not is_connected and len(given) == 1 and len(given[0].split()) == 3
+    is_connected, given = connect(memory, "-", "0")
+    assert not is_connected and len(given[0].split()) == 3 and given[1] == "0"
 
 
 def test_this_rank_does_not_want_it(memory):
-    assert connect(memory, ANOTHER_MEMORY, is_wanted=False) == (False, ["-"])
+    outcome = connect(memory, ANOTHER_MEMORY, "0", is_wanted=False)
+    assert outcome == (False, ["-", "0"])
 
 
 def test_memory_that_cannot_be_mapped(memory):

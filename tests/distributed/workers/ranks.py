@@ -2,9 +2,11 @@
 """What all workers share: the ranks, with or without Horovod, and the way to report."""
 
 import contextlib
+import logging
 import os
 import pickle
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import tensorflow as tf
 from tests.support.gpu_kernels import use_what_is_asked_for
 
 EAGER_VARIABLE = "SOK_TEST_EAGER"  # in the environment: the worker runs in eager mode
+HOSTS_VARIABLE = "SOK_TEST_HOSTS"  # as how many hosts this one counts; ranks are on them in turn
 if EAGER_VARIABLE not in os.environ:
     tf.compat.v1.disable_eager_execution()
 use_what_is_asked_for()
@@ -23,6 +26,11 @@ if "HOROVOD_RANK" in os.environ:
 
     hvd.init()
     RANK, SIZE = hvd.rank(), hvd.size()
+    if HOSTS_VARIABLE in os.environ:
+        _HOST = f"host{RANK % int(os.environ[HOSTS_VARIABLE])}"
+        socket.gethostname = lambda: _HOST
+        logging.basicConfig()
+        logging.getLogger("sok_compat.runtime.exchange").setLevel(logging.INFO)
 else:
     hvd = None
     RANK, SIZE = 0, 1
