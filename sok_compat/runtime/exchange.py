@@ -38,6 +38,8 @@ class CommunicationStats:
     rounds: int  # all-to-alls in all; an idle rank makes two a second, to keep in touch
     payload_bytes: int  # keys, rows and gradients
     negotiation_bytes: int  # all else
+    # Rows and gradients beyond the largest float16, 65,504, which have travelled as that one.
+    saturated_values: int = 0
 
 
 def stall_seconds():
@@ -129,7 +131,7 @@ class ExchangeThread:
         """CommunicationStats so far."""
         counters = (ctypes.c_int64 * 4)()
         self._library.sok_exchange_counters(counters)
-        return CommunicationStats(*counters)
+        return CommunicationStats(*counters, self._library.sok_exchange_num_saturated())
 
     def _run(self):
         try:
@@ -229,6 +231,7 @@ def _start_exchanges(rank, size, seconds):
         [ctypes.c_int] * 2 + [ctypes.c_double] * 3 + [ctypes.c_int64]
     )
     library.sok_exchange_part_seconds.restype = ctypes.c_double
+    library.sok_exchange_num_saturated.restype = ctypes.c_int64
     library.sok_exchange_start(rank, size, seconds, HEARTBEAT_SECONDS, GROUPING_SECONDS, MOST_BYTES)
     return library
 
