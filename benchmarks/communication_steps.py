@@ -23,6 +23,7 @@ from benchmarks.exchange_trace import write_trace
 from benchmarks.least_bytes import least_bytes
 from benchmarks.workload import Workload
 from sok_compat.runtime.exchange_trace import start_trace
+from sok_compat.runtime.wire_dtype import wire_dtype
 
 tf1 = tf.compat.v1
 
@@ -99,6 +100,7 @@ def _measure(hvd, kind, local, arguments, workload):
     spread = Tables(kind, arguments.dim, workload, local.num_threads)
     shares = workload.batches().reshape(workload.num_batches, num_ranks, -1, workload.num_features)
     ends = np.cumsum(spread.slots)[:-1]
+    float_bytes = tf.as_dtype(wire_dtype()).size
     figures = {"seconds": [], "local_seconds": []}
     sent = []
     steps = []  # (begin, end) in nanoseconds
@@ -116,7 +118,7 @@ def _measure(hvd, kind, local, arguments, workload):
         figures["seconds"].append(seconds)
         figures["local_seconds"].append(local_seconds)
         least = sum(
-            least_bytes(bags, arguments.dim, rank, num_ranks, kind.is_pooled)
+            least_bytes(bags, arguments.dim, rank, num_ranks, kind.is_pooled, float_bytes)
             for bags in np.split(keys, ends, axis=1)
         )
         sent.append(

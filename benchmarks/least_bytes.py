@@ -5,10 +5,9 @@ import numpy as np
 
 _KEY_BYTES = 8
 _PLACE_BYTES = 2
-_FLOAT_BYTES = 4
 
 
-def least_bytes(bags, dim, rank, num_ranks, is_pooled):
+def least_bytes(bags, dim, rank, num_ranks, is_pooled, float_bytes=4):
     """Bytes between ranks that one rank's share of a step costs, with its gradients.
 
     Each distinct key goes to its owner, if that is another rank. Then its row comes and its
@@ -22,8 +21,9 @@ def least_bytes(bags, dim, rank, num_ranks, is_pooled):
       rank: the one that asks.
       num_ranks: how many there are.
       is_pooled: whether the lookup adds up the rows of a bag.
+      float_bytes: of a number of a row or a gradient, as it travels.
     """
-    vector_bytes = 2 * dim * _FLOAT_BYTES
+    vector_bytes = 2 * dim * float_bytes
     owners = bags % num_ranks
     total = 0
     for owner in set(range(num_ranks)) - {rank}:

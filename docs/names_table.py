@@ -23,7 +23,8 @@ SECTIONS = {
               "the version of sok_compat"),
         Entry("sok.Init sok.core.initialize.Init sok.core.Init", "differs",
               "May be called again, for any number of graphs and sessions; what it returns need "
-              "not be run. With a `seed`, "
+              "not be run. `wire_dtype` "
+              "is [more](distributed.md#fewer-bytes-for-a-number). With a `seed`, "
               "first values are the same in every run; without, or with 0, they are random. The "
               "import itself sets no environment variables and prints nothing."),
         Entry("sok.GraphKeys sok.core.graph_keys.GraphKeys sok.core.GraphKeys "

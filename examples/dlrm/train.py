@@ -132,7 +132,17 @@ def train(trainer, arguments, stop):
             f"in {meter.num_steps} steps: loss {meter.loss():.4f}, AUC {meter.auc():.4f} "
             f"(of the last {meter.window_samples}, before each update)"
         )
+    if is_first and trainer.ranks.size > 1:
+        print(_sent(meter.num_steps))
     return meter.num_samples
+
+
+def _sent(num_steps):
+    """Words for what tables sent in that many steps."""
+    import sok_compat as sok
+
+    sent_bytes = sok.communication_stats().payload_bytes
+    return f"tables sent {sent_bytes / 1e6 / max(1, num_steps):.3f} MB a step to other ranks"
 
 
 def test(trainer, stop):

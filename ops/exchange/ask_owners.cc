@@ -103,8 +103,7 @@ class Asker {
   bool HasWeights() const { return bags_.weights != nullptr; }
 
   bool SumsAreCheaper(const Share& share) const {
-    const int64_t answer_bytes =
-        options_.num_trips * options_.dim * static_cast<int64_t>(sizeof(float));
+    const int64_t answer_bytes = options_.num_trips * options_.dim * options_.float_bytes;
     return bags_.combiner != Combiner::kNone && share.num_keys > 0 &&
            answer_bytes * share.num_sums + share.sums_bytes(HasWeights()) <
                answer_bytes * share.num_keys;

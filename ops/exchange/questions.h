@@ -16,9 +16,10 @@ namespace sok {
 
 struct QuestionOptions {
   Placement placement;
-  size_t key_bytes = 8;   // 8 or 4: the low bytes of a key that travel
-  int64_t dim = 1;        // floats of an answer
-  int64_t num_trips = 2;  // how often the floats travel: as rows, and as gradients back
+  size_t key_bytes = 8;     // 8 or 4: the low bytes of a key that travel
+  int64_t dim = 1;          // floats of an answer
+  int64_t num_trips = 2;    // how often the floats travel: as rows, and as gradients back
+  int64_t float_bytes = 4;  // of each, as it travels
 };
 
 /// An owner is asked either for the row of each distinct key, or for partial sums: the sum of its

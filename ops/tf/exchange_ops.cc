@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that carry the keys of a group of lookups to the ranks that own them, rows back, and
 // gradients to the owners: one request each. Ranks meet in the host's memory.
-#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "ops/tf/exchange_op.h"
 #include "ops/tf/exchanged_rows.h"
 #include "ops/tf/output_shapes.h"
+#include "ops/tf/packed_rows.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -33,6 +33,7 @@ REGISTER_OP("SokExchangeKeys")
     .Attr("dims: list(int)")
     .Attr("key_bytes: list(int)")
     .Attr("has_gradients: bool")
+    .Attr("wire_dtypes: list(string) = []")
     .Output("asked_keys: N * int64")
     .Output("asked_places: N * int32")
     .Output("asked_splits: N * int64")
@@ -48,7 +49,8 @@ REGISTER_OP("SokExchangeKeys")
     .Doc(
         "Asks the owner of each distinct key, as the table's placement says, for its row, or for "
         "sums of rows by bag where that makes fewer bytes; `has_gradients` says whether gradients "
-        "will go the same way. What others ask of this rank: sums of rows; asked_keys "
+        "will go the same way, and wire_dtypes as what both travel. What others ask of this rank: "
+        "sums of rows; asked_keys "
         "[asked_places], of distinct asked_keys, are the keys of these rows, asked_weights, or "
         "none, multiply them, and asked_splits cuts them into sums; asked_counts is [num_ranks]. "
         "What this rank will get: answer_counts [num_ranks] rows, of which `answers`, multiplied "
@@ -72,6 +74,7 @@ REGISTER_OP("SokExchangeRows")
     .Attr("N: int >= 1")
     .Attr("dims: list(int)")
     .Attr("all_keys_have_rows: bool")
+    .Attr("wire_dtypes: list(string) = []")
     .Output("output: N * float")
     .SetIsStateful()
     .SetShapeFn(RowsOfDims)
@@ -79,7 +82,9 @@ REGISTER_OP("SokExchangeRows")
         "Answers what other ranks have asked, and gives their answers [sum of answer_counts, dim] "
         "to what this rank has asked. `keys` are the distinct keys asked for, with their row_ids, "
         "and `inverse` gives the place among them of each row that asked_splits cuts into sums. "
-        "`answers` is for gradients: how often each answer counts.");
+        "`answers` is for gradients: how often each answer counts. Rows travel as wire_dtypes say, "
+        "float32, bfloat16 or float16 for each item, or all as float32; also those of this rank "
+        "are rounded to it.");
 
 REGISTER_OP("SokExchangeGradients")
     .Input("gradients: N * float")
@@ -88,6 +93,7 @@ REGISTER_OP("SokExchangeGradients")
     .Input("ticket: variant")
     .Attr("N: int >= 1")
     .Attr("occurrence: int = 0")
+    .Attr("wire_dtypes: list(string) = []")
     .Output("received: N * float")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -99,7 +105,7 @@ REGISTER_OP("SokExchangeGradients")
     .Doc(
         "Sends the gradient of each answer to the rank that gave it; gives those of the sums that "
         "this rank was asked for [sum of asked_counts, dim]. `occurrence` numbers the ops of a "
-        "lookup.");
+        "lookup; wire_dtypes as of SokExchangeRows.");
 
 template <typename T>
 void OutputVector(const Group& group, int list, int item, const std::vector<T>& values) {
@@ -115,6 +121,7 @@ class ExchangeKeysOp : public ExchangeOp {
       combiners_ = CombinersOf(ctx);
       dims_ = ItemAttributes<int64_t>(ctx, "dims");
       key_bytes_ = ItemAttributes<int64_t>(ctx, "key_bytes");
+      wire_dtypes_ = WireDtypesOf(ctx);
       for (const int64_t bytes : key_bytes_) {
         if (bytes == 4 || bytes == 8) continue;
         Throw(ErrorCode::kInvalidArgument, "key_bytes must be 4 or 8, got ", bytes);
@@ -165,6 +172,7 @@ class ExchangeKeysOp : public ExchangeOp {
     options.key_bytes = static_cast<size_t>(key_bytes_[item]);
     options.dim = dims_[item];
     options.num_trips = num_trips_;
+    options.float_bytes = WireBytes(wire_dtypes_[item]);
     const Bags bags =
         CheckedBags(call,
                     {combiners_[item], keys.NumElements(), group.Vector(2, i, "inverse"),
@@ -177,77 +185,28 @@ class ExchangeKeysOp : public ExchangeOp {
   std::vector<Combiner> combiners_;
   std::vector<int64_t> dims_;
   std::vector<int64_t> key_bytes_;
+  std::vector<WireDtype> wire_dtypes_;
 };
-
-/// Output list 0: the rows that were received.
-void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
-                    const std::vector<int64_t>& dims, const ExchangeResult& result) {
-  layout.CheckReceived(result);
-  OpCall call(ctx);
-  for (int i = 0; i < group.size(); ++i) {
-    float* rows =
-        Data<float>(group.Output(0, i, {layout.num_rows(i), dims[static_cast<size_t>(i)]}));
-    for (const RowRun& run : layout.runs(i)) {
-      call.CopyFromHost(
-          rows + run.first_float,
-          reinterpret_cast<const float*>(result.parts[run.rank].data() + run.first_byte),
-          run.num_floats);
-    }
-  }
-}
-
-/// Appends run after run, in the order of the bytes: nothing is zeroed before it is written.
-void PackOnHost(const RowLayout& layout, const std::vector<const float*>& rows,
-                ExchangeRequest* request) {
-  struct Piece {
-    int64_t first_byte;
-    const float* begin;
-    const float* end;
-  };
-  std::vector<Piece> pieces;
-  for (size_t item = 0; item < rows.size(); ++item) {
-    for (const RowRun& run : layout.runs(static_cast<int>(item))) {
-      const float* begin = rows[item] + run.first_float;
-      pieces.push_back({layout.PlaceOf(run), begin, begin + run.num_floats});
-    }
-  }
-  std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.first_byte < b.first_byte; });
-  std::vector<char>& data = request->data;
-  data.reserve(static_cast<size_t>(layout.total_bytes()));
-  for (const Piece& piece : pieces) {
-    data.insert(data.end(), reinterpret_cast<const char*>(piece.begin),
-                reinterpret_cast<const char*>(piece.end));
-  }
-}
-
-/// Puts the rows of all items, which are on the device, into the request.
-void Pack(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
-          ExchangeRequest* request) {
-  if (call.engine().IsHostMemory()) return PackOnHost(layout, rows, request);
-  request->data.resize(static_cast<size_t>(layout.total_bytes()));
-  for (size_t item = 0; item < rows.size(); ++item) {
-    for (const RowRun& run : layout.runs(static_cast<int>(item))) {
-      call.CopyToHost(reinterpret_cast<float*>(request->data.data() + layout.PlaceOf(run)),
-                      rows[item] + run.first_float, run.num_floats);
-    }
-  }
-}
 
 class ExchangeRowsOp : public ExchangeOp {
  public:
   explicit ExchangeRowsOp(tf::OpKernelConstruction* ctx)
       : ExchangeOp(ctx), all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")) {
-    FailOpOnThrow(ctx, [&] { dims_ = ItemAttributes<int64_t>(ctx, "dims"); });
+    FailOpOnThrow(ctx, [&] {
+      dims_ = ItemAttributes<int64_t>(ctx, "dims");
+      wire_dtypes_ = WireDtypesOf(ctx);
+    });
   }
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
     const Group group(ctx);
-    const RowLayout layout(name(), group, 8, dims_);
+    const RowLayout layout(name(), group, 8, dims_, wire_dtypes_);
     request->send_bytes = layout.bytes_of_ranks();
-    if (group.size() == 1 && call.engine().IsHostMemory()) {  // in place
+    const bool is_in_place = group.size() == 1 && call.engine().IsHostMemory() &&
+                             layout.wire_dtype(0) == WireDtype::kFloat32;
+    if (is_in_place) {
       request->data.resize(static_cast<size_t>(layout.total_bytes()));
       Answer(ctx, call, group, layout, 0, reinterpret_cast<float*>(request->data.data()));
       return;
@@ -263,7 +222,8 @@ class ExchangeRowsOp : public ExchangeOp {
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx);
-    OutputReceived(ctx, group, RowLayout(name(), group, 9, dims_), dims_, result);
+    const RowLayout layout(name(), group, 9, dims_, wire_dtypes_);
+    OutputReceived(ctx, group, layout, dims_, result);
   }
 
  private:
@@ -294,17 +254,20 @@ class ExchangeRowsOp : public ExchangeOp {
 
   const bool all_keys_have_rows_;
   std::vector<int64_t> dims_;
+  std::vector<WireDtype> wire_dtypes_;
 };
 
 class ExchangeGradientsOp : public ExchangeOp {
  public:
-  using ExchangeOp::ExchangeOp;
+  explicit ExchangeGradientsOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {
+    FailOpOnThrow(ctx, [&] { wire_dtypes_ = WireDtypesOf(ctx); });
+  }
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
     const Group group(ctx);
-    const RowLayout layout(name(), group, 2, Dims(group));
+    const RowLayout layout(name(), group, 2, Dims(group), wire_dtypes_);
     request->send_bytes = layout.bytes_of_ranks();
     std::vector<const float*> rows;
     for (int i = 0; i < group.size(); ++i) {
@@ -318,7 +281,8 @@ class ExchangeGradientsOp : public ExchangeOp {
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx);
     const std::vector<int64_t> dims = Dims(group);
-    OutputReceived(ctx, group, RowLayout(name(), group, 1, dims), dims, result);
+    const RowLayout layout(name(), group, 1, dims, wire_dtypes_);
+    OutputReceived(ctx, group, layout, dims, result);
   }
 
  private:
@@ -329,6 +293,8 @@ class ExchangeGradientsOp : public ExchangeOp {
     }
     return dims;
   }
+
+  std::vector<WireDtype> wire_dtypes_;
 };
 
 // On a GPU: keys travel from the host.

@@ -16,6 +16,7 @@
 
 #include "ops/exchange/shared_memory_link.h"
 #include "ops/tf/exchange_rounds.h"
+#include "ops/tf/packed_rows.h"
 
 #define SOK_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -243,6 +244,8 @@ SOK_EXPORT void sok_exchange_counters(int64_t* counters) {
                             current.negotiation_bytes};
   std::memcpy(counters, values, sizeof(values));
 }
+
+SOK_EXPORT int64_t sok_exchange_num_saturated() { return sok::NumSaturated(); }
 
 SOK_EXPORT void sok_exchange_start_trace() {
   if (const auto coordinator = sok::CurrentCoordinator()) coordinator->trace().Start();

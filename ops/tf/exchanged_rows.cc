@@ -5,9 +5,21 @@
 #include <string_view>
 
 namespace sok {
+
+std::vector<WireDtype> WireDtypesOf(tensorflow::OpKernelConstruction* ctx) {
+  const auto num_items = static_cast<size_t>(Attribute<int64_t>(ctx, "N"));
+  const auto names = Attribute<std::vector<std::string>>(ctx, "wire_dtypes");
+  if (names.empty()) return std::vector<WireDtype>(num_items, WireDtype::kFloat32);
+  std::vector<WireDtype> wire_dtypes;
+  for (const std::string& name : ItemAttributes<std::string>(ctx, "wire_dtypes")) {
+    wire_dtypes.push_back(ParseWireDtype(name));
+  }
+  return wire_dtypes;
+}
+
 RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_list,
-                     const std::vector<int64_t>& dims)
-    : op_name_(op_name), num_rows_(dims.size(), 0), runs_(dims.size()) {
+                     const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes)
+    : op_name_(op_name), wire_dtypes_(wire_dtypes), num_rows_(dims.size(), 0), runs_(dims.size()) {
   const int64_t num_ranks = group.Vector(counts_list, 0, "counts").NumElements();
   for (int64_t rank = 0; rank < num_ranks; ++rank) {
     begin_of_ranks_.push_back(total_bytes_);
@@ -26,7 +38,7 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_
             {num_rows_[i] * dims[i], static_cast<size_t>(rank), num_bytes, num_floats});
       }
       num_rows_[i] += count;
-      num_bytes += num_floats * static_cast<int64_t>(sizeof(float));
+      num_bytes += num_floats * WireBytes(wire_dtypes_[i]);
     }
     bytes_of_ranks_.push_back(num_bytes);
     total_bytes_ += num_bytes;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/exchange/coordinator.h"
+#include "ops/exchange/wire_format.h"
 #include "ops/tf/group.h"
 
 namespace sok {
@@ -21,18 +22,22 @@ struct RowRun {
   int64_t num_floats;
 };
 
+/// The attribute `wire_dtypes`, one for each item of a group; none: all float32.
+std::vector<WireDtype> WireDtypesOf(tensorflow::OpKernelConstruction* ctx);
+
 /// By rank, then by item.
 class RowLayout {
  public:
   /// List number `counts_list` of the group's inputs says how many rows of each item go to, or come
   /// from, each rank: [num_ranks], on the host. kInvalidArgument when they cannot be such.
   RowLayout(const std::string& op_name, const Group& group, int counts_list,
-            const std::vector<int64_t>& dims);
+            const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes);
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
   int64_t total_bytes() const { return total_bytes_; }
   /// Where a run is in the bytes of all ranks, one after the other.
   int64_t PlaceOf(const RowRun& run) const { return begin_of_ranks_[run.rank] + run.first_byte; }
+  WireDtype wire_dtype(int item) const { return wire_dtypes_[static_cast<size_t>(item)]; }
   int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
   const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
 
@@ -43,6 +48,7 @@ class RowLayout {
 
  private:
   const std::string op_name_;
+  const std::vector<WireDtype> wire_dtypes_;
   std::vector<int64_t> bytes_of_ranks_;
   std::vector<int64_t> begin_of_ranks_;
   int64_t total_bytes_ = 0;

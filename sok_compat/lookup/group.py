@@ -18,6 +18,7 @@ from sok_compat.lookup.keys import checked_keys
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
 from sok_compat.runtime.tickets import begin_lookup
+from sok_compat.runtime.wire_dtype import wire_dtype
 from sok_compat.tables.table import Table
 
 
@@ -141,10 +142,14 @@ def _lookup_on_device(group, insert):
 def _lookup_at_owners(group, keys, inverse, insert):
     """The pooled rows of distinct keys, asked of the ranks that own them."""
     handles, dims, combiners = _handles(group), _dims(group), _combiners(group)
+    wire = wire_dtype()
     name = "+".join(lookup.table.table_name for lookup in group)  # the same on all ranks
     ticket = begin_lookup(
         name if insert is not False else f"{name} (read)",
-        "\n".join(f"{lookup.table.description()}, combiner {lookup.combiner}" for lookup in group),
+        "\n".join(
+            f"{lookup.table.description()}, wire_dtype {wire}, combiner {lookup.combiner}"
+            for lookup in group
+        ),
     )
     asked = ops.sok_exchange_keys(
         tables=handles["tables"],
@@ -157,6 +162,7 @@ def _lookup_at_owners(group, keys, inverse, insert):
         dims=dims,
         key_bytes=[lookup.table.key_dtype.size for lookup in group],
         has_gradients=insert is not False,
+        wire_dtypes=[wire] * len(group),
     )
     row_ids, absent_rows = find_rows([lookup.table for lookup in group], asked.asked_keys, insert)
     rows = ops.sok_exchange_rows(
@@ -173,6 +179,7 @@ def _lookup_at_owners(group, keys, inverse, insert):
         ticket=ticket,
         dims=dims,
         all_keys_have_rows=insert is True,
+        wire_dtypes=[wire] * len(group),
     )
     return ops.sok_pool_received_rows(
         rows=rows,

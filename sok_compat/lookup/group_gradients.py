@@ -138,41 +138,58 @@ def _exchange_rows_gradient_at(op, gradients, row_ids, inserts):
 
 @tf.RegisterGradient(COUNTING["SokExchangeRows"])
 def _exchange_rows_gradient_with_counts(op, *gradients):
-    """How often each answer counts travels as a last column of the first gradients: an owner that
-    was asked for a row knows no occurrences."""
+    """How often each answer counts travels with the first gradients, as float32: an owner that was
+    asked for a row knows no occurrences."""
     rows, tables, keys, row_ids, absent_rows, inverse, splits, weights = _lists(op, 11)[:8]
-    dims = op.get_attr("dims")
     with tf.device(rows[0].device):
         admitted = admission_of(op)
         if admitted is not None:
             received = _exchanged_gradients(op, _as_tensors(gradients))
             merged = _merged_at_owner(received, row_ids, inverse, splits, weights)
             return _trained_slices(op, rows, merged, *admitted) + [None] * (10 * len(rows) + 1)
-        received = _exchanged_gradients(op, [
-            tf.concat([gradient, occurrences(answers, gradient[:, 0])[:, tf.newaxis]], 1)
-            for gradient, answers in zip(_as_tensors(gradients), _lists(op, 11)[10])
-        ])  # fmt: skip
-        counts = [columns[:, dim:] for columns, dim in zip(received, dims)]
+        gradients = _as_tensors(gradients)
+        counts = [
+            occurrences(answers, gradient[:, 0])[:, tf.newaxis]
+            for gradient, answers in zip(gradients, _lists(op, 11)[10])
+        ]
+        received, counts = _exchanged_gradients_and_counts(op, gradients, counts)
         counts = _merged_at_owner(counts, row_ids, inverse, splits, _none(weights))
         counts = [tf.reshape(count, [-1]) for count in counts]
         admitted = admit_keys(tables, keys, row_ids, counts, absent_rows)
         remember_admission(op, admitted)
-        received = [columns[:, :dim] for columns, dim in zip(received, dims)]
         merged = _merged_at_owner(received, row_ids, inverse, splits, weights)
         return _trained_slices(op, rows, merged, *admitted) + [None] * (10 * len(rows) + 1)
 
 
 def _exchanged_gradients(op, gradients):
     """The gradients of what this rank has answered in an op, [answers, columns]."""
+    return _exchanged(op, gradients, _wire_dtypes(op), 1)
+
+
+def _exchanged_gradients_and_counts(op, gradients, counts):
+    """As _exchanged_gradients, and what goes with them as it is, [answers, columns] too."""
+    wire_dtypes = [*_wire_dtypes(op), *["float32"] * len(counts)]
+    received = _exchanged(op, [*gradients, *counts], wire_dtypes, 2)
+    return received[: len(gradients)], received[len(gradients) :]
+
+
+def _exchanged(op, values, wire_dtypes, times):
     *_, asked_counts, answer_counts, _ = _lists(op, 11)
     ticket = op.inputs[-1]
     return ops.sok_exchange_gradients(
-        gradients=gradients,
-        asked_counts=asked_counts,
-        answer_counts=answer_counts,
+        gradients=values,
+        asked_counts=asked_counts * times,
+        answer_counts=answer_counts * times,
         ticket=ticket,
         occurrence=gradient_occurrence(ticket),
+        wire_dtypes=wire_dtypes,
     )
+
+
+def _wire_dtypes(op):
+    """Of each item of an exchange."""
+    names = [name.decode() for name in op.get_attr("wire_dtypes")]
+    return names or ["float32"] * op.get_attr("N")
 
 
 def _merged_at_owner(received, row_ids, inverse, splits, weights):
@@ -199,6 +216,7 @@ def _exchange_gradients_gradient(op, *gradients):
             answer_counts=asked_counts,
             ticket=ticket,
             occurrence=gradient_occurrence(ticket),
+            wire_dtypes=_wire_dtypes(op),
         )
     return list(returned) + [None] * (2 * len(returned) + 1)
 

@@ -26,6 +26,7 @@ HEARTBEAT_SECONDS = 0.5
 GROUPING_SECONDS = 0.02
 WATCH_SECONDS = 0.5
 LOST_RANK_SECONDS = 2.0
+SILENCE_SECONDS = 3.0  # more, after which a rank of another host that gives no sign counts as lost
 MOST_CHARACTERS = 300  # of what an error says
 MOST_BYTES = 1 << 26  # that a rank sends or receives in one all-to-all, within the stall timeout
 
@@ -38,6 +39,8 @@ class CommunicationStats:
     rounds: int  # all-to-alls in all; an idle rank makes two a second, to keep in touch
     payload_bytes: int  # keys, rows and gradients
     negotiation_bytes: int  # all else
+    # Rows and gradients beyond the largest float16, 65,504, which have travelled as that one.
+    saturated_values: int = 0
 
 
 def stall_seconds():
@@ -79,6 +82,7 @@ class ExchangeThread:
         self._carrier = collectives  # of rounds
         self._process = os.getpid()
         self._attendance = Attendance(collectives.size)
+        self._survivors = Attendance(collectives.size, "sok_compat.survivors")
         self.seed = None
         self._processes = {}  # rank: (host, process id), once the ranks have met
         self._has_met = threading.Event()
@@ -123,13 +127,14 @@ class ExchangeThread:
             if self._processes:
                 self._thread.join(timeout=10 * HEARTBEAT_SECONDS)
         if self._aborted is not None:  # others may be looking which ranks are gone: not this one
-            time.sleep(max(0.0, self._aborted + LOST_RANK_SECONDS - time.monotonic()))
+            seconds = LOST_RANK_SECONDS + (SILENCE_SECONDS if self._elsewhere() else 0.0)
+            time.sleep(max(0.0, self._aborted + seconds - time.monotonic()))
 
     def stats(self):
         """CommunicationStats so far."""
         counters = (ctypes.c_int64 * 4)()
         self._library.sok_exchange_counters(counters)
-        return CommunicationStats(*counters)
+        return CommunicationStats(*counters, self._library.sok_exchange_num_saturated())
 
     def _run(self):
         try:
@@ -220,16 +225,45 @@ class ExchangeThread:
                 return gone
             time.sleep(0.05)
 
+    def _elsewhere(self):
+        """{rank: host} of those on other hosts."""
+        mine = socket.gethostname()
+        return {rank: host for rank, (host, _) in self._processes.items() if host != mine}
+
+    def _find_silent_ranks(self):
+        """Ranks of other hosts that have not signed as survivors; None: this one cannot tell."""
+        until = time.monotonic() + SILENCE_SECONDS
+        while True:
+            signed = self._survivors.lines()
+            if self._collectives.rank not in signed:
+                return None
+            silent = [rank for rank in self._elsewhere() if rank not in signed]
+            if not silent or time.monotonic() > until:
+                return silent
+            time.sleep(0.2)
+
     def _describe_lost_ranks(self):
+        if self._elsewhere():
+            self._survivors.sign(self._collectives.rank, "here")
         gone = self._find_lost_ranks()
         if gone:
             return f"lost {_ranks(gone)}: ended or stopped"
         if not self._processes:
             return f"{self._absent_ranks()} had not connected"
-        others = {host for host, _ in self._processes.values()} - {socket.gethostname()}
-        return "lost a rank" + (
-            f" on one of the hosts {', '.join(sorted(others))}" if others else ""
-        )
+        elsewhere = self._elsewhere()
+        return self._describe_silent_ranks(elsewhere) if elsewhere else "lost a rank"
+
+    def _describe_silent_ranks(self, elsewhere):
+        silent = self._find_silent_ranks()
+        if silent is None and self._survivors.exists:
+            return (
+                f"lost {_ranks(sorted(elsewhere))} on {_hosts(elsewhere.values())}: there is no "
+                "way from this host to the one of the launcher"
+            )
+        if not silent:
+            return f"lost a rank on {_hosts(elsewhere.values())}"
+        hosts = _hosts(elsewhere[rank] for rank in silent)
+        return f"lost {_ranks(silent)} on {hosts}: no sign of life, or no way there"
 
 
 def _start_exchanges(rank, size, seconds):
@@ -239,6 +273,7 @@ def _start_exchanges(rank, size, seconds):
         [ctypes.c_int] * 2 + [ctypes.c_double] * 3 + [ctypes.c_int64]
     )
     library.sok_exchange_part_seconds.restype = ctypes.c_double
+    library.sok_exchange_num_saturated.restype = ctypes.c_int64
     library.sok_exchange_start(rank, size, seconds, HEARTBEAT_SECONDS, GROUPING_SECONDS, MOST_BYTES)
     return library
 
@@ -251,6 +286,11 @@ def _parse_processes(lines):
 
 def _ranks(numbers):
     return f"rank{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}"
+
+
+def _hosts(names):
+    names = sorted(set(names))
+    return f"host{'s' * (len(names) > 1)} {', '.join(names)}"
 
 
 def _gloo_note(waited_seconds):

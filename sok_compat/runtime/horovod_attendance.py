@@ -5,36 +5,53 @@ import http.client
 import os
 
 _ADDRESS_VARIABLES = ("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT")
-_SCOPE = "sok_compat"
 _TIMEOUT_SECONDS = 2.0
 
 
 class Attendance:
-    """A list that each rank signs; none where the launcher has no such store (mpirun)."""
+    """A list that each rank signs; none where the launcher has no such store (mpirun).
 
-    def __init__(self, size):
+    Attributes:
+      exists: whether there is one.
+    """
+
+    def __init__(self, size, name="sok_compat"):
+        """
+        Args:
+          size: the number of ranks.
+          name: of the list.
+        """
         self._size = size
+        self._name = name
         self._address = tuple(os.environ.get(variable) for variable in _ADDRESS_VARIABLES)
+        self.exists = all(self._address)
 
     def sign(self, rank, text):
         """Puts this rank's line."""
         self._ask("PUT", rank, text.encode())
 
     def lines(self):
-        """{rank: line} of those that have signed; empty where there is no list."""
-        found = {rank: self._ask("GET", rank) for rank in range(self._size)}
-        return {rank: line.decode() for rank, line in found.items() if line is not None}
+        """{rank: line} of those that have signed; empty where there is no list, or no way to it."""
+        found = {}
+        for rank in range(self._size):
+            line = self._ask("GET", rank)
+            if line is None:
+                break
+            if line:
+                found[rank] = line.decode()
+        return found
 
     def _ask(self, method, rank, body=None):
-        """The answer's bytes; None: there are none. What cannot be reached is for messages only."""
-        if not all(self._address):
+        """The answer's bytes, empty where there is no such line; None: there is no way to the list,
+        which is for messages only."""
+        if not self.exists:
             return None
         host, port = self._address
         connection = http.client.HTTPConnection(host, int(port), timeout=_TIMEOUT_SECONDS)
         try:
-            connection.request(method, f"/{_SCOPE}/{rank}", body)
+            connection.request(method, f"/{self._name}/{rank}", body)
             answer = connection.getresponse()
-            return answer.read() if answer.status == http.client.OK else None
+            return answer.read() if answer.status == http.client.OK else b""
         except (OSError, http.client.HTTPException):
             return None
         finally:

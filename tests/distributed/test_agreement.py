@@ -22,6 +22,7 @@ WORDS = {
     "order": ["EmbeddingVariable: dim 4", "EmbeddingVariable: dim 8"],
     "seed": ["seed=5", "seed=6"],
     "no seed": ["seed=5", "seed=not given"],
+    "wire dtype": ["wire_dtype=float32", "wire_dtype=float16"],
 }
 
 
@@ -39,7 +40,7 @@ def test_says_what_differs(what):
         assert all(word in message for word in WORDS[what]), message
 
 
-@pytest.mark.parametrize("what", ["batch", "dim", "capacity", "initializer", "seed"])
+@pytest.mark.parametrize("what", ["batch", "dim", "capacity", "initializer", "seed", "wire dtype"])
 def test_eager_mode_says_what_differs(what):
     for rank in reports(launched()):
         message = rank["eager"][what]
@@ -55,6 +56,7 @@ LOOKUP_WORDS = {  # of ranks 0 and 1, of rank 2
     "combiner": ["combiner sum'", "combiner mean'"],
     "initializer": ["first value", "first value constant 1.0"],
     "seed": ["seed", "seed 6,"],
+    "wire dtype": ["wire_dtype float32", "wire_dtype bfloat16"],
 }
 
 

@@ -9,6 +9,7 @@ from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
 from sok_compat.runtime.agreement import agree
 from sok_compat.runtime.ranks import random_seed
 from sok_compat.runtime.strategies import raise_under_several_replicas
+from sok_compat.runtime.wire_dtype import set_wire_dtype, wire_dtype
 from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
 from sok_compat.tables.table import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
@@ -25,6 +26,10 @@ def Init(**kwargs):
         divides. Batches may be smaller (the last one often is).
       seed: int64; the same seed gives the same first values of rows. Absent or 0: a random one; on
         several ranks the same in all graphs.
+      wire_dtype: 'float32', 'bfloat16' or 'float16', as what rows and gradients travel between
+        ranks (docs/distributed.md), the same on all; sums are of float32. Absent or None: the
+        environment's SOK_WIRE_DTYPE, or 'float32'. For lookups that are made from now on, in this
+        graph or in eager mode. In one process nothing travels, and nothing is rounded.
       **kwargs: others are ignored, as in SparseOperationKit.
 
     Returns:
@@ -52,9 +57,16 @@ def Init(**kwargs):
     seed = _checked_int("seed", kwargs.get("seed") or 0)
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed must fit in 64 bits, got {seed}")
+    set_wire_dtype(kwargs.get("wire_dtype"))
+    wire = wire_dtype()
     with tf.init_scope():  # out of functions and branches, as tables are
         tables, seed_in_use = [], seed or random_seed()
-        status = _agreement(ranks, global_batch_size, seed, tables)
+        settings = [
+            f"seed={seed or 'not given'}",
+            f"global_batch_size={global_batch_size}",
+            f"wire_dtype={wire}",
+        ]
+        status = _agreement(ranks, settings, tables)
         set_initialization(Initialization(global_batch_size, seed_in_use, ranks, status, tables))
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
@@ -64,13 +76,12 @@ def Init(**kwargs):
     return status
 
 
-def _agreement(ranks, global_batch_size, seed, tables):
+def _agreement(ranks, settings, tables):
     """A tensor that fails when run if the ranks differ in settings or tables."""
     if ranks.size == 1:
         return tf.constant(b"OK", name="SokInit")
 
     def signature():  # when run: all layers have been made by then
-        settings = [f"seed={seed or 'not given'}", f"global_batch_size={global_batch_size}"]
         return "\n".join([*settings, *tables]).encode()
 
     return agree(tf.numpy_function(signature, [], tf.string))

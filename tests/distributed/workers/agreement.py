@@ -7,6 +7,7 @@ import tensorflow as tf
 import sok_compat as sok
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.runtime.tf_versions import eager_mode
+from sok_compat.runtime.wire_dtype import set_wire_dtype
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from sok_compat.tables.table import Table
 from tests.distributed.workers.ranks import RANK, SIZE, report
@@ -16,9 +17,10 @@ LAYER = dict(max_vocabulary_size_per_gpu=20, embedding_vec_size=4, slot_num=1, n
 LAYERS = [dict(LAYER), dict(LAYER, embedding_vec_size=8)]
 
 
-def build(layers=LAYERS, batch=4, seed=5):
+def build(layers=LAYERS, batch=4, seed=5, **settings):
     """(what sok.Init returned, layers) in the default graph."""
-    status = sok.Init(global_batch_size=batch * SIZE, **({} if seed is None else {"seed": seed}))
+    settings.update({} if seed is None else {"seed": seed})
+    status = sok.Init(global_batch_size=batch * SIZE, **settings)
     return status, [sok.All2AllDenseEmbedding(dynamic_input=True, **layer) for layer in layers]
 
 
@@ -39,6 +41,7 @@ DIFFERENCES = {  # of the last rank
     "order": dict(layers=LAYERS[::-1]),
     "seed": dict(seed=6),
     "no seed": dict(seed=None),
+    "wire dtype": dict(wire_dtype="float16"),
 }
 
 
@@ -50,8 +53,9 @@ LOOKUP_DIFFERENCES = {  # of tables without sok.Init, on the last rank
     "combiner": dict(combiner="mean"),
     "initializer": dict(initializer="ones"),
     "seed": dict(seed=6),
+    "wire dtype": dict(wire_dtype="bfloat16"),
 }
-EAGER_DIFFERENCES = ["batch", "dim", "capacity", "initializer", "seed"]
+EAGER_DIFFERENCES = ["batch", "dim", "capacity", "initializer", "seed", "wire dtype"]
 
 
 def message(difference):
@@ -76,9 +80,10 @@ def combiner_message():
         return error_of(lambda: session.run(status))
 
 
-def lookup_message(combiner="sum", dim=4, **options):
+def lookup_message(combiner="sum", dim=4, wire_dtype=None, **options):
     """The error of the first lookup in a table of one's own, and what a second one gives."""
     with tf.Graph().as_default(), tf1.Session() as session:
+        set_wire_dtype(wire_dtype)
         table = Table(20, dim, name="own", **options)
         keys = tf.constant([1, 2], table.key_dtype)
         (output,) = lookup_group(
