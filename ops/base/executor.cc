@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
-#include <exception>
 #include <list>
 #include <map>
 #include <mutex>
@@ -15,16 +14,12 @@
 
 #include "ops/base/error.h"
 #include "ops/base/forks.h"
+#include "ops/base/shared_loop.h"
 
 namespace sok {
 namespace {
 
-using Body = std::function<void(int64_t begin, int64_t end)>;
-
-// Waking a thread costs some 10 microseconds; a part should last a few times that.
-constexpr int64_t kPartNanoseconds = 30'000;
-// More parts than threads, so that a thread that the system takes away holds up little.
-constexpr int64_t kPartsPerThread = 4;
+using Body = SharedLoop::Body;
 
 class CallerExecutor : public Executor {
  public:
@@ -32,43 +27,6 @@ class CallerExecutor : public Executor {
   void ParallelFor(int64_t count, int64_t, const Body& body) override {
     if (count > 0) body(0, count);
   }
-};
-
-/// One ParallelFor in progress. Its parts are taken one by one by whoever is free.
-class Loop {
- public:
-  Loop(int64_t count, int64_t num_parts, const Body& body)
-      : count_(count), num_parts_(num_parts), body_(body) {}
-
-  void RunParts() {
-    for (int64_t part; (part = next_part_.fetch_add(1)) < num_parts_;) RunPart(part);
-  }
-  bool HasParts() const { return next_part_.load() < num_parts_; }
-  void Rethrow() const {
-    if (error_) std::rethrow_exception(error_);
-  }
-
-  int num_helpers = 0;  // pool threads inside RunParts; guarded by the pool's mutex
-
- private:
-  int64_t PartBegin(int64_t part) const {
-    return count_ / num_parts_ * part + std::min(part, count_ % num_parts_);
-  }
-  void RunPart(int64_t part) {
-    try {
-      body_(PartBegin(part), PartBegin(part + 1));
-    } catch (...) {
-      std::lock_guard<std::mutex> lock(error_mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
-  }
-
-  const int64_t count_;
-  const int64_t num_parts_;
-  const Body& body_;
-  std::atomic<int64_t> next_part_{0};
-  std::mutex error_mutex_;
-  std::exception_ptr error_;
 };
 
 class ThreadPool {
@@ -94,20 +52,17 @@ class ThreadPool {
   int num_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
   void ParallelFor(int64_t count, int64_t item_nanoseconds, const Body& body) {
-    const int64_t min_items =
-        std::max<int64_t>(1, kPartNanoseconds / std::max<int64_t>(1, item_nanoseconds));
-    const int64_t num_parts =
-        std::min(std::max<int64_t>(1, count / min_items), num_threads() * kPartsPerThread);
-    if (num_parts == 1 || threads_.empty()) return body(0, count);
-    Loop loop(count, num_parts, body);
-    Share(&loop, num_parts - 1);
-    loop.RunParts();
-    AwaitHelpers(&loop);
-    loop.Rethrow();
+    const int64_t num_parts = SharedLoop::NumParts(count, item_nanoseconds, num_threads());
+    if (num_parts == 1) return body(0, count);
+    const auto loop = std::make_shared<SharedLoop>(count, num_parts, body);
+    Share(loop, num_parts - 1);
+    loop->RunParts();
+    Unshare(loop);
+    loop->Await();
   }
 
  private:
-  void Share(Loop* loop, int64_t num_helpers_wanted) {
+  void Share(const std::shared_ptr<SharedLoop>& loop, int64_t num_helpers_wanted) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
       loops_.push_back(loop);
@@ -116,31 +71,27 @@ class ThreadPool {
     for (int64_t i = 0; i < num_wakes; ++i) work_arrived_.notify_one();
   }
 
-  /// Returns when no thread of the pool knows the loop any more: it lives on the caller's stack.
-  void AwaitHelpers(Loop* loop) {
-    std::unique_lock<std::mutex> lock(mutex_);
+  void Unshare(const std::shared_ptr<SharedLoop>& loop) {
+    std::lock_guard<std::mutex> lock(mutex_);
     loops_.remove(loop);
-    helper_left_.wait(lock, [&] { return loop->num_helpers == 0; });
   }
 
   void HelpUntilStopped() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!is_stopped_) {
-      Loop* loop = FirstWithParts();
-      if (loop == nullptr) {
+      const std::shared_ptr<SharedLoop> loop = FirstWithParts();
+      if (!loop) {
         work_arrived_.wait(lock);
         continue;
       }
-      ++loop->num_helpers;
       lock.unlock();
       loop->RunParts();
       lock.lock();
-      if (--loop->num_helpers == 0) helper_left_.notify_all();
     }
   }
 
-  Loop* FirstWithParts() const {
-    for (Loop* loop : loops_) {
+  std::shared_ptr<SharedLoop> FirstWithParts() const {
+    for (const std::shared_ptr<SharedLoop>& loop : loops_) {
       if (loop->HasParts()) return loop;
     }
     return nullptr;
@@ -148,8 +99,7 @@ class ThreadPool {
 
   std::mutex mutex_;
   std::condition_variable work_arrived_;
-  std::condition_variable helper_left_;
-  std::list<Loop*> loops_;
+  std::list<std::shared_ptr<SharedLoop>> loops_;
   bool is_stopped_ = false;
   std::vector<std::thread> threads_;
 };

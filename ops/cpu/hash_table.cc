@@ -198,14 +198,14 @@ void CpuHashTable::Clear(Call&) {
   kept_rows_ = {};
 }
 
-int64_t CpuHashTable::FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) {
-  return FirstOutside(count, row_ids, 0, Size(call).num_rows);
+int64_t CpuHashTable::FirstWithoutRow(Call&, int64_t count, const int64_t* row_ids) {
+  return FirstOutside(count, row_ids, 0, num_rows_);
 }
 
 void CpuHashTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
                                int64_t num_gradients, const int64_t* row_ids,
                                const float* gradients) {
-  CheckRowsToUpdate(options_, Size(call).num_rows, num_gradients, row_ids);
+  CheckRowsToUpdate(options_, num_rows_, num_gradients, row_ids);
   sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
 }
 
@@ -214,7 +214,7 @@ void CpuHashTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& p
 void CpuHashTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                                     int64_t num_gradients, const int64_t* row_ids,
                                     const float* gradients) {
-  const int64_t num_rows = Size(call).num_rows;
+  const int64_t num_rows = num_rows_;
   CheckRowsToUpdate(options_, num_rows, num_gradients, row_ids);
   sok::ApplyToRowsInUse(call.executor(), rule, planes, num_rows, nullptr, num_gradients, row_ids,
                         gradients);

@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_CPU_HASH_TABLE_H_
 #define SOK_OPS_CPU_HASH_TABLE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -70,7 +71,7 @@ class CpuHashTable : public Table {
   mutable FairSharedMutex index_mutex_;
   KeyIndex index_;
   int64_t version_ = 0;  // number of changes of index_
-  int64_t num_rows_ = 0;
+  std::atomic<int64_t> num_rows_{0};  // read without a lock where rows are updated
   std::vector<uint32_t> free_rows_;  // rows of erased keys, the next one to hand out last
   std::vector<uint32_t> kept_rows_;  // rows of evicted keys, the first one evicted first
 };

@@ -129,8 +129,8 @@ class Table {
   virtual int64_t FirstWithoutRow(Call& call, int64_t count, const int64_t* row_ids) = 0;
 
   /// Applies a rule to rows by id, which are distinct. Those below 0 are passed over. On the CPU an
-  /// id that no row has throws kInvalidArgument; on a device, which does not wait to see it, it is
-  /// passed over as well.
+  /// id that no row has throws kInvalidArgument, and no lock is taken; on a device, which does not
+  /// wait to see it, it is passed over as well.
   virtual void ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
                            int64_t num_gradients,
                            const int64_t* row_ids,       // [num_gradients]

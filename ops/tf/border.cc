@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/border.h"
 
-#include <exception>
-#include <mutex>
+#include <algorithm>
+#include <memory>
 
-#include "ops/tf/tf_versions.h"
+#include "ops/base/shared_loop.h"
 
 namespace sok {
 
@@ -70,17 +70,16 @@ int OpExecutor::num_threads() const { return threads_.num_threads; }
 
 void OpExecutor::ParallelFor(int64_t count, int64_t item_nanoseconds,
                              const std::function<void(int64_t begin, int64_t end)>& body) {
-  std::mutex mutex;
-  std::exception_ptr first_failure;
-  ParallelForOf(*threads_.workers, count, item_nanoseconds, [&](int64_t begin, int64_t end) {
-    try {
-      body(begin, end);
-    } catch (...) {
-      std::lock_guard<std::mutex> lock(mutex);
-      if (!first_failure) first_failure = std::current_exception();
-    }
-  });
-  if (first_failure) std::rethrow_exception(first_failure);
+  if (count <= 0) return;
+  const int64_t num_parts = SharedLoop::NumParts(count, item_nanoseconds, num_threads());
+  if (num_parts == 1) return body(0, count);
+  const auto loop = std::make_shared<SharedLoop>(count, num_parts, body);
+  const int64_t num_helpers = std::min<int64_t>(num_parts, num_threads()) - 1;
+  for (int64_t i = 0; i < num_helpers; ++i) {
+    threads_.workers->Schedule([loop] { loop->RunParts(); });
+  }
+  loop->RunParts();
+  loop->Await();
 }
 
 const tf::Tensor& InputOfRank(tf::OpKernelContext* ctx, int index, const char* name, int rank) {

@@ -36,7 +36,8 @@ void FailOpOnThrow(Context* ctx, Body&& body) {
   }
 }
 
-/// TensorFlow's own intra-op threads.
+/// TensorFlow's own intra-op threads, and the thread that asks, which waits for none that has not
+/// begun.
 class OpExecutor : public Executor {
  public:
   explicit OpExecutor(tensorflow::OpKernelContext* ctx);

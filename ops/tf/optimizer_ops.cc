@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused optimizers: one op applies any rule to the rows of a table and their states.
+// The fused optimizers: one op applies any rule to the rows of a group of tables and their states.
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "ops/tf/exchange_service.h"
+#include "ops/tf/group.h"
+#include "ops/tf/planes_of_group.h"
 #include "ops/tf/row_gradients.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -15,26 +17,29 @@ namespace {
 namespace tf = tensorflow;
 
 REGISTER_OP("SokApplyRule")
-    .Input("rows: resource")
-    .Input("states: num_states * resource")
-    .Input("table: resource")
+    .Input("rows: N * resource")
+    .Input("states: num_state_variables * resource")
+    .Input("tables: N * resource")
+    .Input("gradients: N * float")
+    .Input("row_ids: N * int64")
     .Input("hyperparameters: num_hyperparameters * float")
-    .Input("gradients: float")
-    .Input("row_ids: int64")
-    .Attr("num_states: int >= 0")
+    .Attr("N: int >= 1")
+    .Attr("num_state_variables: int >= 0")
     .Attr("num_hyperparameters: int >= 1")
     .Attr("rule: {'sgd', 'adagrad', 'adam', 'adamw', 'decay', 'ftrl', 'momentum', 'rmsprop'}")
     .Attr("rows_to_update: {'given', 'in_use'}")
-    .Attr("row_ids_are_distinct: bool")
+    .Attr("row_ids_are_distinct: list(bool)")
     .Attr("use_nesterov: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Applies a rule of ops/engine/rules.h. Its states are slots of the table: one variable for "
-        "each, or all side by side in one. hyperparameters are scalars in the order of the rule's "
-        "fields. 'in_use': rows that are not in row_ids have a gradient of zero. row_ids that are "
-        "known to be distinct are not looked at on a GPU: those of no row are passed over. What "
-        "TensorFlow's ops refuse of hyperparameters is refused.");
+        "Applies a rule of ops/engine/rules.h to a group of tables. Its states are slots of a "
+        "table: one variable for each, or all side by side in one; `states` are the first of each "
+        "table, then the second. hyperparameters are scalars in the order of the rule's fields. "
+        "'in_use': rows that are not in row_ids have a gradient of zero. row_ids that are known to "
+        "be distinct are not looked at on a GPU: those of no row are passed over. What "
+        "TensorFlow's ops refuse of hyperparameters is refused. When an item is refused, no table "
+        "has changed.");
 
 /// The rule called `name` with these hyperparameters; kInvalidArgument when their number is
 /// another.
@@ -88,59 +93,92 @@ class ApplyRuleOp : public tf::OpKernel {
       : tf::OpKernel(ctx),
         rule_(Attribute<std::string>(ctx, "rule")),
         use_nesterov_(Attribute<bool>(ctx, "use_nesterov")),
-        all_in_use_(Attribute<std::string>(ctx, "rows_to_update") == "in_use"),
-        row_ids_are_distinct_(Attribute<bool>(ctx, "row_ids_are_distinct")),
-        num_states_(static_cast<int>(Attribute<int64_t>(ctx, "num_states"))),
-        num_hyperparameters_(static_cast<int>(Attribute<int64_t>(ctx, "num_hyperparameters"))) {}
+        all_in_use_(Attribute<std::string>(ctx, "rows_to_update") == "in_use") {
+    FailOpOnThrow(ctx, [&] {
+      row_ids_are_distinct_ = ItemAttributes<bool>(ctx, "row_ids_are_distinct");
+      const auto num_items = static_cast<int>(Attribute<int64_t>(ctx, "N"));
+      const auto num_variables = static_cast<int>(Attribute<int64_t>(ctx, "num_state_variables"));
+      if (num_variables % num_items != 0) {
+        Throw(ErrorCode::kInvalidArgument, "the rule '", rule_, "' takes as many states for each ",
+              "of ", num_items, " tables, got ", num_variables);
+      }
+      num_states_ = num_variables / num_items;
+    });
+  }
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
       const Rule rule = RuleOf(ctx);
-      const int first = 2 + num_states_ + num_hyperparameters_;
-      const tf::Tensor& values = InputOfRank(ctx, first, "gradients", 2);
-      const tf::Tensor& row_ids = InputOfRank(ctx, first + 1, "row_ids", 1);
       OpCall call(ctx);
-      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 1 + num_states_));
-      resource->WithPlanes(call, [&](const TableView& view) {
-        const RulePlanes planes = PlanesOf(ctx, view, rule);
-        const RowGradients gradients =
-            CheckedRowGradients(call, view.table, values, row_ids, row_ids_are_distinct_);
-        if (all_in_use_) {
-          view.table.ApplyToRowsInUse(call, rule, planes, gradients.count, gradients.row_ids,
-                                      gradients.values);
-        } else {
-          view.table.ApplyToRows(call, rule, planes, gradients.count, gradients.row_ids,
-                                 gradients.values);
-        }
-      });
+      const PlanesOfGroup planes(ctx, call, group, 1 + num_states_);
+      std::vector<Update> updates;
+      for (int i = 0; i < group.size(); ++i) {
+        updates.push_back(CheckedUpdate(ctx, call, group, i, planes.view(i), rule));
+      }
+      const auto apply = [&](OpCall& item_call, int i) {
+        Apply(item_call, planes.view(i).table, rule, updates[static_cast<size_t>(i)]);
+      };
+      if (all_in_use_) {  // takes locks
+        ForEachItem(ctx, apply);
+      } else {
+        ForEachItemAtOnce(ctx, FirstOfGradients(), apply);
+      }
     });
   }
 
  private:
+  struct Update {
+    RulePlanes planes;
+    RowGradients gradients;
+  };
+
+  int FirstOfGradients() const { return 2 + num_states_; }
+
   Rule RuleOf(tf::OpKernelContext* ctx) const {
     std::vector<float> values;
-    for (int i = 0; i < num_hyperparameters_; ++i) {
-      const int place = 2 + num_states_ + i;
-      values.push_back(InputOfRank(ctx, place, "hyperparameters", 0).scalar<float>()());
+    for (int i = (FirstOfGradients() + 2) * Group(ctx).size(); i < ctx->num_inputs(); ++i) {
+      values.push_back(InputOfRank(ctx, i, "hyperparameters", 0).scalar<float>()());
     }
     return RuleMaker(rule_, use_nesterov_, values).Make();
   }
 
-  static float* RowsOf(tf::OpKernelContext* ctx, const TableView& view) {
-    const tf::ResourceHandle& handle = tf::HandleFromInput(ctx, 0);
+  Update CheckedUpdate(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int item,
+                       const TableView& view, const Rule& rule) const {
+    const tf::Tensor& values = group.Matrix(FirstOfGradients(), item, "gradients");
+    const tf::Tensor& row_ids = group.Vector(FirstOfGradients() + 1, item, "row_ids");
+    const bool are_distinct = row_ids_are_distinct_[static_cast<size_t>(item)];
+    return {PlanesOf(ctx, group, item, view, rule),
+            CheckedRowGradients(call, view.table, values, row_ids, are_distinct)};
+  }
+
+  void Apply(OpCall& call, Table& table, const Rule& rule, const Update& update) const {
+    const RowGradients& gradients = update.gradients;
+    if (all_in_use_) {
+      table.ApplyToRowsInUse(call, rule, update.planes, gradients.count, gradients.row_ids,
+                             gradients.values);
+    } else {
+      table.ApplyToRows(call, rule, update.planes, gradients.count, gradients.row_ids,
+                        gradients.values);
+    }
+  }
+
+  static float* RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle,
+                       const TableView& view) {
     Plane& rows = view.PlaneOf(ctx, handle);
     if (&rows == view.planes.rows) return rows.data();
     Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " is a slot of table '",
           view.options().name, "', not its rows");
   }
 
-  RulePlanes PlanesOf(tf::OpKernelContext* ctx, const TableView& view, const Rule& rule) const {
+  RulePlanes PlanesOf(tf::OpKernelContext* ctx, const Group& group, int item, const TableView& view,
+                      const Rule& rule) const {
     RulePlanes planes;
     planes.dim = view.options().dim;
-    planes.rows = RowsOf(ctx, view);
+    planes.rows = RowsOf(ctx, group.Handle(0, item), view);
     const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
     for (int i = 0; i < num_states_; ++i) {
-      const Plane& plane = view.PlaneOf(ctx, tf::HandleFromInput(ctx, 1 + i));
+      const Plane& plane = view.PlaneOf(ctx, group.Handle(1 + i, item));
       const int in_plane = num_states_ == 1 ? wanted : 1;
       if (num_states_ > kMaxStates || (num_states_ != wanted && num_states_ != 1) ||
           plane.width() != in_plane * planes.dim) {
@@ -162,15 +200,14 @@ class ApplyRuleOp : public tf::OpKernel {
   const std::string rule_;
   const bool use_nesterov_;
   const bool all_in_use_;
-  const bool row_ids_are_distinct_;
-  const int num_states_;
-  const int num_hyperparameters_;
+  std::vector<bool> row_ids_are_distinct_;
+  int num_states_ = 0;
 };
 
 SOK_REGISTER_KERNEL(Name("SokApplyRule")
                         .HostMemory("rows")
                         .HostMemory("states")
-                        .HostMemory("table")
+                        .HostMemory("tables")
                         .HostMemory("hyperparameters"),
                     ApplyRuleOp);
 

@@ -19,22 +19,24 @@ namespace tf = tensorflow;
 REGISTER_OP("SokRowSplits")
     .Input("indices: N * int64")
     .Input("dense_shape: N * int64")
-    .Input("num_values: N * int64")
+    .Input("values: Tvalues")
     .Attr("N: int >= 1")
+    .Attr("Tvalues: list(type) >= 1")
     .Attr("layer_names: list(string)")
     .Attr("slot_nums: list(int)")
     .Attr("max_nnzs: list(int)")
     .Output("row_splits: N * int64")
     .SetShapeFn(AllVectors)
     .Doc(
-        "Checks the indices [num_keys, 2] of SparseTensors, that they have as many values, and "
+        "Checks the indices [num_keys, 2] of SparseTensors, that they have as many `values`, and "
         "gives their row splits [num_rows + 1]. max_nnz 0: any number of keys in a row.");
 
 REGISTER_OP("SokCheckedSplits")
     .Input("row_splits: Tsplits")
-    .Input("num_values: N * int64")
+    .Input("values: Tvalues")
     .Attr("N: int >= 1")
     .Attr("Tsplits: list({int32, int64}) >= 1")
+    .Attr("Tvalues: list(type) >= 1")
     .Attr("layer_names: list(string)")
     .Attr("slot_nums: list(int)")
     .Attr("max_nnzs: list(int)")
@@ -42,7 +44,7 @@ REGISTER_OP("SokCheckedSplits")
     .Output("checked_splits: N * int64")
     .SetShapeFn(AllVectors)
     .Doc(
-        "The row splits of RaggedTensors, checked: they ascend from 0 to the number of values, "
+        "The row splits of RaggedTensors, checked: they ascend from 0 to the number of `values`, "
         "make a multiple of slot_num bags, and bags of at most max_nnz keys (0: any number). Where "
         "are_samples, they cut bags into samples instead, each of which must have slot_num.");
 
@@ -86,7 +88,10 @@ std::vector<LayerOfItem> LayersOfItems(tf::OpKernelConstruction* ctx) {
 class RowSplitsOp : public tf::OpKernel {
  public:
   explicit RowSplitsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] { layers_ = LayersOfItems(ctx); });
+    FailOpOnThrow(ctx, [&] {
+      layers_ = LayersOfItems(ctx);
+      ItemAttributes<tf::DataType>(ctx, "Tvalues");
+    });
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -123,8 +128,7 @@ class RowSplitsOp : public tf::OpKernel {
     return group.Input(0, first).shape() == group.Input(0, second).shape() &&
            group.Input(1, first).data() == group.Input(1, second).data() &&
            group.Input(1, first).shape() == group.Input(1, second).shape() &&
-           group.Input(2, first).scalar<int64_t>()() ==
-               group.Input(2, second).scalar<int64_t>()() &&
+           group.Input(2, first).NumElements() == group.Input(2, second).NumElements() &&
            layer.slot_num == other.slot_num && layer.max_nnz == other.max_nnz;
   }
 
@@ -136,7 +140,7 @@ class RowSplitsOp : public tf::OpKernel {
             ": the SparseTensor must have rank 2 [batch * slot_num, max_nnz], got rank ",
             dense_shape.NumElements());
     }
-    const int64_t num_values = group.Input(2, item).scalar<int64_t>()();
+    const int64_t num_values = group.Input(2, item).NumElements();
     if (num_values != indices.dim_size(0)) {
       Throw(ErrorCode::kInvalidArgument, layer.name, ": the SparseTensor has ", indices.dim_size(0),
             " indices and ", num_values, " values; they must have the same length");
@@ -156,6 +160,8 @@ class CheckedSplitsOp : public tf::OpKernel {
     FailOpOnThrow(ctx, [&] {
       layers_ = LayersOfItems(ctx);
       are_samples_ = ItemAttributes<bool>(ctx, "are_samples");
+      ItemAttributes<tf::DataType>(ctx, "Tsplits");
+      ItemAttributes<tf::DataType>(ctx, "Tvalues");
     });
   }
 
@@ -179,7 +185,7 @@ class CheckedSplitsOp : public tf::OpKernel {
     const LayerOfItem& layer = layers_[static_cast<size_t>(item)];
     const bool are_samples = are_samples_[static_cast<size_t>(item)];
     const int64_t num_bags = splits.NumElements() - 1;
-    const int64_t num_values = group.Input(1, item).scalar<int64_t>()();
+    const int64_t num_values = group.Input(1, item).NumElements();
     const Split* given = Data<Split>(splits);
     if (num_bags < 0 || given[0] != 0 || given[num_bags] != num_values) {
       Throw(ErrorCode::kInvalidArgument, layer.name,
@@ -224,17 +230,12 @@ class CheckedSplitsOp : public tf::OpKernel {
   std::vector<bool> are_samples_;
 };
 
-// On a GPU: indices come from the host, as what is read from files does.
-SOK_REGISTER_KERNEL(Name("SokRowSplits")
-                        .HostMemory("indices")
-                        .HostMemory("dense_shape")
-                        .HostMemory("num_values")
-                        .HostMemory("row_splits"),
-                    RowSplitsOp);
-SOK_REGISTER_KERNEL(Name("SokCheckedSplits")
-                        .HostMemory("row_splits")
-                        .HostMemory("num_values")
-                        .HostMemory("checked_splits"),
+// On a GPU: indices come from the host, as what is read from files does; of values only the number
+// is looked at, wherever they are.
+SOK_REGISTER_KERNEL(
+    Name("SokRowSplits").HostMemory("indices").HostMemory("dense_shape").HostMemory("row_splits"),
+    RowSplitsOp);
+SOK_REGISTER_KERNEL(Name("SokCheckedSplits").HostMemory("row_splits").HostMemory("checked_splits"),
                     CheckedSplitsOp);
 
 }  // namespace

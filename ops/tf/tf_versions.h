@@ -15,17 +15,6 @@
 namespace sok {
 namespace tf_versions {
 
-/// 2.21: the cost is a SchedulingParams.
-template <typename Pool, typename Body>
-auto ParallelFor(Pool& pool, int64_t count, int64_t item_nanoseconds, const Body& body, int)
-    -> decltype(Pool::SchedulingParams::Adaptive(item_nanoseconds), void()) {
-  pool.ParallelFor(count, Pool::SchedulingParams::Adaptive(item_nanoseconds), body);
-}
-template <typename Pool, typename Body>
-void ParallelFor(Pool& pool, int64_t count, int64_t item_nanoseconds, const Body& body, long) {
-  pool.ParallelFor(count, item_nanoseconds, body);
-}
-
 /// 2.21: the memory is a span.
 template <typename File>
 auto Read(const File& file, uint64_t offset, absl::Span<char> memory, absl::string_view* read, int)
@@ -39,12 +28,6 @@ absl::Status Read(const File& file, uint64_t offset, absl::Span<char> memory,
 }
 
 }  // namespace tf_versions
-
-/// Calls body(begin, end) on threads of `pool` for parts of [0, count).
-template <typename Pool, typename Body>
-void ParallelForOf(Pool& pool, int64_t count, int64_t item_nanoseconds, const Body& body) {
-  tf_versions::ParallelFor(pool, count, item_nanoseconds, body, 0);
-}
 
 /// Reads memory.size() bytes from `offset` on; `*read` says where they are, in `memory` or not.
 /// OutOfRange where the file ends before, with `*read` what there is.

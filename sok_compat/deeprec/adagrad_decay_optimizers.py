@@ -23,6 +23,8 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
     a slot, the scalar '<variable>/<name>/decays'.
     """
 
+    updates_one_by_one = True
+
     def __init__(
         self,
         learning_rate,

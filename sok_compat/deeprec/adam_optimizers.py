@@ -25,6 +25,8 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
     '<variable>/<name>' and '<variable>/<name>_1', the powers scalars, '..._2' and '..._3'.
     """
 
+    updates_one_by_one = True
+
     def __init__(
         self,
         learning_rate=0.001,

@@ -41,10 +41,15 @@ class MomentumOptimizer(TrainsEmbeddingVariables, _train.MomentumOptimizer):
 class AdamOptimizer(TrainsEmbeddingVariables, _train.AdamOptimizer):
     """As of tf.compat.v1.train; of embedding variables, whose other rows do not move, lazily."""
 
+    def _prepare(self):
+        super()._prepare()
+        self._step_size = None  # of all variables of a step
+
     def rule_of(self, variable, slots):
         """See the base class."""
-        step_size = adam_step_size(self._lr_t, *self._get_beta_accumulators())
-        hyperparameters = [step_size, self._beta1_t, self._beta2_t, self._epsilon_t]
+        if self._step_size is None:
+            self._step_size = adam_step_size(self._lr_t, *self._get_beta_accumulators())
+        hyperparameters = [self._step_size, self._beta1_t, self._beta2_t, self._epsilon_t]
         return self._applied("adam", [slots["m"], slots["v"]], hyperparameters)
 
 

@@ -158,7 +158,7 @@ def _sparse_splits(checks):
     return ops.sok_row_splits(
         indices=[check.places for check in checks],
         dense_shape=[check.dense_shape for check in checks],
-        **_numbers(checks),
+        **_lengths_and_limits(checks),
     )
 
 
@@ -168,13 +168,14 @@ def _ragged_splits(checks):
     return ops.sok_checked_splits(
         row_splits=[check.places for check in checks],
         are_samples=[check.are_samples for check in checks],
-        **_numbers(checks),
+        N=len(checks),
+        **_lengths_and_limits(checks),
     )
 
 
-def _numbers(checks):
+def _lengths_and_limits(checks):
     return {
-        "num_values": [tf.size(check.values, out_type=tf.int64) for check in checks],
+        "values": [check.values for check in checks],
         "layer_names": [check.bags.name for check in checks],
         "slot_nums": [check.bags.slot_num for check in checks],
         "max_nnzs": [check.bags.max_nnz for check in checks],

@@ -8,11 +8,14 @@ _GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRow
 
 def rows_are_distinct(row_ids):
     """Whether a gradient's indices are known, from the graph, to name each row once."""
-    if not tf.is_symbolic_tensor(row_ids):
-        return False
+    return tf.is_symbolic_tensor(row_ids) and giver_of_rows(row_ids).type in _GIVE_DISTINCT_ROWS
+
+
+def giver_of_rows(row_ids):
+    """The op of a graph that gives row ids, of which those of a gradient are all or some."""
     while row_ids.op.type == "Identity" or _takes_some(row_ids.op):
         row_ids = row_ids.op.inputs[0]
-    return row_ids.op.type in _GIVE_DISTINCT_ROWS
+    return row_ids.op
 
 
 def _takes_some(op):

@@ -4,9 +4,8 @@
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
-from sok_compat.tables.row_ids import rows_are_distinct
 from sok_compat.tables.slots import slot_for
-from sok_compat.training.update_lock import alone
+from sok_compat.training.stock_rules import AppliedRule
 
 SLOT_NAME = "Adam"
 
@@ -62,19 +61,12 @@ def apply_adam(
         for x in (learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power)
     )
     step_size = learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
-    inputs = dict(
-        rows=variable.handle,
-        states=[state.handle],
-        table=variable.table_handle,
-        hyperparameters=[step_size, beta1, beta2, epsilon],
-        gradients=tf.cast(gradient, tf.float32),
-        row_ids=tf.cast(row_ids, tf.int64),
-        rule="adam",
+    rule = AppliedRule(
+        "adam",
+        [state.handle],
+        [step_size, beta1, beta2, epsilon],
+        use_locking=use_locking,
         rows_to_update="given" if is_lazy else "in_use",
-        row_ids_are_distinct=rows_are_distinct(row_ids),
     )
     with tf.device(variable.device):
-        if not use_locking:
-            return ops.sok_apply_rule(**inputs)
-        after = [inputs["gradients"], inputs["row_ids"], *inputs["hyperparameters"]]
-        return alone(variable, lambda: ops.sok_apply_rule(**inputs), after)
+        return rule.apply(variable, tf.cast(gradient, tf.float32), tf.cast(row_ids, tf.int64))

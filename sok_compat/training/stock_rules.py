@@ -2,12 +2,14 @@
 """Which of the op library's rules a stock optimizer's update op applies, if any."""
 
 import dataclasses
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.tables.row_ids import rows_are_distinct
+from sok_compat.tables.table import Table
 from sok_compat.training.update_lock import alone
 
 
@@ -32,24 +34,38 @@ class AppliedRule:
     def apply(self, table, gradients, row_ids):
         """The op that does it to some rows of a table; the gradients of a row that is named more
         than once are added up first."""
+        update = Update(self, table, gradients, row_ids)
         if not self.use_locking:
-            return self._apply(table, gradients, row_ids)
+            return apply_together([update])
         after = [gradients, row_ids, *self.hyperparameters]
-        return alone(table, lambda: self._apply(table, gradients, row_ids), after)
+        return alone(table, lambda: apply_together([update]), after)
 
-    def _apply(self, table, gradients, row_ids):
-        return ops.sok_apply_rule(
-            rows=table.handle,
-            states=self.states,
-            table=table.table_handle,
-            hyperparameters=self.hyperparameters,
-            gradients=gradients,
-            row_ids=row_ids,
-            rule=self.name,
-            rows_to_update=self.rows_to_update,
-            row_ids_are_distinct=rows_are_distinct(row_ids),
-            use_nesterov=self.use_nesterov,
-        )
+
+class Update(NamedTuple):
+    """A rule for some rows of a table."""
+
+    rule: AppliedRule
+    table: Table
+    gradients: tf.Tensor  # float32 [n, dim]
+    row_ids: tf.Tensor  # int64 [n]
+
+
+def apply_together(updates):
+    """One op for updates by the same rule, with the first one's hyperparameters."""
+    rules, tables, gradients, row_ids = zip(*updates)
+    states_of_tables = [rule.states for rule in rules]
+    return ops.sok_apply_rule(
+        rows=[table.handle for table in tables],
+        states=[state for states in zip(*states_of_tables) for state in states],
+        tables=[table.table_handle for table in tables],
+        gradients=gradients,
+        row_ids=row_ids,
+        hyperparameters=rules[0].hyperparameters,
+        rule=rules[0].name,
+        rows_to_update=rules[0].rows_to_update,
+        row_ids_are_distinct=[rows_are_distinct(ids) for ids in row_ids],
+        use_nesterov=rules[0].use_nesterov,
+    )
 
 
 def inputs_of(op):

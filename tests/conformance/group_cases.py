@@ -15,12 +15,22 @@ FILLED = (
     call("insert_rows", [9, 4, 6], [[1, 10], [2, 20], [4, 40]]),
     call("of_table", 2, call("insert_rows", [5, 0], [[7], [8]])),
 )
+TRAINED = Spec(
+    slots=(Slot("accumulator", 2, 3.0),),
+    beside=(dataclasses.replace(WIDE, slots=(Slot("accumulator", 3, 8.0),)),
+            dataclasses.replace(DIRECT, slots=(Slot("accumulator", 1, 0.0),))),
+)  # fmt: skip
 LOOK = tuple(call("of_table", number, call("export_planes")) for number in range(3))
 
 
 def together(*calls, **promise):
     """Calls of the tables 0, 1, 2."""
     return call("together", *enumerate(calls), **promise)
+
+
+def _adagrad(gradients, row_ids, **options):
+    options = {"numbers": (0.5, 0.0), "states": ("accumulator",), **options}
+    return call("apply", "adagrad", gradients, row_ids, **options)
 
 
 GROUPS = {
@@ -72,6 +82,23 @@ GROUPS = {
             call("merge", [[5], [6]], 1, [0, 0], (), "none"),
             gives=[[[1, 2], [4, 6]], [[1, 2, 3]], [[11]]],
         ),
+    ),
+    "a group is trained": Script(
+        TRAINED,
+        *FILLED,
+        call("of_table", 1, call("find", [3], insert=True)),
+        together(_adagrad([[1, 0]], [2]), _adagrad([[1, 1, 1]], [0]), _adagrad([[4], [2]], [5, 0])),
+        together(call("pool", [6], [0], [0, 1]), call("pool", [3], [0], [0, 1]),
+                 call("pool", [5, 0], [0, 1], (), "none"),
+                 gives=[[[3.75, 40]], [[2 - 0.5 / 3] * 3], [[6.5], [7.5]]]),
+        *LOOK,
+        together(_adagrad([[1, 1]], [1]), _adagrad([[1, 1, 1]], [1]), _adagrad([[1]], [0]),
+                 fails=Fails(INVALID, "row")),
+        together(_adagrad([[1, 1], [2, 2]], [1, 1]), _adagrad(np.zeros([0, 3]), []),
+                 _adagrad([[1]], [0], rows_to_update="given")),
+        *LOOK,
+        together(*(_adagrad(np.zeros([0, dim]), [], rows_to_update="in_use") for dim in (2, 3, 1))),
+        *LOOK,
     ),
     "a group of keys and splits": Script(
         GROUP,

@@ -25,7 +25,10 @@ def joined(items):
     """One op for all items; its outputs, list after list."""
     first = items[0]
     lists = {name: [item.lists[name] for item in items] for name in first.lists}
-    number = {"N": len(items)} if first.op == "sok_distinct_keys" else {}
+    if "states" in lists:  # the first of each item, then the second
+        lists["states"] = [state for states in zip(*lists["states"]) for state in states]
+    has_lists_of_types_only = first.op in ("sok_distinct_keys", "sok_checked_splits")
+    number = {"N": len(items)} if has_lists_of_types_only else {}
     return tf.nest.flatten(getattr(ops, first.op)(**lists, **first.attributes, **number))
 
 
@@ -154,7 +157,7 @@ class LookupOps:
 
 def _layer(num_values, slot_num, max_nnz):
     return {
-        "num_values": np.int64(num_values),
+        "values": np.zeros(num_values, np.int8),  # of any type
         "layer_names": "layer",
         "slot_nums": slot_num,
         "max_nnzs": max_nnz,

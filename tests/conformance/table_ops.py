@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.conformance.engines import graph_of, load_ops
 from tests.conformance.file_faults import FileFaults
-from tests.conformance.lookup_ops import LookupOps, as_floats, as_keys
+from tests.conformance.lookup_ops import Item, LookupOps, as_floats, as_keys, item_of_group
 from tests.conformance.scripts import NotPossibleHere, Outcome, call
 
 STATE = {"the number of keys": call("size"), "keys, rows and slots": call("export_planes")}
@@ -181,6 +181,7 @@ class TableOps(LookupOps, FileFaults):
         ))  # fmt: skip
 
     # --- training ---
+    @item_of_group
     def apply(
         self,
         rule,
@@ -193,19 +194,17 @@ class TableOps(LookupOps, FileFaults):
         use_nesterov=False,
     ):
         """An optimizer's rule with its hyperparameters; `states` are names of slots."""
-        handles = [self._slot(state) for state in states]
-        self._run(lambda: ops.sok_apply_rule(
-            self.rows,
-            handles,
-            self.handle,
-            [np.float32(number) for number in numbers],
-            as_floats(gradients),
-            as_keys(row_ids),
-            rule=rule,
-            rows_to_update=rows_to_update,
-            row_ids_are_distinct=are_distinct,
-            use_nesterov=use_nesterov,
-        ))  # fmt: skip
+        lists = {
+            "rows": self.rows,
+            "states": [self._slot(state) for state in states],
+            "tables": self.handle,
+            "gradients": as_floats(gradients),
+            "row_ids": as_keys(row_ids),
+            "row_ids_are_distinct": are_distinct,
+        }
+        numbers = [np.float32(number) for number in numbers]
+        options = {"rule": rule, "rows_to_update": rows_to_update, "use_nesterov": use_nesterov}
+        return Item("sok_apply_rule", lists, {"hyperparameters": numbers, **options})
 
     def scatter(self, kind, row_ids, values, plane="rows"):
         """TensorFlow's own update of a plane: `kind` is "Add", "Sub" or "Update"."""

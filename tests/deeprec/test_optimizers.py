@@ -154,3 +154,35 @@ def test_what_trains_no_embedding_variable(graph):
         optimizers.FtrlOptimizer(0.1, learning_rate_power=-0.7).minimize(loss)
     with pytest.raises(NotImplementedError, match="got a dense one"):
         optimizers.AdagradOptimizer(0.1).apply_gradients([(tf.ones([1, DIM]), variable)])
+
+
+def _slices(variable, *row_ids):
+    return tf.IndexedSlices(tf.ones([len(row_ids), variable.dim]), tf.constant(row_ids, tf.int64))
+
+
+def _updates(graph):
+    """How many tables each op updates."""
+    return [op.get_attr("N") for op in graph.get_operations() if op.type == "SokApplyRule"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_variables_of_one_lookup_are_updated_by_one_op(graph, case):
+    variables = [get_embedding_variable(f"v{i}", dim) for i, dim in enumerate((2, 3, 3))]
+    bags = tf.RaggedTensor.from_row_splits(tf.constant([5], tf.int64), [0, 1])
+    first = group_embedding_lookup_sparse(variables[:2], [bags] * 2, ["sum"] * 2)
+    (second,) = group_embedding_lookup_sparse(variables[2:], [bags], ["sum"])
+    loss = tf.add_n([tf.reduce_sum(output) for output in (*first, second)])
+    make, _, _ = CASES[case]
+    make().minimize(loss)
+    assert sorted(_updates(graph)) == [1, 2]
+
+
+def test_what_a_refused_call_has_begun_is_forgotten(graph):
+    variables = [get_embedding_variable(f"v{i}", DIM) for i in range(2)]
+    optimizer = optimizers.AdagradOptimizer(0.1)
+    with pytest.raises(NotImplementedError, match="got a dense one"):
+        optimizer.apply_gradients(
+            [(_slices(variables[0], 0), variables[0]), (tf.ones([DIM]), variables[1])]
+        )
+    optimizer.apply_gradients([(_slices(variables[1], 0), variables[1])])
+    assert _updates(graph) == [1]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random groups of lookups in DeepRec's API, and what TensorFlow makes of them on one process."""
+"""Random groups of lookups in DeepRec's API, TensorFlow's own lookups of embedding variables, and
+what TensorFlow makes of both on one process."""
 
 import dataclasses
 from typing import Optional
@@ -8,12 +9,28 @@ import numpy as np
 import tensorflow as tf
 from hypothesis import strategies as st
 
+from sok_compat.deeprec import stock_lookups
 from sok_compat.deeprec.group_lookup import group_embedding_lookup, group_embedding_lookup_sparse
 from sok_compat.deeprec.variable_creation import get_embedding_variable
 
 tf1 = tf.compat.v1
 NUM_KEYS = 12
 TOLERANCE = dict(rtol=1e-4, atol=1e-5)
+
+
+BAGS = ((3, 3, 1), (9, 0), (7,), (0, 2, 4))  # of a global batch
+WEIGHTS = ((0.5, 2.0, 1.0), (3.0, 1.0), (4.0,), (1.0, 0.25, 2.0))
+BAGS_WITH_HOLES = ((3, -1, 1), (), (7,), (0, 2, -5))
+STOCK_LOOKUPS = (
+    lambda nn, params, bags: nn.embedding_lookup(params, bags(BAGS, "int64").values),
+    lambda nn, params, bags: nn.embedding_lookup_sparse(
+        params, bags(BAGS, "int64"), bags(WEIGHTS, "float32"), combiner="sqrtn"
+    ),
+    lambda nn, params, bags: nn.safe_embedding_lookup_sparse(
+        params, bags(BAGS_WITH_HOLES, "int64"), bags(WEIGHTS_WITH_HOLES, "float32"), default_id=5
+    ),
+)
+WEIGHTS_WITH_HOLES = ((1.0, 1.0, 3.0), (), (0.5,), (2.0, 0.0, 1.0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +124,32 @@ def assert_equals_tensorflow(variables, items, is_sequence, config=None, rank=0,
                 bags = [bag for item in items if item.variable == i for bag in item.bags]
                 touched = {key for bag in bags for key in bag}
                 assert set(keys) == {key for key in touched if key % size == rank}
+
+
+def assert_stock_lookups_equal_tensorflow(config, rank, size):
+    """As above, of nn.embedding_lookup and its sparse kin on an embedding variable."""
+    for look_up in STOCK_LOOKUPS:
+        with tf.Graph().as_default(), tf1.Session(config=config) as session:
+            (variable,) = _make(Variables((3,), ()))
+            rows = tf1.placeholder(tf.float32, [NUM_KEYS, 3])
+            everything = stock_lookups.embedding_lookup(variable, tf.range(NUM_KEYS))
+            ours = look_up(stock_lookups, variable, _every(rank, size))
+            expected = look_up(tf1.nn, rows, _every(rank, size))
+            slices = tf.gradients(tf.reduce_sum(ours**2), variable)[0]
+            whole = look_up(tf1.nn, rows, _every(0, 1))
+            of_whole = tf.convert_to_tensor(tf.gradients(tf.reduce_sum(whole**2), rows)[0])
+            session.run(tf1.global_variables_initializer())
+            fed = {rows: session.run(everything)}
+            np.testing.assert_allclose(*session.run([ours, expected], fed), **TOLERANCE)
+            gradient = session.run(slices)
+            keys, wanted = session.run([variable.export()[0], of_whole], fed)
+            _assert_gradient(_by_key(gradient, keys), _by_key(wanted, range(NUM_KEYS)), keys)
+            assert all(key % size == rank for key in keys)
+
+
+def _every(rank, size):
+    """A function from bags to every size-th of them."""
+    return lambda bags, dtype: _ragged(bags[rank::size], dtype).to_sparse()
 
 
 def _make(variables):

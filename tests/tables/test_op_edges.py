@@ -24,15 +24,15 @@ def filled():
 
 def apply_rule(table, slot, rule, hyperparameters, row_ids=(0, 1), rows=None):
     ops.sok_apply_rule(
-        rows=table.handle if rows is None else rows,
+        rows=[table.handle if rows is None else rows],
         states=[slot.handle],
-        table=table.table_handle,
+        tables=[table.table_handle],
+        gradients=[tf.ones([len(row_ids), DIM])],
+        row_ids=[tf.constant(row_ids, tf.int64)],
         hyperparameters=hyperparameters,
-        gradients=tf.ones([len(row_ids), DIM]),
-        row_ids=tf.constant(row_ids, tf.int64),
         rule=rule,
         rows_to_update="given",
-        row_ids_are_distinct=True,
+        row_ids_are_distinct=[True],
     )
 
 

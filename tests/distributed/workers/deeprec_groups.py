@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random groups of DeepRec lookups, the same on all ranks; no rank shrinks what fails, alone. Then
-steps of DeepRec's own optimizers."""
+TensorFlow's own lookups, and steps of DeepRec's own optimizers."""
 
 import traceback
 
 from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
-from tests.support.deeprec_groups import assert_equals_tensorflow, groups
+from tests.support.deeprec_groups import (
+    assert_equals_tensorflow,
+    assert_stock_lookups_equal_tensorflow,
+    groups,
+)
 from tests.support.deeprec_optimizers import assert_follows_formula
 
 NUM_GROUPS = 6
@@ -34,9 +38,14 @@ def main():
             failures.append(f"{group}\n{traceback.format_exc()}")
 
     run()
-    for case in ("AdagradDecay", "AdamAsync"):
+    others = {
+        "stock lookups": lambda: assert_stock_lookups_equal_tensorflow(config, RANK, SIZE),
+        "AdagradDecay": lambda: assert_follows_formula("AdagradDecay", False, config, RANK, SIZE),
+        "AdamAsync": lambda: assert_follows_formula("AdamAsync", False, config, RANK, SIZE),
+    }
+    for case, check in others.items():
         try:
-            assert_follows_formula(case, False, config, RANK, SIZE)
+            check()
         except AssertionError:
             failures.append(f"{case}\n{traceback.format_exc()}")
     report({"failures": failures, "groups": seen})
