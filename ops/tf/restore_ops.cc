@@ -110,9 +110,19 @@ class RestoreRowsOp : public WholeTableOp {
                           link.saved.ShapeOf(title, tf::DT_FLOAT));
     };
     check(0, view.options().dim);
+    for (size_t i = 1; i < titles_.size(); ++i) CheckHasSlot(link, TitleIn(link, i));
     for (size_t i = 0; i < view.places.size(); ++i)
       check(1 + i, view.planes.slots[view.places[i]].plane->width());
     for (size_t i = 0; i < widths_.size(); ++i) check(1 + slot_names_.size() + i, widths_[i]);
+  }
+
+  void CheckHasSlot(Link& link, const std::string& title) const {
+    if (link.saved.Contains(title)) return;
+    Throw(ErrorCode::kNotFound, "the checkpoint ", link.saved.prefix(), " has no tensor ", title,
+          ", as where another optimizer has trained; tf.train.list_variables says which it has. To "
+          "start slots afresh, take keys and rows alone, by "
+          "sok_compat.checkpoint.assign_from(table, ",
+          "path, '", name_, "'), and the rest by a tf.train.Saver of the other variables");
   }
 
   /// Where rows go.
