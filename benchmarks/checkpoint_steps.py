@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.inserts import INDEX_BYTES, resident_bytes
-from sok_compat.checkpoint import assign_rows, save_tables_in_checkpoints
+from sok_compat.checkpoint import IncrementalSaver, assign_rows, save_tables_in_checkpoints
 from sok_compat.runtime.shared_texts import share_text
 from sok_compat.tables import Table, slot_for
 
@@ -27,16 +27,17 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Saved:
-    """The table in a session, and its saver."""
+    """The table in a session, and its savers."""
 
-    def __init__(self, num_keys, dim):
+    def __init__(self, num_keys, dim, share):
         save_tables_in_checkpoints()
         self._table = Table(None, dim, name="table")
         slot_for(self._table, "optimizer", "slot", width=dim, fill=0.1)
         self.num_ranks, self.rank = self._table.ranks.size, self._table.ranks.rank
         keys, rows = tf1.placeholder(tf.int64, [None]), tf1.placeholder(tf.float32, [None, dim])
         assign = assign_rows(self._table, keys, rows)
-        self._saver = tf1.train.Saver()
+        self._saver, self._series = tf1.train.Saver(), IncrementalSaver()
+        self._change = self._change_rows(int(num_keys // self._table.ranks.size * share))
         self._session = tf1.Session()
         self._session.run(tf1.global_variables_initializer())
         numbers = (np.arange(num_keys, dtype=np.uint64) * _ODD).view(np.int64)
@@ -49,6 +50,23 @@ class Saved:
 
     def restore(self, path):
         self._saver.restore(self._session, path)
+
+    def begin_series(self, path):
+        """Saves a whole checkpoint, which increments follow."""
+        self._series.save(self._session, path, write_meta_graph=False, write_state=False)
+
+    def save_increment(self, path, number):
+        self._series.save_increment(self._session, path, number)
+
+    def change(self):
+        """Other values in a share of the rows, here and there."""
+        self._session.run(self._change)
+
+    def _change_rows(self, count):
+        rows = tf.random.uniform([count], 0, self._table.num_keys(), tf.int64)
+        return tf.raw_ops.ResourceScatterAdd(
+            resource=self._table.handle, indices=rows, updates=tf.ones([count, self._table.dim])
+        )
 
 
 def _dd(*operands):
@@ -92,9 +110,9 @@ def _most_bytes_of(do, *args):
     return seconds, (int(fields["VmHWM"].split()[0]) << 10) - before
 
 
-def measure(folder, num_keys, dim, rounds):
+def measure(folder, num_keys, dim, rounds, share):
     """Figures of this rank, a dict of lists by round, and of all."""
-    saved = Saved(num_keys, dim)
+    saved = Saved(num_keys, dim, share)
     path, file = f"{folder}/model", f"{folder}/dd of {saved.rank}"
     saved.save(path)
     figures = {what: [] for what in ("save", "restore", "write", "read")}
@@ -113,10 +131,31 @@ def measure(folder, num_keys, dim, rounds):
         seconds, most = _most_bytes_of(saved.restore, path)
         figures["restore"].append(seconds)
         beyond["restore"].append(most - saved.table_bytes)  # the table that it fills
+    increments = measure_increments(saved, folder, rounds)
     return {
+        "increments": increments,
         "rank": saved.rank, "data_bytes": data_bytes, "table_bytes": saved.table_bytes,
         "is_cold": is_cold, "seconds": figures, "beyond_bytes": beyond,
     }  # fmt: skip
+
+
+def measure_increments(saved, folder, rounds):
+    """Bytes of an increment, and seconds, also of this rank's processors, of saving it and of a
+    chain's restore."""
+    path = f"{folder}/series"
+    saved.begin_series(path)
+    figures = {"bytes": [], "save": [], "save_cpu": []}
+    for number in range(rounds):
+        saved.change()
+        start = time.process_time()
+        figures["save"].append(_seconds(saved.save_increment, path, number))
+        figures["save_cpu"].append(time.process_time() - start)
+        names = [name for name in os.listdir(folder) if name.startswith(f"series-{number}.data")]
+        figures["bytes"].append(sum(os.path.getsize(f"{folder}/{name}") for name in names))
+    start = time.process_time()
+    figures["restore"] = [_seconds(saved.restore, f"{path}-{rounds - 1}")]
+    figures["restore_cpu"] = [time.process_time() - start]
+    return figures
 
 
 def main():
@@ -126,13 +165,15 @@ def main():
     parser.add_argument("--dim", type=int, required=True)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--num-ranks", type=int, required=True)
+    parser.add_argument("--share", type=float, required=True, help="of rows that change")
     arguments = parser.parse_args()
     tf1.disable_eager_execution()
     if arguments.num_ranks > 1:
         import horovod.tensorflow as hvd
 
         hvd.init()
-    figures = measure(arguments.folder, arguments.num_keys, arguments.dim, arguments.rounds)
+    sizes = arguments.num_keys, arguments.dim
+    figures = measure(arguments.folder, *sizes, arguments.rounds, arguments.share)
     with open(f"{arguments.folder}/figures of {figures['rank']}.json", "w") as file:
         json.dump(figures, file)
 

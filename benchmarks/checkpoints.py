@@ -17,10 +17,15 @@ from benchmarks.tables import lines
 
 LEAST_RATIO = 0.6  # of the speed of dd
 MOST_BEYOND_BYTES = 256 << 20  # beyond the tables
+SHARE = 0.02  # of the rows, which change between two increments
 _TIMEOUT_SECONDS = 1800
 _HEADINGS = (
     "ranks", "keys", "dim", "GB", "save, MB/s", "times dd", "restore, MB/s", "times dd",
     "beyond, saving, MiB", "restoring, MiB",
+)  # fmt: skip
+_OF_INCREMENTS = (
+    "ranks", "keys", "dim", "MB", "of the whole one", "save, s", "of the whole one",
+    "processor, s", "chain, restore, s", "of the whole one",
 )  # fmt: skip
 
 
@@ -46,6 +51,7 @@ class Figures:
     is_cold: bool  # what is read comes from the disk
     seconds: dict  # of "save", "restore" and dd's "write" and "read", until the last rank has ended
     beyond_bytes: dict  # of "save" and "restore", on the rank that needed most
+    increments: dict  # of "bytes", "save", "save_cpu" and "restore" of a chain, on rank 0
 
     def ratio(self, what):
         """The speed over dd's."""
@@ -73,7 +79,7 @@ def measure(num_ranks, size, rounds, folder=None):
     with tempfile.TemporaryDirectory(dir=folder) as place:
         command = [sys.executable, "-m", "benchmarks.checkpoint_steps", "--folder", place]
         command += ["--num-keys", str(size.num_keys), "--dim", str(size.dim)]
-        command += ["--rounds", str(rounds), "--num-ranks", str(num_ranks)]
+        command += ["--rounds", str(rounds), "--num-ranks", str(num_ranks), "--share", str(SHARE)]
         if num_ranks > 1:
             launcher = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
             command = [*launcher, *command]
@@ -91,7 +97,18 @@ def measure(num_ranks, size, rounds, folder=None):
             what: max(max(each["beyond_bytes"][what]) for each in of_ranks)
             for what in ("save", "restore")
         },
+        {what: statistics.median(each) for what, each in first["increments"].items()},
     )
+
+
+def _cells_of_increments(num_ranks, size, figures):
+    found, seconds = figures.increments, figures.seconds
+    return [
+        num_ranks, f"{size.num_keys:,}", size.dim, f"{found['bytes'] / 1e6:.0f}",
+        f"{found['bytes'] / figures.data_bytes:.3f}", f"{found['save']:.2f}",
+        f"{found['save'] / seconds['save']:.2f}", f"{found['save_cpu']:.2f}",
+        f"{found['restore']:.2f}", f"{found['restore'] / seconds['restore']:.2f}",
+    ]  # fmt: skip
 
 
 def _cells(num_ranks, size, figures):
@@ -116,14 +133,17 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", help="on the disk that is measured")
     arguments = parser.parse_args()
-    rows, are_within, is_cold = [], True, True
+    rows, of_increments, are_within, is_cold = [], [], True, True
     for size in arguments.sizes:
         for num_ranks in arguments.ranks:
             figures = measure(num_ranks, size, arguments.rounds, arguments.folder)
             rows.append(_cells(num_ranks, size, figures))
+            of_increments.append(_cells_of_increments(num_ranks, size, figures))
             are_within = are_within and figures.are_within
             is_cold = is_cold and figures.is_cold
     print(*lines(_HEADINGS, rows), sep="\n")
+    print(f"\nIncrements, each after {SHARE:.0%} of the rows have changed here and there:")
+    print(*lines(_OF_INCREMENTS, of_increments), sep="\n")
     print(
         f"\nRead from {'the disk' if is_cold else 'the page cache'}. At least {LEAST_RATIO:g} "
         f"times dd, and at most {MOST_BEYOND_BYTES >> 20} MiB beyond the tables: "

@@ -123,6 +123,11 @@ SECTIONS = {
               "Works on the CPU as well, and has a gradient."),
     ],
     "Saving": [
+        Entry("sok.IncrementalSaver", "new",
+              "a `tf.train.Saver` that also saves what has changed since it saved last: "
+              "[checkpoints](checkpoints.md#increments)"),
+        Entry("sok.IncrementalSaverHook", "new",
+              "the same in sessions and estimators, each so many seconds or steps"),
         Entry("sok.Saver sok.saver.Saver sok.saver.Saver.Saver", "differs",
               "Same files and same return values; `<name>.dump` beside them says what they are, "
               "and need not be there. Makes the folder. Restoring and loading forget "

@@ -157,6 +157,10 @@ class EngineOfHost : public Engine {
                   float* plane) override {
     sok::AssignRows(num_rows, dim, row_ids, rows, plane);
   }
+  void SumRows(Call& call, int64_t first_row, int64_t num_rows, int64_t width, const float* plane,
+               uint64_t* sums) override {
+    sok::SumRows(call.executor(), num_rows, width, plane + first_row * width, sums);
+  }
   void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim, const FirstValue& first_value,
                       const int64_t* keys, const int64_t* row_ids, float* out) override {
     sok::FillAbsentRows(call.executor(), num_keys, dim, first_value, keys, row_ids, out);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/cpu/fixed_dim.h"
+#include "ops/engine/row_sum.h"
 
 namespace sok {
 namespace {
@@ -47,6 +48,16 @@ void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const floa
 void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
                 float* plane) {
   ScatterRows(SerialExecutor(), num_rows, dim, row_ids, rows, plane);
+}
+
+void SumRows(Executor& executor, int64_t num_rows, int64_t width, const float* rows,
+             uint64_t* sums) {
+  executor.ParallelFor(num_rows, 2 + width / 4, [&](int64_t begin, int64_t end) {
+    WithFixedDim(width, [&](auto fixed_width) {
+      const int64_t size = fixed_width;
+      for (int64_t i = begin; i < end; ++i) sums[i] = RowSum(sums[i], rows + i * size, size);
+    });
+  });
 }
 
 void GatherRows(Call& call, Table& table, int64_t num_keys, const int64_t* keys, const Plane& rows,

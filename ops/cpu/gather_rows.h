@@ -35,6 +35,11 @@ void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const floa
 void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
                 float* plane);
 
+/// As Engine::SumRows, of rows from the first one of `rows` on.
+void SumRows(Executor& executor, int64_t num_rows, int64_t width,
+             const float* rows,  // [num_rows, width]
+             uint64_t* sums);    // [num_rows]
+
 /// As Engine::FillAbsentRows.
 void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,
                     const FirstValue& first_value,

@@ -101,6 +101,12 @@ class DeviceEngine : public Engine {
       sok::AssignRows(queue, scratch, num_rows, dim, row_ids, rows, plane);
     });
   }
+  void SumRows(Call& call, int64_t first_row, int64_t num_rows, int64_t width, const float* plane,
+               uint64_t* sums) override {
+    Run(call, [&](Queue& queue, auto&) {
+      queue.ForEach(num_rows, SumOfRow{width, plane + first_row * width, sums});
+    });
+  }
   void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim, const FirstValue& first_value,
                       const int64_t* keys, const int64_t* row_ids, float* out) override {
     Run(call, [&](Queue& queue, auto&) {

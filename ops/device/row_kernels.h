@@ -8,6 +8,7 @@
 #include "ops/device/count.h"
 #include "ops/device/float_pack.h"
 #include "ops/engine/first_value_columns.h"
+#include "ops/engine/row_sum.h"
 
 namespace sok {
 
@@ -140,6 +141,17 @@ struct FillRows {
     SOK_UNROLL
     for (int column = 0; column < Pack::width; ++column) pack.at[column] = value;
     StorePack(plane + row_ids[place.row] * dim + place.column, pack);
+  }
+};
+
+/// sums[i] = RowSum(sums[i], rows[i]).
+struct SumOfRow {
+  int64_t width;
+  const float* rows;
+  uint64_t* sums;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    sums[i] = RowSum(sums[i], rows + i * width, width);
   }
 };
 

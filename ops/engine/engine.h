@@ -65,6 +65,10 @@ class Engine {
   /// plane[row_ids[i]] = rows[i], and of several rows for one id the last; no row id is below 0.
   virtual void AssignRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
                           const float* rows, float* plane) = 0;
+  /// sums[i] = RowSum(sums[i], plane[first_row + i]); see row_sum.h.
+  virtual void SumRows(Call& call, int64_t first_row, int64_t num_rows, int64_t width,
+                       const float* plane,
+                       uint64_t* sums) = 0;  // [num_rows]
   /// out[i] = first value of keys[i] where row_ids[i] < 0, else out[i] stays; kPreset: all stay.
   virtual void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim,
                               const FirstValue& first_value, const int64_t* keys,

@@ -2,7 +2,9 @@
 // Distinct keys, and rows by row id, on every engine.
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "ops/engine/row_sum.h"
 #include "ops/tests/random_batch.h"
 
 namespace sok {
@@ -184,6 +186,44 @@ SOK_TEST(RepeatedRowsAddUpAndTheLastAssignedStays) {
       CHECK_TRUE(arrays.Download(plane, 10 * dim) == last);
     }
   });
+}
+
+/// All engines give the same sums, of rows of any width; of a part of a plane, those of its rows.
+SOK_TEST(SumsTellRowsThatDiffer) {
+  constexpr int64_t kRows = 50;
+  for (const int64_t width : {1, 2, 7, 8, 16, 19, 32}) {
+    const Floats rows = Random(kRows * width, static_cast<uint32_t>(width));
+    std::vector<uint64_t> before(kRows), expected(kRows);
+    for (size_t i = 0; i < kRows; ++i) {
+      before[i] = i % 3;
+      expected[i] = RowSum(before[i], &rows[i * static_cast<size_t>(width)], width);
+    }
+    CHECK_EQ(std::unordered_set<uint64_t>(expected.begin(), expected.end()).size(), size_t{kRows});
+    OnAllEngines([&](const TestedEngine& engine) {
+      CallWithArrays arrays(engine);
+      const float* plane = arrays.Upload(rows);
+      auto* sums = arrays.Upload(before);
+      engine.engine.SumRows(arrays.call(), 0, kRows, width, plane, sums);
+      CHECK_TRUE(arrays.Download(sums, kRows) == expected);
+      auto* of_some = arrays.Upload(std::vector<uint64_t>(before.begin() + 5, before.begin() + 9));
+      engine.engine.SumRows(arrays.call(), 5, 4, width, plane, of_some);
+      CHECK_TRUE(arrays.Download(of_some, 4) ==
+                 std::vector<uint64_t>(expected.begin() + 5, expected.begin() + 9));
+    });
+  }
+}
+
+SOK_TEST(EachColumnCounts) {
+  for (const int64_t width : {1, 2, 5, 16, 33}) {
+    Floats row(static_cast<size_t>(width), 0.0f);
+    std::unordered_set<uint64_t> sums{RowSum(0, row.data(), width)};
+    for (float& column : row) {
+      column = -0.0f;  // other bits alone
+      sums.insert(RowSum(0, row.data(), width));
+      column = 0.0f;
+    }
+    CHECK_EQ(sums.size(), row.size() + 1);
+  }
 }
 
 SOK_TEST(CopiesAndFills) {

@@ -43,6 +43,26 @@ REGISTER_OP("SokImportPlanes")
         "Makes the table hold exactly these keys with these rows and slots; other slots hold their "
         "initial value. What does not fit leaves the table as it was.");
 
+REGISTER_OP("SokSavedBase")
+    .Input("table: resource")
+    .Output("id: string")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "Id of the checkpoint of a series that the table was saved in last; '': there is none, or "
+        "its contents, or its slots, have been replaced since.");
+
+class SavedBaseOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      Output(ctx, 0, {}).scalar<tf::tstring>()() = resource->saved_rows().base();
+    });
+  }
+};
+
 class ExportPlanesOp : public tf::OpKernel {
  public:
   explicit ExportPlanesOp(tf::OpKernelConstruction* ctx)
@@ -160,6 +180,7 @@ SOK_REGISTER_KERNEL(Name("SokImportPlanes")
                         .HostMemory("rows")
                         .HostMemory("slots"),
                     ImportPlanesOp);
+SOK_REGISTER_KERNEL(Name("SokSavedBase").HostMemory("table").HostMemory("id"), SavedBaseOp);
 
 }  // namespace
 }  // namespace sok

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "ops/tf/saved_rows.h"
 #include "ops/tf/table_resource.h"
 
 namespace sok {
@@ -17,6 +18,12 @@ class HeldKeys {
   HeldKeys(OpCall& call, const TableView& view);
 
   int64_t count() const { return count_; }
+  int64_t num_rows() const { return num_rows_; }
+
+  /// A bit for each row that has a key; nullptr: all rows have.
+  const RowBits* Bits();
+  /// From now on it has the keys of these rows only; those among them that have none do not count.
+  void KeepOnly(const RowBits& rows);
 
   /// Calls use(count, keys), with keys on the host, for all. Comes before ForEachRowIds.
   void ForEachKeys(const std::function<void(int64_t count, const int64_t* keys)>& use);
@@ -25,6 +32,9 @@ class HeldKeys {
                      const std::function<void(int64_t count, const int64_t* row_ids)>& use);
 
  private:
+  using UseKeysAndRows =
+      std::function<void(int64_t count, const int64_t* keys, const int64_t* row_ids)>;
+  void ForEachBlock(const UseKeysAndRows& use);
   void Note(int64_t count, const int64_t* row_ids);
   bool IsHeld(int64_t row) const {
     return is_dense_ || ((bits_[static_cast<size_t>(row / 64)] >> (row % 64)) & 1) != 0;
@@ -33,8 +43,10 @@ class HeldKeys {
   OpCall& call_;
   const TableView& view_;
   int64_t count_ = 0, num_rows_ = 0;
-  bool is_dense_ = true;        // row ids are 0, 1, ...
-  std::vector<uint64_t> bits_;  // else: of each row, whether it is held
+  bool is_dense_ = true;   // row ids are 0, 1, ...
+  bool are_known_ = true;  // the bits, where it is not
+  bool has_all_ = true;    // no KeepOnly
+  RowBits bits_;           // of rows that it has, where it is not dense
 };
 
 }  // namespace sok

@@ -197,7 +197,7 @@ class EvictKeysOp : public tf::OpKernel {
           Throw(ErrorCode::kFailedPrecondition, "table '", view.options().name,
                 "' was not made to evict keys");
         }
-        num_evicted = Evict(call, view, &history, &resource->steps(), step);
+        num_evicted = Evict(call, view, &history, resource.get(), step);
       });
       Output(ctx, 0, {}).scalar<int64_t>()() = num_evicted;
     });
@@ -206,7 +206,7 @@ class EvictKeysOp : public tf::OpKernel {
  private:
   /// Rows are read before the history is locked, and it is locked for a few keys at a time, so that
   /// steps need not wait long for it.
-  int64_t Evict(OpCall& call, const TableView& view, KeyHistory* history, RunningSteps* steps,
+  int64_t Evict(OpCall& call, const TableView& view, KeyHistory* history, TableResource* table,
                 int64_t step) const {
     const TableEntries held = view.table.Export(call);
     std::vector<int64_t> room_of_keys, room_of_ids;
@@ -222,8 +222,8 @@ class EvictKeysOp : public tf::OpKernel {
       }
       EvictWaiting(call, history, step);
     }
-    return TakeRows(call, view, history, steps, INT64_MAX, light) +
-           TakeRows(call, view, history, steps, step - steps_to_live_, old);
+    return TakeRows(call, view, history, table, INT64_MAX, light) +
+           TakeRows(call, view, history, table, step - steps_to_live_, old);
   }
 
   static int64_t StepAfterLast(KeyHistory* history) {
@@ -262,25 +262,28 @@ class EvictKeysOp : public tf::OpKernel {
 
   /// From those of `keys` that still came last before `first_step`; returns from how many.
   static int64_t TakeRows(OpCall& call, const TableView& view, KeyHistory* history,
-                          RunningSteps* steps, int64_t first_step,
+                          TableResource* table, int64_t first_step,
                           const std::vector<int64_t>& keys) {
     int64_t num_evicted = 0;
-    std::vector<int64_t> gone, row_ids;
+    std::vector<int64_t> gone, gone_rows, row_ids;
     for (size_t first = 0; first < keys.size(); first += kMostKeysAtOnce) {
       const size_t count = std::min<size_t>(kMostKeysAtOnce, keys.size() - first);
       row_ids.resize(count);
       gone.clear();
+      gone_rows.clear();
       const std::lock_guard<FairSharedMutex> lock(history->mutex());
       FindOnHost(call, view.table, static_cast<int64_t>(count), &keys[first], row_ids.data());
       for (size_t i = 0; i < count; ++i) {
         if (row_ids[i] == kNoRow || history->OfRow(row_ids[i]).step >= first_step) continue;
         gone.push_back(keys[first + i]);
+        gone_rows.push_back(row_ids[i]);
       }
       const auto num_gone = static_cast<int64_t>(gone.size());
       if (num_gone == 0) continue;
       const int64_t num_taken =
           view.table.Evict(call, num_gone, call.OnDevice(gone.data(), num_gone));
-      steps->Evicted(num_taken);  // in the order in which the table keeps them
+      table->saved_rows().Gone(gone, gone_rows);
+      table->steps().Evicted(num_taken);  // in the order in which the table keeps them
       num_evicted += num_taken;
     }
     return num_evicted;

@@ -2,18 +2,17 @@
 // The op behind tf.train.Saver.restore that fills a table from the slices of all ranks.
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
+#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "ops/exchange/descriptions.h"
+#include "ops/tf/checkpoint_series.h"
 #include "ops/tf/output_shapes.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/restored_keys.h"
-#include "ops/tf/saved_streams.h"
-#include "ops/tf/table_contents.h"
+#include "ops/tf/restored_rows.h"
 #include "ops/tf/whole_table_op.h"
 
 namespace sok {
@@ -39,69 +38,21 @@ REGISTER_OP("SokRestoreRows")
     .Doc(
         "Makes the table hold exactly the keys that the checkpoint has of it, <table_name>/keys, "
         "and that this rank owns, with their rows and slots, on all ranks or on none; other slots "
-        "hold their initial value. What does not fit leaves the table as it was. `titles` name the "
+        "hold their initial value. Where it is an increment, of all that it is based on. What does "
+        "not fit leaves the table as it was. `titles` name the "
         "rows, the slots and ordinary variables, of which it gives the rows of `widths` and their "
         "row ids.");
 
-/// Those rows of a block whose keys, its first tensor, this rank owns.
-class OwnedRows {
- public:
-  explicit OwnedRows(const Placement& placement) : placement_(placement) {}
+/// One checkpoint of those that a table is restored from.
+struct Link {
+  Link(const std::string& prefix, bool is_first)
+      : saved(prefix), ending(is_first ? "" : kIncrementEnding) {}
 
-  void Choose(const SavedBlock& block) {
-    block_ = &block;
-    const auto* keys = reinterpret_cast<const int64_t*>(block.data[0].data());
-    keys_.clear();
-    places_.clear();
-    for (int64_t i = 0; i < block.count; ++i) {
-      if (!placement_.IsOwned(keys[i])) continue;
-      keys_.push_back(keys[i]);
-      places_.push_back(i);
-    }
-  }
+  bool is_whole() const { return ending.empty(); }
 
-  int64_t count() const { return static_cast<int64_t>(keys_.size()); }
-  const std::vector<int64_t>& keys() const { return keys_; }
-  /// What a tensor [any, width] has for them, until the next call.
-  const float* Of(size_t tensor, int64_t width) {
-    const auto* rows = reinterpret_cast<const float*>(block_->data[tensor].data());
-    if (count() == block_->count) return rows;
-    chosen_.resize(static_cast<size_t>(count() * width));
-    float* next = chosen_.data();
-    for (const int64_t place : places_) next = std::copy_n(rows + place * width, width, next);
-    return chosen_.data();
-  }
-
- private:
-  const Placement placement_;
-  const SavedBlock* block_ = nullptr;
-  std::vector<int64_t> keys_, places_;
-  std::vector<float> chosen_;
-};
-
-/// The outputs for ordinary variables.
-class VariableRows {
- public:
-  VariableRows(tf::OpKernelContext* ctx, const std::vector<int64_t>& widths, int64_t num_keys)
-      : widths_(widths),
-        next_row_id_(Data<int64_t>(Output(ctx, 0, {widths.empty() ? 0 : num_keys}))) {
-    for (size_t i = 0; i < widths.size(); ++i)
-      next_.push_back(Data<float>(Output(ctx, static_cast<int>(1 + i), {num_keys, widths[i]})));
-  }
-
-  void AddRowIds(OpCall& call, int64_t count, const int64_t* row_ids) {
-    if (widths_.empty()) return;
-    call.CopyToHost(next_row_id_, row_ids, count);
-    next_row_id_ += count;
-  }
-  void Add(size_t variable, int64_t count, const float* rows) {
-    next_[variable] = std::copy_n(rows, count * widths_[variable], next_[variable]);
-  }
-
- private:
-  const std::vector<int64_t> widths_;
-  int64_t* next_row_id_;
-  std::vector<float*> next_;
+  SavedTensors saved;
+  const std::string ending;  // of the names of its tensors
+  OwnedKeys owned;
 };
 
 class RestoreRowsOp : public WholeTableOp {
@@ -124,134 +75,166 @@ class RestoreRowsOp : public WholeTableOp {
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
-    const std::string prefix = ctx->input(1).scalar<tf::tstring>()();
-    SavedTensors saved(prefix);
+    Chain chain;
+    for (const std::string& prefix : ChainOf(ctx->input(1).scalar<tf::tstring>()()))
+      chain.push_back(std::make_unique<Link>(prefix, chain.empty()));
     meeting.Begin();
     meeting.AwaitTurn();
     const auto fill = [&](const TableView& view, const TableView& fresh) {
       meeting.GiveTurn();
       std::optional<Error> error;
       try {
-        const Owned owned = CountOwned(saved, view.options());
-        CheckShapes(saved, view, owned.num_saved);
-        CheckNumKeysFits(view.options(), owned.count);
-        Fill(ctx, call, saved, owned, fresh);
+        for (const auto& link : chain) CheckLink(view, *link);
+        if (chain.size() == 1) CheckNumKeysFits(view.options(), chain[0]->owned.count);
+        Fill(ctx, call, chain, fresh);
       } catch (const Error& raised) {
         error = raised;
       }
-      EndTogether(meeting, saved, error);
+      EndTogether(meeting, chain, error);
     };
-    table.Replace(call, slot_names_, fill, saved.StreamIn(name_ + "/seed"));
+    table.Replace(call, slot_names_, fill, chain[0]->saved.StreamIn(name_ + "/seed"));
   }
 
  private:
-  /// Keys of this rank.
-  struct Owned {
-    int64_t num_saved = 0;  // of all ranks
-    int64_t count = 0;
-    std::set<int64_t> pieces;  // first rows of the slices that have some
+  using Chain = std::vector<std::unique_ptr<Link>>;
+
+  std::string KeysIn(const Link& link) const { return name_ + "/keys" + link.ending; }
+  std::string TitleIn(const Link& link, size_t place) const { return titles_[place] + link.ending; }
+
+  /// That it has what is needed; counts the keys that this rank owns.
+  void CheckLink(const TableView& view, Link& link) const {
+    link.owned = OwnedKeys::Count(link.saved, KeysIn(link), view.options().placement);
+    const auto check = [&](size_t place, int64_t width) {
+      const std::string title = TitleIn(link, place);
+      CheckPlaneToRestore(view.options(), title, link.owned.num_saved, width,
+                          link.saved.ShapeOf(title, tf::DT_FLOAT));
+    };
+    check(0, view.options().dim);
+    for (size_t i = 1; i < titles_.size(); ++i) CheckHasSlot(link, TitleIn(link, i));
+    for (size_t i = 0; i < view.places.size(); ++i)
+      check(1 + i, view.planes.slots[view.places[i]].plane->width());
+    for (size_t i = 0; i < widths_.size(); ++i) check(1 + slot_names_.size() + i, widths_[i]);
+  }
+
+  void CheckHasSlot(Link& link, const std::string& title) const {
+    if (link.saved.Contains(title)) return;
+    Throw(ErrorCode::kNotFound, "the checkpoint ", link.saved.prefix(), " has no tensor ", title,
+          ", as where another optimizer has trained; tf.train.list_variables says which it has. To "
+          "start slots afresh, take keys and rows alone, by "
+          "sok_compat.checkpoint.assign_from(table, ",
+          "path, '", name_, "'), and the rest by a tf.train.Saver of the other variables");
+  }
+
+  /// Where rows go.
+  struct Target {
+    Target(tf::OpKernelContext* ctx, OpCall& op_call, const TableView& view,
+           const std::vector<int64_t>& widths, const Chain& chain)
+        : call(op_call),
+          fresh(view),
+          filler(op_call, view, chain[0]->owned.count, MostKeys(chain)),
+          rows(op_call, *view.planes.rows, RowsOfPart(view.options().dim)),
+          of_variables(ctx, widths, NumKeys(chain)) {
+      for (const size_t place : view.places) {
+        Plane& plane = *view.planes.slots[place].plane;
+        slots.emplace_back(call, plane, RowsOfPart(plane.width()));
+      }
+    }
+
+    static int64_t MostKeys(const Chain& chain) {
+      int64_t most = 0;
+      for (const auto& link : chain) most = std::max(most, link->owned.count);
+      return most;
+    }
+    static int64_t NumKeys(const Chain& chain) {
+      int64_t count = 0;
+      for (const auto& link : chain) count += link->owned.count;
+      return count;
+    }
+
+    OpCall& call;
+    const TableView& fresh;
+    TableFiller filler;
+    RowMover rows;
+    std::vector<RowMover> slots;
+    RowsOfVariables of_variables;
   };
 
-  std::string KeysName() const { return name_ + "/keys"; }
-
-  Owned CountOwned(SavedTensors& saved, const TableOptions& options) const {
-    const tf::TensorShape shape = saved.ShapeOf(KeysName(), tf::DT_INT64);
-    if (shape.dims() != 1) {
-      Throw(ErrorCode::kInvalidArgument, KeysName(), " in the checkpoint ", saved.prefix(),
-            " has the shape ", shape.DebugString(), "; keys are of one dimension");
-    }
-    Owned owned;
-    owned.num_saved = shape.dim_size(0);
-    for (const SavedTensors::Piece& piece : saved.PiecesOf(KeysName())) {
-      int64_t of_piece = piece.count;
-      if (options.placement.num_ranks > 1) of_piece = NumOwnedIn(saved, piece, options.placement);
-      if (of_piece > 0) owned.pieces.insert(piece.first);
-      owned.count += of_piece;
-    }
-    return owned;
-  }
-
-  static int64_t NumOwnedIn(SavedTensors& saved, const SavedTensors::Piece& piece,
-                            const Placement& placement) {
-    constexpr int64_t kKeysAtOnce = 1 << 20;
-    PieceReader reader(saved, piece);
-    std::string data;
-    int64_t num_owned = 0;
-    for (int64_t first = 0; first < piece.count; first += kKeysAtOnce) {
-      const int64_t count = std::min(kKeysAtOnce, piece.count - first);
-      reader.Read(first, count, &data);
-      const auto* keys = reinterpret_cast<const int64_t*>(data.data());
-      num_owned +=
-          std::count_if(keys, keys + count, [&](int64_t key) { return placement.IsOwned(key); });
-    }
-    return num_owned;
-  }
-
-  void CheckShapes(SavedTensors& saved, const TableView& view, int64_t num_saved) const {
-    const auto check = [&](const std::string& title, int64_t width) {
-      CheckPlaneToRestore(view.options(), title, num_saved, width,
-                          saved.ShapeOf(title, tf::DT_FLOAT));
-    };
-    check(titles_[0], view.options().dim);
-    for (size_t i = 0; i < view.places.size(); ++i)
-      check(titles_[1 + i], view.planes.slots[view.places[i]].plane->width());
-    for (size_t i = 0; i < widths_.size(); ++i)
-      check(titles_[1 + slot_names_.size() + i], widths_[i]);
-  }
-
-  void Fill(tf::OpKernelContext* ctx, OpCall& call, SavedTensors& saved, const Owned& owned,
+  void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain,
             const TableView& fresh) const {
-    std::vector<std::string> names{KeysName()};
-    names.insert(names.end(), titles_.begin(), titles_.end());
-    SavedStreams streams(saved, names);
-    TableFiller filler(call, fresh, owned.count);
-    std::vector<RowMover> slots;
-    for (const size_t place : fresh.places) {
-      Plane& plane = *fresh.planes.slots[place].plane;
-      slots.emplace_back(call, plane, RowsOfPart(plane.width()));
+    Target target(ctx, call, fresh, widths_, chain);
+    for (const auto& link : chain) {
+      if (!link->is_whole()) {
+        RemoveGone(*link, &target);
+        target.filler.Expect(fresh.table.Size(call).num_keys + link->owned.count);
+      }
+      FillFrom(*link, &target);
     }
-    VariableRows given(ctx, widths_, owned.count);
-    const TableOptions& options = fresh.options();
+    target.of_variables.Output(ctx);
+  }
+
+  /// Keys that the increment says have no rows any more.
+  void RemoveGone(Link& link, Target* target) const {
+    OpCall& call = target->call;
+    const std::vector<int64_t> gone =
+        ReadOwnedKeys(link.saved, name_ + kGoneEnding, target->fresh.options().placement);
+    const auto count = static_cast<int64_t>(gone.size());
+    if (count == 0) return;
+    const int64_t* keys = call.OnDevice(gone.data(), count);
+    auto* row_ids = call.Temporary<int64_t>(count);
+    target->fresh.table.Find(call, count, keys, row_ids);
+    target->of_variables.Remove(call, count, row_ids);
+    target->fresh.table.Erase(call, count, keys);
+  }
+
+  void FillFrom(Link& link, Target* target) const {
+    const TableOptions& options = target->fresh.options();
+    std::vector<std::string> names{KeysIn(link)};
+    for (size_t i = 0; i < titles_.size(); ++i) names.push_back(TitleIn(link, i));
+    SavedStreams streams(link.saved, names);
     int64_t num_filled = 0;
     OwnedRows rows(options.placement);
     streams.ForEachBlock(
-        [&](int64_t first) { return owned.pieces.count(first) > 0; },
+        [&](int64_t first) { return link.owned.pieces.count(first) > 0; },
         [&](const SavedBlock& block) {
           rows.Choose(block);
           if (rows.count() == 0) return;
           CheckKeysAre(options, rows.keys(), keys_);
-          const int64_t* row_ids = filler.Insert(rows.count(), rows.keys().data(),
-                                                 rows.Of(1, options.dim), /*are_distinct=*/false);
+          Put(rows, link.is_whole(), target);
           num_filled += rows.count();
-          if (fresh.table.Size(call).num_keys != num_filled) ThrowRepeatedKey(saved, options);
-          for (size_t i = 0; i < slots.size(); ++i)
-            slots[i].FromHost(rows.count(), row_ids, rows.Of(2 + i, slots[i].width()));
-          given.AddRowIds(call, rows.count(), row_ids);
-          for (size_t i = 0; i < widths_.size(); ++i)
-            given.Add(i, rows.count(), rows.Of(2 + slots.size() + i, widths_[i]));
+          if (link.is_whole() && target->fresh.table.Size(target->call).num_keys != num_filled)
+            ThrowRepeatedKey(link, options);
         });
   }
 
-  [[noreturn]] void ThrowRepeatedKey(SavedTensors& saved, const TableOptions& options) const {
-    std::vector<int64_t> owned;
-    saved.ForEachPart(KeysName(), RowsOfPart(2), [&](int64_t, int64_t count, const char* data) {
-      const auto* keys = reinterpret_cast<const int64_t*>(data);
-      std::copy_if(keys, keys + count, std::back_inserter(owned),
-                   [&](int64_t key) { return options.placement.IsOwned(key); });
-    });
-    CheckKeysFit(options, owned, keys_);
-    Throw(ErrorCode::kDataLoss, KeysName(), " in the checkpoint ", saved.prefix(),
+  /// `are_fresh`: no row of these has come before.
+  void Put(OwnedRows& rows, bool are_fresh, Target* target) const {
+    const int64_t dim = target->rows.width();
+    const float* values = rows.Of(1, dim);
+    const int64_t* row_ids = target->filler.Insert(rows.count(), rows.keys().data(), values,
+                                                   /*are_distinct=*/false);
+    if (!are_fresh) target->rows.FromHost(rows.count(), row_ids, values);
+    size_t next = 2;
+    for (RowMover& slot : target->slots)
+      slot.FromHost(rows.count(), row_ids, rows.Of(next++, slot.width()));
+    target->of_variables.Add(target->call, rows.count(), row_ids, !are_fresh,
+                             [&](size_t i) { return rows.Of(next + i, widths_[i]); });
+  }
+
+  [[noreturn]] void ThrowRepeatedKey(Link& link, const TableOptions& options) const {
+    CheckKeysFit(options, ReadOwnedKeys(link.saved, KeysIn(link), options.placement), keys_);
+    Throw(ErrorCode::kDataLoss, KeysIn(link), " in the checkpoint ", link.saved.prefix(),
           " has changed while it was read");
   }
 
   /// All ranks restore, or all fail: of a file that only one has read, the others say what it is.
-  void EndTogether(RankMeeting& meeting, SavedTensors& saved,
+  void EndTogether(RankMeeting& meeting, const Chain& chain,
                    const std::optional<Error>& error) const {
     std::string said = "read ";
     if (error) {
       said = "failed " + std::to_string(static_cast<int>(error->code())) + " " + error->what();
     } else {
-      said += saved.SignatureOf(KeysName()) + saved.SignatureOf(titles_[0]);
+      for (const auto& link : chain)
+        said += link->saved.SignatureOf(KeysIn(*link)) + link->saved.SignatureOf(TitleIn(*link, 0));
     }
     const std::vector<std::string> all = meeting.Share(said);
     if (error) throw *error;
@@ -262,7 +245,7 @@ class RestoreRowsOp : public WholeTableOp {
             all[rank].substr(static_cast<size_t>(start)));
     }
     const std::string difference = DifferenceOf(all);
-    if (!difference.empty()) ThrowDifferentCheckpoints(saved.prefix(), difference);
+    if (!difference.empty()) ThrowDifferentCheckpoints(chain.back()->saved.prefix(), difference);
   }
 
   const std::string name_;

@@ -2,20 +2,16 @@
 // Ops behind tf.train.Saver.save: all ranks write one checkpoint, tables as streams.
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ops/tf/checkpoint_files.h"
+#include "ops/tf/checkpoint_in_making.h"
 #include "ops/tf/gathered_parts.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/saved_table.h"
 #include "ops/tf/whole_table_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/variant.h"
-#include "tensorflow/core/framework/variant_encode_decode.h"
-#include "tensorflow/core/framework/variant_tensor_data.h"
 
 namespace sok {
 namespace {
@@ -26,9 +22,11 @@ REGISTER_OP("SokBeginCheckpoint")
     .Input("prefix: string")
     .Input("tensors: T")
     .Input("tickets: num_tickets * variant")
+    .Input("base: num_bases * string")
     .Output("checkpoint: variant")
     .Attr("T: list(type) >= 0")
     .Attr("num_tickets: int >= 0")
+    .Attr("num_bases: int >= 0 = 0")
     .Attr("names: list(string) >= 0")
     .Attr("slices: list(string) >= 0")
     .Attr("num_ranks: int >= 1")
@@ -40,7 +38,8 @@ REGISTER_OP("SokBeginCheckpoint")
         "Begins this rank's part of a checkpoint, with tensors that it alone writes. All ranks "
         "begin one with the same prefix. What SokCommitCheckpoint has not made a checkpoint is "
         "removed. Where they have it on_rank_0, it writes all parts, to its prefix, and the others "
-        "no file.");
+        "no file. With a `base`, tables note what they are saved with: '' is a whole checkpoint, "
+        "'<name>\\n<id>' an increment of that one, in the same folder; rank 0's counts.");
 
 REGISTER_OP("SokSaveTable")
     .Input("table: resource")
@@ -72,29 +71,6 @@ REGISTER_OP("SokCommitCheckpoint")
         "Makes the parts of all ranks the checkpoint, in one instant. An earlier one of that name "
         "is replaced. All ranks end as rank 0, which does it.");
 
-/// This rank's part of a checkpoint that is being made.
-struct CheckpointInMaking {
-  CheckpointInMaking(int64_t ranks, int64_t of_rank, bool is_on_rank_0)
-      : num_ranks(ranks), rank(of_rank), on_rank_0(is_on_rank_0) {}
-
-  std::mutex mutex;                      // ops add to it one after the other
-  std::optional<CheckpointFiles> files;  // none where they are rank 0's alone
-  std::unique_ptr<ShardWriter> writer;
-  std::vector<std::unique_ptr<ReceivedPart>> received;  // rank 0: of the ranks 1, 2, ...
-  const int64_t num_ranks, rank;
-  const bool on_rank_0;
-};
-
-/// What stands in the tensor. It never leaves the process.
-struct CheckpointVariant {
-  std::shared_ptr<CheckpointInMaking> checkpoint;
-
-  static constexpr char kTypeName[] = "sok::CheckpointVariant";
-  std::string TypeName() const { return kTypeName; }
-  void Encode(tf::VariantTensorData* data) const { data->set_type_name(kTypeName); }
-  bool Decode(const tf::VariantTensorData&) { return false; }
-};
-
 std::shared_ptr<CheckpointInMaking> CheckpointIn(const tf::Tensor& tensor) {
   const auto* variant = tensor.scalar<tf::Variant>()().get<CheckpointVariant>();
   if (variant != nullptr && variant->checkpoint) return variant->checkpoint;
@@ -109,7 +85,10 @@ class BeginCheckpointOp : public MeetingOp {
         slices_(Attribute<std::vector<std::string>>(ctx, "slices")),
         num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
         rank_(Attribute<int64_t>(ctx, "rank")),
-        on_rank_0_(Attribute<bool>(ctx, "on_rank_0")) {}
+        on_rank_0_(Attribute<bool>(ctx, "on_rank_0")),
+        num_bases_(Attribute<int64_t>(ctx, "num_bases")) {
+    OP_REQUIRES(ctx, num_bases_ <= 1, absl::InvalidArgumentError("there is one base, or none"));
+  }
 
  protected:
   void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) override {
@@ -118,15 +97,18 @@ class BeginCheckpointOp : public MeetingOp {
     RankMeeting meeting(ctx, num_ranks_, rank_, std::move(held));
     meeting.Begin();
     const auto checkpoint = std::make_shared<CheckpointInMaking>(num_ranks_, rank_, on_rank_0_);
+    const std::string base = Base(ctx);
     std::string id;
     if (rank_ == 0) {
       id = CheckpointFiles::NewId();
       checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
     }
     const std::vector<std::string> ids = meeting.Share(id + "\n" + prefix);
+    const std::string base_of_rank_0 = meeting.Share(base)[0];
     if (!on_rank_0_) CheckSamePrefix(ids);
-    if (rank_ != 0 && !on_rank_0_)
-      checkpoint->files.emplace(ctx->env(), prefix, ids[0].substr(0, ids[0].find('\n')), rank_);
+    id = ids[0].substr(0, ids[0].find('\n'));
+    if (num_bases_ > 0) checkpoint->series = CheckpointInSeries{id, BaseIn(base_of_rank_0)};
+    if (rank_ != 0 && !on_rank_0_) checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
     MakeWriters(ctx, checkpoint.get());
     Output(ctx, 0, {}).scalar<tf::Variant>()() = CheckpointVariant{checkpoint};
   }
@@ -146,14 +128,23 @@ class BeginCheckpointOp : public MeetingOp {
     }
   }
 
+  std::string Base(tf::OpKernelContext* ctx) const {
+    if (num_bases_ == 0) return "";
+    tf::OpInputList bases;
+    ThrowIfError(ctx->input_list("base", &bases));
+    return bases[0].scalar<tf::tstring>()();
+  }
+
   void MakeWriters(tf::OpKernelContext* ctx, CheckpointInMaking* checkpoint) const {
     if (!checkpoint->files) {
       checkpoint->writer = std::make_unique<ShardWriter>();
       return;
     }
     const CheckpointFiles& files = *checkpoint->files;
-    checkpoint->writer =
-        std::make_unique<ShardWriter>(ctx->env(), files.PartOf(rank_), Tensors(ctx));
+    std::vector<TensorToSave> tensors = Tensors(ctx);
+    if (checkpoint->series && rank_ == 0)
+      tensors.push_back({CheckpointInSeries::kTensor, "", checkpoint->series->ToTensor()});
+    checkpoint->writer = std::make_unique<ShardWriter>(ctx->env(), files.PartOf(rank_), tensors);
     for (int64_t rank = 1; on_rank_0_ && rank < num_ranks_; ++rank)
       checkpoint->received.push_back(
           std::make_unique<ReceivedPart>(ctx->env(), files.PartOf(rank)));
@@ -183,6 +174,7 @@ class BeginCheckpointOp : public MeetingOp {
   const std::vector<std::string> names_, slices_;
   const int64_t num_ranks_, rank_;
   const bool on_rank_0_;
+  const int64_t num_bases_;
 };
 
 /// Sends what a writer writes, as long as this lives.
@@ -227,17 +219,19 @@ class SaveTableOp : public WholeTableOp {
       CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
       std::vector<SavedPlane> planes = Planes(call, view, others);
       const std::lock_guard<std::mutex> lock(checkpoint->mutex);
+      TableToSave saved{view, planes, HeldKeys(call, view), {}};
+      if (checkpoint->series) Compare(call, checkpoint.get(), table.saved_rows(), &saved);
       if (!checkpoint->on_rank_0) {
-        Write(call, view, meeting, planes, checkpoint->writer.get());
+        Write(call, saved, meeting, *checkpoint);
       } else if (checkpoint->rank == 0) {
-        Write(call, view, meeting, planes, checkpoint->writer.get());
+        Write(call, saved, meeting, *checkpoint);
         GatheredParts(meeting).Receive([&](int64_t rank, const char* data, size_t num_bytes) {
           checkpoint->received[static_cast<size_t>(rank - 1)]->Append(data, num_bytes);
         });
       } else {
         GatheredParts parts(meeting);
         const SinkOf sink(checkpoint->writer.get(), &parts);
-        Write(call, view, meeting, planes, checkpoint->writer.get());
+        Write(call, saved, meeting, *checkpoint);
         parts.EndSending();
       }
     });
@@ -253,15 +247,33 @@ class SaveTableOp : public WholeTableOp {
     return variables;
   }
 
-  void Write(OpCall& call, const TableView& view, RankMeeting& meeting,
-             std::vector<SavedPlane>& planes, ShardWriter* writer) const {
-    if (num_buckets_ == 0) {
-      WriteRowsOfRanks(call, view, meeting, name_, planes, writer);
-      return;
+  /// What this save has to write, where it is an increment, and what the next one need not.
+  static void Compare(OpCall& call, CheckpointInMaking* checkpoint, SavedRows& saved_rows,
+                      TableToSave* saved) {
+    if (checkpoint->is_increment() && saved_rows.base() != checkpoint->series->base->id) {
+      Throw(ErrorCode::kFailedPrecondition, "table '", saved->view.options().name,
+            "' cannot be saved as an increment of ", checkpoint->series->base->name,
+            ", in which it was not saved last; save a whole checkpoint");
     }
-    BucketWriter buckets(call, view, num_buckets_, narrow_keys_, writer);
-    for (SavedPlane& plane : planes) buckets.Write(plane);
-    WriteSeed(view.options(), titles_[0] + "-seed", writer);
+    std::vector<PlaneToCompare> planes;
+    for (const SavedPlane& plane : saved->planes)
+      planes.push_back({plane.mover.rows(), plane.mover.width()});
+    HeldKeys& held = saved->held;
+    checkpoint->changes.push_back(saved_rows.Compare(call, held.num_rows(), held.Bits(), planes));
+    if (!checkpoint->is_increment()) return;
+    held.KeepOnly(checkpoint->changes.back()->rows());
+    saved->gone_keys =
+        KeysWithoutRows(call, saved->view.table, checkpoint->changes.back()->gone_keys());
+  }
+
+  void Write(OpCall& call, TableToSave& saved, RankMeeting& meeting,
+             const CheckpointInMaking& checkpoint) const {
+    ShardWriter* writer = checkpoint.writer.get();
+    if (checkpoint.is_increment()) return WriteIncrementOfRanks(meeting, name_, saved, writer);
+    if (num_buckets_ == 0) return WriteRowsOfRanks(meeting, name_, saved, writer);
+    BucketWriter buckets(call, saved.view, num_buckets_, narrow_keys_, writer);
+    for (SavedPlane& plane : saved.planes) buckets.Write(plane);
+    WriteSeed(saved.view.options(), titles_[0] + "-seed", writer);
   }
 
   std::vector<SavedPlane> Planes(OpCall& call, const TableView& view,
@@ -303,6 +315,7 @@ class CommitCheckpointOp : public MeetingOp {
     if (checkpoint->on_rank_0) GatherIndexes(meeting, *checkpoint);
     if (checkpoint->rank == 0) checkpoint->files->Commit(data_bytes);
     meeting.Share();
+    for (const auto& of_table : checkpoint->changes) of_table->Commit(checkpoint->series->id);
   }
 
  private:

@@ -8,7 +8,7 @@
 
 #include "ops/base/error.h"
 #include "ops/cpu/key_history.h"
-#include "ops/tf/held_keys.h"
+#include "ops/tf/checkpoint_series.h"
 #include "ops/tf/key_buckets.h"
 
 namespace sok {
@@ -39,6 +39,45 @@ void AppendKeys(HeldKeys& held, ShardWriter* writer) {
   });
 }
 
+/// What this rank has of a tensor over all ranks.
+struct Slice {
+  int64_t rank;
+  int64_t total, first, count;
+
+  /// Somebody writes it also where it is empty.
+  bool is_written() const { return count > 0 || (total == 0 && rank == 0); }
+};
+
+/// Of `count` rows of this rank; of a table that all have, rank 0's are enough.
+Slice SliceOf(RankMeeting& meeting, const Placement& placement, int64_t count) {
+  if (placement.kind == Placement::Kind::kReplicated && placement.rank != 0) count = 0;
+  std::vector<int64_t> counts;
+  for (const std::string& of_rank : meeting.Share(std::to_string(count)))
+    counts.push_back(std::stoll(of_rank));
+  return {placement.rank, std::accumulate(counts.begin(), counts.end(), int64_t{0}),
+          std::accumulate(counts.begin(), counts.begin() + placement.rank, int64_t{0}), count};
+}
+
+/// `ending`: of all names.
+void WriteKeysAndPlanes(const Slice& slice, const std::string& title, const std::string& ending,
+                        TableToSave& table, ShardWriter* writer) {
+  writer->Begin(title + "/keys" + ending, tf::DT_INT64, tf::TensorShape({slice.total}), slice.first,
+                slice.count);
+  if (slice.count > 0) AppendKeys(table.held, writer);
+  writer->End();
+  for (SavedPlane& plane : table.planes) {
+    const int64_t width = plane.mover.width();
+    writer->Begin(plane.title + ending, tf::DT_FLOAT, tf::TensorShape({slice.total, width}),
+                  slice.first, slice.count);
+    if (slice.count > 0) {
+      table.held.ForEachRowIds(RowsOfPart(width), [&](int64_t count, const int64_t* row_ids) {
+        AppendPart(plane, count, row_ids, writer);
+      });
+    }
+    writer->End();
+  }
+}
+
 }  // namespace
 
 void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter* writer) {
@@ -51,32 +90,41 @@ void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter
   writer->End();
 }
 
-void WriteRowsOfRanks(OpCall& call, const TableView& view, RankMeeting& meeting,
-                      const std::string& title, std::vector<SavedPlane>& planes,
+void WriteRowsOfRanks(RankMeeting& meeting, const std::string& title, TableToSave& table,
                       ShardWriter* writer) {
-  const Placement& placement = view.options().placement;
-  const bool has_copy = placement.kind == Placement::Kind::kReplicated && placement.rank != 0;
-  HeldKeys held(call, view);
-  const int64_t num_held = has_copy ? 0 : held.count();
-  std::vector<int64_t> counts;
-  for (const std::string& count : meeting.Share(std::to_string(num_held)))
-    counts.push_back(std::stoll(count));
-  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  if (placement.rank == 0) WriteSeed(view.options(), title + "/seed", writer);
-  if (num_held == 0 && (total > 0 || placement.rank != 0)) return;
-  const int64_t first =
-      std::accumulate(counts.begin(), counts.begin() + placement.rank, int64_t{0});
-  writer->Begin(title + "/keys", tf::DT_INT64, tf::TensorShape({total}), first, num_held);
-  AppendKeys(held, writer);
+  const TableOptions& options = table.view.options();
+  const Slice slice = SliceOf(meeting, options.placement, table.held.count());
+  if (options.placement.rank == 0) WriteSeed(options, title + "/seed", writer);
+  if (slice.is_written()) WriteKeysAndPlanes(slice, title, "", table, writer);
+}
+
+void WriteIncrementOfRanks(RankMeeting& meeting, const std::string& title, TableToSave& table,
+                           ShardWriter* writer) {
+  const Placement& placement = table.view.options().placement;
+  // Both before anything is written, which may be sent in the same meeting.
+  const Slice slice = SliceOf(meeting, placement, table.held.count());
+  const Slice gone = SliceOf(meeting, placement, static_cast<int64_t>(table.gone_keys.size()));
+  if (slice.is_written()) WriteKeysAndPlanes(slice, title, kIncrementEnding, table, writer);
+  if (!gone.is_written()) return;
+  writer->Begin(title + kGoneEnding, tf::DT_INT64, tf::TensorShape({gone.total}), gone.first,
+                gone.count);
+  writer->Append(table.gone_keys.data(), table.gone_keys.size() * sizeof(int64_t));
   writer->End();
-  for (SavedPlane& plane : planes) {
-    writer->Begin(plane.title, tf::DT_FLOAT, tf::TensorShape({total, plane.mover.width()}), first,
-                  num_held);
-    held.ForEachRowIds(RowsOfPart(plane.mover.width()), [&](int64_t count, const int64_t* row_ids) {
-      AppendPart(plane, count, row_ids, writer);
-    });
-    writer->End();
+}
+
+std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int64_t> keys) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  const auto count = static_cast<int64_t>(keys.size());
+  if (count == 0) return keys;
+  auto* found = call.Temporary<int64_t>(count);
+  table.Find(call, count, call.OnDevice(keys.data(), count), found);
+  std::vector<int64_t> room, without;
+  const int64_t* row_ids = call.OnHost(found, count, &room);
+  for (int64_t i = 0; i < count; ++i) {
+    if (row_ids[i] == kNoRow) without.push_back(keys[static_cast<size_t>(i)]);
   }
+  return without;
 }
 
 BucketWriter::BucketWriter(OpCall& call, const TableView& view, int64_t num_buckets,

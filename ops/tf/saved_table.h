@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/tf/held_keys.h"
 #include "ops/tf/rank_meeting.h"
 #include "ops/tf/shard_writer.h"
 #include "ops/tf/table_contents.h"
@@ -19,12 +20,26 @@ struct SavedPlane {
   RowMover mover;
 };
 
+/// What is written of a table.
+struct TableToSave {
+  const TableView& view;
+  std::vector<SavedPlane>& planes;  // the first one is the table's rows
+  HeldKeys held;                    // in an increment, those whose rows have changed
+  std::vector<int64_t> gone_keys;   // in an increment
+};
+
 /// Writes the keys <title>/keys and the planes as one tensor each over all ranks, rank after rank;
-/// of each rank, its slice. Keys are in the order of row ids. The first plane is the table's rows.
-/// What later keys start by is <title>/seed.
-void WriteRowsOfRanks(OpCall& call, const TableView& view, RankMeeting& meeting,
-                      const std::string& title, std::vector<SavedPlane>& planes,
+/// of each rank, its slice. Keys are in the order of row ids. What later keys start by is
+/// <title>/seed.
+void WriteRowsOfRanks(RankMeeting& meeting, const std::string& title, TableToSave& table,
                       ShardWriter* writer);
+
+/// As above, with kIncrementEnding, and <title>/gone.increment; no seed, which does not change.
+void WriteIncrementOfRanks(RankMeeting& meeting, const std::string& title, TableToSave& table,
+                           ShardWriter* writer);
+
+/// Those that the table does not hold, each once, ascending.
+std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int64_t> keys);
 
 /// Writes the scalar `name`: what keys that come later start by, with the key. Nothing where that
 /// is no matter of chance.

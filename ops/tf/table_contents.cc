@@ -114,10 +114,11 @@ void TableContents::ReadRange(int64_t begin, int64_t count, int64_t* keys, float
   call_.CopyToHost(rows, read, count * dim);
 }
 
-TableFiller::TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys)
+TableFiller::TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys,
+                         int64_t most_at_once)
     : call_(call), fresh_(fresh) {
   const TableOptions& options = fresh.options();
-  const int64_t most = std::min(num_keys, RowsOfPart(options.dim));
+  const int64_t most = std::min(most_at_once, RowsOfPart(options.dim));
   fresh.table.Reserve(call, num_keys, fresh.planes);
   row_ids_ = call.Temporary<int64_t>(most);
   if (call.engine().IsHostMemory()) return;

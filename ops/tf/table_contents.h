@@ -23,6 +23,8 @@ class RowMover {
   RowMover(OpCall& call, float* rows, int64_t width, int64_t most_rows);
 
   int64_t width() const { return width_; }
+  /// Of the plane: [..., width], on the device.
+  float* rows() const { return plane_ == nullptr ? rows_ : plane_->data(); }
 
   /// values[i] = row row_ids[i] of the plane.
   void ToHost(int64_t num_rows, const int64_t* row_ids, float* values);
@@ -30,8 +32,6 @@ class RowMover {
   void FromHost(int64_t num_rows, const int64_t* row_ids, const float* values);
 
  private:
-  float* rows() const { return plane_ == nullptr ? rows_ : plane_->data(); }
-
   OpCall& call_;
   Plane* const plane_;
   float* const rows_;
@@ -71,8 +71,13 @@ class TableContents {
 /// Puts keys and rows that are on the host into an empty table.
 class TableFiller {
  public:
-  /// `num_keys` will come in all.
-  TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys);
+  /// `num_keys` will come in all, at most `most_at_once` of them at a time.
+  TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys, int64_t most_at_once);
+  TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys)
+      : TableFiller(call, fresh, num_keys, num_keys) {}
+
+  /// More will come: so many keys in all.
+  void Expect(int64_t num_keys) { fresh_.table.Reserve(call_, num_keys, fresh_.planes); }
 
   /// Inserts at most RowsOfPart(dim) keys, distinct and new. Returns their row ids, on the device,
   /// valid until the next call. `are_distinct`: false where nobody has looked; then some may be

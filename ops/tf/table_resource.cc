@@ -91,6 +91,7 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   history_ = std::move(fresh_history);
   notes_steps_ = history.is_kept && (history.evicts || history.has_filter());
   steps_->ForgetRows();
+  saved_rows_->Forget();
   preset_ = tf::Tensor();
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   rows_.Put(std::move(plane));
@@ -137,6 +138,7 @@ void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, Variabl
     FillRowsInUse(call, *table_, options, *plane);
   }
   slots_.Put({options, PlaneVariable(std::move(variable), options.plane)});
+  saved_rows_->Forget();  // these have no such slot
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   slots_.all().back().plane.Put(std::move(plane));
   ShowRows();
@@ -145,6 +147,7 @@ void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, Variabl
 void TableResource::DetachSlot(const tf::Var* variable) {
   std::unique_lock<FairSharedMutex> lock(mutex_);
   slots_.Remove(variable);
+  saved_rows_->Forget();
 }
 
 void TableResource::WithTable(const std::function<void(Table& table)>& use) {
@@ -296,6 +299,7 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
   table_ = std::move(table);
   history_ = std::move(history);
   steps_->ForgetRows();
+  saved_rows_->Forget();
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   auto plane = planes.begin();
   ForEachPlane([&](PlaneVariable& replaced) { replaced.Put(std::move(*plane++)); });

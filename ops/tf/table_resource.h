@@ -15,6 +15,7 @@
 #include "ops/base/fair_shared_mutex.h"
 #include "ops/cpu/key_history.h"
 #include "ops/tf/running_steps.h"
+#include "ops/tf/saved_rows.h"
 #include "ops/tf/table_slots.h"
 
 namespace sok {
@@ -86,6 +87,7 @@ class TableResource : public tensorflow::ResourceBase {
     if (notes_steps_) steps_->Note(ctx);
   }
   RunningSteps& steps() { return *steps_; }
+  SavedRows& saved_rows() { return *saved_rows_; }
 
   /// As Table::Find, for an op; where a filter admits keys, without those that its own step has
   /// admitted: whether a key has a row in a step is what held before it.
@@ -152,6 +154,7 @@ class TableResource : public tensorflow::ResourceBase {
   std::unique_ptr<KeyHistory> history_;
   std::atomic<bool> notes_steps_{false};
   const std::shared_ptr<RunningSteps> steps_ = std::make_shared<RunningSteps>();
+  const std::shared_ptr<SavedRows> saved_rows_ = std::make_shared<SavedRows>();
   std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run, without a capacity
 };
 

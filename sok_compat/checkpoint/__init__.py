@@ -8,6 +8,8 @@ it, so that `python -m sok_compat.checkpoint` does without.
 import importlib
 
 _MODULES = {
+    "IncrementalSaver": "incremental_saver",
+    "IncrementalSaverHook": "increment_hook",
     "assign_from": "warm_start",
     "assign_rows": "key_files",
     "dump_to_files": "key_files",

@@ -8,6 +8,7 @@ import tempfile
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.series import chain_of
 from sok_compat.runtime.ranks import horovod_ranks
 from sok_compat.runtime.shared_texts import share_bytes, share_text, value_of_rank_0
 from sok_compat.runtime.tf_versions import checkpoint_management
@@ -47,27 +48,29 @@ def path_on_this_rank(path, graph):
     """
     path, *files = value_of_rank_0("checkpoint_of_rank_0", lambda: _files_of(path), graph)
     if horovod_ranks().rank == 0:
-        for suffix, num_bytes in files:
-            _send(path + suffix, num_bytes, graph)
+        for name, num_bytes in files:
+            _send(os.path.join(os.path.dirname(path), name), num_bytes, graph)
         _check_all_have_it(None, graph)
         yield path
         return
     with contextlib.ExitStack() as stack:
         copy = _Copy(stack)
-        for suffix, num_bytes in files:
-            copy.receive(os.path.basename(path) + suffix, num_bytes, graph)
+        for name, num_bytes in files:
+            copy.receive(name, num_bytes, graph)
         _check_all_have_it(copy.error, graph)
         yield os.path.join(copy.folder, os.path.basename(path))
 
 
 def _files_of(path):
-    """[path, *[suffix of a file, its size]]"""
+    """[path, *[name of a file in its folder, its size]]; of an increment, what it needs, too."""
     path = tf.compat.as_text(path)
     if not checkpoint_management.checkpoint_exists(path):
         raise ValueError(f"The passed save_path is not a valid checkpoint: {path}")
-    # Of a checkpoint that a save has replaced, data with other numbers of files may be there.
-    names = [f"{path}.index", *sorted(tf.io.gfile.glob(f"{path}.data-?????-of-?????"))]
-    return [path, *([name[len(path) :], tf.io.gfile.stat(name).length] for name in names)]
+    files = []
+    for each in chain_of(path):
+        # Of a checkpoint that a save has replaced, data with other numbers of files may be there.
+        files += [f"{each}.index", *sorted(tf.io.gfile.glob(f"{each}.data-?????-of-?????"))]
+    return [path, *([os.path.basename(file), tf.io.gfile.stat(file).length] for file in files)]
 
 
 def _send(path, num_bytes, graph):

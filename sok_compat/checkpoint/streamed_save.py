@@ -37,7 +37,7 @@ class StreamedTable(SelfReadingSaveable):
         raise NotImplementedError
 
 
-def save_checkpoint(path, tables, specs):
+def save_checkpoint(path, tables, specs, base=None):
     """The op that makes a checkpoint of tables and tensors.
 
     All ranks that share the tables run it, with the same path; where rank 0 has the files, its own
@@ -49,6 +49,8 @@ def save_checkpoint(path, tables, specs):
       path: of the checkpoint, a scalar string tensor.
       tables: StreamedTables, at least one.
       specs: BaseSaverBuilder.SaveSpecs of what is no table.
+      base: what it is an increment of, a scalar string tensor, as of increments.text_of; '': it is
+        whole, and increments of it may come. None: none will.
     """
     ranks = max((each.table.ranks for each in tables), key=lambda ranks: ranks.size)
     # All of them first: a rank that fails has begun what others would wait for.
@@ -69,6 +71,7 @@ def save_checkpoint(path, tables, specs):
                 path,
                 [value for _, value in saved],
                 to_begin,
+                [] if base is None else [base],
                 names=[spec.name for spec, _ in saved],
                 slices=[spec.slice_spec or "" for spec, _ in saved],
                 num_ranks=ranks.size,

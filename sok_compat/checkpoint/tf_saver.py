@@ -48,6 +48,7 @@ def _saving_tables(build):
 def _saving_streams(builder):
     """Lets a saver's builder, while this is open, build for StreamedTables, too."""
     add, add_sharded = builder._AddSaveOps, builder._AddShardedSaveOps
+    base_of = getattr(builder, "base_of", lambda tables: None)  # of an IncrementalSaver
 
     def add_save_ops(path, saveables):
         tables = [each for each in saveables if isinstance(each, StreamedTable)]
@@ -55,7 +56,7 @@ def _saving_streams(builder):
             return add(path, saveables)
         others = [each for each in saveables if not isinstance(each, StreamedTable)]
         specs = [spec for each in others for spec in each.specs]
-        with tf.control_dependencies([save_checkpoint(path, tables, specs)]):
+        with tf.control_dependencies([save_checkpoint(path, tables, specs, base_of(tables))]):
             return tf.identity(path)
 
     def add_sharded_save_ops(path, per_device):

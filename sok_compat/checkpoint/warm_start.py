@@ -8,6 +8,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.bucket_saveable import BucketSaveable, restore_buckets
 from sok_compat.checkpoint.files.table_names import BUCKETS, ROWS, find_tables
 from sok_compat.checkpoint.key_files import load_rows, restore_from_files, tickets_of
+from sok_compat.checkpoint.series import chain_of
 from sok_compat.runtime.op_library import ops
 
 
@@ -42,10 +43,11 @@ def assign_from(table, source, name=None):
         if prefix is None:
             _raise_for_part(table, source)
             return restore_from_files(table, source, name)
-    reader = tf.train.load_checkpoint(prefix)
+    whole = chain_of(prefix)[0]
+    reader = tf.train.load_checkpoint(whole)
     dtypes = reader.get_variable_to_dtype_map()
     shapes = reader.get_variable_to_shape_map()
-    saved = _table_called(name, prefix, {n: (dtypes[n].name, shapes[n]) for n in shapes})
+    saved = _table_called(name, whole, {n: (dtypes[n].name, shapes[n]) for n in shapes})
     tickets = tickets_of(table, "assign")
     if saved.layout == BUCKETS and table.saver_layout is BucketSaveable:
         return restore_buckets(table, prefix, [(name, "")], tickets=tickets)

@@ -31,7 +31,7 @@ from tensorflow.python.training import (
     monitored_session,
     warm_starting_util,
 )
-from tensorflow.python.training.saver import BaseSaverBuilder
+from tensorflow.python.training.saver import BaseSaverBuilder, BulkSaverBuilder
 from tensorflow.python.training.saving.saveable_object_util import (
     SaveableCompatibilityConverter,
     saveable_objects_for_op,
@@ -58,6 +58,7 @@ hdf5_format = importlib.import_module(
 )
 
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
+SessionInterface = session.SessionInterface
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
 MonitoredSessionOfAnyKind = monitored_session._MonitoredSession
@@ -154,12 +155,14 @@ __all__ = [
     "VERSION",
     "BaseResourceVariable",
     "BaseSaverBuilder",
+    "BulkSaverBuilder",
     "CondBranchFuncGraph",
     "EagerResourceDeleter",
     "FetchMapper",
     "MonitoredSessionOfAnyKind",
     "PartitionedVariable",
     "SaveableCompatibilityConverter",
+    "SessionInterface",
     "Variable",
     "anonymous_name",
     "checkpoint",

@@ -14,6 +14,8 @@ _HOMES = {
     "DistributedEmbedding": f"{_FACE}.embeddings.distributed_embedding",
     "GraphKeys": f"{_FACE}.core.graph_keys",
     "HashTable": "sok_compat.engine.hash_table",
+    "IncrementalSaver": "sok_compat.checkpoint.incremental_saver",
+    "IncrementalSaverHook": "sok_compat.checkpoint.increment_hook",
     "Init": f"{_FACE}.core.initialize",
     "OptimizerScope": f"{_FACE}.core.context_scope",
     "Saver": f"{_FACE}.saver.Saver",

@@ -48,7 +48,7 @@ BAD = {
     "no-slot": (
         {name: value for name, value in tensors([1]).items() if name != SLOT},
         tf.errors.NotFoundError,
-        SLOT,
+        f"no tensor {SLOT}.*start slots afresh.*assign_from",
         {},
     ),
     "no-table": ({"x": np.ones(3)}, tf.errors.NotFoundError, "EmbeddingVariable", {}),

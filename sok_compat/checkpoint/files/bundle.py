@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 import struct
 
@@ -92,6 +93,17 @@ class Bundle:
         found = tuple(self._extent(name, entry) for _, entry in entries if entry.num_bytes)
         return dataclasses.replace(array, extents=found)
 
+    def strings(self, name):
+        """A tensor of strings, all of it, as a list of bytes.
+
+        Raises:
+          FileError: it is no such tensor, or its checksum is another one.
+        """
+        (_, entry), *others = self.entries(name)
+        if entry.dtype != "string" or others:
+            raise FileError(f"{self._index}: {name} is no tensor of strings")
+        return self._checked_strings(name, entry)
+
     def check(self, name):
         """Reads a tensor, whatever it is.
 
@@ -101,7 +113,7 @@ class Bundle:
         entries = [entry for _, entry in self.entries(name)]
         for entry in entries:
             if entry.dtype == "string":
-                self._check_strings(name, entry)
+                self._checked_strings(name, entry)
             elif entry.dtype not in _VARIANTS:
                 for _ in self._extent(name, entry).pieces():
                     pass
@@ -117,8 +129,9 @@ class Bundle:
             raise FileError(f"{self._index} has no slice {extents} of {name}, which it lists")
         return BundleEntry.parse(found)
 
-    def _check_strings(self, name, entry):
-        """Strings have their lengths before them, and in the checksum other bytes of these."""
+    def _checked_strings(self, name, entry):
+        """[bytes]. Strings have their lengths before them, and in the checksum other bytes of
+        these."""
         unchecked = dataclasses.replace(self._extent(name, entry), checksum=None)
         data = b"".join(unchecked.pieces())
         lengths, position = [], 0
@@ -133,6 +146,8 @@ class Bundle:
                 f"{unchecked.path} is not as it was written: the CRC-32C of the strings of {name} "
                 f"is not the stored one, {entry.checksum}"
             )
+        ends = list(itertools.accumulate(lengths, initial=position + 4))  # behind the lengths' sum
+        return [data[begin:end] for begin, end in zip(ends, ends[1:])]
 
     def _check_files(self):
         """Before anything is read: each is there, and long enough."""

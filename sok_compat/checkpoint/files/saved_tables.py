@@ -10,6 +10,8 @@ from typing import Optional
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.dump_files import DumpPlaces, dumped_tables, open_dump
 from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.increments import chain_of, changes_in
+from sok_compat.checkpoint.files.series_entry import SERIES
 from sok_compat.checkpoint.files.stored_array import StoredArray, joined
 from sok_compat.checkpoint.files.table_names import find_tables
 
@@ -63,12 +65,17 @@ class Saved:
       tables: SavedTables by name.
       bundle: the Bundle, where it is a checkpoint.
       others: names of the tensors in it that are no table's.
+      base: the path of what it is an increment of; None: it is whole. An increment has no tables,
+        but what has changed of them.
+      changes: TableChanges of an increment.
     """
 
     path: str
     tables: dict
     bundle: Optional[Bundle] = None
     others: tuple = ()
+    base: Optional[str] = None
+    changes: tuple = ()
 
     def table(self, name):
         """The SavedTable of this name.
@@ -76,10 +83,19 @@ class Saved:
         Raises:
           FileError: there is none.
         """
+        self.check_is_whole()
         if name not in self.tables:
             held = ", ".join(self.tables) or "none"
             raise FileError(f"{self.path} has no table {name}; its tables: {held}")
         return self.tables[name]
+
+    def check_is_whole(self):
+        """Raises FileError for an increment."""
+        if self.base is not None:
+            raise FileError(
+                f"{self.path} is an increment, which holds what has changed since {self.base}: "
+                "restore it, and save a whole checkpoint"
+            )
 
 
 def open_saved(path, key_dtype="int64"):
@@ -147,9 +163,17 @@ def _latest(folder, state):
 def _in_bundle(bundle):
     tensors = {name: (entry.dtype, entry.shape) for name, entry in bundle.tensors.items()}
     found = find_tables(tensors)
-    of_tables = {name for table in found for name in table.tensors}
-    others = tuple(sorted(tensors.keys() - of_tables))
-    return Saved(bundle.prefix, {t.name: _opened(bundle, t) for t in found}, bundle, others)
+    chain = chain_of(bundle)
+    changes = changes_in(bundle) if len(chain) > 1 else []
+    of_tables = {name for table in (*found, *changes) for name in table.tensors}
+    return Saved(
+        bundle.prefix,
+        {t.name: _opened(bundle, t) for t in found},
+        bundle,
+        tuple(sorted(tensors.keys() - of_tables - {SERIES})),
+        chain[-2].prefix if len(chain) > 1 else None,
+        tuple(changes),
+    )
 
 
 def _opened(bundle, names):

@@ -11,6 +11,8 @@ def run(options):
     """Prints it; the exit status: 1 where they differ."""
     first = open_saved(options.path, options.key_dtype)
     second = open_saved(options.other, options.key_dtype)
+    for saved in (first, second):
+        saved.check_is_whole()
     pairs = _pairs(first, second, options)
     are_equal = True
     if options.table is None:

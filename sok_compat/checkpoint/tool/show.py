@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`show`: what is in a checkpoint or a folder of dumps."""
 
+from sok_compat.checkpoint.files.increments import increments_of
 from sok_compat.checkpoint.files.saved_tables import open_saved
 from sok_compat.checkpoint.tool.sizes import bytes_text, counted
 
@@ -13,10 +14,14 @@ def run(options):
     print(_title(saved))
     for table in saved.tables.values():
         print(*_lines_of_table(table), sep="\n")
-    if not saved.tables:
+    for changes in saved.changes:
+        print(_line_of_changes(saved.bundle, changes))
+    if not saved.tables and saved.base is None:
         print("  no table in it")
     if saved.others:
         print(f"  {_others(saved)}")
+    for prefix in increments_of(saved.bundle) if saved.bundle is not None else ():
+        print(f"  increment {prefix}")
     if options.no_verify:
         print("checksums not verified")
     else:
@@ -28,7 +33,17 @@ def _title(saved):
     if saved.bundle is None:
         return f"{saved.path}: {counted(len(saved.tables), 'table')} as files of sok.Saver"
     files = counted(saved.bundle.num_shards, "data file")
-    return f"{saved.path}: checkpoint, {files}, {bytes_text(saved.bundle.data_bytes)}"
+    what = "checkpoint" if saved.base is None else f"increment of {saved.base}"
+    return f"{saved.path}: {what}, {files}, {bytes_text(saved.bundle.data_bytes)}"
+
+
+def _line_of_changes(bundle, changes):
+    num_bytes = sum(bundle.num_bytes(name) for name in changes.tensors)
+    gone = f", {counted(changes.num_gone, 'key')} gone" if changes.num_gone else ""
+    return (
+        f"  table {changes.name}: {counted(changes.num_keys, 'key')} new or changed{gone}, dim "
+        f"{changes.dim}, {bytes_text(num_bytes)}"
+    )
 
 
 def _lines_of_table(table):

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ops of one save hand on to each other.
+#ifndef SOK_OPS_TF_CHECKPOINT_IN_MAKING_H_
+#define SOK_OPS_TF_CHECKPOINT_IN_MAKING_H_
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/tf/checkpoint_files.h"
+#include "ops/tf/checkpoint_series.h"
+#include "ops/tf/saved_rows.h"
+#include "ops/tf/shard_writer.h"
+#include "tensorflow/core/framework/variant.h"
+#include "tensorflow/core/framework/variant_encode_decode.h"
+#include "tensorflow/core/framework/variant_tensor_data.h"
+
+namespace sok {
+
+/// This rank's part of a checkpoint that is being made.
+struct CheckpointInMaking {
+  CheckpointInMaking(int64_t ranks, int64_t of_rank, bool is_on_rank_0)
+      : num_ranks(ranks), rank(of_rank), on_rank_0(is_on_rank_0) {}
+
+  std::mutex mutex;                      // ops add to it one after the other
+  std::optional<CheckpointFiles> files;  // none where they are rank 0's alone
+  std::unique_ptr<ShardWriter> writer;
+  std::vector<std::unique_ptr<ReceivedPart>> received;  // rank 0: of the ranks 1, 2, ...
+  std::optional<CheckpointInSeries> series;             // none: increments are not asked for
+  std::vector<std::unique_ptr<RowChanges>> changes;     // of each table, in a series
+  const int64_t num_ranks, rank;
+  const bool on_rank_0;
+
+  bool is_increment() const { return series && series->base; }
+};
+
+/// What stands in the tensor. It never leaves the process.
+struct CheckpointVariant {
+  std::shared_ptr<CheckpointInMaking> checkpoint;
+
+  static constexpr char kTypeName[] = "sok::CheckpointVariant";
+  std::string TypeName() const { return kTypeName; }
+  void Encode(tensorflow::VariantTensorData* data) const { data->set_type_name(kTypeName); }
+  bool Decode(const tensorflow::VariantTensorData&) { return false; }
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_CHECKPOINT_IN_MAKING_H_
