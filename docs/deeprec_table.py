@@ -40,8 +40,10 @@ SECTIONS = {
               "under 'collective' all ranks begin with rank 0's ordinary variables, and rank 0's "
               "`checkpoint_dir`, `summary_dir` and hooks of a chief count for all: "
               "[distributed](distributed.md#sessions-that-resume-and-estimators); "
-              "`save_incremental_checkpoint_secs` raises"),
-        Entry("tf.train.Saver", "differs", "`incremental_save_restore=True` raises"),
+              "`save_incremental_checkpoint_secs` saves [increments](checkpoints.md#increments)"),
+        Entry("tf.train.Saver", "differs",
+              "`incremental_save_restore=True` raises: use "
+              "`sok_compat.checkpoint.IncrementalSaver`"),
         Entry("tf.gradients tf.clip_by_global_norm", "differs",
               "under 'collective' gradients of scalars by variables are means over ranks, and the "
               "norm is that over all ranks"),
@@ -189,8 +191,8 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "`hvd.broadcast_global_variables(0)`"),
     ("checkpoints of one process", "works",
      "in DeepRec's layout, of any number of parts: [checkpoints](deeprec_checkpoints.md) says what "
-     "is in them and what is read. Rows of another width raise (`TF_EV_RESTORE_CUSTOM_DIM`); "
-     "there are no incremental ones."),
+     "is in them and what is read. Rows of another width raise (`TF_EV_RESTORE_CUSTOM_DIM`). "
+     "Incremental ones, also with filters, are [sok_compat's own](checkpoints.md#increments)."),
     ("`tf.train.init_from_checkpoint`, `tf.train.warm_start`, `warm_start_from` of estimators",
      "differs",
      "give an embedding variable an initializer that loads its rows; a slot raises, so a list of "

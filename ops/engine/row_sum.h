@@ -10,10 +10,13 @@
 
 namespace sok {
 
-/// One to one in each of its arguments.
+/// One to one in each of its arguments. What a bit of the word changes depends on all of `sum`: a
+/// product alone would change nothing but its highest bit for that of the word.
 SOK_HOST_DEVICE inline uint64_t MixedSum(uint64_t sum, uint64_t word) {
-  sum = (sum ^ word) * 0x9FB21C651E98DF25u;
-  return sum ^ (sum >> 29);
+  sum ^= word;
+  sum = (sum ^ (sum >> 32)) * 0x9FB21C651E98DF25u;
+  sum = (sum ^ (sum >> 29)) * 0xD6E8FEB86659FD93u;
+  return sum ^ (sum >> 32);
 }
 
 SOK_HOST_DEVICE inline uint64_t WordOfFloats(const float* two) {
@@ -35,7 +38,8 @@ SOK_HOST_DEVICE inline uint64_t RowSum(uint64_t sum, const float* row, int64_t w
       c = MixedSum(c, WordOfFloats(row + column + 4));
       d = MixedSum(d, WordOfFloats(row + column + 6));
     }
-    sum = MixedSum(MixedSum(MixedSum(a, b), c), d);
+    // No two of them alike: what changes one must not look like a change of another.
+    sum = MixedSum(MixedSum(MixedSum(MixedSum(a, 0), b), c), d);
   }
   for (; column + 2 <= width; column += 2) sum = MixedSum(sum, WordOfFloats(row + column));
   if (column == width) return sum;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that fill tables from checkpoints of DeepRec's layout, and read what stands beside them.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ops/exchange/descriptions.h"
+#include "ops/tf/checkpoint_series.h"
 #include "ops/tf/output_shapes.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/restored_keys.h"
@@ -84,6 +87,50 @@ void Append(const std::vector<int64_t>& values, std::vector<int64_t>* all) {
   all->insert(all->end(), values.begin(), values.end());
 }
 
+/// What is known of keys, of whole tables and of increments in turn.
+class MergedKeys {
+ public:
+  explicit MergedKeys(PartsToRestore* all) : all_(*all) {
+    for (size_t i = 0; i < all_.keys.size(); ++i) places_[all_.keys[i]] = i;
+  }
+
+  void Remove(const std::vector<int64_t>& keys) {
+    for (const int64_t key : keys) {
+      const auto found = places_.find(key);
+      if (found == places_.end()) continue;
+      const size_t place = found->second;
+      places_.erase(found);
+      for (auto* numbers : {&all_.keys, &all_.versions, &all_.freqs}) {
+        (*numbers)[place] = numbers->back();
+        numbers->pop_back();
+      }
+      if (place < all_.keys.size()) places_[all_.keys[place]] = place;
+    }
+  }
+
+  /// An increment says of all keys without rows how often they came.
+  void Add(const PartsToRestore& later) {
+    for (size_t i = 0; i < later.keys.size(); ++i) {
+      const auto [entry, is_new] = places_.emplace(later.keys[i], all_.keys.size());
+      if (is_new) {
+        all_.keys.push_back(later.keys[i]);
+        all_.versions.push_back(later.versions[i]);
+        all_.freqs.push_back(later.freqs[i]);
+      } else {
+        all_.versions[entry->second] = later.versions[i];
+        all_.freqs[entry->second] = later.freqs[i];
+      }
+    }
+    all_.filtered_keys = later.filtered_keys;
+    all_.filtered_versions = later.filtered_versions;
+    all_.filtered_freqs = later.filtered_freqs;
+  }
+
+ private:
+  PartsToRestore& all_;
+  std::unordered_map<int64_t, size_t> places_;
+};
+
 PartsToRestore ReadKeys(SavedBuckets& saved, const PlaneName& name, const WantedKeys& wanted) {
   PartsToRestore found;
   found.parts = saved.PartsOf(name, /*parts_first=*/wanted.num_parts > 1);
@@ -125,7 +172,8 @@ class RestoreBucketsOp : public WholeTableOp {
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankMeeting& meeting) override {
     PartsToRestore found;
-    SavedBuckets saved(ctx->input(1).scalar<tf::tstring>()());
+    const std::vector<std::string> chain = ChainOf(ctx->input(1).scalar<tf::tstring>()());
+    SavedBuckets saved(chain.front());
     meeting.Begin();
     meeting.AwaitTurn();
     const auto fill = [&](const TableView& view, const TableView& fresh) {
@@ -134,14 +182,16 @@ class RestoreBucketsOp : public WholeTableOp {
       found = ReadKeys(saved, names_.front(), wanted);
       CheckKeysFit(view.options(), found.keys, keys_);
       FillRows(call, saved, found, fresh);
-      for (size_t i = 0; i < fresh.places.size(); ++i) {
-        if (!slot_is_required_[i] && IsMissing(saved, found, i)) continue;
-        FillSlot(call, saved, found, names_[i + 1], wanted, fresh,
-                 *fresh.planes.slots[fresh.places[i]].plane);
+      FillSlots(call, saved, found, names_, wanted, fresh);
+      std::string signature = SignatureOf(saved, found, names_);
+      if (chain.size() > 1) {
+        MergedKeys merged(&found);
+        for (size_t i = 1; i < chain.size(); ++i)
+          signature += AddIncrement(call, chain[i], wanted, fresh, &merged);
       }
       Give(ctx, {&found.keys, &found.versions, &found.freqs, &found.filtered_keys,
                  &found.filtered_versions, &found.filtered_freqs});
-      const std::string difference = DifferenceOf(meeting.Share(SignatureOf(saved, found)));
+      const std::string difference = DifferenceOf(meeting.Share(signature));
       if (!difference.empty()) ThrowDifferentCheckpoints(saved.prefix(), difference);
     };
     table.Replace(call, slot_names_, fill, StreamOf(saved));
@@ -158,8 +208,7 @@ class RestoreBucketsOp : public WholeTableOp {
   }
 
   /// Whether the checkpoint has no tensor of a slot; says so.
-  bool IsMissing(SavedBuckets& saved, const PartsToRestore& found, size_t slot) const {
-    const PlaneName& name = names_[slot + 1];
+  static bool IsMissing(SavedBuckets& saved, const PartsToRestore& found, const PlaneName& name) {
     for (const std::string& part : found.parts) {
       const std::string plane = name.Of(part);
       if (saved.Contains(plane + "-keys") || saved.Contains(plane + "-values")) return false;
@@ -169,11 +218,52 @@ class RestoreBucketsOp : public WholeTableOp {
     return true;
   }
 
-  std::string SignatureOf(SavedBuckets& saved, const PartsToRestore& found) const {
+  /// Brings the table to what it was when an increment was saved; gives its signature.
+  std::string AddIncrement(OpCall& call, const std::string& prefix, const WantedKeys& wanted,
+                           const TableView& fresh, MergedKeys* merged) const {
+    SavedBuckets saved(prefix);
+    std::vector<PlaneName> names = names_;
+    for (PlaneName& name : names) name.tail += kIncrementEnding;
+    const PartsToRestore found = ReadKeys(saved, names.front(), wanted);
+    CheckKeysFit(fresh.options(), found.keys, keys_);
+    const std::vector<int64_t> gone = GoneKeys(saved, names.front(), found, wanted);
+    const auto num_gone = static_cast<int64_t>(gone.size());
+    fresh.table.Erase(call, num_gone, call.OnDevice(gone.data(), num_gone));
+    merged->Remove(gone);
+    FillRows(call, saved, found, fresh);
+    FillSlots(call, saved, found, names, wanted, fresh);
+    merged->Add(found);
+    return SignatureOf(saved, found, names);
+  }
+
+  static std::vector<int64_t> GoneKeys(SavedBuckets& saved, const PlaneName& name,
+                                       const PartsToRestore& found, const WantedKeys& wanted) {
+    std::vector<int64_t> gone;
+    for (const std::string& part : found.parts) {
+      const tf::Tensor keys = saved.Read(name.Of(part) + kGoneOfBuckets, tf::DT_INT64);
+      const auto* all = Data<int64_t>(keys);
+      std::copy_if(all, all + keys.NumElements(), std::back_inserter(gone),
+                   [&](int64_t key) { return wanted.Has(key); });
+    }
+    return gone;
+  }
+
+  void FillSlots(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
+                 const std::vector<PlaneName>& names, const WantedKeys& wanted,
+                 const TableView& fresh) const {
+    for (size_t i = 0; i < fresh.places.size(); ++i) {
+      if (!slot_is_required_[i] && IsMissing(saved, found, names[i + 1])) continue;
+      FillSlot(call, saved, found, names[i + 1], wanted, fresh,
+               *fresh.planes.slots[fresh.places[i]].plane);
+    }
+  }
+
+  static std::string SignatureOf(SavedBuckets& saved, const PartsToRestore& found,
+                                 const std::vector<PlaneName>& names) {
     std::string text;
     for (const std::string& part : found.parts) {
       for (const char* tensor : {"-keys", "-values"}) {
-        const std::string name = names_.front().Of(part) + tensor;
+        const std::string name = names.front().Of(part) + tensor;
         if (saved.Contains(name)) text += saved.SignatureOf(name);
       }
     }
@@ -182,13 +272,17 @@ class RestoreBucketsOp : public WholeTableOp {
 
   static void FillRows(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
                        const TableView& fresh) {
-    TableFiller filler(call, fresh, static_cast<int64_t>(found.keys.size()));
+    const int64_t dim = fresh.options().dim;
+    const auto num_keys = static_cast<int64_t>(found.keys.size());
+    const int64_t num_before = fresh.table.Size(call).num_keys;
+    TableFiller filler(call, fresh, num_before + num_keys, num_keys);
+    RowMover mover(call, *fresh.planes.rows, num_keys);
     for (const SavedKeys& rows : found.rows) {
       if (rows.keys.empty()) continue;
-      saved.ForEachChunk(rows, fresh.options().dim,
-                         [&](int64_t count, const int64_t* keys, const float* values) {
-                           filler.Insert(count, keys, values);
-                         });
+      saved.ForEachChunk(rows, dim, [&](int64_t count, const int64_t* keys, const float* values) {
+        const int64_t* row_ids = filler.Insert(count, keys, values);
+        if (num_before > 0) mover.FromHost(count, row_ids, values);
+      });
     }
   }
 

@@ -17,6 +17,8 @@ namespace sok {
 constexpr char kIncrementEnding[] = ".increment";
 /// Behind the name of a table: keys that have no rows any more.
 constexpr char kGoneEnding[] = "/gone.increment";
+/// The same in DeepRec's layout, behind the ending.
+constexpr char kGoneOfBuckets[] = "-gone";
 
 /// What a checkpoint says of itself, in a tensor of strings [1] or [3].
 struct CheckpointInSeries {

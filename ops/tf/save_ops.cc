@@ -259,7 +259,8 @@ class SaveTableOp : public WholeTableOp {
     for (const SavedPlane& plane : saved->planes)
       planes.push_back({plane.mover.rows(), plane.mover.width()});
     HeldKeys& held = saved->held;
-    checkpoint->changes.push_back(saved_rows.Compare(call, held.num_rows(), held.Bits(), planes));
+    checkpoint->changes.push_back(
+        saved_rows.Compare(call, held.num_rows(), held.Bits(), planes, saved->view.history));
     if (!checkpoint->is_increment()) return;
     held.KeepOnly(checkpoint->changes.back()->rows());
     saved->gone_keys =
@@ -269,11 +270,22 @@ class SaveTableOp : public WholeTableOp {
   void Write(OpCall& call, TableToSave& saved, RankMeeting& meeting,
              const CheckpointInMaking& checkpoint) const {
     ShardWriter* writer = checkpoint.writer.get();
+    if (num_buckets_ > 0) return WriteBuckets(call, saved, checkpoint, writer);
     if (checkpoint.is_increment()) return WriteIncrementOfRanks(meeting, name_, saved, writer);
-    if (num_buckets_ == 0) return WriteRowsOfRanks(meeting, name_, saved, writer);
-    BucketWriter buckets(call, saved.view, num_buckets_, narrow_keys_, writer);
-    for (SavedPlane& plane : saved.planes) buckets.Write(plane);
-    WriteSeed(saved.view.options(), titles_[0] + "-seed", writer);
+    WriteRowsOfRanks(meeting, name_, saved, writer);
+  }
+
+  void WriteBuckets(OpCall& call, TableToSave& saved, const CheckpointInMaking& checkpoint,
+                    ShardWriter* writer) const {
+    const bool is_whole = !checkpoint.is_increment();
+    const RowBits* rows = is_whole ? nullptr : &checkpoint.changes.back()->rows();
+    BucketWriter buckets(call, saved.view, num_buckets_, narrow_keys_, rows, writer);
+    for (SavedPlane& plane : saved.planes) {
+      if (!is_whole) plane.title += kIncrementEnding;
+      buckets.Write(plane);
+    }
+    if (is_whole) return WriteSeed(saved.view.options(), titles_[0] + "-seed", writer);
+    buckets.WriteNumbers(titles_[0] + kIncrementEnding + kGoneOfBuckets, saved.gone_keys);
   }
 
   std::vector<SavedPlane> Planes(OpCall& call, const TableView& view,

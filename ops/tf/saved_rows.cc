@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "ops/base/error.h"
+#include "ops/engine/row_sum.h"
 
 namespace sok {
 namespace {
@@ -28,6 +29,15 @@ void ForEachRun(int64_t num_rows, const RowBits* held, const Use& use) {
       use(first, std::min(end * kRowsPerWord, num_rows) - first);
     }
     word = std::max(end, word + 1);
+  }
+}
+
+void AddHistory(KeyHistory* history, int64_t first_row, int64_t num_rows, uint64_t* sums) {
+  const std::lock_guard<FairSharedMutex> lock(history->mutex());
+  for (int64_t i = 0; i < num_rows; ++i) {
+    const KeySeen seen = history->OfRow(first_row + i);
+    sums[i] = MixedSum(MixedSum(sums[i], static_cast<uint64_t>(seen.count)),
+                       static_cast<uint64_t>(seen.step));
   }
 }
 
@@ -70,7 +80,8 @@ void SavedRows::Gone(const std::vector<int64_t>& keys, const std::vector<int64_t
 }
 
 std::unique_ptr<RowChanges> SavedRows::Compare(OpCall& call, int64_t num_rows, const RowBits* held,
-                                               const std::vector<PlaneToCompare>& planes) {
+                                               const std::vector<PlaneToCompare>& planes,
+                                               KeyHistory* history) {
   const std::lock_guard<std::mutex> lock(mutex_);
   DropSave();  // one that has not ended will find that it is not the last
   is_kept_ = true;
@@ -86,7 +97,14 @@ std::unique_ptr<RowChanges> SavedRows::Compare(OpCall& call, int64_t num_rows, c
     call.engine().Fill(call, reinterpret_cast<float*>(sums), 2 * count, 0.0f);
     for (const PlaneToCompare& plane : planes)
       call.engine().SumRows(call, first, count, plane.width, plane.rows, sums);
-    CompareRun(call, first, count, held, sums);
+    std::vector<uint64_t> room;
+    uint64_t* now = sums;
+    if (!call.engine().IsHostMemory()) {
+      call.OnHost(sums, count, &room);
+      now = room.data();
+    }
+    if (history != nullptr) AddHistory(history, first, count, now);
+    CompareRun(call, first, count, held, now);
   });
   return std::unique_ptr<RowChanges>(
       new RowChanges(shared_from_this(), ++number_, std::move(gone_keys)));
@@ -94,9 +112,7 @@ std::unique_ptr<RowChanges> SavedRows::Compare(OpCall& call, int64_t num_rows, c
 
 /// Rows whose sums are other ones than those that were saved; they count as saved then.
 void SavedRows::CompareRun(OpCall& call, int64_t first_row, int64_t num_rows, const RowBits* held,
-                           const uint64_t* sums) {
-  std::vector<uint64_t> room;
-  const uint64_t* now = call.OnHost(sums, num_rows, &room);
+                           const uint64_t* now) {
   // Before threads look for them.
   for (int64_t row = first_row; row < first_row + num_rows; row += kRowsPerWord) SumsFrom(row);
   const int64_t num_words = (num_rows + kRowsPerWord - 1) / kRowsPerWord;

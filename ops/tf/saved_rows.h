@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/cpu/key_history.h"
 #include "ops/tf/engine_of_op.h"
 
 namespace sok {
@@ -39,9 +40,11 @@ class SavedRows : public std::enable_shared_from_this<SavedRows> {
   void Gone(const std::vector<int64_t>& keys, const std::vector<int64_t>& row_ids);
 
   /// Begins a save of the rows [0, num_rows); who calls it has the table alone until it has written
-  /// what it writes. `held`: those that have a key; nullptr: all.
+  /// what it writes. `held`: those that have a key; nullptr: all. `history`: of which what is known
+  /// of a row's key belongs to the row; nullptr: nothing is.
   std::unique_ptr<RowChanges> Compare(OpCall& call, int64_t num_rows, const RowBits* held,
-                                      const std::vector<PlaneToCompare>& planes);
+                                      const std::vector<PlaneToCompare>& planes,
+                                      KeyHistory* history);
 
  private:
   friend class RowChanges;
@@ -49,7 +52,7 @@ class SavedRows : public std::enable_shared_from_this<SavedRows> {
   static constexpr uint64_t kNever = 0;  // the sum of a row that was not saved
 
   void CompareRun(OpCall& call, int64_t first_row, int64_t num_rows, const RowBits* held,
-                  const uint64_t* sums);
+                  const uint64_t* now);
   uint64_t* SumsFrom(int64_t row);
   void DropSave();
 

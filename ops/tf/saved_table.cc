@@ -39,6 +39,26 @@ void AppendKeys(HeldKeys& held, ShardWriter* writer) {
   });
 }
 
+/// Those of the rows that are asked for; nullptr: all.
+TableEntries OnlyRows(OpCall& call, const TableEntries& held, const RowBits* rows) {
+  if (rows == nullptr) return held;
+  std::vector<int64_t> room_of_keys, room_of_ids, keys, row_ids;
+  const int64_t* held_keys = call.OnHost(held.keys, held.count, &room_of_keys);
+  const int64_t* held_ids = call.OnHost(held.row_ids, held.count, &room_of_ids);
+  for (int64_t i = 0; i < held.count; ++i) {
+    const int64_t row = held_ids[i];
+    if ((((*rows)[static_cast<size_t>(row / 64)] >> (row % 64)) & 1) == 0) continue;
+    keys.push_back(held_keys[i]);
+    row_ids.push_back(row);
+  }
+  const auto count = static_cast<int64_t>(keys.size());
+  auto* chosen_keys = call.Temporary<int64_t>(count);
+  auto* chosen_ids = call.Temporary<int64_t>(count);
+  call.CopyFromHost(chosen_keys, keys.data(), count);
+  call.CopyFromHost(chosen_ids, row_ids.data(), count);
+  return {count, chosen_keys, chosen_ids};
+}
+
 /// What this rank has of a tensor over all ranks.
 struct Slice {
   int64_t rank;
@@ -128,13 +148,13 @@ std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int
 }
 
 BucketWriter::BucketWriter(OpCall& call, const TableView& view, int64_t num_buckets,
-                           bool narrow_keys, ShardWriter* writer)
+                           bool narrow_keys, const RowBits* rows, ShardWriter* writer)
     : call_(call),
       view_(view),
       num_buckets_(num_buckets),
       narrow_keys_(narrow_keys),
       writer_(writer),
-      held_(InBuckets(call, view.table.Export(call), num_buckets)),
+      held_(InBuckets(call, OnlyRows(call, view.table.Export(call), rows), num_buckets)),
       keys_(static_cast<size_t>(held_.count)) {
   call.CopyToHost(keys_.data(), held_.keys, held_.count);
   if (view.history != nullptr) ReadHistory();

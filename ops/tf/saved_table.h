@@ -49,17 +49,18 @@ void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter
 /// buckets, and come with what is recorded of them.
 class BucketWriter {
  public:
-  /// `narrow_keys`: keys are written as int32; others throw kInvalidArgument.
+  /// `narrow_keys`: keys are written as int32; others throw kInvalidArgument. `rows`: those that
+  /// are written; nullptr: all.
   BucketWriter(OpCall& call, const TableView& view, int64_t num_buckets, bool narrow_keys,
-               ShardWriter* writer);
+               const RowBits* rows, ShardWriter* writer);
 
   void Write(SavedPlane& plane);
+  void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers);
 
  private:
   void ReadHistory();
   void SortWaiting(const std::vector<int64_t>& keys, const std::vector<KeySeen>& seen);
   void WriteKeys(const std::string& name, const std::vector<int64_t>& keys);
-  void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers);
   void WriteStarts(const std::string& name, const std::vector<int64_t>& keys);
 
   OpCall& call_;

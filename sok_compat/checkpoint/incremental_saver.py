@@ -41,7 +41,7 @@ class IncrementalSaver(tf1.train.Saver):
           **options: likewise, but `builder` and `saver_def`.
 
         Raises:
-          NotImplementedError: eager mode; a table is an embedding variable of DeepRec.
+          NotImplementedError: eager mode.
           ValueError: `builder` or `saver_def`.
         """
         if tf.executing_eagerly():
@@ -200,12 +200,6 @@ class _Builder(BulkSaverBuilder):
 
     def base_of(self, tables):
         """See `save_checkpoint`; called when these are built."""
-        in_buckets = [each.table.table_name for each in tables if each.table.saver_layout]
-        if in_buckets:
-            raise NotImplementedError(
-                f"IncrementalSaver does not save embedding variables of DeepRec, {in_buckets}: "
-                "save whole checkpoints of them by tf.train.Saver"
-            )
         with tf.device("/cpu:0"):
             self.base = tf1.placeholder_with_default("", [], "base_of_increment")
         self.bases = []

@@ -32,7 +32,8 @@ def assign_from(table, source, name=None):
 
     Raises:
       ValueError: the checkpoint has no such table, or the table is one part of several and the
-        checkpoint has it not in DeepRec's layout.
+        checkpoint has it not in DeepRec's layout; it is an increment in that layout, and the table
+        none of DeepRec's.
       tf.errors.NotFoundError: there is no such checkpoint.
     """
     source = os.fspath(source)
@@ -54,6 +55,11 @@ def assign_from(table, source, name=None):
     _raise_for_part(table, prefix)
     if saved.layout == ROWS:
         return _restore_rows(table, prefix, name, tickets)
+    if whole != prefix:
+        raise ValueError(
+            f"{prefix} is an increment of {whole}, which has {name} in DeepRec's layout: assign an "
+            "embedding variable from it, or restore it and save a whole checkpoint"
+        )
     keys = tf.cast(_tensor(prefix, saved.keys, dtypes[saved.keys[0]]), tf.int64)
     return load_rows(table, keys, _tensor(prefix, saved.rows, tf.float32), tickets)
 

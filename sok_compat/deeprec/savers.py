@@ -15,8 +15,9 @@ class Saver(tf.train.Saver):
         """
         if incremental_save_restore:
             raise NotImplementedError(
-                "tf.train.Saver: incremental checkpoints are not there yet, got "
-                f"incremental_save_restore={incremental_save_restore!r}; save whole ones"
+                f"tf.train.Saver(incremental_save_restore={incremental_save_restore!r}): use "
+                "sok_compat.checkpoint.IncrementalSaver, and its save_increment, or "
+                "save_incremental_checkpoint_secs of tf.train.MonitoredTrainingSession"
             )
         super().__init__(*args, **kwargs)
 

@@ -10,6 +10,8 @@ import tempfile
 
 import tensorflow.compat.v1 as tf
 
+from sok_compat.checkpoint.increment_hook import IncrementalSaverHook
+from sok_compat.checkpoint.incremental_saver import IncrementalSaver
 from sok_compat.deeprec.distributed_strategy import current_ranks, is_collective
 from sok_compat.runtime.horovod_ranks import active_horovod
 
@@ -25,18 +27,18 @@ def monitored_training_session(*args, save_incremental_checkpoint_secs=None, **k
     are restored and saved by all ranks, as one checkpoint. Other ranks run summaries in the same
     steps, for what these need of other ranks, so `save_summaries_secs` raises.
 
+    save_incremental_checkpoint_secs, of DeepRec: between whole checkpoints, what has changed is
+    saved, each so many seconds, as of sok_compat's IncrementalSaver; None, 0: it is not.
+
     Raises:
-      NotImplementedError: save_incremental_checkpoint_secs, which DeepRec has, is not None or 0.
-      ValueError: several ranks, and save_summaries_secs.
+      ValueError: several ranks, and save_summaries_secs; save_incremental_checkpoint_secs without a
+        checkpoint_dir, or with a scaffold whose saver is no IncrementalSaver.
     """
-    if save_incremental_checkpoint_secs:
-        raise NotImplementedError(
-            "save_incremental_checkpoint_secs: incremental checkpoints are not there yet, got "
-            f"{save_incremental_checkpoint_secs}; save whole ones by save_checkpoint_secs"
-        )
-    if not is_collective():
-        return tf.train.MonitoredTrainingSession(*args, **kwargs)
     options = _SIGNATURE.bind(*args, **kwargs).arguments
+    if save_incremental_checkpoint_secs:
+        _save_increments(options, save_incremental_checkpoint_secs)
+    if not is_collective():
+        return tf.train.MonitoredTrainingSession(**options)
     options["is_chief"] = True  # others would wait for one in this process
     has_summaries = options.get("summary_dir") or options.get("checkpoint_dir")
     if current_ranks().size > 1 and has_summaries and options.get("save_summaries_secs"):
@@ -51,6 +53,28 @@ def monitored_training_session(*args, save_incremental_checkpoint_secs=None, **k
     options["hooks"] = with_broadcast(options.get("hooks"))
     options["config"] = session_config(options.get("config"))
     return tf.train.MonitoredTrainingSession(**options)
+
+
+def _save_increments(options, seconds):
+    """Puts a saver and a hook into the arguments of a session."""
+    folder = options.get("checkpoint_dir")
+    is_first = not is_collective() or current_ranks().rank == 0  # whose folder counts
+    if is_first and not folder:
+        raise ValueError(
+            f"save_incremental_checkpoint_secs={seconds} needs a checkpoint_dir, got {folder!r}"
+        )
+    scaffold = options.setdefault("scaffold", tf.train.Scaffold()) or tf.train.Scaffold()
+    if scaffold.saver is None:
+        # As the one that the scaffold would make.
+        scaffold._saver = IncrementalSaver(sharded=True, allow_empty=True)
+    if not isinstance(scaffold.saver, IncrementalSaver):
+        raise ValueError(
+            "save_incremental_checkpoint_secs needs a scaffold without a saver, or with a "
+            f"sok_compat.checkpoint.IncrementalSaver, got {type(scaffold.saver).__name__}"
+        )
+    options["scaffold"] = scaffold
+    hook = IncrementalSaverHook(scaffold.saver, folder or "", save_secs=seconds)
+    options["hooks"] = [*(options.get("hooks") or []), hook]
 
 
 def with_broadcast(hooks):

@@ -174,6 +174,24 @@ _IN_BUCKETS = {
 _MISSING = [-1] * 5
 _OTHERS = {name: value for name, value in _IN_BUCKETS.items() if name != "x/m-keys"}
 
+SERIES = {
+    "increments": Script(
+        dataclasses.replace(HASH, capacity=20),
+        call("save_series"),
+        call("find", [5, -1, 2**40, 0], insert=True),
+        call("save_series"),
+        call("save_series"),
+        call("find", [-7, 5], insert=True),
+        call("apply", "sgd", [[1, 2]], [2], [0.5]),
+        call("save_series"),
+        call("find", [9, 8, 7], insert=True),
+        call("apply", "sgd", [[1, 2]], [0], [0.5]),
+        call("restore_series"),
+        call("export_planes", no_gaps=True),
+        call("save_series"),
+    ),
+}
+
 BUCKETS = {
     "contents in buckets": Script(
         dataclasses.replace(HASH, capacity=20),
@@ -347,6 +365,6 @@ UNDER_WAY = {
 }  # fmt: skip
 
 CASES = {
-    **NOT_MADE, **MADE, **READ, **IMPORTED, **BUCKETS, **NOT_IMPORTED, **REPLACED, **FILES,
-    **UNDER_WAY,
+    **NOT_MADE, **MADE, **READ, **IMPORTED, **SERIES, **BUCKETS, **NOT_IMPORTED, **REPLACED,
+    **FILES, **UNDER_WAY,
 }  # fmt: skip

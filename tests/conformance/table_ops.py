@@ -37,6 +37,7 @@ class TableOps(LookupOps, FileFaults):
     def __init__(self, spec, session, folder, prefix=""):
         self.spec, self.session, self.folder, self.prefix = spec, session, folder, prefix
         self.slots, self._made = {}, {}
+        self.num_in_series = 0
         self.handle = ops.sok_table_handle(shared_name=f"{prefix}table")
         self.rows = self._variable("rows")
         self.beside = [
@@ -239,10 +240,40 @@ class TableOps(LookupOps, FileFaults):
 
     def save_buckets(self, num_buckets):
         """What a checkpoint then has: keys, where each bucket starts, rows and slots."""
-        path, slots = str(self.folder / "saved"), list(self.slots)
-        titles = ["x", *(f"x/{slot}" for slot in slots)]
+        titles = ["x", *(f"x/{slot}" for slot in self.slots)]
+        names = ["x-keys", "x-partition_offset", *(f"{title}-values" for title in titles)]
+        return self._saved("saved", [], titles, num_buckets, names)
+
+    def save_series(self):
+        """Keys, rows and slots of a whole checkpoint, the first time; then of increments."""
+        base = self._run(lambda: ops.sok_saved_base(self.handle)).decode()
+        if base:
+            base = f"series-{self.num_in_series}\n{base}"
+        self.num_in_series += 1
+        titles = ["x/rows", *(f"x/{slot}" for slot in self.slots)]
+        ending = ".increment" if base else ""
+        names = [f"{name}{ending}" for name in ("x/keys", *titles)]
+        return self._saved(f"series-{self.num_in_series}", [base], titles, 0, names)
+
+    def restore_series(self):
+        """From the last checkpoint of the series."""
+        return self._run(lambda: ops.sok_restore_rows(
+            self.handle,
+            str(self.folder / f"series-{self.num_in_series}"),
+            [],
+            table_name="x",
+            titles=["x/rows", *(f"x/{slot}" for slot in self.slots)],
+            slot_names=list(self.slots),
+            num_variables=0,
+            widths=[],
+            Tkey=tf.int64,
+        ).row_ids)  # fmt: skip
+
+    def _saved(self, name, bases, titles, num_buckets, names):
+        """Tensors of a checkpoint that is made."""
+        path = str(self.folder / name)
         checkpoint = ops.sok_begin_checkpoint(
-            path, [], [], names=[], slices=[], num_ranks=1, rank=0
+            path, [], [], bases, names=[], slices=[], num_ranks=1, rank=0
         )
         saved = ops.sok_save_table(
             self.handle,
@@ -251,13 +282,12 @@ class TableOps(LookupOps, FileFaults):
             [],
             table_name="x",
             titles=titles,
-            slot_names=slots,
+            slot_names=list(self.slots),
             num_buckets=num_buckets,
             Tkey=tf.int64,
         )
         with tf.control_dependencies([saved]):
             self._run(lambda: ops.sok_commit_checkpoint(checkpoint, []))
-        names = ["x-keys", "x-partition_offset", *(f"{title}-values" for title in titles)]
         return [tf.train.load_checkpoint(path).get_tensor(name) for name in names]
 
     def restore_buckets(self, tensors, slots=(), num_parts=1, part=0):

@@ -49,6 +49,10 @@ with tf.Graph().as_default():
     with tf.train.MonitoredSession(creator, hooks) as session:
         session.run(train, {keys: BATCHES[5]})
         np.testing.assert_array_equal(session.run(rows, {keys: range(-5, 12)}), expected)
+folder = FOLDER + "/increments"  # one after each step, and whole ones in the place of some
+run(BATCHES[:3], folder=folder, save_incremental_checkpoint_secs=1e-9)
+assert tf.train.load_variable(folder + "/model.ckpt-1", "v.increment-keys").tolist() == [1, 5, 7]
+assert tf.train.load_variable(folder, "v-keys").size == 6
 assert tf.train.load_variable(FOLDER + "/hook", "v/part_1-keys").tolist() == [1, 3, 5, 7, 9, -3]
 print("done")
 """

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.checkpoint import IncrementalSaver
 from sok_compat.deeprec import stock_optimizers
 from sok_compat.deeprec.options import GlobalStepEvict, InitializerOption, L2WeightEvict
 from sok_compat.runtime.op_library import ops
@@ -28,6 +29,29 @@ def test_old_keys_go_when_a_checkpoint_is_saved(graph, tmp_path):
         saver.save(session, str(tmp_path / "model"))
         assert steps.held(session) == {6: (0.5, 2, 2), 7: (0.5, 3, 2)}
     assert dict(tf.train.list_variables(str(tmp_path)))["v-keys"] == [2]
+
+
+def test_old_keys_are_gone_from_increments(graph, tmp_path):
+    """Also where one comes again."""
+    steps = Steps(get_variable(evict_option=GlobalStepEvict(2)))
+    saver, path = IncrementalSaver(), str(tmp_path / "model")
+    with initialized_session() as session:
+        steps.train(session, 5, 6, 8)
+        saver.save(session, path, 0)
+        for ids in ([7], [6], [7]):
+            steps.train(session, *ids)
+        path = saver.save_increment(session, path, 1)
+        held = steps.held(session)
+        assert held.keys() == {6, 7}
+        assert tf.train.load_variable(path, "v.increment-keys").tolist() == [6, 7]
+        assert tf.train.load_variable(path, "v.increment-gone").tolist() == [5, 8]
+        steps.train(session, 5, 6)
+        path = saver.save_increment(session, str(tmp_path / "model"), 2)
+        held = steps.held(session)
+        assert tf.train.load_variable(path, "v.increment-gone").tolist() == []
+        steps.train(session, 9)
+        saver.restore(session, path)
+        assert steps.held(session) == held and held.keys() == {5, 6, 7}
 
 
 def test_light_rows_go_when_a_checkpoint_is_saved(graph, tmp_path):

@@ -71,10 +71,17 @@ def test_messages_that_are_deeprecs_own(caplog):
         config.session_stage_thread_pool  # noqa: B018  no name of DeepRec's, either
 
 
-def test_incremental_checkpoints_are_refused():
-    with pytest.raises(NotImplementedError, match="got 60; save whole ones by save_checkpoint_s"):
+def test_what_increments_need():
+    with pytest.raises(ValueError, match="secs=60 needs a checkpoint_dir, got None"):
         monitored_training_session(save_incremental_checkpoint_secs=60)
-    with pytest.raises(NotImplementedError, match="got incremental_save_restore=True; save whole"):
+    with tf.Graph().as_default():
+        tf.get_variable("x", [])
+        scaffold = tf.train.Scaffold(saver=tf.train.Saver())
+        with pytest.raises(ValueError, match="without a saver, or with a .*, got Saver"):
+            monitored_training_session(
+                checkpoint_dir="unused", scaffold=scaffold, save_incremental_checkpoint_secs=60
+            )
+    with pytest.raises(NotImplementedError, match="restore=True.: use .*IncrementalSaver"):
         Saver(incremental_save_restore=True)
     with tf.Graph().as_default():
         tf.get_variable("x", [])

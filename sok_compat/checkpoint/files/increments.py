@@ -8,7 +8,13 @@ import os
 
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.file_error import FileError
-from sok_compat.checkpoint.files.series_entry import GONE, INCREMENT, SERIES, SeriesEntry
+from sok_compat.checkpoint.files.series_entry import (
+    GONE,
+    GONE_OF_BUCKETS,
+    INCREMENT,
+    SERIES,
+    SeriesEntry,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,22 +68,27 @@ def chain_of(bundle):
 
 
 def changes_in(bundle):
-    """[TableChanges] of an increment, by name."""
-    found = []
-    for name, keys in bundle.tensors.items():
-        table = name.removesuffix(f"/keys{INCREMENT}")
-        rows = bundle.tensors.get(f"{table}/rows{INCREMENT}")
-        if table == name or rows is None:
+    """[TableChanges] of an increment, by name; of a table in parts, of each."""
+    of_rows = _changes(bundle, f"/keys{INCREMENT}", f"/rows{INCREMENT}", GONE)
+    in_buckets = _changes(bundle, f"{INCREMENT}-keys", f"{INCREMENT}-values", GONE_OF_BUCKETS)
+    return sorted([*of_rows, *in_buckets], key=lambda each: each.name)
+
+
+def _changes(bundle, keys, rows, gone):
+    """Of tables whose tensors have these endings."""
+    for name in [each for each in bundle.tensors if each.endswith(gone)]:
+        table = name.removesuffix(gone)
+        entries = [bundle.tensors.get(f"{table}{each}") for each in (keys, rows, gone)]
+        if None in entries:
             continue
-        gone = bundle.tensors.get(f"{table}{GONE}")
-        slots = [
+        of_table = tuple(
             each
-            for each, entry in bundle.tensors.items()
-            if each.endswith(INCREMENT) and f"/{table}/" in f"/{each}" and entry.shape
-        ]
-        num_gone = gone.shape[0] if gone else 0
-        found.append(TableChanges(table, keys.shape[0], rows.shape[1], num_gone, tuple(slots)))
-    return sorted(found, key=lambda each: each.name)
+            for each in bundle.tensors
+            if each.startswith(f"{table}{INCREMENT}")
+            or (INCREMENT in each and f"/{table}/" in f"/{each}")
+        )
+        num_keys, dim, num_gone = entries[0].shape[0], entries[1].shape[1], entries[2].shape[0]
+        yield TableChanges(table, num_keys, dim, num_gone, of_table)
 
 
 def increments_of(bundle):

@@ -9,6 +9,7 @@ from sok_compat.checkpoint.files.file_error import FileError
 SERIES = "sok_compat/series"
 INCREMENT = ".increment"  # behind names that a whole checkpoint has
 GONE = "/gone.increment"  # behind that of a table: keys that have no rows any more
+GONE_OF_BUCKETS = f"{INCREMENT}-gone"  # likewise, in DeepRec's layout
 
 
 @dataclasses.dataclass(frozen=True)
