@@ -173,6 +173,9 @@ SECTIONS = {
               "[optimizers](optimizers.md#clipping)"),
         Entry("sok.communication_stats", "new",
               "what this rank has sent, see [distributed](distributed.md#counting)"),
+        Entry("sok.prefetch_lookups", "new",
+              "the next batch, and what its lookups ask of other ranks, while a step runs, see "
+              "[distributed](distributed.md#the-next-batch-while-a-step-runs)"),
         Entry("sok.export_saved_model", "new",
               "writes a SavedModel that reads tables, also without our ops, see "
               "[serving](serving.md)"),

@@ -2,6 +2,7 @@
 // Floats on the wire: every pattern of 16 bits, and floats of all sizes against slow arithmetic.
 #include "ops/exchange/wire_format.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -53,6 +53,19 @@ REGISTER_OP("SokBeginLookup")
         "TensorFlow runs ops of eager code as functions: `is_eager` says that it is none, and each "
         "lookup a call of its own. A `description`, in lines, must be the same on all ranks.");
 
+REGISTER_OP("SokBeginLookupAhead")
+    .Input("start: int64")
+    .Attr("lookup: string")
+    .Attr("description: string = ''")
+    .Attr("graph: int = 0")
+    .Attr("is_eager: bool = false")
+    .Output("ticket: variant")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "As SokBeginLookup, of a thread that looks up ahead. Ranks meet anew after each `start` of "
+        "it: they may have come ahead by different numbers of batches when it ended.");
+
 class BeginLookupOp : public tf::OpKernel {
  public:
   explicit BeginLookupOp(tf::OpKernelConstruction* ctx)
@@ -74,6 +87,8 @@ class BeginLookupOp : public tf::OpKernel {
       }
       LookupCall call;
       call.lookup = IsOrdered(ctx) ? lookup_ : name_in_graph_;
+      if (ctx->num_inputs() > 0)
+        call.lookup += " of start " + std::to_string(ctx->input(0).scalar<int64_t>()());
       if (!is_eager_) call.step_id = StepIdOf(ctx);
       call.is_ordered = IsOrdered(ctx);
       call.description = description_;
@@ -91,6 +106,8 @@ class BeginLookupOp : public tf::OpKernel {
 };
 
 SOK_REGISTER_KERNEL(Name("SokBeginLookup").HostMemory("ticket"), BeginLookupOp);
+SOK_REGISTER_KERNEL(Name("SokBeginLookupAhead").HostMemory("start").HostMemory("ticket"),
+                    BeginLookupOp);
 
 }  // namespace
 

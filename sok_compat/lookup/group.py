@@ -7,10 +7,11 @@ dtypes; on several ranks the group is one request of each exchange. One lookup i
 
 import contextlib
 import dataclasses
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
+from sok_compat.lookup.ahead import asked_ahead
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
@@ -124,6 +125,7 @@ def _lookup_on_device(group, insert):
             keys, inverse = _distinct_keys(group, insert)
         if group[0].table.placement.is_spread:
             return _lookup_at_owners(group, keys, inverse, insert)
+        keys, inverse = _distinct_ahead(keys, inverse)
         row_ids, absent_rows = find_rows([lookup.table for lookup in group], keys, insert)
         return ops.sok_pool_rows(
             **_handles(group),
@@ -141,32 +143,10 @@ def _lookup_on_device(group, insert):
 
 def _lookup_at_owners(group, keys, inverse, insert):
     """The pooled rows of distinct keys, asked of the ranks that own them."""
-    handles, dims, combiners = _handles(group), _dims(group), _combiners(group)
-    wire = wire_dtype()
-    name = "+".join(lookup.table.table_name for lookup in group)  # the same on all ranks
-    ticket = begin_lookup(
-        name if insert is not False else f"{name} (read)",
-        "\n".join(
-            f"{lookup.table.description()}, wire_dtype {wire}, combiner {lookup.combiner}"
-            for lookup in group
-        ),
-    )
-    asked = ops.sok_exchange_keys(
-        tables=handles["tables"],
-        keys=keys,
-        inverse=inverse,
-        row_splits=_row_splits(group),
-        weights=_weights(group),
-        ticket=ticket,
-        combiners=combiners,
-        dims=dims,
-        key_bytes=[lookup.table.key_dtype.size for lookup in group],
-        has_gradients=insert is not False,
-        wire_dtypes=[wire] * len(group),
-    )
+    asked = _ask_owners(group, keys, inverse, insert)
     row_ids, absent_rows = find_rows([lookup.table for lookup in group], asked.asked_keys, insert)
     rows = ops.sok_exchange_rows(
-        **handles,
+        **_handles(group),
         keys=asked.asked_keys,
         row_ids=row_ids,
         absent_rows=absent_rows,
@@ -176,10 +156,10 @@ def _lookup_at_owners(group, keys, inverse, insert):
         asked_counts=asked.asked_counts,
         answer_counts=asked.answer_counts,
         answers=asked.answers,
-        ticket=ticket,
-        dims=dims,
+        ticket=asked.ticket,
+        dims=_dims(group),
         all_keys_have_rows=insert is True,
-        wire_dtypes=[wire] * len(group),
+        wire_dtypes=[wire_dtype()] * len(group),
     )
     return ops.sok_pool_received_rows(
         rows=rows,
@@ -187,8 +167,65 @@ def _lookup_at_owners(group, keys, inverse, insert):
         row_splits=asked.answer_splits,
         weights=asked.answer_weights,
         factors=asked.factors,
-        combiners=combiners,
+        combiners=_combiners(group),
     )
+
+
+class _Asked(NamedTuple):
+    """The outputs of SokExchangeKeys, a list each, and the ticket of what is exchanged after it."""
+
+    asked_keys: list
+    asked_places: list
+    asked_splits: list
+    asked_weights: list
+    asked_counts: list
+    answers: list
+    answer_splits: list
+    answer_weights: list
+    answer_counts: list
+    factors: list
+    ticket: tf.Tensor
+
+
+def _ask_owners(group, keys, inverse, insert):
+    """What ranks ask of one another, in this step or, where nothing else is needed, before it."""
+    name = "+".join(lookup.table.table_name for lookup in group)  # the same on all ranks
+    name = name if insert is not False else f"{name} (read)"
+    wire = wire_dtype()
+    description = "\n".join(
+        f"{lookup.table.description()}, wire_dtype {wire}, combiner {lookup.combiner}"
+        for lookup in group
+    )
+
+    def ask(inputs, ticket):
+        keys, inverse, row_splits, weights = _in_lists(inputs, len(group))
+        return ops.sok_exchange_keys(
+            tables=_handles(group)["tables"],
+            keys=keys,
+            inverse=inverse,
+            row_splits=row_splits,
+            weights=weights,
+            ticket=ticket,
+            combiners=_combiners(group),
+            dims=_dims(group),
+            key_bytes=[lookup.table.key_dtype.size for lookup in group],
+            has_gradients=insert is not False,
+            wire_dtypes=[wire] * len(group),
+        )
+
+    def ask_ahead(inputs, begin):
+        ticket = begin_lookup(name, description, op_name="lookup_ahead", begin=begin)
+        return tf.nest.flatten(ask(inputs, ticket))
+
+    inputs = [*keys, *inverse, *_row_splits(group), *_weights(group)]
+    ahead = asked_ahead(inputs, ask_ahead)
+    ticket = begin_lookup(name, description)
+    asked = ask(inputs, ticket) if ahead is None else _in_lists(ahead, len(group))
+    return _Asked(*asked, ticket)
+
+
+def _in_lists(tensors, size):
+    return [tensors[begin : begin + size] for begin in range(0, len(tensors), size)]
 
 
 def _handles(group):
@@ -204,6 +241,12 @@ def _dims(group):
 
 def _combiners(group):
     return [lookup.combiner for lookup in group]
+
+
+def _distinct_ahead(keys, inverse):
+    """The same, from before the step where nothing else is needed."""
+    ahead = asked_ahead([*keys, *inverse], lambda copies, _: copies)
+    return (keys, inverse) if ahead is None else _in_lists(ahead, len(keys))
 
 
 def _row_splits(group):

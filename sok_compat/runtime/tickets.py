@@ -23,7 +23,7 @@ _NUMBER_OF_ALL = -1  # of graphs that all ranks have, whatever others they have
 _building = threading.local()  # .is_apart: such a graph is being built
 
 
-def begin_lookup(name, description="", op_name="lookup"):
+def begin_lookup(name, description="", op_name="lookup", begin=ops.sok_begin_lookup):
     """The ticket of a lookup, or of what else all ranks take part in; a scalar variant tensor.
 
     What holds it may still exchange; a rank that has let go of it is not waited for.
@@ -33,6 +33,7 @@ def begin_lookup(name, description="", op_name="lookup"):
       description: lines that must be the same on all ranks, else it fails and names the first that
         differs.
       op_name: of the op, in graphs.
+      begin: the op, as a function of its attributes.
     """
     # Also for a branch that is not taken, and before everything else: a step that fails early has
     # begun its lookups, on all ranks the same.
@@ -46,7 +47,7 @@ def begin_lookup(name, description="", op_name="lookup"):
         count[name] += 1
         if count[name] > 1:
             name += f":{count[name]}"
-        return ops.sok_begin_lookup(
+        return begin(
             lookup=name, description=description, graph=_number_of(outermost), name=op_name
         )
 

@@ -23,6 +23,7 @@ _HOMES = {
     "clip_by_global_norm": "sok_compat.training.clipping",
     "communication_stats": "sok_compat.runtime.ranks",
     "export_saved_model": "sok_compat.serving.saved_model",
+    "prefetch_lookups": "sok_compat.lookup.ahead",
     "get_embedding": f"{_FACE}.embeddings.get_embedding_op",
     "split_embedding_variable_from_others": f"{_FACE}.optimizers.utils",
 }
