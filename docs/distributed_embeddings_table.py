@@ -11,9 +11,8 @@ INTRODUCTION = """\
 `from sok_compat import distributed_embeddings` does, where NVIDIA's is not installed or was not
 built. It needs no GPU, and without Horovod it is one process.
 
-Planning, the layers, and training of several ranks that are each given their part of the batch
-work. Inputs that are given to the ranks that own their tables (`dp_input=False`) work with one rank
-only.
+Planning, the layers, and training of several ranks work, of ranks that are each given their part of
+the batch and of ranks that are given the ids of all ranks for their own tables (`dp_input=False`).
 
 This page is made by `python -m docs.names_page` from `docs/distributed_embeddings_table.py`; a test
 holds it against the package.
@@ -29,19 +28,27 @@ SECTIONS = {
               f"{_LAYERS}.dist_model_parallel.DistributedEmbedding", "differs",
               "Ids that are no rows raise, also next to another table; of tables cut by rows they "
               "give zeros. Ragged and dense inputs mix. All ranks have to call the layer as often. "
-              "`dp_input=False` raises `NotImplementedError` with several ranks, and "
-              "so do tables to be cut whose layers are no `Embedding`, or have a regularizer or a "
-              "constraint. Offloaded tables are where all are. `get_weights` gives arrays, on "
-              "ranks other than 0 an empty list without `all_ranks`; `set_weights` checks lengths "
-              "and shapes; both need eager mode. Each rank has address space for all tables, and "
-              "memory for its own; an initializer that Keras does not have is run on all ranks. "
-              "`tf.train.Checkpoint` raises for these tables in eager mode."),
+              "With `dp_input=False` a rank may have no inputs, and is then given an empty list. "
+              "Tables to be cut whose layers are no `Embedding`, or have a regularizer or a "
+              "constraint, raise `NotImplementedError` with several ranks. `get_weights` gives "
+              "arrays, on ranks other than 0 an empty list without `all_ranks`; `set_weights` "
+              "checks lengths and shapes, and takes paths of all tables; in graph mode both run in "
+              "the default session. Each rank has address space for all tables, and memory for its "
+              "own; an initializer that Keras does not have is run on all ranks. A rank that "
+              "trains no table of its own has one more weight, a table of another rank without "
+              "rows here."),
         Entry(f"distributed_embeddings.DistEmbeddingStrategy "
               f"{_LAYERS}.dist_model_parallel.DistEmbeddingStrategy", "differs",
               "the same plans, but tables that differ in initializer, regularizer, constraint, "
               "`trainable` or `dtype` are not joined, and the ranges of sliced outputs are right "
               "where inputs share tables. `plans` has it as values. An unknown strategy raises "
-              "`ValueError`; without tables to cut by columns their attributes are empty lists."),
+              "`ValueError`; without tables to cut by columns their attributes are empty lists. "
+              "`strategy='auto'` is new: it counts bytes and lookups by a `Workload`."),
+        Entry(f"{_LAYERS}.dist_model_parallel.Workload {_LAYERS}.dist_model_parallel.explain",
+              "differs",
+              "new: batch, hotness, link and memory that `strategy='auto'` plans for; and a "
+              "printed table, and a picture, of what a plan puts where and what each rank has to "
+              "do for it"),
         Entry(f"distributed_embeddings.broadcast_variables "
               f"{_LAYERS}.dist_model_parallel.broadcast_variables", "works",
               "optimizers' variables may be among them: slots of tables stay as they are"),
@@ -89,6 +96,16 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "other slices starts with other numbers. Memory is used when rows are first looked up."),
     ("the shape of tables cut by rows", "differs",
      "where ranks have other numbers of rows, all ranks' variables have the shape of the largest"),
+    ("checkpoints", "differs",
+     "`tf.train.Checkpoint` and Keras's `save_weights` (not as `.h5`) hold each table whole, and "
+     "what optimizers of `tf.keras.optimizers` keep for it, whichever ranks have which parts: they "
+     "fit another plan and another number of ranks. What an optimizer keeps for a table that is "
+     "whole on every rank is found again where it is so in both plans. These optimizers number "
+     "the variables they are given: give the tables after the others. `tf.train.Saver` saves the "
+     "joined tables, which fit the same plan."),
+    ("devices", "differs",
+     "tables are on `GPU:0` where there is one and sok_compat was built with CUDA, those beyond "
+     "`gpu_embedding_size` in the memory of the host; else all are there"),
 ]  # fmt: skip
 
 

@@ -9,8 +9,7 @@ import weakref
 import tensorflow as tf
 
 from sok_compat.checkpoint.files_of_rank_0 import VARIABLE, are_on_rank_0
-from sok_compat.checkpoint.object_tables import ObjectTable
-from sok_compat.checkpoint.streamed_save import save_checkpoint
+from sok_compat.checkpoint.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.runtime import integrations
 from sok_compat.runtime.shared_texts import value_of_rank_0
 from sok_compat.runtime.tf_versions import (
@@ -28,7 +27,7 @@ _graphs = weakref.WeakSet()  # where checkpoints are saved with other ranks
 
 @dataclasses.dataclass(frozen=True)
 class _Held:
-    tables: list  # ObjectTables
+    tables: list  # StreamedTables
     specs: list  # SaveSpecs of the others
 
 
@@ -61,11 +60,11 @@ def _holding_tables(init):
 
 
 def _split(serialized_tensors):
-    """([ObjectTable], the rest)"""
+    """([StreamedTable], the rest)"""
     tables, others = [], type(serialized_tensors)()
     for owner, tensors in serialized_tensors.items():
         saveables = owner.saveables if isinstance(owner, SaveableCompatibilityConverter) else []
-        found = [saveable for saveable in saveables if isinstance(saveable, ObjectTable)]
+        found = [saveable for saveable in saveables if isinstance(saveable, StreamedTable)]
         tables += found
         if not found:
             others[owner] = tensors
@@ -90,7 +89,8 @@ def _raise_for_ordinary_slots(others, tables):
             or not has_rows_of_a_rank(variable)
         ):
             continue
-        table = owner_by_name(variable.name.partition(":")[0], [each.table for each in tables])
+        known = [table for each in tables for table in each.tables]
+        table = owner_by_name(variable.name.partition(":")[0], known)
         raise NotImplementedError(
             f"{variable.name}, which an optimizer has made for the table {table.table_name}, does "
             "not know its keys: make the optimizer's slots in an OptimizerScope, around "

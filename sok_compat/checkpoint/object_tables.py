@@ -64,16 +64,23 @@ class ObjectTable(StreamedTable):
 
     def _titles(self):
         """{reference to a slot: its name in the checkpoint}, of those that are there."""
-        titles, counts = {}, collections.Counter()
-        # Keras numbers slots of optimizers that are made again.
-        of_table = re.compile(rf"/{re.escape(self.table.table_name)}(_\d+)?(?=/)")
-        for slot in self.table.living_slots():
-            name = slot.name.partition(":")[0]
-            short = of_table.sub("", f"/{name}/", count=1).strip("/")
-            number = counts[short]
-            counts[short] += 1
-            titles[slot.ref()] = f"{self.name}/slots/{short}" + (f"_{number}" if number else "")
-        return titles
+        slots = self.table.living_slots()
+        titles = short_titles(self.table, slots)
+        return {slot.ref(): f"{self.name}/slots/{title}" for slot, title in zip(slots, titles)}
+
+
+def short_titles(table, slots):
+    """[name of a slot, without the table's]; a second one of a name has '_1' behind it."""
+    titles, counts = [], collections.Counter()
+    # Keras numbers slots of optimizers that are made again.
+    of_table = re.compile(rf"/{re.escape(table.table_name)}(_\d+)?(?=/)")
+    for slot in slots:
+        name = slot.name.partition(":")[0]
+        short = of_table.sub("", f"/{name}/", count=1).strip("/")
+        number = counts[short]
+        counts[short] += 1
+        titles.append(short + (f"_{number}" if number else ""))
+    return titles
 
 
 def ordinary_slots(table):

@@ -23,9 +23,19 @@ class StreamedTable(SelfReadingSaveable):
         spec = BaseSaverBuilder.SaveSpec(_no_tensor, "", name, tf.float32, table.device)
         super().__init__(table.handle, [spec], name)
 
+    @property
+    def tables(self):
+        """The Tables that are saved with it."""
+        return [self.table]
+
     def description(self):
         """What all ranks must agree on, a line."""
         raise NotImplementedError
+
+    def specs_of_rank(self):
+        """[BaseSaverBuilder.SaveSpec] of what this rank has of it as ordinary tensors, or slices of
+        them."""
+        return []
 
     def save(self, checkpoint, tickets):
         """The op that adds what this rank has of the table.
@@ -63,8 +73,9 @@ def save_checkpoint(path, tables, specs, base=None):
     ]
     to_commit = meeting_tickets(ranks, "commit")
     with tf.device("/cpu:0"):
-        specs = specs if ranks.rank == 0 else []
+        specs = [*specs] if ranks.rank == 0 else []
         with tf.control_dependencies(_before_save(tables)):
+            specs += [spec for each in tables for spec in each.specs_of_rank()]
             values = [(spec, spec.tensor) for spec in specs]
             saved = [(spec, value) for spec, value in values if value is not None]
             checkpoint = ops.sok_begin_checkpoint(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which rank gets which slices of tables, by strategy. Numbers alone."""
 
-STRATEGIES = ("basic", "memory_balanced", "memory_optimized")
+AUTO = "auto"  # makes its own slices, too: see chosen_plan.py
+STRATEGIES = ("basic", "memory_balanced", "memory_optimized", AUTO)
 
 
 def checked_strategy(strategy):
@@ -21,7 +22,7 @@ def assign_slices(slices, num_ranks, strategy):
     Args:
       slices: [(number of floats, table)] table by table.
       num_ranks: of all.
-      strategy: of STRATEGIES.
+      strategy: of STRATEGIES, not AUTO.
     """
     if strategy == "basic":
         return [[table for _, table in slices[rank::num_ranks]] for rank in range(num_ranks)]

@@ -21,7 +21,7 @@ def slices_of_tables(shapes, num_ranks, threshold=None):
     if threshold is None:
         threshold = _threshold_for([rows * columns for rows, columns in shapes], num_ranks)
     return [
-        _widths(columns, _num_slices(rows * columns, min(num_ranks, columns), threshold))
+        even_widths(columns, _num_slices(rows * columns, min(num_ranks, columns), threshold))
         for rows, columns in shapes
     ]
 
@@ -45,6 +45,7 @@ def _num_slices(size, most, threshold):
     return min(number, most)
 
 
-def _widths(columns, num_slices):
+def even_widths(columns, num_slices):
+    """Of slices that differ by one column at most, the wider ones first."""
     width, wider = divmod(columns, num_slices)
     return [width + 1] * wider + [width] * (num_slices - wider)

@@ -4,9 +4,11 @@
 import tensorflow as tf
 
 from sok_compat.distributed_embeddings.strategy import BY_COLUMNS, BY_ROWS
+from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Placement, Table
 from sok_compat.tables.first_value import FirstValue, parse_initializer
+from sok_compat.tables.saved_parts import SavedPart
 
 
 class TableLayer(keras.layers.Layer):
@@ -55,6 +57,21 @@ class PlacedTables:
             for rank, plan in enumerate(strategy.plans)
         ]
         self.by_rows = [self._spread(table) for table in strategy.table_groups[BY_ROWS]]
+        for rank, plan in enumerate(strategy.plans):
+            for table, fused in zip(self.by_columns[rank], plan.fused):
+                if table is not None:
+                    table.saved_parts = self.parts_of(fused)
+
+    def trained(self):
+        """[(Table, the rank that has it, or None: all have parts)] of those that are looked up, and
+        trained."""
+        found = []
+        for rank, tables in enumerate(self.by_columns):
+            looked_up = {*self._strategy.local_maps[rank]}
+            found += [(table, rank) for i, table in enumerate(tables) if i in looked_up]
+        looked_up = {*self._strategy.map_groups[BY_ROWS]}
+        found += [(table, None) for i, table in enumerate(self.by_rows) if i in looked_up]
+        return [(table, rank) for table, rank in found if table is not None and table.trainable]
 
     def _tables_of(self, fused):
         return [self._strategy.table_groups[BY_COLUMNS][one.table] for one in fused.slices]
@@ -67,7 +84,27 @@ class PlacedTables:
             fused.num_rows,
             self._first_value(fused),
             Placement.on_one_rank(self._ranks, rank),
+            config["cpu_offload"],
         )
+
+    def parts_of(self, fused):
+        """The SavedParts that its slices are."""
+        return tuple(
+            SavedPart(
+                _title(table), self._strategy.shape(table), 0, one.num_rows, one.first_column, first
+            )
+            for table, one, first in zip(self._tables_of(fused), fused.slices, fused.row_offsets)
+        )
+
+    def part_of_copy(self, table):
+        """The SavedParts of a table that is whole."""
+        shape = self._strategy.shape(table)
+        return (SavedPart(_title(table), shape, 0, shape[0], 0, 0),)
+
+    def _part_of_rows(self, table, placement):
+        begin, end = (placement.range_begin(self._ranks.rank + more) for more in (0, 1))
+        shape = self._strategy.shape(table)
+        return (SavedPart(_title(table), shape, begin, end - begin, 0, begin),)
 
     def _spread(self, table):
         rows, columns = self._strategy.shape(table)
@@ -84,18 +121,21 @@ class PlacedTables:
 
             first = FirstValue("preset", initializer=rows_of_rank)
         config = self._strategy.global_configs[table]
-        return self._table(f"rows_of_embeddings{table}", config, capacity, first, placement)
+        made = self._table(f"rows_of_embeddings{table}", config, capacity, first, placement)
+        made.saved_parts = self._part_of_rows(table, placement)
+        return made
 
-    def _table(self, name, config, capacity, first, placement):
-        table = Table(
-            capacity,
-            config["output_dim"],
-            first,
-            use_hash_index=False,
-            name=name,
-            trainable=config.get("trainable", True),
-            placement=placement,
-        )
+    def _table(self, name, config, capacity, first, placement, on_host=False):
+        with tf.device("GPU:0" if can_use_gpus() and not on_host else "CPU:0"):
+            table = Table(
+                capacity,
+                config["output_dim"],
+                first,
+                use_hash_index=False,
+                name=name,
+                trainable=config.get("trainable", True),
+                placement=placement,
+            )
         table.de_local = True  # what distributed-embeddings marks a rank's own variables with
         return table
 
@@ -120,6 +160,11 @@ class PlacedTables:
             return tf.concat(parts, 0)
 
         return FirstValue("preset", initializer=rows)
+
+
+def _title(table):
+    """Of a table in checkpoints: its number among the layers given."""
+    return f"{table}"
 
 
 def _fresh(initializer):

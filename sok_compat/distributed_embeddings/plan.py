@@ -78,25 +78,48 @@ class RankPlan:
         raise IndexError(f"the rank has {len(self.slices)} slices, not one at {position}")
 
 
-def plan_columns(shapes, num_ranks, strategy, threshold=None, device_size=None, kinds=None):
-    """A RankPlan for each rank; the same on all, without asking them.
+@dataclasses.dataclass(frozen=True)
+class ColumnCuts:
+    """Which ranks get which columns of tables.
+
+    widths: of each table, its slices, from the first column to the last.
+    tables_of_ranks: of each rank, the tables that it gets slices of, one item for each slice; the
+      columns of a table go to ranks from left to right.
+    """
+
+    widths: list
+    tables_of_ranks: list
+
+
+def cut_columns(shapes, num_ranks, strategy, threshold=None):
+    """The ColumnCuts of distributed-embeddings' own strategies.
 
     Args:
       shapes: [(rows, columns)] of the tables.
       num_ranks: of all.
-      strategy: of assignment.STRATEGIES.
+      strategy: of assignment.STRATEGIES, not AUTO.
       threshold: of `slices_of_tables`.
-      device_size: most floats of a rank that are on its device; None: all are.
-      kinds: of each table, any values; only those of one kind are joined. None: all are alike.
     """
-    kinds = [None] * len(shapes) if kinds is None else kinds
     widths = slices_of_tables(shapes, num_ranks, threshold)
     pieces = [
         (rows * width, table) for table, (rows, _) in enumerate(shapes) for width in widths[table]
     ]
-    left = [list(of_table) for of_table in widths]  # columns go to ranks from left to right
+    return ColumnCuts(widths, assign_slices(pieces, num_ranks, strategy))
+
+
+def plan_columns(shapes, cuts, device_size=None, kinds=None):
+    """A RankPlan for each rank; the same on all, without asking them.
+
+    Args:
+      shapes: [(rows, columns)] of the tables.
+      cuts: the ColumnCuts.
+      device_size: most floats of a rank that are on its device; None: all are.
+      kinds: of each table, any values; only those of one kind are joined. None: all are alike.
+    """
+    kinds = [None] * len(shapes) if kinds is None else kinds
+    left = [list(of_table) for of_table in cuts.widths]
     plans = []
-    for tables in assign_slices(pieces, num_ranks, strategy):
+    for tables in cuts.tables_of_ranks:
         slices = []
         for table in dict.fromkeys(tables):
             taken = [left[table].pop(0) for _ in range(tables.count(table))]

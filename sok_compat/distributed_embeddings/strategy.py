@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`DistEmbeddingStrategy`: which table is where, under the names of distributed-embeddings."""
 
-from sok_compat.distributed_embeddings.assignment import checked_strategy
-from sok_compat.distributed_embeddings.plan import plan_columns
+from sok_compat.distributed_embeddings.assignment import AUTO, checked_strategy
+from sok_compat.distributed_embeddings.chosen_plan import choose_plan
+from sok_compat.distributed_embeddings.plan import cut_columns, plan_columns
+from sok_compat.distributed_embeddings.workload import TableCosts, Workload
 
 REPLICATED, BY_COLUMNS, BY_ROWS = range(3)  # the groups, in the order of `table_groups`
 _ALIKE = (  # what tables must have alike to be joined, besides their columns
     *("combiner", "embeddings_initializer", "embeddings_regularizer", "activity_regularizer"),
     *("embeddings_constraint", "trainable", "dtype"),
 )
+_ON_VARIABLES = ("embeddings_regularizer", "embeddings_constraint", "activity_regularizer")
 _EMBEDDINGS = ("keras", "tf_keras", "sok_compat")  # packages whose layers of that name are one kind
 
 
@@ -20,7 +23,11 @@ class DistEmbeddingStrategy:
     columns go by the numbers of tables and inputs within that group.
 
     Attributes:
-      strategy: 'basic', 'memory_balanced' or 'memory_optimized'; with one rank 'basic'.
+      strategy: 'basic', 'memory_balanced', 'memory_optimized' or 'auto'; with one rank 'basic'.
+      workload: the Workload that costs are counted with.
+      reasons: with 'auto', {table: why it is where it is}; else empty.
+      uncut_tables: those that can only be whole on one rank or on all: their layers are no
+        Embedding, or have a regularizer or a constraint.
       global_configs: the configuration of each table.
       table_groups: [tables whole on every rank, cut by columns, cut by rows].
       input_groups: the inputs of each group; map_groups: for these, which table of the group.
@@ -51,22 +58,29 @@ class DistEmbeddingStrategy:
         row_slice_threshold=None,
         data_parallel_threshold=None,
         gpu_embedding_size=None,
+        workload=None,
+        columns_only=False,
     ):
         """Plans.
 
         Args:
           embeddings: layers with `input_dim` and `output_dim` in their configurations.
           world_size: number of ranks.
-          strategy: how slices are given to ranks.
+          strategy: how slices are given to ranks. 'auto', which distributed-embeddings does not
+            have, chooses by a workload which tables are whole on every rank, which are cut by rows,
+            and how the others are cut and placed: so that the busiest rank has least to do.
           input_table_map: for each input, the index of its table; None: one input for each table.
           column_slice_threshold: a larger table is cut by columns; None: where there are fewer
             tables than ranks.
           row_slice_threshold: a table of at least this size is cut by rows.
           data_parallel_threshold: a table of at most this size is whole on every rank.
           gpu_embedding_size: most floats of a rank that are on its GPU, of tables cut by columns.
+          workload: the Workload; None: Workload().
+          columns_only: of 'auto': no table is whole on every rank or cut by rows.
 
         Raises:
-          ValueError: an unknown strategy, or an input of a table that there is not.
+          ValueError: an unknown strategy, or an input of a table that there is not; 'auto' with a
+            threshold, or tables that are more than the workload's rank_bytes.
         """
         self.strategy = "basic" if world_size == 1 else checked_strategy(strategy)
         self.world_size = world_size
@@ -81,6 +95,14 @@ class DistEmbeddingStrategy:
         self.row_slice_threshold = row_slice_threshold
         self.data_parallel_threshold = data_parallel_threshold
         self.gpu_embedding_size = gpu_embedding_size
+        self.workload = workload or Workload()
+        self.uncut_tables = [
+            table
+            for table, (kind, *_) in enumerate(self._kinds)
+            if kind != "Embedding" or any(self.global_configs[table].get(k) for k in _ON_VARIABLES)
+        ]
+        self._chosen = self._choose(columns_only) if self.strategy == AUTO else None
+        self.reasons = self._chosen.reasons if self._chosen else {}
         self._group_tables()
         self._cut_rows()
         self._cut_columns()
@@ -90,6 +112,40 @@ class DistEmbeddingStrategy:
         """(rows, columns) of a table."""
         config = self.global_configs[table]
         return config["input_dim"], config["output_dim"]
+
+    def costs(self):
+        """TableCosts of each table, by the workload."""
+        hotness = self.workload.hotness_of_inputs(len(self.input_table_map))
+        of_tables = [[] for _ in self.global_configs]
+        for table, of_input in zip(self.input_table_map, hotness):
+            of_tables[table].append(of_input)
+        return [
+            TableCosts(
+                self.shape(table),
+                of_tables[table],
+                config.get("combiner") is not None,
+                self.world_size,
+                self.workload,
+            )
+            for table, config in enumerate(self.global_configs)
+        ]
+
+    def _choose(self, columns_only):
+        thresholds = {
+            "column_slice_threshold": self.column_slice_threshold,
+            "row_slice_threshold": self.row_slice_threshold,
+            "data_parallel_threshold": self.data_parallel_threshold,
+        }
+        given = [name for name, threshold in thresholds.items() if threshold is not None]
+        if given:
+            raise ValueError(f"strategy 'auto' chooses by the workload: leave out {given}")
+        return choose_plan(
+            self.costs(),
+            self.world_size,
+            self.uncut_tables,
+            columns_only,
+            self.workload.rank_bytes,
+        )
 
     def _group_tables(self):
         self.table_groups = [[], [], []]
@@ -103,6 +159,9 @@ class DistEmbeddingStrategy:
         self.rev_group_ids = _places([i for inputs in self.input_groups for i in inputs])
 
     def _group_of(self, table):
+        if self._chosen is not None:
+            groups = self._chosen.copied, self._chosen.by_columns, self._chosen.by_rows
+            return next(group for group, tables in enumerate(groups) if table in tables)
         rows, columns = self.shape(table)
         if self.data_parallel_threshold and rows * columns <= self.data_parallel_threshold:
             return REPLICATED
@@ -128,13 +187,13 @@ class DistEmbeddingStrategy:
 
     def _cut_columns(self):
         tables = self.table_groups[BY_COLUMNS]
+        shapes = [self.shape(table) for table in tables]
+        if self._chosen is not None:
+            cuts = self._chosen.cuts
+        else:
+            cuts = cut_columns(shapes, self.world_size, self.strategy, self.column_slice_threshold)
         self.plans = plan_columns(
-            [self.shape(table) for table in tables],
-            self.world_size,
-            self.strategy,
-            self.column_slice_threshold,
-            self.gpu_embedding_size,
-            [self._kinds[table] for table in tables],
+            shapes, cuts, self.gpu_embedding_size, [self._kinds[table] for table in tables]
         )
         self.table_ids = [[one.table for one in plan.slices] for plan in self.plans]
         self.local_group_list = [

@@ -122,7 +122,7 @@ def _lookup_on_device(group, insert):
     splits = [lookup.row_splits for lookup in group if lookup.row_splits is not None]
     with tf.device(group[0].table.device):
         with tf.control_dependencies(splits):  # no key of bags that are refused is inserted
-            keys, inverse = _distinct_keys(group, insert)
+            keys, inverse = distinct_keys(group, insert)
         if group[0].table.placement.is_spread:
             return _lookup_at_owners(group, keys, inverse, insert)
         keys, inverse = _distinct_ahead(keys, inverse)
@@ -144,8 +144,38 @@ def _lookup_on_device(group, insert):
 def _lookup_at_owners(group, keys, inverse, insert):
     """The pooled rows of distinct keys, asked of the ranks that own them."""
     asked = _ask_owners(group, keys, inverse, insert)
+    return ops.sok_pool_received_rows(
+        rows=exchanged_rows(group, asked, insert),
+        inverse=asked.answers,
+        row_splits=asked.answer_splits,
+        weights=asked.answer_weights,
+        factors=asked.factors,
+        combiners=_combiners(group),
+    )
+
+
+def meeting_of(group, insert, details):
+    """What `begin_lookup` is told of the exchanges of a group: (name, description), on all ranks
+    the same; details: a text of each lookup."""
+    name = "+".join(lookup.table.table_name for lookup in group)
+    lines = [
+        f"{lookup.table.description()}, wire_dtype {wire_dtype()}, {detail}"
+        for lookup, detail in zip(group, details)
+    ]
+    return name if insert is not False else f"{name} (read)", "\n".join(lines)
+
+
+def exchanged_rows(group, asked, insert):
+    """The answers that this rank gets, a tensor [answers, dim] for each lookup.
+
+    Args:
+      group: list of `Lookup`, of tables on one device, spread over the same ranks.
+      asked: has asked_keys, asked_places, asked_splits, asked_weights, asked_counts, answers and
+        answer_counts, lists as of SokExchangeKeys, and the ticket of the group's exchanges.
+      insert: as of `lookup_group`.
+    """
     row_ids, absent_rows = find_rows([lookup.table for lookup in group], asked.asked_keys, insert)
-    rows = ops.sok_exchange_rows(
+    return ops.sok_exchange_rows(
         **_handles(group),
         keys=asked.asked_keys,
         row_ids=row_ids,
@@ -160,14 +190,6 @@ def _lookup_at_owners(group, keys, inverse, insert):
         dims=_dims(group),
         all_keys_have_rows=insert is True,
         wire_dtypes=[wire_dtype()] * len(group),
-    )
-    return ops.sok_pool_received_rows(
-        rows=rows,
-        inverse=asked.answers,
-        row_splits=asked.answer_splits,
-        weights=asked.answer_weights,
-        factors=asked.factors,
-        combiners=_combiners(group),
     )
 
 
@@ -189,13 +211,7 @@ class _Asked(NamedTuple):
 
 def _ask_owners(group, keys, inverse, insert):
     """What ranks ask of one another, in this step or, where nothing else is needed, before it."""
-    name = "+".join(lookup.table.table_name for lookup in group)  # the same on all ranks
-    name = name if insert is not False else f"{name} (read)"
-    wire = wire_dtype()
-    description = "\n".join(
-        f"{lookup.table.description()}, wire_dtype {wire}, combiner {lookup.combiner}"
-        for lookup in group
-    )
+    meeting = meeting_of(group, insert, [f"combiner {lookup.combiner}" for lookup in group])
 
     def ask(inputs, ticket):
         keys, inverse, row_splits, weights = _in_lists(inputs, len(group))
@@ -210,16 +226,16 @@ def _ask_owners(group, keys, inverse, insert):
             dims=_dims(group),
             key_bytes=[lookup.table.key_dtype.size for lookup in group],
             has_gradients=insert is not False,
-            wire_dtypes=[wire] * len(group),
+            wire_dtypes=[wire_dtype()] * len(group),
         )
 
     def ask_ahead(inputs, begin):
-        ticket = begin_lookup(name, description, op_name="lookup_ahead", begin=begin)
+        ticket = begin_lookup(*meeting, op_name="lookup_ahead", begin=begin)
         return tf.nest.flatten(ask(inputs, ticket))
 
     inputs = [*keys, *inverse, *_row_splits(group), *_weights(group)]
     ahead = asked_ahead(inputs, ask_ahead)
-    ticket = begin_lookup(name, description)
+    ticket = begin_lookup(*meeting)
     asked = ask(inputs, ticket) if ahead is None else _in_lists(ahead, len(group))
     return _Asked(*asked, ticket)
 
@@ -259,8 +275,9 @@ def _weights(group):
     return [none if lookup.weights is None else lookup.weights for lookup in group]
 
 
-def _distinct_keys(group, insert):
-    """([keys int64], [place of each occurrence's key among them]); distinct where need be."""
+def distinct_keys(group, insert):
+    """([keys int64], [place of each occurrence's key among them]), a tensor for each lookup; keys
+    are distinct where need be."""
     keys = [checked_keys(lookup.table, lookup.keys) for lookup in group]
     inverse = [None] * len(group)
     repeated = []  # those that must be told apart

@@ -26,6 +26,7 @@ from tensorflow.python.ops.variables import (
     PartitionedVariable,
     Variable,  # of any kind, also where tf has v1's
 )
+from tensorflow.python.trackable import base as trackable
 from tensorflow.python.training import (
     checkpoint_utils,
     monitored_session,
@@ -57,6 +58,7 @@ hdf5_format = importlib.import_module(
     f"{keras.Model.__module__.partition('.src')[0]}.src.saving.legacy.hdf5_format"
 )
 
+Trackable = trackable.Trackable
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 SessionInterface = session.SessionInterface
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
@@ -163,6 +165,7 @@ __all__ = [
     "PartitionedVariable",
     "SaveableCompatibilityConverter",
     "SessionInterface",
+    "Trackable",
     "Variable",
     "anonymous_name",
     "checkpoint",

@@ -83,6 +83,7 @@ class Table(
     words = Words()
     make_saveable = None  # of (table, name): what a checkpoint holds of it; set by `checkpoint`
     saver_layout = None  # a class of `checkpoint`, in the place of what that has for tf.train.Saver
+    saved_parts = ()  # SavedParts: whoever made them has it saved as these
     part = None  # the TablePart, of a table that is one
     fill_slot = None  # of (slot): what gives one that is made from now on its rows
     _known_slots = ()  # weak references
@@ -302,11 +303,14 @@ class Table(
         return keys, rows
 
     def _gather_saveables_for_checkpoint(self):
-        """For tf.train.Checkpoint: the table with its slots.
+        """For tf.train.Checkpoint: the table with its slots; nothing where its parts are saved by
+        another object.
 
         Raises:
           RuntimeError: nobody has said what a checkpoint holds of tables.
         """
+        if self.saved_parts:
+            return {}
         if self.make_saveable is None:
             raise RuntimeError(
                 f"tf.train.Checkpoint does not know yet what to save of the table "
@@ -350,7 +354,9 @@ def has_rows_of_a_rank(variable):
         return True
     if getattr(variable, "trainable", True) or not hasattr(variable, "name"):
         return False
-    table = owner_by_name(variable.name.partition(":")[0], list(_eager_tables.values()))
+    # Of tables of one name, which others may still hold, one of its shape.
+    alike = [table for table in _eager_tables.values() if variable.shape == table.shape]
+    table = owner_by_name(variable.name.partition(":")[0], alike)
     return table is not None and variable.shape.rank == 2 and variable.shape == table.shape
 
 

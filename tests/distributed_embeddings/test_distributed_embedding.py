@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.distributed_embeddings import placed_tables
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
+from sok_compat.runtime import devices
 from sok_compat.runtime.tf_versions import keras
 
 
@@ -151,8 +153,53 @@ def test_graph_mode():
         assert session.run(output, {ids: [[0, 3]]}).tolist() == [[2, 2]]
         session.run(train, {ids: [[0, 3]]})
         assert session.run(output, {ids: [[0, 1]]}).tolist() == [[1, 1]]
-        with pytest.raises(NotImplementedError, match="needs eager mode"):
+
+
+def test_weights_in_sessions(tmp_path):
+    tables = [rows(4, 2), rows(40, 2), rows(3, 2)]
+    np.save(tmp_path / "1.npy", tables[1])
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        layers = [Embedding(4, 2, "ones"), Embedding(40, 2, "zeros"), Doubled(3, 2)]
+        layer = dmp.DistributedEmbedding(layers)
+        layer([tf.constant([0])] * 3)
+        session.run(tf.compat.v1.global_variables_initializer())
+        assert layer.get_weights()[0].tolist() == np.ones([4, 2]).tolist()
+        layer.set_weights([tables[0], tmp_path / "1.npy", tables[2]], chunk=7)
+        num_ops = len(graph.get_operations())
+        graph.finalize()
+        for _ in range(2):
+            for actual, expected in zip(layer.get_weights(True), tables, strict=True):
+                np.testing.assert_array_equal(actual, expected)
+            layer.set_weights(tables, chunk=1, use_lock=True)
+        assert len(graph.get_operations()) == num_ops
+        other = dmp.DistributedEmbedding(layers)
+    with pytest.raises(RuntimeError, match="read and set in a session"), graph.as_default():
+        layer.get_weights()
+    with pytest.raises(ValueError, match="no weights before a call"):
+        other.get_weights()
+
+
+def test_final_graph_has_to_know_the_ops():
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        layer = dmp.DistributedEmbedding([Embedding(4, 2)])
+        layer([tf.constant([0])])
+        session.run(tf.compat.v1.global_variables_initializer())
+        graph.finalize()
+        with pytest.raises(RuntimeError, match="has no ops yet for the weights"):
             layer.get_weights()
+
+
+def test_large_tables_stay_in_the_memory_of_the_host(monkeypatch):
+    """In a graph, which needs no GPU to be built."""
+    monkeypatch.setattr(placed_tables, "can_use_gpus", lambda: True)
+    monkeypatch.setattr(devices, "can_use_gpus", lambda: True)
+    with tf.Graph().as_default():
+        layers = [Embedding(100, 8), Embedding(50, 8), Embedding(10, 8), Embedding(20, 4)]
+        layer = dmp.DistributedEmbedding(layers, gpu_embedding_size=600)
+        layer.build([[4]] * 4)
+        placed = {tuple(one.shape): tf.DeviceSpec.from_string(one.device).device_type
+                  for one in layer.weights}  # fmt: skip
+    assert placed == {(100, 8): "CPU", (60, 8): "GPU", (20, 4): "GPU"}
 
 
 @pytest.mark.parametrize(
@@ -162,6 +209,10 @@ def test_graph_mode():
         (
             lambda layer: layer([tf.constant([1]), tf.constant([1, 2])]),
             r"same batchsize. got \[1, 2\]",
+        ),
+        (
+            lambda layer: layer.set_weights([rows(4, 2), np.array([["a", "b"]] * 5)]),
+            r"table 1 \(second\) needs an array of numbers",
         ),
         (lambda layer: layer.set_weights([rows(4, 2)]), "each of its 2 tables, got 1"),
         (

@@ -1,93 +1,270 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedEmbedding on several ranks: the numbers of plain variables on one process."""
+"""DistributedEmbedding on several ranks: the numbers of plain variables on one process.
+
+Some plans are written down here, others are drawn; each number of ranks runs all of its in one
+launch.
+"""
 
 import functools
+import json
+import tempfile
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
+from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
+from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from tests.distributed.launch import has_horovod, reports, run_ranks
 
-PLANS = ["basic", "columns", "all kinds", "rows"]
+NUM_DRAWN = 14
+TABLES = [(30, 4, "sum"), (7, 6, "mean"), (50, 4, "sum"), (11, 3, None), (9, 4, "mean")]
+INPUTS = [(0, 3), (1, 2), (2, 5), (3, 1), (4, 0), (1, 1), (0, 0)]  # (table, hotness); 0: ragged
+PLANS = {
+    "basic": ({}, "SGD"),
+    "columns": ({"strategy": "memory_balanced", "column_slice_threshold": 40}, "Adagrad"),
+    "all kinds": (
+        {
+            "strategy": "memory_optimized",
+            "data_parallel_threshold": 40,
+            "row_slice_threshold": 200,
+            "column_slice_threshold": 30,
+        },
+        "Adam",
+    ),
+    "rows": ({"row_slice_threshold": 36, "data_parallel_threshold": 33}, "Adagrad"),
+    "owned": ({"dp_input": False, "column_slice_threshold": 40}, "Adam"),
+}
 GROUPS = {  # with one rank all are those of 'basic'
     "basic": [[], [0, 1, 2, 3, 4], []],
     "columns": [[], [0, 1, 2, 3, 4], []],
     "all kinds": [[3, 4], [0, 1], [2]],
     "rows": [[3], [], [0, 1, 2, 4]],
+    "owned": [[], [0, 1, 2, 3, 4], []],
 }
 
 
-@functools.cache
-def reported(num_ranks):
-    environment = {"SOK_TEST_EAGER": "1"}
-    return reports(
-        run_ranks("embeddings_of_plans", num_ranks, timeout=300, environment=environment)
+def written_down(name):
+    options, optimizer = PLANS[name]
+    return {
+        "tables": [(*table, True) for table in TABLES],
+        "inputs": [(*one, "int64") for one in INPUTS],
+        "options": options,
+        "optimizer": optimizer,
+        "steps": 3,
+        "as function": name in ("all kinds", "owned"),
+        "seed": 5,
+    }
+
+
+@st.composite
+def cases(draw):
+    tables = draw(st.lists(
+        st.tuples(
+            st.integers(2, 40),
+            st.integers(1, 8),
+            st.sampled_from(["sum", "mean", None]),
+            st.sampled_from([True, True, True, False]),
+        ),
+        min_size=2,
+        max_size=5,
+    ))  # fmt: skip
+    dp_input = draw(st.booleans())
+    inputs = []
+    for table in draw(st.lists(st.integers(0, len(tables) - 1), min_size=1, max_size=6)):
+        forms = [1] if tables[table][2] is None else [1, 2, 4, 0] + [-1] * (not dp_input)
+        dtype = st.sampled_from(["int32", "int64"])
+        inputs.append((table, draw(st.sampled_from(forms)), draw(dtype)))
+    options = {"dp_input": dp_input, "strategy": draw(st.sampled_from(
+        ["basic", "memory_balanced", "memory_optimized", "auto"]
+    ))}  # fmt: skip
+    if options["strategy"] != "auto":
+        for kind in ("column_slice", "row_slice", "data_parallel"):
+            options[f"{kind}_threshold"] = draw(st.none() | st.integers(1, 160))
+    options["gpu_embedding_size"] = draw(st.none() | st.integers(0, 200))
+    return {
+        "tables": tables,
+        "inputs": inputs,
+        "options": options,
+        "optimizer": draw(st.sampled_from(["SGD", "Adagrad", "Adam"])),
+        "steps": draw(st.integers(1, 10)),
+        "as function": draw(st.booleans()),
+        "seed": draw(st.integers(0, 1000)),
+    }
+
+
+def drawn(number):
+    """That many cases, the same in each run."""
+    found = []
+
+    @settings(
+        max_examples=number,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
     )
+    @given(cases())
+    def draw(case):
+        found.append(case)
+
+    draw()
+    return {f"drawn {i}": case for i, case in enumerate(found)}
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        1,
-        2,
-        pytest.param(3, marks=pytest.mark.thorough),
-        pytest.param(4, marks=pytest.mark.thorough),
-    ],
-    ids="{} ranks".format,
-)
-def ranks(request):
-    if request.param > 1 and not has_horovod():
+@functools.cache
+def checkpoints_of_all():
+    return tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def reported(num_ranks, is_drawn):
+    """What each rank reports of all cases of one launch."""
+    if num_ranks > 1:
+        reported(1, False)  # whose checkpoint all read
+    known = {name: written_down(name) for name in PLANS}
+    # More ranks run all in one launch, which is a thorough test anyway.
+    found = {**known, **drawn(NUM_DRAWN)} if num_ranks > 2 else known
+    found = drawn(NUM_DRAWN) if is_drawn and num_ranks < 3 else found
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(found, file)
+        file.flush()
+        environment = {"SOK_TEST_EAGER": "1"}
+        worker = "embeddings_of_plans"
+        arguments = file.name, checkpoints_of_all().name
+        ranks = run_ranks(worker, num_ranks, *arguments, timeout=400, environment=environment)
+    return reports(ranks)
+
+
+def of_launch(num_ranks, is_drawn):
+    if num_ranks > 1 and not has_horovod():
         pytest.skip("needs Horovod")
-    return reported(request.param)
+    return reported(num_ranks, is_drawn or num_ranks > 2)
+
+
+RANKS = [1, 2, *(pytest.param(size, marks=pytest.mark.thorough) for size in (3, 4))]
+
+
+@pytest.fixture(scope="module", params=RANKS, ids="{} ranks".format)
+def ranks(request):
+    return of_launch(request.param, False)
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_tables_are_of_the_groups_of_the_plan(ranks, plan):
     for rank in ranks:
-        groups = rank["plans"][plan]["table groups"]
+        groups = rank["cases"][plan]["table groups"]
         assert groups == GROUPS[plan if len(ranks) > 1 else "basic"]
-        assert rank["plans"][plan]["local"] == [
+        assert rank["cases"][plan]["local"] == [
             *[False] * len(groups[0]),
-            *[True] * (len(rank["plans"][plan]["local"]) - len(groups[0])),
+            *[True] * (len(rank["cases"][plan]["local"]) - len(groups[0])),
         ]
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_weights_come_back_as_they_were_set(ranks, plan):
-    for number, rank in enumerate(ranks):
-        made = rank["plans"][plan]
-        for actual, expected in zip(made["as set"], made["given"]):
-            np.testing.assert_array_equal(actual, expected)
-        assert made["num of rank 0"] == (len(made["given"]) if number == 0 else 0)
-        for actual, expected in zip(made["first"], ranks[0]["plans"][plan]["first"]):
+    check_weights([rank["cases"][plan] for rank in ranks])
+    for rank in ranks:
+        made = rank["cases"][plan]
+        for actual, expected in zip(made["first"], ranks[0]["cases"][plan]["first"]):
             assert 0 < np.std(actual) < 0.1
             assert len(ranks) > 1 or np.array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_outputs(ranks, plan):
-    made = [rank["plans"][plan] for rank in ranks]
-    for i, expected in enumerate(made[0]["plain"]["outputs"]):
-        actual = np.concatenate([one["outputs"][i] for one in made])
-        np.testing.assert_allclose(actual.reshape(expected.shape), expected, rtol=1e-5, atol=1e-6)
-        assert actual.ndim == 2 or len(ranks) == 1 or plan in ("all kinds", "rows")
+    made = [rank["cases"][plan] for rank in ranks]
+    check_outputs(made)
+    for one in made[0]["outputs"]:
+        assert one.ndim == 2 or len(ranks) == 1 or plan in ("all kinds", "rows")
 
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_training(ranks, plan):
-    made = [rank["plans"][plan] for rank in ranks]
+    check_training([rank["cases"][plan] for rank in ranks])
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
+def test_drawn_cases(num_ranks):
+    """Any options, tables, inputs and optimizer."""
+    ranks = of_launch(num_ranks, True)
+    for name, case in drawn(NUM_DRAWN).items():
+        try:
+            made = [rank["cases"][name] for rank in ranks]
+            check_weights(made)
+            check_outputs(made)
+            check_training(made)
+        except AssertionError as error:
+            raise AssertionError(f"{num_ranks} ranks, {case}: {error}") from error
+
+
+def check_weights(made):
+    for rank, one in enumerate(made):
+        for actual, expected in zip(one["as set"], one["given"], strict=True):
+            np.testing.assert_array_equal(actual, expected)
+        assert one["num of rank 0"] == (len(one["given"]) if rank == 0 else 0)
+
+
+def check_outputs(made):
+    for i, expected in enumerate(made[0]["plain"]["outputs"]):
+        actual = np.concatenate([one["outputs"][i] for one in made])
+        np.testing.assert_allclose(actual.reshape(expected.shape), expected, rtol=1e-5, atol=1e-6)
+
+
+def check_training(made):
     losses = np.mean([one["losses"] for one in made], axis=0)
     np.testing.assert_allclose(losses, made[0]["plain"]["losses"], rtol=1e-4)
     for one in made:
-        for actual, expected in zip(one["trained"], made[0]["plain"]["trained"]):
+        for actual, expected in zip(one["trained"], made[0]["plain"]["trained"], strict=True):
             np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=3e-5)
 
 
 def test_fit_with_broadcasts(ranks):
-    ((losses, weights),) = [rank["fit"] for rank in reported(1)]
+    ((losses, weights),) = [rank["fit"] for rank in reported(1, False)]
     assert losses[-1] < losses[0]
     mean = np.mean([rank["fit"][0] for rank in ranks], axis=0)
     np.testing.assert_allclose(mean, losses, rtol=1e-5)
     for rank in ranks:
         for actual, expected in zip(rank["fit"][1], weights):
             np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_checkpoints_fit_another_plan(ranks):
+    """Rows and slots: a step behind the checkpoint gives the same numbers."""
+    for rank in ranks:
+        made = rank["checkpoints"]
+        for actual, expected in zip(made["again"], made["on"], strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_checkpoints_fit_another_number_of_ranks(ranks):
+    ((on, of_one),) = [
+        (x["checkpoints"]["on"], x["checkpoints"]["of 1"]) for x in reported(1, False)
+    ]
+    for rank in ranks:
+        for actual, expected in zip(rank["checkpoints"]["of 1"], of_one, strict=True):
+            np.testing.assert_array_equal(actual, expected)
+        for actual, expected in zip(rank["checkpoints"]["on"], on, strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_checkpoint_of_several_ranks_fits_one(ranks):
+    size = len(ranks)
+    layers = [Embedding(*sizes, combiner="sum") for sizes in ((30, 4), (7, 6), (50, 4))]
+    layer = dmp.DistributedEmbedding(layers)
+    layer([np.zeros([2, 1], int)] * 3)
+    path = f"{checkpoints_of_all().name}/{size}"
+    tf.train.Checkpoint(layer=layer).read(path).expect_partial()
+    ((expected,),) = [[rank["checkpoints"]["of 1"] for rank in reported(1, False)]]
+    for actual, rows in zip(layer.get_weights(), expected, strict=True):
+        np.testing.assert_allclose(actual, rows, rtol=1e-4, atol=1e-5)
+    other = dmp.DistributedEmbedding([*layers[:2], Embedding(51, 4, combiner="sum")])
+    other([np.zeros([2, 1], int)] * 3)
+    before = other.get_weights()
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"2/rows .* shape \[50, 4\], .* \[51"):
+        tf.train.Checkpoint(layer=other).read(path)
+    for actual, rows in zip(other.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(actual, rows)

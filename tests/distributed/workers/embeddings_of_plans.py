@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedEmbedding under several plans, trained on each rank's part of global batches, beside
-plain variables on one process that is fed it all."""
+"""DistributedEmbedding in cases that are given in a file, trained on each rank's part of global
+batches, beside plain variables on one process that is fed it all.
+
+A case: tables [(rows, columns, combiner, is trained)], inputs [(table, hotness, dtype)], where 0 is
+ragged and -1 sparse, options of the layer, optimizer, steps, whether as_function, and a seed.
+"""
+
+import json
+import sys
 
 import numpy as np
 import tensorflow as tf
@@ -10,62 +17,59 @@ from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime.tf_versions import keras
 from tests.distributed.workers.ranks import RANK, SIZE, report
 
-BATCH, STEPS = 12, 3
-TABLES = [(30, 4, "sum"), (7, 6, "mean"), (50, 4, "sum"), (11, 3, None), (9, 4, "mean")]
-INPUTS = [(0, 3), (1, 2), (2, 5), (3, 1), (4, 0), (1, 1), (0, 0)]  # (table, hotness); 0: ragged
+BATCH = 12
 legacy = keras.optimizers.legacy
 OPTIMIZERS = {
     "SGD": lambda: legacy.SGD(0.5),
     "Adagrad": lambda: legacy.Adagrad(0.1),
     "Adam": lambda: keras.optimizers.Adam(0.05),
 }
-PLANS = {
-    "basic": ({}, "SGD"),
-    "columns": ({"strategy": "memory_balanced", "column_slice_threshold": 40}, "Adagrad"),
-    "all kinds": (
-        {
-            "strategy": "memory_optimized",
-            "data_parallel_threshold": 40,
-            "row_slice_threshold": 200,
-            "column_slice_threshold": 30,
-        },
-        "Adam",
-    ),
-    "rows": ({"row_slice_threshold": 36, "data_parallel_threshold": 33}, "Adagrad"),
-}
+WHOLE = slice(0, BATCH)
+PART = slice(BATCH * RANK // SIZE, BATCH * (RANK + 1) // SIZE)
 
 
-def global_batch(rng):
+def global_batch(case, rng):
     """For each input, a list of lists of ids."""
     batch = []
-    for table, hotness in INPUTS:
-        sizes = rng.integers(0, 4, BATCH) if hotness == 0 else [hotness] * BATCH
-        batch.append([rng.integers(0, TABLES[table][0], size).tolist() for size in sizes])
+    for table, hotness, _ in case["inputs"]:
+        sizes = rng.integers(0, 4, BATCH) if hotness < 1 else [hotness] * BATCH
+        rows = case["tables"][table][0]
+        batch.append([rng.integers(0, rows, size).tolist() for size in sizes])
     return batch
 
 
-def fed(batch, of):
-    """The part `of` the batch, as tensors."""
-    parts = []
-    for bags, (_, hotness) in zip(batch, INPUTS):
-        ids = tf.ragged.constant(bags[of], dtype=tf.int64, ragged_rank=1)
-        parts.append(ids if hotness == 0 else tf.reshape(ids.flat_values, [-1, hotness]))
-    return parts
+def tensor(bags, hotness, dtype):
+    ids = tf.ragged.constant(bags, dtype=dtype, ragged_rank=1)
+    if hotness == -1:
+        return ids.to_sparse()
+    return ids if hotness == 0 else tf.reshape(ids.flat_values, [-1, hotness])
+
+
+def fed(case, batch, of, inputs=None):
+    """The part `of` the batch, as tensors, of all inputs or of these."""
+    inputs = range(len(batch)) if inputs is None else inputs
+    return [tensor(batch[i][of], *case["inputs"][i][1:]) for i in inputs]
 
 
 class Plain:
     """The same tables as variables."""
 
-    def __init__(self, rows):
-        self.variables = [tf.Variable(table) for table in rows]
+    def __init__(self, case, rows):
+        self._case = case
+        self.variables = [
+            tf.Variable(table, trainable=trained)
+            for table, (*_, trained) in zip(rows, case["tables"])
+        ]
+        self.trainable_variables = [one for one in self.variables if one.trainable]
 
     def __call__(self, ids):
         outputs = []
-        for one, (table, _) in zip(ids, INPUTS):
+        for one, (table, *_) in zip(ids, self._case["inputs"]):
+            one = tf.RaggedTensor.from_sparse(one) if isinstance(one, tf.SparseTensor) else one
             rows = tf.gather(self.variables[table], one)
             lengths = tf.cast(tf.maximum(tf.reduce_sum(tf.ones_like(one), 1), 1), tf.float32)
-            divisor = lengths[:, None] if TABLES[table][2] == "mean" else 1.0
-            outputs.append(tf.reduce_sum(rows, 1) / divisor)
+            is_mean = self._case["tables"][table][2] == "mean"
+            outputs.append(tf.reduce_sum(rows, 1) / (lengths[:, None] if is_mean else 1.0))
         return outputs
 
 
@@ -74,69 +78,94 @@ def loss_of(outputs, dense):
     return tf.reduce_mean((tf.tanh(tf.concat(outputs, 1)) @ dense - 0.7) ** 2)
 
 
-def train(layer, dense, optimizer, batches, of, is_distributed, as_function):
+def train(layer, dense, case, feeds, is_distributed):
     """The losses."""
-
-    is_wrapped_first = is_distributed and as_function
+    optimizer = OPTIMIZERS[case["optimizer"]]()
+    as_function = is_distributed and case["as function"]
 
     def step(*ids):
         tape = tf.GradientTape()
-        tape = dmp.DistributedGradientTape(tape) if is_wrapped_first else tape
+        tape = dmp.DistributedGradientTape(tape) if as_function else tape
         with tape:
             loss = loss_of(layer(list(ids)), dense)
-        if is_distributed and not is_wrapped_first:
+        if is_distributed and not as_function:
             tape = dmp.DistributedGradientTape(tape)
-        variables = [*(layer.trainable_variables if is_distributed else layer.variables), dense]
-        gradients = tape.gradient(loss, variables)
-        optimizer.apply_gradients(zip(gradients, variables))
+        variables = [*layer.trainable_variables, dense]
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
         return loss
 
     run = tf.function(step) if as_function else step
-    return [float(run(*fed(batch, of))) for batch in batches]
+    return [float(run(*ids)) for ids in feeds]
 
 
-def one_plan(options, optimizer, as_function):
-    rng = np.random.default_rng(5)
+def planned(case):
+    """The layer; with tables cut in as many slices as there can be, or by 'auto', where the ranks
+    would not all get one."""
+    options = dict(case["options"])
+    workload = dmp.Workload(batch_size=BATCH, hotness=[abs(h) or 1 for _, h, _ in case["inputs"]])
+    for changed in ({}, {"column_slice_threshold": 1}, None):
+        layers = [
+            Embedding(rows, columns, combiner=combiner, trainable=trained)
+            for rows, columns, combiner, trained in case["tables"]
+        ]
+        if changed is None:
+            options = {"strategy": "auto", "dp_input": options.get("dp_input", True)}
+        try:
+            return dmp.DistributedEmbedding(
+                layers,
+                input_table_map=[table for table, *_ in case["inputs"]],
+                workload=workload,
+                **{**options, **(changed or {})},
+            )
+        except ValueError as error:
+            if "Not enough table" not in str(error):
+                raise
+    raise AssertionError("'auto' leaves no rank without a plan")
+
+
+def run_case(case):
+    rng = np.random.default_rng(case["seed"])
     keras.backend.clear_session()
-    layers = [Embedding(rows, dim, combiner=combiner) for rows, dim, combiner in TABLES]
-    layer = dmp.DistributedEmbedding(
-        layers, input_table_map=[table for table, _ in INPUTS], **options
-    )
-    part = slice(BATCH * RANK // SIZE, BATCH * (RANK + 1) // SIZE)
-    batches = [global_batch(rng) for _ in range(STEPS)]
-    outputs = layer(fed(batches[0], part))
+    layer = planned(case)
+    inputs, of = None, PART
+    if not layer.dp_input:
+        inputs, of = layer.strategy.input_ids_list[RANK], WHOLE
+    batches = [global_batch(case, rng) for _ in range(case["steps"])]
+    feeds = [fed(case, batch, of, inputs) for batch in batches]
+    layer(feeds[0])
     first = layer.get_weights(all_ranks=True)
-    given = [rng.normal(size=(rows, dim)).astype(np.float32) for rows, dim, _ in TABLES]
-    layer.set_weights(given, chunk=20, use_lock=as_function)
+    given = [rng.normal(size=size[:2]).astype(np.float32) for size in case["tables"]]
+    layer.set_weights(given, chunk=20, use_lock=case["as function"])
     as_set = layer.get_weights(all_ranks=True)
-    outputs = layer(fed(batches[0], part))
-    dense = tf.Variable(first_dense())
-    losses = train(layer, dense, OPTIMIZERS[optimizer](), batches, part, True, as_function)
+    outputs = [output.numpy() for output in layer(feeds[0])]
+    dense = tf.Variable(first_dense(case))
+    losses = train(layer, dense, case, feeds, True)
     of_rank_0 = layer.get_weights()
     return {
         "first": first,
         "given": given,
         "as set": as_set,
-        "outputs": [output.numpy() for output in outputs],
+        "outputs": outputs,
         "losses": losses,
         "trained": [*layer.get_weights(all_ranks=True), dense.numpy()],
         "num of rank 0": len(of_rank_0),
         "local": [hasattr(variable, "de_local") for variable in layer.weights],
         "table groups": layer.strategy.table_groups,
-        "plain": one_process(given, batches, optimizer) if RANK == 0 else None,
+        "plain": one_process(case, given, batches) if RANK == 0 else None,
     }
 
 
-def first_dense():
-    width = sum(TABLES[table][1] for table, _ in INPUTS)
+def first_dense(case):
+    width = sum(case["tables"][table][1] for table, *_ in case["inputs"])
     return np.full([width, 1], 0.1, np.float32)
 
 
-def one_process(given, batches, optimizer):
+def one_process(case, given, batches):
     """The same of plain variables and the whole batch."""
-    plain, dense, whole = Plain(given), tf.Variable(first_dense()), slice(0, BATCH)
-    outputs = [output.numpy() for output in plain(fed(batches[0], whole))]
-    losses = train(plain, dense, OPTIMIZERS[optimizer](), batches, whole, False, False)
+    plain, dense = Plain(case, given), tf.Variable(first_dense(case))
+    feeds = [fed(case, batch, WHOLE) for batch in batches]
+    outputs = [output.numpy() for output in plain(feeds[0])]
+    losses = train(plain, dense, case, feeds, False)
     trained = [variable.numpy() for variable in (*plain.variables, dense)]
     return {"outputs": outputs, "losses": losses, "trained": trained}
 
@@ -171,6 +200,52 @@ def fit():
     return history.history["loss"], [*embedding.get_weights(True), *model.layers[-1].get_weights()]
 
 
+def checkpoints(folder):
+    """Weights of all tables: "on": after a step behind a checkpoint; "again": after that step from
+    the checkpoint under another plan; "of 1": in the checkpoint of one rank."""
+    rng = np.random.default_rng(8)
+    sizes = [(30, 4), (7, 6), (50, 4)]
+    batches = [[rng.integers(0, rows, [BATCH, 1]) for rows, _ in sizes] for _ in range(3)]
+    given = [rng.normal(size=size) for size in sizes]
+
+    def objects(**options):
+        keras.backend.clear_session()
+        layers = [Embedding(*size, combiner="sum") for size in sizes]
+        layer = dmp.DistributedEmbedding(layers, **options)
+        layer([tf.constant(one[PART]) for one in batches[0]])
+        return layer, tf.Variable([[1.0]]), keras.optimizers.Adam(0.1)
+
+    def step(layer, dense, optimizer, batch):
+        tape = tf.GradientTape()
+        with tape:
+            rows = layer([tf.constant(one[PART]) for one in batch])
+            loss = sum(tf.reduce_mean(each * each) for each in rows) * dense[0, 0]
+        variables = [dense, *layer.trainable_variables]
+        gradients = dmp.DistributedGradientTape(tape).gradient(loss, variables)
+        optimizer.apply_gradients(zip(gradients, variables))
+
+    def checkpoint(layer, dense, optimizer):
+        return tf.train.Checkpoint(layer=layer, dense=dense, optimizer=optimizer)
+
+    first = objects(strategy="memory_balanced", column_slice_threshold=60, row_slice_threshold=200)
+    first[0].set_weights(given)
+    for batch in batches[:2]:
+        step(*first, batch)
+    checkpoint(*first).write(f"{folder}/{SIZE}")
+    step(*first, batches[2])
+    found = {"on": first[0].get_weights(True)}
+    second = objects(strategy="memory_optimized", data_parallel_threshold=1)
+    checkpoint(*second).read(f"{folder}/{SIZE}")
+    step(*second, batches[2])
+    found["again"] = second[0].get_weights(True)
+    third = objects(row_slice_threshold=100, data_parallel_threshold=50)
+    checkpoint(*third).read(f"{folder}/1")
+    found["of 1"] = third[0].get_weights(True)
+    return found
+
+
 if __name__ == "__main__":
-    plans = {name: one_plan(*plan, name == "all kinds") for name, plan in PLANS.items()}
-    report({"plans": plans, "fit": fit()})
+    with open(sys.argv[1], encoding="utf-8") as file:
+        to_run = json.load(file)
+    cases = {name: run_case(case) for name, case in to_run.items()}
+    report({"cases": cases, "fit": fit(), "checkpoints": checkpoints(sys.argv[2])})

@@ -2,6 +2,7 @@
 """Layers and helpers for models of which each rank has some tables."""
 
 from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding
+from sok_compat.distributed_embeddings.explanation import explain
 from sok_compat.distributed_embeddings.strategy import DistEmbeddingStrategy
 from sok_compat.distributed_embeddings.training_helpers import (
     BroadcastGlobalVariablesCallback,
@@ -9,6 +10,7 @@ from sok_compat.distributed_embeddings.training_helpers import (
     DistributedOptimizer,
     broadcast_variables,
 )
+from sok_compat.distributed_embeddings.workload import Workload
 
 __all__ = [
     "BroadcastGlobalVariablesCallback",
@@ -16,5 +18,7 @@ __all__ = [
     "DistributedEmbedding",
     "DistributedGradientTape",
     "DistributedOptimizer",
+    "Workload",
     "broadcast_variables",
+    "explain",
 ]

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of which each rank is given its part of the batch, looked up in tables that are cut."""
+
+import tensorflow as tf
+
+from sok_compat.distributed_embeddings.samples import (
+    known_to_table,
+    samples_of,
+    without_strangers,
+)
+from sok_compat.distributed_embeddings.strategy import BY_COLUMNS, BY_ROWS
+from sok_compat.lookup.group import lookup_group
+
+
+class InputParts:
+    """What looks them up: one group of lookups, whatever the number of tables."""
+
+    def __init__(self, strategy, tables, ranks, name, layers):
+        """Looks nothing up.
+
+        Args:
+          strategy: the DistEmbeddingStrategy.
+          tables: the PlacedTables.
+          ranks: the Ranks.
+          name: of the layer, for messages.
+          layers: of this rank's joined tables, called where these are on variables.
+        """
+        self._strategy, self._tables, self._ranks = strategy, tables, ranks
+        self._name, self._layers = name, layers
+
+    @tf.autograph.experimental.do_not_convert
+    def outputs(self, inputs):
+        """{input: output} of those of tables that are cut.
+
+        Args:
+          inputs: the ids of all inputs.
+        """
+        asked = {}  # input: (function of the rows of its lookups, its lookups)
+        outputs = {}
+        for number, i in enumerate(self._strategy.input_groups[BY_COLUMNS]):
+            parts = self._parts_of(number)
+            if parts[0][0] is None:  # a layer on a variable, with one rank
+                ((_, offset, layer),) = parts
+                outputs[i] = layer(tf.cast(inputs[i], tf.int64) + offset if offset else inputs[i])
+            else:
+                asked[i] = self._asked_by_columns(i, inputs[i], parts)
+        groups = zip(self._strategy.input_groups[BY_ROWS], self._strategy.map_groups[BY_ROWS])
+        for i, table in groups:
+            asked[i] = self._asked_by_rows(i, inputs[i], self._tables.by_rows[table])
+        rows = iter(_looked_up([lookup for _, lookups in asked.values() for lookup in lookups]))
+        for i, (finish, lookups) in asked.items():
+            outputs[i] = finish([next(rows) for _ in lookups])
+        return outputs
+
+    def _parts_of(self, number):
+        """[(table, row offset, layer)] of the slices of an input of the group, in the order of
+        their columns; the layer where it is on a variable, and has no table."""
+        parts = []
+        for rank, inputs in enumerate(self._strategy.input_ids_list):
+            for place, of_input in enumerate(inputs):
+                if of_input == number:
+                    joined = self._strategy.local_maps[rank][place]
+                    table = self._tables.by_columns[rank][joined]
+                    layer = self._layers[joined] if table is None else None
+                    offset = self._strategy.local_input_offsets[rank][place]
+                    parts.append((table, offset, layer))
+        return parts
+
+    def _asked_by_columns(self, i, ids, parts):
+        config = self._config_of_input(i)
+        samples = samples_of(ids, config.get("combiner"), self._name)
+        if any(table.capacity != config["input_dim"] for table, *_ in parts):
+            samples = known_to_table(samples, config["input_dim"], self._name)
+        shape = getattr(ids, "shape", None)
+        is_flat = self._ranks.size > 1 and config.get("combiner") is None and shape[1:] == [1]
+
+        def finish(rows):
+            rows = rows[0] if len(rows) == 1 else tf.concat(rows, 1)
+            return rows if is_flat else samples.shaped(rows)
+
+        return finish, [samples.lookup(table, offset) for table, offset, _ in parts]
+
+    def _asked_by_rows(self, i, ids, table):
+        config = self._config_of_input(i)
+        samples = samples_of(ids, config.get("combiner"), self._name)
+        samples = without_strangers(samples, config["input_dim"])
+        return lambda rows: samples.shaped(rows[0]), [samples.lookup(table)]
+
+    def _config_of_input(self, i):
+        return self._strategy.global_configs[self._strategy.input_table_map[i]]
+
+
+def _looked_up(lookups):
+    """The rows of each. Frozen tables are a group of their own: on a rank that trains none of a
+    group's tables, nothing would ask for gradients, and the others would wait for it."""
+    rows = {}
+    for is_trained in (True, False):
+        group = [one for one in lookups if one.table.trainable == is_trained]
+        rows.update(zip(group, lookup_group(group, insert=True)))
+    return [rows[one] for one in lookups]
