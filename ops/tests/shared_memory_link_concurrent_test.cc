@@ -59,15 +59,17 @@ std::string_view View(const std::vector<char>& bytes) { return {bytes.data(), by
 void RunRounds(SharedMemoryLink& link, int rank, int num_ranks, int num_rounds) {
   for (int round = 0; round < num_rounds; ++round) {
     std::vector<std::vector<char>> sent;
+    std::vector<Pieces> pieces;
     std::vector<std::vector<char>> expected;
     for (int other = 0; other < num_ranks; ++other) {
       sent.push_back(MessageOf(round, rank, other));
+      const std::string_view message = View(sent.back());
+      const size_t cut = other == rank ? message.size() : message.size() / 3;
+      pieces.push_back({message.substr(0, cut), message.substr(cut)});
       expected.push_back(MessageOf(round, other, rank));
     }
-    std::vector<std::string_view> messages;
-    for (const std::vector<char>& message : sent) messages.push_back(View(message));
-    link.Send(messages);
-    const std::vector<std::string_view> received = link.Receive();
+    link.Send(pieces);
+    const std::vector<std::string_view> received = *link.Receive();
     CHECK_EQ(received.size(), expected.size());
     for (size_t i = 0; i < received.size(); ++i) CHECK_TRUE(received[i] == View(expected[i]));
   }
@@ -145,8 +147,17 @@ SOK_TEST(MemoryOfSomethingElseIsRefused) {
 SOK_TEST(AMessageMayNotBeLargerThanItsPlace) {
   const Links links = MakeLinks(2);
   const std::vector<char> data(kMostBytes);
-  CHECK_THROWS(ErrorCode::kInvalidArgument, {"1048576 bytes, more than the 524288"},
-               links[0]->Send({{}, View(data)}));
+  const Pieces too_many{{data.data(), 1000}, {data.data(), kMostBytes - 1000}};
+  CHECK_THROWS(ErrorCode::kInvalidArgument, {"more than the 524288"},
+               links[0]->Send({{}, too_many}));
+}
+
+SOK_TEST(WhatDoesNotComeInTimeComesLater) {
+  const Links links = MakeLinks(2);
+  links[0]->Send({{}, {"to 1"}});
+  CHECK_TRUE(!links[0]->Receive(std::chrono::milliseconds(1)));
+  links[1]->Send({{"to 0"}, {}});
+  CHECK_TRUE(links[0]->Receive(std::chrono::seconds(10)).value()[1] == "to 0");
 }
 
 SOK_TEST(RanksOfAHostHaveTheirNumbersOfAll) {
@@ -156,7 +167,7 @@ SOK_TEST(RanksOfAHostHaveTheirNumbersOfAll) {
   }
   for (const auto& link : links) link->Connect(AddressesOf(links));
   links[1]->Close();
-  links[0]->Send({"own", "other"});
+  links[0]->Send({{"own"}, {"other"}});
   CHECK_THROWS(ErrorCode::kAborted, {"rank 7 has ended"}, links[0]->Receive());
 }
 

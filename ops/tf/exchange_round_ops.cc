@@ -64,14 +64,15 @@ class NextPartOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       const std::shared_ptr<const MessageParts> parts = NextPart();
-      const std::vector<std::string_view> messages = SendWithinHost(*parts);
+      const std::vector<Pieces> messages = SendWithinHost(*parts);
       int32_t* splits = Data<int32_t>(Output(ctx, 1, {static_cast<int64_t>(messages.size())}));
       int64_t num_bytes = 0;
-      for (const std::string_view message : messages) {
-        *splits++ = static_cast<int32_t>(message.size());
-        num_bytes += static_cast<int64_t>(message.size());
+      for (const Pieces& message : messages) {
+        const int64_t message_bytes = TotalBytes(message);
+        *splits++ = static_cast<int32_t>(message_bytes);
+        num_bytes += message_bytes;
       }
-      if (num_bytes == parts->num_bytes()) {
+      if (parts->is_joined()) {
         tf::core::RefCountPtr<tf::TensorBuffer> buffer(new PartBuffer(parts));
         ctx->set_output(0,
                         tf::Tensor(tf::DT_UINT8, tf::TensorShape({num_bytes}), std::move(buffer)));
@@ -82,9 +83,17 @@ class NextPartOp : public tf::OpKernel {
   }
 
  private:
-  static void Join(const std::vector<std::string_view>& messages, uint8_t* next) {
-    for (const std::string_view message : messages) {
-      next = std::copy(message.begin(), message.end(), next);
+  static int64_t TotalBytes(const Pieces& pieces) {
+    size_t total = 0;
+    for (const std::string_view piece : pieces) total += piece.size();
+    return static_cast<int64_t>(total);
+  }
+
+  static void Join(const std::vector<Pieces>& messages, uint8_t* next) {
+    for (const Pieces& pieces : messages) {
+      for (const std::string_view piece : pieces) {
+        next = std::copy(piece.begin(), piece.end(), next);
+      }
     }
   }
 };

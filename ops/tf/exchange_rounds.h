@@ -18,7 +18,7 @@ std::shared_ptr<const MessageParts> NextPart();
 
 /// Sends what of it goes to ranks whose memory this one shares, itself included, through that. The
 /// rest, by destination rank, with nothing for those ranks.
-std::vector<std::string_view> SendWithinHost(const MessageParts& parts);
+std::vector<Pieces> SendWithinHost(const MessageParts& parts);
 
 /// Puts what those ranks have sent, when it is there, into its places by source rank.
 void ReceiveWithinHost(std::vector<std::string_view>* part);

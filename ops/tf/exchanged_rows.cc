@@ -45,6 +45,14 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_
   }
 }
 
+size_t RowLayout::num_floats() const {
+  int64_t total = 0;
+  for (const std::vector<RowRun>& runs : runs_) {
+    for (const RowRun& run : runs) total += run.num_floats;
+  }
+  return static_cast<size_t>(total);
+}
+
 void RowLayout::CheckNumRows(int item, int64_t num_rows) const {
   if (num_rows == this->num_rows(item)) return;
   Throw(ErrorCode::kInvalidArgument, op_name_, ": ", num_rows, " rows for ", this->num_rows(item),

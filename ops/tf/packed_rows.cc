@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 namespace sok {
 namespace {
@@ -11,62 +12,66 @@ namespace tf = tensorflow;
 
 std::atomic<int64_t> num_saturated{0};
 
-/// A run of an item's rows, which are on the host.
-struct Piece {
+/// A run of an item's rows, on the device.
+struct Run {
   int64_t first_byte;
   const float* begin;
   int64_t num_floats;
   WireDtype wire_dtype;
 };
 
-void Append(const Piece& piece, std::vector<char>* data) {
-  if (piece.wire_dtype == WireDtype::kFloat32) {
-    data->insert(data->end(), reinterpret_cast<const char*>(piece.begin),
-                 reinterpret_cast<const char*>(piece.begin + piece.num_floats));
-    return;
-  }
-  const size_t begin = data->size();
-  data->resize(begin + static_cast<size_t>(piece.num_floats * WireBytes(piece.wire_dtype)));
-  num_saturated += Narrow(piece.wire_dtype, piece.begin, piece.num_floats, data->data() + begin);
-}
-
-/// Appends run after run, in the order of the bytes: of float32, nothing is zeroed before it is
-/// written.
-void PackOnHost(const RowLayout& layout, const std::vector<const float*>& rows,
-                ExchangeRequest* request) {
-  std::vector<Piece> pieces;
+/// In the order of the bytes.
+std::vector<Run> RunsOf(const RowLayout& layout, const std::vector<const float*>& rows) {
+  std::vector<Run> runs;
   for (size_t i = 0; i < rows.size(); ++i) {
     const int item = static_cast<int>(i);
     for (const RowRun& run : layout.runs(item)) {
-      pieces.push_back({layout.PlaceOf(run), rows[i] + run.first_float, run.num_floats,
-                        layout.wire_dtype(item)});
+      runs.push_back({layout.PlaceOf(run), rows[i] + run.first_float, run.num_floats,
+                      layout.wire_dtype(item)});
     }
   }
-  std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.first_byte < b.first_byte; });
-  request->data.reserve(static_cast<size_t>(layout.total_bytes()));
-  for (const Piece& piece : pieces) Append(piece, &request->data);
+  std::sort(runs.begin(), runs.end(),
+            [](const Run& a, const Run& b) { return a.first_byte < b.first_byte; });
+  return runs;
+}
+
+void SendInPlace(const std::vector<Run>& runs, std::shared_ptr<const void> memory,
+                 ExchangeRequest* request) {
+  for (const Run& run : runs) {
+    if (run.num_floats == 0) continue;
+    request->pieces.emplace_back(reinterpret_cast<const char*>(run.begin),
+                                 static_cast<size_t>(run.num_floats) * sizeof(float));
+  }
+  request->memory = std::move(memory);
+}
+
+void CopyNarrowed(OpCall& call, const RowLayout& layout, const std::vector<Run>& runs,
+                  ExchangeRequest* request) {
+  request->data.resize(static_cast<size_t>(layout.total_bytes()));
+  std::vector<float> room;
+  for (const Run& run : runs) {
+    char* to = request->data.data() + run.first_byte;
+    if (run.wire_dtype == WireDtype::kFloat32) {
+      call.CopyToHost(reinterpret_cast<float*>(to), run.begin, run.num_floats);
+    } else {
+      const float* from = call.OnHost(run.begin, run.num_floats, &room);
+      num_saturated += Narrow(run.wire_dtype, from, run.num_floats, to);
+    }
+  }
 }
 
 }  // namespace
 
-void Pack(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
-          ExchangeRequest* request) {
-  if (call.engine().IsHostMemory()) return PackOnHost(layout, rows, request);
-  request->data.resize(static_cast<size_t>(layout.total_bytes()));
-  std::vector<float> room;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const int item = static_cast<int>(i);
-    for (const RowRun& run : layout.runs(item)) {
-      char* to = request->data.data() + layout.PlaceOf(run);
-      const float* from = rows[i] + run.first_float;
-      if (layout.wire_dtype(item) == WireDtype::kFloat32) {
-        call.CopyToHost(reinterpret_cast<float*>(to), from, run.num_floats);
-      } else {
-        from = call.OnHost(from, run.num_floats, &room);
-        num_saturated += Narrow(layout.wire_dtype(item), from, run.num_floats, to);
-      }
-    }
+void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
+              std::shared_ptr<const void> memory, ExchangeRequest* request) {
+  const std::vector<Run> runs = RunsOf(layout, rows);
+  const bool travel_as_they_are = std::all_of(runs.begin(), runs.end(), [](const Run& run) {
+    return run.wire_dtype == WireDtype::kFloat32;
+  });
+  if (travel_as_they_are && call.engine().IsHostMemory()) {
+    SendInPlace(runs, std::move(memory), request);
+  } else {
+    CopyNarrowed(call, layout, runs, request);
   }
 }
 

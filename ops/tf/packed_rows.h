@@ -4,15 +4,17 @@
 #define SOK_OPS_TF_PACKED_ROWS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "ops/tf/exchanged_rows.h"
 
 namespace sok {
 
-/// Puts the rows of all items, which are on the device, into the request.
-void Pack(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
-          ExchangeRequest* request);
+/// Gives the request the rows of all items, which are on the device: where they stand, and `memory`
+/// keeps them, if that is the host's memory and they travel as they are; else copies of them.
+void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
+              std::shared_ptr<const void> memory, ExchangeRequest* request);
 
 /// Output list 0: the rows that were received, [num_rows, dim] of each item.
 void OutputReceived(tensorflow::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
