@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -23,7 +24,8 @@ namespace {
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kPageBytes = 4096;
-constexpr timespec kPatience{0, 50'000'000};  // after which a rank that waits looks for the other
+// after which a rank that waits looks for the other
+constexpr std::chrono::steady_clock::duration kPatience = std::chrono::milliseconds(50);
 constexpr int kLooksBeforeSleep = 200;
 
 size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -37,9 +39,10 @@ uint64_t RandomToken() {
   return (uint64_t{random()} << 32) | random();
 }
 
-/// Returns when the word may have changed, or some time after. Processes share it.
-void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value) {
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, &kPatience, nullptr, 0);
+/// Returns when the word may have changed, or after some time, below a second. Processes share it.
+void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value, std::chrono::nanoseconds time) {
+  const timespec limit{0, static_cast<long>(time.count())};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
 void WakeAll(const std::atomic<uint32_t>& word) {
@@ -168,57 +171,77 @@ bool SharedMemoryLink::HasCome(uint32_t round) const {
   return static_cast<int32_t>(round - round_) >= 0;  // its sender may be a round ahead
 }
 
-/// Until the message of this round is there.
-void SharedMemoryLink::Await(int source) const {
+/// Whether the message of this round is there, or comes in time.
+bool SharedMemoryLink::Await(int source, Clock::time_point until) const {
   Head* head = peers_[static_cast<size_t>(source)].head;
   const std::atomic<uint32_t>& word = MailboxOf(head, rank_).round;
   for (int looks = 0;; ++looks) {
     const uint32_t seen = word.load(std::memory_order_acquire);
-    if (HasCome(seen)) return;
+    if (HasCome(seen)) return true;
     if (looks < kLooksBeforeSleep) continue;
     if (is_closed_) Throw(ErrorCode::kAborted, "this rank has ended its exchanges");
     if (head->is_closed.load(std::memory_order_acquire) != 0) {
       Throw(ErrorCode::kAborted, "rank ", source, " has ended its exchanges");
     }
-    const bool has_ended = HasEnded(source);  // before a last look: it may have sent before
-    if (HasCome(word.load(std::memory_order_acquire))) return;
-    if (has_ended) Throw(ErrorCode::kAborted, "the process of rank ", source, " has ended");
-    SleepWhile(word, seen);
+    const Clock::duration left = until - Clock::now();
+    if (left <= Clock::duration::zero()) return false;
+    if (left > kPatience) {
+      const bool has_ended = HasEnded(source);  // before a last look: it may have sent before
+      if (HasCome(word.load(std::memory_order_acquire))) return true;
+      if (has_ended) Throw(ErrorCode::kAborted, "the process of rank ", source, " has ended");
+    }
+    SleepWhile(word, seen, std::min<Clock::duration>(left, kPatience));
   }
 }
 
-std::vector<std::string_view> SharedMemoryLink::AllToAll(const char* data,
-                                                         const std::vector<int64_t>& send_bytes) {
-  ++round_;
+/// Straight into the place where it is read.
+void SharedMemoryLink::Send(int destination, const Pieces& pieces) {
   Head* own = peers_[static_cast<size_t>(rank_)].head;
-  std::vector<std::string_view> received(send_bytes.size());
+  Mailbox& mailbox = MailboxOf(own, destination);
+  char* const message = MessageOf(own, destination);
+  int64_t num_bytes = 0;
+  for (const std::string_view piece : pieces) {
+    const auto size = static_cast<int64_t>(piece.size());
+    if (size > message_bytes_ - num_bytes) {
+      Throw(ErrorCode::kInvalidArgument, "a message of more than the ", message_bytes_,
+            " bytes that one rank may be sent at once");
+    }
+    std::memcpy(message + num_bytes, piece.data(), piece.size());
+    num_bytes += size;
+  }
+  mailbox.num_bytes[round_ % 2] = num_bytes;
+  mailbox.round.store(round_, std::memory_order_release);
+  WakeAll(mailbox.round);
+}
+
+void SharedMemoryLink::Send(const std::vector<Pieces>& by_rank) {
+  ++round_;
+  for (int step = 1; step < num_ranks_; ++step) {  // not all ranks to the same one at a time
+    const int rank = (rank_ + step) % num_ranks_;
+    Send(rank, by_rank[static_cast<size_t>(rank)]);
+  }
+}
+
+std::optional<std::vector<std::string_view>> SharedMemoryLink::Receive(
+    const std::vector<Pieces>& by_rank, std::optional<std::chrono::nanoseconds> time_limit) {
+  const Clock::time_point until =
+      time_limit ? Clock::now() + *time_limit : Clock::time_point::max();
+  std::vector<std::string_view> received(by_rank.size());
   for (int rank = 0; rank < num_ranks_; ++rank) {
     const auto place = static_cast<size_t>(rank);
-    const int64_t num_bytes = send_bytes[place];
-    if (num_bytes > message_bytes_) {
-      Throw(ErrorCode::kInvalidArgument, "a message of ", num_bytes, " bytes, more than the ",
-            message_bytes_, " that one rank may be sent at once");
-    }
     if (rank == rank_) {
-      received[place] = {data, static_cast<size_t>(num_bytes)};
+      if (!by_rank[place].empty()) received[place] = by_rank[place].front();
+    } else if (Await(rank, until)) {
+      received[place] = MessageFrom(rank);
     } else {
-      Mailbox& mailbox = MailboxOf(own, rank);
-      std::memcpy(MessageOf(own, rank), data, static_cast<size_t>(num_bytes));
-      mailbox.num_bytes[round_ % 2] = num_bytes;
-      mailbox.round.store(round_, std::memory_order_release);
-      WakeAll(mailbox.round);
+      return std::nullopt;
     }
-    data += num_bytes;
-  }
-  for (int rank = 0; rank < num_ranks_; ++rank) {
-    if (rank != rank_) received[static_cast<size_t>(rank)] = Receive(rank);
   }
   return received;
 }
 
-/// What that rank has sent in this round, when it is there.
-std::string_view SharedMemoryLink::Receive(int source) const {
-  Await(source);
+/// What that rank has sent in this round.
+std::string_view SharedMemoryLink::MessageFrom(int source) const {
   Head* head = peers_[static_cast<size_t>(source)].head;
   const int64_t num_bytes = MailboxOf(head, rank_).num_bytes[round_ % 2];
   if (num_bytes < 0 || num_bytes > message_bytes_) {

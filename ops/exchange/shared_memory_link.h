@@ -4,9 +4,13 @@
 #define SOK_OPS_EXCHANGE_SHARED_MEMORY_LINK_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
+
+#include "ops/exchange/proposal.h"
 
 namespace sok {
 
@@ -21,7 +25,7 @@ struct SharedMemoryAddress {
 /// processes that hold it, and reads what the others have written for it. Two copies take turns: a
 /// rank that has got the messages of a round knows that nobody reads those of the round before.
 ///
-/// One thread calls AllToAll; Close may come from any.
+/// One thread at a time sends and receives; Close may come from any.
 class SharedMemoryLink {
  public:
   /// most_bytes: what AllToAll sends at most, to all ranks the same share. Throws kIo.
@@ -36,10 +40,20 @@ class SharedMemoryLink {
   /// host, not of this user, or gone.
   void Connect(const std::vector<SharedMemoryAddress>& addresses);
 
-  /// Sends `data`, by destination rank, and returns what all ranks sent to this one, by source
-  /// rank, when it is there: until the next call, and in `data` what is this rank's own. Throws
-  /// kAborted: a process has ended, or one has closed its link.
-  std::vector<std::string_view> AllToAll(const char* data, const std::vector<int64_t>& send_bytes);
+  /// Sends what is given by destination rank, for this rank one piece at most, and returns what all
+  /// ranks sent to this one, by source rank, when it is there: until the next call, and what is
+  /// this rank's own where it stands. Throws kAborted: a process has ended, or one has closed its
+  /// link.
+  std::vector<std::string_view> AllToAll(const std::vector<Pieces>& by_rank) {
+    Send(by_rank);
+    return *Receive(by_rank, std::nullopt);
+  }
+
+  /// The two halves of AllToAll. Receive gives nothing where a message has not come in time, and
+  /// may be called again; without a limit it waits.
+  void Send(const std::vector<Pieces>& by_rank);
+  std::optional<std::vector<std::string_view>> Receive(
+      const std::vector<Pieces>& by_rank, std::optional<std::chrono::nanoseconds> time_limit);
 
   /// AllToAll ends on all ranks, where it waits for this one.
   void Close();
@@ -55,8 +69,11 @@ class SharedMemoryLink {
 
   Mailbox& MailboxOf(Head* head, int destination) const;
   char* MessageOf(Head* head, int destination) const;
-  std::string_view Receive(int source) const;
-  void Await(int source) const;
+  using Clock = std::chrono::steady_clock;
+
+  void Send(int destination, const Pieces& pieces);
+  std::string_view MessageFrom(int source) const;
+  bool Await(int source, Clock::time_point until) const;
   bool HasCome(uint32_t round) const;
   bool HasEnded(int rank) const;
 

@@ -49,16 +49,18 @@ std::vector<char> MessageOf(int round, int source, int destination) {
 /// Rounds of one rank; whether all came as it was sent.
 void RunRounds(SharedMemoryLink& link, int rank, int num_ranks, int num_rounds) {
   for (int round = 0; round < num_rounds; ++round) {
-    std::vector<char> data;
-    std::vector<int64_t> send_bytes;
+    std::vector<std::vector<char>> sent;
+    std::vector<Pieces> pieces(static_cast<size_t>(num_ranks));
     std::vector<std::vector<char>> expected;
     for (int other = 0; other < num_ranks; ++other) {
-      const std::vector<char> message = MessageOf(round, rank, other);
-      data.insert(data.end(), message.begin(), message.end());
-      send_bytes.push_back(static_cast<int64_t>(message.size()));
+      sent.push_back(MessageOf(round, rank, other));
+      const std::string_view message(sent.back().data(), sent.back().size());
+      const size_t cut = other == rank ? 0 : message.size() / 3;
+      pieces[static_cast<size_t>(other)] = {message.substr(0, cut), message.substr(cut)};
+      if (cut == 0) pieces[static_cast<size_t>(other)] = {message};
       expected.push_back(MessageOf(round, other, rank));
     }
-    const std::vector<std::string_view> received = link.AllToAll(data.data(), send_bytes);
+    const std::vector<std::string_view> received = link.AllToAll(pieces);
     CHECK_EQ(received.size(), expected.size());
     for (size_t i = 0; i < received.size(); ++i) {
       CHECK_TRUE(received[i] == std::string_view(expected[i].data(), expected[i].size()));
@@ -137,9 +139,9 @@ SOK_TEST(MemoryOfSomethingElseIsRefused) {
 SOK_TEST(AMessageMayNotBeLargerThanItsPlace) {
   const Links links = MakeLinks(2);
   const std::vector<char> data(kMostBytes);
-  const std::vector<int64_t> too_many{0, kMostBytes};
-  CHECK_THROWS(ErrorCode::kInvalidArgument, {"1048576 bytes, more than the 524288"},
-               links[0]->AllToAll(data.data(), too_many));
+  const Pieces too_many{{data.data(), 1000}, {data.data(), kMostBytes - 1000}};
+  CHECK_THROWS(ErrorCode::kInvalidArgument, {"more than the 524288"},
+               links[0]->AllToAll({{}, too_many}));
 }
 
 }  // namespace

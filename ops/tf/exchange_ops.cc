@@ -3,7 +3,9 @@
 // gradients to the owners: one request each. Ranks meet in the host's memory.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -196,35 +198,28 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
   }
 }
 
-/// Appends run after run, in the order of the bytes: nothing is zeroed before it is written.
-void PackOnHost(const RowLayout& layout, const std::vector<const float*>& rows,
-                ExchangeRequest* request) {
-  struct Piece {
-    int64_t first_byte;
-    const float* begin;
-    const float* end;
-  };
-  std::vector<Piece> pieces;
+/// Sends the rows of all items from where they stand in the host's memory, which `memory` keeps.
+void SendInPlace(const RowLayout& layout, const std::vector<const float*>& rows,
+                 std::shared_ptr<const void> memory, ExchangeRequest* request) {
+  std::vector<std::pair<int64_t, std::string_view>> pieces;  // by place
   for (size_t item = 0; item < rows.size(); ++item) {
     for (const RowRun& run : layout.runs(static_cast<int>(item))) {
-      const float* begin = rows[item] + run.first_float;
-      pieces.push_back({layout.PlaceOf(run), begin, begin + run.num_floats});
+      pieces.emplace_back(
+          layout.PlaceOf(run),
+          std::string_view(reinterpret_cast<const char*>(rows[item] + run.first_float),
+                           static_cast<size_t>(run.num_floats) * sizeof(float)));
     }
   }
-  std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.first_byte < b.first_byte; });
-  std::vector<char>& data = request->data;
-  data.reserve(static_cast<size_t>(layout.total_bytes()));
-  for (const Piece& piece : pieces) {
-    data.insert(data.end(), reinterpret_cast<const char*>(piece.begin),
-                reinterpret_cast<const char*>(piece.end));
+  std::sort(pieces.begin(), pieces.end());
+  for (const auto& [place, piece] : pieces) {
+    if (!piece.empty()) request->pieces.push_back(piece);
   }
+  request->memory = std::move(memory);
 }
 
-/// Puts the rows of all items, which are on the device, into the request.
+/// Copies the rows of all items from the device into the request.
 void Pack(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
           ExchangeRequest* request) {
-  if (call.engine().IsHostMemory()) return PackOnHost(layout, rows, request);
   request->data.resize(static_cast<size_t>(layout.total_bytes()));
   for (size_t item = 0; item < rows.size(); ++item) {
     for (const RowRun& run : layout.runs(static_cast<int>(item))) {
@@ -247,18 +242,23 @@ class ExchangeRowsOp : public ExchangeOp {
     const Group group(ctx);
     const RowLayout layout(name(), group, 8, dims_);
     request->send_bytes = layout.bytes_of_ranks();
-    if (group.size() == 1 && call.engine().IsHostMemory()) {  // in place
-      request->data.resize(static_cast<size_t>(layout.total_bytes()));
-      Answer(ctx, call, group, layout, 0, reinterpret_cast<float*>(request->data.data()));
-      return;
-    }
+    const bool is_in_place = call.engine().IsHostMemory();
+    const auto num_floats = static_cast<size_t>(layout.total_bytes()) / sizeof(float);
+    std::shared_ptr<float[]> room(is_in_place ? new float[num_floats] : nullptr);
+    float* next = room.get();
     std::vector<const float*> rows;
     for (int i = 0; i < group.size(); ++i) {
-      auto* answers = call.Temporary<float>(layout.num_rows(i) * dims_[static_cast<size_t>(i)]);
+      const int64_t count = layout.num_rows(i) * dims_[static_cast<size_t>(i)];
+      float* const answers = is_in_place ? next : call.Temporary<float>(count);
       Answer(ctx, call, group, layout, i, answers);
       rows.push_back(answers);
+      next += is_in_place ? count : 0;
     }
-    Pack(call, layout, rows, request);
+    if (is_in_place) {
+      SendInPlace(layout, rows, std::move(room), request);
+    } else {
+      Pack(call, layout, rows, request);
+    }
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
@@ -307,12 +307,18 @@ class ExchangeGradientsOp : public ExchangeOp {
     const RowLayout layout(name(), group, 2, Dims(group));
     request->send_bytes = layout.bytes_of_ranks();
     std::vector<const float*> rows;
+    auto tensors = std::make_shared<std::vector<tf::Tensor>>();
     for (int i = 0; i < group.size(); ++i) {
       const tf::Tensor& gradients = group.Input(0, i);
       layout.CheckNumRows(i, gradients.dim_size(0));
       rows.push_back(Data<float>(gradients));
+      tensors->push_back(gradients);
     }
-    Pack(call, layout, rows, request);
+    if (call.engine().IsHostMemory()) {
+      SendInPlace(layout, rows, std::move(tensors), request);
+    } else {
+      Pack(call, layout, rows, request);
+    }
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ops/exchange/shared_memory_link.h"
+#include "ops/exchange/shared_memory_rounds.h"
 #include "ops/tf/exchange_rounds.h"
 
 #define SOK_EXPORT extern "C" __attribute__((visibility("default")))
@@ -29,7 +30,8 @@ constexpr size_t kAlignmentBytes = 4096;  // and more, of a tensor
 struct Service {
   std::mutex mutex;
   std::shared_ptr<Coordinator> coordinator;
-  std::shared_ptr<SharedMemoryLink> link;  // where the ranks are on one host
+  std::shared_ptr<SharedMemoryLink> link;      // where the ranks are on one host
+  std::shared_ptr<SharedMemoryRounds> rounds;  // through it, once they run
 
   // Of the one thread that drives the rounds.
   std::shared_ptr<MessageParts> parts;    // null between rounds
@@ -58,12 +60,17 @@ std::shared_ptr<SharedMemoryLink> CurrentLink() {
   return service.link;
 }
 
-/// Rounds through shared memory, until the exchanges end.
-void RunRounds(SharedMemoryLink& link) {
-  for (bool go_on = true; go_on;) {
-    const std::shared_ptr<const MessageParts> parts = NextPart();
-    go_on = TakePart(link.AllToAll(parts->data(), parts->send_bytes()));
-  }
+std::shared_ptr<SharedMemoryRounds> CurrentRounds() {
+  Service& service = TheService();
+  std::lock_guard<std::mutex> lock(service.mutex);
+  return service.rounds;
+}
+
+std::shared_ptr<SharedMemoryRounds> StartRounds() {
+  Service& service = TheService();
+  std::lock_guard<std::mutex> lock(service.mutex);
+  service.rounds = std::make_shared<SharedMemoryRounds>(service.coordinator, service.link);
+  return service.rounds;
 }
 
 /// Runs what Python has called. What is thrown ends as its message, cut off at `size`; nothing: "".
@@ -115,6 +122,15 @@ bool TakePart(const std::vector<std::string_view>& part) {
     coordinator->Abort(error.what());
   }
   return !coordinator->is_closed();
+}
+
+void SubmitAndRun(Coordinator& coordinator, ExchangeRequest request) {
+  if (!coordinator.SubmitQuietly(std::move(request))) return;
+  if (const auto rounds = CurrentRounds()) {
+    rounds->RunOneHere();
+  } else {
+    coordinator.Recheck();
+  }
 }
 
 StepId StepIdOf(tensorflow::OpKernelContext* ctx) {
@@ -179,13 +195,13 @@ SOK_EXPORT void sok_exchange_drop_memory() {
 
 /// Until the exchanges end.
 SOK_EXPORT void sok_exchange_run_rounds(char* error, int64_t error_size) {
-  const auto link = sok::CurrentLink();
   TheService().room_bytes = 0;  // nobody asks for any
-  sok::SayWhatFails(error, error_size, [&] { sok::RunRounds(*link); });
+  sok::SayWhatFails(error, error_size, [&] { sok::StartRounds()->Run(); });
 }
 
 /// For how long the part that is on its way has been; 0 where none is.
 SOK_EXPORT double sok_exchange_part_seconds() {
+  if (const auto rounds = sok::CurrentRounds()) return rounds->PartSeconds();
   const sok::Clock::rep began = TheService().part_began;
   if (began == 0) return 0.0;
   const sok::Clock::duration passed =
