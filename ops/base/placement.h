@@ -30,6 +30,7 @@ struct Placement {
   SOK_HOST_DEVICE int64_t Owner(int64_t key) const {
     switch (kind) {
       case Kind::kModulo: {
+        if ((num_ranks & (num_ranks - 1)) == 0) return key & (num_ranks - 1);  // no division
         const int64_t remainder = key % num_ranks;
         return remainder < 0 ? remainder + num_ranks : remainder;
       }

@@ -146,11 +146,20 @@ class Asker {
   /// places_: of a key's row among all answers, or, where sums are asked for, of the key among
   /// those for its owner.
   void WriteKeys() {
+    if (options_.key_bytes == sizeof(int64_t)) {
+      WriteKeysOf<sizeof(int64_t)>();
+    } else {
+      WriteKeysOf<sizeof(int32_t)>();
+    }
+  }
+
+  template <size_t kKeyBytes>
+  void WriteKeysOf() {
     for (size_t i = 0; i < owners_.size(); ++i) {
       Pen& pen = pens_[static_cast<size_t>(owners_[i])];
       places_[i] = static_cast<int32_t>(pen.asks_sums ? pen.num_keys++ : pen.next_answer++);
-      std::memcpy(pen.next_key, &keys_[i], options_.key_bytes);
-      pen.next_key += options_.key_bytes;
+      std::memcpy(pen.next_key, &keys_[i], kKeyBytes);
+      pen.next_key += kKeyBytes;
     }
   }
 

@@ -11,13 +11,19 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
+constexpr double kLongWaitSeconds = 1.0;         // after which a rank says what it waits for
+constexpr double kShortestPauseSeconds = 0.001;  // between two looks for a reason
+constexpr Seconds kBusySeconds(0.1);             // after a round: the next may not be far
 
 ExchangeResult Failure(ErrorCode code, std::string message) {
   ExchangeResult result;
   result.code = code;
   result.error = std::move(message);
   return result;
+}
+
+int64_t TotalBytes(const Outgoing& outgoing) {
+  return std::accumulate(outgoing.send_bytes.begin(), outgoing.send_bytes.end(), int64_t{0});
 }
 
 std::string ExchangeName(const ExchangeRequest& request) {
@@ -33,9 +39,38 @@ const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
   return nullptr;
 }
 
+/// What a request sends; its `data` is moved from.
+Outgoing OutgoingOf(ExchangeRequest* request) {
+  Outgoing outgoing{std::move(request->pieces), request->send_bytes, std::move(request->memory)};
+  if (request->data.empty()) return outgoing;
+  const auto data = std::make_shared<const std::vector<char>>(std::move(request->data));
+  size_t begin = 0;
+  for (const int64_t bytes : outgoing.send_bytes) {
+    const auto size = static_cast<size_t>(bytes);
+    if (size > 0) outgoing.pieces.emplace_back(data->data() + begin, size);
+    begin += size;
+  }
+  outgoing.memory = data;
+  return outgoing;
+}
+
+/// What a rank has for itself, which has not travelled.
+void SetOwnPart(const Pieces& pieces, std::string_view* part, ExchangeResult* result) {
+  *part = pieces.empty() ? std::string_view() : pieces.front();
+  if (pieces.size() < 2) return;
+  const auto joined = std::make_shared<std::vector<char>>();
+  size_t num_bytes = 0;
+  for (const std::string_view piece : pieces) num_bytes += piece.size();
+  joined->reserve(num_bytes);
+  for (const std::string_view piece : pieces)
+    joined->insert(joined->end(), piece.begin(), piece.end());
+  *part = {joined->data(), num_bytes};
+  result->own_part = joined;
+}
+
 /// Much data is sent once, when all ranks have come; other ranks may take their time.
-bool IsAnnouncedFirst(const ExchangeRequest& request) {
-  return request.is_patient && !request.data.empty();
+bool IsAnnouncedFirst(const ExchangeRequest& request, const Outgoing& outgoing) {
+  return request.is_patient && !outgoing.pieces.empty();
 }
 
 /// Where steps, or what ranks say of the lookup (`difference`), do not match.
@@ -65,10 +100,16 @@ void Coordinator::End(const Ticket& ticket) {
 }
 
 void Coordinator::Submit(ExchangeRequest request) {
+  if (SubmitQuietly(std::move(request))) Recheck();
+}
+
+bool Coordinator::SubmitQuietly(ExchangeRequest request) {
   const std::string name = ExchangeName(request);
+  Outgoing outgoing = OutgoingOf(&request);
   ErrorCode code = ErrorCode::kAborted;
   std::string failure;
-  bool is_reason = false;  // to wake the rounds; they look at all requests, now and then anyhow
+  bool is_reason = false;  // for a round; whoever runs them looks at all requests, now and then
+  bool is_asleep = false;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const bool is_first = meetings_.Use(request.step_id, request.ticket, request.exchange);
@@ -84,15 +125,17 @@ void Coordinator::Submit(ExchangeRequest request) {
           "was asked for twice in one step: a lookup cannot stand in a loop of control flow v1, "
           "nor can a function take two gradients through one branch or nested function";
     } else {
-      pending_.emplace(key, Pending{std::move(request), Clock::now()});
+      pending_.emplace(key, Pending{std::move(request), std::move(outgoing), Clock::now()});
       gave_up_on_.clear();
       const std::set<std::string>* companions = companions_.Of(name);
       is_reason = pending_.size() == 1 || (companions && companions->size() <= pending_.size());
     }
     is_reason = is_reason || !meetings_.to_tell().empty();
+    is_asleep = is_dozing_;
   }
-  if (is_reason) changed_.notify_all();
+  if (is_asleep) Recheck();
   if (!failure.empty()) request.done(Failure(code, "exchange " + name + ": " + failure));
+  return is_reason;
 }
 
 void Coordinator::FailStep(StepId step_id, ErrorCode code, const std::string& message) {
@@ -133,14 +176,40 @@ bool Coordinator::HasReason(Clock::time_point now) const {
   return false;
 }
 
-void Coordinator::WaitForReason(std::unique_lock<std::mutex>* lock) {
-  const auto heartbeat = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                            Seconds(options_.heartbeat_seconds));
-  const auto pause =
-      std::chrono::duration_cast<Clock::duration>(Seconds(options_.grouping_seconds / 4));
-  for (auto now = Clock::now(); !HasReason(now) && now < heartbeat; now = Clock::now()) {
-    changed_.wait_until(*lock, pending_.empty() ? heartbeat : std::min(now + pause, heartbeat));
+Coordinator::Clock::time_point Coordinator::Heartbeat() const {
+  return last_round_ +
+         std::chrono::duration_cast<Clock::duration>(Seconds(options_.heartbeat_seconds));
+}
+
+/// Requests that wait for others of their group are a reason of their own before long.
+bool Coordinator::IsDue(Clock::time_point now) const {
+  return (pending_.empty() && now >= Heartbeat()) || HasReason(now);
+}
+
+bool Coordinator::IsDue() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return IsDue(Clock::now());
+}
+
+void Coordinator::Wake() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    is_woken_ = true;
   }
+  changed_.notify_all();
+}
+
+/// While there are rounds now and then it looks every few milliseconds: nobody wakes it for a
+/// request that has to wait for others of its group.
+void Coordinator::AwaitReason() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  const Seconds pause(std::max(options_.grouping_seconds / 4, kShortestPauseSeconds));
+  for (auto now = Clock::now(); !is_woken_ && !IsDue(now); now = Clock::now()) {
+    is_dozing_ = pending_.empty() && Seconds(now - last_round_) > kBusySeconds;
+    const auto next_look = now + std::chrono::duration_cast<Clock::duration>(pause);
+    changed_.wait_until(lock, is_dozing_ ? Heartbeat() : next_look);
+  }
+  is_dozing_ = is_woken_ = false;
 }
 
 /// What the other ranks may want to know of this one when they wait for it.
@@ -154,25 +223,30 @@ std::string Coordinator::WaitsFor() const {
   return is_long ? ExchangeName(longest->request) : gave_up_on_;
 }
 
-Proposal Coordinator::Propose() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  WaitForReason(&lock);
+Proposal Coordinator::Propose(Layout layout) {
+  AwaitReason();
+  return ProposeNow(layout);
+}
+
+Proposal Coordinator::ProposeNow(Layout layout) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  last_round_ = Clock::now();
   trace_.Leave();
   try {
-    return BuildProposal();
+    return BuildProposal(layout);
   } catch (const std::bad_alloc&) {  // the other ranks wait for this one in the round
     for (const auto& [key, pending] : pending_) {
       meetings_.Fail(pending.request.ticket.meeting,
                      {ErrorCode::kOutOfMemory, "out of memory for what goes to other ranks"});
     }
-    return BuildProposal();
+    return BuildProposal(layout);
   }
 }
 
 /// Of all requests that have not failed.
-Proposal Coordinator::BuildProposal() {
+Proposal Coordinator::BuildProposal(Layout layout) {
   proposed_.clear();
-  std::vector<Outgoing> outgoing;
+  std::vector<const Outgoing*> outgoing;
   Message message;
   message.is_leaving = is_leaving_;
   message.num_steps = meetings_.num_steps();
@@ -184,9 +258,9 @@ Proposal Coordinator::BuildProposal() {
     const Ticket& ticket = request.ticket;
     if (meetings_.FailureOf(ticket.meeting)) continue;
     proposed_.push_back(key);
-    outgoing.push_back({&request.data, &request.send_bytes});
+    outgoing.push_back(&pending.outgoing);
     Offer offer{ticket.meeting, NameHash(request.exchange), ticket.step};
-    offer.is_announced = IsAnnouncedFirst(request) && !pending.all_have_come;
+    offer.is_announced = IsAnnouncedFirst(request, pending.outgoing) && !pending.all_have_come;
     if (ticket.description) {
       offer.description_hash = ticket.description->hash;
       if (!descriptions_.Has(offer.description_hash)) descriptions.insert(ticket.description->text);
@@ -194,8 +268,9 @@ Proposal Coordinator::BuildProposal() {
     message.offers.push_back(offer);
   }
   message.descriptions.assign(descriptions.begin(), descriptions.end());
-  Proposal proposal = PackProposal(std::move(message), outgoing, options_.num_ranks, options_.rank,
+  Proposal proposal = MakeProposal(std::move(message), outgoing, options_.num_ranks, options_.rank,
                                    options_.most_bytes / options_.num_ranks);
+  if (layout == Layout::kJoined) proposal.Join();
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
     if (rank != options_.rank)
       counters_.negotiation_bytes += proposal.send_bytes[static_cast<size_t>(rank)];
@@ -248,18 +323,22 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
   }
 }
 
-ExchangeResult Coordinator::ResultOf(const Arrival& arrival, const ExchangeRequest& request) {
-  if (arrival.is_cut) {
-    const std::string message = "out of memory for what other ranks have sent";
-    meetings_.Fail(request.ticket.meeting, {ErrorCode::kOutOfMemory, message});
-    return Failure(ErrorCode::kOutOfMemory, "exchange " + request.ticket.label + ": " + message);
-  }
+ExchangeResult Coordinator::FailForMemory(const Ticket& ticket) {
+  const std::string message = "out of memory for what other ranks have sent";
+  meetings_.Fail(ticket.meeting, {ErrorCode::kOutOfMemory, message});
+  return Failure(ErrorCode::kOutOfMemory, "exchange " + ticket.label + ": " + message);
+}
+
+ExchangeResult Coordinator::ResultOf(const Arrival& arrival, const Pending& pending) {
+  if (arrival.is_cut) return FailForMemory(pending.request.ticket);
   ExchangeResult result;
   result.parts = arrival.parts;
-  const auto own = request.send_bytes.begin() + options_.rank;  // which has not travelled
-  result.parts[static_cast<size_t>(options_.rank)] = {
-      request.data.data() + std::accumulate(request.send_bytes.begin(), own, int64_t{0}),
-      static_cast<size_t>(*own)};
+  const auto own = static_cast<size_t>(options_.rank);
+  try {
+    SetOwnPart(PiecesFor(pending.outgoing, own), &result.parts[own], &result);
+  } catch (const std::bad_alloc&) {
+    return FailForMemory(pending.request.ticket);
+  }
   return result;
 }
 
@@ -291,7 +370,7 @@ Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
     pending.all_have_come = true;
     if (!has_all_data) continue;
     together.push_back({key.first, pending.request.kind, key.second});
-    ExchangeResult result = ResultOf(arrival, pending.request);
+    ExchangeResult result = ResultOf(arrival, pending);
     taken.emplace_back(std::move(pending), std::move(result));
     pending_.erase(key);
   }
@@ -304,8 +383,8 @@ void Coordinator::Count(const Ready& ready) {
   for (const auto& [pending, result] : ready) {
     for (int rank = 0; rank < options_.num_ranks; ++rank) {
       if (rank == options_.rank) continue;
-      counters_.payload_bytes += pending.request.send_bytes[static_cast<size_t>(rank)];
-      counters_.negotiation_bytes -= pending.request.send_bytes[static_cast<size_t>(rank)];
+      counters_.payload_bytes += pending.outgoing.send_bytes[static_cast<size_t>(rank)];
+      counters_.negotiation_bytes -= pending.outgoing.send_bytes[static_cast<size_t>(rank)];
     }
   }
 }
@@ -355,8 +434,8 @@ void Coordinator::Complete(const Received& received) {
   for (size_t i = 0; i < failed.size(); ++i) failed[i].request.done(std::move(reasons[i]));
   for (auto& [pending, result] : ready) {
     const ExchangeRequest& request = pending.request;
-    trace_.BeginRequest({ExchangeName(request), request.ticket.step,
-                         static_cast<int64_t>(request.data.size()), pending.since});
+    trace_.BeginRequest(
+        {ExchangeName(request), request.ticket.step, TotalBytes(pending.outgoing), pending.since});
     request.done(std::move(result));
     trace_.EndRequest();
   }

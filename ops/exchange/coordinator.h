@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -40,7 +41,8 @@ struct CoordinatorOptions {
 struct ExchangeResult {
   std::string error;  // empty: success
   ErrorCode code = ErrorCode::kAborted;
-  std::vector<std::string_view> parts;  // by source rank; until `done` returns
+  std::vector<std::string_view> parts;   // by source rank; until `done` returns
+  std::shared_ptr<const void> own_part;  // memory of that of this rank, where it was in pieces
 };
 
 struct ExchangeRequest {
@@ -52,6 +54,8 @@ struct ExchangeRequest {
                                              // and so does what it sends
   std::vector<char> data;                    // by destination rank
   std::vector<int64_t> send_bytes;           // [num_ranks]
+  Pieces pieces;                             // in the place of data, where it stands elsewhere: as
+  std::shared_ptr<const void> memory;        // in Outgoing
   std::function<void(ExchangeResult)> done;  // called once, from any thread
 };
 
@@ -81,6 +85,9 @@ class Coordinator {
   void End(const Ticket& ticket);
 
   void Submit(ExchangeRequest request);
+  /// As Submit, but wakes nobody: true where there may be a reason for a round now, and the caller
+  /// runs it or calls Recheck.
+  bool SubmitQuietly(ExchangeRequest request);
 
   /// Makes a step fail on all ranks: see Meetings. Nothing if it has failed already.
   void FailStep(StepId step_id, ErrorCode code, const std::string& message);
@@ -90,10 +97,24 @@ class Coordinator {
   ExchangeCounters counters() const;
   ExchangeTrace& trace() { return trace_; }
 
-  // --- for the one thread that drives the rounds ---
+  // --- for who drives the rounds, one thread at a time ---
+
+  /// How whoever sends wants the bytes.
+  enum class Layout { kJoined, kPieces };
 
   /// Waits until there is a reason for a round, and returns what to send.
-  Proposal Propose();
+  Proposal Propose(Layout layout = Layout::kJoined);
+
+  /// The two steps of Propose. AwaitReason also returns after Wake, and may be called beside a
+  /// round that another thread drives.
+  void AwaitReason();
+  Proposal ProposeNow(Layout layout);
+
+  /// Whether there is a reason for a round: a request, the end of rounds, or that none has been for
+  /// heartbeat_seconds.
+  bool IsDue() const;
+  void Wake();
+  void Recheck() { changed_.notify_all(); }  // AwaitReason looks again
 
   /// Takes what all ranks proposed to this one. Where there was no memory for it, requests that all
   /// ranks have sent fail.
@@ -112,6 +133,7 @@ class Coordinator {
   using Clock = std::chrono::steady_clock;
   struct Pending {
     ExchangeRequest request;
+    Outgoing outgoing;  // what it sends
     Clock::time_point since;
     bool all_have_come = false;  // all ranks have offered it
   };
@@ -119,19 +141,24 @@ class Coordinator {
   using Ready = std::vector<std::pair<Pending, ExchangeResult>>;
 
   bool HasReason(Clock::time_point now) const;
-  void WaitForReason(std::unique_lock<std::mutex>* lock);
-  Proposal BuildProposal();
+  bool IsDue(Clock::time_point now) const;
+  Clock::time_point Heartbeat() const;
+  Proposal BuildProposal(Layout layout);
   std::string WaitsFor() const;
   void Settle(const Round& round, std::vector<Pending>* failed, Ready* ready);
   std::vector<Pending> TakeFailed();
   void CheckStalls(const std::vector<Message>& messages);
   Ready TakeReady(const Arrivals& arrivals);
-  ExchangeResult ResultOf(const Arrival& arrival, const ExchangeRequest& request);
+  ExchangeResult ResultOf(const Arrival& arrival, const Pending& pending);
+  ExchangeResult FailForMemory(const Ticket& ticket);
   void Count(const Ready& ready);
 
   const CoordinatorOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  Clock::time_point last_round_ = Clock::now();  // when its message was made
+  bool is_woken_ = false;
+  bool is_dozing_ = false;  // AwaitReason looks again when it is told to
   std::map<Key, Pending> pending_;
   std::string gave_up_on_;  // what it waited for too long, if nothing has been asked for since
   Meetings meetings_;

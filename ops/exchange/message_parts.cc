@@ -13,6 +13,10 @@ MessageParts::MessageParts(Proposal proposal) : proposal_(std::move(proposal)) {
 void MessageParts::SetNext() {
   part_begin_ += num_bytes();
   send_bytes_.clear();
+  pieces_.clear();
+  for (Pieces& left : proposal_.pieces) {
+    pieces_.push_back(TakeBytes(&left, static_cast<size_t>(proposal_.part_bytes)));
+  }
   for (const int64_t bytes : proposal_.send_bytes) {
     const int64_t left = bytes - part_ * proposal_.part_bytes;
     send_bytes_.push_back(std::clamp<int64_t>(left, 0, proposal_.part_bytes));

@@ -21,6 +21,8 @@ class MessageParts {
   /// The sizes of the next part, by destination rank.
   const std::vector<int64_t>& send_bytes() const { return send_bytes_; }
   /// It, by destination rank.
+  const std::vector<Pieces>& pieces() const { return pieces_; }
+  /// It in one place, by destination rank, where the proposal has been joined.
   const char* data() const { return proposal_.data.data() + part_begin_; }
   int64_t num_bytes() const;
 
@@ -40,6 +42,7 @@ class MessageParts {
   int64_t part_ = 0;
   int64_t part_begin_ = 0;
   std::vector<int64_t> send_bytes_;
+  std::vector<Pieces> pieces_;
   int64_t num_parts_ = 0;                     // 0: not known yet
   std::vector<std::vector<char>> by_source_;  // of several parts
   std::vector<size_t> kept_bytes_;            // of each of them

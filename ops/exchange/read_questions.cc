@@ -25,6 +25,11 @@ uint32_t ReadPlace(const char* from, int64_t place_bytes) {
   Throw(ErrorCode::kIo, "a rank's question cannot be read; do all ranks run the same sok_compat?");
 }
 
+[[noreturn]] void ThrowTooMany() {
+  Throw(ErrorCode::kInvalidArgument, "the ranks together ask one rank for more than ",
+        kMaxBatchKeys, " rows of one table in a step; make the batch smaller");
+}
+
 class QuestionReader {
  public:
   explicit QuestionReader(size_t key_bytes) : key_bytes_(key_bytes) { asked_.row_splits = {0}; }
@@ -59,15 +64,8 @@ class QuestionReader {
   void ReadSums(const QuestionHeader& header) {
     const size_t first_key = asked_.keys.size();
     const size_t first_row = asked_.key_places.size();
-    const char* keys = Advance(static_cast<size_t>(header.num_keys), key_bytes_);
-    for (int32_t i = 0; i < header.num_keys; ++i) {
-      int64_t key = 0;  // uint32 keys travel as their low four bytes
-      std::memcpy(&key, keys + static_cast<size_t>(i) * key_bytes_, key_bytes_);
-      asked_.keys.push_back(key);
-      if (header.num_sums > 0) continue;
-      AddRow(first_key + static_cast<size_t>(i));
-      EndSum();
-    }
+    ReadKeys(static_cast<size_t>(header.num_keys));
+    if (header.num_sums == 0) AddRowOfEachKey(first_key);
     for (int32_t sum = 0; sum < header.num_sums; ++sum) {
       const uint32_t num_rows = ReadPlace(Advance(1, header), header.place_bytes);
       for (uint32_t i = 0; i < num_rows; ++i) {
@@ -80,6 +78,35 @@ class QuestionReader {
     if (header.has_weights) ReadWeights(first_row);
   }
 
+  void ReadKeys(size_t num_keys) {
+    const char* from = Advance(num_keys, key_bytes_);
+    const size_t first = asked_.keys.size();
+    asked_.keys.resize(first + num_keys);
+    if (key_bytes_ == sizeof(int64_t)) {
+      std::memcpy(&asked_.keys[first], from, num_keys * sizeof(int64_t));
+      return;
+    }
+    for (size_t i = 0; i < num_keys; ++i) {  // uint32 keys travel as their low four bytes
+      uint32_t key = 0;
+      std::memcpy(&key, from + i * sizeof(key), sizeof(key));
+      asked_.keys[first + i] = key;
+    }
+  }
+
+  /// Sums of one row, of the keys from `first_key`.
+  void AddRowOfEachKey(size_t first_key) {
+    const size_t num_keys = asked_.keys.size() - first_key;
+    const size_t first_row = asked_.key_places.size();
+    if (num_keys > static_cast<size_t>(kMaxBatchKeys) - first_row) ThrowTooMany();
+    const size_t first_sum = asked_.row_splits.size();
+    asked_.key_places.resize(first_row + num_keys);
+    asked_.row_splits.resize(first_sum + num_keys);
+    for (size_t i = 0; i < num_keys; ++i) {
+      asked_.key_places[first_row + i] = static_cast<int32_t>(first_key + i);
+      asked_.row_splits[first_sum + i] = static_cast<int64_t>(first_row + i + 1);
+    }
+  }
+
   /// Of the rows from `first_row`; those before it that came without weights get ones.
   void ReadWeights(size_t first_row) {
     const size_t count = asked_.key_places.size() - first_row;
@@ -90,10 +117,7 @@ class QuestionReader {
   }
 
   void AddRow(size_t key_place) {
-    if (asked_.key_places.size() == static_cast<size_t>(kMaxBatchKeys)) {
-      Throw(ErrorCode::kInvalidArgument, "the ranks together ask one rank for more than ",
-            kMaxBatchKeys, " rows of one table in a step; make the batch smaller");
-    }
+    if (asked_.key_places.size() == static_cast<size_t>(kMaxBatchKeys)) ThrowTooMany();
     asked_.key_places.push_back(static_cast<int32_t>(key_place));
   }
 

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -24,7 +25,8 @@ namespace {
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kPageBytes = 4096;
-constexpr timespec kPatience{0, 50'000'000};  // after which a rank that waits looks for the other
+// after which a rank that waits looks for the other
+constexpr std::chrono::steady_clock::duration kPatience = std::chrono::milliseconds(50);
 constexpr int kLooksBeforeSleep = 200;
 
 size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -38,9 +40,10 @@ uint64_t RandomToken() {
   return (uint64_t{random()} << 32) | random();
 }
 
-/// Returns when the word may have changed, or some time after. Processes share it.
-void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value) {
-  syscall(SYS_futex, &word, FUTEX_WAIT, value, &kPatience, nullptr, 0);
+/// Returns when the word may have changed, or after some time, below a second. Processes share it.
+void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value, std::chrono::nanoseconds time) {
+  const timespec limit{0, static_cast<long>(time.count())};
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
 void WakeAll(const std::atomic<uint32_t>& word) {
@@ -166,56 +169,77 @@ bool SharedMemoryLink::HasCome(uint32_t round) const {
   return static_cast<int32_t>(round - round_) >= 0;  // its sender may be a round ahead
 }
 
-/// Until the message of this round is there.
-void SharedMemoryLink::Await(size_t source) const {
+/// Whether the message of this round is there, or comes in time.
+bool SharedMemoryLink::Await(size_t source, Clock::time_point until) const {
   Head* head = peers_[source].head;
   const std::atomic<uint32_t>& word = MailboxOf(head, place_).round;
   for (int looks = 0;; ++looks) {
     const uint32_t seen = word.load(std::memory_order_acquire);
-    if (HasCome(seen)) return;
+    if (HasCome(seen)) return true;
     if (looks < kLooksBeforeSleep) continue;
     if (is_closed_) Throw(ErrorCode::kAborted, "this rank has ended its exchanges");
     if (head->is_closed.load(std::memory_order_acquire) != 0) {
       Throw(ErrorCode::kAborted, "rank ", ranks_[source], " has ended its exchanges");
     }
-    const bool has_ended = HasEnded(source);  // before a last look: it may have sent before
-    if (HasCome(word.load(std::memory_order_acquire))) return;
-    if (has_ended) Throw(ErrorCode::kAborted, "the process of rank ", ranks_[source], " has ended");
-    SleepWhile(word, seen);
+    const Clock::duration left = until - Clock::now();
+    if (left <= Clock::duration::zero()) return false;
+    if (left > kPatience) {
+      const bool has_ended = HasEnded(source);  // before a last look: it may have sent before
+      if (HasCome(word.load(std::memory_order_acquire))) return true;
+      if (has_ended) {
+        Throw(ErrorCode::kAborted, "the process of rank ", ranks_[source], " has ended");
+      }
+    }
+    SleepWhile(word, seen, std::min<Clock::duration>(left, kPatience));
   }
 }
 
-void SharedMemoryLink::Send(const std::vector<std::string_view>& messages) {
-  for (const std::string_view message : messages) {
-    if (message.size() > message_bytes_) {
-      Throw(ErrorCode::kInvalidArgument, "a message of ", message.size(), " bytes, more than the ",
+/// Straight into the place where it is read.
+void SharedMemoryLink::SendTo(size_t destination, const Pieces& pieces) {
+  Head* own = peers_[place_].head;
+  Mailbox& mailbox = MailboxOf(own, destination);
+  char* const message = MessageOf(own, destination);
+  size_t num_bytes = 0;
+  for (const std::string_view piece : pieces) {
+    std::memcpy(message + num_bytes, piece.data(), piece.size());
+    num_bytes += piece.size();
+  }
+  mailbox.num_bytes[round_ % 2] = num_bytes;
+  mailbox.round.store(round_, std::memory_order_release);
+  WakeAll(mailbox.round);
+}
+
+void SharedMemoryLink::Send(const std::vector<Pieces>& messages) {
+  for (const Pieces& message : messages) {
+    size_t num_bytes = 0;
+    for (const std::string_view piece : message) num_bytes += piece.size();
+    if (num_bytes > message_bytes_) {
+      Throw(ErrorCode::kInvalidArgument, "a message of ", num_bytes, " bytes, more than the ",
             message_bytes_, " that one rank may be sent at once");
     }
   }
   ++round_;
-  Head* own = peers_[place_].head;
-  own_message_ = messages[place_];
-  for (size_t place = 0; place < peers_.size(); ++place) {
-    if (place == place_) continue;
-    Mailbox& mailbox = MailboxOf(own, place);
-    std::memcpy(MessageOf(own, place), messages[place].data(), messages[place].size());
-    mailbox.num_bytes[round_ % 2] = messages[place].size();
-    mailbox.round.store(round_, std::memory_order_release);
-    WakeAll(mailbox.round);
+  own_message_ = messages[place_].empty() ? std::string_view() : messages[place_].front();
+  for (size_t step = 1; step < peers_.size(); ++step) {  // not all ranks to the same one at a time
+    const size_t place = (place_ + step) % peers_.size();
+    SendTo(place, messages[place]);
   }
 }
 
-std::vector<std::string_view> SharedMemoryLink::Receive() {
+std::optional<std::vector<std::string_view>> SharedMemoryLink::Receive(
+    std::optional<std::chrono::nanoseconds> time_limit) {
+  const Clock::time_point until =
+      time_limit ? Clock::now() + *time_limit : Clock::time_point::max();
   std::vector<std::string_view> received;
   for (size_t place = 0; place < peers_.size(); ++place) {
-    received.push_back(place == place_ ? own_message_ : ReceiveFrom(place));
+    if (place != place_ && !Await(place, until)) return std::nullopt;
+    received.push_back(place == place_ ? own_message_ : MessageFrom(place));
   }
   return received;
 }
 
-/// What that rank has sent in this round, when it is there.
-std::string_view SharedMemoryLink::ReceiveFrom(size_t source) const {
-  Await(source);
+/// What that rank has sent in this round.
+std::string_view SharedMemoryLink::MessageFrom(size_t source) const {
   Head* head = peers_[source].head;
   const size_t num_bytes = MailboxOf(head, place_).num_bytes[round_ % 2];
   if (num_bytes > message_bytes_) {

@@ -4,9 +4,13 @@
 #define SOK_OPS_EXCHANGE_SHARED_MEMORY_LINK_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
+
+#include "ops/exchange/proposal.h"
 
 namespace sok {
 
@@ -21,7 +25,7 @@ struct SharedMemoryAddress {
 /// processes that hold it, and reads what the others have written for it. Two copies take turns: a
 /// rank that has got the messages of a round knows that nobody reads those of the round before.
 ///
-/// One thread calls Send and Receive, in turn; Close may come from any.
+/// One thread at a time calls Send and Receive, in turn; Close may come from any.
 class SharedMemoryLink {
  public:
   /// ranks: those of this host, whose order numbers them here; place: of this one among them.
@@ -39,18 +43,22 @@ class SharedMemoryLink {
   /// host, not of this user, or gone.
   void Connect(const std::vector<SharedMemoryAddress>& addresses);
 
-  /// Begins a round: sends each rank its message, and does not wait. The own one stays where it is.
-  /// Throws kInvalidArgument: one is longer than a share of most_bytes.
-  void Send(const std::vector<std::string_view>& messages);
+  /// Begins a round: sends each rank its message, and does not wait. The own one, of one piece at
+  /// most, stays where it is. Throws kInvalidArgument: one is longer than a share of most_bytes.
+  void Send(const std::vector<Pieces>& messages);
 
   /// What all ranks have sent in this round, by place, when it is there: until the next Send.
   /// Throws kAborted: a process has ended, or one has closed its link.
-  std::vector<std::string_view> Receive();
+  std::vector<std::string_view> Receive() { return *Receive(std::nullopt); }
+  /// The same, or nothing where that takes longer; then it may be called again.
+  std::optional<std::vector<std::string_view>> Receive(
+      std::optional<std::chrono::nanoseconds> time_limit);
 
   /// Receive ends on all ranks, where it waits for this one.
   void Close();
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Mailbox;
   struct Head;
   struct Peer {
@@ -61,8 +69,9 @@ class SharedMemoryLink {
 
   Mailbox& MailboxOf(Head* head, size_t destination) const;
   char* MessageOf(Head* head, size_t destination) const;
-  std::string_view ReceiveFrom(size_t source) const;
-  void Await(size_t source) const;
+  void SendTo(size_t destination, const Pieces& pieces);
+  std::string_view MessageFrom(size_t source) const;
+  bool Await(size_t source, Clock::time_point until) const;
   bool HasCome(uint32_t round) const;
   bool HasEnded(size_t place) const;
 

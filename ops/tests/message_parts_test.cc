@@ -37,16 +37,27 @@ struct Rank {
 
 Rank MakeRank(size_t source, const Sizes& sizes, int64_t most_bytes) {
   std::vector<std::vector<char>> bodies;
-  std::vector<char> data;
   Sizes send_bytes;
   for (size_t target = 0; target < kRanks; ++target) {
     send_bytes.push_back(sizes[(source + target) % kRanks]);
     bodies.push_back(BodyOf(source, target, send_bytes.back()));
-    data.insert(data.end(), bodies.back().begin(), bodies.back().end());
   }
-  return {std::move(bodies),
-          MessageParts(PackProposal(MessageOf(source), {{&data, &send_bytes}}, kRanks, kNoRank,
-                                    most_bytes / int64_t{kRanks}))};
+  Outgoing outgoing{{}, send_bytes, nullptr};
+  for (const std::vector<char>& body : bodies) {
+    const size_t half = body.size() / 2;
+    if (half > 0) outgoing.pieces.emplace_back(body.data(), half);
+    if (half < body.size()) outgoing.pieces.emplace_back(body.data() + half, body.size() - half);
+  }
+  Proposal proposal =
+      MakeProposal(MessageOf(source), {&outgoing}, kRanks, kNoRank, most_bytes / int64_t{kRanks});
+  proposal.Join();
+  return {std::move(bodies), MessageParts(std::move(proposal))};
+}
+
+std::string Joined(const Pieces& pieces) {
+  std::string joined;
+  for (const std::string_view piece : pieces) joined += piece;
+  return joined;
 }
 
 /// One all-to-all; whether all ranks have all they get, on which they must agree.
@@ -59,6 +70,8 @@ bool Exchange(std::vector<Rank>& ranks, std::vector<std::vector<char>>& received
     CHECK_TRUE(rank.parts.num_bytes() <= most_bytes);
     const char* part = rank.parts.data();
     for (size_t target = 0; target < kRanks; ++target) {
+      CHECK_EQ(Joined(rank.parts.pieces()[target]),
+               std::string(part, static_cast<size_t>(sizes[target])));
       received[target].insert(received[target].end(), part, part + sizes[target]);
       received_bytes[target].push_back(sizes[target]);
       part += sizes[target];

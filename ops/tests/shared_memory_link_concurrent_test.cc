@@ -64,8 +64,12 @@ void RunRounds(SharedMemoryLink& link, int rank, int num_ranks, int num_rounds) 
       sent.push_back(MessageOf(round, rank, other));
       expected.push_back(MessageOf(round, other, rank));
     }
-    std::vector<std::string_view> messages;
-    for (const std::vector<char>& message : sent) messages.push_back(View(message));
+    std::vector<Pieces> messages;
+    for (const std::vector<char>& message : sent) {
+      const bool is_own = messages.size() == static_cast<size_t>(rank);
+      const size_t cut = is_own ? message.size() : message.size() / 3;
+      messages.push_back({View(message).substr(0, cut), View(message).substr(cut)});
+    }
     link.Send(messages);
     const std::vector<std::string_view> received = link.Receive();
     CHECK_EQ(received.size(), expected.size());
@@ -146,7 +150,7 @@ SOK_TEST(AMessageMayNotBeLargerThanItsPlace) {
   const Links links = MakeLinks(2);
   const std::vector<char> data(kMostBytes);
   CHECK_THROWS(ErrorCode::kInvalidArgument, {"1048576 bytes, more than the 524288"},
-               links[0]->Send({{}, View(data)}));
+               links[0]->Send({{}, {View(data)}}));
 }
 
 SOK_TEST(RanksOfAHostHaveTheirNumbersOfAll) {
@@ -156,7 +160,7 @@ SOK_TEST(RanksOfAHostHaveTheirNumbersOfAll) {
   }
   for (const auto& link : links) link->Connect(AddressesOf(links));
   links[1]->Close();
-  links[0]->Send({"own", "other"});
+  links[0]->Send({{"own"}, {"other"}});
   CHECK_THROWS(ErrorCode::kAborted, {"rank 7 has ended"}, links[0]->Receive());
 }
 

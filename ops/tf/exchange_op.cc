@@ -56,7 +56,7 @@ void ExchangeOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
     done();
   };
   const std::shared_ptr<Coordinator> coordinator = held->shared_coordinator();
-  coordinator->Submit(std::move(request));  // `ctx` may be gone when it returns
+  SubmitAndRun(*coordinator, std::move(request));  // `ctx` may be gone when it returns
 }
 
 }  // namespace sok

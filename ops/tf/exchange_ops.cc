@@ -2,6 +2,7 @@
 // Ops that carry the keys of a group of lookups to the ranks that own them, rows back, and
 // gradients to the owners: one request each. Ranks meet in the host's memory.
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -204,20 +205,23 @@ class ExchangeRowsOp : public ExchangeOp {
     const Group group(ctx);
     const RowLayout layout(name(), group, 8, dims_, wire_dtypes_);
     request->send_bytes = layout.bytes_of_ranks();
-    const bool is_in_place = group.size() == 1 && call.engine().IsHostMemory() &&
-                             layout.wire_dtype(0) == WireDtype::kFloat32;
-    if (is_in_place) {
-      request->data.resize(static_cast<size_t>(layout.total_bytes()));
-      Answer(ctx, call, group, layout, 0, reinterpret_cast<float*>(request->data.data()));
-      return;
-    }
+    const bool is_in_place = call.engine().IsHostMemory() && layout.is_float32();
+    const auto num_floats = static_cast<size_t>(layout.total_bytes()) / sizeof(float);
+    std::shared_ptr<float[]> room(is_in_place ? new float[num_floats] : nullptr);
+    float* next = room.get();
     std::vector<const float*> rows;
     for (int i = 0; i < group.size(); ++i) {
-      auto* answers = call.Temporary<float>(layout.num_rows(i) * dims_[static_cast<size_t>(i)]);
+      const int64_t count = layout.num_rows(i) * dims_[static_cast<size_t>(i)];
+      float* const answers = is_in_place ? next : call.Temporary<float>(count);
       Answer(ctx, call, group, layout, i, answers);
       rows.push_back(answers);
+      next += is_in_place ? count : 0;
     }
-    Pack(call, layout, rows, request);
+    if (is_in_place) {
+      SendInPlace(layout, rows, std::move(room), request);
+    } else {
+      Pack(call, layout, rows, request);
+    }
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
@@ -270,12 +274,18 @@ class ExchangeGradientsOp : public ExchangeOp {
     const RowLayout layout(name(), group, 2, Dims(group), wire_dtypes_);
     request->send_bytes = layout.bytes_of_ranks();
     std::vector<const float*> rows;
+    auto tensors = std::make_shared<std::vector<tf::Tensor>>();
     for (int i = 0; i < group.size(); ++i) {
       const tf::Tensor& gradients = group.Input(0, i);
       layout.CheckNumRows(i, gradients.dim_size(0));
       rows.push_back(Data<float>(gradients));
+      tensors->push_back(gradients);
     }
-    Pack(call, layout, rows, request);
+    if (call.engine().IsHostMemory() && layout.is_float32()) {
+      SendInPlace(layout, rows, std::move(tensors), request);
+    } else {
+      Pack(call, layout, rows, request);
+    }
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ops/exchange/shared_memory_link.h"
+#include "ops/exchange/shared_memory_rounds.h"
 #include "ops/tf/exchange_rounds.h"
 #include "ops/tf/packed_rows.h"
 
@@ -30,7 +31,8 @@ constexpr size_t kAlignmentBytes = 4096;  // and more, of a tensor
 struct Service {
   std::mutex mutex;
   std::shared_ptr<Coordinator> coordinator;
-  std::shared_ptr<SharedMemoryLink> link;  // of ranks of this host; null: none
+  std::shared_ptr<SharedMemoryLink> link;      // of ranks of this host; null: none
+  std::shared_ptr<SharedMemoryRounds> rounds;  // through it, where it is of all ranks and they run
 
   // Of the one thread that drives the rounds.
   std::shared_ptr<MessageParts> parts;    // null between rounds
@@ -59,13 +61,17 @@ std::shared_ptr<SharedMemoryLink> CurrentLink() {
   return service.link;
 }
 
-/// Rounds through memory that all ranks share, until the exchanges end.
-void RunRounds() {
-  for (bool go_on = true; go_on;) {
-    std::vector<std::string_view> part = SendWithinHost(*NextPart());
-    ReceiveWithinHost(&part);
-    go_on = TakePart(part);
-  }
+std::shared_ptr<SharedMemoryRounds> CurrentRounds() {
+  Service& service = TheService();
+  std::lock_guard<std::mutex> lock(service.mutex);
+  return service.rounds;
+}
+
+std::shared_ptr<SharedMemoryRounds> StartRounds() {
+  Service& service = TheService();
+  std::lock_guard<std::mutex> lock(service.mutex);
+  service.rounds = std::make_shared<SharedMemoryRounds>(service.coordinator, service.link);
+  return service.rounds;
 }
 
 /// Runs what Python has called. What is thrown ends as its message, cut off at `size`; nothing: "".
@@ -106,9 +112,9 @@ std::shared_ptr<const MessageParts> NextPart() {
 std::vector<std::string_view> SendWithinHost(const MessageParts& parts) {
   std::vector<std::string_view> messages = SplitBySource(parts.data(), parts.send_bytes());
   if (const auto link = CurrentLink()) {
-    std::vector<std::string_view> within;
+    std::vector<Pieces> within;
     for (const int rank : link->ranks()) {
-      within.push_back(std::exchange(messages[static_cast<size_t>(rank)], {}));
+      within.push_back({std::exchange(messages[static_cast<size_t>(rank)], {})});
     }
     link->Send(within);
   }
@@ -138,6 +144,15 @@ bool TakePart(const std::vector<std::string_view>& part) {
     coordinator->Abort(error.what());
   }
   return !coordinator->is_closed();
+}
+
+void SubmitAndRun(Coordinator& coordinator, ExchangeRequest request) {
+  if (!coordinator.SubmitQuietly(std::move(request))) return;
+  if (const auto rounds = CurrentRounds()) {
+    rounds->RunOneHere();
+  } else {
+    coordinator.Recheck();
+  }
 }
 
 StepId StepIdOf(tensorflow::OpKernelContext* ctx) {
@@ -207,11 +222,12 @@ SOK_EXPORT void sok_exchange_drop_memory() {
 /// Where all ranks share memory: until the exchanges end.
 SOK_EXPORT void sok_exchange_run_rounds(char* error, int64_t error_size) {
   TheService().room_bytes = 0;  // nobody asks for any
-  sok::SayWhatFails(error, error_size, [] { sok::RunRounds(); });
+  sok::SayWhatFails(error, error_size, [] { sok::StartRounds()->Run(); });
 }
 
 /// For how long the part that is on its way has been; 0 where none is.
 SOK_EXPORT double sok_exchange_part_seconds() {
+  if (const auto rounds = sok::CurrentRounds()) return rounds->PartSeconds();
   const sok::Clock::rep began = TheService().part_began;
   if (began == 0) return 0.0;
   const sok::Clock::duration passed =

@@ -14,6 +14,10 @@ namespace sok {
 /// The coordinator of this process; null where it trains alone.
 std::shared_ptr<Coordinator> CurrentCoordinator();
 
+/// Submits, and runs a round on this thread where that is possible, for this request or others;
+/// their `done` may be called before it returns, and end the step.
+void SubmitAndRun(Coordinator& coordinator, ExchangeRequest request);
+
 /// The step or function call that an op is part of; in eager code, none or one of its own.
 StepId StepIdOf(tensorflow::OpKernelContext* ctx);
 

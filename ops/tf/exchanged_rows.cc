@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/exchanged_rows.h"
 
+#include <algorithm>
 #include <numeric>
 #include <string_view>
 
@@ -43,6 +44,11 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_
     bytes_of_ranks_.push_back(num_bytes);
     total_bytes_ += num_bytes;
   }
+}
+
+bool RowLayout::is_float32() const {
+  return std::all_of(wire_dtypes_.begin(), wire_dtypes_.end(),
+                     [](WireDtype dtype) { return dtype == WireDtype::kFloat32; });
 }
 
 void RowLayout::CheckNumRows(int item, int64_t num_rows) const {

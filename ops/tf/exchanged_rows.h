@@ -35,6 +35,8 @@ class RowLayout {
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
   int64_t total_bytes() const { return total_bytes_; }
+  /// Whether all items travel as they are computed.
+  bool is_float32() const;
   /// Where a run is in the bytes of all ranks, one after the other.
   int64_t PlaceOf(const RowRun& run) const { return begin_of_ranks_[run.rank] + run.first_byte; }
   WireDtype wire_dtype(int item) const { return wire_dtypes_[static_cast<size_t>(item)]; }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string_view>
+#include <utility>
 
 namespace sok {
 namespace {
@@ -68,6 +70,22 @@ void Pack(OpCall& call, const RowLayout& layout, const std::vector<const float*>
       }
     }
   }
+}
+
+void SendInPlace(const RowLayout& layout, const std::vector<const float*>& rows,
+                 std::shared_ptr<const void> memory, ExchangeRequest* request) {
+  std::vector<std::pair<int64_t, std::string_view>> pieces;  // by place
+  for (size_t item = 0; item < rows.size(); ++item) {
+    for (const RowRun& run : layout.runs(static_cast<int>(item))) {
+      const auto num_bytes = static_cast<size_t>(run.num_floats) * sizeof(float);
+      if (num_bytes == 0) continue;
+      const auto* begin = reinterpret_cast<const char*>(rows[item] + run.first_float);
+      pieces.emplace_back(layout.PlaceOf(run), std::string_view(begin, num_bytes));
+    }
+  }
+  std::sort(pieces.begin(), pieces.end());
+  for (const auto& [place, piece] : pieces) request->pieces.push_back(piece);
+  request->memory = std::move(memory);
 }
 
 void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
