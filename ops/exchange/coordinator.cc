@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <new>
-#include <numeric>
 #include <set>
 
 namespace sok {
@@ -11,24 +10,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kLongWaitSeconds = 1.0;         // after which a rank says what it waits for
-constexpr double kShortestPauseSeconds = 0.001;  // between two looks for a reason
-constexpr Seconds kBusySeconds(0.1);             // after a round: the next may not be far
-
-ExchangeResult Failure(ErrorCode code, std::string message) {
-  ExchangeResult result;
-  result.code = code;
-  result.error = std::move(message);
-  return result;
-}
-
-int64_t TotalBytes(const Outgoing& outgoing) {
-  return std::accumulate(outgoing.send_bytes.begin(), outgoing.send_bytes.end(), int64_t{0});
-}
-
-std::string ExchangeName(const ExchangeRequest& request) {
-  return request.ticket.label + "/" + request.exchange;
-}
+constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
 
 const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
   const uint64_t exchange_hash = NameHash(request.exchange);
@@ -37,35 +19,6 @@ const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
       return &offer;
   }
   return nullptr;
-}
-
-/// What a request sends; its `data` is moved from.
-Outgoing OutgoingOf(ExchangeRequest* request) {
-  Outgoing outgoing{std::move(request->pieces), request->send_bytes, std::move(request->memory)};
-  if (request->data.empty()) return outgoing;
-  const auto data = std::make_shared<const std::vector<char>>(std::move(request->data));
-  size_t begin = 0;
-  for (const int64_t bytes : outgoing.send_bytes) {
-    const auto size = static_cast<size_t>(bytes);
-    if (size > 0) outgoing.pieces.emplace_back(data->data() + begin, size);
-    begin += size;
-  }
-  outgoing.memory = data;
-  return outgoing;
-}
-
-/// What a rank has for itself, which has not travelled.
-void SetOwnPart(const Pieces& pieces, std::string_view* part, ExchangeResult* result) {
-  *part = pieces.empty() ? std::string_view() : pieces.front();
-  if (pieces.size() < 2) return;
-  const auto joined = std::make_shared<std::vector<char>>();
-  size_t num_bytes = 0;
-  for (const std::string_view piece : pieces) num_bytes += piece.size();
-  joined->reserve(num_bytes);
-  for (const std::string_view piece : pieces)
-    joined->insert(joined->end(), piece.begin(), piece.end());
-  *part = {joined->data(), num_bytes};
-  result->own_part = joined;
 }
 
 /// Much data is sent once, when all ranks have come; other ranks may take their time.
@@ -134,7 +87,7 @@ bool Coordinator::SubmitQuietly(ExchangeRequest request) {
     is_asleep = is_dozing_;
   }
   if (is_asleep) Recheck();
-  if (!failure.empty()) request.done(Failure(code, "exchange " + name + ": " + failure));
+  if (!failure.empty()) request.done(FailedExchange(code, "exchange " + name + ": " + failure));
   return is_reason;
 }
 
@@ -155,61 +108,6 @@ void Coordinator::FailLookup(const Ticket& ticket, ErrorCode code, const std::st
 ExchangeCounters Coordinator::counters() const {
   std::lock_guard<std::mutex> lock(mutex_);
   return counters_;
-}
-
-bool Coordinator::HasReason(Clock::time_point now) const {
-  if (is_leaving_ || !closed_reason_.empty() || !meetings_.to_tell().empty()) return true;
-  std::pair<int64_t, const std::set<std::string>*> looked_for{-1, nullptr};
-  for (const auto& [key, pending] : pending_) {
-    if (pending.all_have_come) return true;
-    if (Seconds(now - pending.since).count() > options_.grouping_seconds) return true;
-    const std::set<std::string>* companions = companions_.Of(key.second);
-    if (!companions || companions->size() > pending_.size()) continue;
-    if (looked_for == std::make_pair(key.first, companions)) continue;
-    looked_for = {key.first, companions};
-    const bool all_here = std::all_of(companions->begin(), companions->end(),
-                                      [&, step = key.first](const std::string& name) {
-                                        return pending_.count({step, name}) != 0;
-                                      });
-    if (all_here) return true;
-  }
-  return false;
-}
-
-Coordinator::Clock::time_point Coordinator::Heartbeat() const {
-  return last_round_ +
-         std::chrono::duration_cast<Clock::duration>(Seconds(options_.heartbeat_seconds));
-}
-
-/// Requests that wait for others of their group are a reason of their own before long.
-bool Coordinator::IsDue(Clock::time_point now) const {
-  return (pending_.empty() && now >= Heartbeat()) || HasReason(now);
-}
-
-bool Coordinator::IsDue() const {
-  std::lock_guard<std::mutex> lock(mutex_);
-  return IsDue(Clock::now());
-}
-
-void Coordinator::Wake() {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    is_woken_ = true;
-  }
-  changed_.notify_all();
-}
-
-/// While there are rounds now and then it looks every few milliseconds: nobody wakes it for a
-/// request that has to wait for others of its group.
-void Coordinator::AwaitReason() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  const Seconds pause(std::max(options_.grouping_seconds / 4, kShortestPauseSeconds));
-  for (auto now = Clock::now(); !is_woken_ && !IsDue(now); now = Clock::now()) {
-    is_dozing_ = pending_.empty() && Seconds(now - last_round_) > kBusySeconds;
-    const auto next_look = now + std::chrono::duration_cast<Clock::duration>(pause);
-    changed_.wait_until(lock, is_dozing_ ? Heartbeat() : next_look);
-  }
-  is_dozing_ = is_woken_ = false;
 }
 
 /// What the other ranks may want to know of this one when they wait for it.
@@ -326,16 +224,15 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
 ExchangeResult Coordinator::FailForMemory(const Ticket& ticket) {
   const std::string message = "out of memory for what other ranks have sent";
   meetings_.Fail(ticket.meeting, {ErrorCode::kOutOfMemory, message});
-  return Failure(ErrorCode::kOutOfMemory, "exchange " + ticket.label + ": " + message);
+  return FailedExchange(ErrorCode::kOutOfMemory, "exchange " + ticket.label + ": " + message);
 }
 
 ExchangeResult Coordinator::ResultOf(const Arrival& arrival, const Pending& pending) {
   if (arrival.is_cut) return FailForMemory(pending.request.ticket);
   ExchangeResult result;
   result.parts = arrival.parts;
-  const auto own = static_cast<size_t>(options_.rank);
   try {
-    SetOwnPart(PiecesFor(pending.outgoing, own), &result.parts[own], &result);
+    SetOwnPart(pending.outgoing, static_cast<size_t>(options_.rank), &result);
   } catch (const std::bad_alloc&) {
     return FailForMemory(pending.request.ticket);
   }
@@ -426,16 +323,16 @@ void Coordinator::Complete(const Received& received) {
     Settle(round, &failed, &ready);
     for (const Pending& pending : failed) {
       const MeetingFailure* failure = meetings_.FailureOf(pending.request.ticket.meeting);
-      reasons.push_back(Failure(failure ? failure->code : ErrorCode::kAborted,
-                                "exchange " + ExchangeName(pending.request) + ": " +
-                                    (failure ? failure->message : closed_reason_)));
+      reasons.push_back(FailedExchange(failure ? failure->code : ErrorCode::kAborted,
+                                       "exchange " + ExchangeName(pending.request) + ": " +
+                                           (failure ? failure->message : closed_reason_)));
     }
   }
   for (size_t i = 0; i < failed.size(); ++i) failed[i].request.done(std::move(reasons[i]));
   for (auto& [pending, result] : ready) {
     const ExchangeRequest& request = pending.request;
-    trace_.BeginRequest(
-        {ExchangeName(request), request.ticket.step, TotalBytes(pending.outgoing), pending.since});
+    trace_.BeginRequest({ExchangeName(request), request.ticket.step, pending.outgoing.total_bytes(),
+                         pending.since});
     request.done(std::move(result));
     trace_.EndRequest();
   }
@@ -451,8 +348,8 @@ void Coordinator::Abort(const std::string& reason) {
   }
   changed_.notify_all();
   for (Pending& pending : failed) {
-    pending.request.done(
-        Failure(ErrorCode::kAborted, "exchange " + ExchangeName(pending.request) + ": " + reason));
+    pending.request.done(FailedExchange(
+        ErrorCode::kAborted, "exchange " + ExchangeName(pending.request) + ": " + reason));
   }
 }
 

@@ -19,6 +19,7 @@
 #include "ops/exchange/arrivals.h"
 #include "ops/exchange/companions.h"
 #include "ops/exchange/descriptions.h"
+#include "ops/exchange/exchange_request.h"
 #include "ops/exchange/exchange_trace.h"
 #include "ops/exchange/meetings.h"
 #include "ops/exchange/message.h"
@@ -35,28 +36,6 @@ struct CoordinatorOptions {
   double grouping_seconds =
       0.02;  // how long a request waits for the others of its group on this rank
   int64_t most_bytes = int64_t{1} << 26;  // that a rank sends or receives in one part of a round
-};
-
-/// What became of a request: an error message, or the bytes that all ranks sent to this one.
-struct ExchangeResult {
-  std::string error;  // empty: success
-  ErrorCode code = ErrorCode::kAborted;
-  std::vector<std::string_view> parts;   // by source rank; until `done` returns
-  std::shared_ptr<const void> own_part;  // memory of that of this rank, where it was in pieces
-};
-
-struct ExchangeRequest {
-  std::string kind;                          // requests of one kind may be able to go together
-  Ticket ticket;                             // of the lookup
-  std::string exchange;                      // which one of the lookup; one pending at a time
-  StepId step_id;                            // of what asks; its failure is the lookup's
-  bool is_patient = false;                   // may wait for another rank longer than stall_seconds,
-                                             // and so does what it sends
-  std::vector<char> data;                    // by destination rank
-  std::vector<int64_t> send_bytes;           // [num_ranks]
-  Pieces pieces;                             // in the place of data, where it stands elsewhere: as
-  std::shared_ptr<const void> memory;        // in Outgoing
-  std::function<void(ExchangeResult)> done;  // called once, from any thread
 };
 
 struct ExchangeCounters {

@@ -21,6 +21,10 @@ Pieces NextPieces(const Outgoing& outgoing, int64_t num_bytes, size_t* next) {
 
 }  // namespace
 
+int64_t Outgoing::total_bytes() const {
+  return std::accumulate(send_bytes.begin(), send_bytes.end(), int64_t{0});
+}
+
 Pieces PiecesFor(const Outgoing& outgoing, size_t rank) {
   Pieces pieces;
   size_t next = 0;

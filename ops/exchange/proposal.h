@@ -22,6 +22,8 @@ struct Outgoing {
   Pieces pieces;                       // none has bytes of two ranks
   std::vector<int64_t> send_bytes;     // [num_ranks]
   std::shared_ptr<const void> memory;  // of the pieces
+
+  int64_t total_bytes() const;
 };
 
 struct Proposal {
