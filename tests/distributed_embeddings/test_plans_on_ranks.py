@@ -19,7 +19,7 @@ from sok_compat.distributed_embeddings.python.layers import dist_model_parallel 
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from tests.distributed.launch import has_horovod, reports, run_ranks
 
-NUM_DRAWN = 14
+NUM_DRAWN = 8
 TABLES = [(30, 4, "sum"), (7, 6, "mean"), (50, 4, "sum"), (11, 3, None), (9, 4, "mean")]
 INPUTS = [(0, 3), (1, 2), (2, 5), (3, 1), (4, 0), (1, 1), (0, 0)]  # (table, hotness); 0: ragged
 PLANS = {
@@ -220,6 +220,21 @@ def check_training(made):
     for one in made:
         for actual, expected in zip(one["trained"], made[0]["plain"]["trained"], strict=True):
             np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=3e-5)
+
+
+def test_scaling_of_gradients():
+    """Bare tapes sum over ranks; Horovod's divide where they average, as of copied tables."""
+    ranks = of_launch(2, False)
+    summed = np.array([1, 2, 0, 3])
+    of_rank_0, of_rank_1 = [rank["gradients"] for rank in ranks]
+    np.testing.assert_allclose(of_rank_0["bare table"], summed)
+    np.testing.assert_allclose(of_rank_0["mean table"], summed / 2)
+    np.testing.assert_allclose(of_rank_0["sum table"], summed)
+    assert not any(np.any(of_rank_1[f"{how} table"]) for how in ("bare", "mean", "sum"))
+    for own, rank in ((np.array([1, 0, 0, 1]), of_rank_0), (np.array([0, 2, 0, 2]), of_rank_1)):
+        np.testing.assert_allclose(rank["bare copy"], own)
+        np.testing.assert_allclose(rank["mean copy"], summed / 2)
+        np.testing.assert_allclose(rank["sum copy"], summed)
 
 
 def test_fit_with_broadcasts(ranks):

@@ -15,7 +15,7 @@ import tensorflow as tf
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime.tf_versions import keras
-from tests.distributed.workers.ranks import RANK, SIZE, report
+from tests.distributed.workers.ranks import RANK, SIZE, hvd, report
 
 BATCH = 12
 legacy = keras.optimizers.legacy
@@ -244,8 +244,39 @@ def checkpoints(folder):
     return found
 
 
+def gradients_of_ranks():
+    """{how: column 0 of the gradient of the first table, of what this rank has of it}; rank r looks
+    up r and 3, and its loss is r + 1 times the sum. Beside it is a second layer."""
+    found = {}
+    for plan in ({}, {"data_parallel_threshold": 8}):
+        keras.backend.clear_session()
+        layer, beside = (
+            dmp.DistributedEmbedding([Embedding(4, 2), Embedding(4, 2)], **plan) for _ in range(2)
+        )
+        ids = [tf.constant([RANK, 3])] * 2
+        for how, wrap in (
+            ("bare", lambda tape: tape),
+            ("mean", dmp.DistributedGradientTape),
+            ("sum", lambda tape: dmp.DistributedGradientTape(tape, op=hvd.Sum)),
+        ):
+            with tf.GradientTape() as tape:
+                first, second = layer(ids), beside(ids)
+                loss = (RANK + 1) * tf.reduce_sum(first[0]) + 0 * tf.reduce_sum(second[1])
+                loss += 0 * (tf.reduce_sum(first[1]) + tf.reduce_sum(second[0]))
+            variables = [*layer.trainable_variables, *beside.trainable_variables]
+            gradient = tf.convert_to_tensor(wrap(tape).gradient(loss, variables)[0])
+            found[f"{how} {'copy' if plan else 'table'}"] = gradient[:4, 0].numpy()
+    return found
+
+
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as file:
         to_run = json.load(file)
     cases = {name: run_case(case) for name, case in to_run.items()}
-    report({"cases": cases, "fit": fit(), "checkpoints": checkpoints(sys.argv[2])})
+    gradients = gradients_of_ranks() if SIZE == 2 else None
+    report({
+        "cases": cases,
+        "fit": fit(),
+        "checkpoints": checkpoints(sys.argv[2]),
+        "gradients": gradients,
+    })  # fmt: skip
