@@ -70,10 +70,10 @@ class CpuHashTable : public Table {
   mutable std::mutex writer_mutex_;
   mutable FairSharedMutex index_mutex_;
   KeyIndex index_;
-  int64_t version_ = 0;  // number of changes of index_
+  int64_t version_ = 0;               // number of changes of index_
   std::atomic<int64_t> num_rows_{0};  // read without a lock where rows are updated
-  std::vector<uint32_t> free_rows_;  // rows of erased keys, the next one to hand out last
-  std::vector<uint32_t> kept_rows_;  // rows of evicted keys, the first one evicted first
+  std::vector<uint32_t> free_rows_;   // rows of erased keys, the next one to hand out last
+  std::vector<uint32_t> kept_rows_;   // rows of evicted keys, the first one evicted first
 };
 
 }  // namespace sok
