@@ -204,7 +204,7 @@ void SharedMemoryLink::SendTo(size_t destination, const Pieces& pieces) {
       Throw(ErrorCode::kInvalidArgument, "a message of more than the ", message_bytes_,
             " bytes that one rank may be sent at once");
     }
-    std::memcpy(message + num_bytes, piece.data(), piece.size());
+    std::copy(piece.begin(), piece.end(), message + num_bytes);
     num_bytes += piece.size();
   }
   mailbox.num_bytes[round_ % 2] = num_bytes;
