@@ -39,11 +39,11 @@ EVERY_KEY = np.arange(-3, ROOM + 3)
 class DeepRecTable:
     """An embedding variable with what SavedTable has."""
 
-    def __init__(self, name, optimizer, **option):
+    def __init__(self, name, optimizer, global_step=None, **option):
         self.keys = tf1.placeholder(tf.int64, [None])
         self.table = get_embedding_variable(name, DIM, ev_option=EmbeddingVariableOption(**option))
         loss = tf.reduce_sum(tf.sin(self.table.sparse_read(self.keys))) / 12
-        self.step = optimizer.minimize(loss, tf1.train.get_global_step(), var_list=[self.table])
+        self.step = optimizer.minimize(loss, global_step, var_list=[self.table])
         self.exported = self.table.export()[:2]
 
     def rows(self, session):
@@ -57,7 +57,7 @@ class Model:
     def __init__(self, optimizer, seed):
         sok.Init(global_batch_size=12, seed=seed)
         tf1.set_random_seed(11)
-        steps = tf1.train.get_or_create_global_step()  # two optimizers count
+        steps = tf1.train.get_or_create_global_step()
         filtered = CounterFilter(filter_freq=2)
         self.tables = {
             "hash": SavedTable("unused", capacity=ROOM, optimizer=optimizer),
@@ -66,7 +66,7 @@ class Model:
             ),
             "deeprec": DeepRecTable("deeprec", train_optimizers.AdamAsyncOptimizer(0.01)),
             "filtered": DeepRecTable(
-                "filtered", train_optimizers.AdagradOptimizer(0.1), filter_option=filtered
+                "filtered", train_optimizers.AdagradOptimizer(0.1), steps, filter_option=filtered
             ),
         }
         dense = tf1.get_variable("dense", initializer=[1.0, 2.0])
