@@ -68,7 +68,7 @@ def save_for_ever(folder, ready):
 
 
 if __name__ == "__main__":
-    assert sok_compat.__version__ and not tf1.get_default_graph().get_operations()
+    assert sok_compat.__version__  # no thread is started: it may hold a lock
     numbers = random.Random(7)
     while sys.stdin.readline():
         run_and_kill(functools.partial(save_for_ever, sys.argv[1]), numbers, MOST_SECONDS)
