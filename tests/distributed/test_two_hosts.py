@@ -41,7 +41,13 @@ def test_a_link_that_goes_down_names_the_rank_behind_it(hosts):
 
 def test_nothing_is_left_after_ctrl_c(hosts):
     command = [sys.executable, "-m", "benchmarks.two_hosts", "--ranks", "1"]
-    script = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    script = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        # Ignored, where make runs in the background.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     while len(namespaces_of(script.pid)) < 4:
         assert script.poll() is None
         time.sleep(0.05)
