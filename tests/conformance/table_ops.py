@@ -72,9 +72,8 @@ class TableOps(LookupOps, FileFaults):
             return Outcome(error=type(error).__name__, message=self._plain(error.message))
         except NotPossibleHere as error:
             return Outcome(error=type(error).__name__, message=str(error))
-        if values is None:
-            return Outcome()
-        return Outcome.of_values(values if isinstance(values, (list, tuple)) else [values])
+        values = values if isinstance(values, (list, tuple)) else [values]
+        return Outcome.of_values([value for value in values if value is not None])
 
     def state(self):
         """All that the tables hold, part by part; reading it changes nothing."""
