@@ -19,7 +19,7 @@ from sok_compat.distributed_embeddings.python.layers import dist_model_parallel 
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from tests.distributed.launch import has_horovod, reports, run_ranks
 
-NUM_DRAWN = 8
+NUM_DRAWN = 4
 TABLES = [(30, 4, "sum"), (7, 6, "mean"), (50, 4, "sum"), (11, 3, None), (9, 4, "mean")]
 INPUTS = [(0, 3), (1, 2), (2, 5), (3, 1), (4, 0), (1, 1), (0, 0)]  # (table, hotness); 0: ragged
 PLANS = {
