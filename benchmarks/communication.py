@@ -9,6 +9,7 @@ import argparse
 import importlib.util
 import json
 import os
+import statistics
 import sys
 import tempfile
 
@@ -17,16 +18,19 @@ from benchmarks.launching import run_program
 
 _HEADINGS = (
     "ranks", "layers", "pooled", "MB/step", "over least", "exchanges", "step ms", "samples/s",
-    "without exchange ms", "share",
+    "without exchange ms", "times it", "processor ms", "without", "share",
 )  # fmt: skip
 _TIMEOUT_SECONDS = 300
+_DLRM_TURNS = 3
 LARGEST_OVER_LEAST = 1.15
 
 
-def measure(num_ranks, layers, cycle_ms, rounds, trace=None):
+def measure(num_ranks, layers, cycle_ms, rounds, trace=None, real_time=False):
     """The results of communication_steps, a dict for each number of layers.
 
     Args:
+      real_time: whether timed steps come before all else on the machine; see
+        benchmarks.real_time.
       trace: the file for a timeline of the exchanges; None: no table and none of these.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -35,6 +39,8 @@ def measure(num_ranks, layers, cycle_ms, rounds, trace=None):
         command += [sys.executable, "-m", "benchmarks.communication_steps", "--result", result]
         command += ["--rounds", str(rounds), "--layers", *map(str, layers)]
         command += ["--threads", str(max(1, os.cpu_count() // num_ranks))]
+        if real_time:
+            command.append("--real-time")
         if trace:
             traces = os.path.join(folder, "traces")
             os.mkdir(traces)
@@ -44,6 +50,37 @@ def measure(num_ranks, layers, cycle_ms, rounds, trace=None):
             summarize(traces, trace)
         with open(result) as stream:
             return json.load(stream)
+
+
+def measure_dlrm(num_ranks, cycle_ms, rounds, real_time):
+    """Samples a second of whole steps of examples/dlrm; one process has all the threads."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = os.path.join(folder, "result.json")
+        command = [sys.executable, "-m", "benchmarks.dlrm_steps", "--result", result]
+        command += ["--rounds", str(rounds), "--threads", str(max(1, os.cpu_count() // num_ranks))]
+        command += ["--real-time"] * real_time
+        if num_ranks > 1:
+            launcher = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
+            command = launcher + command
+        run_program(command, _TIMEOUT_SECONDS, {"HOROVOD_CYCLE_TIME": str(cycle_ms)})
+        with open(result) as stream:
+            return json.load(stream)
+
+
+def _compare_dlrm(arguments):
+    """Prints it for several ranks beside one process, in turn."""
+    speeds = {num_ranks: [] for num_ranks in sorted({1, *arguments.ranks})}
+    for _ in range(_DLRM_TURNS):
+        for num_ranks, of_ranks in speeds.items():
+            of_ranks.append(
+                measure_dlrm(
+                    num_ranks, arguments.cycle_times[0], arguments.rounds, arguments.real_time
+                )
+            )
+    one = statistics.median(speeds[1])
+    for num_ranks, of_ranks in speeds.items():
+        speed = statistics.median(of_ranks)
+        print(f"whole DLRM step, ranks {num_ranks}: {speed:,.0f} samples/s, {speed / one:.2f} of 1")
 
 
 def _line(cells):
@@ -67,10 +104,33 @@ def _cells(result):
         "yes" if result["is_pooled"] else "no",
         *bytes_and_exchanges,
         f"{result['seconds'] * 1e3:.1f}",
-        f"{result['batch_size'] / result['seconds']:,.0f}",
+        f"{_samples_per_second(result):,.0f}",
         f"{result['local_seconds'] * 1e3:.1f}",
+        f"{result['seconds'] / result['local_seconds']:.2f}",
+        f"{result['cpu_seconds'] * 1e3:.1f}",
+        f"{result['local_cpu_seconds'] * 1e3:.1f}",
         share,
     )
+
+
+def _samples_per_second(result):
+    return result["batch_size"] / result["seconds"]
+
+
+def _print_beside_one(results):
+    """Samples a second of several ranks over those of one, for each kind of step."""
+    kinds = {(result["num_layers"], result["is_pooled"]) for result in results}
+    for kind in sorted(kinds):
+        speeds = {
+            result["num_ranks"]: _samples_per_second(result)
+            for result in results
+            if (result["num_layers"], result["is_pooled"]) == kind
+        }
+        if 1 in speeds:
+            words = f"{kind[0]} layers{' pooled' * kind[1]}"
+            for num_ranks in sorted(set(speeds) - {1}):
+                ratio = speeds[num_ranks] / speeds[1]
+                print(f"{words}: samples/s of {num_ranks} ranks over one process: {ratio:.2f}")
 
 
 def main():
@@ -80,20 +140,35 @@ def main():
     parser.add_argument("--cycle-times", type=float, nargs="+", default=[1.0], help="milliseconds")
     parser.add_argument("--rounds", type=int, default=30, help="timed steps")
     parser.add_argument("--trace", help="a file for a timeline of the largest number of ranks")
+    parser.add_argument(
+        "--real-time",
+        action="store_true",
+        help="timed steps come before other programs, for machines that are busy; needs root",
+    )
+    parser.add_argument("--dlrm", action="store_true", help="whole steps of examples/dlrm instead")
     arguments = parser.parse_args()
     if importlib.util.find_spec("horovod") is None:
         print("Horovod is not installed (`make horovod`): communication is not measured")
+        return
+    if arguments.dlrm:
+        _compare_dlrm(arguments)
         return
     worst = 0.0
     for cycle_ms in arguments.cycle_times:
         print(f"\nHOROVOD_CYCLE_TIME {cycle_ms:g} ms, {os.cpu_count()} cores shared by all ranks")
         print(_line(_HEADINGS))
+        results = []
         for num_ranks in arguments.ranks:
             trace = arguments.trace if num_ranks == max(arguments.ranks) > 1 else None
-            for result in measure(num_ranks, arguments.layers, cycle_ms, arguments.rounds, trace):
+            of_ranks = measure(
+                num_ranks, arguments.layers, cycle_ms, arguments.rounds, trace, arguments.real_time
+            )
+            results += of_ranks
+            for result in of_ranks:
                 print(_line(_cells(result)), flush=True)
                 if num_ranks > 1:
                     worst = max(worst, result["sent_bytes"] / result["least_bytes"])
+        _print_beside_one(results)
     if worst:
         print(f"\nsent over least: at most {worst:.3f} (to stay below {LARGEST_OVER_LEAST})")
         sys.exit(worst > LARGEST_OVER_LEAST)

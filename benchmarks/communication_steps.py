@@ -12,7 +12,6 @@ what the step loses to it: copying, Horovod, and waiting for the slowest rank ar
 import argparse
 import dataclasses
 import json
-import statistics
 import time
 
 import numpy as np
@@ -21,6 +20,7 @@ import tensorflow as tf
 import sok_compat as sok
 from benchmarks.exchange_trace import write_trace
 from benchmarks.least_bytes import least_bytes
+from benchmarks.real_time import real_time
 from benchmarks.workload import Workload
 from sok_compat.runtime.exchange_trace import start_trace
 from sok_compat.runtime.wire_dtype import wire_dtype
@@ -28,6 +28,10 @@ from sok_compat.runtime.wire_dtype import wire_dtype
 tf1 = tf.compat.v1
 
 _WARM_UP_STEPS = 8
+_FIGURES = (
+    "seconds", "cpu_seconds", "local_seconds", "local_cpu_seconds", "sent_bytes", "least_bytes",
+    "exchanges",
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,56 +89,75 @@ class Tables:
         return tf.SparseTensor(places, tf.reshape(keys, [-1]), tf.shape(keys, out_type=tf.int64))
 
     def train(self, keys):
-        """Seconds of a step on keys [share of the batch, features]."""
-        start = time.perf_counter()
+        """(Seconds, processor seconds of this process) of a step on keys [share of the batch,
+        features]."""
+        start, cpu_start = time.perf_counter(), time.process_time()
         self._session.run(self._train_op, {self._keys: keys})
-        return time.perf_counter() - start
+        return time.perf_counter() - start, time.process_time() - cpu_start
 
     def close(self):
         self._session.close()
 
 
+@dataclasses.dataclass
+class Steps:
+    """What was seen of the timed steps of a rank, a list by step each."""
+
+    keys: list = dataclasses.field(default_factory=list)  # [share of the batch, features]
+    spread: list = dataclasses.field(default_factory=list)  # as Tables.train says
+    local: list = dataclasses.field(default_factory=list)
+    sent: list = dataclasses.field(default_factory=list)  # (bytes, exchanges)
+    times: list = dataclasses.field(default_factory=list)  # (begin, end) in nanoseconds
+
+
+def _run_steps(tables, local, shares, arguments):
+    """Steps with and without exchanges, in turn."""
+    steps = Steps()
+    for step in range(_WARM_UP_STEPS):
+        local.train(shares[step % len(shares)])
+        tables.train(shares[step % len(shares)])
+    start_trace()
+    with real_time(arguments.real_time):
+        for step in range(_WARM_UP_STEPS, _WARM_UP_STEPS + arguments.rounds):
+            keys = shares[step % len(shares)]
+            steps.keys.append(keys)
+            steps.local.append(local.train(keys))
+            before = sok.communication_stats()
+            began = time.perf_counter_ns()
+            steps.spread.append(tables.train(keys))
+            after = sok.communication_stats()
+            steps.times.append((began, began + int(1e9 * steps.spread[-1][0])))
+            sent_bytes = (
+                after.payload_bytes - before.payload_bytes
+                + after.negotiation_bytes - before.negotiation_bytes
+            )  # fmt: skip
+            steps.sent.append((sent_bytes, after.exchanges - before.exchanges))
+    return steps
+
+
 def _measure(hvd, kind, local, arguments, workload):
-    """The figures of this rank."""
+    """The figures of this rank, in the order of _FIGURES."""
     rank, num_ranks = hvd.rank(), hvd.size()
     spread = Tables(kind, arguments.dim, workload, local.num_threads)
     shares = workload.batches().reshape(workload.num_batches, num_ranks, -1, workload.num_features)
+    steps = _run_steps(spread, local.tables[kind], shares[:, rank], arguments)
+    spread.close()
+    if arguments.trace:
+        write_trace(arguments.trace, rank, kind, steps.times)
     ends = np.cumsum(spread.slots)[:-1]
     float_bytes = tf.as_dtype(wire_dtype()).size
-    figures = {"seconds": [], "local_seconds": []}
-    sent = []
-    steps = []  # (begin, end) in nanoseconds
-    for step in range(_WARM_UP_STEPS + arguments.rounds):
-        keys = shares[step % workload.num_batches, rank]
-        local_seconds = local.tables[kind].train(keys)
-        before = sok.communication_stats()
-        began = time.perf_counter_ns()
-        seconds = spread.train(keys)
-        after = sok.communication_stats()
-        if step < _WARM_UP_STEPS:
-            start_trace()
-            continue
-        steps.append((began, began + int(1e9 * seconds)))
-        figures["seconds"].append(seconds)
-        figures["local_seconds"].append(local_seconds)
-        least = sum(
+    least = [
+        sum(
             least_bytes(bags, arguments.dim, rank, num_ranks, kind.is_pooled, float_bytes)
             for bags in np.split(keys, ends, axis=1)
         )
-        sent.append(
-            (
-                after.payload_bytes - before.payload_bytes
-                + after.negotiation_bytes - before.negotiation_bytes,
-                least,
-                after.exchanges - before.exchanges,
-            )
-        )  # fmt: skip
-    spread.close()
-    if arguments.trace:
-        write_trace(arguments.trace, rank, kind, steps)
-    sent_bytes, least, exchanges = np.mean(sent, axis=0)
-    medians = {name: statistics.median(values) for name, values in figures.items()}
-    return [medians["seconds"], medians["local_seconds"], sent_bytes, least, exchanges]
+        for keys in steps.keys
+    ]
+    sent_bytes, exchanges = np.mean(steps.sent, axis=0)
+    return [
+        *np.median(steps.spread, axis=0), *np.median(steps.local, axis=0),
+        sent_bytes, np.mean(least), exchanges,
+    ]  # fmt: skip
 
 
 class LocalTables:
@@ -153,6 +176,7 @@ def main():
     parser.add_argument("--dim", type=int, default=16)
     parser.add_argument("--trace", help="the folder for what each rank traces")
     parser.add_argument("--threads", type=int, required=True, help="of TensorFlow, on each rank")
+    parser.add_argument("--real-time", action="store_true", help="see benchmarks.communication")
     arguments = parser.parse_args()
     tf1.disable_eager_execution()
     workload = Workload(num_batches=16)
@@ -168,13 +192,12 @@ def main():
 
     hvd.init()
     with tf.Graph().as_default(), tf1.Session() as session:
-        figures = tf1.placeholder(tf.float64, [5])
+        figures = tf1.placeholder(tf.float64, [len(_FIGURES)])
         mean = hvd.allreduce(figures, op=hvd.Average)
         results = []
         for kind in kinds:
             mine = _measure(hvd, kind, local, arguments, workload)
-            names = ("seconds", "local_seconds", "sent_bytes", "least_bytes", "exchanges")
-            result = dict(zip(names, session.run(mean, {figures: mine}).tolist()))
+            result = dict(zip(_FIGURES, session.run(mean, {figures: mine}).tolist()))
             result.update(dataclasses.asdict(kind), num_ranks=hvd.size())
             result.update(batch_size=workload.batch_size)
             results.append(result)
