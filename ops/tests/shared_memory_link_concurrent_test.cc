@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <numeric>
 #include <random>
 #include <string_view>
 #include <thread>
@@ -16,6 +15,7 @@
 
 #include "ops/exchange/shared_memory_link.h"
 #include "ops/tests/check.h"
+#include "ops/tests/rank_numbers.h"
 
 namespace sok {
 namespace {
@@ -29,16 +29,11 @@ std::vector<SharedMemoryAddress> AddressesOf(const Links& links) {
   return addresses;
 }
 
-std::vector<int> Numbers(int num_ranks) {
-  std::vector<int> numbers(static_cast<size_t>(num_ranks));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
-}
-
 Links MakeLinks(int num_ranks) {
   Links links;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    links.push_back(std::make_unique<SharedMemoryLink>(rank, Numbers(num_ranks), kMostBytes));
+    links.push_back(
+        std::make_unique<SharedMemoryLink>(rank, testing::RankNumbers(num_ranks), kMostBytes));
   }
   for (const auto& link : links) link->Connect(AddressesOf(links));
   return links;
@@ -92,7 +87,7 @@ SOK_TEST(MessagesTravelBetweenProcesses) {
   CHECK_TRUE(pipe(to_parent) == 0 && pipe(to_child) == 0);
   const pid_t child = fork();
   const int rank = child == 0 ? 1 : 0;
-  SharedMemoryLink link(rank, Numbers(2), kMostBytes);
+  SharedMemoryLink link(rank, testing::RankNumbers(2), kMostBytes);
   std::vector<SharedMemoryAddress> addresses(2);
   addresses[static_cast<size_t>(rank)] = link.address();
   SharedMemoryAddress& other = addresses[static_cast<size_t>(1 - rank)];
@@ -131,14 +126,14 @@ std::vector<SharedMemoryAddress> AddressesWith(const SharedMemoryLink& link,
 }
 
 SOK_TEST(MemoryOfSomethingElseIsRefused) {
-  SharedMemoryLink link(0, Numbers(2), kMostBytes);
-  const SharedMemoryLink larger(1, Numbers(2), 2 * kMostBytes);
+  SharedMemoryLink link(0, testing::RankNumbers(2), kMostBytes);
+  const SharedMemoryLink larger(1, testing::RankNumbers(2), 2 * kMostBytes);
   SharedMemoryAddress wrong =
-      SharedMemoryLink(1, Numbers(2), kMostBytes).address();  // closed by now
+      SharedMemoryLink(1, testing::RankNumbers(2), kMostBytes).address();  // closed by now
   CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"}, link.Connect(AddressesWith(link, wrong)));
   CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"},
                link.Connect(AddressesWith(link, larger.address())));
-  const SharedMemoryLink other(1, Numbers(2), kMostBytes);
+  const SharedMemoryLink other(1, testing::RankNumbers(2), kMostBytes);
   wrong = other.address();
   ++wrong.token;
   CHECK_THROWS(ErrorCode::kIo, {"memory of rank 1"}, link.Connect(AddressesWith(link, wrong)));

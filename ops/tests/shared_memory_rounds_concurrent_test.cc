@@ -4,7 +4,6 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,23 +11,18 @@
 #include "ops/exchange/shared_memory_rounds.h"
 #include "ops/tests/check.h"
 #include "ops/tests/coordinator_fixture.h"
+#include "ops/tests/rank_numbers.h"
 
 namespace sok::testing {
 namespace {
 
 constexpr int64_t kMostBytes = 1 << 16;
 
-std::vector<int> Numbers(int num_ranks) {
-  std::vector<int> numbers(static_cast<size_t>(num_ranks));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
-}
-
 /// A rank with the thread of its rounds.
 class Rank {
  public:
   Rank(int rank, int num_ranks, double stall_seconds)
-      : link_(std::make_shared<SharedMemoryLink>(rank, Numbers(num_ranks), kMostBytes)) {
+      : link_(std::make_shared<SharedMemoryLink>(rank, RankNumbers(num_ranks), kMostBytes)) {
     CoordinatorOptions options;
     options.rank = rank;
     options.num_ranks = num_ranks;
