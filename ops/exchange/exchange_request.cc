@@ -36,12 +36,10 @@ void SetOwnPart(const Outgoing& outgoing, size_t own_rank, ExchangeResult* resul
   part = pieces.empty() ? std::string_view() : pieces.front();
   if (pieces.size() < 2) return;
   const auto joined = std::make_shared<std::vector<char>>();
-  size_t num_bytes = 0;
-  for (const std::string_view piece : pieces) num_bytes += piece.size();
-  joined->reserve(num_bytes);
+  joined->reserve(NumBytes(pieces));
   for (const std::string_view piece : pieces)
     joined->insert(joined->end(), piece.begin(), piece.end());
-  part = {joined->data(), num_bytes};
+  part = {joined->data(), joined->size()};
   result->own_part = joined;
 }
 

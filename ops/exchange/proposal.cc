@@ -25,6 +25,12 @@ int64_t Outgoing::total_bytes() const {
   return std::accumulate(send_bytes.begin(), send_bytes.end(), int64_t{0});
 }
 
+size_t NumBytes(const Pieces& pieces) {
+  size_t num_bytes = 0;
+  for (const std::string_view piece : pieces) num_bytes += piece.size();
+  return num_bytes;
+}
+
 Pieces PiecesFor(const Outgoing& outgoing, size_t rank) {
   Pieces pieces;
   size_t next = 0;

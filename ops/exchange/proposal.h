@@ -17,6 +17,8 @@ namespace sok {
 /// Bytes that stand in several places, to be read one after the other; none of the pieces is empty.
 using Pieces = std::vector<std::string_view>;
 
+size_t NumBytes(const Pieces& pieces);
+
 /// Bytes for all ranks, one after the other, where they stand.
 struct Outgoing {
   Pieces pieces;                       // none has bytes of two ranks

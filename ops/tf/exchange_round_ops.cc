@@ -68,7 +68,7 @@ class NextPartOp : public tf::OpKernel {
       int32_t* splits = Data<int32_t>(Output(ctx, 1, {static_cast<int64_t>(messages.size())}));
       int64_t num_bytes = 0;
       for (const Pieces& message : messages) {
-        const int64_t message_bytes = TotalBytes(message);
+        const auto message_bytes = static_cast<int64_t>(NumBytes(message));
         *splits++ = static_cast<int32_t>(message_bytes);
         num_bytes += message_bytes;
       }
@@ -83,12 +83,6 @@ class NextPartOp : public tf::OpKernel {
   }
 
  private:
-  static int64_t TotalBytes(const Pieces& pieces) {
-    size_t total = 0;
-    for (const std::string_view piece : pieces) total += piece.size();
-    return static_cast<int64_t>(total);
-  }
-
   static void Join(const std::vector<Pieces>& messages, uint8_t* next) {
     for (const Pieces& pieces : messages) {
       for (const std::string_view piece : pieces) {
