@@ -39,11 +39,12 @@ EVERY_KEY = np.arange(-3, ROOM + 3)
 class DeepRecTable:
     """An embedding variable with what SavedTable has."""
 
-    def __init__(self, name, optimizer, global_step=None, **option):
+    def __init__(self, name, optimizer, global_step=None, after=(), **option):
         self.keys = tf1.placeholder(tf.int64, [None])
         self.table = get_embedding_variable(name, DIM, ev_option=EmbeddingVariableOption(**option))
-        loss = tf.reduce_sum(tf.sin(self.table.sparse_read(self.keys))) / 12
-        self.step = optimizer.minimize(loss, global_step, var_list=[self.table])
+        with tf.control_dependencies(after):
+            loss = tf.reduce_sum(tf.sin(self.table.sparse_read(self.keys))) / 12
+            self.step = optimizer.minimize(loss, global_step, var_list=[self.table])
         self.exported = self.table.export()[:2]
 
     def rows(self, session):
@@ -65,10 +66,15 @@ class Model:
                 "unused", use_hashtable=False, capacity=ROOM // SIZE, optimizer=optimizer
             ),
             "deeprec": DeepRecTable("deeprec", train_optimizers.AdamAsyncOptimizer(0.01)),
-            "filtered": DeepRecTable(
-                "filtered", train_optimizers.AdagradOptimizer(0.1), steps, filter_option=filtered
-            ),
         }
+        # It counts the global step, which "deeprec" reads as its keys' version.
+        self.tables["filtered"] = DeepRecTable(
+            "filtered",
+            train_optimizers.AdagradOptimizer(0.1),
+            steps,
+            after=[self.tables["deeprec"].step],
+            filter_option=filtered,
+        )
         dense = tf1.get_variable("dense", initializer=[1.0, 2.0])
         self.step = [table.step for table in self.tables.values()] + [dense.assign_add(2 * dense)]
         self.numbers = [steps, dense, *self.tables["filtered"].table.key_history(EVERY_KEY)]
