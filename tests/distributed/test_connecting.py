@@ -15,7 +15,7 @@ ENVIRONMENT = {"SOK_STALL_TIMEOUT_SECONDS": STALL_SECONDS}
 
 @functools.cache
 def launched(mode):
-    return run_ranks("connecting", NUM_RANKS, mode, environment=ENVIRONMENT)
+    return run_ranks("connecting", NUM_RANKS, mode, timeout=200, environment=ENVIRONMENT)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_init_fails_without_a_rank(mode, words):
     (seen,) = reports(launched(mode)[:1])
     assert all(word in seen["error"] for word in words), seen["error"]
     assert "\n" not in seen["error"] and "Graph execution" not in seen["error"]
-    assert seen["seconds"] < STALL_SECONDS + 12  # with room for a slow machine
+    assert seen["seconds"] < STALL_SECONDS + 60  # not for ever, on a slow machine
 
 
 @pytest.mark.thorough

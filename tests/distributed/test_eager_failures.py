@@ -28,7 +28,7 @@ WORDS = {  # what the other ranks say
 def launched():
     """One launch tries them all."""
     environment = {"SOK_STALL_TIMEOUT_SECONDS": STALL_SECONDS, "SOK_TEST_EAGER": 1}
-    return run_ranks("eager_failures", NUM_RANKS, timeout=100, environment=environment)
+    return run_ranks("eager_failures", NUM_RANKS, timeout=200, environment=environment)
 
 
 @pytest.mark.parametrize("what", WORDS)
@@ -38,7 +38,7 @@ def test_the_others_say_what_went_wrong(what):
         kind, message, seconds = errors[-1]
         assert kind == "UnknownError"
         assert all(word in message for word in WORDS[what]), message
-        assert seconds < STALL_SECONDS + 15  # with room for a slow machine
+        assert seconds < STALL_SECONDS + 60  # not for ever, on a slow machine
 
 
 @pytest.mark.parametrize("what", [what for what in WORDS if what != "left"])

@@ -17,7 +17,7 @@ from tests.distributed.launch import reports, run_ranks
 from tests.support.killed_saves import saved_number
 from tests.support.seen_errors import assert_error_is
 
-STALL_SECONDS = 3
+STALL_SECONDS = 8
 MOST_SECONDS = 0.15  # from the first checkpoint to the end of a rank
 
 
@@ -73,7 +73,7 @@ def test_ranks_that_are_killed_while_they_save(tmp_path, times):
         victim = attempt % 2
         killer = threading.Thread(target=_kill, args=(folder, victim, numbers.random()))
         killer.start()
-        ranks = run_ranks("failed_checkpoints", 2, folder, "kill", timeout=60)
+        ranks = run_ranks("failed_checkpoints", 2, folder, "kill", timeout=200)
         killer.join()
         assert ranks[victim].exit_code == -signal.SIGKILL
         assert ranks[1 - victim].exit_code not in (0, None), ranks[1 - victim].output

@@ -37,7 +37,7 @@ def launched(*modes):
     if "stop early" in modes[0]:
         environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] = GLOO_SECONDS
     workers = [without_carrier(mode)[0] for mode in modes]
-    return run_ranks("failures", NUM_RANKS, *workers, timeout=60, environment=environment)
+    return run_ranks("failures", NUM_RANKS, *workers, timeout=200, environment=environment)
 
 
 def seen(mode, ranks=slice(None)):
@@ -71,7 +71,7 @@ def test_a_rank_that_is_gone_ends_the_step_of_the_others(mode, words):
         assert rank["kind"] == "UnknownError"
         assert "exchange " in rank["error"]
         assert all(word in rank["error"] for word in words), rank["error"]
-        assert rank["seconds"] < STALL_SECONDS + 12  # with room for a slow machine
+        assert rank["seconds"] < STALL_SECONDS + 60  # not for ever, on a slow machine
 
 
 @pytest.mark.thorough
@@ -112,4 +112,4 @@ def test_a_step_that_fails_on_one_rank_fails_on_all_and_training_goes_on():
 def test_the_end_is_quick():
     for rank, last in zip(launched(*IN_ONE_LAUNCH), seen("none")):
         assert last["error"] is None and last["step"] == 11
-        assert rank.ended - last["finished"] < 10
+        assert rank.ended - last["finished"] < 60  # not for ever, on a slow machine

@@ -77,8 +77,8 @@ def test_a_saver_without_tables_is_this_rank_s_alone(num_ranks):
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_ranks_that_differ_are_told(num_ranks):
     for rank in seen(num_ranks, "failures"):
-        kind, text, seconds = rank["other hooks"]
-        assert kind == "ValueError" and seconds < STALL_SECONDS
+        kind, text, _ = rank["other hooks"]
+        assert kind == "ValueError"  # of a stall it is another
         assert "rank 0 saves tables by 1 CheckpointSaverHooks, rank 1 by 2" in text
         kind, text, seconds = rank["fewer steps"]
         assert kind == "UnknownError" and seconds < STALL_SECONDS + 60

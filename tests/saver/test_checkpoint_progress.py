@@ -3,6 +3,7 @@
 
 import itertools
 import logging
+import re
 import time
 
 import pytest
@@ -22,13 +23,15 @@ def test_a_line_each_so_many_seconds_if_bytes_are_moved(caplog, monkeypatch, byt
     moved = itertools.count(5, bytes_a_look)
     monkeypatch.setattr(progress, "_moved_bytes", lambda: next(moved))
     caplog.set_level(logging.INFO, "sok_compat")
+    until = time.monotonic() + (60 if bytes_a_look else 0.2)
     with progress.logged("saving /a/b", seconds=0.01):
-        time.sleep(0.2)
+        while len(caplog.records) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
     lines = [record.getMessage() for record in caplog.records]
     if bytes_a_look == 0:
         assert not lines
         return
-    assert lines[0].startswith("saving /a/b: 2.00 GB of tables in 0 s, ")
+    assert re.match(r"saving /a/b: 2\.00 GB of tables in \d+ s, ", lines[0])
     assert lines[1].startswith("saving /a/b: 4.00 GB")
 
 

@@ -69,7 +69,7 @@ class ForkServer:
             for pid in pids:
                 if pid not in self._ended:
                     os.kill(pid, signal.SIGKILL)
-            self._wait(pids, timeout=10)
+            self._wait(pids, timeout=60)
             self._ended.clear()
 
     def _start(self, program):
