@@ -112,23 +112,14 @@ def _make_trainer(options, files, ranks):
 
 def train(trainer, arguments, stop):
     """All passes over the training files; returns [(samples, loss, AUC)] of now and then."""
-    from examples.dlrm.progress import TrainingProgress
+    from examples.dlrm.passes import train_by_passes
 
     name = arguments.embedding
-    is_first = trainer.ranks.rank == 0
-    folder = Path(arguments.out, name) if is_first else None
-    progress = TrainingProgress({name: trainer}, {name: folder}, is_shown=is_first)
-    meter = progress.meters[name]
-    for _ in range(arguments.epochs):
-        trainer.start_pass()
-        while not stop.is_set and meter.num_steps != arguments.max_steps:
-            result = trainer.train_step()
-            if result is None:
-                break
-            progress.add(name, result)
-    progress.close()
-    if is_first:
-        for line in trainer.malformed.report():
+    folder = Path(arguments.out, name)
+    progress, malformed = train_by_passes(trainer, name, folder, arguments, stop)
+    if trainer.ranks.rank == 0:
+        meter = progress.meters[name]
+        for line in malformed:
             logger.warning("training data: %s", line)
         print(
             f"trained on {meter.num_samples} samples in {meter.num_steps} steps: loss "

@@ -103,28 +103,14 @@ def _check_length(arguments):
 
 def train(trainer, arguments, stop):
     """All passes over the training files; returns the number of samples trained on."""
-    from examples.dlrm import progress as progress_module
+    from examples.dlrm.passes import train_by_passes
 
     name = trainer.options.backend
     is_first = trainer.ranks.rank == 0
-    progress = progress_module.TrainingProgress(
-        {name: trainer}, {name: arguments.summaries if is_first else None}, is_shown=is_first
-    )
+    progress, malformed = train_by_passes(trainer, name, arguments.summaries, arguments, stop)
     meter = progress.meters[name]
-    reports = []
-    for _ in range(arguments.epochs):
-        trainer.start_pass()
-        while not stop.is_set and meter.num_steps != arguments.max_steps:
-            result = trainer.train_step()
-            if result is None:
-                break
-            progress.add(name, result)
-        reports = reports or trainer.malformed.report()
-        if stop.is_set or meter.num_steps == arguments.max_steps:
-            break
-    progress.close()
     if is_first:
-        for line in reports:
+        for line in malformed:
             logger.warning("training data: %s", line)
     if is_first and (meter.num_samples or stop.is_set):
         print(
