@@ -50,6 +50,12 @@ class Reader {
     return static_cast<size_t>(count);
   }
 
+  Payload WherePayload() {
+    const int64_t value = Int();
+    if (value < 0 || value > static_cast<int64_t>(Payload::kCameBefore)) ThrowCutOff();
+    return static_cast<Payload>(value);
+  }
+
   std::string Text() { return std::string(Take(Count(1))); }
 
   size_t position() const { return position_; }
@@ -97,7 +103,7 @@ std::string Message::Serialize() const {
     Put(&bytes, static_cast<int64_t>(offer.exchange_hash));
     Put(&bytes, offer.step);
     Put(&bytes, offer.size_bytes);
-    Put(&bytes, int64_t{offer.is_announced});
+    Put(&bytes, static_cast<int64_t>(offer.payload));
     Put(&bytes, static_cast<int64_t>(offer.description_hash));
   }
   Put(&bytes, static_cast<int64_t>(failures.size()));
@@ -127,7 +133,7 @@ Message Message::Parse(std::string_view bytes, size_t* header_bytes) {
     offer.exchange_hash = static_cast<uint64_t>(reader.Int());
     offer.step = reader.Int();
     offer.size_bytes = reader.Int();
-    offer.is_announced = reader.Int() != 0;
+    offer.payload = reader.WherePayload();
     offer.description_hash = static_cast<uint64_t>(reader.Int());
   }
   message.failures.resize(reader.Count(kFailureBytes));

@@ -25,13 +25,20 @@ struct Meeting {
   }
 };
 
+/// Where that is which a rank sends for a request.
+enum class Payload : int64_t {
+  kFollows,     // behind the message
+  kWillFollow,  // when all ranks offer it
+  kCameBefore,  // behind an earlier message
+};
+
 /// A request that waits on a rank.
 struct Offer {
   Meeting meeting;
   uint64_t exchange_hash = 0;  // which exchange of the lookup
   int64_t step = 0;            // of the rank that offers: steps as a whole meet steps as a whole
   int64_t size_bytes = 0;      // of what follows for it
-  bool is_announced = false;   // nothing follows yet: it will when all ranks offer it
+  Payload payload = Payload::kFollows;
   uint64_t description_hash = 0;
 };
 

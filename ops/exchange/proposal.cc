@@ -69,7 +69,7 @@ Proposal MakeProposal(Message message, const std::vector<const Outgoing*>& outgo
                       int own_rank, int64_t part_bytes) {
   const auto bytes_for = [&](size_t offer, size_t rank) {
     const bool follows =
-        !message.offers[offer].is_announced && rank != static_cast<size_t>(own_rank);
+        message.offers[offer].payload == Payload::kFollows && rank != static_cast<size_t>(own_rank);
     return follows ? outgoing[offer]->send_bytes[rank] : 0;
   };
   std::vector<int64_t> rank_bytes(static_cast<size_t>(num_ranks),

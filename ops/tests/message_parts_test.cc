@@ -87,12 +87,12 @@ bool Exchange(std::vector<Rank>& ranks, std::vector<std::vector<char>>& received
 
 void CheckArrived(const std::vector<Rank>& ranks) {
   for (size_t target = 0; target < kRanks; ++target) {
-    const Round round = ReadRound(ranks[target].parts.received());
+    const Round round = ReadRound(ranks[target].parts.received(), {});
     CHECK_EQ(round.arrivals.size(), 1u);
     for (size_t source = 0; source < kRanks; ++source) {
       const std::vector<char>& body = ranks[source].bodies[target];
       CHECK_EQ(round.messages[source].waits_for, MessageOf(source).waits_for);
-      CHECK_TRUE(round.arrivals.begin()->second.parts[source] ==
+      CHECK_TRUE(round.arrivals.begin()->second.parts[source].bytes ==
                  std::string_view(body.data(), body.size()));
     }
   }

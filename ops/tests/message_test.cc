@@ -16,8 +16,9 @@ Message Example() {
   message.is_leaving = true;
   message.num_steps = 7;
   message.waits_for = "layer/keys";
-  message.offers = {{{NameHash("layer"), 3}, NameHash("keys"), 5, 16},
-                    {{NameHash("layer"), 4}, NameHash("rows"), 6, 0, true, NameHash("dim 4")}};
+  message.offers = {
+      {{NameHash("layer"), 3}, NameHash("keys"), 5, 16},
+      {{NameHash("layer"), 4}, NameHash("rows"), 6, 0, Payload::kCameBefore, NameHash("dim 4")}};
   message.failures = {{{NameHash("layer"), 2}, "table is full"}, {{0, -1}, ""}};
   message.descriptions = {"dim 4", "", "dim 8"};
   return message;
@@ -47,7 +48,8 @@ SOK_TEST(ThereAndBack) {
   CHECK_EQ(message.offers.size(), 2u);
   CHECK_EQ(message.offers[0].exchange_hash, NameHash("keys"));
   CHECK_EQ(message.offers[1].meeting.number, 4);
-  CHECK_TRUE(message.offers[1].is_announced && !message.offers[0].is_announced);
+  CHECK_TRUE(message.offers[0].payload == Payload::kFollows);
+  CHECK_TRUE(message.offers[1].payload == Payload::kCameBefore);
   CHECK_EQ(message.offers[1].description_hash, NameHash("dim 4"));
   CHECK_EQ(message.descriptions[2], "dim 8");
   CHECK_EQ(message.failures[0].message, "table is full");
