@@ -64,12 +64,12 @@ std::vector<std::string_view> SplitBySource(const char* data,
   return split;
 }
 
-Round ReadRound(const Received& received, const EarlyParts& early) {
+Round ReadRound(const Received& received, const EarlyParts& early, const KnownExchanges& known) {
   Round round;
   for (const std::string_view bytes : received.messages) {
     size_t header_bytes = 0;
     const int source = static_cast<int>(round.messages.size());
-    round.messages.push_back(Message::Parse(bytes, &header_bytes));
+    round.messages.push_back(Message::Parse(bytes, known, &header_bytes));
     const auto total_bytes = static_cast<size_t>(round.messages.back().total_bytes);
     if (bytes.size() != (received.are_cut ? header_bytes : total_bytes)) ThrowOtherBytes();
     const char* payload = received.are_cut ? nullptr : bytes.data() + header_bytes;

@@ -38,9 +38,9 @@ struct Received {
 std::vector<std::string_view> SplitBySource(const char* data,
                                             const std::vector<int64_t>& received_bytes);
 
-/// Reads what all ranks sent to this one; early: in the rounds before. Throws kIo where it is not
-/// what ranks send.
-Round ReadRound(const Received& received, const EarlyParts& early);
+/// Reads what all ranks sent to this one; early: in the rounds before; known: as in
+/// Message::Serialize. Throws kIo where it is not what ranks send.
+Round ReadRound(const Received& received, const EarlyParts& early, const KnownExchanges& known);
 
 /// What has come for exchanges of which a part is missing; of those that ranks do not offer any
 /// more, nothing. What is `early` already is moved.

@@ -182,8 +182,8 @@ Proposal Coordinator::BuildProposal(Layout layout) {
     message.offers.push_back(offer);
   }
   message.descriptions.assign(descriptions.begin(), descriptions.end());
-  Proposal proposal = MakeProposal(std::move(message), outgoing, options_.num_ranks, options_.rank,
-                                   options_.most_bytes / options_.num_ranks);
+  Proposal proposal = MakeProposal(std::move(message), known_, outgoing, options_.num_ranks,
+                                   options_.rank, options_.most_bytes / options_.num_ranks);
   if (layout == Layout::kJoined) proposal.Join();
   SetProposed();
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
@@ -287,6 +287,8 @@ Coordinator::Ready Coordinator::TakeReady(Arrivals* arrivals) {
     Pending& pending = pending_.at(key);
     pending.all_have_come = true;
     if (!has_all_data) continue;
+    known_.Learn({where.first.lookup_hash, where.second, arrival.descriptions.front()},
+                 where.first.number);
     together.push_back({key.first, pending.request.kind, key.second});
     ExchangeResult result = ResultOf(arrival, pending);
     taken.emplace_back(std::move(pending), std::move(result));
@@ -337,7 +339,7 @@ void Coordinator::Settle(Round* round, std::vector<Pending>* failed, Ready* read
 void Coordinator::Complete(const Received& received) {
   trace_.Arrive();
   EarlyParts before = std::move(early_);
-  Round round = ReadRound(received, before);
+  Round round = ReadRound(received, before, known_);
   std::vector<Pending> failed;
   std::vector<ExchangeResult> reasons;
   Ready ready;

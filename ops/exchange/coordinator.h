@@ -22,6 +22,7 @@
 #include "ops/exchange/early_parts.h"
 #include "ops/exchange/exchange_request.h"
 #include "ops/exchange/exchange_trace.h"
+#include "ops/exchange/known_exchanges.h"
 #include "ops/exchange/meetings.h"
 #include "ops/exchange/message.h"
 #include "ops/exchange/met_steps.h"
@@ -153,6 +154,7 @@ class Coordinator {
   std::vector<Key> proposed_;  // between Propose and Complete
   int num_repeats_ = 0;        // proposals in a row with nothing that had not been told
   EarlyParts early_;           // of the thread that drives
+  KnownExchanges known_;       // changed by that thread
   MetSteps met_steps_;
   bool is_leaving_ = false;
   std::string closed_reason_;  // not empty: closed

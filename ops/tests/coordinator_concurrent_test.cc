@@ -127,6 +127,25 @@ SOK_TEST(WhatComesEarlyIsKept) {
   }
 }
 
+/// What ranks have exchanged before is named in few bytes.
+SOK_TEST(HeadersAreSmallFromTheSecondStepOn) {
+  constexpr int kLookups = 40;
+  Pair ranks;
+  const auto run_step = [&](int64_t step) {
+    const int64_t before = ranks[0].counters().negotiation_bytes;
+    std::vector<std::future<Outcome>> results;
+    for (const std::string& name : Names(kLookups)) {
+      for (int rank = 0; rank < 2; ++rank)
+        results.push_back(SubmitFirst(ranks[rank], rank, 2, step, name));
+    }
+    ranks.Round();
+    for (auto& result : results) CHECK_EQ(result.get().error, "");
+    return ranks[0].counters().negotiation_bytes - before;
+  };
+  CHECK_TRUE(run_step(0) > kLookups * 24);
+  for (int64_t step = 1; step < 4; ++step) CHECK_TRUE(run_step(step) < 40 + kLookups * 6);
+}
+
 /// A rank that has told what it waits for makes no round after round of it.
 SOK_TEST(RanksThatWaitForEachOtherPause) {
   Ranks ranks(2);

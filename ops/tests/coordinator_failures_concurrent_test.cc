@@ -244,8 +244,8 @@ SOK_TEST(WhatCannotHaveComeBefore) {
   auto waiting = SubmitFirst(coordinator, 0, 2, 0, "layer");
   Message theirs;
   theirs.offers = {{{NameHash("layer"), 0}, NameHash("keys"), 0, 0, Payload::kCameBefore}};
-  theirs.total_bytes = theirs.longest_bytes = static_cast<int64_t>(theirs.Serialize().size());
-  const std::string bytes = theirs.Serialize();
+  std::string bytes = theirs.Serialize({});
+  SetSizes(static_cast<int64_t>(bytes.size()), static_cast<int64_t>(bytes.size()), &bytes);
   const Proposal own = coordinator.Propose();
   const std::string_view mine(own.data.data(), static_cast<size_t>(own.send_bytes[0]));
   CHECK_THROWS(ErrorCode::kIo, Words{"rank"}, coordinator.Complete({{mine, bytes}}));
