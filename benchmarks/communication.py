@@ -22,7 +22,7 @@ _HEADINGS = (
 )  # fmt: skip
 _TIMEOUT_SECONDS = 300
 _DLRM_TURNS = 3
-LARGEST_OVER_LEAST = 1.15
+LARGEST_OVER_LEAST = 1.05
 
 
 def measure(num_ranks, layers, cycle_ms, rounds, trace=None, real_time=False):

@@ -6,27 +6,26 @@
 #include <cstdint>
 #include <map>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "ops/exchange/early_parts.h"
 #include "ops/exchange/message.h"
 
 namespace sok {
 
 /// What came for one exchange, by source rank; of some ranks only, where not all are ready.
 struct Arrival {
-  std::vector<std::string_view> parts;  // empty where there was no memory
-  std::vector<int64_t> steps;           // of the ranks that offer it, also without data yet
-  std::vector<uint64_t> descriptions;   // of the lookup, their hashes
-  bool is_cut = false;                  // there was no memory for a part
+  std::vector<Part> parts;             // what has come, now or before
+  std::vector<int64_t> steps;          // of the ranks that offer it, also without data yet
+  std::vector<uint64_t> descriptions;  // of the lookup, their hashes
 };
 
-/// By lookup and exchange hash; the same order on all ranks.
-using Arrivals = std::map<std::pair<Meeting, uint64_t>, Arrival>;
+/// The same order on all ranks.
+using Arrivals = std::map<ExchangePlace, Arrival>;
 
 struct Round {
   std::vector<Message> messages;  // by source rank
-  Arrivals arrivals;              // in the data that was read; it must outlive this
+  Arrivals arrivals;              // in the data that was read, and in early parts
 };
 
 /// What came in a round.
@@ -39,8 +38,13 @@ struct Received {
 std::vector<std::string_view> SplitBySource(const char* data,
                                             const std::vector<int64_t>& received_bytes);
 
-/// Reads what all ranks sent to this one. Throws kIo where it is not what ranks send.
-Round ReadRound(const Received& received);
+/// Reads what all ranks sent to this one; early: in the rounds before; known: as in
+/// Message::Serialize. Throws kIo where it is not what ranks send.
+Round ReadRound(const Received& received, const EarlyParts& early, const KnownExchanges& known);
+
+/// What has come for exchanges of which a part is missing; of those that ranks do not offer any
+/// more, nothing. What is `early` already is moved.
+EarlyParts KeepParts(const Arrivals& incomplete, EarlyParts* early);
 
 }  // namespace sok
 

@@ -21,11 +21,6 @@ const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
   return nullptr;
 }
 
-/// Much data is sent once, when all ranks have come; other ranks may take their time.
-bool IsAnnouncedFirst(const ExchangeRequest& request, const Outgoing& outgoing) {
-  return request.is_patient && !outgoing.pieces.empty();
-}
-
 /// Where steps, or what ranks say of the lookup (`difference`), do not match.
 MeetingFailure WhyNotTogether(const std::string& difference) {
   if (difference.empty()) {
@@ -141,6 +136,27 @@ Proposal Coordinator::ProposeNow(Layout layout) {
   }
 }
 
+/// Nothing is sent twice. Much data is sent when all ranks have come: other ranks, which would keep
+/// it, may take their time.
+Payload Coordinator::PayloadOf(const Pending& pending) const {
+  if (pending.is_sent) return Payload::kCameBefore;
+  const bool is_much = pending.request.is_patient && !pending.outgoing.pieces.empty();
+  return is_much && !pending.all_have_come ? Payload::kWillFollow : Payload::kFollows;
+}
+
+/// They are on their way.
+void Coordinator::SetProposed() {
+  bool is_repeat = true;
+  for (const Key& key : proposed_) {
+    Pending& pending = pending_.at(key);
+    const Payload payload = PayloadOf(pending);
+    is_repeat = is_repeat && pending.is_told && payload != Payload::kFollows;
+    pending.is_told = true;
+    pending.is_sent = payload != Payload::kWillFollow;
+  }
+  num_repeats_ = is_repeat ? num_repeats_ + 1 : 0;
+}
+
 /// Of all requests that have not failed.
 Proposal Coordinator::BuildProposal(Layout layout) {
   proposed_.clear();
@@ -158,7 +174,7 @@ Proposal Coordinator::BuildProposal(Layout layout) {
     proposed_.push_back(key);
     outgoing.push_back(&pending.outgoing);
     Offer offer{ticket.meeting, NameHash(request.exchange), ticket.step};
-    offer.is_announced = IsAnnouncedFirst(request, pending.outgoing) && !pending.all_have_come;
+    offer.payload = PayloadOf(pending);
     if (ticket.description) {
       offer.description_hash = ticket.description->hash;
       if (!descriptions_.Has(offer.description_hash)) descriptions.insert(ticket.description->text);
@@ -166,9 +182,10 @@ Proposal Coordinator::BuildProposal(Layout layout) {
     message.offers.push_back(offer);
   }
   message.descriptions.assign(descriptions.begin(), descriptions.end());
-  Proposal proposal = MakeProposal(std::move(message), outgoing, options_.num_ranks, options_.rank,
-                                   options_.most_bytes / options_.num_ranks);
+  Proposal proposal = MakeProposal(std::move(message), known_, outgoing, options_.num_ranks,
+                                   options_.rank, options_.most_bytes / options_.num_ranks);
   if (layout == Layout::kJoined) proposal.Join();
+  SetProposed();
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
     if (rank != options_.rank)
       counters_.negotiation_bytes += proposal.send_bytes[static_cast<size_t>(rank)];
@@ -228,9 +245,11 @@ ExchangeResult Coordinator::FailForMemory(const Ticket& ticket) {
 }
 
 ExchangeResult Coordinator::ResultOf(const Arrival& arrival, const Pending& pending) {
-  if (arrival.is_cut) return FailForMemory(pending.request.ticket);
   ExchangeResult result;
-  result.parts = arrival.parts;
+  for (const Part& part : arrival.parts) {
+    if (part.is_cut) return FailForMemory(pending.request.ticket);
+    result.parts.push_back(part.bytes);
+  }
   try {
     SetOwnPart(pending.outgoing, static_cast<size_t>(options_.rank), &result);
   } catch (const std::bad_alloc&) {
@@ -239,9 +258,9 @@ ExchangeResult Coordinator::ResultOf(const Arrival& arrival, const Pending& pend
   return result;
 }
 
-/// The requests that wait on all ranks, taken out of pending_, with what was received for them. All
-/// ranks see the same offers, and so come to the same result.
-Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
+/// The requests that wait on all ranks, taken out of pending_ and arrivals, with what was received
+/// for them. All ranks see the same offers, and so come to the same result.
+Coordinator::Ready Coordinator::TakeReady(Arrivals* arrivals) {
   std::vector<Companions::Request> together;
   Ready taken;
   std::map<Arrivals::key_type, Key> proposed_at;  // of those that have not failed
@@ -251,7 +270,9 @@ Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
     const ExchangeRequest& request = entry->second.request;
     proposed_at.insert({{request.ticket.meeting, NameHash(request.exchange)}, key});
   }
-  for (const auto& [where, arrival] : arrivals) {
+  for (auto next = arrivals->begin(); next != arrivals->end();) {
+    const auto entry = next++;
+    const auto& [where, arrival] = *entry;
     if (arrival.steps.size() != static_cast<size_t>(options_.num_ranks)) continue;
     const bool has_all_data = arrival.parts.size() == arrival.steps.size();
     const bool steps_match = !has_all_data || met_steps_.Match(arrival.steps);
@@ -266,10 +287,13 @@ Coordinator::Ready Coordinator::TakeReady(const Arrivals& arrivals) {
     Pending& pending = pending_.at(key);
     pending.all_have_come = true;
     if (!has_all_data) continue;
+    known_.Learn({where.first.lookup_hash, where.second, arrival.descriptions.front()},
+                 where.first.number);
     together.push_back({key.first, pending.request.kind, key.second});
     ExchangeResult result = ResultOf(arrival, pending);
     taken.emplace_back(std::move(pending), std::move(result));
     pending_.erase(key);
+    arrivals->erase(entry);
   }
   companions_.Learn(together);
   return taken;
@@ -286,10 +310,10 @@ void Coordinator::Count(const Ready& ready) {
   }
 }
 
-void Coordinator::Settle(const Round& round, std::vector<Pending>* failed, Ready* ready) {
+void Coordinator::Settle(Round* round, std::vector<Pending>* failed, Ready* ready) {
   std::vector<int> leaving;
   for (int rank = 0; rank < options_.num_ranks; ++rank) {
-    const Message& message = round.messages[static_cast<size_t>(rank)];
+    const Message& message = round->messages[static_cast<size_t>(rank)];
     if (message.is_leaving) leaving.push_back(rank);
     for (const std::string& text : message.descriptions) descriptions_.Take(text);
     for (const LookupFailure& failure : message.failures) {
@@ -303,10 +327,10 @@ void Coordinator::Settle(const Round& round, std::vector<Pending>* failed, Ready
   }
   // First what all ranks have offered, also where a lookup has failed since: the others cannot
   // know, and what it exchanged is done on all.
-  *ready = TakeReady(round.arrivals);
-  CheckStalls(round.messages);
+  *ready = TakeReady(&round->arrivals);
+  CheckStalls(round->messages);
   *failed = TakeFailed();
-  for (const Message& message : round.messages) {
+  for (const Message& message : round->messages) {
     for (const Offer& offer : message.offers) meetings_.TellIfOver(offer.meeting);
   }
   Count(*ready);
@@ -314,13 +338,14 @@ void Coordinator::Settle(const Round& round, std::vector<Pending>* failed, Ready
 
 void Coordinator::Complete(const Received& received) {
   trace_.Arrive();
-  const Round round = ReadRound(received);
+  EarlyParts before = std::move(early_);
+  Round round = ReadRound(received, before, known_);
   std::vector<Pending> failed;
   std::vector<ExchangeResult> reasons;
   Ready ready;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    Settle(round, &failed, &ready);
+    Settle(&round, &failed, &ready);
     for (const Pending& pending : failed) {
       const MeetingFailure* failure = meetings_.FailureOf(pending.request.ticket.meeting);
       reasons.push_back(FailedExchange(failure ? failure->code : ErrorCode::kAborted,
@@ -328,6 +353,7 @@ void Coordinator::Complete(const Received& received) {
                                            (failure ? failure->message : closed_reason_)));
     }
   }
+  early_ = KeepParts(round.arrivals, &before);
   for (size_t i = 0; i < failed.size(); ++i) failed[i].request.done(std::move(reasons[i]));
   for (auto& [pending, result] : ready) {
     const ExchangeRequest& request = pending.request;

@@ -19,8 +19,10 @@
 #include "ops/exchange/arrivals.h"
 #include "ops/exchange/companions.h"
 #include "ops/exchange/descriptions.h"
+#include "ops/exchange/early_parts.h"
 #include "ops/exchange/exchange_request.h"
 #include "ops/exchange/exchange_trace.h"
+#include "ops/exchange/known_exchanges.h"
 #include "ops/exchange/meetings.h"
 #include "ops/exchange/message.h"
 #include "ops/exchange/met_steps.h"
@@ -46,9 +48,10 @@ struct ExchangeCounters {
 };
 
 /// Ranks run in rounds, in lockstep. In each, every rank sends every other one what waits on it:
-/// which requests, and their bytes (Propose). One all-to-all carries it all. Requests that wait on
-/// all ranks are then complete; the others are proposed again in the next round (Complete). The
-/// order in which requests are submitted may differ from rank to rank: no order can deadlock.
+/// which requests, and the bytes of those that it has not sent yet (Propose). One all-to-all
+/// carries it all. Requests that wait on all ranks are then complete; the others are proposed again
+/// in the next round, and what has come for them is kept (Complete). The order in which requests
+/// are submitted may differ from rank to rank: no order can deadlock.
 ///
 /// Requests meet by lookup: its name and how often it has begun or, in ordered code, the number of
 /// the call (Meetings). A lookup that fails on one rank fails on all, with that rank's message, and
@@ -114,6 +117,8 @@ class Coordinator {
     ExchangeRequest request;
     Outgoing outgoing;  // what it sends
     Clock::time_point since;
+    bool is_told = false;        // to the other ranks
+    bool is_sent = false;        // to them, with its data
     bool all_have_come = false;  // all ranks have offered it
   };
   using Key = std::pair<int64_t, std::string>;  // step of this rank, name in the step
@@ -122,12 +127,15 @@ class Coordinator {
   bool HasReason(Clock::time_point now) const;
   bool IsDue(Clock::time_point now) const;
   Clock::time_point Heartbeat() const;
+  Clock::time_point NextRepeat() const;
+  Payload PayloadOf(const Pending& pending) const;
+  void SetProposed();
   Proposal BuildProposal(Layout layout);
   std::string WaitsFor() const;
-  void Settle(const Round& round, std::vector<Pending>* failed, Ready* ready);
+  void Settle(Round* round, std::vector<Pending>* failed, Ready* ready);
   std::vector<Pending> TakeFailed();
   void CheckStalls(const std::vector<Message>& messages);
-  Ready TakeReady(const Arrivals& arrivals);
+  Ready TakeReady(Arrivals* arrivals);
   ExchangeResult ResultOf(const Arrival& arrival, const Pending& pending);
   ExchangeResult FailForMemory(const Ticket& ticket);
   void Count(const Ready& ready);
@@ -144,6 +152,9 @@ class Coordinator {
   Companions companions_;
   Descriptions descriptions_;
   std::vector<Key> proposed_;  // between Propose and Complete
+  int num_repeats_ = 0;        // proposals in a row with nothing that had not been told
+  EarlyParts early_;           // of the thread that drives
+  KnownExchanges known_;       // changed by that thread
   MetSteps met_steps_;
   bool is_leaving_ = false;
   std::string closed_reason_;  // not empty: closed

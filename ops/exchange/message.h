@@ -10,6 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include "ops/exchange/known_exchanges.h"
+
 namespace sok {
 
 /// A lookup of all ranks: its `number`-th time, or what it is in the number-th call.
@@ -25,15 +27,24 @@ struct Meeting {
   }
 };
 
+/// Where that is which a rank sends for a request.
+enum class Payload : int64_t {
+  kFollows,     // behind the message
+  kWillFollow,  // when all ranks offer it
+  kCameBefore,  // behind an earlier message
+};
+
 /// A request that waits on a rank.
 struct Offer {
   Meeting meeting;
   uint64_t exchange_hash = 0;  // which exchange of the lookup
   int64_t step = 0;            // of the rank that offers: steps as a whole meet steps as a whole
   int64_t size_bytes = 0;      // of what follows for it
-  bool is_announced = false;   // nothing follows yet: it will when all ranks offer it
+  Payload payload = Payload::kFollows;
   uint64_t description_hash = 0;
 };
+
+ExchangeKind KindOf(const Offer& offer);
 
 /// A lookup that failed on the rank that tells it.
 struct LookupFailure {
@@ -51,9 +62,11 @@ struct MessageSizes {
   static MessageSizes Parse(std::string_view bytes);
 };
 
+/// Says in a message, as Serialize made it, how long it is and the longest of its sender are.
+void SetSizes(int64_t longest_bytes, int64_t total_bytes, std::string* message);
+
 struct Message {
-  int64_t longest_bytes = 0;  // as in MessageSizes
-  int64_t total_bytes = 0;
+  int64_t total_bytes = 0;  // as in MessageSizes; Serialize leaves it to SetSizes
   bool is_leaving = false;
   int64_t num_steps = 0;  // begun so far
   std::string waits_for;  // what the sender has long been waiting for; empty: nothing
@@ -61,9 +74,10 @@ struct Message {
   std::vector<LookupFailure> failures;
   std::vector<std::string> descriptions;  // of lookups, those that no rank has told before
 
-  std::string Serialize() const;
+  /// known: the same for whoever writes and whoever reads.
+  std::string Serialize(const KnownExchanges& known) const;
   /// Reads a message at the start of `bytes`; *header_bytes: how long it is.
-  static Message Parse(std::string_view bytes, size_t* header_bytes);
+  static Message Parse(std::string_view bytes, const KnownExchanges& known, size_t* header_bytes);
 };
 
 /// The same on every rank.

@@ -65,39 +65,35 @@ void Proposal::Join() {
   }
 }
 
-Proposal MakeProposal(Message message, const std::vector<const Outgoing*>& outgoing, int num_ranks,
-                      int own_rank, int64_t part_bytes) {
-  const auto bytes_for = [&](size_t offer, size_t rank) {
-    const bool follows =
-        !message.offers[offer].is_announced && rank != static_cast<size_t>(own_rank);
-    return follows ? outgoing[offer]->send_bytes[rank] : 0;
-  };
-  std::vector<int64_t> rank_bytes(static_cast<size_t>(num_ranks),
-                                  static_cast<int64_t>(message.Serialize().size()));
-  for (size_t rank = 0; rank < rank_bytes.size(); ++rank) {
-    for (size_t i = 0; i < outgoing.size(); ++i) rank_bytes[rank] += bytes_for(i, rank);
-  }
-  message.longest_bytes = *std::max_element(rank_bytes.begin(), rank_bytes.end());
-
+Proposal MakeProposal(Message message, const KnownExchanges& known,
+                      const std::vector<const Outgoing*>& outgoing, int num_ranks, int own_rank,
+                      int64_t part_bytes) {
   Proposal proposal;
   proposal.part_bytes = part_bytes;
-  proposal.pieces.resize(rank_bytes.size());
-  auto headers = std::make_shared<std::vector<std::string>>(rank_bytes.size());
+  proposal.pieces.resize(static_cast<size_t>(num_ranks));
+  auto headers = std::make_shared<std::vector<std::string>>(static_cast<size_t>(num_ranks));
   std::vector<size_t> next(outgoing.size());  // piece of each
-  for (size_t rank = 0; rank < rank_bytes.size(); ++rank) {
-    message.total_bytes = rank_bytes[rank];
-    for (size_t i = 0; i < outgoing.size(); ++i) message.offers[i].size_bytes = bytes_for(i, rank);
-    (*headers)[rank] = message.Serialize();
-    Pieces& pieces = proposal.pieces[rank];
-    pieces.push_back((*headers)[rank]);
+  for (size_t rank = 0; rank < proposal.pieces.size(); ++rank) {
+    Pieces pieces(1);  // the header's place
     for (size_t i = 0; i < outgoing.size(); ++i) {
+      Offer& offer = message.offers[i];
+      const bool follows =
+          offer.payload == Payload::kFollows && rank != static_cast<size_t>(own_rank);
+      offer.size_bytes = follows ? outgoing[i]->send_bytes[rank] : 0;
       const Pieces found = NextPieces(*outgoing[i], outgoing[i]->send_bytes[rank], &next[i]);
-      if (message.offers[i].size_bytes > 0) pieces.insert(pieces.end(), found.begin(), found.end());
+      if (follows) pieces.insert(pieces.end(), found.begin(), found.end());
     }
+    std::string& header = (*headers)[rank] = message.Serialize(known);
+    pieces.front() = header;
+    proposal.send_bytes.push_back(static_cast<int64_t>(NumBytes(pieces)));
+    proposal.pieces[rank] = std::move(pieces);
+  }
+  const int64_t longest = *std::max_element(proposal.send_bytes.begin(), proposal.send_bytes.end());
+  for (size_t rank = 0; rank < headers->size(); ++rank) {
+    SetSizes(longest, proposal.send_bytes[rank], &(*headers)[rank]);
   }
   for (const Outgoing* one : outgoing) proposal.memory.push_back(one->memory);
   proposal.headers = std::move(headers);
-  proposal.send_bytes = std::move(rank_bytes);
   return proposal;
 }
 

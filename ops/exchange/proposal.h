@@ -50,9 +50,10 @@ Pieces PiecesFor(const Outgoing& outgoing, size_t rank);
 Pieces TakeBytes(Pieces* pieces, size_t most_bytes);
 
 /// The message to each rank with what follows for the message's offers, `outgoing` of the same
-/// number; of those that are announced, and for own_rank, nothing.
-Proposal MakeProposal(Message message, const std::vector<const Outgoing*>& outgoing, int num_ranks,
-                      int own_rank, int64_t part_bytes);
+/// number; for own_rank, nothing. known: see Message::Serialize.
+Proposal MakeProposal(Message message, const KnownExchanges& known,
+                      const std::vector<const Outgoing*>& outgoing, int num_ranks, int own_rank,
+                      int64_t part_bytes);
 
 }  // namespace sok
 

@@ -10,15 +10,20 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kShortestPauseSeconds = 0.001;  // between two looks for a reason
-constexpr Seconds kBusySeconds(0.1);             // after a round: the next may not be far
+// Before a round that tells nothing new: twice as long each time.
+constexpr std::chrono::microseconds kFirstRepeatPause{100};
+constexpr int kMostDoublings = 4;
+constexpr Seconds kBusySeconds(0.1);  // after a round: the next may not be far
 
 }  // namespace
 
 bool Coordinator::HasReason(Clock::time_point now) const {
   if (is_leaving_ || !closed_reason_.empty() || !meetings_.to_tell().empty()) return true;
+  if (now >= NextRepeat()) return true;
   std::pair<int64_t, const std::set<std::string>*> looked_for{-1, nullptr};
   for (const auto& [key, pending] : pending_) {
     if (pending.all_have_come) return true;
+    if (pending.is_told) continue;
     if (Seconds(now - pending.since).count() > options_.grouping_seconds) return true;
     const std::set<std::string>* companions = companions_.Of(key.second);
     if (!companions || companions->size() > pending_.size()) continue;
@@ -36,6 +41,17 @@ bool Coordinator::HasReason(Clock::time_point now) const {
 Coordinator::Clock::time_point Coordinator::Heartbeat() const {
   return last_round_ +
          std::chrono::duration_cast<Clock::duration>(Seconds(options_.heartbeat_seconds));
+}
+
+/// When it asks for what the other ranks have, if they have been told of requests: each of them may
+/// have come there. What waits for others of its group here gets the longest time for that.
+Coordinator::Clock::time_point Coordinator::NextRepeat() const {
+  const auto num_told = std::count_if(pending_.begin(), pending_.end(),
+                                      [](const auto& entry) { return entry.second.is_told; });
+  if (num_told == 0) return Clock::time_point::max();
+  const bool are_all_told = static_cast<size_t>(num_told) == pending_.size();
+  const int doublings = are_all_told ? std::min(num_repeats_, kMostDoublings) : kMostDoublings;
+  return last_round_ + kFirstRepeatPause * (1 << doublings);
 }
 
 /// Requests that wait for others of their group are a reason of their own before long.
@@ -64,7 +80,7 @@ void Coordinator::AwaitReason() {
   for (auto now = Clock::now(); !is_woken_ && !IsDue(now); now = Clock::now()) {
     is_dozing_ = pending_.empty() && Seconds(now - last_round_) > kBusySeconds;
     const auto next_look = now + std::chrono::duration_cast<Clock::duration>(pause);
-    changed_.wait_until(lock, is_dozing_ ? Heartbeat() : next_look);
+    changed_.wait_until(lock, is_dozing_ ? Heartbeat() : std::min(next_look, NextRepeat()));
   }
   is_dozing_ = is_woken_ = false;
 }

@@ -79,12 +79,87 @@ SOK_TEST(WhatMayWaitLongIsSentOnce) {
   };
   auto sent = ask(1, kBytes);
   for (int round = 0; round < 10; ++round) ranks.Round();
+  CHECK_TRUE(ranks[1].counters().negotiation_bytes < 10000);  // nothing that rank 0 would keep
   auto received = ask(0, 0);
   for (int round = 0; round < 2; ++round) ranks.Round();
   CHECK_EQ(sent.get().error, "");
   CHECK_EQ(received.get().data.size(), static_cast<size_t>(kBytes));
   CHECK_EQ(ranks[1].counters().payload_bytes, kBytes);
   CHECK_TRUE(ranks[1].counters().negotiation_bytes < 10000);
+}
+
+/// Requests of which ranks come to one after the other, in opposite orders: each is complete in the
+/// round in which the last one comes to it, and nothing was sent twice.
+SOK_TEST(WhatComesEarlyIsKept) {
+  constexpr int kLookups = 5;
+  constexpr int64_t kBytes = 1 << 16;
+  Pair ranks;
+  const auto ask = [&](int rank, int lookup) {
+    ExchangeRequest request = Request(rank, 2, 0, "layer");
+    request.data.assign(2 * kBytes, static_cast<char>('a' + 2 * lookup + rank));
+    request.send_bytes = {kBytes, kBytes};
+    const std::string name = "layer " + std::to_string(lookup);
+    return Submit(ranks[rank], Begin(ranks[rank], rank, 0, name), std::move(request));
+  };
+  std::vector<std::future<Outcome>> results[2];
+  for (int i = 0; i < kLookups; ++i) {
+    results[0].push_back(ask(0, i));
+    results[1].push_back(ask(1, kLookups - 1 - i));
+    ranks.Round();
+    const bool is_middle = i == kLookups / 2;  // both come to it in this round
+    const auto is_ready = [](auto& result) {
+      return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    };
+    CHECK_EQ(is_ready(results[0].back()), i >= kLookups / 2);
+    CHECK_EQ(is_ready(results[1].back()), i >= kLookups / 2);
+    CHECK_TRUE(!is_middle || is_ready(results[0][static_cast<size_t>(i)]));
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int i = 0; i < kLookups; ++i) {
+      const int lookup = rank == 0 ? i : kLookups - 1 - i;
+      const Outcome seen = results[rank][static_cast<size_t>(i)].get();
+      const char first = static_cast<char>('a' + 2 * lookup);
+      CHECK_EQ(seen.error, "");
+      CHECK_EQ(seen.data, std::string(kBytes, first) + std::string(kBytes, first + 1));
+    }
+    CHECK_EQ(ranks[rank].counters().payload_bytes, kLookups * kBytes);
+    CHECK_TRUE(ranks[rank].counters().negotiation_bytes < kBytes / 10);
+  }
+}
+
+/// What ranks have exchanged before is named in few bytes.
+SOK_TEST(HeadersAreSmallFromTheSecondStepOn) {
+  constexpr int kLookups = 40;
+  Pair ranks;
+  const auto run_step = [&](int64_t step) {
+    const int64_t before = ranks[0].counters().negotiation_bytes;
+    std::vector<std::future<Outcome>> results;
+    for (const std::string& name : Names(kLookups)) {
+      for (int rank = 0; rank < 2; ++rank)
+        results.push_back(SubmitFirst(ranks[rank], rank, 2, step, name));
+    }
+    ranks.Round();
+    for (auto& result : results) CHECK_EQ(result.get().error, "");
+    return ranks[0].counters().negotiation_bytes - before;
+  };
+  CHECK_TRUE(run_step(0) > kLookups * 24);
+  for (int64_t step = 1; step < 4; ++step) CHECK_TRUE(run_step(step) < 40 + kLookups * 6);
+}
+
+/// A rank that has told what it waits for makes no round after round of it.
+SOK_TEST(RanksThatWaitForEachOtherPause) {
+  Ranks ranks(2);
+  auto first = SubmitFirst(ranks[0], 0, 2, 0, "first");
+  auto second = SubmitFirst(ranks[1], 1, 2, 0, "second");
+  const auto began = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const int64_t rounds = ranks[0].counters().rounds;
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+  CHECK_TRUE(static_cast<double>(rounds) < 20 + waited.count() / 0.0015);
+  CheckReceived(SubmitFirst(ranks[1], 1, 2, 0, "first").get(), 1, 2, 0, "first");
+  CheckReceived(SubmitFirst(ranks[0], 0, 2, 0, "second").get(), 0, 2, 0, "second");
+  CHECK_EQ(first.get().error, "");
+  CHECK_EQ(second.get().error, "");
 }
 
 /// Two sessions, or threads with other fetches: each lookup meets its own.

@@ -66,6 +66,27 @@ SOK_TEST(AFailureWhileARoundIsOnItsWay) {
   CheckFailed(next.get(), Words{"exchange layer/rows", "rank 1 failed in this step: cancelled"});
 }
 
+/// What a rank sent for a step that failed then is not that of its next one.
+SOK_TEST(WhatCameForAStepThatFailedIsDropped) {
+  Pair ranks;
+  const auto ask = [&](int rank, int64_t step) {
+    return SubmitFirst(ranks[rank], rank, 2, step, "layer");
+  };
+  auto early = ask(0, 0);
+  ranks.Round();
+  ranks[0].FailStep(StepIdOf(0, 0), ErrorCode::kAborted, "cancelled");
+  auto late = ask(1, 0);
+  ranks.Round();
+  CheckFailed(early.get(), Words{"cancelled"});
+  CheckFailed(late.get(), Words{"rank 0 failed in this step: cancelled"});
+  auto first = ask(0, 1);
+  ranks.Round();
+  auto second = ask(1, 1);
+  ranks.Round();
+  CheckReceived(first.get(), 0, 2, 1, "layer");
+  CheckReceived(second.get(), 1, 2, 1, "layer");
+}
+
 SOK_TEST(FailuresOfSeveralRanksInOneStep) {
   Ranks ranks(4);
   for (int64_t step = 0; step < 20; ++step) {
@@ -212,6 +233,24 @@ SOK_TEST(BytesThatAreNoRound) {
   }
   coordinator.Complete({{bytes, bytes}});
   CHECK_EQ(waiting.get().error, "");
+}
+
+/// A rank says of what it has never sent that it came before.
+SOK_TEST(WhatCannotHaveComeBefore) {
+  CoordinatorOptions options;
+  options.heartbeat_seconds = options.grouping_seconds = 0.0;
+  options.num_ranks = 2;
+  Coordinator coordinator(options);
+  auto waiting = SubmitFirst(coordinator, 0, 2, 0, "layer");
+  Message theirs;
+  theirs.offers = {{{NameHash("layer"), 0}, NameHash("keys"), 0, 0, Payload::kCameBefore}};
+  std::string bytes = theirs.Serialize({});
+  SetSizes(static_cast<int64_t>(bytes.size()), static_cast<int64_t>(bytes.size()), &bytes);
+  const Proposal own = coordinator.Propose();
+  const std::string_view mine(own.data.data(), static_cast<size_t>(own.send_bytes[0]));
+  CHECK_THROWS(ErrorCode::kIo, Words{"rank"}, coordinator.Complete({{mine, bytes}}));
+  coordinator.Abort("lost");
+  CheckFailed(waiting.get(), Words{"lost"});
 }
 
 }  // namespace

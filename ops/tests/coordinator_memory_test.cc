@@ -119,6 +119,28 @@ SOK_TEST(WhatCameNeedsNoMemory) {
   CHECK_EQ(num_bytes, static_cast<size_t>(2 * kLarge));
 }
 
+/// What comes early is sent once: who has no memory to keep it fails when it comes there.
+SOK_TEST(NoMemoryToKeepWhatComesEarly) {
+  Pair ranks;
+  auto first = Ask(ranks, 0, 0);
+  auto small = SubmitFirst(ranks[0], 0, 2, 0, "small");
+  RunRound(ranks, -1, 1);
+  RunRound(ranks);
+  auto second = Ask(ranks, 1, 0);
+  auto other = SubmitFirst(ranks[1], 1, 2, 0, "small");
+  RunRound(ranks);
+  CHECK_EQ(first.get().data.size(), static_cast<size_t>(2 * kLarge));
+  const Outcome own = second.get();
+  CheckFailed(own, Words{"exchange layer", "out of memory"});
+  CHECK_TRUE(own.code == ErrorCode::kOutOfMemory);
+  CheckReceived(small.get(), 0, 2, 0, "small");
+  CheckReceived(other.get(), 1, 2, 0, "small");
+  first = Ask(ranks, 0, 1), second = Ask(ranks, 1, 1);
+  RunRound(ranks);
+  CHECK_EQ(first.get().data.size(), static_cast<size_t>(2 * kLarge));
+  CHECK_EQ(second.get().error, "");
+}
+
 /// The other rank goes on sending: what comes is thrown away. Parts of 32 bytes for a rank: what
 /// the messages say comes in several.
 SOK_TEST(NoMemoryToPutPartsTogether) {

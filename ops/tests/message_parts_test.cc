@@ -48,8 +48,8 @@ Rank MakeRank(size_t source, const Sizes& sizes, int64_t most_bytes) {
     if (half > 0) outgoing.pieces.emplace_back(body.data(), half);
     if (half < body.size()) outgoing.pieces.emplace_back(body.data() + half, body.size() - half);
   }
-  Proposal proposal =
-      MakeProposal(MessageOf(source), {&outgoing}, kRanks, kNoRank, most_bytes / int64_t{kRanks});
+  Proposal proposal = MakeProposal(MessageOf(source), {}, {&outgoing}, kRanks, kNoRank,
+                                   most_bytes / int64_t{kRanks});
   proposal.Join();
   return {std::move(bodies), MessageParts(std::move(proposal))};
 }
@@ -87,12 +87,12 @@ bool Exchange(std::vector<Rank>& ranks, std::vector<std::vector<char>>& received
 
 void CheckArrived(const std::vector<Rank>& ranks) {
   for (size_t target = 0; target < kRanks; ++target) {
-    const Round round = ReadRound(ranks[target].parts.received());
+    const Round round = ReadRound(ranks[target].parts.received(), {}, {});
     CHECK_EQ(round.arrivals.size(), 1u);
     for (size_t source = 0; source < kRanks; ++source) {
       const std::vector<char>& body = ranks[source].bodies[target];
       CHECK_EQ(round.messages[source].waits_for, MessageOf(source).waits_for);
-      CHECK_TRUE(round.arrivals.begin()->second.parts[source] ==
+      CHECK_TRUE(round.arrivals.begin()->second.parts[source].bytes ==
                  std::string_view(body.data(), body.size()));
     }
   }
@@ -107,8 +107,10 @@ SOK_TEST(AllArriveWhole) {
       std::vector<std::vector<char>> received;
       while (!Exchange(ranks, received, most_bytes)) ++num_parts;
       CheckArrived(ranks);
-      const auto longest = static_cast<int64_t>(MessageOf(kRanks - 1).Serialize().size()) +
-                           *std::max_element(sizes.begin(), sizes.end());
+      Message with_most = MessageOf(kRanks - 1);
+      with_most.offers[0].size_bytes = *std::max_element(sizes.begin(), sizes.end());
+      const auto longest =
+          static_cast<int64_t>(with_most.Serialize({}).size()) + with_most.offers[0].size_bytes;
       CHECK_EQ(num_parts, (longest - 1) / (most_bytes / int64_t{kRanks}) + 1);
     }
   }
