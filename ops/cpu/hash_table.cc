@@ -78,6 +78,17 @@ void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* key
   new_keys.CopyRowIdsTo(row_ids);
 }
 
+AppendedKeys CpuHashTable::Append(Call& call, int64_t num_keys, const int64_t* keys,
+                                  int64_t* /*row_ids_room*/) {
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  CheckFits(num_keys);
+  std::unique_lock<FairSharedMutex> lock(index_mutex_);
+  const AppendedKeys appended{num_rows_, index_.Append(call.executor(), num_keys, keys, num_rows_)};
+  num_rows_ += num_keys;
+  ++version_;
+  return appended;
+}
+
 void CpuHashTable::CheckFits(int64_t num_new_keys) const {
   const auto num_kept = static_cast<int64_t>(kept_rows_.size());
   const int64_t num_used = index_.size() + num_kept;

@@ -30,6 +30,8 @@ class CpuHashTable : public Table {
   }
   void FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys, bool keys_are_distinct,
                     const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
+  AppendedKeys Append(Call& call, int64_t num_keys, const int64_t* keys,
+                      int64_t* row_ids_room) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
   int64_t Erase(Call& call, int64_t num_keys, const int64_t* keys) override;
   int64_t Evict(Call& call, int64_t num_keys, const int64_t* keys) override;

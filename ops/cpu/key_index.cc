@@ -23,6 +23,28 @@ constexpr int64_t kMinKeysPerPart = 4096;   // fewer are not worth another threa
 // Every thread that inserts looks at all keys, for those of its buckets.
 constexpr int64_t kMaxInsertParts = 8;
 
+/// Keys that the index does not hold, and their rows.
+struct GivenRows {
+  static constexpr bool kLooks = false;
+  int64_t num_keys;
+  const int64_t* keys;
+  const int64_t* row_ids;
+  uint32_t RowOf(int64_t i) const { return static_cast<uint32_t>(row_ids[i]); }
+};
+
+/// Keys that may be repeated, and get rows that follow one another.
+struct RowsInOrder {
+  static constexpr bool kLooks = true;
+  int64_t num_keys;
+  const int64_t* keys;
+  int64_t first_row;
+  uint32_t RowOf(int64_t i) const { return static_cast<uint32_t>(first_row + i); }
+};
+
+int64_t NumParts(Executor& executor, int64_t num_keys) {
+  return std::min<int64_t>({executor.num_threads(), kMaxInsertParts, num_keys / kMinKeysPerPart});
+}
+
 }  // namespace
 
 /// Keys that a thread must not put where they belong: it is another thread's place, or not free
@@ -77,18 +99,18 @@ int64_t KeyIndex::Find(int64_t num_keys, const int64_t* keys, int64_t* row_ids) 
     const int64_t key = keys[i];
     const int64_t home = homes[static_cast<uint64_t>(i) % kAhead];
     if (i + kAhead < num_keys) ask_for_home(i + kAhead);
-    const Bucket& bucket = buckets()[home];
-    const uint32_t slot = bucket.SlotOf(key);
-    int64_t row_id = kNoRow;
-    if (slot < kSlots) {
-      row_id = bucket.row_ids[slot];
-    } else if (bucket.was_passed()) {
-      row_id = FindPast(home, key);
-    }
+    const int64_t row_id = FindAt(home, key);
     row_ids[i] = row_id;
     num_missing += row_id == kNoRow;
   }
   return num_missing;
+}
+
+int64_t KeyIndex::FindAt(int64_t home, int64_t key) const {
+  const Bucket& bucket = buckets()[home];
+  const uint32_t slot = bucket.SlotOf(key);
+  if (slot < kSlots) return bucket.row_ids[slot];
+  return bucket.was_passed() ? FindPast(home, key) : kNoRow;
 }
 
 int64_t KeyIndex::FindPast(int64_t home, int64_t key) const {
@@ -113,23 +135,27 @@ void KeyIndex::InsertAt(int64_t home, int64_t key, uint32_t row_id) {
   ++place.state;
 }
 
-/// Without touching a bucket outside `range`; false, and nothing done, if that is impossible.
-bool KeyIndex::TryInsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id) {
-  if (home < range.begin || home >= range.end) return false;
-  int64_t bucket = home;
-  while (bucket < range.end && buckets()[bucket].is_full()) ++bucket;
-  if (bucket == range.end) return false;
-  InsertAt(home, key, row_id);
-  return true;
+/// Without touching a bucket outside `range`; kWaits, and nothing done, where that is impossible.
+/// Looks for the key on the way: where none was erased, no bucket that is not full was passed.
+template <bool kLooks>
+KeyIndex::Outcome KeyIndex::InsertWithin(const Range& range, int64_t home, int64_t key,
+                                         uint32_t row_id) {
+  if (home < range.begin || home >= range.end) return Outcome::kWaits;
+  for (int64_t bucket = home; bucket < range.end; ++bucket) {
+    if (kLooks && buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
+    if (buckets()[bucket].is_full()) continue;
+    InsertAt(home, key, row_id);
+    return Outcome::kInserted;
+  }
+  return Outcome::kWaits;
 }
 
 void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
                       const int64_t* row_ids) {
   Reserve(executor, size_ + num_keys);
-  const int64_t num_parts =
-      std::min<int64_t>({executor.num_threads(), kMaxInsertParts, num_keys / kMinKeysPerPart});
+  const int64_t num_parts = NumParts(executor, num_keys);
   if (num_parts > 1) {
-    InsertInParallel(executor, num_parts, num_keys, keys, row_ids);
+    InsertInParallel(executor, num_parts, GivenRows{num_keys, keys, row_ids});
   } else {
     for (int64_t begin = 0; begin < num_keys; begin += kAhead) {
       const int64_t count = std::min<int64_t>(kAhead, num_keys - begin);
@@ -146,47 +172,72 @@ void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
   size_ += num_keys;
 }
 
-/// Each part of the buckets is filled by one thread.
-void KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
-                                const int64_t* keys, const int64_t* row_ids) {
-  WaitingKeys waiting(num_keys);
+int64_t KeyIndex::Append(Executor& executor, int64_t num_keys, const int64_t* keys,
+                         int64_t first_row) {
+  Reserve(executor, size_ + num_keys);
+  const int64_t num_parts = std::max<int64_t>(1, NumParts(executor, num_keys));
+  const int64_t num_repeated =
+      InsertInParallel(executor, num_parts, RowsInOrder{num_keys, keys, first_row});
+  size_ += num_keys - num_repeated;
+  return num_repeated;
+}
+
+/// Each part of the buckets is filled by one thread. Returns how many keys were held.
+template <typename Batch>
+int64_t KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, const Batch& batch) {
+  WaitingKeys waiting(batch.num_keys);
+  std::atomic<int64_t> num_held{0};
   const auto part_begin = [&](int64_t part) { return num_buckets_ * part / num_parts; };
   executor.ParallelFor(
-      num_parts, num_keys / num_parts * kInsertNanoseconds, [&](int64_t begin, int64_t end) {
-        InsertWithin({part_begin(begin), part_begin(end)}, num_keys, keys, row_ids, waiting);
+      num_parts, batch.num_keys / num_parts * kInsertNanoseconds, [&](int64_t begin, int64_t end) {
+        num_held += InsertPart(Range{part_begin(begin), part_begin(end)}, batch, waiting);
       });
-  InsertWaiting(waiting);
+  return num_held + InsertWaiting<Batch::kLooks>(waiting);
 }
 
 /// Those of the keys whose home is in `range`.
-void KeyIndex::InsertWithin(const Range& range, int64_t num_keys, const int64_t* keys,
-                            const int64_t* row_ids, WaitingKeys& waiting) {
+template <typename Batch>
+int64_t KeyIndex::InsertPart(const Range& range, const Batch& batch, WaitingKeys& waiting) {
   struct Asked {
     int64_t home;
     int64_t position;
   };
   Asked asked[kAhead];
   int num_asked = 0;
+  int64_t num_held = 0;
   const auto insert_asked = [&] {
     for (int i = 0; i < num_asked; ++i) {
-      const int64_t key = keys[asked[i].position];
-      const auto row_id = static_cast<uint32_t>(row_ids[asked[i].position]);
-      if (!TryInsertWithin(range, asked[i].home, key, row_id)) waiting.Add(key, row_id);
+      const int64_t key = batch.keys[asked[i].position];
+      const uint32_t row_id = batch.RowOf(asked[i].position);
+      const Outcome outcome = InsertWithin<Batch::kLooks>(range, asked[i].home, key, row_id);
+      if (outcome == Outcome::kWaits) waiting.Add(key, row_id);
+      num_held += outcome == Outcome::kHeld;
     }
     num_asked = 0;
   };
-  for (int64_t i = 0; i < num_keys; ++i) {
-    const int64_t home = HomeBucket(keys[i]);
+  for (int64_t i = 0; i < batch.num_keys; ++i) {
+    const int64_t home = HomeBucket(batch.keys[i]);
     if (home < range.begin || home >= range.end) continue;
     PrefetchForWrite(buckets() + home);
     asked[num_asked++] = {home, i};
     if (num_asked == kAhead) insert_asked();
   }
   insert_asked();
+  return num_held;
 }
 
-void KeyIndex::InsertWaiting(const WaitingKeys& waiting) {
-  for (const auto& entry : waiting) InsertAt(HomeBucket(entry.key), entry.key, entry.row_id);
+template <bool kLooks>
+int64_t KeyIndex::InsertWaiting(const WaitingKeys& waiting) {
+  int64_t num_held = 0;
+  for (const auto& entry : waiting) {
+    const int64_t home = HomeBucket(entry.key);
+    if (kLooks && FindAt(home, entry.key) != kNoRow) {
+      ++num_held;
+    } else {
+      InsertAt(home, entry.key, entry.row_id);
+    }
+  }
+  return num_held;
 }
 
 int64_t KeyIndex::Erase(int64_t key) {
@@ -222,7 +273,7 @@ void KeyIndex::GrowTo(Executor& executor, int64_t num_buckets) {
   const int64_t num_old_buckets = std::exchange(num_buckets_, num_buckets);
   const int64_t num_unmoved = MoveInParallel(executor, num_old_buckets, waiting);
   Move({0, num_unmoved}, {0, num_buckets}, waiting);
-  InsertWaiting(waiting);
+  InsertWaiting</*kLooks=*/false>(waiting);
 }
 
 /// Moves old buckets from the end of the index for as long as there are enough of them whose keys
@@ -255,9 +306,9 @@ void KeyIndex::Move(const Range& old_buckets, const Range& target, WaitingKeys& 
     const Range free{std::max(i, target.begin), target.end};
     for (uint32_t slot = 0; slot < old.count(); ++slot) {
       const int64_t key = old.keys[slot];
-      if (!TryInsertWithin(free, HomeBucket(key), key, old.row_ids[slot])) {
-        waiting.Add(key, old.row_ids[slot]);
-      }
+      const Outcome outcome =
+          InsertWithin</*kLooks=*/false>(free, HomeBucket(key), key, old.row_ids[slot]);
+      if (outcome == Outcome::kWaits) waiting.Add(key, old.row_ids[slot]);
     }
   }
 }

@@ -40,6 +40,10 @@ class KeyIndex {
               const int64_t* keys,      // [num_keys]
               const int64_t* row_ids);  // [num_keys], in [0, kMaxRows)
 
+  /// Adds keys of which none was erased before: keys[i] has the row first_row + i. Returns how many
+  /// the index held already or are repeated, which it passes over. Throws as Insert.
+  int64_t Append(Executor& executor, int64_t num_keys, const int64_t* keys, int64_t first_row);
+
   /// Removes `key` and returns its row, or kNoRow if the index does not hold it.
   int64_t Erase(int64_t key);
 
@@ -79,6 +83,7 @@ class KeyIndex {
 
   Bucket* buckets() const { return static_cast<Bucket*>(memory_.data()); }
   int64_t Next(int64_t bucket) const { return bucket + 1 == num_buckets_ ? 0 : bucket + 1; }
+  int64_t FindAt(int64_t home, int64_t key) const;
   int64_t FindPast(int64_t home, int64_t key) const;
   void InsertAt(int64_t home, int64_t key, uint32_t row_id);
 
@@ -87,12 +92,15 @@ class KeyIndex {
     int64_t end;
   };
   class WaitingKeys;
-  bool TryInsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
-  void InsertWithin(const Range& range, int64_t num_keys, const int64_t* keys,
-                    const int64_t* row_ids, WaitingKeys& waiting);
-  void InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
-                        const int64_t* keys, const int64_t* row_ids);
-  void InsertWaiting(const WaitingKeys& waiting);
+  enum class Outcome { kInserted, kHeld, kWaits };
+  template <bool kLooks>
+  Outcome InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
+  template <typename Batch>
+  int64_t InsertPart(const Range& range, const Batch& batch, WaitingKeys& waiting);
+  template <typename Batch>
+  int64_t InsertInParallel(Executor& executor, int64_t num_parts, const Batch& batch);
+  template <bool kLooks>
+  int64_t InsertWaiting(const WaitingKeys& waiting);
   void GrowTo(Executor& executor, int64_t num_buckets);
   int64_t MoveInParallel(Executor& executor, int64_t num_old_buckets, WaitingKeys& waiting);
   void Move(const Range& old_buckets, const Range& target, WaitingKeys& waiting);

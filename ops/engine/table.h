@@ -50,6 +50,12 @@ struct TableEntries {
   const int64_t* row_ids = nullptr;  // [count], ascending
 };
 
+/// What Table::Append has done.
+struct AppendedKeys {
+  int64_t first_row = 0;     // of the first key; the others follow
+  int64_t num_repeated = 0;  // keys that were held already, or come twice
+};
+
 struct TableSize {
   int64_t num_keys = 0;  // held now
   int64_t num_rows = 0;  // one past the highest row id handed out since the last Clear
@@ -98,6 +104,14 @@ class Table {
                             const float* initial_rows,  // [num_keys, dim], or nullptr: first values
                             const Planes& planes,
                             int64_t* row_ids) = 0;  // [num_keys]
+
+  /// For who fills a table with a hash index that nobody else uses yet, and of which no key was
+  /// erased: keys[i] gets the row first_row + i, which the caller then writes, in every plane;
+  /// these must have room for it. Looks at each key once, where FindOrInsert looks twice. A table
+  /// with repeated keys is good for Clear only. Throws as FindOrInsert. Waits.
+  virtual AppendedKeys Append(Call& call, int64_t num_keys,
+                              const int64_t* keys,     // [num_keys]
+                              int64_t* row_ids_room);  // [num_keys] of room
 
   /// Makes memory for `num_keys` keys in all, or for the capacity if that is less, so that calls
   /// need not grow the table up to there. Nobody else may use planes that move meanwhile.

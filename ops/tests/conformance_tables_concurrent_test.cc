@@ -305,6 +305,52 @@ SOK_TEST(ReservedMemoryIsEnough) {
   });
 }
 
+SOK_TEST(AppendedKeysGetTheNextRows) {
+  OnAllEngines([](const TestedEngine& engine) {
+    const TestedTable table(engine, Options(true, 30'000));
+    table.Reserve(20'000);
+    TableModel model(table.options());
+    const auto append = [&](const Ids& keys) {
+      const AppendedKeys appended = table.Append(keys);
+      CHECK_EQ(appended.first_row, model.num_rows());
+      CHECK_EQ(appended.num_repeated, 0);
+      model.FindOrInsert(keys);
+    };
+    append({7, -7, INT64_MIN, INT64_MAX, 0});
+    append({});
+    append(Range(1'000, 11'000));  // more than one thread's
+    CheckSame(table, model);
+    CHECK_TRUE(table.FindOrInsert({5, 7}) == model.FindOrInsert({5, 7}));
+    CheckSame(table, model);
+  });
+}
+
+SOK_TEST(AppendedKeysThatAreRepeatedAreCounted) {
+  OnAllEngines([](const TestedEngine& engine) {
+    for (const int64_t count : {4, 20'000}) {
+      Ids keys = Range(0, count);
+      keys.push_back(count / 2);
+      const TestedTable table(engine, Options(true, 100'000));
+      table.Reserve(100'000);
+      CHECK_EQ(table.Append(keys).num_repeated, 1);
+      table.Clear();
+      CHECK_EQ(table.Append(Range(0, count)).num_repeated, 0);
+      CHECK_EQ(table.Append({-1, count - 1, -2, 0}).num_repeated, 2);
+    }
+  });
+}
+
+SOK_TEST(KeysAreNotAppendedWhereTheyDoNotFit) {
+  OnAllEngines([](const TestedEngine& engine) {
+    const TestedTable table(engine, Options(true, 3));
+    CHECK_EQ(table.Append({1, 2}).num_repeated, 0);
+    CHECK_THROWS(ErrorCode::kOutOfCapacity, (Words{"holds 2", "2 new"}), table.Append({3, 4}));
+    CHECK_EQ(table.num_keys(), 2);
+    const TestedTable direct(engine, Options(false, 3));
+    CHECK_THROWS(ErrorCode::kFailedPrecondition, (Words{"hash index"}), direct.Append({1}));
+  });
+}
+
 SOK_TEST(EmptyBatches) {
   OnAllEngines([](const TestedEngine& engine) {
     for (const bool use_hash_index : {true, false}) {

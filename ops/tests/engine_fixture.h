@@ -162,6 +162,12 @@ class TestedTable {
     return arrays.Download(row_ids, Size(keys));
   }
 
+  AppendedKeys Append(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    auto* room = arrays.Empty<int64_t>(Size(keys));
+    return table_->Append(arrays.call(), Size(keys), arrays.Upload(keys), room);
+  }
+
   Floats Gather(const Ids& keys) const {
     CallWithArrays arrays(tested_);
     const int64_t count = Size(keys) * options().dim;

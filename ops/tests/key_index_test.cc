@@ -208,6 +208,38 @@ SOK_TEST(RandomChangesMatchTheModel) {
   CheckSame(index, {});
 }
 
+/// Keys of full buckets at the end of a thread's part and of the index, and others; each of which
+/// comes once, or twice.
+void CheckAppends(int num_threads, bool repeats) {
+  const auto executor = MakeThreadExecutor(num_threads);
+  KeyIndex index;
+  Model model;
+  index.Reserve(*executor, 30'000);
+  std::vector<int64_t> keys;
+  for (const int64_t home : {index.num_buckets() / 2 - 1, index.num_buckets() - 1}) {
+    int64_t like = 0;
+    while (index.HomeBucket(like) != home) ++like;
+    for (const int64_t key : KeysOfOneHome(index, like, 40)) keys.push_back(key);
+  }
+  for (int64_t key = -1; keys.size() < 12'000; --key) keys.push_back(key);
+  const auto count = static_cast<int64_t>(keys.size());
+  if (repeats) keys.insert(keys.end(), keys.begin(), keys.begin() + count);
+  const int64_t num_repeated =
+      index.Append(*executor, static_cast<int64_t>(keys.size()), keys.data(), 5);
+  CHECK_EQ(num_repeated, repeats ? count : 0);
+  CHECK_EQ(index.size(), count);
+  CHECK_EQ(index.Append(*executor, count, keys.data(), 100'000), count);
+  if (repeats) return;
+  for (const int64_t key : keys) model[key] = 5 + static_cast<int64_t>(model.size());
+  CheckSame(index, model);
+}
+
+SOK_TEST(AppendsAndCountsRepeats) {
+  for (const int num_threads : {1, 2, 3}) {
+    for (const bool repeats : {false, true}) CheckAppends(num_threads, repeats);
+  }
+}
+
 }  // namespace
 }  // namespace sok
 

@@ -133,10 +133,12 @@ class RestoreRowsOp : public WholeTableOp {
           fresh(view),
           filler(op_call, view, chain[0]->owned.count, MostKeys(chain)),
           rows(op_call, *view.planes.rows, RowsOfPart(view.options().dim)),
-          of_variables(ctx, widths, NumKeys(chain)) {
+          of_variables(ctx, widths, NumKeys(chain)),
+          other_slots(view.planes.slots) {
       for (const size_t place : view.places) {
         Plane& plane = *view.planes.slots[place].plane;
         slots.emplace_back(call, plane, RowsOfPart(plane.width()));
+        other_slots[place].initial_value = 0;  // as what was never written
       }
     }
 
@@ -157,6 +159,7 @@ class RestoreRowsOp : public WholeTableOp {
     RowMover rows;
     std::vector<RowMover> slots;
     RowsOfVariables of_variables;
+    std::vector<Planes::Slot> other_slots;
   };
 
   void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain,
@@ -191,23 +194,52 @@ class RestoreRowsOp : public WholeTableOp {
     std::vector<std::string> names{KeysIn(link)};
     for (size_t i = 0; i < titles_.size(); ++i) names.push_back(TitleIn(link, i));
     SavedStreams streams(link.saved, names);
-    int64_t num_filled = 0;
     OwnedRows rows(options.placement);
-    streams.ForEachBlock(
-        [&](int64_t first) { return link.owned.pieces.count(first) > 0; },
-        [&](const SavedBlock& block) {
-          rows.Choose(block);
-          if (rows.count() == 0) return;
-          CheckKeysAre(options, rows.keys(), keys_);
-          Put(rows, link.is_whole(), target);
-          num_filled += rows.count();
-          if (link.is_whole() && target->fresh.table.Size(target->call).num_keys != num_filled)
-            ThrowRepeatedKey(link, options);
-        });
+    streams.ForEachBlock([&](int64_t first) { return link.owned.pieces.count(first) > 0; },
+                         [&](const SavedBlock& block) {
+                           rows.Choose(block);
+                           if (rows.count() == 0) return;
+                           CheckKeysAre(options, rows.keys(), keys_);
+                           Put(rows, link, target);
+                         });
+  }
+
+  void Put(OwnedRows& rows, Link& link, Target* target) const {
+    const TableOptions& options = target->fresh.options();
+    if (link.is_whole() && options.use_hash_index) {
+      if (!Append(rows, target)) ThrowRepeatedKey(link, options);
+      return;
+    }
+    const int64_t num_before = target->fresh.table.Size(target->call).num_keys;
+    Insert(rows, link.is_whole(), target);
+    const int64_t num_keys = target->fresh.table.Size(target->call).num_keys;
+    if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, options);
+  }
+
+  /// To rows that follow one another. False: some key has come before.
+  bool Append(OwnedRows& rows, Target* target) const {
+    const int64_t count = rows.count();
+    const AppendedKeys appended = target->filler.Append(count, rows.keys().data());
+    if (appended.num_repeated > 0) return false;
+    const int64_t first = appended.first_row;
+    target->rows.FromHostInOrder(count, first, rows.Of(1, target->rows.width()));
+    size_t next = 2;
+    for (RowMover& slot : target->slots)
+      slot.FromHostInOrder(count, first, rows.Of(next++, slot.width()));
+    for (const Planes::Slot& slot : target->other_slots) {
+      if (slot.initial_value == 0) continue;
+      const int64_t width = slot.plane->width();
+      slot.plane->ExpectRows(first + count);
+      target->call.engine().Fill(target->call, slot.plane->data() + first * width, count * width,
+                                 slot.initial_value);
+    }
+    target->of_variables.AddInOrder(count, first,
+                                    [&](size_t i) { return rows.Of(next + i, widths_[i]); });
+    return true;
   }
 
   /// `are_fresh`: no row of these has come before.
-  void Put(OwnedRows& rows, bool are_fresh, Target* target) const {
+  void Insert(OwnedRows& rows, bool are_fresh, Target* target) const {
     const int64_t dim = target->rows.width();
     const float* values = rows.Of(1, dim);
     const int64_t* row_ids = target->filler.Insert(rows.count(), rows.keys().data(), values,

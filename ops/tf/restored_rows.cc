@@ -35,6 +35,10 @@ void OwnedRows::Choose(const SavedBlock& block) {
   const auto* keys = reinterpret_cast<const int64_t*>(block.data[0].data());
   keys_.clear();
   places_.clear();
+  if (placement_.num_ranks == 1) {
+    keys_.assign(keys, keys + block.count);
+    return;
+  }
   for (int64_t i = 0; i < block.count; ++i) {
     if (!placement_.IsOwned(keys[i])) continue;
     keys_.push_back(keys[i]);
@@ -94,13 +98,11 @@ RowsOfVariables::RowsOfVariables(tf::OpKernelContext* ctx, const std::vector<int
   }
 }
 
-void RowsOfVariables::Place(OpCall& call, int64_t count, const int64_t* row_ids, bool may_repeat) {
+void RowsOfVariables::Place(int64_t count, const int64_t* row_ids, bool may_repeat) {
   int64_t* known = Data<int64_t>(row_ids_);
-  std::vector<int64_t> room;
-  const int64_t* on_host = call.OnHost(row_ids, count, &room);
   places_.resize(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {
-    const auto row = static_cast<size_t>(on_host[i]);
+    const auto row = static_cast<size_t>(row_ids[i]);
     int64_t place = num_rows_;
     if (may_repeat) {
       Index(row);
@@ -108,7 +110,7 @@ void RowsOfVariables::Place(OpCall& call, int64_t count, const int64_t* row_ids,
       place_of_row_[row] = place;
     }
     if (place == num_rows_) ++num_rows_;
-    known[place] = on_host[i];
+    known[place] = row_ids[i];
     places_[static_cast<size_t>(i)] = place;
   }
 }

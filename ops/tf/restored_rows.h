@@ -4,6 +4,7 @@
 #define SOK_OPS_TF_RESTORED_ROWS_H_
 
 #include <cstdint>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ class OwnedRows {
  private:
   const Placement placement_;
   const SavedBlock* block_ = nullptr;
-  std::vector<int64_t> keys_, places_;
+  std::vector<int64_t> keys_;
+  std::vector<int64_t> places_;  // in the block; none where all are owned
   std::vector<float> chosen_;
 };
 
@@ -59,7 +61,17 @@ class RowsOfVariables {
   void Add(OpCall& call, int64_t count, const int64_t* row_ids, bool may_repeat,
            const RowsOf& rows_of) {
     if (widths_.empty()) return;
-    Place(call, count, row_ids, may_repeat);
+    std::vector<int64_t> room;
+    Place(count, call.OnHost(row_ids, count, &room), may_repeat);
+    for (size_t i = 0; i < widths_.size(); ++i) Put(i, rows_of(i));
+  }
+  /// As Add, of rows from `first_row` on, which have not come yet.
+  template <typename RowsOf>
+  void AddInOrder(int64_t count, int64_t first_row, const RowsOf& rows_of) {
+    if (widths_.empty()) return;
+    std::vector<int64_t> row_ids(static_cast<size_t>(count));
+    std::iota(row_ids.begin(), row_ids.end(), first_row);
+    Place(count, row_ids.data(), /*may_repeat=*/false);
     for (size_t i = 0; i < widths_.size(); ++i) Put(i, rows_of(i));
   }
   /// Nobody has them any more.
@@ -68,7 +80,7 @@ class RowsOfVariables {
   void Output(tensorflow::OpKernelContext* ctx);
 
  private:
-  void Place(OpCall& call, int64_t count, const int64_t* row_ids, bool may_repeat);
+  void Place(int64_t count, const int64_t* row_ids, bool may_repeat);
   void Index(size_t row);
   void Put(size_t variable, const float* rows);
 

@@ -57,6 +57,11 @@ void RowMover::FromHost(int64_t num_rows, const int64_t* row_ids, const float* v
   });
 }
 
+void RowMover::FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values) {
+  if (plane_ != nullptr) plane_->ExpectRows(first_row + num_rows);
+  call_.CopyFromHost(rows() + first_row * width_, values, num_rows * width_);
+}
+
 TableContents::TableContents(OpCall& call, const TableView& view) : call_(call), view_(view) {
   const TableOptions& options = view.options();
   if (options.use_hash_index) {
@@ -136,6 +141,14 @@ const int64_t* TableFiller::Insert(int64_t count, const int64_t* keys, const flo
   }
   fresh_.table.FindOrInsert(call_, count, keys, are_distinct, rows, fresh_.planes, row_ids_);
   return row_ids_;
+}
+
+AppendedKeys TableFiller::Append(int64_t count, const int64_t* keys) {
+  if (part_keys_ != nullptr) {
+    call_.CopyFromHost(part_keys_, keys, count);
+    keys = part_keys_;
+  }
+  return fresh_.table.Append(call_, count, keys, row_ids_);
 }
 
 }  // namespace sok

@@ -30,6 +30,8 @@ class RowMover {
   void ToHost(int64_t num_rows, const int64_t* row_ids, float* values);
   /// Row row_ids[i] of the plane becomes values[i].
   void FromHost(int64_t num_rows, const int64_t* row_ids, const float* values);
+  /// Rows [first_row, first_row + num_rows) of the plane become `values`.
+  void FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values);
 
  private:
   OpCall& call_;
@@ -84,6 +86,10 @@ class TableFiller {
   /// there already, and keep their rows.
   const int64_t* Insert(int64_t count, const int64_t* keys, const float* rows,
                         bool are_distinct = true);
+
+  /// Instead of Insert, where the table has a hash index, and nobody has looked at the keys: as
+  /// Table::Append. The rows are the caller's to write, in all planes.
+  AppendedKeys Append(int64_t count, const int64_t* keys);
 
  private:
   OpCall& call_;

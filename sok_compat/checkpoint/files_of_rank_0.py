@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import weakref
 
 import tensorflow as tf
 
@@ -46,19 +47,57 @@ def path_on_this_rank(path, graph):
       ValueError: rank 0 has none there.
       tf.errors.OpError: it cannot be read, or copied; on all ranks.
     """
+    copy = copy_of_rank_0(path, graph)
+    try:
+        yield copy.path
+    finally:
+        copy.remove()
+
+
+def copy_of_rank_0(path, graph=None):
+    """A Copy of a checkpoint that rank 0 has. All ranks come here; as path_on_this_rank."""
     path, *files = value_of_rank_0("checkpoint_of_rank_0", lambda: _files_of(path), graph)
     if horovod_ranks().rank == 0:
         for name, num_bytes in files:
             _send(os.path.join(os.path.dirname(path), name), num_bytes, graph)
         _check_all_have_it(None, graph)
-        yield path
-        return
-    with contextlib.ExitStack() as stack:
-        copy = _Copy(stack)
+        return Copy(path)
+    folder = _Folder()
+    try:
         for name, num_bytes in files:
-            copy.receive(name, num_bytes, graph)
-        _check_all_have_it(copy.error, graph)
-        yield os.path.join(copy.folder, os.path.basename(path))
+            folder.receive(name, num_bytes, graph)
+        _check_all_have_it(folder.error, graph)
+    except BaseException:
+        folder.remove()
+        raise
+    return Copy(os.path.join(folder.path, os.path.basename(path)), folder)
+
+
+class Copy:
+    """Of rank 0's checkpoint, there until `remove`, or until nobody has this any more; on rank 0
+    itself the checkpoint.
+
+    path: by which this rank can read it.
+    """
+
+    def __init__(self, path, folder=None):
+        self.path = path
+        self._folder = folder
+        if folder is not None:
+            _copies[path] = self
+
+    def remove(self):
+        """Of rank 0's own, nothing."""
+        if self._folder is not None:
+            self._folder.remove()
+
+
+_copies = weakref.WeakValueDictionary()  # {path: Copy}
+
+
+def copy_at(path):
+    """The Copy that is there, for who needs it to stay; None: it is no copy."""
+    return _copies.get(path)
 
 
 def _files_of(path):
@@ -91,29 +130,34 @@ def _send(path, num_bytes, graph):
         raise error
 
 
-class _Copy:
-    """Of a checkpoint, in a temporary folder, as long as the stack.
+class _Folder:
+    """A temporary one, for what rank 0 sends, until `remove`, or until nobody has this any more.
 
     error: what keeps this rank from having it. It goes on to take what rank 0 sends, which waits.
     """
 
-    def __init__(self, stack):
-        self.folder = self.error = None
-        self._try(self._make_folder, stack)
+    def __init__(self):
+        self.path = self.error = None
+        self._try(self._make)
+
+    def remove(self):
+        """If it is there."""
+        if self.path is not None:
+            self._end()
 
     def receive(self, name, num_bytes, graph):
         """Takes one file."""
         with contextlib.ExitStack() as stack:
-            file = self._try(lambda: stack.enter_context(open(f"{self.folder}/{name}", "wb")))
+            file = self._try(lambda: stack.enter_context(open(f"{self.path}/{name}", "wb")))
             for _ in range(0, num_bytes, _BLOCK_BYTES):
                 said, *_ = share_bytes("file_of_rank_0", b"", graph)
                 if said[:1] == _ERROR:
                     raise tf.errors.UnknownError(None, None, f"rank 0: {said[1:].decode()}")
                 self._try(lambda data=said[1:]: file.write(data))
 
-    def _make_folder(self, stack):
-        self.folder = tempfile.mkdtemp(prefix="sok_checkpoint_")
-        stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+    def _make(self):
+        self.path = tempfile.mkdtemp(prefix="sok_checkpoint_")
+        self._end = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
     def _try(self, do, *args):
         if self.error is None:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.stored_array import PIECE_BYTES, together
+from sok_compat.checkpoint.files_of_rank_0 import copy_at
 from sok_compat.runtime.op_library import ops
 
 
@@ -26,6 +27,7 @@ class LateSlots:
         """
         self._table = weakref.ref(table)
         self._name, self._path = name, path.numpy().decode()
+        self._copy = copy_at(self._path)  # which stays until then
         names = tf.train.load_checkpoint(self._path).get_variable_to_shape_map()
         self._titles = {title for title in names if title.startswith(f"{name}/slots/")}
         self._taken = set()

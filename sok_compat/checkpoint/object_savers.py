@@ -9,6 +9,7 @@ import weakref
 import tensorflow as tf
 
 from sok_compat.checkpoint.files_of_rank_0 import VARIABLE, are_on_rank_0
+from sok_compat.checkpoint.objects_on_rank_0 import restore_objects_from_rank_0
 from sok_compat.checkpoint.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.runtime import integrations
 from sok_compat.runtime.shared_texts import value_of_rank_0
@@ -18,7 +19,7 @@ from sok_compat.runtime.tf_versions import (
     Variable,
 )
 from sok_compat.tables.slot_names import owner_by_name
-from sok_compat.tables.table import has_rows_of_a_rank, is_part_of_table
+from sok_compat.tables.table import Table, has_rows_of_a_rank, is_part_of_table
 
 _held = weakref.WeakKeyDictionary()  # {MultiDeviceSaver: what it has of tables}
 _last = threading.local()  # .path: of the last checkpoint that was saved with other ranks
@@ -40,8 +41,10 @@ def save_objects_with_tables():
         ("tf.train, _update_checkpoint_state_internal", _recording_on_rank_0),
         ("tf.train, _record_state", _managing_on_rank_0),
         ("tf.train, _sweep", _managing_on_rank_0),
+        ("tf.keras.callbacks.BackupAndRestore", _deleting_on_rank_0),
     ):
         integrations.apply(name, wrap)
+    restore_objects_from_rank_0()
 
 
 def _holding_tables(init):
@@ -116,9 +119,9 @@ def _saving_tables(save):
         held = _held.get(self)
         if held is None:
             return save(self, file_prefix, options)
-        _check_disk_is_shared(held)
         is_shared = any(each.table.ranks.size > 1 for each in held.tables)
         if not tf.executing_eagerly():
+            _check_disk_is_shared(held)
             if is_shared:
                 _graphs.add(tf.compat.v1.get_default_graph())
             return save_checkpoint(file_prefix, held.tables, held.specs)
@@ -142,7 +145,8 @@ def _restoring_tables(restore):
         held = _held.get(self)
         if held is None:
             return restore(self, file_prefix, options)
-        _check_disk_is_shared(held)
+        if not tf.executing_eagerly():
+            _check_disk_is_shared(held)
         restored, found = [], {}
         for each in held.tables:  # first: what does not fit leaves all as it was
             each.path, each.restored = tf.convert_to_tensor(file_prefix), restored
@@ -155,9 +159,9 @@ def _restoring_tables(restore):
 def _check_disk_is_shared(held):
     if are_on_rank_0() and any(each.table.ranks.size > 1 for each in held.tables):
         raise NotImplementedError(
-            f"{VARIABLE}=1 is for tf.train.Saver, and for sessions and estimators: "
-            "tf.train.Checkpoint and Keras save and restore tables of several ranks on a disk that "
-            "all of them share"
+            f"{VARIABLE}=1 is for tf.train.Saver, also in sessions and estimators, and for "
+            "tf.train.Checkpoint in eager mode: in a graph, tf.train.Checkpoint and Keras save and "
+            "restore tables of several ranks on a disk that all of them share"
         )
 
 
@@ -187,6 +191,17 @@ def _managing_on_rank_0(manage):
         return None
 
     return manage_on_rank_0
+
+
+def _deleting_on_rank_0(delete):
+    @functools.wraps(delete)
+    def delete_on_rank_0(self):
+        variables = self._model.variables
+        if not any(isinstance(each, Table) and each.ranks.size > 1 for each in variables):
+            return delete(self)
+        return _value_of_rank_0(lambda: delete(self))
+
+    return delete_on_rank_0
 
 
 def _is_of_ranks(path):

@@ -7,6 +7,7 @@ import weakref
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.files_of_rank_0 import copy_at
 from sok_compat.checkpoint.object_tables import short_titles
 from sok_compat.checkpoint.streamed_save import StreamedTable
 from sok_compat.runtime.op_library import ops
@@ -186,9 +187,9 @@ class PartsSaveable(StreamedTable):
 
     def _await_slots(self, table, path, shapes):
         """From now on slots that are made hold what the checkpoint has of them."""
-        known = weakref.ref(table)
+        known, copy_to_keep = weakref.ref(table), copy_at(path)
 
-        def fill(slot):
+        def fill(slot, copy_to_keep=copy_to_keep):
             of_slot = known()
             ((title, _),) = [each for each in _slots_of(of_slot) if each[1] is slot]
             for own, part in self._own_parts():

@@ -22,6 +22,7 @@ from sok_compat.runtime.tf_versions import (
     hdf5_format,
     keras,
     warm_starting_util,
+    worker_training_state,
 )
 
 
@@ -92,6 +93,30 @@ INTEGRATIONS = {
                 (tf.train.CheckpointManager, "CheckpointManager.", "_record_state", ("self",)),
                 (tf.train.CheckpointManager, "CheckpointManager.", "_sweep", ("self",)),
             )
+        ),
+        Integration(
+            "tf.train.Checkpoint, restore by path",
+            "of a checkpoint that rank 0 alone has, other ranks get a copy",
+            _TENSORFLOW,
+            "TrackableSaver.restore",
+            ("self", "save_path", "options"),
+            lambda: [(checkpoint.TrackableSaver, "restore")],
+        ),
+        Integration(
+            "tf.train, restore_or_initialize",
+            "the same, of the latest one that rank 0 has",
+            _TENSORFLOW,
+            "CheckpointManager.restore_or_initialize",
+            ("self",),
+            lambda: [(tf.train.CheckpointManager, "restore_or_initialize")],
+        ),
+        Integration(
+            "tf.keras.callbacks.BackupAndRestore",
+            "on several ranks, rank 0 alone deletes the backup of a model with tables",
+            _TENSORFLOW,
+            "WorkerTrainingState.delete_backup",
+            ("self",),
+            lambda: [(worker_training_state.WorkerTrainingState, "delete_backup")],
         ),
         Integration(
             "tf.train.SessionManager",

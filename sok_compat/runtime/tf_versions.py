@@ -54,9 +54,9 @@ else:  # that of TensorFlow 2: a script may have put names of tf.compat.v1 in th
     keras = tensorflow_2.keras
 
 distribute = tensorflow_2.distribute  # likewise
-hdf5_format = importlib.import_module(
-    f"{keras.Model.__module__.partition('.src')[0]}.src.saving.legacy.hdf5_format"
-)
+_keras_source = f"{keras.Model.__module__.partition('.src')[0]}.src"
+hdf5_format = importlib.import_module(f"{_keras_source}.saving.legacy.hdf5_format")
+worker_training_state = importlib.import_module(f"{_keras_source}.distribute.worker_training_state")
 
 Trackable = trackable.Trackable
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
@@ -196,4 +196,5 @@ __all__ = [
     "variable_shape",
     "variables_by_name",
     "warm_starting_util",
+    "worker_training_state",
 ]

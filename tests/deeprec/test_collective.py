@@ -2,6 +2,7 @@
 """The strategy 'collective': N ranks train as one process that is fed their batches together."""
 
 import functools
+import re
 import sys
 import types
 
@@ -63,6 +64,28 @@ def test_ranks_train_as_one_process(num_ranks, idiom):
         assert rows.keys() == expected.keys()
         for key, row in rows.items():
             np.testing.assert_allclose(row, expected[key], **TOLERANCE)
+
+
+def keys_of_increment(saved, table):
+    """Of the table, which the ranks have saved in parts."""
+    of_table = re.compile(rf"{table}(/part_\d+)?\.increment-keys")
+    return sorted(key for name, keys in saved.items() if of_table.fullmatch(name) for key in keys)
+
+
+@needs_horovod
+@pytest.mark.parametrize("num_ranks", [2, 4])
+def test_a_run_that_was_stopped_goes_on_from_an_increment(num_ranks):
+    """save_incremental_checkpoint_secs; the increment has keys of all ranks."""
+    ranks = [rank["increments"] for rank in trained(num_ranks)]
+    (one,) = (rank["increments"] for rank in trained(1))
+    (steady,) = (
+        rank["idioms"]["of_allreduced_loss, AdamOptimizer"]["losses"] for rank in trained(1)
+    )
+    np.testing.assert_allclose(one["losses"], steady, **TOLERANCE)
+    np.testing.assert_allclose(np.mean([r["losses"] for r in ranks], 0), steady, **TOLERANCE)
+    for table in ("t0", "t1"):
+        keys = keys_of_increment(ranks[0]["saved"], table)
+        assert keys and keys == keys_of_increment(one["saved"], table)
 
 
 @needs_horovod

@@ -37,6 +37,13 @@ def resume(num_ranks):
     return f"resume {folder()}/{num_ranks}"
 
 
+def of_two_ranks():
+    """All that two ranks do; one process has saved before."""
+    launched(1, save(1))
+    others = f"disks {folder()}/disks", f"backup {folder()}/backup"
+    return launched(2, save(2), resume(1), resume(2), *others)
+
+
 def joined(of_ranks):
     """{key: row} of all ranks."""
     rows = {key: row for part in of_ranks for key, row in part.items()}
@@ -76,7 +83,7 @@ def check(saved, resumed, alone):
 def test_training_goes_on_on_another_number_of_ranks():
     """One process, then two ranks, then one again."""
     alone = launched(1, save(1))[save(1)]
-    two = launched(2, save(2), resume(1), resume(2))
+    two = of_two_ranks()
     again = launched(1, resume(2))
     check(alone, two[resume(1)], alone)
     check(two[save(2)], two[resume(2)], alone)
@@ -87,6 +94,29 @@ def test_training_goes_on_on_another_number_of_ranks():
     names = {name for name, _ in tf.train.list_variables(f"{folder()}/2/Adam")}
     table = "model/hash/var/.ATTRIBUTES/table"
     assert {f"{table}/{x}" for x in ("keys", "rows", "seed", "slots/Adam/m")} < names
+
+
+def test_rank_0_has_all_files():
+    """Each rank has a folder of its own; tf.train.Checkpoint and CheckpointManager."""
+    seen = of_two_ranks()[f"disks {folder()}/disks"]
+    for what in ("saved", "trained"):
+        expected, *actual = zip(*(rank[what] for rank in seen))
+        for each in actual:
+            assert_equal(each, expected)
+    assert [rank["names"] for rank in seen] == [["ckpt-2", "ckpt-3", "ckpt-3"]] * 2
+    assert len(seen[0]["files"]) > 2 and seen[1]["files"] == []
+    assert_error_is(("NotFoundError", "ckpt-9"), *seen[0]["missing"])
+    assert_error_is(("UnknownError", "rank 0 has failed: .*ckpt-9"), *seen[1]["missing"])
+    assert [rank["copies"] for rank in seen] == [[], []]
+
+
+def test_backups_of_fit():
+    """tf.keras.callbacks.BackupAndRestore: a model that was stopped goes on, and rank 0 deletes the
+    backup at the end."""
+    seen = of_two_ranks()[f"backup {folder()}/backup"]
+    expected, actual = zip(*(rank["rows"] for rank in seen))
+    assert_rows_equal(actual, expected)
+    assert [(rank["epochs"], rank["left"]) for rank in seen] == [([2], [])] * 2
 
 
 @pytest.mark.thorough

@@ -52,6 +52,9 @@ OF_OBJECTS = [
     "tf.train, _update_checkpoint_state_internal",
     "tf.train, _record_state",
     "tf.train, _sweep",
+    "tf.train.Checkpoint, restore by path",
+    "tf.train, restore_or_initialize",
+    "tf.keras.callbacks.BackupAndRestore",
 ]
 OF_FILES = ["tf.keras, save_subset_weights_to_hdf5_group"]
 BY_WHOM = {

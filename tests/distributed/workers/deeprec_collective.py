@@ -194,6 +194,44 @@ def train(strategy, idiom, optimizer_name):
             }
 
 
+class Stopped(Exception):
+    """As if the job had been stopped."""
+
+
+def save_increments(strategy):
+    """The losses of a run that saves after each step and is stopped, and of one that goes on; what
+    the first has saved last."""
+    batches = make_batches()
+    with tempfile.TemporaryDirectory() as folder:  # that of rank 0 counts
+        losses, first, second = [], batches[:3], batches[3:]
+        with contextlib.suppress(Stopped):
+            train_saving(strategy, folder, first, losses, stops=True)
+        names = dict(tf.train.list_variables(folder)) if RANK == 0 else {}
+        keys = [name for name in names if name.endswith(".increment-keys")]
+        saved = {name: tf.train.load_variable(folder, name).tolist() for name in keys}
+        train_saving(strategy, folder, second, losses, stops=False)
+    return {"losses": losses, "saved": saved}
+
+
+def train_saving(strategy, folder, batches, losses, stops):
+    """Appends the losses. Each second step saves a whole checkpoint."""
+    with tf.Graph().as_default(), strategy.scope(seed=7):
+        tf.train.get_or_create_global_step()
+        ids, labels = tf.placeholder(tf.int64, [None, 2]), tf.placeholder(tf.float32, [None])
+        model = Model(ids, labels)
+        train_op = of_allreduced_loss(model.loss, tf.train.AdamOptimizer(0.3))
+        with tf.train.MonitoredTrainingSession(
+            is_chief=RANK == 0, checkpoint_dir=folder, config=session_config(rewrites=False),
+            save_summaries_steps=None, save_checkpoint_steps=2,
+            save_incremental_checkpoint_secs=1e-9,
+        ) as session:  # fmt: skip
+            for batch in batches:
+                fed = dict(zip((ids, labels), batch))
+                losses.append(session.run([model.loss, train_op], fed)[0])
+            if stops:
+                raise Stopped
+
+
 def build_more():
     """What the graph of one rank may have beside the others'."""
     with tf.name_scope("over_ranks"):
@@ -304,7 +342,10 @@ def main():
         with warned() as warnings[idiom.__name__]:
             seen[f"{idiom.__name__}, {name}"] = train(strategy, idiom, name)
     estimators = {num_tables: use_estimator(strategy, num_tables) for num_tables in (0, 2)}
-    report({"idioms": seen, "warnings": warnings, "estimators": estimators})
+    increments = save_increments(strategy)
+    report(
+        {"idioms": seen, "warnings": warnings, "estimators": estimators, "increments": increments}
+    )
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 """Trains tables eagerly, saves them with tf.train.Checkpoint and Keras, restores what other numbers
 of ranks have saved, and trains on.
 
-Arguments: 'save FOLDER', 'resume FOLDER', 'fail FOLDER' each.
+Arguments: 'save FOLDER', 'resume FOLDER', 'disks FOLDER', 'backup FOLDER', 'fail FOLDER' each.
 """
 
 import contextlib
+import gc
 import os
 import resource
 import signal
 import sys
+import tempfile
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -126,12 +129,13 @@ def compiled(seed):
     return model, layer.embedding_variable
 
 
-def fit(model, batches, callbacks=()):
+def fit(model, batches, callbacks=(), epochs=1):
     keys = np.concatenate([batch[RANK::SIZE] for batch in batches]).reshape(-1, 1, 1)
     labels = np.sin(keys[:, 0].astype(np.float32))
     model.fit(
-        keys, labels, batch_size=BATCH // SIZE, shuffle=False, verbose=0, callbacks=list(callbacks)
-    )
+        keys, labels, batch_size=BATCH // SIZE, epochs=epochs, shuffle=False, verbose=0,
+        callbacks=list(callbacks),
+    )  # fmt: skip
 
 
 def save_weights(folder):
@@ -151,6 +155,75 @@ def load_weights(folder):
     restored = rows_of(table)
     fit(model, LAST)
     return restored, rows_of(table)
+
+
+def save_on_own_disks(folder):
+    """As save and resume, where each rank has a folder of its own and rank 0 all the files."""
+    mine = f"{folder}/disk of {RANK}"
+    os.makedirs(f"{mine}/copies")
+    with (
+        mock.patch.dict(os.environ, {"SOK_CHECKPOINTS_ON_RANK_0": "1"}),
+        mock.patch.object(tempfile, "tempdir", f"{mine}/copies"),
+    ):
+        seen = see_own_disk(f"{mine}/kept")
+        gc.collect()
+        return {**seen, "copies": os.listdir(f"{mine}/copies"), "files": os.listdir(f"{mine}/kept")}
+
+
+def see_own_disk(folder):
+    model = Model(5, "Adam")
+    manager = tf.train.CheckpointManager(checkpoint_of(model), folder, 2)
+    for keys in FIRST:
+        model.train([keys])
+        manager.save()
+    saved = model.contents()
+    model.train(LAST)
+    trained = model.contents()
+    late = tf.train.Checkpoint()
+    status = late.restore(tf.train.latest_checkpoint(folder))
+    late.model = other = Model(77, "Adam")
+    restored = other.contents()
+    other.train(LAST)
+    status.assert_existing_objects_matched()
+    latest = tf.train.CheckpointManager(checkpoint_of(model), folder, 2).restore_or_initialize()
+    return {
+        "saved": (saved, restored, model.contents()),
+        "trained": (trained, other.contents()),
+        "names": [os.path.basename(path) for path in (*manager.checkpoints, latest)],
+        "missing": outcome(lambda: late.restore(f"{folder}/ckpt-9")),
+    }
+
+
+class Stopped(Exception):
+    """As if the job had been stopped."""
+
+
+class Epochs(keras.callbacks.Callback):
+    """Which ones there were; stops after the one called `last`."""
+
+    def __init__(self, last=None):
+        super().__init__()
+        self.seen, self._last = [], last
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.seen.append(epoch)
+        if epoch == self._last:
+            raise Stopped
+
+
+def back_up(folder):
+    """Rows after three epochs, of which the last one is another model's after a stop, or is not;
+    and which epochs came after the stop."""
+    model, table = compiled(5)
+    with contextlib.suppress(Stopped):
+        fit(model, FIRST, [keras.callbacks.BackupAndRestore(folder), Epochs(last=1)], epochs=3)
+    fit(model, FIRST, epochs=3)  # Keras goes on with the third one, as the model was stopped
+    expected = rows_of(table)
+    model, table = compiled(77)
+    epochs = Epochs()
+    fit(model, FIRST, [keras.callbacks.BackupAndRestore(folder), epochs], epochs=3)
+    wait_for_all_ranks()
+    return {"rows": (expected, rows_of(table)), "epochs": epochs.seen, "left": os.listdir(folder)}
 
 
 @contextlib.contextmanager
@@ -206,5 +279,8 @@ if __name__ == "__main__":
         fail(sys.argv[1].partition(" ")[2])
     else:
         tasks = [(what, *what.split(" ")) for what in sys.argv[1:]]
-        report({what: {"save": save, "resume": resume}[do](where) for what, do, where in tasks})
+        functions = {
+            "save": save, "resume": resume, "disks": save_on_own_disks, "backup": back_up
+        }  # fmt: skip
+        report({what: functions[do](where) for what, do, where in tasks})
     assert os.path.isdir(sys.argv[1].partition(" ")[2])

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/engine/table.h"
+
+#include "ops/base/error.h"
+
+namespace sok {
+
+AppendedKeys Table::Append(Call& call, int64_t num_keys, const int64_t* keys,
+                           int64_t* row_ids_room) {
+  if (!options().use_hash_index) {
+    Throw(ErrorCode::kFailedPrecondition, "table '", options().name,
+          "': without a hash index the rows of keys do not follow one another");
+  }
+  const TableSize before = Size(call);
+  FindOrInsert(call, num_keys, keys, /*keys_are_distinct=*/false, nullptr, Planes(), row_ids_room);
+  return {before.num_rows, num_keys - (Size(call).num_keys - before.num_keys)};
+}
+
+}  // namespace sok
