@@ -97,12 +97,12 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("the shape of tables cut by rows", "differs",
      "where ranks have other numbers of rows, all ranks' variables have the shape of the largest"),
     ("checkpoints", "differs",
-     "`tf.train.Checkpoint` and Keras's `save_weights` (not as `.h5`) hold each table whole, and "
-     "what optimizers of `tf.keras.optimizers` keep for it, whichever ranks have which parts: they "
-     "fit another plan and another number of ranks. What an optimizer keeps for a table that is "
-     "whole on every rank is found again where it is so in both plans. These optimizers number "
-     "the variables they are given: give the tables after the others. `tf.train.Saver` saves the "
-     "joined tables, which fit the same plan."),
+     "`tf.train.Checkpoint`, Keras's `save_weights` (on several ranks not as `.h5`) and in graphs "
+     "`tf.train.Saver` hold each table whole, and what stock optimizers keep for it, also those "
+     "of `tf.keras.optimizers.legacy` and `tf.compat.v1.train`, whichever ranks have which parts: "
+     "they fit another plan and another number of ranks. The optimizers of `tf.keras.optimizers` "
+     "number the variables they are given: give the tables after the others. A saver that is "
+     "given one table of a layer saves all of them, as `<layer>/tables/<number>/rows`."),
     ("devices", "differs",
      "tables are on `GPU:0` where there is one and sok_compat was built with CUDA, those beyond "
      "`gpu_embedding_size` in the memory of the host; else all are there"),

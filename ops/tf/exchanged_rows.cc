@@ -56,7 +56,7 @@ size_t RowLayout::num_floats() const {
 void RowLayout::CheckNumRows(int item, int64_t num_rows) const {
   if (num_rows == this->num_rows(item)) return;
   Throw(ErrorCode::kInvalidArgument, op_name_, ": ", num_rows, " rows for ", this->num_rows(item),
-        " answers");
+        " answers; a batch that comes to the owners of tables is divided equally among ranks");
 }
 
 void RowLayout::CheckReceived(const ExchangeResult& result) const {
@@ -66,7 +66,7 @@ void RowLayout::CheckReceived(const ExchangeResult& result) const {
   if (received_bytes == bytes_of_ranks_) return;
   Throw(ErrorCode::kInvalidArgument, op_name_, ": ", total_bytes_, " bytes of rows expected, got ",
         std::accumulate(received_bytes.begin(), received_bytes.end(), int64_t{0}),
-        "; do all ranks run the same layers?");
+        "; do all ranks run the same layers, on batches of the same size?");
 }
 
 }  // namespace sok

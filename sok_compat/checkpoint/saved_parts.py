@@ -1,63 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables that hold parts of whole arrays, saved as these: whichever tables hold them later."""
 
-import dataclasses
 import gc
-import weakref
+import logging
 
 import tensorflow as tf
 
 from sok_compat.checkpoint.files_of_rank_0 import copy_at
-from sok_compat.checkpoint.object_tables import short_titles
+from sok_compat.checkpoint.object_tables import ordinary_slots, short_titles
 from sok_compat.checkpoint.streamed_save import StreamedTable
+from sok_compat.checkpoint.whole_variable import WholeVariable
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.ranks import Ranks
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
+from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
 _PIECE_FLOATS = 1 << 24  # that are read at a time
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class WholeVariable:
-    """An ordinary variable in the place of a table, of which each rank has all: rank 0 saves it.
-    Its slots are with their optimizer.
-
-    variable: float32 [rows, columns].
-    saved_parts: as of a Table.
-    ranks: the Ranks.
-    """
-
-    variable: tf.Variable
-    saved_parts: tuple
-    ranks: Ranks
-
-    @property
-    def table_name(self):
-        """Of the variable."""
-        return self.variable.name
-
-    @property
-    def handle(self):
-        """Of the variable."""
-        return self.variable.handle
-
-    @property
-    def device(self):
-        """Of the variable."""
-        return self.variable.device
-
-    @property
-    def dim(self):
-        """Columns."""
-        return self.variable.shape[1]
-
-    def before_save(self):
-        """Nothing is to be done."""
-
-    def initialize_if_missing(self):
-        """Nothing: all of it is about to be written."""
-        return tf.no_op()
 
 
 class PartsSaveable(StreamedTable):
@@ -69,6 +27,9 @@ class PartsSaveable(StreamedTable):
     Restoring makes each table hold its parts of them, whatever parts they were saved in. In eager
     mode slots that optimizers make later get theirs then. What the checkpoint lacks, or has in
     another shape, raises on all ranks, and leaves all as it was.
+
+    tables: the Tables among them.
+    variables: the WholeVariables.
     """
 
     def __init__(self, tables, name):
@@ -80,6 +41,7 @@ class PartsSaveable(StreamedTable):
         """
         super().__init__(tables[0], name)
         self._tables = list(tables)
+        self.variables = [each for each in tables if isinstance(each, WholeVariable)]
 
     @property
     def tables(self):
@@ -111,6 +73,23 @@ class PartsSaveable(StreamedTable):
                     )
         return specs
 
+    def saved_variables(self):
+        """The graph's variables that are saved in it: rows and slots."""
+        variables = [each.variable for each in self.variables]
+        slots = [slot for each in self._tables for slot in (
+            each.slots if isinstance(each, Table) else each.living_slots())]  # fmt: skip
+        return [*self.tables, *variables, *slots]
+
+    def check_slots(self):
+        """Raises NotImplementedError where a table has slots that are ordinary variables."""
+        for table in self.tables:
+            for slot in ordinary_slots(table):
+                raise NotImplementedError(
+                    f"{slot.name}, which an optimizer has made for the table {table.table_name}, "
+                    "does not start as one number everywhere, and is not saved with the table: "
+                    "give tf.train.Saver the variables without this optimizer's, or take another"
+                )
+
     def save(self, checkpoint, tickets):
         """Nothing more than the specs."""
         del checkpoint, tickets
@@ -122,6 +101,8 @@ class PartsSaveable(StreamedTable):
         if tf.executing_eagerly():
             self._check_all_are_there()
         done = list(self.restored[-1:])
+        if not tf.executing_eagerly():
+            done += [self._checked_in_graph(), *self._tables_of_others()]
         for table, part in self._own_parts():
             done = [self._restored(table, part, done)]
         restored = tf.group(*[each for each in done if each is not None])
@@ -172,36 +153,93 @@ class PartsSaveable(StreamedTable):
             done = [] if written is None else [written]
         return tf.group(*done)
 
+    def _titles(self):
+        """{name in the checkpoint: shape} of what is restored: rows of all ranks' tables, slots as
+        far as this rank has them."""
+        return {
+            f"{self.name}/{part.title}/{title}": part.shape
+            for table in self._tables
+            for part in table.saved_parts
+            for title in ("rows", *(title for title, _ in _slots_of(table)))
+        }
+
+    def _checked_in_graph(self):
+        """An op that fails unless all is there: on all ranks, before anything is written."""
+        titles = self._titles()
+        with tf.device("/cpu:0"):
+            first_rows = tf.raw_ops.RestoreV2(
+                prefix=self.path,
+                tensor_names=[*titles],
+                shape_and_slices=[f"{rows} {dim} 0,1:0,{dim}" for rows, dim in titles.values()],
+                dtypes=[tf.float32] * len(titles),
+            )
+        return tf.group(*first_rows)
+
+    def _tables_of_others(self):
+        """Ops that make those of which this rank has no part; steps use them, too."""
+        own = {id(table) for table, _ in self._own_parts()}
+        made = []
+        for table in (each for each in self.tables if id(each) not in own):
+            ready = table.initialize_if_missing()
+            with tf.control_dependencies([ready]):
+                made += [ready, *(slot.initialize_if_missing() for slot in table.slots)]
+        return made
+
     def _check_all_are_there(self):
         """In eager mode: of all ranks' tables, so that all raise alike."""
         path = self.path.numpy().decode()
         shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+        for title, shape in self._titles().items():
+            _check_shape(path, title, shape, shapes)
         for table in self._tables:
-            titles = [title for title, _ in _slots_of(table)]
-            for part in table.saved_parts:
-                base = f"{self.name}/{part.title}"
-                for title in ("rows", *titles):
-                    _check_shape(path, f"{base}/{title}", part.shape, shapes)
-        for table in self.tables:
             self._await_slots(table, path, shapes)
 
     def _await_slots(self, table, path, shapes):
         """From now on slots that are made hold what the checkpoint has of them."""
-        known, copy_to_keep = weakref.ref(table), copy_at(path)
+        copy_to_keep = copy_at(path)
 
         def fill(slot, copy_to_keep=copy_to_keep):
-            of_slot = known()
-            ((title, _),) = [each for each in _slots_of(of_slot) if each[1] is slot]
-            for own, part in self._own_parts():
+            ((title, _),) = [each for each in _slots_of(table) if each[1].handle is slot.handle]
+            for part in [part for own, part in self._own_parts() if own is table]:
                 full = f"{self.name}/{part.title}/{title}"
-                if own is of_slot and full in shapes:
-                    _check_shape(path, full, part.shape, shapes)
-                    with tf.device(own.device):
-                        self._written(tf.constant(path), own, part, title, slot)
+                if full not in shapes:
+                    _log_fresh(slot, path)
+                    return
+                _check_shape(path, full, part.shape, shapes)
+                with tf.device(table.device):
+                    self._written(tf.constant(path), table, part, title, slot)
 
         has_slots = any(f"{self.name}/{part.title}/slots/" in title
                         for part in table.saved_parts for title in shapes)  # fmt: skip
-        table.fill_slot = fill if has_slots else None
+        holder = table.noted_slots if isinstance(table, WholeVariable) else table
+        if holder is not None:
+            holder.fill_slot = fill if has_slots else None
+
+
+def joined_parts(items):
+    """(the items without those of tables that are saved together, [PartsSaveable] of these).
+
+    In a graph; what is `saved_with` another object brings all that this one saves. Names that a
+    saver was given for variables do not fit their parts, which have the names of the whole.
+
+    Args:
+      items: [(name or None, variable)] of a saver.
+
+    Raises:
+      NotImplementedError: an optimizer has made slots that are no planes of such a table.
+    """
+    owners = {}
+    for _, variable in items:
+        table = variable.table if isinstance(variable, SlotVariable) else variable
+        owner = getattr(table, "saved_with", None)
+        if owner is not None:
+            owners[id(owner)] = owner
+    saveables = [owner.saveable() for owner in owners.values()]
+    taken = {variable.ref() for each in saveables for variable in each.saved_variables()}
+    kept = [item for item in items if not hasattr(item[1], "ref") or item[1].ref() not in taken]
+    for each in saveables:
+        each.check_slots()
+    return kept, saveables
 
 
 def _row_ids(table, part, begin, end):
@@ -216,13 +254,21 @@ def _row_ids(table, part, begin, end):
 
 
 def _slots_of(table):
-    """[(title, slot)]: those of the graph's, or in eager mode those that are there."""
-    if isinstance(table, WholeVariable):
-        return []
+    """[(title, slot)]: those of the graph's, or in eager mode those that are there. Horovod's
+    wrapper of an optimizer has the name of that with a word before it: here it has not."""
     in_graph = not tf.compat.v1.executing_eagerly_outside_functions()
-    slots = table.slots if in_graph else table.living_slots()
-    titles = short_titles(table, slots)
-    return [(f"slots/{title}", slot) for title, slot in zip(titles, slots)]
+    is_table = isinstance(table, Table)
+    slots = table.slots if is_table and in_graph else table.living_slots()
+    titles = [title.removeprefix("Distributed") for title in short_titles(table, slots)]
+    planes = slots if is_table else map(table.of_slot, slots)
+    return [(f"slots/{title}", plane) for title, plane in zip(titles, planes)]
+
+
+def _log_fresh(slot, path):
+    logging.getLogger(__name__).warning(
+        "%s starts afresh: the checkpoint %s, which its table was restored from, has others",
+        slot.name, path,
+    )  # fmt: skip
 
 
 def _pieces(num_rows, width):

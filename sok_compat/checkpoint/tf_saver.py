@@ -11,6 +11,7 @@ from sok_compat.checkpoint.names_of_parts import around_part
 from sok_compat.checkpoint.object_savers import save_objects_with_tables
 from sok_compat.checkpoint.object_tables import ObjectTable, ordinary_slots
 from sok_compat.checkpoint.rows_saveable import RowsSaveable
+from sok_compat.checkpoint.saved_parts import joined_parts
 from sok_compat.checkpoint.self_reading import CompanionSaveable, with_self_reading
 from sok_compat.checkpoint.sessions import share_checkpoints
 from sok_compat.checkpoint.streamed_save import StreamedTable, save_checkpoint
@@ -77,7 +78,8 @@ def with_tables(names_to_saveables):
 
     A table that is named brings all its slots, and a slot its table, so that neither is saved
     without the other. Its `saver_layout` says what the checkpoint holds of it, a RowsSaveable or a
-    BucketSaveable; with the second, default rows come along.
+    BucketSaveable; with the second, default rows come along. One of tables that hold parts of whole
+    arrays brings all of them, as a PartsSaveable.
 
     Args:
       names_to_saveables: what a tf.train.Saver takes: a list of variables, or a dict
@@ -95,6 +97,7 @@ def with_tables(names_to_saveables):
     if items is None:
         return names_to_saveables  # TensorFlow says what is wrong with it
     others, names, tables = [], {}, {}
+    items, saveables = joined_parts(items)
     for name, variable in items:
         table = _table_of(variable)
         if table is None:
@@ -103,16 +106,15 @@ def with_tables(names_to_saveables):
             tables[table.ref()] = table
             names[variable.ref()] = name
     _raise_for_imported_tables(variable for _, variable in others)
-    if not tables:
+    if not tables and not saveables:
         return names_to_saveables
-    if tf.executing_eagerly():
+    if tf.executing_eagerly():  # where nothing is joined
         found = list(tables.values())
         raise NotImplementedError(
             f"tf.train.Saver does not save tables in eager mode, got "
             f"{[table.table_name for table in found]}: use tf.train.Checkpoint, or "
             f"{found[0].words.save} for tables alone"
         )
-    saveables = []
     for table in tables.values():
         others, saveable = _saveable(table, names, others)
         saveables.append(saveable)

@@ -20,6 +20,7 @@ from sok_compat.runtime.horovod_ranks import start_horovod
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
+from sok_compat.training.stock_slots import make_slots_as_planes
 
 _LISTS_OF_LAYERS = ("dp_layers", "local_embedding_layers", "row_layers", "guest_layers")
 
@@ -76,6 +77,7 @@ class DistributedEmbedding(keras.layers.Layer):
         start_horovod(type(self).__name__)
         save_tables_in_checkpoints()
         update_rows_in_use_in_keras()
+        make_slots_as_planes()
         self._ranks = connected_ranks(type(self).__name__)
         self.dp_input = dp_input
         cuts_rows = dp_input and self._ranks.size > 1
@@ -143,6 +145,7 @@ class DistributedEmbedding(keras.layers.Layer):
         for layer in self.dp_layers:
             layer.build(None) if isinstance(layer, Embedding) else None
         self.saved_tables = SavedTables(self, self._tables, self._ranks)
+        self.saved_tables.note_slots_of_variables()
         self.built = True
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
@@ -209,6 +212,7 @@ class DistributedEmbedding(keras.layers.Layer):
             outputs[i] = self.dp_layers[table](inputs[i])
         for i, output in self._inputs_of_tables.outputs(inputs).items():
             outputs[i] = output
+        self.saved_tables.note_slots_of_variables()  # of layers that their call has built
         compute_dtype = self.compute_dtype or "float32"
         return [tf.cast(output, compute_dtype) for output in outputs]
 
@@ -232,6 +236,20 @@ class DistributedEmbedding(keras.layers.Layer):
         if self._ranks.size == 1:
             inputs = [one for _, one in sorted(zip(order, inputs), key=lambda pair: pair[0])]
         return inputs
+
+    def save_own_variables(self, store):
+        """For `.keras` and `.weights.h5` files, with one rank.
+
+        Raises:
+          NotImplementedError: there are several, of which each has its own tables.
+        """
+        if self._ranks.size > 1:
+            raise NotImplementedError(
+                f"a .keras or .weights.h5 file of {self.name!r} would hold this rank's tables "
+                "alone: use save_weights with a path without an ending, tf.train.Checkpoint, or "
+                "get_weights and set_weights of the layer, on all ranks"
+            )
+        super().save_own_variables(store)
 
     def get_weights(self, all_ranks=False):
         """The whole tables, in the order of the layers given; all ranks have to call it. In graph

@@ -136,6 +136,7 @@ class PlacedTables:
                 trainable=config.get("trainable", True),
                 placement=placement,
             )
+        table.slots_are_planes = True
         table.de_local = True  # what distributed-embeddings marks a rank's own variables with
         return table
 

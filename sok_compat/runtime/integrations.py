@@ -21,6 +21,7 @@ from sok_compat.runtime.tf_versions import (
     gradients_util,
     hdf5_format,
     keras,
+    slot_creator,
     warm_starting_util,
     worker_training_state,
 )
@@ -241,6 +242,30 @@ INTEGRATIONS = {
             "Optimizer._apply_weight_decay",
             ("self", "variables"),
             lambda: [(keras.optimizers.Optimizer, "_apply_weight_decay")],
+        ),
+        Integration(
+            "tf.keras.optimizers.legacy.Optimizer.add_slot",
+            "makes slots of tables whose scripts know no scope as planes",
+            _TENSORFLOW,
+            "OptimizerV2.add_slot",
+            ("self", "var", "slot_name", "initializer", "shape"),
+            lambda: [(keras.optimizers.legacy.Optimizer, "add_slot")],
+        ),
+        Integration(
+            "tf.keras.optimizers.Optimizer.add_variable_from_reference",
+            "notes slots of variables that are saved as tables are",
+            _TENSORFLOW,
+            "_BaseOptimizer.add_variable_from_reference",
+            ("self", "model_variable", "variable_name", "shape", "initial_value"),
+            lambda: [(keras.optimizers.Optimizer.__base__, "add_variable_from_reference")],
+        ),
+        Integration(
+            "tf.compat.v1.train.Optimizer, slots",
+            "as add_slot",
+            _TENSORFLOW,
+            "_create_slot_var",
+            ("primary", "val", "scope", "validate_shape", "shape", "dtype", "copy_xla_sharding"),
+            lambda: [(slot_creator, "_create_slot_var")],
         ),
         Integration(
             "tf.keras, save_subset_weights_to_hdf5_group",

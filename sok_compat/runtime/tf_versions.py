@@ -30,6 +30,7 @@ from tensorflow.python.trackable import base as trackable
 from tensorflow.python.training import (
     checkpoint_utils,
     monitored_session,
+    slot_creator,
     warm_starting_util,
 )
 from tensorflow.python.training.saver import BaseSaverBuilder, BulkSaverBuilder
@@ -189,6 +190,7 @@ __all__ = [
     "reroute_input",
     "saveable_objects_for_op",
     "silence_deprecation",
+    "slot_creator",
     "track_variable",
     "var_handle_op",
     "var_is_initialized_op",

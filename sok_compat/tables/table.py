@@ -83,7 +83,9 @@ class Table(
     words = Words()
     make_saveable = None  # of (table, name): what a checkpoint holds of it; set by `checkpoint`
     saver_layout = None  # a class of `checkpoint`, in the place of what that has for tf.train.Saver
+    slots_are_planes = False  # those of stock optimizers, without a scope (training/stock_slots.py)
     saved_parts = ()  # SavedParts: whoever made them has it saved as these
+    saved_with = None  # in a graph, who saves them: what has saveable(), a PartsSaveable
     part = None  # the TablePart, of a table that is one
     fill_slot = None  # of (slot): what gives one that is made from now on its rows
     _known_slots = ()  # weak references

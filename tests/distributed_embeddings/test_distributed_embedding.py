@@ -11,6 +11,8 @@ from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime import devices
 from sok_compat.runtime.tf_versions import keras
 
+legacy = keras.optimizers.legacy
+
 
 class Doubled(keras.layers.Layer):
     """What a script may have in an embedding's place."""
@@ -79,10 +81,12 @@ def test_first_values_are_those_of_each_table():
         Embedding(20, 3, keras.initializers.VarianceScaling(mode="fan_in")),
         Embedding(5, 3, keras.initializers.Orthogonal()),
         Embedding(5, 3, keras.initializers.Orthogonal()),
+        *(Embedding(5, 3, uniform) for uniform in [keras.initializers.RandomUniform()] * 2),
     ]
     layer = dmp.DistributedEmbedding(layers)
-    layer([tf.constant([0])] * 6)
-    tables = layer.get_weights()
+    layer([tf.constant([0])] * 8)
+    *tables, of_an_object, of_the_same = layer.get_weights()
+    assert not np.array_equal(of_an_object, of_the_same)
     np.testing.assert_array_equal(tables[0], np.ones([4, 3]))
     np.testing.assert_array_equal(tables[1], np.zeros([4, 3]))
     np.testing.assert_allclose(np.std(tables[2]), np.sqrt(1 / 2000), rtol=0.1)
@@ -126,6 +130,55 @@ def test_weights_from_files(tmp_path):
         np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: legacy.Adagrad(0.1),
+        lambda: legacy.Adam(0.1),
+        lambda: legacy.SGD(0.1, momentum=0.9, nesterov=True),
+        lambda: legacy.Ftrl(0.1),
+        lambda: legacy.RMSprop(0.1, centered=True),
+        lambda: keras.optimizers.Adam(0.1),
+    ],
+)
+def test_stock_optimizers_without_a_scope(make, tmp_path):
+    """As plain layers; slots are planes, and saved with their tables."""
+    layers = [
+        Embedding(6, 3, combiner="sum"),
+        Embedding(9, 3, combiner="mean"),
+        Embedding(5, 2, embeddings_regularizer="l2", combiner="sum"),  # on a variable
+    ]
+    tables = [rows(6, 3), rows(9, 3), rows(5, 2)]
+    batches = [tf.constant(np.random.default_rng(i).integers(0, 5, [4, 2])) for i in range(4)]
+    ours = dmp.DistributedEmbedding(layers)
+    plain = [Embedding.from_config(layer.get_config()) for layer in layers]
+    ours([batches[0]] * 3)
+    ours.set_weights(tables)
+    for layer, table in zip(plain, tables):
+        layer.build(None)
+        layer.set_weights([table])
+
+    def train(call, variables, optimizer, batches):
+        for ids in batches:
+            with tf.GradientTape() as tape:
+                loss = sum(tf.reduce_mean(tf.sin(output)) for output in call([ids] * 3))
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+    variables = [layer.embeddings for layer in plain]
+    train(lambda x: [f(ids) for f, ids in zip(plain, x)], variables, make(), batches)
+    optimizer = dmp.DistributedOptimizer(make())
+    train(ours, ours.trainable_weights, optimizer, batches[:2])
+    path = tf.train.Checkpoint(ours=ours, optimizer=optimizer).write(str(tmp_path / "saved"))
+    ours.set_weights([0 * table for table in tables])
+    for where in (ours, dmp.DistributedEmbedding(layers)):
+        where([batches[0]] * 3)
+        again = optimizer if where is ours else make()
+        tf.train.Checkpoint(ours=where, optimizer=again).read(path)
+        train(where, where.trainable_weights, again, batches[2:])
+        for actual, layer in zip(where.get_weights(), plain):
+            np.testing.assert_allclose(actual, layer.get_weights()[0], rtol=1e-5, atol=1e-6)
+
+
 def test_id_of_no_row_does_not_read_a_neighbour():
     layer = dmp.DistributedEmbedding([Embedding(4, 2), Embedding(5, 2), Embedding(6, 3)])
     for wrong in ([4, 0, 0], [-1, 0, 0], [0, 5, 0], [0, 0, 6]):
@@ -134,10 +187,11 @@ def test_id_of_no_row_does_not_read_a_neighbour():
 
 
 def test_frozen_tables_and_mixed_precision():
-    layers = [Embedding(4, 2, trainable=False), Embedding(4, 2)]
+    layers = [Embedding(4, 2, trainable=False), Embedding(4, 2)]  # frozen ones are marked, too
     layer = dmp.DistributedEmbedding(layers, dtype=keras.mixed_precision.Policy("mixed_float16"))
     assert [output.dtype for output in layer([tf.constant([1])] * 2)] == [tf.float16] * 2
     assert len(layer.trainable_weights) == len(layer.non_trainable_weights) == 1
+    assert all(weight.de_local for weight in layer.weights)
 
 
 def test_graph_mode():
@@ -177,6 +231,38 @@ def test_weights_in_sessions(tmp_path):
         layer.get_weights()
     with pytest.raises(ValueError, match="no weights before a call"):
         other.get_weights()
+
+
+def saved_in_graph(path, sizes, is_restored=False, with_noise=False):
+    """The weights after a saver has saved them, or failed to restore others."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        layer = dmp.DistributedEmbedding([Embedding(*size) for size in sizes])
+        layer([tf.constant([0])] * len(sizes))
+        if with_noise:
+            noise = tf.random.normal(layer.weights[0].shape)
+            optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+            optimizer._get_or_make_slot(layer.weights[0], noise, "noise", "noise")
+        saver = tf.compat.v1.train.Saver(layer.weights[:1])
+        session.run(tf.compat.v1.global_variables_initializer())
+        layer.set_weights([rows(*size) for size in sizes])
+        if is_restored:
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"tables/1/rows|\[51,4\]"):
+                saver.restore(session, path)
+        else:
+            saver.save(session, path)
+        return layer.get_weights()
+
+
+def test_savers_in_graphs(tmp_path):
+    """One table brings all; what does not fit leaves all as it was."""
+    path = str(tmp_path / "saved")
+    saved_in_graph(path, [(30, 4), (50, 4), (7, 3)])
+    names = {f"distributed_embedding/tables/{table}/rows" for table in range(3)}
+    assert {name for name, _ in tf.train.list_variables(path)} == names
+    for actual, size in zip(saved_in_graph(path, [(30, 4), (51, 4)], True), [(30, 4), (51, 4)]):
+        np.testing.assert_array_equal(actual, rows(*size))
+    with pytest.raises(NotImplementedError, match="noise:0, which .* one number everywhere"):
+        saved_in_graph(path, [(30, 4)], with_noise=True)
 
 
 def test_final_graph_has_to_know_the_ops():

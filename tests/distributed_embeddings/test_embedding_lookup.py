@@ -37,6 +37,10 @@ FORMS = {
     "ragged int32 splits": lambda: (BAGS, ragged(tf.int64, tf.int32)),
     "as many ids as bags": lambda: ([[1, 2], [], [3]], ragged(bags=[[1, 2], [], [3]])),
     "sparse": lambda: (BAGS, ragged().to_sparse()),
+    "sparse, the last ones empty": lambda: (
+        [[1], [2, 2], [], []],
+        ragged(bags=[[1], [2, 2], [], []]).to_sparse(),
+    ),
     "sparse int32": lambda: (BAGS, ragged(tf.int32).to_sparse()),
 }
 

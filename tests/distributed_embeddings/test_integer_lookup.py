@@ -57,6 +57,14 @@ def test_documented_example():
     assert (layer.capacity, layer.trainable_weights) == (4, [])
 
 
+def test_layers_of_one_size_are_apart_and_a_new_trace_forgets_nothing():
+    first, second = IntegerLookup(3), IntegerLookup(3)
+    call = tf.function(first)
+    assert call(tf.constant([5, 6], tf.int64)).numpy().tolist() == [1, 2]
+    assert second(tf.constant([6], tf.int64)).numpy().tolist() == [1]
+    assert call(tf.constant([[7, 6, 5]], tf.int64)).numpy().tolist() == [[3, 2, 1]]
+
+
 def test_key_that_stands_for_all_others_takes_no_id():
     """There it takes one."""
     assert IntegerLookup(3)([7, -1, 7, 9]).numpy().tolist() == [1, 0, 1, 2]

@@ -19,6 +19,7 @@ from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.tables.table import is_part_of_table, is_shared_table
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
+from sok_compat.training.stock_slots import make_slots_as_planes
 from tests.support.undone import integrations_undone
 
 
@@ -78,6 +79,9 @@ BY_WHOM = {
     "tf.keras.optimizers.Optimizer.build": update_rows_in_use_in_keras,
     "tf.keras.optimizers.Optimizer._update_step": update_rows_in_use_in_keras,
     "tf.keras.optimizers.Optimizer._apply_weight_decay": update_rows_in_use_in_keras,
+    "tf.keras.optimizers.legacy.Optimizer.add_slot": make_slots_as_planes,
+    "tf.keras.optimizers.Optimizer.add_variable_from_reference": make_slots_as_planes,
+    "tf.compat.v1.train.Optimizer, slots": make_slots_as_planes,
     "hvd.init": follow_each_init,
     "hvd.DistributedOptimizer": adapt_horovod,
     "hvd.DistributedOptimizer.compute_gradients": adapt_horovod,

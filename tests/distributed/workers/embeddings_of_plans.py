@@ -15,6 +15,7 @@ import tensorflow as tf
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime.tf_versions import keras
+from tests.distributed.workers import saved_embeddings
 from tests.distributed.workers.ranks import RANK, SIZE, hvd, report
 
 BATCH = 12
@@ -170,80 +171,6 @@ def one_process(case, given, batches):
     return {"outputs": outputs, "losses": losses, "trained": trained}
 
 
-def fit():
-    """(losses, weights) of a Keras model, of which dense weights start as those of rank 0."""
-    keras.backend.clear_session()
-    inputs = [keras.Input([hotness], dtype=tf.int64) for hotness in (2, 1)]
-    layers = [keras.layers.Embedding(8, 2), Embedding(9, 4, combiner="sum")]
-    options = {"data_parallel_threshold": 16, "column_slice_threshold": 9}
-    embedding = dmp.DistributedEmbedding(layers, input_table_map=[1, 0], **options)
-    outputs = [tf.reshape(x, [-1, x.shape[-1]]) for x in embedding(inputs)]
-    output = keras.layers.Dense(1, kernel_initializer="ones")(tf.concat(outputs, 1))
-    model = keras.Model(inputs, output)
-    rng = np.random.default_rng(6)
-    embedding.set_weights([rng.normal(size=size) for size in ((8, 2), (9, 4))])
-    model.layers[-1].set_weights([np.ones([6, 1]) + RANK, np.zeros([1])])  # to be broadcast
-    model.compile(dmp.DistributedOptimizer(legacy.Adagrad(0.1)), "mse", run_eagerly=False)
-    dmp.broadcast_variables(model.variables, root_rank=0)
-    ids = [rng.integers(0, 8, [24, 2]), rng.integers(0, 8, [24, 1])]
-    labels = rng.normal(size=[24, 1])
-    mine = [i for i in range(24) if i % BATCH * SIZE // BATCH == RANK]
-    history = model.fit(
-        [one[mine] for one in ids],
-        labels[mine],
-        batch_size=BATCH // SIZE,
-        epochs=2,
-        shuffle=False,
-        verbose=0,
-        callbacks=[dmp.BroadcastGlobalVariablesCallback(0)],
-    )
-    return history.history["loss"], [*embedding.get_weights(True), *model.layers[-1].get_weights()]
-
-
-def checkpoints(folder):
-    """Weights of all tables: "on": after a step behind a checkpoint; "again": after that step from
-    the checkpoint under another plan; "of 1": in the checkpoint of one rank."""
-    rng = np.random.default_rng(8)
-    sizes = [(30, 4), (7, 6), (50, 4)]
-    batches = [[rng.integers(0, rows, [BATCH, 1]) for rows, _ in sizes] for _ in range(3)]
-    given = [rng.normal(size=size) for size in sizes]
-
-    def objects(**options):
-        keras.backend.clear_session()
-        layers = [Embedding(*size, combiner="sum") for size in sizes]
-        layer = dmp.DistributedEmbedding(layers, **options)
-        layer([tf.constant(one[PART]) for one in batches[0]])
-        return layer, tf.Variable([[1.0]]), keras.optimizers.Adam(0.1)
-
-    def step(layer, dense, optimizer, batch):
-        tape = tf.GradientTape()
-        with tape:
-            rows = layer([tf.constant(one[PART]) for one in batch])
-            loss = sum(tf.reduce_mean(each * each) for each in rows) * dense[0, 0]
-        variables = [dense, *layer.trainable_variables]
-        gradients = dmp.DistributedGradientTape(tape).gradient(loss, variables)
-        optimizer.apply_gradients(zip(gradients, variables))
-
-    def checkpoint(layer, dense, optimizer):
-        return tf.train.Checkpoint(layer=layer, dense=dense, optimizer=optimizer)
-
-    first = objects(strategy="memory_balanced", column_slice_threshold=20, row_slice_threshold=200)
-    first[0].set_weights(given)
-    for batch in batches[:2]:
-        step(*first, batch)
-    checkpoint(*first).write(f"{folder}/{SIZE}")
-    step(*first, batches[2])
-    found = {"on": first[0].get_weights(True)}
-    second = objects(strategy="memory_optimized", data_parallel_threshold=1)
-    checkpoint(*second).read(f"{folder}/{SIZE}")
-    step(*second, batches[2])
-    found["again"] = second[0].get_weights(True)
-    third = objects(row_slice_threshold=100, data_parallel_threshold=50)
-    checkpoint(*third).read(f"{folder}/1")
-    found["of 1"] = third[0].get_weights(True)
-    return found
-
-
 def gradients_of_ranks():
     """{how: column 0 of the gradient of the first table, of what this rank has of it}; rank r looks
     up r and 3, and its loss is r + 1 times the sum. Beside it is a second layer."""
@@ -276,5 +203,7 @@ if __name__ == "__main__":
     reported = {"cases": cases}
     if len(sys.argv) > 2:  # a folder: not for cases alone
         reported["gradients"] = gradients_of_ranks() if SIZE == 2 else None
-        reported |= {"fit": fit(), "checkpoints": checkpoints(sys.argv[2])}
+        for save in saved_embeddings.WAYS:
+            reported[save.__name__] = save(sys.argv[2])
+        reported["other batches"] = saved_embeddings.other_batches()
     report(reported)
