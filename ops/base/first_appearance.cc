@@ -12,6 +12,14 @@ namespace sok {
 namespace {
 
 constexpr int32_t kEmpty = -1;
+/// Where in the table a key is looked for first; half the time of HashKey, which spreads better
+/// than a table that lives for one call needs.
+uint64_t FoldedHash(int64_t key) {
+  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
+  const uint64_t value = static_cast<uint64_t>(key) ^ 0xd1b54a32d192ed03u;
+  return MultiplyHigh(value, kOdd) ^ (value * kOdd);
+}
+
 constexpr int64_t kGroup = 32;  // keys whose lines are asked for together; bits of a mask
 
 /// Keys -> their number, for the length of one call.
@@ -67,7 +75,7 @@ int64_t NumberByFirstAppearance(int64_t num_keys, const Key* keys, int64_t* dist
     const int64_t count = std::min(kGroup, num_keys - begin);
     uint64_t hashes[kGroup];
     for (int64_t i = 0; i < count; ++i) {
-      hashes[i] = HashKey(static_cast<int64_t>(keys[begin + i]));
+      hashes[i] = FoldedHash(static_cast<int64_t>(keys[begin + i]));
       table.Prefetch(hashes[i]);
     }
     uint32_t others = 0;  // a bit for each key that is new, or not at its first place

@@ -137,9 +137,40 @@ SOK_TEST(MergingGivesZerosToKeysThatDoNotCome) {
 #ifndef __CUDACC__
 SOK_TEST(TheCpuMergesToTheSameBitsOnAnyThreads) {
   const auto& engines = testing::TestedEngines();
-  const RandomBatch batch({20'000, 3, 3000, 0.5, Combiner::kMean, true});
-  const Floats gradients = Random(20'000 * 4, 3);
-  CHECK_TRUE(Merge(engines[0], batch, 4, gradients) == Merge(engines[1], batch, 4, gradients));
+  const auto check = [&](const RandomBatch& batch, int64_t dim) {
+    const Floats gradients = Random(batch.bags.num_bags * dim, 3);
+    CHECK_TRUE(Merge(engines[0], batch, dim, gradients) ==
+               Merge(engines[1], batch, dim, gradients));
+  };
+  for (const double hot_share : {0.0, 0.5, 1.0}) {
+    for (const Combiner combiner : {Combiner::kNone, Combiner::kSum, Combiner::kMean}) {
+      check(RandomBatch({20'000, 1, 3000, hot_share, combiner}), 4);
+      check(RandomBatch({8'192, 6, 5, hot_share, combiner}), 3);
+    }
+    check(RandomBatch({20'000, 3, 3000, hot_share, Combiner::kMean, true}), 4);
+    check(RandomBatch({70'000, 2, 30'000, hot_share, Combiner::kSum, false, true}), 4);
+  }
+}
+
+/// A bag of several keys among bags of one, of which the loops take many at a time.
+SOK_TEST(BagsOfOneKeyAndOthersMix) {
+  for (const int64_t place : {0, 15, 16, 20, 99}) {
+    for (const int64_t size : {0, 2, 17}) {
+      RandomBatch batch({100, 1, 7, 0.3, Combiner::kMean});
+      batch.row_splits.assign(1, 0);
+      for (int64_t bag = 0; bag < 100; ++bag) {
+        batch.row_splits.push_back(batch.row_splits.back() + (bag == place ? size : 1));
+      }
+      batch.inverse.clear();
+      for (int64_t i = 0; i < batch.row_splits.back(); ++i) {
+        batch.inverse.push_back(static_cast<int32_t>(i * 5 % 7));
+      }
+      batch.bags.num_keys = batch.row_splits.back();
+      batch.bags.inverse = batch.inverse.data();
+      batch.bags.row_splits = batch.row_splits.data();
+      CheckMerging(batch, 4, 1e-5);
+    }
+  }
 }
 #endif
 
