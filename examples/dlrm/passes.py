@@ -17,8 +17,8 @@ class Passes:
     every batch, and each gets the results of the whole batch.
 
     Whoever derives from it sets `session`, and of its graph: `begin_training` and `begin_test`, ops
-    that begin the files again; `training`, which gives (what `gather` makes of labels, probabilities
-    and losses, the op that trains); `prediction`, what `gather` makes of labels and probabilities.
+    that begin the files again; `training`, (what `gather` makes of labels, probabilities and
+    losses, the op that trains); `prediction`, what `gather` makes of labels and probabilities.
     """
 
     def __init__(self, train_files, test_files, ranks):

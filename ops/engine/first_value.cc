@@ -90,19 +90,6 @@ uint64_t FirstValueStream(int64_t seed, const std::string& table_name) {
   return MixBits(MixBits(name_hash) + static_cast<uint64_t>(seed));
 }
 
-void WriteFirstValue(const FirstValue& first_value, int64_t key, int64_t dim, float* row) {
-  if (first_value.kind == FirstValue::Kind::kPreset) return;
-  if (first_value.kind == FirstValue::Kind::kConstant) {
-    std::fill_n(row, dim, first_value.low_or_mean);
-    return;
-  }
-  for (int64_t begin = 0; begin < dim; begin += kColumnsPerDraw) {
-    const RandomWords words = DrawColumns(first_value, key, begin / kColumnsPerDraw);
-    const int64_t width = std::min(kColumnsPerDraw, dim - begin);
-    for (int64_t i = 0; i < width; ++i) row[begin + i] = ColumnValue(first_value, words.word[i]);
-  }
-}
-
 void WriteFirstValues(const FirstValue& first_value, int64_t num_keys, const int64_t* keys,
                       const int64_t* row_ids, int64_t dim, float* rows) {
   const auto row_of = [&](int64_t i) { return rows + (row_ids == nullptr ? i : row_ids[i]) * dim; };

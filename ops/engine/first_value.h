@@ -29,10 +29,7 @@ constexpr int64_t kFirstValueColumnNanoseconds = 8;
 /// The random stream of one table under one seed.
 uint64_t FirstValueStream(int64_t seed, const std::string& table_name);
 
-/// Writes the first value of `key` to row[0..dim). kPreset leaves the row as it is.
-void WriteFirstValue(const FirstValue& first_value, int64_t key, int64_t dim, float* row);
-
-/// As above for many keys at once, in less time: the same bits.
+/// Writes the first values of keys to their rows. kPreset leaves rows as they are.
 void WriteFirstValues(const FirstValue& first_value, int64_t num_keys,
                       const int64_t* keys,     // [num_keys]
                       const int64_t* row_ids,  // [num_keys], or nullptr: row i is key i's

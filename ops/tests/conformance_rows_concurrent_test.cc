@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "ops/engine/row_sum.h"
+#include "ops/tests/first_value_of_key.h"
 #include "ops/tests/random_batch.h"
 
 namespace sok {

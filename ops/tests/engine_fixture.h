@@ -14,6 +14,7 @@
 #include "ops/cpu/cpu_engine.h"
 #include "ops/engine/engine.h"
 #include "ops/tests/check.h"
+#include "ops/tests/first_value_of_key.h"
 
 #ifdef __CUDACC__
 #include "ops/cuda/cuda_engine.h"

@@ -9,6 +9,7 @@
 #include "ops/base/counter_random.h"
 #include "ops/base/philox_lanes.h"
 #include "ops/tests/check.h"
+#include "ops/tests/first_value_of_key.h"
 
 namespace sok {
 namespace {

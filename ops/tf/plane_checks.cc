@@ -12,14 +12,6 @@ void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t
         "; make the tf.train.Saver after apply_gradients, so that it saves all of them");
 }
 
-void CheckNoGaps(const TableOptions& options, int64_t num_keys, int64_t last_row_id) {
-  if (!options.use_hash_index || num_keys == 0 || last_row_id == num_keys - 1) return;
-  Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "' holds ", num_keys,
-        " keys, but rows up to ", last_row_id,
-        " are in use, since keys were erased. Slots that are ordinary variables would not fit the "
-        "rows when restored; build apply_gradients in sok.OptimizerScope");
-}
-
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
                          int64_t width, const tensorflow::TensorShape& shape) {
   const tensorflow::TensorShape expected({num_keys, width});

@@ -13,9 +13,6 @@ namespace sok {
 /// kFailedPrecondition when a table has slots that its saver does not know.
 void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t num_named);
 
-/// kFailedPrecondition when the n-th of `num_keys` keys would not have row id n.
-void CheckNoGaps(const TableOptions& options, int64_t num_keys, int64_t last_row_id);
-
 /// kInvalidArgument when `shape`, of what is called `what`, is not [num_keys, width].
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
                          int64_t width, const tensorflow::TensorShape& shape);

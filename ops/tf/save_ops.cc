@@ -71,6 +71,15 @@ REGISTER_OP("SokCommitCheckpoint")
         "Makes the parts of all ranks the checkpoint, in one instant. An earlier one of that name "
         "is replaced. All ranks end as rank 0, which does it.");
 
+REGISTER_OP("SokSavedBase")
+    .Input("table: resource")
+    .Output("id: string")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "Id of the checkpoint of a series that the table was saved in last; '': there is none, or "
+        "its contents, or its slots, have been replaced since.");
+
 std::shared_ptr<CheckpointInMaking> CheckpointIn(const tf::Tensor& tensor) {
   const auto* variant = tensor.scalar<tf::Variant>()().get<CheckpointVariant>();
   if (variant != nullptr && variant->checkpoint) return variant->checkpoint;
@@ -340,6 +349,17 @@ class CommitCheckpointOp : public MeetingOp {
   }
 };
 
+class SavedBaseOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const auto resource = LookupTable(ctx, tf::HandleFromInput(ctx, 0));
+      Output(ctx, 0, {}).scalar<tf::tstring>()() = resource->saved_rows().base();
+    });
+  }
+};
+
 // On a GPU: checkpoints are on the host.
 SOK_REGISTER_KERNEL(Name("SokBeginCheckpoint")
                         .HostMemory("prefix")
@@ -355,6 +375,7 @@ SOK_REGISTER_KERNEL(Name("SokSaveTable")
                     SaveTableOp);
 SOK_REGISTER_KERNEL(Name("SokCommitCheckpoint").HostMemory("checkpoint").HostMemory("tickets"),
                     CommitCheckpointOp);
+SOK_REGISTER_KERNEL(Name("SokSavedBase").HostMemory("table").HostMemory("id"), SavedBaseOp);
 
 }  // namespace
 }  // namespace sok

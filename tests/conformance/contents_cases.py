@@ -16,7 +16,7 @@ PRESET = dataclasses.replace(
     HASH, capacity=3, first_value="preset", preset=((1, 2), (3, 4), (5, 6))
 )
 FIVE = call("find", [3, 1, 7, 5, 0], insert=True)
-LOOK = call("export_planes")
+LOOK = call("contents")
 ROWS = np.arange(6.0).reshape(3, 2)
 OF_SLOTS = {"m": np.full([3, 3], 8.0), "n": np.full([3, 1], 9.0)}
 WHERE = (("with a hash index", HASH), ("without a hash index", DIRECT))
@@ -29,7 +29,7 @@ NOT_MADE = {
         call("size"), call("find", [1]), call("find", [1], insert=True), call("export"),
         call("insert_rows", [1], [[1, 2]]), call("pool", [1], [0], [0, 1], row_ids=[0]),
         call("apply", "adam", [[1, 2]], [0], [1] * 4, ["m"]), call("read_rows"),
-        call("rows_in_use"), call("export_planes"), call("import_planes", [], np.ones([0, 2])),
+        call("rows_in_use"), call("contents"), call("restore_rows", [], np.ones([0, 2])),
         call("load", [[1, 2]]), call("preset", np.ones([8, 2])), call("dump"),
     )
 }  # fmt: skip
@@ -129,14 +129,14 @@ READ = {
     f"contents {where}": Script(
         spec,
         call("export"),
-        call("export_planes"),
+        call("contents"),
         FIVE,
         call("export"),
-        call("export_planes", no_gaps=True),
+        call("contents"),
         call("rows_in_use"),
-        call("export_planes", slots=["n", "m"]),
-        call("export_planes", slots=["m"], fails=Fails("FailedPreconditionError", "2 slots")),
-        call("export_planes", slots=["m", "o"], fails=Fails("FailedPreconditionError", "slot 'o'")),
+        call("save_buckets", 2, ["n", "m"]),
+        call("save_buckets", 2, ["m"], fails=Fails("FailedPreconditionError", "2 slots")),
+        call("save_buckets", 2, ["m", "o"], fails=Fails("FailedPreconditionError", "slot 'o'")),
         call("dump"),
         call("read_rows"),
         call("size"),
@@ -148,13 +148,13 @@ IMPORTED = {
     f"import {where}": Script(
         spec,
         FIVE,
-        call("import_planes", [6, 2, 4], ROWS, OF_SLOTS),
+        call("restore_rows", [6, 2, 4], ROWS, OF_SLOTS),
         LOOK,
         call("find", [6, 3], gives=[0 if spec.use_hash_index else 6, -1]),
-        call("import_planes", [6, 2, 4], ROWS, {"n": OF_SLOTS["n"]}),
+        call("restore_rows", [6, 2, 4], ROWS, {"n": OF_SLOTS["n"]}),
         call("find", [7], insert=True),
         LOOK,
-        call("import_planes", [], np.ones([0, 2])),
+        call("restore_rows", [], np.ones([0, 2])),
         call("size", gives=0),
         FIVE,
         LOOK,
@@ -187,7 +187,7 @@ SERIES = {
         call("find", [9, 8, 7], insert=True),
         call("apply", "sgd", [[1, 2]], [0], [0.5]),
         call("restore_series"),
-        call("export_planes", no_gaps=True),
+        call("contents"),
         call("save_series"),
     ),
 }
@@ -199,7 +199,7 @@ BUCKETS = {
         call("find", [5, -1, 2**40, 0, -7, 3, 2, -6], insert=True),
         call("save_buckets", 3),
         call("save_buckets", 1000),
-        call("export_planes", no_gaps=True),
+        call("contents"),
     ),
     "tables restored from buckets": Script(
         HASH,
@@ -223,13 +223,13 @@ BUCKETS = {
 
 NOT_IMPORTED = {
     f"import of {what}: {where}": Script(
-        spec, FIVE, call("import_planes", keys, rows, slots, fails=fails), LOOK, call("read_rows")
+        spec, FIVE, call("restore_rows", keys, rows, slots, fails=fails), LOOK, call("read_rows")
     )
     for where, spec in WHERE
     for what, keys, rows, slots, fails in (
         ("rows of another number", [1, 2], ROWS, {}, Fails(INVALID, "rows to restore have shape")),
         ("rows of another width", [1, 2], np.ones([2, 3]), {}, INVALID),
-        ("slots of another width", [1, 2, 4], ROWS, {"m": np.ones([3, 2])}, Fails(INVALID, ": m ")),
+        ("slots of another width", [1, 2, 4], ROWS, {"m": np.ones([3, 2])}, Fails(INVALID, "x/m")),
         ("an unknown slot", [1, 2, 4], ROWS, {"o": ROWS}, "FailedPreconditionError"),
         ("a key that comes twice", [1, 2, 1], ROWS, {}, Fails(INVALID, "key 1 appears twice")),
         ("too many keys", range(9), np.ones([9, 2]), {}, MEMORY),
@@ -237,29 +237,29 @@ NOT_IMPORTED = {
 }  # fmt: skip
 
 REPLACED = {
-    "import of keys of another rank": Script(
+    "import of keys of another rank, too": Script(
         Spec(use_hash_index=False, num_ranks=2),
         call("find", [4, 0], insert=True),
-        call("import_planes", [2, 3], ROWS[:2], fails=Fails(INVALID, "key 3 ")),
-        LOOK,
+        call("restore_rows", [2, 3], ROWS[:2]),
+        call("contents", gives=[[2], ROWS[:1]]),
     ),
     "import of a key out of range": Script(
         DIRECT,
         FIVE,
-        call("import_planes", [1, 8], ROWS[:2], fails=Fails(INVALID, "key 8 is")),
+        call("restore_rows", [1, 8], ROWS[:2], fails=Fails(INVALID, "key 8 is")),
         LOOK,
     ),
     "import of a key that is no uint32": Script(
         Spec(key_dtype="uint32"),
         FIVE,
-        call("import_planes", [1, 2**32], ROWS[:2], fails=Fails(INVALID, "is not a uint32")),
+        call("restore_rows", [1, 2**32], ROWS[:2], fails=Fails(INVALID, "is not a uint32")),
         LOOK,
     ),
     "import of what was preset": Script(
         PRESET,
         call("find", [7, 8], insert=True),
         call("scatter", "Update", [0, 1], np.ones([2, 2])),
-        call("import_planes", [20], [[9, 9]]),
+        call("restore_rows", [20], [[9, 9]]),
         call("find", [8], insert=True, gives=[1]),
         LOOK,
         call("read_rows", gives=[[9, 9], [3, 4], [5, 6]]),
@@ -289,7 +289,7 @@ REPLACED = {
     **{f"{what} leaves no rows of keys that are gone": Script(
         HASH, FIVE, *replace, call("read_rows", gives=[*ROWS, *np.zeros([5, 2])])
     ) for what, replace in (
-        ("import", [call("import_planes", [6, 2, 4], ROWS)]),
+        ("import", [call("restore_rows", [6, 2, 4], ROWS)]),
         ("load", [call("load", ROWS)]),
         ("restore", [call("write_files", [6, 2, 4], ROWS), call("restore")]),
     )},

@@ -20,7 +20,7 @@ TRAINED = Spec(
     beside=(dataclasses.replace(WIDE, slots=(Slot("accumulator", 3, 8.0),)),
             dataclasses.replace(DIRECT, slots=(Slot("accumulator", 1, 0.0),))),
 )  # fmt: skip
-LOOK = tuple(call("of_table", number, call("export_planes")) for number in range(3))
+LOOK = tuple(call("of_table", number, call("contents")) for number in range(3))
 
 
 def together(*calls, **promise):
@@ -142,16 +142,16 @@ PLACED = {
              gives=[row for _, row in own] if index == "without" else range(len(own))),
         *(call("find", [key], insert=insert, fails=Fails(INVALID, pattern))
           for key, pattern in (wrong if index == "without" else ()) for insert in (True, False)),
-        call("export_planes"),
+        call("contents"),
         call("load", np.arange(16).reshape(8, 2)),
-        call("export_planes", gives=[
+        call("contents", gives=[
             list(part_of_eight),
             np.arange(16).reshape(8, 2)[list(part_of_eight)],
             np.full([len(part_of_eight), 3], 0.5),
         ]),
         call("write_files", range(8), np.arange(16).reshape(8, 2)),
         call("restore"),
-        call("export_planes"),
+        call("contents"),
         call("rows_in_use"),
     )
     for where, placement, own, part_of_eight, wrong in PLACEMENTS

@@ -14,7 +14,7 @@ EVICTS = dataclasses.replace(CONSTANT, history={"evicts": True})
 FILTERS_AND_EVICTS = dataclasses.replace(CONSTANT, history={"filter_freq": 2, "evicts": True})
 BLOOM = {"bloom_counters": 1000, "bloom_hashes": 4, "bloom_counter_bytes": 2}
 UNFILTERED = dataclasses.replace(CONSTANT, history=None)
-LOOK = call("export_planes")
+LOOK = call("contents")
 
 
 def known(keys, counts, steps):
@@ -45,7 +45,7 @@ COUNTS = {
     "a restored table knows its rows as admitted": Script(
         FILTER,
         call("admit", [5], [4], step=2),
-        call("import_planes", [8, 9], np.ones([2, 2]), {"m": np.ones([2, 1])}),
+        call("restore_rows", [8, 9], np.ones([2, 2]), {"m": np.ones([2, 1])}),
         known([5, 8, 9], [0, 3, 3], [-1, -1, -1]),
         call("import_history", [9, 8, 4], [7, 6, 2], [1, 2, 3]),
         known([4, 8, 9], [2, 6, 7], [3, 2, 1]),
@@ -86,7 +86,7 @@ FILTERED = {
         call("pool", [5, 6], [0, 1], [0, 2], gives=[[-4.0, -4.0]]),
         call("admit", [5, 6], [2, 1], step=1, gives=[-1, -1]),
         call("size", gives=0),
-        call("export_planes", gives=[[], np.zeros([0, 2]), np.zeros([0, 1])]),
+        call("contents", gives=[[], np.zeros([0, 2]), np.zeros([0, 1])]),
         call("history", [5, 6, 7], gives=[[2, 1, 0], steps_of_waiting]),
         call("admit", [6, 5, 7], [1, 1, 1], step=2, gives=[-1, -1, -1]),
         call("find", [5, 6, 7], gives=[0, -1, -1]),
@@ -110,9 +110,9 @@ GIVEN = {
         FILTER,
         call("admit", [5, 6, 7], [1, 3, 4], absent_rows=[[1, 1], [2, 2], [3, 3]]),
         call("find", [6, 7], gives=[0, 1]),
-        call("export_planes", gives=[[6, 7], [[2, 2], [3, 3]], [[0.5], [0.5]]]),
+        call("contents", gives=[[6, 7], [[2, 2], [3, 3]], [[0.5], [0.5]]]),
         call("admit", [5, 7, 8], [2, 1, 1], row_ids=[-1, 1, -1], absent_rows=[[4, 4], [5, 5]]),
-        call("export_planes", gives=[[6, 7, 5], [[2, 2], [3, 3], [4, 4]], [[0.5]] * 3]),
+        call("contents", gives=[[6, 7, 5], [[2, 2], [3, 3], [4, 4]], [[0.5]] * 3]),
         call("admit", [9, 10], [3, 3], absent_rows=[[1, 1]],
              fails=Fails(INVALID, r"rows of shape \[1,2\], expected \[2, 2\]")),
     ),
@@ -120,7 +120,7 @@ GIVEN = {
         CONSTANT, call("admit", [5, 6], [1, 1], row_ids=[0, -1], absent_rows=[[4, 4]]),
         call("find", [5, 6], gives=[-1, 0]),
         call("admit", [5, 6], [1, 1], row_ids=[0, 0], absent_rows=np.zeros([0, 2]), gives=[-1, 0]),
-        call("export_planes", gives=[[6], [[4, 4]], [[0.5]]]),
+        call("contents", gives=[[6], [[4, 4]], [[0.5]]]),
     ),
     "a full table counts nothing": Script(
         dataclasses.replace(FILTER, capacity=2),
@@ -166,7 +166,7 @@ EVICTED = {
         call("evict", 9, steps_to_live=1, gives=2),
         call("size", gives=0),
         call("admit", [7], [1], step=9, gives=[1]),
-        call("export_planes", gives=[[7], [[1.5, 1.5]], [[0.5]]]),
+        call("contents", gives=[[7], [[1.5, 1.5]], [[0.5]]]),
     ),
     "light rows go": Script(
         dataclasses.replace(EVICTS, capacity=3),

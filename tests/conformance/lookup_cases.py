@@ -72,7 +72,7 @@ KEYS = {
         call("find", [10, 9, 8], insert=True, are_distinct=True, gives=[3, 2, 1]),
         call("find", [], insert=True, gives=[]),
         call("rows_in_use", gives=[0, 1, 2, 3]),
-        call("export_planes"),
+        call("contents"),
     ),
     "row ids without a hash index": Script(
         DIRECT,
@@ -80,7 +80,7 @@ KEYS = {
         call("find", [0, 1], gives=[-1, 1]),
         call("rows_in_use", gives=[1, 5]),
         call("size", gives=2),
-        call("export_planes"),
+        call("contents"),
     ),
     "row ids on a rank of three": Script(
         Spec(use_hash_index=False, num_ranks=3, rank=1),

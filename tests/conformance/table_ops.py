@@ -14,7 +14,7 @@ from tests.conformance.file_faults import FileFaults
 from tests.conformance.lookup_ops import Item, LookupOps, as_floats, as_keys, item_of_group
 from tests.conformance.scripts import NotPossibleHere, Outcome, call
 
-STATE = {"the number of keys": call("size"), "keys, rows and slots": call("export_planes")}
+STATE = {"the number of keys": call("size"), "keys, rows and slots": call("contents")}
 COUNTED = {**STATE, "keys without a row": call("waiting")}
 ops = load_ops()
 
@@ -230,18 +230,28 @@ class TableOps(LookupOps, FileFaults):
     def rows_in_use(self):
         return self._run(lambda: ops.sok_rows_in_use(self.handle))
 
-    def export_planes(self, slots=None, no_gaps=False):
-        names = list(self.slots) if slots is None else slots
-        keys, rows, slots = self._run_again((*names, no_gaps), lambda: ops.sok_export_planes(
-            self.handle, num_slots=len(names), slot_names=names, rows_have_no_gaps=no_gaps,
-        ))  # fmt: skip
-        return [keys, rows, *slots]
+    def contents(self):
+        """The keys that are held, in the order of row ids, their rows and what the slots hold."""
 
-    def save_buckets(self, num_buckets):
+        def read():
+            keys, rows = ops.sok_export_table(self.handle)
+            row_ids = ops.sok_rows_in_use(self.handle)
+            if not self.spec.use_hash_index:  # all keys are there, those that are held among them
+                keys, rows = tf.gather(keys, row_ids), tf.gather(rows, row_ids)
+            slots = [
+                tf.raw_ops.ResourceGather(resource=slot, indices=row_ids, dtype=tf.float32)
+                for slot in self.slots.values()
+            ]
+            return [keys, rows, *slots]
+
+        return self._run_again(("contents", *self.slots), read)
+
+    def save_buckets(self, num_buckets, slots=None):
         """What a checkpoint then has: keys, where each bucket starts, rows and slots."""
-        titles = ["x", *(f"x/{slot}" for slot in self.slots)]
+        slots = list(self.slots) if slots is None else slots
+        titles = ["x", *(f"x/{slot}" for slot in slots)]
         names = ["x-keys", "x-partition_offset", *(f"{title}-values" for title in titles)]
-        return self._saved("saved", [], titles, num_buckets, names)
+        return self._saved("saved", [], titles, slots, num_buckets, names)
 
     def save_series(self):
         """Keys, rows and slots of a whole checkpoint, the first time; then of increments."""
@@ -252,23 +262,16 @@ class TableOps(LookupOps, FileFaults):
         titles = ["x/rows", *(f"x/{slot}" for slot in self.slots)]
         ending = ".increment" if base else ""
         names = [f"{name}{ending}" for name in ("x/keys", *titles)]
-        return self._saved(f"series-{self.num_in_series}", [base], titles, 0, names)
+        path = f"series-{self.num_in_series}"
+        return self._saved(path, [base], titles, list(self.slots), 0, names)
 
     def restore_series(self):
         """From the last checkpoint of the series."""
-        return self._run(lambda: ops.sok_restore_rows(
-            self.handle,
-            str(self.folder / f"series-{self.num_in_series}"),
-            [],
-            table_name="x",
-            titles=["x/rows", *(f"x/{slot}" for slot in self.slots)],
-            slot_names=list(self.slots),
-            num_variables=0,
-            widths=[],
-            Tkey=tf.int64,
-        ).row_ids)  # fmt: skip
+        path = str(self.folder / f"series-{self.num_in_series}")
+        titles = ["x/rows", *(f"x/{slot}" for slot in self.slots)]
+        return self._restored_rows(path, titles, list(self.slots))
 
-    def _saved(self, name, bases, titles, num_buckets, names):
+    def _saved(self, name, bases, titles, slots, num_buckets, names):
         """Tensors of a checkpoint that is made."""
         path = str(self.folder / name)
         checkpoint = ops.sok_begin_checkpoint(
@@ -281,7 +284,7 @@ class TableOps(LookupOps, FileFaults):
             [],
             table_name="x",
             titles=titles,
-            slot_names=list(self.slots),
+            slot_names=slots,
             num_buckets=num_buckets,
             Tkey=tf.int64,
         )
@@ -289,8 +292,7 @@ class TableOps(LookupOps, FileFaults):
             self._run(lambda: ops.sok_commit_checkpoint(checkpoint, []))
         return [tf.train.load_checkpoint(path).get_tensor(name) for name in names]
 
-    def restore_buckets(self, tensors, slots=(), num_parts=1, part=0):
-        """From a checkpoint of these tensors, {name: value}; the table is 'x' there."""
+    def _checkpoint_of(self, tensors):
         path = str(self.folder / "checkpoint")
         self._run(lambda: tf.raw_ops.SaveV2(
             prefix=path,
@@ -298,6 +300,24 @@ class TableOps(LookupOps, FileFaults):
             shape_and_slices=[""] * len(tensors),
             tensors=[tf.constant(value) for value in tensors.values()],
         ))  # fmt: skip
+        return path
+
+    def _restored_rows(self, path, titles, slot_names):
+        return self._run(lambda: ops.sok_restore_rows(
+            self.handle,
+            path,
+            [],
+            table_name="x",
+            titles=titles,
+            slot_names=slot_names,
+            num_variables=0,
+            widths=[],
+            Tkey=tf.dtypes.as_dtype(self.spec.key_dtype),
+        ).row_ids)  # fmt: skip
+
+    def restore_buckets(self, tensors, slots=(), num_parts=1, part=0):
+        """From a checkpoint of these tensors, {name: value}; the table is 'x' there."""
+        path = self._checkpoint_of(tensors)
         return self._run(lambda: ops.sok_restore_buckets(
             self.handle,
             path,
@@ -312,17 +332,14 @@ class TableOps(LookupOps, FileFaults):
             Tkey=tf.int64,
         ))  # fmt: skip
 
-    def import_planes(self, keys, rows, slots=None):
+    def restore_rows(self, keys, rows, slots=None):
+        """From a checkpoint of these; the table is 'x' there."""
         slots = slots or {}
-        values = [as_floats(value) for value in slots.values()]
-        self._run(lambda: ops.sok_import_planes(
-            self.handle,
-            as_keys(keys),
-            as_floats(rows),
-            values,
-            slot_names=list(slots),
-            Tkey=tf.dtypes.as_dtype(self.spec.key_dtype),
-        ))  # fmt: skip
+        titles = ["x/rows", *(f"x/{slot}" for slot in slots)]
+        path = self._checkpoint_of(
+            {"x/keys": as_keys(keys), **dict(zip(titles, map(as_floats, (rows, *slots.values()))))}
+        )
+        return self._restored_rows(path, titles, list(slots))
 
     def load(self, values):
         values = as_floats(values)

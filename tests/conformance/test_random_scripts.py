@@ -92,7 +92,7 @@ class Calls:
 
     def contents(self):
         return call(self.draw(st.sampled_from(
-            ["export", "export_planes", "rows_in_use", "dump", "restore", "initialize", "size"]
+            ["export", "contents", "rows_in_use", "dump", "restore", "initialize", "size"]
         )))  # fmt: skip
 
     def replace(self):
@@ -101,7 +101,7 @@ class Calls:
         if self.draw(st.booleans()):
             return call("load", values)
         slots = {"accumulator": values} if self.draw(st.booleans()) else {}
-        return call("import_planes", keys, values, slots)
+        return call("restore_rows", keys, values, slots)
 
 
 @st.composite
@@ -109,7 +109,7 @@ def scripts(draw):
     spec = draw(specs())
     calls = Calls(draw, spec)
     length = draw(st.integers(1, 12))
-    return Script(spec, *(calls.one() for _ in range(length)), call("export_planes"))
+    return Script(spec, *(calls.one() for _ in range(length)), call("contents"))
 
 
 @pytest.mark.parametrize("engine", engines_here(but=CPU))

@@ -17,7 +17,7 @@ FEW = RANDOM.integers(0, 3, 9)
 LONG = RANDOM.integers(0, 3, 20_000)
 THREE = RANDOM.normal(size=(3, 2))
 INSERT = call("find", [0, 2, 4], insert=True)
-LOOK = call("export_planes")
+LOOK = call("contents")
 
 # Each rule's hyperparameters and slots.
 RULES = {
@@ -170,7 +170,7 @@ PASSED_OVER = {
           for rule in rules),
         call("size", gives=3),
         call("find", range(10, 15), insert=True, gives=range(3, 8)),
-        call("export_planes", gives=[
+        call("contents", gives=[
             [0, 2, 4, *range(10, 15)], np.ones([8, 2]),
             *(np.full([8, slot.width], slot.initial_value) for slot in STATES),
         ]),
@@ -253,7 +253,7 @@ OTHERS = {
         call("export", fails=Fails(INVALID, "must keep its shape")),
         call("pool", [0], [0], [0, 1], row_ids=[0], fails=Fails(INVALID, "must keep its shape")),
         apply("adagrad", THREE[:1], [0], fails=Fails(INVALID, "must keep its shape")),
-        call("import_planes", [1], [[1, 2]], fails=Fails(INVALID, "must keep its shape")),
+        call("restore_rows", [1], [[1, 2]], fails=Fails(INVALID, "must keep its shape")),
         call("assign_plane", np.ones([8, 2])),
         call("find", [0], insert=True, gives=[0]),
     ),

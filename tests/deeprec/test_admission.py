@@ -184,8 +184,8 @@ def test_random_steps_follow_the_model(graph, seed):
 def test_what_is_recorded_comes_back(graph, freq):
     """A key with a row keeps it under a stricter filter, and keys that wait go on from there."""
     steps = Steps(get_variable(filter_option=CounterFilter(freq)))
-    held = ops.sok_import_planes(
-        steps.variable.table_handle, [5, 8], tf.ones([2, 2]), [], slot_names=[], Tkey=tf.int64
+    held = ops.sok_load_table(
+        steps.variable.table_handle, tf.constant([5, 8], tf.int64), tf.ones([2, 2]), []
     )
     columns = [tf.constant(column, tf.int64) for column in ([5, 8], [7, -1], [4, -1])]
     waiting = [tf.constant(column, tf.int64) for column in ([6], [2], [2])]

@@ -16,6 +16,7 @@ SCRIPTS = {  # what ranks but the last say, and what the last says
     "uneven": (DATA_ENDED, STALLED),
     "evaluation on rank 0 alone": (STALLED, STALLED),
     "check": (["exchange ", ": rank "], None),
+    "data": (DATA_ENDED, None),
     "estimator": (DATA_ENDED, []),
     "fewer": (["has left", "same number of steps"], []),
 }

@@ -13,6 +13,7 @@ NAMES = ("hash", "uint32", "direct", "on rank 0 only")
 FILES = dict(zip(NAMES, ["", "_1", "_2", "_3"]))
 KEYS_PER_DUMP = {"hash": 8, "uint32": 5, "direct": 24, "on rank 0 only": 4}
 NUM_LOADED = 11
+NUM_ROUNDS = 8
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,11 @@ def test_ranks_that_do_not_do_the_same(runs, num_ranks):
         kind, message = restored
         assert kind == "FailedPreconditionError" and "have read different dumps" in message
         assert f", rank {num_ranks - 1} has '3 keys with" in message
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3])
+def test_what_was_dumped_is_there_at_once_on_all_ranks(runs, num_ranks):
+    assert {rank["at once"] for rank in runs[num_ranks]} == {NUM_ROUNDS}
 
 
 @pytest.mark.parametrize("num_ranks", [2, 3])

@@ -143,9 +143,9 @@ def test_a_large_declared_range_costs_rows_in_use_only(sok, in_scope, request):
     with initialized_session() as session:
         for batch in batches * 3:
             session.run(steps[1], {keys: batch})
-            began = time.perf_counter()
+            began = time.process_time()
             session.run(steps[0], {keys: batch})
-            seconds.append(time.perf_counter() - began)
+            seconds.append(time.process_time() - began)
         all_keys = np.unique(np.concatenate(batches))
         rows, expected = session.run(
             [layer(tf.constant(all_keys)[:, tf.newaxis], training=False) for layer in layers]

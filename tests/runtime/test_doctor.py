@@ -64,7 +64,7 @@ def test_no_horovod(monkeypatch):
     assert finding.status == "missing" and "horovod_install.py" in finding.remedy
 
 
-def test_which_sparse_operation_kit_the_script_gets(tmp_path):
+def test_which_sparse_operation_kit_the_script_gets(tmp_path, monkeypatch):
     clone, other = tmp_path / "clone", tmp_path / "other"
     write_files(clone, {"sparse_operation_kit/__init__.py": "", "train.py": ""})
     other.mkdir()
@@ -72,7 +72,11 @@ def test_which_sparse_operation_kit_the_script_gets(tmp_path):
     assert beside.status == elsewhere.status == "ok"
     assert f"sok_compat's instead of what is in {clone / 'sparse_operation_kit'}" in beside.text
     assert "not built" in beside.text and "instead" not in elsewhere.text
+    monkeypatch.setenv("PYTHONPATH", str(clone), prepend=os.pathsep)
+    on_the_path = doctor._import_name(other / "x.py")
+    assert on_the_path.status == "ok" and str(clone / "sparse_operation_kit") in on_the_path.text
     write_files(clone, {"sparse_operation_kit/lib/ops.so": ""})
+    assert doctor._import_name(other / "x.py").status == "missing"
     built = doctor._import_name(clone / "train.py")
     assert built.status == "missing" and str(clone) in built.text
     assert "import sok_compat" in built.remedy

@@ -214,7 +214,7 @@ def test_dump_that_fails_leaves_the_earlier_files(make_table, tmp_path):
         session.run(saved.step, {saved.keys: [3]})
         resource.setrlimit(resource.RLIMIT_FSIZE, (8 * 3 + 1, resource.RLIM_INFINITY))
         try:
-            with pytest.raises(tf.errors.OpError, match="values.file"):
+            with pytest.raises(tf.errors.ResourceExhaustedError, match="values.file"):
                 session.run(saved.dump)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)

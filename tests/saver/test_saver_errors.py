@@ -127,6 +127,19 @@ def test_folder_that_cannot_be_made(make_table, tmp_path):
         session.run(dump)
 
 
+@pytest.mark.skipif(not os.path.ismount("/sys"), reason="root may write in all folders here")
+def test_folder_that_must_not_be_made(make_table):
+    """In /sys root cannot make one either."""
+    saved = make_table()
+    dump = sok_compat.Saver().dump_to_file(saved.table, "/sys/folder")
+    saver = tf.compat.v1.train.Saver()
+    with initialized_session() as session:
+        with pytest.raises(tf.errors.PermissionDeniedError, match="\n/sys/folder; "):
+            session.run(dump)
+        with pytest.raises(tf.errors.PermissionDeniedError, match="\n/sys/folder.*; "):
+            saver.save(session, "/sys/folder/model", write_meta_graph=False)
+
+
 @pytest.mark.parametrize("method", ["dump_to_file", "restore_from_file"])
 def test_folder_that_is_none(make_table, method):
     table = make_table().table

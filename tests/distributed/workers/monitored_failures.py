@@ -73,14 +73,23 @@ def checked(logits, is_bad):
         return tf.identity(logits)
 
 
-def monitored(
-    num_batches=NUM_BATCHES, num_steps=None, evaluates_alone=False, is_bad=False, evaluates=False
-):
-    """Trains until the data or the steps end; then all may evaluate."""
+def batches_that_fail():
+    """In the input pipeline, before any lookup of the step."""
+
+    def fail(features, labels):
+        with tf.control_dependencies([tf.debugging.Assert(False, ["the script's own check"])]):
+            return features, tf.identity(labels)
+
+    return batches(FEW).concatenate(batches(1).map(fail))
+
+
+def monitored(data=None, num_steps=None, evaluates_alone=False, is_bad=False, evaluates=False):
+    """Trains until the data, batches() by default, or the steps end; then all may evaluate."""
 
     def train(sessions):
         with tf.Graph().as_default():
-            features, labels = tf1.data.make_one_shot_iterator(batches(num_batches)).get_next()
+            dataset = data() if data else batches()
+            features, labels = tf1.data.make_one_shot_iterator(dataset).get_next()
             logits, layer = logits_of(features, True)
             keys = tf.zeros([1, SLOTS, 1], tf.int64)
             evaluation = tf.reduce_sum(layer(keys, training=False))
@@ -129,7 +138,8 @@ def few_on_last():
 
 
 SCRIPTS = {
-    "uneven": lambda: monitored(few_on_last(), evaluates=True),
+    "uneven": lambda: monitored(lambda: batches(few_on_last()), evaluates=True),
+    "data": lambda: monitored(batches_that_fail if IS_LAST and SIZE > 1 else batches),
     "evaluation on rank 0 alone": lambda: monitored(evaluates_alone=True),
     "check": lambda: monitored(is_bad=IS_LAST and SIZE > 1),
     "estimator": estimator,

@@ -17,6 +17,7 @@ from tests.support.saved_table import DIM, SavedTable
 
 ROOM = 24  # keys, over all ranks, of a table without a hash table
 NUM_LOADED = 11
+NUM_DUMPED, NUM_ROUNDS = 100_000, 8  # keys, over all ranks
 KEYS = {  # of each table, over all ranks
     "hash": [0, -1, 5, 2**40, -(2**63), 7, 8, 9],
     "uint32": [0, 1, 2, 2**32 - 1, 6],
@@ -51,8 +52,8 @@ def train_and_dump(folder):
         session.run(tf.compat.v1.global_variables_initializer())
         for name, table in tables.items():
             session.run(table.step, {table.keys: KEYS[name][RANK::SIZE]})
-        for table in tables.values():
-            assert session.run(table.dump) == b"saved."
+        statuses = session.run([table.dump for table in tables.values()])
+        assert statuses == [b"saved."] * len(tables)
         return rows_of(session, tables)
 
 
@@ -152,6 +153,24 @@ def cross(folder):
         return len(table.rows(session))
 
 
+def dump_and_restore_at_once(folder):
+    """In how many rounds a restore that follows a dump at once gave what was dumped."""
+    with tf.Graph().as_default(), new_session() as session:
+        sok.Init(global_batch_size=SIZE, seed=5)
+        table = SavedTable(folder, capacity=NUM_DUMPED)
+        session.run(tf.compat.v1.global_variables_initializer())
+        keys = np.arange(RANK, NUM_DUMPED, SIZE)
+        num_same = 0
+        for _ in range(NUM_ROUNDS):
+            session.run(table.step, {table.keys: keys})
+            _, dumped = session.run(table.exported)
+            session.run(table.dump)
+            session.run(table.restore)
+            _, restored = session.run(table.exported)
+            num_same += np.array_equal(np.sort(restored, axis=0), np.sort(dumped, axis=0))
+        return num_same
+
+
 def load():
     """The rows that this rank has after load_embedding_values."""
     with tf.Graph().as_default(), new_session() as session:
@@ -172,4 +191,5 @@ if __name__ == "__main__":
         seen["failed"] = fail(dump_folder)
         seen["apart"] = end_apart(f"{dump_folder}/apart")
         seen["crossed"] = cross(f"{dump_folder}/crossed")
+        seen["at once"] = dump_and_restore_at_once(f"{dump_folder}/at once")
     report(seen)
