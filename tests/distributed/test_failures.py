@@ -52,7 +52,8 @@ def seen(mode, ranks=slice(None)):
         ("fewer", ["rank 2 has left", "same number of steps"]),
         ("raise", ["rank 2 has left", "raised an exception"]),
         ("kill", ["lost rank 2", "process of rank 2 has ended"]),
-        (f"kill {BY_HOROVOD}", ["lost rank 2", "Horovod says"]),
+        # Horovod says so, or does not before the stall timeout, where the machine is busy.
+        (f"kill {BY_HOROVOD}", ["lost rank 2"]),
         pytest.param("stop", ["lost rank 2"], marks=pytest.mark.thorough),
         pytest.param(f"fewer {BY_HOROVOD}", ["rank 2 has left"], marks=pytest.mark.thorough),
         pytest.param(f"check {BY_HOROVOD}", ["rank 2"], marks=pytest.mark.thorough),
