@@ -15,6 +15,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.files_of_rank_0 import are_on_rank_0, path_on_this_rank
 from sok_compat.checkpoint.progress import logged
 from sok_compat.checkpoint.series import check_chain
+from sok_compat.checkpoint.tables_left_out import warn_of_tables_left_out
 from sok_compat.runtime.exchange import first_line
 from sok_compat.runtime.ranks import horovod_ranks
 from sok_compat.runtime.shared_texts import share_text
@@ -88,9 +89,14 @@ def restoring_where_files_are(restore):
         with logged(f"restoring {save_path}"):
             if not _meets_other_ranks(self, sess) or not are_on_rank_0():
                 check_chain(save_path)  # before ordinary variables are restored
-                return restore(self, sess, save_path)
+                return restore_all(self, sess, save_path)
             with path_on_this_rank(save_path, sess.graph) as path:
-                return restore(self, sess, path)
+                return restore_all(self, sess, path)
+
+    def restore_all(saver, session, path):
+        if getattr(session, "graph", None):  # else TensorFlow says what is wrong with it
+            warn_of_tables_left_out(path, session.graph)
+        return restore(saver, session, path)
 
     return restore_where_files_are
 

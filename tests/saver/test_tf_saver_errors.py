@@ -161,3 +161,22 @@ def test_savers_in_eager_mode_are_as_ever(tmp_path):
         variable.assign([0.0, 0.0])
         saver.restore(None, path)
         assert variable.numpy().tolist() == [1.0, 2.0]
+
+
+def test_tables_that_the_graph_does_not_have_are_named(graph, tmp_path, caplog):
+    path = f"{tmp_path}/model"
+    of_deeprec = {"b/part_0-keys": np.array([4]), "b/part_0-partition_offset": np.zeros(2)}
+    write(path, {**tensors([1]), "a/keys": np.array([3]), "a/rows": np.ones([1, 2]), **of_deeprec})
+    sok_compat.Init(global_batch_size=4)
+    table = SavedTable(tmp_path, optimizer=ADAGRAD)
+    saver = tf1.train.Saver()
+    with initialized_session() as session:
+        saver.restore(session, path)
+        assert table.rows(session).keys() == {1}
+    (line,) = [each.getMessage() for each in caplog.records if "does not have" in each.msg]
+    assert line == f"tables of {path} that this graph does not have are not restored: a, b/part_0"
+    caplog.clear()
+    write(path, tensors([1]))
+    with initialized_session() as session:
+        saver.restore(session, path)
+    assert not caplog.records
