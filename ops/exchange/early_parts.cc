@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/exchange/early_parts.h"
 
-#include <algorithm>
 #include <new>
 
 namespace sok {
@@ -10,7 +9,7 @@ std::optional<Part> EarlyParts::Find(const ExchangePlace& place, int source) con
   const auto found = kept_.find({place, source});
   if (found == kept_.end()) return std::nullopt;
   const Kept& kept = found->second;
-  return Part{source, {kept.bytes.get(), kept.num_bytes}, kept.is_cut};
+  return Part{source, kept.bytes, kept.is_cut};
 }
 
 void EarlyParts::Keep(const ExchangePlace& place, const Part& part, EarlyParts* before) {
@@ -18,18 +17,13 @@ void EarlyParts::Keep(const ExchangePlace& place, const Part& part, EarlyParts* 
     kept_.insert(std::move(moved));
     return;
   }
-  Kept kept;
+  Kept& kept = kept_[{place, part.source}];
   kept.is_cut = part.is_cut;
-  if (!part.bytes.empty()) {
-    kept.bytes.reset(new (std::nothrow) char[part.bytes.size()]);
-    if (kept.bytes) {
-      kept.num_bytes = part.bytes.size();
-      std::copy(part.bytes.begin(), part.bytes.end(), kept.bytes.get());
-    } else {
-      kept.is_cut = true;
-    }
+  try {
+    kept.bytes = part.bytes;
+  } catch (const std::bad_alloc&) {
+    kept.is_cut = true;
   }
-  kept_.emplace(std::make_pair(place, part.source), std::move(kept));
 }
 
 }  // namespace sok

@@ -3,11 +3,10 @@
 #ifndef SOK_OPS_EXCHANGE_EARLY_PARTS_H_
 #define SOK_OPS_EXCHANGE_EARLY_PARTS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -35,8 +34,7 @@ class EarlyParts {
 
  private:
   struct Kept {
-    std::unique_ptr<char[]> bytes;
-    size_t num_bytes = 0;
+    std::string bytes;
     bool is_cut = false;
   };
   std::map<std::pair<ExchangePlace, int>, Kept> kept_;  // by place and source

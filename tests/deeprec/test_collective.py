@@ -41,7 +41,7 @@ IDIOMS_OF = {1: IDIOMS, 2: IDIOMS, 4: IDIOMS[::3]}
 @functools.cache
 def trained(num_ranks):
     """[rank] of what it reported; one launch trains in all idioms."""
-    return reports(run_ranks("deeprec_collective", num_ranks, *IDIOMS_OF[num_ranks], timeout=300))
+    return reports(run_ranks("deeprec_collective", num_ranks, *IDIOMS_OF[num_ranks], timeout=600))
 
 
 @needs_horovod

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import sys
 import tempfile
+import time
 
 import numpy as np
 
@@ -227,6 +228,7 @@ def train_saving(strategy, folder, batches, losses, stops):
         ) as session:  # fmt: skip
             for batch in batches:
                 fed = dict(zip((ids, labels), batch))
+                time.sleep(0.6)  # steps that are faster are not each looked at
                 losses.append(session.run([model.loss, train_op], fed)[0])
             if stops:
                 raise Stopped
