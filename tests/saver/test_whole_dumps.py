@@ -73,6 +73,19 @@ def test_files_of_two_dumps(make_table, part):
         session.run(saved.restore)
 
 
+@pytest.mark.parametrize("part", PARTS)
+def test_a_file_that_is_cut(make_table, part):
+    saved = make_table()
+    with initialized_session() as session:
+        dump_of(saved, random_rows([1, 2, 3]), session)
+        os.truncate(path_of(saved, part), 8)
+        session.run(saved.step, {saved.keys: [4]})
+        held = saved.rows(session)
+        with pytest.raises(tf.errors.DataLossError, match=f"{part}.file is not as it was written"):
+            session.run(saved.restore)
+        assert_rows_equal(saved.rows(session), held)
+
+
 class NumberedTable:
     """A table of its own graph and session, with 2000 + number rows of that number."""
 

@@ -33,6 +33,7 @@ OPTIMIZERS = {case.name: case for case in [*ALL_OPTIMIZERS, OUTSIDE]}
 _NUMBERS = np.random.default_rng(3)
 BATCHES = [_NUMBERS.integers(0, ROOM, 12) for _ in range(6)]  # of all ranks
 FIRST, LAST = BATCHES[:3], BATCHES[3:]
+assert set(np.ravel(LAST)) - set(np.ravel(FIRST))  # keys whose first values come after the restore
 EVERY_KEY = np.arange(-3, ROOM + 3)
 
 
