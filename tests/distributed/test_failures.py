@@ -2,6 +2,7 @@
 """What the other ranks see when one ends, hangs or fails a step."""
 
 import functools
+import re
 
 import pytest
 
@@ -108,6 +109,17 @@ def test_a_step_that_fails_on_one_rank_fails_on_all_and_training_goes_on():
         for step in () if is_last else (3, 6, 7):
             assert "rank 2 is past it" in rank["errors"][step]
             assert "has ended there without it" in rank["errors"][step]
+
+
+@pytest.mark.parametrize(
+    "mode", ["interrupt", pytest.param(f"interrupt {BY_HOROVOD}", marks=pytest.mark.thorough)]
+)
+def test_ctrl_c_ends_all_ranks(mode):
+    ranks = launched(mode)
+    assert all(rank.exit_code not in (0, None) for rank in ranks), ranks
+    # Ranks end one after the other; those that are told so first say that.
+    ends = [re.search("KeyboardInterrupt|rank . has left|lost rank .", r.output) for r in ranks]
+    assert all(ends) and "KeyboardInterrupt" in [end[0] for end in ends], ranks
 
 
 def test_the_end_is_quick():

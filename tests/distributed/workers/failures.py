@@ -4,6 +4,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 
 import numpy as np
@@ -86,6 +87,15 @@ def run_until_failure(session, model, mode, earlier):
     return seen
 
 
+def run_until_interrupted(session, model):
+    """Steps until Ctrl-C, which reaches all ranks, wherever they are."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell has ignored it
+    session.run(model.step, model.feeds())
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    while True:
+        session.run(model.step, model.feeds())
+
+
 def fail(mode):
     """What the mode is about, on the rank that fails."""
     if mode == "raise":
@@ -129,6 +139,8 @@ if __name__ == "__main__":
         for one in sys.argv[1:]:
             if one == "bad steps":
                 seen_of_each[one] = run_with_bad_steps(the_session, the_model)
+            elif one == "interrupt":
+                run_until_interrupted(the_session, the_model)
             else:
                 seen_of_each[one] = run_until_failure(the_session, the_model, one, seen_of_each)
         report(seen_of_each)
