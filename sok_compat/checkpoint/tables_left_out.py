@@ -20,7 +20,7 @@ def warn_of_tables_left_out(path, graph):
         names = {name for name, _ in tf.train.list_variables(path)}
     except (tf.errors.OpError, ValueError):
         return
-    in_graph = _tables_in(graph)
+    in_graph = set(_tables_in(graph))
     left_out = sorted(
         table
         for table in _tables_among(names)

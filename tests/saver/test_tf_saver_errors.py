@@ -163,6 +163,10 @@ def test_savers_in_eager_mode_are_as_ever(tmp_path):
         assert variable.numpy().tolist() == [1.0, 2.0]
 
 
+def said_by_sok(caplog):
+    return [each.getMessage() for each in caplog.records if each.name.startswith("sok_compat")]
+
+
 def test_tables_that_the_graph_does_not_have_are_named(graph, tmp_path, caplog):
     path = f"{tmp_path}/model"
     of_deeprec = {"b/part_0-keys": np.array([4]), "b/part_0-partition_offset": np.zeros(2)}
@@ -173,10 +177,10 @@ def test_tables_that_the_graph_does_not_have_are_named(graph, tmp_path, caplog):
     with initialized_session() as session:
         saver.restore(session, path)
         assert table.rows(session).keys() == {1}
-    (line,) = [each.getMessage() for each in caplog.records if "does not have" in each.msg]
+    (line,) = said_by_sok(caplog)
     assert line == f"tables of {path} that this graph does not have are not restored: a, b/part_0"
     caplog.clear()
     write(path, tensors([1]))
     with initialized_session() as session:
         saver.restore(session, path)
-    assert not caplog.records
+    assert not said_by_sok(caplog)
