@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ops/base/wide_vectors.h"
+
 namespace sok {
 
 /// Calls body(dim), where dim is a std::integral_constant for the common sizes and an int64_t for
@@ -43,8 +45,9 @@ constexpr int64_t PrefetchDistance(int64_t num_lines) {
   return std::min<int64_t>(std::max<int64_t>(128 / std::max<int64_t>(num_lines, 1), 8), 48);
 }
 
-/// Asks for the cache lines of a row that will be read soon.
-inline void PrefetchRow(const float* row, int64_t dim) {
+/// Asks for the cache lines of a row that will be read soon. Always inlined, as PrefetchOutput: GCC
+/// takes a call of a function that only prefetches for one without an effect, and drops it.
+SOK_INLINE void PrefetchRow(const float* row, int64_t dim) {
   constexpr int64_t kFloatsPerLine = 16;
   for (int64_t column = 0; column < dim; column += kFloatsPerLine) {
     __builtin_prefetch(row + column);
@@ -57,7 +60,7 @@ inline void PrefetchRow(const float* row, int64_t dim) {
 constexpr int64_t kOutputAhead = 16;
 
 /// Asks for the cache lines of row number `row` of an output, one after another in memory.
-inline void PrefetchOutput(float* out, int64_t dim, int64_t row) {
+SOK_INLINE void PrefetchOutput(float* out, int64_t dim, int64_t row) {
   constexpr int64_t kFloatsPerLine = 16;
   float* const begin = out + row * dim;
   for (int64_t column = 0; column < dim; column += kFloatsPerLine) {
