@@ -10,7 +10,7 @@ import signal
 
 from tests.conformance.scripts import Outcome
 
-START_SECONDS = 120
+START_SECONDS = 300
 SCRIPT_SECONDS = 120
 
 

@@ -30,7 +30,7 @@ CUDA = ROOT / "docs" / "cuda.md"
 SERVING = ROOT / "docs" / "serving.md"
 QUICK_START, KERAS, HASH_TABLE = python_blocks(README)
 KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as the README says
-TIMEOUT_SECONDS = 120  # a loaded machine may take long to import TensorFlow
+TIMEOUT_SECONDS = 300  # a loaded machine may take long to import TensorFlow
 
 
 def run(script, folder, how=("-c",)):

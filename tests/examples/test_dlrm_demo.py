@@ -18,7 +18,7 @@ from examples import console
 from examples.dlrm import demo, demo_data, demo_report, evaluation
 
 SMALL = ["--rows", "400000", "--dim", "4", "--batch-size", "256"]
-START_SECONDS = 120  # a loaded machine may take long to import TensorFlow
+START_SECONDS = 300  # a loaded machine may take long to import TensorFlow
 
 
 def start_demo(out, *arguments):
