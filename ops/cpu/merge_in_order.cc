@@ -8,10 +8,19 @@
 #include "ops/base/wide_vectors.h"
 #include "ops/cpu/fixed_dim.h"
 #include "ops/cpu/occurrence_gradient.h"
-#include "ops/cpu/one_key_bags.h"
 
 namespace sok {
 namespace {
+
+constexpr int64_t kRun = 16;  // bags that are looked at together
+
+/// Whether each of the next kRun bags has one key; without a branch for each.
+SOK_INLINE bool HaveOneKeyEach(const int64_t* row_splits) {  // [kRun + 1]
+  if (row_splits[kRun] - row_splits[0] != kRun) return false;
+  int64_t difference = 0;
+  for (int64_t i = 0; i < kRun; ++i) difference |= (row_splits[i + 1] - row_splits[i]) ^ 1;
+  return difference == 0;
+}
 
 /// Where a key's sum by blocks goes from one block to the next.
 struct BlockEnd {

@@ -18,7 +18,6 @@ class MessageWriter {
   void Number(int64_t value);
   void Text(std::string_view text);
 
-  size_t size() const { return bytes_.size(); }
   std::string& bytes() { return bytes_; }
 
  private:
