@@ -5,8 +5,9 @@ import logging
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.files.table_names import find_tables, tensors_of
+
 _logger = logging.getLogger(__name__)
-_ENDS = {"/keys": "/rows", "-keys": "-partition_offset"}  # of a table's tensors, by layout
 
 
 def warn_of_tables_left_out(path, graph):
@@ -17,13 +18,13 @@ def warn_of_tables_left_out(path, graph):
       graph: that is restored.
     """
     try:
-        names = {name for name, _ in tf.train.list_variables(path)}
+        reader = tf.train.load_checkpoint(path)
     except (tf.errors.OpError, ValueError):
         return
     in_graph = set(_tables_in(graph))
     left_out = sorted(
         table
-        for table in _tables_among(names)
+        for table in _tables_of(reader)
         if not any(table == known or table.startswith(f"{known}/") for known in in_graph)
     )
     if left_out:
@@ -34,12 +35,10 @@ def warn_of_tables_left_out(path, graph):
         )
 
 
-def _tables_among(names):
-    """Of tensors: the tables, and also the slots of those that are saved as DeepRec saves them."""
-    for name in names:
-        for end, beside in _ENDS.items():
-            if name.endswith(end) and name.removesuffix(end) + beside in names:
-                yield name.removesuffix(end)
+def _tables_of(reader):
+    """Of a checkpoint; of a table in parts, each part."""
+    tables = find_tables(tensors_of(reader))
+    return [keys[: -len("/keys")] for table in tables for keys in table.keys]
 
 
 def _tables_in(graph):

@@ -6,7 +6,7 @@ import os
 import tensorflow as tf
 
 from sok_compat.checkpoint.bucket_saveable import BucketSaveable, restore_buckets
-from sok_compat.checkpoint.files.table_names import BUCKETS, ROWS, find_tables
+from sok_compat.checkpoint.files.table_names import BUCKETS, ROWS, find_tables, tensors_of
 from sok_compat.checkpoint.key_files import load_rows, restore_from_files, tickets_of
 from sok_compat.checkpoint.series import chain_of
 from sok_compat.runtime.op_library import ops
@@ -45,10 +45,8 @@ def assign_from(table, source, name=None):
             _raise_for_part(table, source)
             return restore_from_files(table, source, name)
     whole = chain_of(prefix)[0]
-    reader = tf.train.load_checkpoint(whole)
-    dtypes = reader.get_variable_to_dtype_map()
-    shapes = reader.get_variable_to_shape_map()
-    saved = _table_called(name, whole, {n: (dtypes[n].name, shapes[n]) for n in shapes})
+    tensors = tensors_of(tf.train.load_checkpoint(whole))
+    saved = _table_called(name, whole, tensors)
     tickets = tickets_of(table, "assign")
     if saved.layout == BUCKETS and table.saver_layout is BucketSaveable:
         return restore_buckets(table, prefix, [(name, "")], tickets=tickets)
@@ -60,7 +58,9 @@ def assign_from(table, source, name=None):
             f"{prefix} is an increment of {whole}, which has {name} in DeepRec's layout: assign an "
             "embedding variable from it, or restore it and save a whole checkpoint"
         )
-    keys = tf.cast(_tensor(prefix, saved.keys, dtypes[saved.keys[0]]), tf.int64)
+    keys = tf.cast(
+        _tensor(prefix, saved.keys, tf.dtypes.as_dtype(tensors[saved.keys[0]][0])), tf.int64
+    )
     return load_rows(table, keys, _tensor(prefix, saved.rows, tf.float32), tickets)
 
 

@@ -169,8 +169,10 @@ def said_by_sok(caplog):
 
 def test_tables_that_the_graph_does_not_have_are_named(graph, tmp_path, caplog):
     path = f"{tmp_path}/model"
-    of_deeprec = {"b/part_0-keys": np.array([4]), "b/part_0-partition_offset": np.zeros(2)}
-    write(path, {**tensors([1]), "a/keys": np.array([3]), "a/rows": np.ones([1, 2]), **of_deeprec})
+    row = np.ones([1, 2], np.float32)
+    others = {"a/keys": np.array([3]), "a/rows": row}
+    others |= {"b/part_0-keys": np.array([4]), "b/part_0-values": row}
+    write(path, {**tensors([1]), **others})
     sok_compat.Init(global_batch_size=4)
     table = SavedTable(tmp_path, optimizer=ADAGRAD)
     saver = tf1.train.Saver()

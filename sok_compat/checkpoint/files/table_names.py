@@ -60,6 +60,12 @@ def find_tables(tensors):
     return sorted(found, key=lambda table: (table.name, table.layout))
 
 
+def tensors_of(reader):
+    """What find_tables takes, of what tf.train.load_checkpoint gives."""
+    dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
+    return {name: (dtypes[name].name, shapes[name]) for name in shapes}
+
+
 def _in_rows(tensors):
     sizes = {}
     for name, (dtype, shape) in tensors.items():
