@@ -73,10 +73,12 @@ bool Coordinator::SubmitQuietly(ExchangeRequest request) {
           "was asked for twice in one step: a lookup cannot stand in a loop of control flow v1, "
           "nor can a function take two gradients through one branch or nested function";
     } else {
+      const bool is_alone = request.is_alone;
       pending_.emplace(key, Pending{std::move(request), std::move(outgoing), Clock::now()});
       gave_up_on_.clear();
       const std::set<std::string>* companions = companions_.Of(name);
-      is_reason = pending_.size() == 1 || (companions && companions->size() <= pending_.size());
+      is_reason =
+          is_alone || pending_.size() == 1 || (companions && companions->size() <= pending_.size());
     }
     is_reason = is_reason || !meetings_.to_tell().empty();
     is_asleep = is_dozing_;

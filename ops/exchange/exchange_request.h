@@ -31,6 +31,7 @@ struct ExchangeRequest {
   StepId step_id;                            // of what asks; its failure is the lookup's
   bool is_patient = false;                   // may wait for another rank longer than stall_seconds,
                                              // and so does what it sends
+  bool is_alone = false;                     // none of this rank comes together with it
   std::vector<char> data;                    // by destination rank
   std::vector<int64_t> send_bytes;           // [num_ranks]
   Pieces pieces;                             // in the place of data, where it stands elsewhere: as

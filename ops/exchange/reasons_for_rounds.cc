@@ -24,6 +24,7 @@ bool Coordinator::HasReason(Clock::time_point now) const {
   for (const auto& [key, pending] : pending_) {
     if (pending.all_have_come) return true;
     if (pending.is_told) continue;
+    if (pending.request.is_alone) return true;
     if (Seconds(now - pending.since).count() > options_.grouping_seconds) return true;
     const std::set<std::string>* companions = companions_.Of(key.second);
     if (!companions || companions->size() > pending_.size()) continue;

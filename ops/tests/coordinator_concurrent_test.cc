@@ -54,6 +54,21 @@ SOK_TEST(ThousandsOfLookupsInAStep) {
   CHECK_TRUE(SecondsOfSteps(4000) < 30 * of_few);
 }
 
+/// A request that blocks its thread waits for no others of this rank.
+SOK_TEST(ARequestThatIsAloneIsAReasonForARound) {
+  for (const bool is_alone : {false, true}) {
+    CoordinatorOptions options;
+    options.num_ranks = 2;
+    options.grouping_seconds = 3600.0;
+    Coordinator coordinator(options);
+    ExchangeRequest request = Request(0, 2, 0, "table");
+    request.is_alone = is_alone;
+    const auto result = Submit(coordinator, Begin(coordinator, 0, 0, "table"), std::move(request));
+    CHECK_EQ(coordinator.IsDue(), is_alone);
+    coordinator.Abort("the test ends");
+  }
+}
+
 SOK_TEST(SendsNothingElseTwice) {
   Ranks ranks(2);
   auto first = SubmitFirst(ranks[0], 0, 2, 0, "layer");

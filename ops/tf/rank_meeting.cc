@@ -53,6 +53,7 @@ std::vector<std::string> RankMeeting::Submit(ExchangeRequest request) {
   request.ticket = held_->ticket();
   request.exchange = "part_" + std::to_string(num_exchanges_++);
   request.step_id = step_id_;
+  request.is_alone = true;  // it blocks its thread, of which a session has a few
   request.done = [&promise](const ExchangeResult& result) {
     try {  // nothing may pass: it would end the thread of the exchanges
       if (!result.error.empty()) Throw(result.code, result.error);

@@ -15,15 +15,17 @@ namespace {
 int64_t NumOwnedIn(SavedTensors& saved, const SavedTensors::Piece& piece,
                    const Placement& placement) {
   constexpr int64_t kKeysAtOnce = 1 << 20;
-  PieceReader reader(saved, piece);
-  std::string data;
+  const PieceReader reader(saved, piece);
+  PieceSum sum(saved, piece);
+  std::vector<int64_t> keys(static_cast<size_t>(std::min(kKeysAtOnce, piece.count)));
+  char* data = reinterpret_cast<char*>(keys.data());
   int64_t num_owned = 0;
   for (int64_t first = 0; first < piece.count; first += kKeysAtOnce) {
     const int64_t count = std::min(kKeysAtOnce, piece.count - first);
-    reader.Read(first, count, &data);
-    const auto* keys = reinterpret_cast<const int64_t*>(data.data());
-    num_owned +=
-        std::count_if(keys, keys + count, [&](int64_t key) { return placement.IsOwned(key); });
+    reader.Read(first, count, data);
+    sum.Add(first, count, data);
+    num_owned += std::count_if(keys.begin(), keys.begin() + count,
+                               [&](int64_t key) { return placement.IsOwned(key); });
   }
   return num_owned;
 }
@@ -32,7 +34,7 @@ int64_t NumOwnedIn(SavedTensors& saved, const SavedTensors::Piece& piece,
 
 void OwnedRows::Choose(const SavedBlock& block) {
   block_ = &block;
-  const auto* keys = reinterpret_cast<const int64_t*>(block.data[0].data());
+  const auto* keys = reinterpret_cast<const int64_t*>(block.data[0]);
   keys_.clear();
   places_.clear();
   if (placement_.num_ranks == 1) {
@@ -47,7 +49,7 @@ void OwnedRows::Choose(const SavedBlock& block) {
 }
 
 const float* OwnedRows::Of(size_t tensor, int64_t width) {
-  const auto* rows = reinterpret_cast<const float*>(block_->data[tensor].data());
+  const auto* rows = reinterpret_cast<const float*>(block_->data[tensor]);
   if (count() == block_->count) return rows;
   chosen_.resize(static_cast<size_t>(count() * width));
   float* next = chosen_.data();
@@ -68,6 +70,7 @@ OwnedKeys OwnedKeys::Count(SavedTensors& saved, const std::string& name,
     int64_t of_piece = piece.count;
     if (placement.num_ranks > 1) of_piece = NumOwnedIn(saved, piece, placement);
     if (of_piece > 0) owned.pieces.insert(piece.first);
+    if (of_piece > 0 && of_piece < piece.count) owned.pieces_are_whole = false;
     owned.count += of_piece;
   }
   return owned;

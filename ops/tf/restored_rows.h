@@ -36,9 +36,10 @@ class OwnedRows {
 
 /// What a checkpoint has of a tensor of keys.
 struct OwnedKeys {
-  int64_t num_saved = 0;     // of all ranks
-  int64_t count = 0;         // of this rank
-  std::set<int64_t> pieces;  // first rows of the slices that have some
+  int64_t num_saved = 0;         // of all ranks
+  int64_t count = 0;             // of this rank
+  std::set<int64_t> pieces;      // first rows of the slices that have some
+  bool pieces_are_whole = true;  // this rank owns all keys of each of these
 
   /// Throws kInvalidArgument, kNotFound and kDataLoss.
   static OwnedKeys Count(SavedTensors& saved, const std::string& name, const Placement& placement);

@@ -14,103 +14,148 @@ namespace sok {
 namespace {
 
 constexpr int64_t kBlockBytes = 16 << 20;
-constexpr size_t kBlocksAhead = 2;
+constexpr size_t kReaders = 2;      // of one, who uses the blocks waits for the disk
+constexpr size_t kBlocksAhead = 4;  // being read, or read and not used yet
 
-/// One tensor, read in ascending order; of its pieces some may be left out.
-class TensorReader {
+/// Which piece of a tensor has a row; rows are asked for in ascending order.
+class PieceFinder {
  public:
-  TensorReader(SavedTensors& saved, const std::vector<SavedTensors::Piece>& pieces)
-      : saved_(saved), pieces_(pieces) {}
+  explicit PieceFinder(const std::vector<SavedTensors::Piece>& pieces) : pieces_(&pieces) {}
 
-  /// Rows [first, first + count), which are within one piece.
-  void Read(int64_t first, int64_t count, std::string* data) {
-    while (!reader_ || first >= pieces_[piece_].first + pieces_[piece_].count) {
-      if (reader_) ++piece_;
-      while (first >= pieces_[piece_].first + pieces_[piece_].count) ++piece_;
-      reader_ = std::make_unique<PieceReader>(saved_, pieces_[piece_]);
-    }
-    reader_->Read(first - pieces_[piece_].first, count, data);
+  const SavedTensors::Piece& Of(int64_t row) {
+    while (row >= (*pieces_)[piece_].first + (*pieces_)[piece_].count) ++piece_;
+    return (*pieces_)[piece_];
   }
 
  private:
-  SavedTensors& saved_;
-  const std::vector<SavedTensors::Piece>& pieces_;
+  const std::vector<SavedTensors::Piece>* pieces_;
   size_t piece_ = 0;
-  std::unique_ptr<PieceReader> reader_;
 };
 
-/// Makes a list of blocks come true, on a thread, not too far ahead.
+/// One tensor, of whose pieces one at a time is open: for a thread, or for who sums them up.
+template <typename Opened>
+class TensorPieces {
+ public:
+  TensorPieces(SavedTensors& saved, const std::vector<SavedTensors::Piece>& pieces)
+      : saved_(&saved), finder_(pieces) {}
+
+  /// use(the opened piece that has the row `first`, the row's number in it). Rows ascend.
+  template <typename Use>
+  void At(int64_t first, const Use& use) {
+    const SavedTensors::Piece& piece = finder_.Of(first);
+    if (piece_ != &piece) {
+      opened_ = std::make_unique<Opened>(*saved_, piece);
+      piece_ = &piece;
+    }
+    use(*opened_, first - piece.first);
+  }
+
+ private:
+  SavedTensors* saved_;
+  PieceFinder finder_;
+  const SavedTensors::Piece* piece_ = nullptr;
+  std::unique_ptr<Opened> opened_;
+};
+
+void ReadBlock(std::vector<TensorPieces<PieceReader>>* tensors, SavedBlock* block) {
+  block->room.resize(tensors->size());
+  for (size_t i = 0; i < tensors->size(); ++i) {
+    (*tensors)[i].At(block->first, [&](const PieceReader& reader, int64_t first) {
+      if (block->data[i] == nullptr) {
+        block->room[i].resize(static_cast<size_t>(block->count * reader.row_bytes()));
+        block->data[i] = block->room[i].data();
+      }
+      reader.Read(first, block->count, block->data[i]);
+    });
+  }
+}
+
+/// Reads the blocks of a list on a few threads, not too far ahead of who uses them.
 class ReadAhead {
  public:
-  ReadAhead(std::vector<SavedBlock> blocks, std::function<void(SavedBlock*)> read)
-      : blocks_(std::move(blocks)), read_(std::move(read)), thread_([this] { Run(); }) {}
+  /// What reads a block, for one thread.
+  using Read = std::function<void(SavedBlock*)>;
 
-  ~ReadAhead() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      is_ending_ = true;
+  ReadAhead(std::vector<SavedBlock> blocks, const std::function<Read()>& make_reader)
+      : blocks_(std::move(blocks)), are_read_(blocks_.size(), false) {
+    try {
+      for (size_t i = 0; i < std::min(kReaders, blocks_.size()); ++i)
+        threads_.emplace_back([this, read = make_reader()] { Run(read); });
+    } catch (...) {
+      End();
+      throw;
     }
-    changed_.notify_all();
-    thread_.join();
   }
+
+  ~ReadAhead() { End(); }
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// Calls use(block) for all. Throws what `read` has thrown.
+  /// Calls use(block) for all. Throws what a reader has thrown.
   void ForEach(const SavedStreams::Use& use) {
     for (size_t next = 0; next < blocks_.size(); ++next) {
       {
         std::unique_lock<std::mutex> lock(mutex_);
-        changed_.wait(lock, [&] { return num_read_ > next || error_ != nullptr; });
-        if (num_read_ <= next) std::rethrow_exception(error_);
+        changed_.wait(lock, [&] { return are_read_[next] || error_ != nullptr; });
+        if (!are_read_[next]) std::rethrow_exception(error_);
       }
       use(blocks_[next]);
       {
         const std::lock_guard<std::mutex> lock(mutex_);
         num_used_ = next + 1;
-        if (next + kBlocksAhead + 1 < blocks_.size())  // has its memory then
-          blocks_[next + kBlocksAhead + 1].data.swap(blocks_[next].data);
+        if (next + kBlocksAhead < blocks_.size())  // has its memory then
+          blocks_[next + kBlocksAhead].room.swap(blocks_[next].room);
         else
-          blocks_[next].data.clear();
+          blocks_[next].room.clear();
       }
       changed_.notify_all();
     }
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (error_ != nullptr) std::rethrow_exception(error_);
   }
 
  private:
-  void Run() {
+  void Run(const Read& read) {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (num_read_ < blocks_.size() && error_ == nullptr) {
-      changed_.wait(lock, [&] { return is_ending_ || num_read_ <= num_used_ + kBlocksAhead; });
-      if (is_ending_) return;
-      SavedBlock* block = &blocks_[num_read_];
+    for (;;) {
+      changed_.wait(lock, [&] {
+        return is_ending_ || error_ != nullptr || num_begun_ == blocks_.size() ||
+               num_begun_ < num_used_ + kBlocksAhead;
+      });
+      if (is_ending_ || error_ != nullptr || num_begun_ == blocks_.size()) return;
+      const size_t mine = num_begun_++;
       lock.unlock();
       std::exception_ptr error;
       try {
-        read_(block);
+        read(&blocks_[mine]);
       } catch (...) {
         error = std::current_exception();
       }
       lock.lock();
       if (error == nullptr) {
-        ++num_read_;
-      } else {
+        are_read_[mine] = true;
+      } else if (error_ == nullptr) {
         error_ = error;
       }
       changed_.notify_all();
     }
   }
 
+  void End() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
   std::vector<SavedBlock> blocks_;
-  const std::function<void(SavedBlock*)> read_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  size_t num_read_ = 0, num_used_ = 0;
+  std::vector<bool> are_read_;
+  size_t num_begun_ = 0, num_used_ = 0;
   bool is_ending_ = false;
   std::exception_ptr error_;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace
@@ -157,15 +202,29 @@ std::vector<SavedBlock> SavedStreams::Blocks(const IsWanted& is_wanted) const {
   return blocks;
 }
 
-void SavedStreams::ForEachBlock(const IsWanted& is_wanted, const Use& use) {
-  std::vector<TensorReader> readers;
-  for (const auto& pieces : pieces_) readers.emplace_back(saved_, pieces);
-  ReadAhead ahead(Blocks(is_wanted), [&](SavedBlock* block) {
-    block->data.resize(readers.size());
-    for (size_t i = 0; i < readers.size(); ++i)
-      readers[i].Read(block->first, block->count, &block->data[i]);
+void SavedStreams::ForEachBlock(const IsWanted& is_wanted, const Use& use, const Place& place) {
+  std::vector<SavedBlock> blocks = Blocks(is_wanted);
+  int64_t num_before = 0;
+  for (SavedBlock& block : blocks) {
+    for (size_t i = 0; i < pieces_.size(); ++i)
+      block.data.push_back(place ? place(i, num_before) : nullptr);
+    num_before += block.count;
+  }
+  const auto make_reader = [&] {
+    const auto tensors = std::make_shared<std::vector<TensorPieces<PieceReader>>>();
+    for (const auto& pieces : pieces_) tensors->emplace_back(saved_, pieces);
+    return [tensors](SavedBlock* block) { ReadBlock(tensors.get(), block); };
+  };
+  std::vector<TensorPieces<PieceSum>> sums;
+  for (const auto& pieces : pieces_) sums.emplace_back(saved_, pieces);
+  ReadAhead ahead(std::move(blocks), make_reader);
+  ahead.ForEach([&](const SavedBlock& block) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      sums[i].At(block.first,
+                 [&](PieceSum& sum, int64_t first) { sum.Add(first, block.count, block.data[i]); });
+    }
+    use(block);
   });
-  ahead.ForEach(use);
 }
 
 }  // namespace sok

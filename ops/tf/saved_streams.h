@@ -16,7 +16,8 @@ namespace sok {
 /// Some rows of all tensors: [first, first + count).
 struct SavedBlock {
   int64_t first = 0, count = 0;
-  std::vector<std::string> data;  // of each tensor
+  std::vector<char*> data;        // of each tensor, where it is read to
+  std::vector<std::string> room;  // for those that have no other place
 };
 
 /// Of tensors with as many rows each. Sums are checked of all that is read.
@@ -25,15 +26,19 @@ class SavedStreams {
   /// Throws as SavedTensors does.
   SavedStreams(SavedTensors& saved, const std::vector<std::string>& names);
 
-  /// Calls use(block) for all rows, ascending, while a thread reads the next ones. Where all
-  /// tensors were saved in the same slices, only of those for which is_wanted(first row of the
-  /// slice).
+  /// Whether all tensors were saved in the same slices.
+  bool AreSlicedAlike() const;
+
+  /// Calls use(block) for all rows, ascending, while threads read the next ones. Where tensors are
+  /// sliced alike, only of those slices for which is_wanted(first row of the slice). Where given,
+  /// place(tensor, n) says where its rows go from the n-th wanted one on, as many as are asked for
+  /// at all; nullptr: to memory of the block's own, which lasts until `use` returns.
   using IsWanted = std::function<bool(int64_t first)>;
   using Use = std::function<void(const SavedBlock& block)>;
-  void ForEachBlock(const IsWanted& is_wanted, const Use& use);
+  using Place = std::function<char*(size_t tensor, int64_t n)>;
+  void ForEachBlock(const IsWanted& is_wanted, const Use& use, const Place& place = nullptr);
 
  private:
-  bool AreSlicedAlike() const;
   std::vector<SavedBlock> Blocks(const IsWanted& is_wanted) const;
 
   SavedTensors& saved_;

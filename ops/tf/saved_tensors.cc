@@ -116,17 +116,20 @@ int64_t SavedTensors::RowBytesOf(const std::vector<Piece>& pieces) {
 void SavedTensors::ForEachPart(const std::string& name, int64_t most, const Use& use) {
   std::string data;
   for (const Piece& piece : PiecesOf(name)) {
-    PieceReader reader(*this, piece);
+    const PieceReader reader(*this, piece);
+    PieceSum sum(*this, piece);
+    data.resize(static_cast<size_t>(std::min(most, piece.count) * reader.row_bytes()));
     for (int64_t first = 0; first < piece.count; first += most) {
       const int64_t count = std::min(most, piece.count - first);
-      reader.Read(first, count, &data);
+      reader.Read(first, count, data.data());
+      sum.Add(first, count, data.data());
       use(piece.first + first, count, data.data());
     }
   }
 }
 
 PieceReader::PieceReader(const SavedTensors& saved, const SavedTensors::Piece& piece)
-    : piece_(piece), path_(saved.PathOf(piece.entry)) {
+    : piece_(piece), path_(saved.PathOf(piece)) {
   const int64_t num_bytes = piece.entry.size();
   const int64_t elements = tf::TensorShape(piece.entry.shape()).num_elements();
   if (num_bytes != elements * tf::DataTypeSize(piece.entry.dtype()))
@@ -137,28 +140,32 @@ PieceReader::PieceReader(const SavedTensors& saved, const SavedTensors::Piece& p
   row_bytes_ = num_bytes / piece.count;
 }
 
-void PieceReader::Read(int64_t first, int64_t count, std::string* data) {
+void PieceReader::Read(int64_t first, int64_t count, char* to) const {
   const auto num_bytes = static_cast<size_t>(count * row_bytes_);
-  data->resize(num_bytes);
   if (num_bytes == 0) return;
   absl::string_view read;
   const absl::Status status =
       ReadAt(*file_, static_cast<uint64_t>(piece_.entry.offset() + first * row_bytes_),
-             absl::MakeSpan(*data), &read);
+             absl::MakeSpan(to, num_bytes), &read);
   if (read.size() < num_bytes && (status.ok() || status.code() == absl::StatusCode::kOutOfRange))
     Throw(ErrorCode::kDataLoss, path_, " ends within ", piece_.name,
           ": it is not as it was written");
   ThrowOfFile(status, path_);
-  if (read.data() != data->data()) std::memcpy(data->data(), read.data(), num_bytes);
+  if (read.data() != to) std::memcpy(to, read.data(), num_bytes);
   NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
-  sum_ = tf::crc32c::Extend(sum_, data->data(), num_bytes);
-  if (first + count < piece_.count || tf::crc32c::Mask(sum_) == piece_.entry.crc32c()) return;
-  Throw(ErrorCode::kDataLoss, path_, " is not as it was written: the checksum of ", piece_.name,
-        " is another one; restore an earlier checkpoint");
 }
 
-std::string SavedTensors::PathOf(const tf::BundleEntryProto& entry) const {
-  return tf::DataFilename(prefix_, entry.shard_id(), num_shards_);
+void PieceSum::Add(int64_t first, int64_t count, const char* data) {
+  if (piece_.entry.size() == 0) return;
+  const int64_t row_bytes = piece_.entry.size() / piece_.count;
+  sum_ = tf::crc32c::Extend(sum_, data, static_cast<size_t>(count * row_bytes));
+  if (first + count < piece_.count || tf::crc32c::Mask(sum_) == piece_.entry.crc32c()) return;
+  Throw(ErrorCode::kDataLoss, saved_.PathOf(piece_), " is not as it was written: the checksum of ",
+        piece_.name, " is another one; restore an earlier checkpoint");
+}
+
+std::string SavedTensors::PathOf(const Piece& piece) const {
+  return tf::DataFilename(prefix_, piece.entry.shard_id(), num_shards_);
 }
 
 std::string SavedTensors::SignatureOf(const std::string& name) {

@@ -17,8 +17,6 @@
 
 namespace sok {
 
-class PieceReader;
-
 /// Reads one checkpoint, for one thread. Errors name the tensor and the file; sums are checked.
 class SavedTensors {
  public:
@@ -53,6 +51,9 @@ class SavedTensors {
   std::vector<Piece> PiecesOf(const std::string& name);
   static int64_t RowBytesOf(const std::vector<Piece>& pieces);
 
+  /// The file that has it.
+  std::string PathOf(const Piece& piece) const;
+
   /// What tells this tensor from one of another checkpoint: its shape and its sums.
   std::string SignatureOf(const std::string& name);
 
@@ -61,28 +62,40 @@ class SavedTensors {
   tensorflow::BundleEntryProto EntryOf(const std::string& name);
 
  private:
-  friend class PieceReader;
-  std::string PathOf(const tensorflow::BundleEntryProto& entry) const;
-
   const std::string prefix_;
   tensorflow::BundleReader reader_;
   int num_shards_ = 0;
 };
 
-/// Reads one piece in ascending order, on any thread. Throws kDataLoss, naming the file, where it
-/// ends too early, and, with its last row, where the sum is another one.
+/// Reads one piece, on any threads. Throws kDataLoss, naming the file, where it ends too early.
 class PieceReader {
  public:
   PieceReader(const SavedTensors& saved, const SavedTensors::Piece& piece);
 
-  /// Its rows [first, first + count), from where the last call has ended.
-  void Read(int64_t first, int64_t count, std::string* data);
+  /// Its rows [first, first + count).
+  void Read(int64_t first, int64_t count, char* to) const;
+  int64_t row_bytes() const { return row_bytes_; }
 
  private:
   const SavedTensors::Piece& piece_;
   const std::string path_;
   std::unique_ptr<tensorflow::RandomAccessFile> file_;
   int64_t row_bytes_ = 0;
+};
+
+/// The sum of a piece. Throws kDataLoss, naming the file, with its last row, where it is another
+/// one than that which was written.
+class PieceSum {
+ public:
+  PieceSum(const SavedTensors& saved, const SavedTensors::Piece& piece)
+      : saved_(saved), piece_(piece) {}
+
+  /// The rows [first, first + count), from where the last call has ended.
+  void Add(int64_t first, int64_t count, const char* data);
+
+ private:
+  const SavedTensors& saved_;
+  const SavedTensors::Piece& piece_;
   uint32_t sum_ = 0;
 };
 

@@ -57,8 +57,13 @@ void RowMover::FromHost(int64_t num_rows, const int64_t* row_ids, const float* v
   });
 }
 
+void RowMover::ExpectRows(int64_t num_rows) {
+  if (plane_ != nullptr) plane_->ExpectRows(num_rows);
+}
+
 void RowMover::FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values) {
-  if (plane_ != nullptr) plane_->ExpectRows(first_row + num_rows);
+  if (values == rows() + first_row * width_) return;
+  ExpectRows(first_row + num_rows);
   call_.CopyFromHost(rows() + first_row * width_, values, num_rows * width_);
 }
 

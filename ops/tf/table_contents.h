@@ -30,7 +30,9 @@ class RowMover {
   void ToHost(int64_t num_rows, const int64_t* row_ids, float* values);
   /// Row row_ids[i] of the plane becomes values[i].
   void FromHost(int64_t num_rows, const int64_t* row_ids, const float* values);
-  /// Rows [first_row, first_row + num_rows) of the plane become `values`.
+  /// Rows [0, num_rows) of the plane will be written.
+  void ExpectRows(int64_t num_rows);
+  /// Rows [first_row, first_row + num_rows) of the plane become `values`, if these are elsewhere.
   void FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values);
 
  private:

@@ -13,6 +13,8 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.checkpoint import assign_rows, save_tables_in_checkpoints
+from sok_compat.tables import Table, slot_for
 from tests.support.killed_saves import NumberedTable, saved_number
 from tests.support.optimizer_cases import STOCK_OPTIMIZERS
 from tests.support.saved_table import SavedTable, assert_rows_equal
@@ -103,9 +105,9 @@ def test_a_folder_that_is_a_file(saved, tmp_path):
         saver.save(session, f"{path}.index/model", write_meta_graph=False)
 
 
-def flip(path):
+def flip(path, where=0.5):
     data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[int(len(data) * where)] ^= 1
     path.write_bytes(data)
 
 
@@ -131,6 +133,56 @@ def test_files_that_are_not_as_they_were_written(saved, tmp_path, damage, error,
         saver.restore(session, path)
     assert_rows_equal(table.rows(session), before)
     np.testing.assert_array_equal(session.run(table.table.slots[0]), slot)
+
+
+NUM_KEYS, WIDTH = 90_000, 64  # with the slot three blocks of what is read at a time
+
+
+@pytest.fixture
+def wide(graph, tmp_path):
+    """(a table that takes many blocks, a session, a saver, its path, [keys, rows, slot] there)"""
+    table = Table(None, WIDTH, name="wide")
+    slot = slot_for(table, "optimizer", "slot", width=WIDTH, fill=0.5)
+    save_tables_in_checkpoints()
+    saver = tf1.train.Saver()
+    rng = np.random.default_rng(0)
+    keys = rng.permutation(10 * NUM_KEYS)[:NUM_KEYS].astype(np.int64)
+    rows = rng.random((NUM_KEYS, WIDTH), np.float32)
+    with initialized_session() as session:
+        session.run(assign_rows(table, keys, rows))
+        every_row = tf.range(NUM_KEYS, dtype=tf.int64)
+        session.run(tf.raw_ops.ResourceScatterUpdate(
+            resource=slot.handle, indices=every_row, updates=-rows
+        ))  # fmt: skip
+        path = saver.save(session, str(tmp_path / "model"), write_meta_graph=False)
+        change = tf.raw_ops.ResourceScatterUpdate(
+            resource=table.handle, indices=every_row, updates=tf.zeros([NUM_KEYS, WIDTH])
+        )
+        exported = table.export()
+        held = [exported[0], exported[1], tf.gather(slot, every_row)]
+
+        session.run(change)
+        yield session, saver, path, held, (keys, rows, -rows)
+
+
+def test_a_table_of_many_blocks(wide):
+    """Rows and slots are read into their places by threads, block by block."""
+    session, saver, path, held, saved = wide
+    saver.restore(session, path)
+    for actual, expected in zip(session.run(held), saved):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("where", [0.1, 0.5, 0.9])
+def test_a_flipped_bit_in_one_of_many_blocks(wide, tmp_path, where):
+    session, saver, path, held, (keys, _, slot) = wide
+    flip(tmp_path / DATA, where)
+    with pytest.raises(tf.errors.DataLossError, match=f"{DATA}.* is not as it was written"):
+        saver.restore(session, path)
+    held_keys, held_rows, held_slot = session.run(held)
+    np.testing.assert_array_equal(held_keys, keys)
+    assert not held_rows.any()
+    np.testing.assert_array_equal(held_slot, slot)
 
 
 def test_the_seed_comes_with_the_table(tmp_path):
