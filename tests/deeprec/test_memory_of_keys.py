@@ -6,6 +6,7 @@ from tests.support.subprocess_python import run_python
 DIM = 16
 KEYS_OF_A_STEP = 50_000
 STEPS = 8
+AGAIN = 5
 ROW_BYTES = 4 * DIM
 INDEX_BYTES = 24  # of a key; benchmarks/inserts.py measures what a large table takes
 
@@ -33,7 +34,7 @@ with tf.Session() as session:
     for batch in batches[1:]:
         session.run(step, {{{{ids: batch}}}})
     grown = resident_bytes()
-    for batch in batches:
+    for batch in batches * {AGAIN}:
         session.run(step, {{{{ids: batch}}}})
     again = resident_bytes()
     print(session.run(variable.total_count())[0], grown - before, again - grown)
@@ -58,4 +59,5 @@ def test_memory_follows_the_keys():
         assert keys == (STEPS + 1) * KEYS_OF_A_STEP
         # Planes have memory up to the next huge page, the index has room to grow.
         assert 0.8 * wanted < bytes_of_key < 1.5 * (wanted + INDEX_BYTES), (optimizer, bytes_of_key)
-        assert again < STEPS * KEYS_OF_A_STEP * wanted / 2, (optimizer, again)
+        # An allocator keeps some of what a step took, once: not a row for each id that comes.
+        assert again < AGAIN * STEPS * KEYS_OF_A_STEP * wanted / 4, (optimizer, again)
