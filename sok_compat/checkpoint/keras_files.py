@@ -9,7 +9,7 @@ from sok_compat.tables.table import Table
 
 def refuse_tables_in_h5_files():
     """Makes Keras raise where a table would be written without its keys, or other ranks' rows."""
-    integrations.apply("tf.keras, save_subset_weights_to_hdf5_group", _refusing_tables)
+    integrations.apply("tf.keras.save_subset_weights_to_hdf5_group", _refusing_tables)
 
 
 def _refusing_tables(save):

@@ -35,12 +35,12 @@ class _Held:
 def save_objects_with_tables():
     """Makes every tf.train.Checkpoint save and restore tables as tf.train.Saver does."""
     for name, wrap in (
-        ("tf.train.Checkpoint, __init__", _holding_tables),
-        ("tf.train.Checkpoint, save", _saving_tables),
-        ("tf.train.Checkpoint, restore", _restoring_tables),
-        ("tf.train, _update_checkpoint_state_internal", _recording_on_rank_0),
-        ("tf.train, _record_state", _managing_on_rank_0),
-        ("tf.train, _sweep", _managing_on_rank_0),
+        ("tf.train.Checkpoint.__init__", _holding_tables),
+        ("tf.train.Checkpoint.save", _saving_tables),
+        ("tf.train.Checkpoint.restore", _restoring_tables),
+        ("tf.train._update_checkpoint_state_internal", _recording_on_rank_0),
+        ("tf.train._record_state", _managing_on_rank_0),
+        ("tf.train._sweep", _managing_on_rank_0),
         ("tf.keras.callbacks.BackupAndRestore", _deleting_on_rank_0),
     ):
         integrations.apply(name, wrap)

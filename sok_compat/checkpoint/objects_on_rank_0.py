@@ -14,8 +14,8 @@ from sok_compat.runtime.shared_texts import value_of_rank_0
 def restore_objects_from_rank_0():
     """Makes tf.train.Checkpoint and tf.train.CheckpointManager, in eager mode, restore what rank 0
     has, on all ranks, where it has all files."""
-    integrations.apply("tf.train.Checkpoint, restore by path", _restoring_copies)
-    integrations.apply("tf.train, restore_or_initialize", _restoring_latest_of_rank_0)
+    integrations.apply("tf.train.Checkpoint.restore (by path)", _restoring_copies)
+    integrations.apply("tf.train.restore_or_initialize", _restoring_latest_of_rank_0)
 
 
 def _restoring_copies(restore):

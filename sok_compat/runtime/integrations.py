@@ -61,7 +61,7 @@ INTEGRATIONS = {
         ),
         *(
             Integration(
-                f"tf.train.Checkpoint, {method}",
+                f"tf.train.Checkpoint.{method}",
                 "checkpoints by objects hold keys, rows and slots of tables, of all ranks",
                 _TENSORFLOW,
                 f"MultiDeviceSaver.{method}",
@@ -77,7 +77,7 @@ INTEGRATIONS = {
         ),
         *(
             Integration(
-                f"tf.train, {function}",
+                f"tf.train.{function}",
                 "on several ranks, rank 0 alone looks after the files beside such checkpoints",
                 _TENSORFLOW,
                 f"{of_class}{function}",
@@ -91,7 +91,7 @@ INTEGRATIONS = {
             )
         ),
         Integration(
-            "tf.train.Checkpoint, restore by path",
+            "tf.train.Checkpoint.restore (by path)",
             "of a checkpoint that rank 0 alone has, other ranks get a copy",
             _TENSORFLOW,
             "TrackableSaver.restore",
@@ -99,7 +99,7 @@ INTEGRATIONS = {
             lambda: [(checkpoint.TrackableSaver, "restore")],
         ),
         Integration(
-            "tf.train, restore_or_initialize",
+            "tf.train.restore_or_initialize",
             "the same, of the latest one that rank 0 has",
             _TENSORFLOW,
             "CheckpointManager.restore_or_initialize",
@@ -263,7 +263,7 @@ INTEGRATIONS = {
             lambda: [(slot_creator, "_create_slot_var")],
         ),
         Integration(
-            "tf.keras, save_subset_weights_to_hdf5_group",
+            "tf.keras.save_subset_weights_to_hdf5_group",
             "raises for a table, whose rows an `.h5` file would have without their keys",
             _TENSORFLOW,
             "save_subset_weights_to_hdf5_group",

@@ -47,17 +47,17 @@ def share_checkpoints_of_ranks():
 
 
 OF_OBJECTS = [
-    "tf.train.Checkpoint, __init__",
-    "tf.train.Checkpoint, save",
-    "tf.train.Checkpoint, restore",
-    "tf.train, _update_checkpoint_state_internal",
-    "tf.train, _record_state",
-    "tf.train, _sweep",
-    "tf.train.Checkpoint, restore by path",
-    "tf.train, restore_or_initialize",
+    "tf.train.Checkpoint.__init__",
+    "tf.train.Checkpoint.save",
+    "tf.train.Checkpoint.restore",
+    "tf.train._update_checkpoint_state_internal",
+    "tf.train._record_state",
+    "tf.train._sweep",
+    "tf.train.Checkpoint.restore (by path)",
+    "tf.train.restore_or_initialize",
     "tf.keras.callbacks.BackupAndRestore",
 ]
-OF_FILES = ["tf.keras, save_subset_weights_to_hdf5_group"]
+OF_FILES = ["tf.keras.save_subset_weights_to_hdf5_group"]
 BY_WHOM = {
     "tf.train.Saver": save_tables_in_checkpoints,
     **dict.fromkeys([*OF_OBJECTS, *OF_FILES], save_tables_in_checkpoints),
