@@ -35,6 +35,11 @@ absl::Status RowsOfDims(InferenceContext* c) {
   return absl::OkStatus();
 }
 
+absl::Status ShapesOfInputs(InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(i));
+  return absl::OkStatus();
+}
+
 absl::Status ShapesOfSecondList(InferenceContext* c) {
   for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->input(c->num_outputs() + i));
   return absl::OkStatus();

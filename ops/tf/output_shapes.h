@@ -16,6 +16,9 @@ absl::Status VectorAndMatrices(tensorflow::shape_inference::InferenceContext* c)
 /// Rows, as many floats wide as the attribute `dims` says.
 absl::Status RowsOfDims(tensorflow::shape_inference::InferenceContext* c);
 
+/// Those of the first inputs, one for each output.
+absl::Status ShapesOfInputs(tensorflow::shape_inference::InferenceContext* c);
+
 /// Those of the second list of inputs.
 absl::Status ShapesOfSecondList(tensorflow::shape_inference::InferenceContext* c);
 

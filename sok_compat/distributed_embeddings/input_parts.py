@@ -4,8 +4,9 @@
 import tensorflow as tf
 
 from sok_compat.distributed_embeddings.samples import (
-    known_to_table,
-    samples_of,
+    Asked,
+    lookups_of,
+    samples_of_inputs,
     without_strangers,
 )
 from sok_compat.distributed_embeddings.strategy import BY_COLUMNS, BY_ROWS
@@ -35,22 +36,35 @@ class InputParts:
         Args:
           inputs: the ids of all inputs.
         """
-        asked = {}  # input: (function of the rows of its lookups, its lookups)
+        asked = {}  # input: (function of the rows of its lookups, what is Asked)
         outputs = {}
-        for number, i in enumerate(self._strategy.input_groups[BY_COLUMNS]):
-            parts = self._parts_of(number)
-            if parts[0][0] is None:  # a layer on a variable, with one rank
-                ((_, offset, layer),) = parts
-                outputs[i] = layer(tf.cast(inputs[i], tf.int64) + offset if offset else inputs[i])
-            else:
-                asked[i] = self._asked_by_columns(i, inputs[i], parts)
+        parts = {
+            i: self._parts_of(number)
+            for number, i in enumerate(self._strategy.input_groups[BY_COLUMNS])
+        }
+        of_tables = [i for i in parts if parts[i][0][0] is not None]
+        samples = self._samples(inputs, [*of_tables, *self._strategy.input_groups[BY_ROWS]])
+        for i in parts.keys() - {*of_tables}:  # a layer on a variable, with one rank
+            ((_, offset, layer),) = parts[i]
+            outputs[i] = layer(tf.cast(inputs[i], tf.int64) + offset if offset else inputs[i])
+        for i in of_tables:
+            asked[i] = self._asked_by_columns(i, inputs[i], samples[i], parts[i])
         groups = zip(self._strategy.input_groups[BY_ROWS], self._strategy.map_groups[BY_ROWS])
         for i, table in groups:
-            asked[i] = self._asked_by_rows(i, inputs[i], self._tables.by_rows[table])
-        rows = iter(_looked_up([lookup for _, lookups in asked.values() for lookup in lookups]))
-        for i, (finish, lookups) in asked.items():
-            outputs[i] = finish([next(rows) for _ in lookups])
+            asked[i] = self._asked_by_rows(i, samples[i], self._tables.by_rows[table])
+        lookups = lookups_of(
+            [one for _, of_input in asked.values() for one in of_input], self._name
+        )
+        rows = iter(_looked_up(lookups))
+        for i, (finish, of_input) in asked.items():
+            outputs[i] = finish([next(rows) for _ in of_input])
         return outputs
+
+    def _samples(self, inputs, numbers):
+        """{input: its Samples} of inputs by their numbers."""
+        combiners = [self._config_of_input(i).get("combiner") for i in numbers]
+        found = samples_of_inputs([inputs[i] for i in numbers], combiners, self._name)
+        return dict(zip(numbers, found))
 
     def _parts_of(self, number):
         """[(table, row offset, layer)] of the slices of an input of the group, in the order of
@@ -66,11 +80,8 @@ class InputParts:
                     parts.append((table, offset, layer))
         return parts
 
-    def _asked_by_columns(self, i, ids, parts):
+    def _asked_by_columns(self, i, ids, samples, parts):
         config = self._config_of_input(i)
-        samples = samples_of(ids, config.get("combiner"), self._name)
-        if any(table.capacity != config["input_dim"] for table, *_ in parts):
-            samples = known_to_table(samples, config["input_dim"], self._name)
         shape = getattr(ids, "shape", None)
         is_flat = self._ranks.size > 1 and config.get("combiner") is None and shape[1:] == [1]
 
@@ -78,13 +89,13 @@ class InputParts:
             rows = rows[0] if len(rows) == 1 else tf.concat(rows, 1)
             return rows if is_flat else samples.shaped(rows)
 
-        return finish, [samples.lookup(table, offset) for table, offset, _ in parts]
+        return finish, [
+            Asked(samples, table, config["input_dim"], offset) for table, offset, _ in parts
+        ]
 
-    def _asked_by_rows(self, i, ids, table):
-        config = self._config_of_input(i)
-        samples = samples_of(ids, config.get("combiner"), self._name)
-        samples = without_strangers(samples, config["input_dim"])
-        return lambda rows: samples.shaped(rows[0]), [samples.lookup(table)]
+    def _asked_by_rows(self, i, samples, table):
+        samples = without_strangers(samples, self._config_of_input(i)["input_dim"])
+        return lambda rows: samples.shaped(rows[0]), [Asked(samples, table, table.capacity)]
 
     def _config_of_input(self, i):
         return self._strategy.global_configs[self._strategy.input_table_map[i]]

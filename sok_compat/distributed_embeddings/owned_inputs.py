@@ -5,7 +5,7 @@ import json
 
 import tensorflow as tf
 
-from sok_compat.distributed_embeddings.samples import known_to_table, samples_of
+from sok_compat.distributed_embeddings.samples import Asked, lookups_of, samples_of_inputs
 from sok_compat.lookup.batch_at_owner import lookup_batch_at_owner, number_of_each_rank
 from sok_compat.lookup.group import Lookup
 from sok_compat.runtime.shared_texts import share_text
@@ -59,9 +59,9 @@ class OwnedInputs:
         Raises:
           ValueError: ids of a table without a combiner that are not one for each sample.
         """
-        samples = [self._samples(*pair) for pair in zip(self._inputs_of(self._ranks.rank), inputs)]
+        mine = iter(self._lookups(inputs))
         asked = [
-            (i, self._lookup(rank, place, samples))
+            (i, next(mine) if rank == self._ranks.rank else self._nothing_of(rank, place))
             for rank in range(self._ranks.size)
             for place, i in enumerate(self._inputs_of(rank))
         ]
@@ -80,27 +80,34 @@ class OwnedInputs:
     def _inputs_of(self, rank):
         return self._strategy.input_ids_list[rank]
 
-    def _samples(self, i, ids):
-        config = self._strategy.global_configs[self._strategy.input_table_map[i]]
-        samples = samples_of(ids, config.get("combiner"), self._name)
-        if config.get("combiner") is None and ids.shape[1:].as_list() not in ([], [1]):
-            raise ValueError(
-                f"{self._name}: input {i} is of a table without a combiner, and goes to the rank "
-                f"of its table: its ids must be [batch] or [batch, 1], got the shape {ids.shape}"
-            )
-        return samples
+    def _config_of_input(self, i):
+        return self._strategy.global_configs[self._strategy.input_table_map[i]]
 
-    def _lookup(self, rank, place, samples):
-        joined = self._strategy.local_maps[rank][place]
-        table = self._tables.by_columns[rank][joined]
-        if rank != self._ranks.rank:
-            return Lookup(table, tf.zeros([0], tf.int64))
-        asked = samples[place]
-        i = self._inputs_of(rank)[place]
-        num_rows = self._strategy.global_configs[self._strategy.input_table_map[i]]["input_dim"]
-        if table.capacity != num_rows:
-            asked = known_to_table(asked, num_rows, self._name)
-        return asked.lookup(table, self._strategy.local_input_offsets[rank][place])
+    def _lookups(self, inputs):
+        """Of this rank's inputs."""
+        rank, numbers = self._ranks.rank, self._inputs_of(self._ranks.rank)
+        configs = [self._config_of_input(i) for i in numbers]
+        combiners = [config.get("combiner") for config in configs]
+        for i, combiner, ids in zip(numbers, combiners, inputs):
+            if combiner is None and ids.shape[1:].as_list() not in ([], [1]):
+                raise ValueError(
+                    f"{self._name}: input {i} is of a table without a combiner, and goes to the "
+                    "rank of its table: its ids must be [batch] or [batch, 1], got the shape "
+                    f"{ids.shape}"
+                )
+        samples = samples_of_inputs(inputs, combiners, self._name)
+        tables = [self._table(rank, place) for place in range(len(numbers))]
+        offsets = self._strategy.local_input_offsets[rank]
+        nums_rows = [config["input_dim"] for config in configs]
+        asked = [Asked(*each) for each in zip(samples, tables, nums_rows, offsets)]
+        return lookups_of(asked, self._name)
+
+    def _nothing_of(self, rank, place):
+        """The `Lookup` by which this rank has its rows of another rank's input."""
+        return Lookup(self._table(rank, place), tf.zeros([0], tf.int64))
+
+    def _table(self, rank, place):
+        return self._tables.by_columns[rank][self._strategy.local_maps[rank][place]]
 
     def _size_of_part(self, inputs):
         """Samples of each rank; a rank without inputs hears of them from others."""

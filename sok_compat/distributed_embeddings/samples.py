@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.group import Lookup
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables.table import Table
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,59 +28,87 @@ class Samples:
     combiner: str
     shaped: Callable
 
-    def lookup(self, table, offset=0):
-        """The `Lookup` of the ids in a table, whose rows for them begin at `offset`."""
-        keys = tf.cast(self.keys, tf.int64) + offset if offset else self.keys
-        return Lookup(table, keys, self.row_splits, self.combiner)
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Asked:
+    """What is looked up in a table for an input.
+
+    samples: its ids.
+    table: the Table, which may be joined of several.
+    num_rows: of the input's own table.
+    first_row: of that table, in the joined one.
+    """
+
+    samples: Samples
+    table: Table
+    num_rows: int
+    first_row: int = 0
+
+    @property
+    def is_joined(self):
+        """Whether an id that is no row of the input's own table would be a neighbour's."""
+        return self.first_row != 0 or self.table.capacity != self.num_rows
 
 
-def samples_of(ids, combiner, name):
-    """The Samples of an input.
+def lookups_of(asked, name):
+    """The `Lookup` of each.
 
     Args:
-      ids: a tensor of any rank, a tf.RaggedTensor or a tf.SparseTensor; integers.
-      combiner: 'sum', 'mean' or None.
+      asked: list of Asked.
+      name: of the layer, for messages.
+
+    Raises:
+      tf.errors.InvalidArgumentError: when run: an id that is no row of its table, where that is
+        joined with others; a table that is not says so itself.
+    """
+    keys = {one: one.samples.keys for one in asked}
+    joined = [one for one in asked if one.is_joined]
+    if joined:
+        found = ops.sok_joined_keys(
+            ids=[one.samples.keys for one in joined],
+            N=len(joined),
+            layer_name=name,
+            nums_rows=[one.num_rows for one in joined],
+            first_rows=[one.first_row for one in joined],
+        )
+        keys.update(zip(joined, found))
+    return [
+        Lookup(one.table, keys[one], one.samples.row_splits, one.samples.combiner) for one in asked
+    ]
+
+
+def samples_of_inputs(inputs, combiners, name):
+    """The Samples of each input.
+
+    Args:
+      inputs: list of tensors of any rank, tf.RaggedTensors or tf.SparseTensors; integers.
+      combiners: 'sum', 'mean' or None, of each.
       name: of the layer, for messages.
 
     Raises:
       ValueError: one-dimensional ids and a combiner, sparse ids without one.
     """
-    if isinstance(ids, (tf.RaggedTensor, tf.SparseTensor)):
-        return _samples_of_bags(ids, combiner, name)
-    if combiner is None:
-        return Samples(tf.reshape(ids, [-1]), None, "none", _in_form_of(ids, ids.shape))
-    if ids.shape.rank == 1:
-        raise ValueError("1D input with combiner is ambiguous. Please create batch dimension.")
-    shaped = _in_form_of(ids[..., 0], ids.shape[:-1])
-    keys = tf.reshape(ids, [-1])
-    if ids.shape[-1] == 1:
-        return Samples(keys, None, "none", shaped)
-    num_samples = tf.reduce_prod(tf.shape(ids, tf.int64)[:-1])
-    row_splits = tf.range(num_samples + 1) * tf.shape(ids, tf.int64)[-1]
-    return Samples(keys, row_splits, combiner, shaped)
+    pairs = list(zip(inputs, combiners))
+    pooled = [i for i, pair in enumerate(pairs) if _are_bags(*pair, name)]
+    splits = dict(zip(pooled, split_bags([BagsOfKeys(inputs[i], name) for i in pooled])))
+    return [
+        _samples_of_bags(*pair, splits[i]) if i in splits else _samples_of(*pair)
+        for i, pair in enumerate(pairs)
+    ]
 
 
-def _in_form_of(ids, static_shape):
-    def shaped(rows):
-        width = rows.shape[1]
-        rows = tf.reshape(rows, tf.concat([tf.shape(ids), [width]], 0))
-        rows.set_shape(static_shape.concatenate([width]))
-        return rows
-
-    return shaped
-
-
-def _samples_of_bags(ids, combiner, name):
+def _are_bags(ids, combiner, name):
+    """Whether ids, which are checked, are bags to pool."""
     if combiner is None and isinstance(ids, tf.SparseTensor):
         raise ValueError(f"{name}: sparse ids need a combiner, 'sum' or 'mean', got None")
     if isinstance(ids, tf.RaggedTensor) and ids.shape.rank != 2:
         raise ValueError(
             f"Ragged input should be 2D. Nested ragged is not supported. The shape is {ids.shape}"
         )
-    if combiner is None:
-        return Samples(ids.flat_values, None, "none", ids.with_flat_values)
-    (bags,) = split_bags([BagsOfKeys(ids, name)])
+    return combiner is not None and isinstance(ids, (tf.RaggedTensor, tf.SparseTensor))
 
+
+def _samples_of_bags(ids, combiner, bags):
     def shaped(rows):
         rows.set_shape([ids.shape[0], rows.shape[1]])
         return rows
@@ -86,17 +116,39 @@ def _samples_of_bags(ids, combiner, name):
     return Samples(bags.keys, bags.row_splits, combiner, shaped)
 
 
-def known_to_table(samples, num_rows, name):
-    """The same, with a check when run that each id is a row of its table.
+def _samples_of(ids, combiner):
+    if isinstance(ids, tf.RaggedTensor):
+        return Samples(ids.flat_values, None, "none", ids.with_flat_values)
+    keys = tf.reshape(ids, [-1])
+    if combiner is None:
+        return Samples(keys, None, "none", _in_form_of(ids, ids.shape))
+    if ids.shape.rank == 1:
+        raise ValueError("1D input with combiner is ambiguous. Please create batch dimension.")
+    hotness = ids.shape[-1]
+    shaped = _in_form_of(ids[..., 0] if hotness != 0 else tf.reduce_sum(ids, -1), ids.shape[:-1])
+    if hotness == 1:
+        return Samples(keys, None, "none", shaped)
+    if hotness:
+        row_splits = tf.range(0, tf.size(keys, tf.int64) + 1, hotness)
+    else:
+        num_samples = tf.reduce_prod(tf.shape(ids, tf.int64)[:-1])
+        row_splits = tf.range(num_samples + 1) * tf.shape(ids, tf.int64)[-1]
+    return Samples(keys, row_splits, combiner, shaped)
 
-    For tables that are one with others: without it, the row would be a neighbour's.
-    """
-    keys = samples.keys
-    is_row = tf.reduce_all((keys >= 0) & (keys < tf.cast(num_rows, keys.dtype)))
-    message = f"{name}: ids of a table of {num_rows} rows must be at least 0 and below that, got"
-    check = tf.debugging.Assert(is_row, [message, keys])
-    with tf.control_dependencies([] if check is None else [check]):
-        return dataclasses.replace(samples, keys=tf.identity(keys))
+
+def _in_form_of(ids, static_shape):
+    def shaped(rows):
+        width = rows.shape[1]
+        if static_shape.rank == 1:
+            rows.set_shape([static_shape[0], width])
+            return rows
+        if static_shape.is_fully_defined():
+            return tf.reshape(rows, [*static_shape, width])
+        rows = tf.reshape(rows, tf.concat([tf.shape(ids), [width]], 0))
+        rows.set_shape(static_shape.concatenate([width]))
+        return rows
+
+    return shaped
 
 
 def without_strangers(samples, num_rows):

@@ -179,11 +179,39 @@ def test_stock_optimizers_without_a_scope(make, tmp_path):
             np.testing.assert_allclose(actual, layer.get_weights()[0], rtol=1e-5, atol=1e-6)
 
 
-def test_id_of_no_row_does_not_read_a_neighbour():
+def test_ids_of_no_row():
     layer = dmp.DistributedEmbedding([Embedding(4, 2), Embedding(5, 2), Embedding(6, 3)])
     for wrong in ([4, 0, 0], [-1, 0, 0], [0, 5, 0], [0, 0, 6]):
         with pytest.raises(tf.errors.InvalidArgumentError):
             layer([tf.constant([one]) for one in wrong])
+
+
+@pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
+@pytest.mark.parametrize("is_graph", [False, True], ids=["eager", "function"])
+@pytest.mark.parametrize("wrong", [[[3], [6]], [[-1], [0]]])
+def test_id_of_no_row_does_not_read_a_neighbour(dtype, is_graph, wrong):
+    layer = dmp.DistributedEmbedding([Embedding(size, 2, combiner="sum") for size in (5, 6, 4)])
+    right = [tf.constant([[4], [0]], dtype), tf.constant([[0], [5]]), tf.constant([[3, 3], [0, 1]])]
+    call = tf.function(layer) if is_graph else layer
+    rows_of_first = call(right)[0]
+    assert layer.strategy.local_input_offsets[0] == [0, 5, 11]
+    place, found = next((i, id) for i, (id,) in enumerate(wrong) if not 0 <= id < 6)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=rf"{layer.name}: ids of a table of 6 rows must be at least 0 and below that, "
+        rf"got {found} at position {place} of 2",
+    ):
+        call([right[0], tf.constant(wrong, dtype), right[2]])
+    np.testing.assert_array_equal(call(right)[0], rows_of_first)
+
+
+def test_batches_without_samples():
+    layer = dmp.DistributedEmbedding([Embedding(5, 2, combiner="sum"), Embedding(6, 2)])
+    for shape in ([2, 3], [0, 3], [2, 0], [0, 1]):
+        pooled, plain = layer([tf.zeros(shape, tf.int64), tf.zeros(shape[:1], tf.int32)])
+        assert pooled.shape == plain.shape == [shape[0], 2]
+        if shape[1] == 0:
+            assert not np.any(pooled)
 
 
 def test_frozen_tables_and_mixed_precision():

@@ -222,7 +222,7 @@ def test_layer_fits_as_the_stock_one():
         model.fit(ids, ids[:, 0], epochs=3, batch_size=4, shuffle=False, verbose=0)
         weights.append(model.get_weights())
     for actual, expected in zip(*weights):
-        np.testing.assert_allclose(actual, expected, rtol=1e-5)
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_one_hot_features():
