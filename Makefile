@@ -141,7 +141,7 @@ core-thread: $(VENV)/.tools
 	  --tests-regex concurrent
 
 # --- style ---
-CXX_SOURCES = $(shell find ops benchmarks/gpu -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+CXX_SOURCES = $(shell find ops benchmarks/gpu tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
 lint: $(VENV)/.lint  ## formatting, lint and house rules
 	$(BIN)/ruff check .
