@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An open-addressing table of positions in `distinct_keys`, where the keys themselves are.
+// Keys to their numbers: by an array where keys are near one another, else by an open-addressing
+// table of positions in `distinct_keys`, where the keys themselves are.
 #include "ops/base/first_appearance.h"
 
 #include <algorithm>
@@ -65,11 +66,52 @@ class PositionTable {
   std::vector<int32_t> heads_;  // a power of two; at most two thirds of them in use
 };
 
+/// Where keys are near one another: an array of a number for each key from the least to the largest
+/// then takes less time than a table.
+struct NearKeys {
+  int64_t least = 0;
+  int64_t range = 0;  // 0: they are not
+};
+
+template <typename Key>
+NearKeys FindNearKeys(int64_t num_keys, const Key* keys) {
+  if (num_keys == 0) return {};
+  Key least = keys[0], largest = keys[0];
+  for (int64_t i = 1; i < num_keys; ++i) {
+    least = std::min(least, keys[i]);
+    largest = std::max(largest, keys[i]);
+  }
+  const uint64_t distance =
+      static_cast<uint64_t>(int64_t{largest}) - static_cast<uint64_t>(int64_t{least});
+  if (distance >= 4 * static_cast<uint64_t>(num_keys)) return {};
+  return {least, static_cast<int64_t>(distance) + 1};
+}
+
+/// Without a branch: nobody can predict which keys are new.
+template <typename Key>
+int64_t NumberNearKeys(const NearKeys& near, int64_t num_keys, const Key* keys,
+                       int64_t* distinct_keys, int32_t* inverse) {
+  std::vector<int32_t> numbers(static_cast<size_t>(near.range), kEmpty);
+  int32_t size = 0;
+  for (int64_t i = 0; i < num_keys; ++i) {
+    const int64_t key = keys[i];
+    int32_t& number = numbers[static_cast<size_t>(key - near.least)];
+    const bool is_new = number == kEmpty;
+    number = is_new ? size : number;
+    inverse[i] = number;
+    distinct_keys[size] = key;
+    size += is_new;
+  }
+  return size;
+}
+
 }  // namespace
 
 template <typename Key>
 int64_t NumberByFirstAppearance(int64_t num_keys, const Key* keys, int64_t* distinct_keys,
                                 int32_t* inverse) {
+  const NearKeys near = FindNearKeys(num_keys, keys);
+  if (near.range > 0) return NumberNearKeys(near, num_keys, keys, distinct_keys, inverse);
   PositionTable table(num_keys, distinct_keys);
   for (int64_t begin = 0; begin < num_keys; begin += kGroup) {
     const int64_t count = std::min(kGroup, num_keys - begin);

@@ -41,10 +41,13 @@ void CheckDistinct(const TestedEngine& engine, const std::vector<Key>& keys) {
 }
 
 template <typename Key>
-std::vector<Key> RandomKeys(size_t count, uint64_t num_values, int shift) {
+std::vector<Key> RandomKeys(size_t count, uint64_t num_values, int shift, int64_t least = 0) {
   std::mt19937_64 random(count);
   std::vector<Key> keys;
-  while (keys.size() < count) keys.push_back(static_cast<Key>((random() % num_values) << shift));
+  while (keys.size() < count) {
+    const uint64_t value = random() % num_values << shift;
+    keys.push_back(static_cast<Key>(static_cast<uint64_t>(least) + value));
+  }
   return keys;
 }
 
@@ -61,6 +64,9 @@ SOK_TEST(DistinctKeysAreNumberedByTheirFirstAppearance) {
         CheckDistinct(engine, RandomKeys<int64_t>(count, num_values, 20));
         CheckDistinct(engine, RandomKeys<uint32_t>(count, num_values, 0));
       }
+      for (const int64_t least : {INT64_MIN, int64_t{-450}, INT64_MAX - 899})  // near one another
+        CheckDistinct(engine, RandomKeys<int64_t>(count, 900, 0, least));
+      CheckDistinct(engine, RandomKeys<uint32_t>(count, 900, 0, UINT32_MAX - 899));
     }
   });
 }

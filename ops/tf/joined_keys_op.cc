@@ -60,13 +60,13 @@ class JoinedKeysOp : public tf::OpKernel {
     const Id* ids = Data<Id>(given);
     int64_t* keys = Data<int64_t>(group.Output(0, item, given.shape()));
     const int64_t count = given.NumElements();
-    bool are_rows = true;
+    uint64_t signs = 0;  // the first bit is set by an id that is negative or beyond the last row
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t id = ids[i];
-      are_rows &= static_cast<uint64_t>(id) < static_cast<uint64_t>(num_rows);
-      keys[i] = static_cast<int64_t>(static_cast<uint64_t>(first_row) + static_cast<uint64_t>(id));
+      const auto id = static_cast<uint64_t>(int64_t{ids[i]});
+      signs |= id | (static_cast<uint64_t>(num_rows - 1) - id);
+      keys[i] = static_cast<int64_t>(static_cast<uint64_t>(first_row) + id);
     }
-    if (are_rows) return;
+    if (static_cast<int64_t>(signs) >= 0) return;
     for (int64_t i = 0; i < count; ++i) {
       if (ids[i] >= 0 && ids[i] < num_rows) continue;
       Throw(ErrorCode::kInvalidArgument, layer_name_, ": ids of a table of ", num_rows,
