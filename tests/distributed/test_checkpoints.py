@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints that some number of ranks saves with tf.train.Saver and another number restores:
-training goes on as if it had not stopped."""
+training goes on as if it had not stopped. Rows that sok.Saver dumps are restored as well."""
 
 import functools
 import glob
@@ -17,10 +17,10 @@ TOLERANCE = dict(rtol=1e-6, atol=1e-6)
 TABLES = ("hash", "direct", "deeprec", "filtered")
 ADAGRAD = "tf1.Adagrad"
 RANKS = (1, 2, 3, 4)
-OF_ALL_PAIRS = "tf1.Adam"  # which has two slots, and scalars
-OTHERS = [  # of other slots, scalars and rows that a step touches
-    ADAGRAD, "Adagrad outside", "tf1.GradientDescent", "tf1.RMSProp-centered", "tf1.AdagradDA",
-    "legacy.Ftrl", "LazyAdam",
+ADAM = "tf1.Adam"  # which has two slots, and scalars
+KINDS = [  # of slots, scalars and rows that a step touches
+    ADAM, ADAGRAD, "Adagrad outside", "tf1.GradientDescent", "tf1.RMSProp-centered",
+    "tf1.AdagradDA", "legacy.Ftrl", "LazyAdam",
 ]  # fmt: skip
 folder = functools.partial(folder_of_tests, "checkpoints")
 
@@ -82,16 +82,26 @@ def assert_equal(actual, expected):
 
 
 def states(of_ranks):
-    """[saved or restored, at the end] of each rank's two."""
+    """[saved or restored, at the end] of each rank's two; of ranks that resume, and the dump."""
     return [list(each) for each in zip(*of_ranks)]
 
 
 def check(saved, resumed, alone):
     """`alone`: of one process that saved, and never stopped."""
-    for ours, expected in zip(states(resumed), states(saved)):
-        assert_equal(ours, expected)
-    for ours, expected in zip(states(resumed), states(alone)):
-        assert_equal(ours, expected)
+    *resumed, dumps = states(resumed)
+    for expected in (saved, alone):
+        for ours, theirs in zip(resumed, states(expected)):
+            assert_equal(ours, theirs)
+    if all(dumps):
+        check_dump(dumps, states(saved)[0])
+
+
+def check_dump(restored, saved):
+    """Bit for bit; without a hash table, rows of keys that have not come are there as well."""
+    for table, may_hold_more in (("hash", False), ("direct", True)):
+        ours, theirs = joined(restored, table), joined(saved, table)
+        assert ours.keys() >= theirs.keys() if may_hold_more else ours.keys() == theirs.keys()
+        assert all(np.array_equal(ours[key], row) for key, row in theirs.items())
 
 
 def test_training_goes_on_on_another_number_of_ranks():
@@ -146,29 +156,21 @@ def test_rank_0_has_the_files_where_ranks_have_disks_of_their_own():
 
 @pytest.mark.thorough
 def test_rank_0_has_the_files_of_four_ranks():
-    seen = launched(4, OF_ALL_PAIRS, save(4), gather(4), scatter(4))
-    check_rank_0_has_it(4, seen, OF_ALL_PAIRS)
+    seen = launched(4, ADAM, save(4), gather(4), scatter(4))
+    check_rank_0_has_it(4, seen, ADAM)
 
 
 @functools.cache
 def thorough_run(num_ranks, what):
-    """{task: {optimizer: [what each rank has seen]}}: of one optimizer in all pairs of numbers, and
-    of the others in those of one and two ranks."""
+    """{task: {optimizer: [what each rank has seen]}}"""
     tasks = [save(num_ranks)] if what == "save" else [resume(n) for n in RANKS]
-    seen = launched(num_ranks, OF_ALL_PAIRS, *tasks)
-    if num_ranks > 2:
-        return seen
-    tasks = [save(num_ranks)] if what == "save" else [resume(3 - num_ranks)]
-    others = launched(num_ranks, ",".join(OTHERS), *tasks)
-    return {task: {**seen.get(task, {}), **others.get(task, {})} for task in seen}
-
-
-PAIRS = [(OF_ALL_PAIRS, saving, resuming) for saving in RANKS for resuming in RANKS]
-PAIRS += [(kind, *pair) for kind in OTHERS for pair in ((1, 2), (2, 1))]
+    return launched(num_ranks, ",".join(KINDS), *tasks)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("optimizer, saving, resuming", PAIRS)
+@pytest.mark.parametrize("optimizer", KINDS)
+@pytest.mark.parametrize("resuming", RANKS)
+@pytest.mark.parametrize("saving", RANKS)
 def test_all_pairs(optimizer, saving, resuming):
     saved = {n: thorough_run(n, "save")[save(n)] for n in RANKS}
     resumed = thorough_run(resuming, "resume")[resume(saving)]

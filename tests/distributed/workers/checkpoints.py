@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains tables of all kinds, saves them with tf.train.Saver, restores what other numbers of ranks
-have saved, and trains on.
+have saved, and trains on; and dumps and restores rows with sok.Saver.
 
 Arguments: the names of optimizers, with commas; then 'save FOLDER' or 'resume FOLDER' each, or
 'gather FOLDER' and 'scatter FOLDER', which do the same where each rank has a disk of its own, a
@@ -25,6 +25,7 @@ from tests.support.optimizer_cases import ALL_OPTIMIZERS, OptimizerCase
 from tests.support.saved_table import DIM, SavedTable
 
 tf1 = tf.compat.v1
+DUMPED = ("hash", "direct")  # with sok.Saver
 ROOM = 24  # keys, over all ranks, of a table without a hash table
 OUTSIDE = OptimizerCase(
     "Adagrad outside", lambda: tf1.train.AdagradOptimizer(0.05)
@@ -56,15 +57,15 @@ class DeepRecTable:
 class Model:
     """Its tables, an ordinary variable, and a saver of all."""
 
-    def __init__(self, optimizer, seed):
+    def __init__(self, optimizer, seed, folder):
         sok.Init(global_batch_size=12, seed=seed)
         tf1.set_random_seed(11)
         steps = tf1.train.get_or_create_global_step()
         filtered = CounterFilter(filter_freq=2)
         self.tables = {
-            "hash": SavedTable("unused", capacity=ROOM, optimizer=optimizer),
+            "hash": SavedTable(folder, capacity=ROOM, optimizer=optimizer),
             "direct": SavedTable(
-                "unused", use_hashtable=False, capacity=ROOM // SIZE, optimizer=optimizer
+                folder, use_hashtable=False, capacity=ROOM // SIZE, optimizer=optimizer
             ),
             "deeprec": DeepRecTable("deeprec", train_optimizers.AdamAsyncOptimizer(0.01)),
         }
@@ -91,15 +92,23 @@ class Model:
         rows = {name: table.rows(session) for name, table in self.tables.items()}
         return rows, session.run(self.numbers)
 
+    def dump(self, session):
+        session.run([self.tables[name].dump for name in DUMPED])
 
-def in_new_graph(optimizer, seed, use):
+    def restored_dump(self, session):
+        """As contents."""
+        session.run([self.tables[name].restore for name in DUMPED])
+        return {name: self.tables[name].rows(session) for name in DUMPED}, None
+
+
+def in_new_graph(optimizer, seed, folder, use):
     with tf.Graph().as_default():
-        model = Model(OPTIMIZERS[optimizer], seed)
+        model = Model(OPTIMIZERS[optimizer], seed, f"{folder}/{optimizer}")
         with tf1.Session(config=session_config(rewrites=False)) as session:
             return use(session, model)
 
 
-def save(folder, optimizer):
+def save(folder, optimizer, dumps=True):
     """What is saved, and what comes of it without a stop."""
 
     def use(session, model):
@@ -108,14 +117,17 @@ def save(folder, optimizer):
         path = model.saver.save(session, f"{folder}/{optimizer}/model", write_meta_graph=False)
         assert path == f"{folder}/{optimizer}/model"
         saved = model.contents(session)
+        if dumps:
+            model.dump(session)
         model.train(session, LAST)
         return saved, model.contents(session)
 
-    return in_new_graph(optimizer, 5, use)
+    return in_new_graph(optimizer, 5, folder, use)
 
 
-def resume(folder, optimizer):
-    """What is restored, also over what is there, and what comes of it. The seed is another one."""
+def resume(folder, optimizer, dumps=True):
+    """What is restored, also over what is there, what comes of it, and rows of the dump. The seed
+    is another one."""
 
     def use(session, model):
         path = f"{folder}/{optimizer}/model"
@@ -124,9 +136,10 @@ def resume(folder, optimizer):
         model.saver.restore(session, path)
         restored = model.contents(session)
         model.train(session, LAST)
-        return restored, model.contents(session)
+        resumed = model.contents(session)
+        return restored, resumed, model.restored_dump(session) if dumps else None
 
-    return in_new_graph(optimizer, 77, use)
+    return in_new_graph(optimizer, 77, folder, use)
 
 
 def on_own_disk(do, folder, optimizer):
@@ -136,7 +149,7 @@ def on_own_disk(do, folder, optimizer):
     os.environ[VARIABLE] = "1"
     with contextlib.ExitStack() as stack:
         stack.callback(os.environ.pop, VARIABLE)
-        return do(own, optimizer)
+        return do(own, optimizer, dumps=False)
 
 
 if __name__ == "__main__":
