@@ -2,18 +2,17 @@
 """Checkpoints of two ranks where something goes wrong: all ranks say so, and nothing is lost."""
 
 import functools
-import os
 import random
 import signal
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from tests.distributed.launch import reports, run_ranks
+from tests.support.killed_children import kill_rank_in
 from tests.support.killed_saves import saved_number
 from tests.support.seen_errors import assert_error_is
 
@@ -71,7 +70,8 @@ def test_ranks_that_are_killed_while_they_save(tmp_path, times):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         victim = attempt % 2
-        killer = threading.Thread(target=_kill, args=(folder, victim, numbers.random()))
+        when = numbers.random() * MOST_SECONDS
+        killer = threading.Thread(target=kill_rank_in, args=(folder, victim, 2, when))
         killer.start()
         ranks = run_ranks("failed_checkpoints", 2, folder, "kill", timeout=200)
         killer.join()
@@ -79,11 +79,3 @@ def test_ranks_that_are_killed_while_they_save(tmp_path, times):
         assert ranks[1 - victim].exit_code not in (0, None), ranks[1 - victim].output
         path = tf.train.latest_checkpoint(str(folder))
         assert saved_number(path) // 2 == int(path.rpartition("-")[2])
-
-
-def _kill(folder, victim, when):
-    places = [folder / f"pid of {rank}" for rank in (0, 1)]
-    while not all(place.exists() for place in places):
-        time.sleep(0.01)
-    time.sleep(when * MOST_SECONDS)
-    os.kill(int(places[victim].read_text()), signal.SIGKILL)

@@ -225,3 +225,36 @@ def test_steps_are_in_a_checkpoint_wholly_or_not_at_all(graph, tmp_path):
         finally:
             done.append(True)
         training.result()
+
+
+def test_rows_and_slots_in_a_checkpoint_are_of_the_same_step(make_table, tmp_path):
+    """Of an optimizer whose steps run beside: the slot says how many, and the row what they did."""
+    table = make_table(capacity=2000, optimizer=ADAGRAD, initializer="ones")
+    keys = np.arange(2000)
+    saver = tf1.train.Saver(max_to_keep=20)
+    shown = [tf.gather(table.table.slots[0], [0]), table.exported[1][:1]]
+    with initialized_session() as session, futures.ThreadPoolExecutor() as pool:
+        done, seen = [], set()  # (slot, row) after each step; all keys have the same ones
+
+        def train():
+            while not done:
+                session.run(table.step, {table.keys: keys})
+                slots, rows = session.run(shown)
+                seen.add((*slots[0].tolist(), *rows[0].tolist()))
+
+        training = pool.submit(train)
+        try:
+            paths = [
+                saver.save(session, str(tmp_path / "model"), global_step=step) for step in range(8)
+            ]
+        finally:
+            done.append(True)
+        training.result()
+    for path in paths:
+        reader = tf.train.load_checkpoint(path)
+        rows, slots = (
+            reader.get_tensor(f"EmbeddingVariable/{part}") for part in ("rows", "Adagrad")
+        )
+        assert len(rows) in (0, len(keys))
+        pairs = np.unique(np.concatenate([slots, rows], 1), axis=0)
+        assert len(pairs) <= 1 and seen.issuperset(map(tuple, pairs.tolist()))

@@ -24,8 +24,9 @@ class SavedTable:
         capacity=16,
         optimizer=COMMON_OPTIMIZERS[0],
         initializer=None,
+        dim=DIM,
     ):
-        case = LayerCase("dynamic", use_hashtable, key_dtype, DIM)
+        case = LayerCase("dynamic", use_hashtable, key_dtype, dim)
         layer = case.make_layer(capacity, embedding_initializer=initializer)
         saver = sok.Saver()
         self.keys = case.placeholder()
@@ -50,7 +51,7 @@ class SavedTable:
     def files(self):
         """{key: row} of what the files hold, read with NumPy."""
         keys = np.fromfile(f"{self.stem}_keys.file", self.key_dtype.newbyteorder("<"))
-        values = np.fromfile(f"{self.stem}_values.file", "<f4").reshape(-1, DIM)
+        values = np.fromfile(f"{self.stem}_values.file", "<f4").reshape(-1, self.table.dim)
         assert len(keys) == len(values) == len(set(keys.tolist()))
         return dict(zip(keys.tolist(), values))
 

@@ -8,13 +8,13 @@ import os
 import shutil
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from tests.distributed.workers.ranks import RANK, report, session_config
+from tests.support.killed_children import may_be_killed
 from tests.support.killed_saves import NUM_KEYS, NumberedTable
 
 tf1 = tf.compat.v1
@@ -130,9 +130,7 @@ def save_for_ever(model):
             write_meta_graph=False,
         )
         if number == 0:
-            place = Path(model.folder, f"pid of {RANK}")
-            place.with_suffix(".partial").write_text(str(os.getpid()))
-            place.with_suffix(".partial").rename(place)
+            may_be_killed(model.folder, RANK)
 
 
 if __name__ == "__main__":
