@@ -120,17 +120,31 @@ def measure(folder, num_keys, dim, rounds, share):
     data_bytes = sum(
         os.path.getsize(f"{folder}/{name}") for name in os.listdir(folder) if ".data" in name
     )
-    for _ in range(rounds):
+
+    def write_by_dd():
         figures["write"].append(_seconds(_write_by_dd, file, data_bytes // saved.num_ranks))
+
+    def save():
         seconds, most = _most_bytes_of(saved.save, path)
         figures["save"].append(seconds)
         beyond["save"].append(most)
-        is_cold = _drop_cache()
+
+    def read_by_dd():
         figures["read"].append(_seconds(_dd, f"if={file}", "of=/dev/null"))
-        _drop_cache()
+
+    def restore():
         seconds, most = _most_bytes_of(saved.restore, path)
         figures["restore"].append(seconds)
         beyond["restore"].append(most - saved.table_bytes)  # the table that it fills
+
+    for number in range(rounds):
+        # Each goes first as often as the other: disks may be fast for the first GB, and slow then.
+        order = slice(None, None, -1 if number % 2 else 1)
+        for do in (write_by_dd, save)[order]:
+            do()
+        for do in (read_by_dd, restore)[order]:
+            is_cold = _drop_cache()
+            do()
     increments = measure_increments(saved, folder, rounds)
     return {
         "increments": increments,

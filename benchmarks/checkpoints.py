@@ -130,7 +130,7 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     sizes = [Size(2_000_000, 64), Size(20_000_000, 8)]
     parser.add_argument("--sizes", type=Size.parse, nargs="+", default=sizes, help="2000000x64 ...")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--folder", help="on the disk that is measured")
     arguments = parser.parse_args()
     rows, of_increments, are_within, is_cold = [], [], True, True
