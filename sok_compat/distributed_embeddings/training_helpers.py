@@ -63,19 +63,25 @@ def DistributedOptimizer(*args, **kwargs):  # noqa: N802  as there
     return horovod.DistributedOptimizer(*args, sparse_as_dense=True, **kwargs)
 
 
-def BroadcastGlobalVariablesCallback(*args, **kwargs):  # noqa: N802  as there
+def BroadcastGlobalVariablesCallback(root_rank, device="", local_variables=None):  # noqa: N802
     """Horovod's callback of that name, which leaves tables and their slots alone.
 
     API of distributed-embeddings.
 
     Args:
-      *args: of horovod.tensorflow.keras.callbacks.BroadcastGlobalVariablesCallback: the root rank.
-      **kwargs: likewise.
+      root_rank: whose values all ranks get when the first batch ends.
+      device: where they are sent from.
+      local_variables: that stay as they are, beside tables.
     """
     if _horovod("BroadcastGlobalVariablesCallback") is None:
         return keras.callbacks.Callback()
-    callbacks = importlib.import_module("horovod.tensorflow.keras.callbacks")
-    return callbacks.BroadcastGlobalVariablesCallback(*args, **kwargs)
+    # Horovod's class of that name is a callback of tf.keras, which may be Keras 3.
+    implementation = importlib.import_module("horovod._keras.callbacks")
+    bases = implementation.BroadcastGlobalVariablesCallbackImpl, keras.callbacks.Callback
+    callback = type("BroadcastGlobalVariablesCallback", bases, {})(keras.backend, root_rank, device)
+    for variable in local_variables or ():
+        callback.register_local_var(variable)
+    return callback
 
 
 def _horovod(user):
