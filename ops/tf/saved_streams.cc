@@ -17,44 +17,28 @@ constexpr int64_t kBlockBytes = 16 << 20;
 constexpr size_t kReaders = 2;      // of one, who uses the blocks waits for the disk
 constexpr size_t kBlocksAhead = 4;  // being read, or read and not used yet
 
-/// Which piece of a tensor has a row; rows are asked for in ascending order.
-class PieceFinder {
- public:
-  explicit PieceFinder(const std::vector<SavedTensors::Piece>& pieces) : pieces_(&pieces) {}
-
-  const SavedTensors::Piece& Of(int64_t row) {
-    while (row >= (*pieces_)[piece_].first + (*pieces_)[piece_].count) ++piece_;
-    return (*pieces_)[piece_];
-  }
-
- private:
-  const std::vector<SavedTensors::Piece>* pieces_;
-  size_t piece_ = 0;
-};
-
 /// One tensor, of whose pieces one at a time is open: for a thread, or for who sums them up.
 template <typename Opened>
 class TensorPieces {
  public:
   TensorPieces(SavedTensors& saved, const std::vector<SavedTensors::Piece>& pieces)
-      : saved_(&saved), finder_(pieces) {}
+      : saved_(&saved), pieces_(&pieces) {}
 
   /// use(the opened piece that has the row `first`, the row's number in it). Rows ascend.
   template <typename Use>
   void At(int64_t first, const Use& use) {
-    const SavedTensors::Piece& piece = finder_.Of(first);
-    if (piece_ != &piece) {
-      opened_ = std::make_unique<Opened>(*saved_, piece);
-      piece_ = &piece;
-    }
-    use(*opened_, first - piece.first);
+    for (; first >= piece().first + piece().count; ++number_) opened_ = nullptr;
+    if (!opened_) opened_ = std::make_unique<Opened>(*saved_, piece());
+    use(*opened_, first - piece().first);
   }
 
  private:
+  const SavedTensors::Piece& piece() const { return (*pieces_)[number_]; }
+
   SavedTensors* saved_;
-  PieceFinder finder_;
-  const SavedTensors::Piece* piece_ = nullptr;
-  std::unique_ptr<Opened> opened_;
+  const std::vector<SavedTensors::Piece>* pieces_;
+  size_t number_ = 0;               // of the piece
+  std::unique_ptr<Opened> opened_;  // which it is, once rows of it were asked for
 };
 
 void ReadBlock(std::vector<TensorPieces<PieceReader>>* tensors, SavedBlock* block) {

@@ -62,7 +62,7 @@ class InputParts:
 
     def _samples(self, inputs, numbers):
         """{input: its Samples} of inputs by their numbers."""
-        combiners = [self._config_of_input(i).get("combiner") for i in numbers]
+        combiners = [self._strategy.config_of_input(i).get("combiner") for i in numbers]
         found = samples_of_inputs([inputs[i] for i in numbers], combiners, self._name)
         return dict(zip(numbers, found))
 
@@ -81,7 +81,7 @@ class InputParts:
         return parts
 
     def _asked_by_columns(self, i, ids, samples, parts):
-        config = self._config_of_input(i)
+        config = self._strategy.config_of_input(i)
         shape = getattr(ids, "shape", None)
         is_flat = self._ranks.size > 1 and config.get("combiner") is None and shape[1:] == [1]
 
@@ -94,11 +94,8 @@ class InputParts:
         ]
 
     def _asked_by_rows(self, i, samples, table):
-        samples = without_strangers(samples, self._config_of_input(i)["input_dim"])
+        samples = without_strangers(samples, self._strategy.config_of_input(i)["input_dim"])
         return lambda rows: samples.shaped(rows[0]), [Asked(samples, table, table.capacity)]
-
-    def _config_of_input(self, i):
-        return self._strategy.global_configs[self._strategy.input_table_map[i]]
 
 
 def _looked_up(lookups):

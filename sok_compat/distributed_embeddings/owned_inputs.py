@@ -80,13 +80,10 @@ class OwnedInputs:
     def _inputs_of(self, rank):
         return self._strategy.input_ids_list[rank]
 
-    def _config_of_input(self, i):
-        return self._strategy.global_configs[self._strategy.input_table_map[i]]
-
     def _lookups(self, inputs):
         """Of this rank's inputs."""
         rank, numbers = self._ranks.rank, self._inputs_of(self._ranks.rank)
-        configs = [self._config_of_input(i) for i in numbers]
+        configs = [self._strategy.config_of_input(i) for i in numbers]
         combiners = [config.get("combiner") for config in configs]
         for i, combiner, ids in zip(numbers, combiners, inputs):
             if combiner is None and ids.shape[1:].as_list() not in ([], [1]):

@@ -108,6 +108,10 @@ class DistEmbeddingStrategy:
         self._cut_columns()
         self._order_outputs()
 
+    def config_of_input(self, i):
+        """That of the table of an input."""
+        return self.global_configs[self.input_table_map[i]]
+
     def shape(self, table):
         """(rows, columns) of a table."""
         config = self.global_configs[table]
