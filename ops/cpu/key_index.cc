@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <utility>
+#include <vector>
 
 #include "ops/base/hash.h"
 #include "ops/base/prefetch.h"
@@ -22,24 +23,9 @@ constexpr int64_t kInsertNanoseconds = 20;  // a key in a large index, one threa
 constexpr int64_t kMinKeysPerPart = 4096;   // fewer are not worth another thread
 // Every thread that inserts looks at all keys, for those of its buckets.
 constexpr int64_t kMaxInsertParts = 8;
-
-/// Keys that the index does not hold, and their rows.
-struct GivenRows {
-  static constexpr bool kLooks = false;
-  int64_t num_keys;
-  const int64_t* keys;
-  const int64_t* row_ids;
-  uint32_t RowOf(int64_t i) const { return static_cast<uint32_t>(row_ids[i]); }
-};
-
-/// Keys that may be repeated, and get rows that follow one another.
-struct RowsInOrder {
-  static constexpr bool kLooks = true;
-  int64_t num_keys;
-  const int64_t* keys;
-  int64_t first_row;
-  uint32_t RowOf(int64_t i) const { return static_cast<uint32_t>(first_row + i); }
-};
+constexpr int kAppendAhead = 16;       // as kAhead, where buckets that follow are near one another
+constexpr int kLeastStretchBits = 14;  // 2^14 buckets are as large as a core's second cache
+constexpr int64_t kMostStretches = 1024;  // so many places that are written in turn are in caches
 
 int64_t NumParts(Executor& executor, int64_t num_keys) {
   return std::min<int64_t>({executor.num_threads(), kMaxInsertParts, num_keys / kMinKeysPerPart});
@@ -135,14 +121,23 @@ void KeyIndex::InsertAt(int64_t home, int64_t key, uint32_t row_id) {
   ++place.state;
 }
 
-/// Without touching a bucket outside `range`; kWaits, and nothing done, where that is impossible.
-/// Looks for the key on the way: where none was erased, no bucket that is not full was passed.
-template <bool kLooks>
-KeyIndex::Outcome KeyIndex::InsertWithin(const Range& range, int64_t home, int64_t key,
-                                         uint32_t row_id) {
-  if (home < range.begin || home >= range.end) return Outcome::kWaits;
+/// Without touching a bucket outside `range`; false, and nothing done, where that is impossible.
+bool KeyIndex::InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id) {
+  if (home < range.begin || home >= range.end) return false;
   for (int64_t bucket = home; bucket < range.end; ++bucket) {
-    if (kLooks && buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
+    if (buckets()[bucket].is_full()) continue;
+    InsertAt(home, key, row_id);
+    return true;
+  }
+  return false;
+}
+
+/// As InsertWithin. Looks for the key on the way: where none was erased, no bucket that is not full
+/// was passed.
+KeyIndex::Outcome KeyIndex::LookAndInsertWithin(const Range& range, int64_t home, int64_t key,
+                                                uint32_t row_id) {
+  for (int64_t bucket = home; bucket < range.end; ++bucket) {
+    if (buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
     if (buckets()[bucket].is_full()) continue;
     InsertAt(home, key, row_id);
     return Outcome::kInserted;
@@ -155,7 +150,7 @@ void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
   Reserve(executor, size_ + num_keys);
   const int64_t num_parts = NumParts(executor, num_keys);
   if (num_parts > 1) {
-    InsertInParallel(executor, num_parts, GivenRows{num_keys, keys, row_ids});
+    InsertInParallel(executor, num_parts, num_keys, keys, row_ids);
   } else {
     for (int64_t begin = 0; begin < num_keys; begin += kAhead) {
       const int64_t count = std::min<int64_t>(kAhead, num_keys - begin);
@@ -172,70 +167,130 @@ void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
   size_ += num_keys;
 }
 
-int64_t KeyIndex::Append(Executor& executor, int64_t num_keys, const int64_t* keys,
-                         int64_t first_row) {
-  Reserve(executor, size_ + num_keys);
-  const int64_t num_parts = std::max<int64_t>(1, NumParts(executor, num_keys));
-  const int64_t num_repeated =
-      InsertInParallel(executor, num_parts, RowsInOrder{num_keys, keys, first_row});
-  size_ += num_keys - num_repeated;
-  return num_repeated;
-}
-
-/// Each part of the buckets is filled by one thread. Returns how many keys were held.
-template <typename Batch>
-int64_t KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, const Batch& batch) {
-  WaitingKeys waiting(batch.num_keys);
-  std::atomic<int64_t> num_held{0};
+/// Each part of the buckets is filled by one thread.
+void KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
+                                const int64_t* keys, const int64_t* row_ids) {
+  WaitingKeys waiting(num_keys);
   const auto part_begin = [&](int64_t part) { return num_buckets_ * part / num_parts; };
-  executor.ParallelFor(
-      num_parts, batch.num_keys / num_parts * kInsertNanoseconds, [&](int64_t begin, int64_t end) {
-        num_held += InsertPart(Range{part_begin(begin), part_begin(end)}, batch, waiting);
-      });
-  return num_held + InsertWaiting<Batch::kLooks>(waiting);
+  executor.ParallelFor(num_parts, num_keys / num_parts * kInsertNanoseconds,
+                       [&](int64_t begin, int64_t end) {
+                         const Range range{part_begin(begin), part_begin(end)};
+                         InsertPart(range, num_keys, keys, row_ids, waiting);
+                       });
+  for (const auto& entry : waiting) InsertAt(HomeBucket(entry.key), entry.key, entry.row_id);
 }
 
 /// Those of the keys whose home is in `range`.
-template <typename Batch>
-int64_t KeyIndex::InsertPart(const Range& range, const Batch& batch, WaitingKeys& waiting) {
+void KeyIndex::InsertPart(const Range& range, int64_t num_keys, const int64_t* keys,
+                          const int64_t* row_ids, WaitingKeys& waiting) {
   struct Asked {
     int64_t home;
     int64_t position;
   };
   Asked asked[kAhead];
   int num_asked = 0;
-  int64_t num_held = 0;
   const auto insert_asked = [&] {
     for (int i = 0; i < num_asked; ++i) {
-      const int64_t key = batch.keys[asked[i].position];
-      const uint32_t row_id = batch.RowOf(asked[i].position);
-      const Outcome outcome = InsertWithin<Batch::kLooks>(range, asked[i].home, key, row_id);
-      if (outcome == Outcome::kWaits) waiting.Add(key, row_id);
-      num_held += outcome == Outcome::kHeld;
+      const int64_t key = keys[asked[i].position];
+      const auto row_id = static_cast<uint32_t>(row_ids[asked[i].position]);
+      if (!InsertWithin(range, asked[i].home, key, row_id)) waiting.Add(key, row_id);
     }
     num_asked = 0;
   };
-  for (int64_t i = 0; i < batch.num_keys; ++i) {
-    const int64_t home = HomeBucket(batch.keys[i]);
+  for (int64_t i = 0; i < num_keys; ++i) {
+    const int64_t home = HomeBucket(keys[i]);
     if (home < range.begin || home >= range.end) continue;
     PrefetchForWrite(buckets() + home);
     asked[num_asked++] = {home, i};
     if (num_asked == kAhead) insert_asked();
   }
   insert_asked();
+}
+
+/// Keys by stretches of buckets, so that those which come one after another are near one another.
+class KeyIndex::KeysByStretch {
+ public:
+  struct Entry {
+    int64_t key;
+    uint32_t home;  // kMaxRows keys have fewer buckets than 2^32
+    uint32_t row_id;
+  };
+
+  KeysByStretch(const KeyIndex& index, int64_t num_keys, const int64_t* keys, int64_t first_row)
+      : index_(index),
+        memory_(static_cast<size_t>(num_keys) * sizeof(Entry), PageSize::kHuge),
+        bits_(BitsFor(index.num_buckets())),
+        ends_(static_cast<size_t>(StretchOf(index.num_buckets() - 1) + 1)) {
+    for (int64_t i = 0; i < num_keys; ++i) ++End(index.HomeBucket(keys[i]));
+    int64_t begin = 0;
+    for (int64_t& end : ends_) begin += std::exchange(end, begin);
+    auto* const entries = static_cast<Entry*>(memory_.data());
+    for (int64_t i = 0; i < num_keys; ++i) {
+      const int64_t home = index.HomeBucket(keys[i]);
+      entries[End(home)++] = {keys[i], static_cast<uint32_t>(home),
+                              static_cast<uint32_t>(first_row + i)};
+    }
+  }
+
+  int64_t size() const { return static_cast<int64_t>(ends_.size()); }
+  /// The buckets of stretches [begin, end).
+  Range Buckets(int64_t begin, int64_t end) const {
+    return {begin << bits_, std::min(end << bits_, index_.num_buckets())};
+  }
+  const Entry* Begin(int64_t stretch) const {
+    const auto* const entries = static_cast<const Entry*>(memory_.data());
+    return stretch == 0 ? entries : entries + ends_[static_cast<size_t>(stretch - 1)];
+  }
+
+ private:
+  static int BitsFor(int64_t num_buckets) {
+    int bits = kLeastStretchBits;
+    while ((num_buckets - 1) >> bits >= kMostStretches) ++bits;
+    return bits;
+  }
+  int64_t StretchOf(int64_t home) const { return home >> bits_; }
+  int64_t& End(int64_t home) { return ends_[static_cast<size_t>(StretchOf(home))]; }
+
+  const KeyIndex& index_;
+  const ReservedMemory memory_;
+  const int bits_;             // of the number of a bucket in its stretch
+  std::vector<int64_t> ends_;  // of the entries of each stretch
+};
+
+int64_t KeyIndex::Append(Executor& executor, int64_t num_keys, const int64_t* keys,
+                         int64_t first_row) {
+  if (num_keys == 0) return 0;
+  Reserve(executor, size_ + num_keys);
+  const KeysByStretch sorted(*this, num_keys, keys, first_row);
+  WaitingKeys waiting(num_keys);
+  std::atomic<int64_t> num_held{0};
+  executor.ParallelFor(sorted.size(), num_keys / sorted.size() * kInsertNanoseconds,
+                       [&](int64_t begin, int64_t end) {
+                         num_held += AppendStretches(sorted, begin, end, waiting);
+                       });
+  for (const auto& entry : waiting) {
+    const int64_t home = HomeBucket(entry.key);
+    if (FindAt(home, entry.key) == kNoRow) {
+      InsertAt(home, entry.key, entry.row_id);
+    } else {
+      ++num_held;
+    }
+  }
+  size_ += num_keys - num_held;
   return num_held;
 }
 
-template <bool kLooks>
-int64_t KeyIndex::InsertWaiting(const WaitingKeys& waiting) {
+/// Those of stretches [begin, end). Returns how many the index held.
+int64_t KeyIndex::AppendStretches(const KeysByStretch& sorted, int64_t begin, int64_t end,
+                                  WaitingKeys& waiting) {
+  const Range range = sorted.Buckets(begin, end);
+  const KeysByStretch::Entry* const last = sorted.Begin(end);
   int64_t num_held = 0;
-  for (const auto& entry : waiting) {
-    const int64_t home = HomeBucket(entry.key);
-    if (kLooks && FindAt(home, entry.key) != kNoRow) {
-      ++num_held;
-    } else {
-      InsertAt(home, entry.key, entry.row_id);
-    }
+  for (const auto* entry = sorted.Begin(begin); entry != last; ++entry) {
+    if (last - entry > kAppendAhead) PrefetchForWrite(buckets() + entry[kAppendAhead].home);
+    const Outcome outcome = LookAndInsertWithin(range, entry->home, entry->key, entry->row_id);
+    if (outcome == Outcome::kWaits) waiting.Add(entry->key, entry->row_id);
+    num_held += outcome == Outcome::kHeld;
   }
   return num_held;
 }
@@ -273,7 +328,7 @@ void KeyIndex::GrowTo(Executor& executor, int64_t num_buckets) {
   const int64_t num_old_buckets = std::exchange(num_buckets_, num_buckets);
   const int64_t num_unmoved = MoveInParallel(executor, num_old_buckets, waiting);
   Move({0, num_unmoved}, {0, num_buckets}, waiting);
-  InsertWaiting</*kLooks=*/false>(waiting);
+  for (const auto& entry : waiting) InsertAt(HomeBucket(entry.key), entry.key, entry.row_id);
 }
 
 /// Moves old buckets from the end of the index for as long as there are enough of them whose keys
@@ -306,9 +361,8 @@ void KeyIndex::Move(const Range& old_buckets, const Range& target, WaitingKeys& 
     const Range free{std::max(i, target.begin), target.end};
     for (uint32_t slot = 0; slot < old.count(); ++slot) {
       const int64_t key = old.keys[slot];
-      const Outcome outcome =
-          InsertWithin</*kLooks=*/false>(free, HomeBucket(key), key, old.row_ids[slot]);
-      if (outcome == Outcome::kWaits) waiting.Add(key, old.row_ids[slot]);
+      if (!InsertWithin(free, HomeBucket(key), key, old.row_ids[slot]))
+        waiting.Add(key, old.row_ids[slot]);
     }
   }
 }

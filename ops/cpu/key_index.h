@@ -41,7 +41,8 @@ class KeyIndex {
               const int64_t* row_ids);  // [num_keys], in [0, kMaxRows)
 
   /// Adds keys of which none was erased before: keys[i] has the row first_row + i. Returns how many
-  /// the index held already or are repeated, which it passes over. Throws as Insert.
+  /// the index held already or are repeated, which it passes over. Throws as Insert. Fast for keys
+  /// that are about as many as the buckets: it goes through these in order.
   int64_t Append(Executor& executor, int64_t num_keys, const int64_t* keys, int64_t first_row);
 
   /// Removes `key` and returns its row, or kNoRow if the index does not hold it.
@@ -92,15 +93,16 @@ class KeyIndex {
     int64_t end;
   };
   class WaitingKeys;
+  class KeysByStretch;
   enum class Outcome { kInserted, kHeld, kWaits };
-  template <bool kLooks>
-  Outcome InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
-  template <typename Batch>
-  int64_t InsertPart(const Range& range, const Batch& batch, WaitingKeys& waiting);
-  template <typename Batch>
-  int64_t InsertInParallel(Executor& executor, int64_t num_parts, const Batch& batch);
-  template <bool kLooks>
-  int64_t InsertWaiting(const WaitingKeys& waiting);
+  bool InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
+  Outcome LookAndInsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
+  void InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
+                        const int64_t* keys, const int64_t* row_ids);
+  void InsertPart(const Range& range, int64_t num_keys, const int64_t* keys, const int64_t* row_ids,
+                  WaitingKeys& waiting);
+  int64_t AppendStretches(const KeysByStretch& sorted, int64_t begin, int64_t end,
+                          WaitingKeys& waiting);
   void GrowTo(Executor& executor, int64_t num_buckets);
   int64_t MoveInParallel(Executor& executor, int64_t num_old_buckets, WaitingKeys& waiting);
   void Move(const Range& old_buckets, const Range& target, WaitingKeys& waiting);

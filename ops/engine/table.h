@@ -108,10 +108,11 @@ class Table {
   /// For who fills a table with a hash index that nobody else uses yet, and of which no key was
   /// erased: keys[i] gets the row first_row + i, which the caller then writes, in every plane;
   /// these must have room for it. Looks at each key once, where FindOrInsert looks twice. A table
-  /// with repeated keys is good for Clear only. Throws as FindOrInsert. Waits.
+  /// with repeated keys is good for Clear only. Millions of keys at a time are quicker on the CPU
+  /// than many calls. Throws as FindOrInsert. Waits.
   virtual AppendedKeys Append(Call& call, int64_t num_keys,
                               const int64_t* keys,     // [num_keys]
-                              int64_t* row_ids_room);  // [num_keys] of room
+                              int64_t* row_ids_room);  // [num_keys] of room, on a device
 
   /// Makes memory for `num_keys` keys in all, or for the capacity if that is less, so that calls
   /// need not grow the table up to there. Nobody else may use planes that move meanwhile.

@@ -208,20 +208,21 @@ SOK_TEST(RandomChangesMatchTheModel) {
   CheckSame(index, {});
 }
 
-/// Keys of full buckets at the end of a thread's part and of the index, and others; each of which
-/// comes once, or twice.
+/// Keys of full buckets where stretches, and so threads' parts, and the index end, and others; each
+/// of which comes once, or twice.
 void CheckAppends(int num_threads, bool repeats) {
+  constexpr int64_t kStretch = 1 << 14;
   const auto executor = MakeThreadExecutor(num_threads);
   KeyIndex index;
   Model model;
-  index.Reserve(*executor, 30'000);
+  index.Reserve(*executor, 4 * 3 * kStretch);
   std::vector<int64_t> keys;
-  for (const int64_t home : {index.num_buckets() / 2 - 1, index.num_buckets() - 1}) {
+  for (const int64_t end : {kStretch, 2 * kStretch, index.num_buckets()}) {
     int64_t like = 0;
-    while (index.HomeBucket(like) != home) ++like;
+    while (index.HomeBucket(like) != end - 1) ++like;
     for (const int64_t key : KeysOfOneHome(index, like, 40)) keys.push_back(key);
   }
-  for (int64_t key = -1; keys.size() < 12'000; --key) keys.push_back(key);
+  for (int64_t key = -1; keys.size() < 40'000; --key) keys.push_back(key);
   const auto count = static_cast<int64_t>(keys.size());
   if (repeats) keys.insert(keys.end(), keys.begin(), keys.begin() + count);
   const int64_t num_repeated =

@@ -207,6 +207,7 @@ class RestoreRowsOp : public WholeTableOp {
                            Put(rows, link, target);
                          },
                          place);
+    if (target->filler.EndAppending() > 0) ThrowRepeatedKey(link, options);
   }
 
   /// Where the rows of a whole checkpoint are in the end, if that is in the host's memory: as
@@ -225,7 +226,7 @@ class RestoreRowsOp : public WholeTableOp {
   void Put(OwnedRows& rows, Link& link, Target* target) const {
     const TableOptions& options = target->fresh.options();
     if (link.is_whole() && options.use_hash_index) {
-      if (!Append(rows, target)) ThrowRepeatedKey(link, options);
+      Append(rows, target);
       return;
     }
     const int64_t num_before = target->fresh.table.Size(target->call).num_keys;
@@ -234,12 +235,10 @@ class RestoreRowsOp : public WholeTableOp {
     if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, options);
   }
 
-  /// To rows that follow one another. False: some key has come before.
-  bool Append(OwnedRows& rows, Target* target) const {
+  /// To rows that follow one another.
+  void Append(OwnedRows& rows, Target* target) const {
     const int64_t count = rows.count();
-    const AppendedKeys appended = target->filler.Append(count, rows.keys().data());
-    if (appended.num_repeated > 0) return false;
-    const int64_t first = appended.first_row;
+    const int64_t first = target->filler.Append(count, rows.keys().data());
     target->rows.FromHostInOrder(count, first, rows.Of(1, target->rows.width()));
     size_t next = 2;
     for (RowMover& slot : target->slots)
@@ -253,7 +252,6 @@ class RestoreRowsOp : public WholeTableOp {
     }
     target->of_variables.AddInOrder(count, first,
                                     [&](size_t i) { return rows.Of(next + i, widths_[i]); });
-    return true;
   }
 
   /// `are_fresh`: no row of these has come before.

@@ -10,6 +10,7 @@ namespace sok {
 namespace {
 
 constexpr int64_t kPartBytes = 16 << 20;
+constexpr int64_t kKeysToAppend = 4 << 20;  // at a time: 32 MiB, and 64 MiB to sort them
 
 /// use(first, count) for rows [0, num_rows) in parts.
 void ForEachPart(int64_t num_rows, int64_t width,
@@ -126,14 +127,15 @@ void TableContents::ReadRange(int64_t begin, int64_t count, int64_t* keys, float
 
 TableFiller::TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys,
                          int64_t most_at_once)
-    : call_(call), fresh_(fresh) {
-  const TableOptions& options = fresh.options();
-  const int64_t most = std::min(most_at_once, RowsOfPart(options.dim));
+    : call_(call),
+      fresh_(fresh),
+      num_keys_(num_keys),
+      most_(std::min(most_at_once, RowsOfPart(fresh.options().dim))) {
   fresh.table.Reserve(call, num_keys, fresh.planes);
-  row_ids_ = call.Temporary<int64_t>(most);
+  row_ids_ = call.Temporary<int64_t>(most_);
   if (call.engine().IsHostMemory()) return;
-  part_keys_ = call.Temporary<int64_t>(most);
-  part_rows_ = call.Temporary<float>(most * options.dim);
+  part_keys_ = call.Temporary<int64_t>(most_);
+  part_rows_ = call.Temporary<float>(most_ * fresh.options().dim);
 }
 
 const int64_t* TableFiller::Insert(int64_t count, const int64_t* keys, const float* rows,
@@ -148,12 +150,35 @@ const int64_t* TableFiller::Insert(int64_t count, const int64_t* keys, const flo
   return row_ids_;
 }
 
-AppendedKeys TableFiller::Append(int64_t count, const int64_t* keys) {
-  if (part_keys_ != nullptr) {
-    call_.CopyFromHost(part_keys_, keys, count);
-    keys = part_keys_;
+int64_t TableFiller::Append(int64_t count, const int64_t* keys) {
+  const int64_t first_row = num_appended_;
+  if (first_row == 0) to_append_.reserve(static_cast<size_t>(std::min(num_keys_, kKeysToAppend)));
+  to_append_.insert(to_append_.end(), keys, keys + count);
+  num_appended_ += count;
+  const bool fit = num_appended_ <= fresh_.options().capacity;  // else the table says so now
+  const auto num_waiting = static_cast<int64_t>(to_append_.size());
+  if (!fit || num_waiting + count > kKeysToAppend) AppendWaiting();
+  return first_row;
+}
+
+int64_t TableFiller::EndAppending() {
+  AppendWaiting();
+  return num_repeated_;
+}
+
+void TableFiller::AppendWaiting() {
+  const auto count = static_cast<int64_t>(to_append_.size());
+  const int64_t most = part_keys_ == nullptr ? count : most_;
+  for (int64_t first = 0; first < count; first += most) {
+    const int64_t part = std::min(most, count - first);
+    const int64_t* keys = to_append_.data() + first;
+    if (part_keys_ != nullptr) {
+      call_.CopyFromHost(part_keys_, keys, part);
+      keys = part_keys_;
+    }
+    num_repeated_ += fresh_.table.Append(call_, part, keys, row_ids_).num_repeated;
   }
-  return fresh_.table.Append(call_, count, keys, row_ids_);
+  to_append_.clear();
 }
 
 }  // namespace sok

@@ -90,15 +90,26 @@ class TableFiller {
                         bool are_distinct = true);
 
   /// Instead of Insert, where the table has a hash index, and nobody has looked at the keys: as
-  /// Table::Append. The rows are the caller's to write, in all planes.
-  AppendedKeys Append(int64_t count, const int64_t* keys);
+  /// Table::Append. Returns the row of the first key. The rows are the caller's to write, in all
+  /// planes. The table has the keys when EndAppending has returned.
+  int64_t Append(int64_t count, const int64_t* keys);
+
+  /// Returns how many keys were repeated.
+  int64_t EndAppending();
 
  private:
+  void AppendWaiting();
+
   OpCall& call_;
   const TableView& fresh_;
   int64_t* row_ids_;
   int64_t* part_keys_ = nullptr;  // on the device; nullptr: that is the host's memory
   float* part_rows_ = nullptr;
+  const int64_t num_keys_;          // that will come, as far as known
+  const int64_t most_;              // keys that part_keys_ and row_ids_ have room for
+  std::vector<int64_t> to_append_;  // many at a time are quicker: see KeyIndex::Append
+  int64_t num_appended_ = 0;        // with these
+  int64_t num_repeated_ = 0;
 };
 
 }  // namespace sok
