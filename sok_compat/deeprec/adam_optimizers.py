@@ -5,7 +5,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from sok_compat.deeprec.embedding_trainer import TrainsEmbeddingVariables, adam_step_size
+from sok_compat.deeprec.embedding_trainer import TrainsEmbeddingVariables
 from sok_compat.deeprec.embedding_variable import EmbeddingVariable
 from sok_compat.deeprec.ordinary_updates import (
     ActsFirst,
@@ -14,6 +14,7 @@ from sok_compat.deeprec.ordinary_updates import (
     subtract_from_rows,
 )
 from sok_compat.deeprec.stock_optimizers import AdamOptimizer
+from sok_compat.training.fused_adam import adam_step_size
 
 _train = tf.compat.v1.train
 

@@ -128,11 +128,3 @@ def _number(tensor):
     """What says that hyperparameters are equal."""
     value = constant_value(tensor)
     return tensor.name if value is None else float(value)
-
-
-def adam_step_size(learning_rate, beta1_power, beta2_power, dtype=tf.float32):
-    """learning_rate * sqrt(1 - beta2_power) / (1 - beta1_power), a scalar."""
-    learning_rate, beta1_power, beta2_power = (
-        tf.cast(x, dtype) for x in (learning_rate, beta1_power, beta2_power)
-    )
-    return learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)

@@ -15,6 +15,7 @@ from sok_compat.deeprec.options import StorageType
 from sok_compat.deeprec.recorded_keys import RecordsKeys
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.keys import in_shape_of
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.table import Table, connected_ranks
 from sok_compat.tables.table_part import NUM_BUCKETS
@@ -166,9 +167,7 @@ class EmbeddingVariable(RecordsKeys, Table):
         with tf.name_scope(name or f"{self.table_name}_lookup"):
             ids = self.checked_ids(indices)
             (rows,) = lookup_group([Lookup(self, tf.reshape(ids, [-1]))], WITH_GRADIENT)
-            rows = tf.reshape(rows, tf.concat([tf.shape(ids), [self.dim]], 0))
-            rows.set_shape(ids.shape.concatenate([self.dim]))
-            return rows
+            return in_shape_of(ids, rows, self.dim)
 
     def checked_ids(self, ids):
         """`ids` as an int64 tensor.
@@ -273,9 +272,7 @@ class PartitionedEmbeddingVariable:
                     [Lookup(part, of_part) for part, of_part in zip(self, keys)], WITH_GRADIENT
                 ),
             )
-            rows = tf.reshape(rows, tf.concat([tf.shape(ids), self.shape.as_list()], 0))
-            rows.set_shape(ids.shape.concatenate(self.shape))
-            return rows
+            return in_shape_of(ids, rows, self.shape[0])
 
     def get_frequency(self, ids):
         """As of EmbeddingVariable."""

@@ -10,6 +10,7 @@ from sok_compat.deeprec.ordinary_lookup import ordinary_rows, pool_ordinary, row
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.keys import in_shape_of
 from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
 
 COMBINERS = ("mean", "sum")
@@ -103,14 +104,9 @@ def group_embedding_lookup(params, ids, partition_strategy="mod", name=None):
         ids = [_integers(i, param, values) for i, (param, values) in enumerate(zip(params, ids))]
         rows = _rows(params, [tf.reshape(values, [-1]) for values in ids])
         return [
-            _with_shape(tf.reshape(found, tf.concat([tf.shape(values), [dim]], 0)), values, dim)
+            in_shape_of(values, found, dim)
             for found, values, dim in zip(rows, ids, map(_dim_of, params))
         ]
-
-
-def _with_shape(rows, ids, dim):
-    rows.set_shape(ids.shape.concatenate([dim]))
-    return rows
 
 
 def _pooled(params, bags, combiners):

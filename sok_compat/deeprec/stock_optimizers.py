@@ -5,7 +5,8 @@ import dataclasses
 
 import tensorflow as tf
 
-from sok_compat.deeprec.embedding_trainer import TrainsEmbeddingVariables, adam_step_size
+from sok_compat.deeprec.embedding_trainer import TrainsEmbeddingVariables
+from sok_compat.training.fused_adam import adam_step_size
 
 _train = tf.compat.v1.train
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.group import Lookup
+from sok_compat.lookup.keys import in_shape_of
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.table import Table
 
@@ -121,11 +122,11 @@ def _samples_of(ids, combiner):
         return Samples(ids.flat_values, None, "none", ids.with_flat_values)
     keys = tf.reshape(ids, [-1])
     if combiner is None:
-        return Samples(keys, None, "none", _in_form_of(ids, ids.shape))
+        return Samples(keys, None, "none", _in_form_of(ids))
     if ids.shape.rank == 1:
         raise ValueError("1D input with combiner is ambiguous. Please create batch dimension.")
     hotness = ids.shape[-1]
-    shaped = _in_form_of(ids[..., 0] if hotness != 0 else tf.reduce_sum(ids, -1), ids.shape[:-1])
+    shaped = _in_form_of(ids[..., 0] if hotness != 0 else tf.reduce_sum(ids, -1))
     if hotness == 1:
         return Samples(keys, None, "none", shaped)
     if hotness:
@@ -136,19 +137,8 @@ def _samples_of(ids, combiner):
     return Samples(keys, row_splits, combiner, shaped)
 
 
-def _in_form_of(ids, static_shape):
-    def shaped(rows):
-        width = rows.shape[1]
-        if static_shape.rank == 1:
-            rows.set_shape([static_shape[0], width])
-            return rows
-        if static_shape.is_fully_defined():
-            return tf.reshape(rows, [*static_shape, width])
-        rows = tf.reshape(rows, tf.concat([tf.shape(ids), [width]], 0))
-        rows.set_shape(static_shape.concatenate([width]))
-        return rows
-
-    return shaped
+def _in_form_of(ids):
+    return lambda rows: in_shape_of(ids, rows, rows.shape[1])
 
 
 def without_strangers(samples, num_rows):

@@ -25,3 +25,25 @@ def checked_keys(table, keys, name=None):
             "'uint32'"
         )
     return keys
+
+
+def in_shape_of(keys, rows, dim):
+    """The row of each key, where the keys are. Of one unknown axis at most no shape is computed.
+
+    Args:
+      keys: a tensor of any shape.
+      rows: [number of keys, dim].
+      dim: columns.
+
+    Returns:
+      [*shape of the keys, dim].
+    """
+    sizes = [None, None] if keys.shape.rank is None else keys.shape.as_list()
+    if len(sizes) == 1:
+        output = rows
+    elif sizes.count(None) <= 1 and 0 not in sizes:  # -1 beside a 0 could be anything
+        return tf.reshape(rows, [*(-1 if size is None else size for size in sizes), dim])
+    else:
+        output = tf.reshape(rows, tf.concat([tf.shape(keys), [dim]], 0))
+    output.set_shape(keys.shape.concatenate([dim]))
+    return output

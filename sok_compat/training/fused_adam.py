@@ -22,18 +22,25 @@ def slices_of_rows_in_use(variable, gradient):
     return tf.gather(gradient, row_ids), row_ids
 
 
+def adam_step_size(learning_rate, beta1_power, beta2_power, dtype=tf.float32):
+    """learning_rate * sqrt(1 - beta2_power) / (1 - beta1_power), a scalar. The same for all
+    variables of a step: once for these, it is seven ops less for each."""
+    learning_rate, beta1_power, beta2_power = (
+        tf.cast(x, dtype) for x in (learning_rate, beta1_power, beta2_power)
+    )
+    return learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
+
+
 def apply_adam(
     variable,
     state,
     gradient,
     row_ids,
     *,
-    learning_rate,
+    step_size,
     beta1,
     beta2,
     epsilon,
-    beta1_power,
-    beta2_power,
     is_lazy,
     use_locking=False,
 ):
@@ -44,27 +51,20 @@ def apply_adam(
       state: its slot from `state_of`.
       gradient: float32 [n, dim].
       row_ids: int64 [n].
-      learning_rate: a number or scalar tensor, as the next five.
+      step_size: as of `adam_step_size`; a number or scalar tensor, as the next three.
       beta1: decay of m.
       beta2: decay of v.
       epsilon: added to sqrt(v).
-      beta1_power: beta1 to the power of the step, from 1.
-      beta2_power: beta2 to the power of the step, from 1.
       is_lazy: True: only rows in row_ids decay and move; False: all rows in use.
       use_locking: whether steps that run at once do it one by one.
 
     Returns:
       The op.
     """
-    learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power = (
-        tf.cast(tf.convert_to_tensor(x), tf.float32)
-        for x in (learning_rate, beta1, beta2, epsilon, beta1_power, beta2_power)
-    )
-    step_size = learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
     rule = AppliedRule(
         "adam",
         [state.handle],
-        [step_size, beta1, beta2, epsilon],
+        [tf.cast(x, tf.float32) for x in (step_size, beta1, beta2, epsilon)],
         use_locking=use_locking,
         rows_to_update="given" if is_lazy else "in_use",
     )

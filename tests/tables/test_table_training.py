@@ -8,7 +8,7 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
-from sok_compat.training.fused_adam import apply_adam, state_of
+from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
 from sok_compat.training.update_scope import UpdateScope
 from tests.support.assertions import assert_close
 from tests.support.lookups import lookup_bags
@@ -99,12 +99,10 @@ def test_fused_adam(run):
             state_of(table, optimizer),
             slices.values,
             slices.indices,
-            learning_rate=0.1,
+            step_size=adam_step_size(0.1, tf.squeeze(beta1_power), tf.squeeze(beta2_power)),
             beta1=0.9,
             beta2=0.999,
             epsilon=1e-7,
-            beta1_power=tf.squeeze(beta1_power),
-            beta2_power=tf.squeeze(beta2_power),
             is_lazy=False,
         )
         with tf.control_dependencies([] if update is None else [update]):

@@ -12,7 +12,7 @@ from sok_compat import checkpoint
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
-from sok_compat.training.fused_adam import apply_adam, state_of
+from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
 from tests.support.lookups import lookup
 from tests.support.subprocess_python import run_python
 
@@ -43,12 +43,10 @@ def fused_adam(run, table, is_lazy):
             state_of(table, optimizer),
             slices.values,
             slices.indices,
-            learning_rate=0.1,
+            step_size=adam_step_size(0.1, 0.9, 0.999),
             beta1=0.9,
             beta2=0.999,
             epsilon=1e-7,
-            beta1_power=0.9,
-            beta2_power=0.999,
             is_lazy=is_lazy,
         )
         with tf.control_dependencies([] if step is None else [step]):

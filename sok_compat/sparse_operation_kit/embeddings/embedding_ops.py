@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.group import Lookup, lookup_group
-from sok_compat.lookup.keys import checked_keys
+from sok_compat.lookup.keys import checked_keys, in_shape_of
 from sok_compat.runtime.ranks import horovod_ranks
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, constant_value
@@ -50,14 +50,11 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
     layer = _layer_of(embedding_variable, DenseEmbeddingLayerHandle, "embedding_lookup")
     keys = checked_keys(embedding_variable, _as_dense(layer, values), layer.layer_name)
     keys = _checked_shape(layer, keys, dynamic_input)
-    dim = embedding_variable.shape[1]
     flat_keys = tf.reshape(keys, [-1])
     (rows,) = lookup_group(
         [Lookup(embedding_variable, flat_keys)], _checked_training(layer, training)
     )
-    output = tf.reshape(rows, tf.concat([tf.shape(keys), [dim]], axis=0))
-    output.set_shape(keys.shape.concatenate([dim]))
-    return _in_compute_dtype(layer, output)
+    return _in_compute_dtype(layer, in_shape_of(keys, rows, embedding_variable.shape[1]))
 
 
 @tf.autograph.experimental.do_not_convert

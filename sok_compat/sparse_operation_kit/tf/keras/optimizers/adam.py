@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sok.tf.keras.optimizers.Adam`: Keras Adam, fused on tables."""
 
-import tensorflow as tf
-
 from sok_compat.runtime.tf_versions import keras, track_variable
 from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
@@ -33,27 +31,26 @@ class Adam(keras.optimizers.legacy.Adam):
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices, **kwargs):
         if not isinstance(handle, Table):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices, **kwargs)
-        return self._apply_to_table(handle, grad, indices)
+        return self._apply_to_table(handle, grad, indices, **kwargs)
 
     def _resource_apply_dense(self, grad, var, apply_state=None):
         if not isinstance(var, Table):
             return super()._resource_apply_dense(grad, var, apply_state)
-        return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
+        slices = fused_adam.slices_of_rows_in_use(var, grad)
+        return self._apply_to_table(var, *slices, apply_state)
 
-    def _apply_to_table(self, variable, gradient, row_ids):
-        step = tf.cast(self.iterations + 1, tf.float32)
-        beta1 = tf.identity(self._get_hyper("beta_1", tf.float32))
-        beta2 = tf.identity(self._get_hyper("beta_2", tf.float32))
+    def _apply_to_table(self, variable, gradient, row_ids, apply_state=None):
+        """apply_state: Keras's tensors of a step, the same for all variables of a device."""
+        where = variable.device, variable.dtype.base_dtype
+        of_step = (apply_state or {}).get(where) or self._fallback_apply_state(*where)
         return fused_adam.apply_adam(
             variable,
             self.get_slot(variable, fused_adam.SLOT_NAME),
             gradient,
             row_ids,
-            learning_rate=self._decayed_lr(tf.float32),
-            beta1=beta1,
-            beta2=beta2,
-            epsilon=self.epsilon,
-            beta1_power=tf.pow(beta1, step),
-            beta2_power=tf.pow(beta2, step),
+            step_size=of_step["lr"],
+            beta1=of_step["beta_1_t"],
+            beta2=of_step["beta_2_t"],
+            epsilon=of_step["epsilon"],
             is_lazy=False,
         )

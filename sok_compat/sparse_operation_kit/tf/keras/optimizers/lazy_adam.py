@@ -36,6 +36,10 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
             slots[key] = fused_adam.state_of(variable, self)
         return slots[key]
 
+    def _prepare(self):
+        super()._prepare()
+        self._step_size = None  # of all tables of a step
+
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
         if not isinstance(handle, Table):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
@@ -47,28 +51,29 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
         return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
 
     def _apply_to_table(self, variable, gradient, row_ids):
-        beta1_power, beta2_power = self._get_beta_accumulators()
+        if self._step_size is None:
+            self._step_size = self._new_step_size(tf.float32)
         return fused_adam.apply_adam(
             variable,
             self._state_of(variable),
             gradient,
             row_ids,
-            learning_rate=self._lr_t,
+            step_size=self._step_size,
             beta1=self._beta1_t,
             beta2=self._beta2_t,
             epsilon=self._epsilon_t,
-            beta1_power=beta1_power,
-            beta2_power=beta2_power,
             is_lazy=True,
             use_locking=self._use_locking,
         )
 
+    def _new_step_size(self, dtype):
+        return fused_adam.adam_step_size(self._lr_t, *self._get_beta_accumulators(), dtype=dtype)
+
     def _apply_sparse_shared(self, grad, var, indices, scatter_add):
         """The rows in `indices` (distinct by now) of an ordinary variable."""
         dtype = var.dtype.base_dtype
-        beta1_power, beta2_power = (tf.cast(p, dtype) for p in self._get_beta_accumulators())
         beta1, beta2 = tf.cast(self._beta1_t, dtype), tf.cast(self._beta2_t, dtype)
-        step_size = tf.cast(self._lr_t, dtype) * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
+        step_size = self._new_step_size(dtype)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         old_m, old_v = tf.gather(m, indices), tf.gather(v, indices)
         new_m = beta1 * old_m + (1 - beta1) * grad
