@@ -11,6 +11,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
+constexpr size_t kStepsRemembered = 8;    // of whose requests it knows which were exchanged
 
 const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
   const uint64_t exchange_hash = NameHash(request.exchange);
@@ -74,11 +75,13 @@ bool Coordinator::SubmitQuietly(ExchangeRequest request) {
           "nor can a function take two gradients through one branch or nested function";
     } else {
       const bool is_alone = request.is_alone;
+      const std::string kind = request.kind;
       pending_.emplace(key, Pending{std::move(request), std::move(outgoing), Clock::now()});
       gave_up_on_.clear();
       const std::set<std::string>* companions = companions_.Of(name);
       is_reason =
-          is_alone || pending_.size() == 1 || (companions && companions->size() <= pending_.size());
+          is_alone || pending_.size() == 1 ||
+          (companions && companions->size() <= pending_.size() + Exchanged(key.first, kind).size());
     }
     is_reason = is_reason || !meetings_.to_tell().empty();
     is_asleep = is_dozing_;
@@ -292,12 +295,14 @@ Coordinator::Ready Coordinator::TakeReady(Arrivals* arrivals) {
     known_.Learn({where.first.lookup_hash, where.second, arrival.descriptions.front()},
                  where.first.number);
     together.push_back({key.first, pending.request.kind, key.second});
+    exchanged_[key.first][pending.request.kind].insert(key.second);
     ExchangeResult result = ResultOf(arrival, pending);
     taken.emplace_back(std::move(pending), std::move(result));
     pending_.erase(key);
     arrivals->erase(entry);
   }
   companions_.Learn(together);
+  while (exchanged_.size() > kStepsRemembered) exchanged_.erase(exchanged_.begin());
   return taken;
 }
 

@@ -27,16 +27,28 @@ bool Coordinator::HasReason(Clock::time_point now) const {
     if (pending.request.is_alone) return true;
     if (Seconds(now - pending.since).count() > options_.grouping_seconds) return true;
     const std::set<std::string>* companions = companions_.Of(key.second);
-    if (!companions || companions->size() > pending_.size()) continue;
+    if (!companions) continue;
+    // Some may have gone before, where others came late.
+    const std::set<std::string>& gone = Exchanged(key.first, pending.request.kind);
+    if (companions->size() > pending_.size() + gone.size()) continue;
     if (looked_for == std::make_pair(key.first, companions)) continue;
     looked_for = {key.first, companions};
-    const bool all_here = std::all_of(companions->begin(), companions->end(),
-                                      [&, step = key.first](const std::string& name) {
-                                        return pending_.count({step, name}) != 0;
-                                      });
-    if (all_here) return true;
+    const bool have_all_come = std::all_of(
+        companions->begin(), companions->end(), [&, step = key.first](const std::string& name) {
+          return pending_.count({step, name}) != 0 || gone.count(name) != 0;
+        });
+    if (have_all_come) return true;
   }
   return false;
+}
+
+/// Names of this kind that were exchanged in a step.
+const std::set<std::string>& Coordinator::Exchanged(int64_t step, const std::string& kind) const {
+  static const std::set<std::string> none;
+  const auto of_step = exchanged_.find(step);
+  if (of_step == exchanged_.end()) return none;
+  const auto of_kind = of_step->second.find(kind);
+  return of_kind == of_step->second.end() ? none : of_kind->second;
 }
 
 Coordinator::Clock::time_point Coordinator::Heartbeat() const {

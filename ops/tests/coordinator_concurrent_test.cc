@@ -30,6 +30,29 @@ SOK_TEST(LayersOfAStepGoTogether) {
   CHECK_TRUE(exchanges <= 12 * kSteps);
 }
 
+/// A request that once came with others, and comes after they have gone, waits for none of them.
+SOK_TEST(WhoComesLateWaitsForNobody) {
+  Ranks ranks(2, 60.0, 3600.0);
+  const auto submit = [&](int64_t step, const std::vector<std::string>& names) {
+    std::vector<std::future<Outcome>> results;
+    for (const std::string& name : names) {
+      for (int rank = 0; rank < 2; ++rank) {
+        ExchangeRequest request = Request(rank, 2, step, name);
+        request.is_alone = name == "first";  // a reason for a round
+        const Ticket ticket = Begin(ranks[rank], rank, step, name);
+        results.push_back(Submit(ranks[rank], ticket, std::move(request)));
+      }
+    }
+    for (auto& result : results) {
+      CHECK_TRUE(result.wait_for(std::chrono::seconds(60)) == std::future_status::ready);
+      CHECK_EQ(result.get().error, "");
+    }
+  };
+  submit(0, {"second", "first"});
+  submit(1, {"first"});
+  submit(1, {"second"});
+}
+
 /// The processor time of two steps of so many lookups, in seconds.
 double SecondsOfSteps(int num_lookups) {
   Ranks ranks(2, 60.0, 0.5);

@@ -145,7 +145,7 @@ def _checked_shape(layer, keys, dynamic_input):
             f"[batch, {layer.slot_num}, {layer.nnz_per_slot}], got {keys.shape}; "
             "dynamic_input=True takes any"
         )
-    return tf.ensure_shape(keys, expected)
+    return keys if keys.shape[1:].is_fully_defined() else tf.ensure_shape(keys, expected)
 
 
 def _checked_training(layer, training):
