@@ -2,28 +2,12 @@
 """A group of lookups in tables that are on one rank each, of which that rank alone has the keys,
 for all ranks: each gets its part. No keys travel; rows and gradients do as of any group."""
 
-import dataclasses
-
 import tensorflow as tf
 
-from sok_compat.lookup.group import distinct_keys, exchanged_rows, meeting_of
+from sok_compat.lookup.group import Questions, distinct_keys, exchanged_rows, meeting_of
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
 from sok_compat.runtime.tickets import begin_lookup, gradient_occurrence
-
-
-@dataclasses.dataclass(frozen=True)
-class _Asked:
-    """As what SokExchangeKeys gives, of keys that their owner has been given."""
-
-    asked_keys: list
-    asked_places: list
-    asked_splits: list
-    asked_weights: list
-    asked_counts: list
-    answers: list
-    answer_counts: list
-    ticket: tf.Tensor
 
 
 @tf.autograph.experimental.do_not_convert
@@ -51,14 +35,17 @@ def lookup_batch_at_owner(lookups, outputs_of_rank, insert):
     with tf.device(lookups[0].table.device):
         keys, places = distinct_keys(lookups, insert)
         answers = tf.range(tf.cast(outputs_of_rank, tf.int32))
-        asked = _Asked(
+        asked = Questions(
             asked_keys=keys,
             asked_places=places,
             asked_splits=[_splits(lookup) for lookup in lookups],
             asked_weights=[_weights(lookup) for lookup in lookups],
             asked_counts=[_counts_at_owner(lookup, outputs_of_rank) for lookup in lookups],
             answers=[answers] * len(lookups),
+            answer_splits=None,
+            answer_weights=None,
             answer_counts=[_counts_of_owner(lookup, outputs_of_rank) for lookup in lookups],
+            factors=None,
             ticket=ticket,
         )
         return exchanged_rows(lookups, asked, insert)

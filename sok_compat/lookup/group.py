@@ -165,13 +165,28 @@ def meeting_of(group, insert, details):
     return name if insert is not False else f"{name} (read)", "\n".join(lines)
 
 
+class Questions(NamedTuple):
+    """The outputs of SokExchangeKeys, a list each, and the ticket of what is exchanged after it."""
+
+    asked_keys: list
+    asked_places: list
+    asked_splits: list
+    asked_weights: list
+    asked_counts: list
+    answers: list
+    answer_splits: Optional[list]  # None: answers are not added up
+    answer_weights: Optional[list]
+    answer_counts: list
+    factors: Optional[list]
+    ticket: tf.Tensor
+
+
 def exchanged_rows(group, asked, insert):
     """The answers that this rank gets, a tensor [answers, dim] for each lookup.
 
     Args:
       group: list of `Lookup`, of tables on one device, spread over the same ranks.
-      asked: has asked_keys, asked_places, asked_splits, asked_weights, asked_counts, answers and
-        answer_counts, lists as of SokExchangeKeys, and the ticket of the group's exchanges.
+      asked: the `Questions` of the group.
       insert: as of `lookup_group`.
     """
     row_ids, absent_rows = find_rows([lookup.table for lookup in group], asked.asked_keys, insert)
@@ -191,22 +206,6 @@ def exchanged_rows(group, asked, insert):
         all_keys_have_rows=insert is True,
         wire_dtypes=[wire_dtype()] * len(group),
     )
-
-
-class _Asked(NamedTuple):
-    """The outputs of SokExchangeKeys, a list each, and the ticket of what is exchanged after it."""
-
-    asked_keys: list
-    asked_places: list
-    asked_splits: list
-    asked_weights: list
-    asked_counts: list
-    answers: list
-    answer_splits: list
-    answer_weights: list
-    answer_counts: list
-    factors: list
-    ticket: tf.Tensor
 
 
 def _ask_owners(group, keys, inverse, insert):
@@ -237,7 +236,7 @@ def _ask_owners(group, keys, inverse, insert):
     ahead = asked_ahead(inputs, ask_ahead)
     ticket = begin_lookup(*meeting)
     asked = ask(inputs, ticket) if ahead is None else _in_lists(ahead, len(group))
-    return _Asked(*asked, ticket)
+    return Questions(*asked, ticket)
 
 
 def _in_lists(tensors, size):
