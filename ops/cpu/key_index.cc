@@ -121,28 +121,34 @@ void KeyIndex::InsertAt(int64_t home, int64_t key, uint32_t row_id) {
   ++place.state;
 }
 
-/// Without touching a bucket outside `range`; false, and nothing done, where that is impossible.
-bool KeyIndex::InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id) {
-  if (home < range.begin || home >= range.end) return false;
+/// Without touching a bucket outside `range`; kWaits, and nothing done, where that is impossible.
+/// Looks for the key on the way: where none was erased, no bucket that is not full was passed.
+template <bool kLooks>
+KeyIndex::Outcome KeyIndex::InsertWithin(const Range& range, int64_t home, int64_t key,
+                                         uint32_t row_id) {
+  if (home < range.begin || home >= range.end) return Outcome::kWaits;
   for (int64_t bucket = home; bucket < range.end; ++bucket) {
-    if (buckets()[bucket].is_full()) continue;
-    InsertAt(home, key, row_id);
-    return true;
-  }
-  return false;
-}
-
-/// As InsertWithin. Looks for the key on the way: where none was erased, no bucket that is not full
-/// was passed.
-KeyIndex::Outcome KeyIndex::LookAndInsertWithin(const Range& range, int64_t home, int64_t key,
-                                                uint32_t row_id) {
-  for (int64_t bucket = home; bucket < range.end; ++bucket) {
-    if (buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
+    if (kLooks && buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
     if (buckets()[bucket].is_full()) continue;
     InsertAt(home, key, row_id);
     return Outcome::kInserted;
   }
   return Outcome::kWaits;
+}
+
+/// Returns how many of the keys the index held, if it looks.
+template <bool kLooks>
+int64_t KeyIndex::InsertWaiting(const WaitingKeys& waiting) {
+  int64_t num_held = 0;
+  for (const auto& entry : waiting) {
+    const int64_t home = HomeBucket(entry.key);
+    if (kLooks && FindAt(home, entry.key) != kNoRow) {
+      ++num_held;
+    } else {
+      InsertAt(home, entry.key, entry.row_id);
+    }
+  }
+  return num_held;
 }
 
 void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
@@ -177,7 +183,7 @@ void KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, int64_t n
                          const Range range{part_begin(begin), part_begin(end)};
                          InsertPart(range, num_keys, keys, row_ids, waiting);
                        });
-  for (const auto& entry : waiting) InsertAt(HomeBucket(entry.key), entry.key, entry.row_id);
+  InsertWaiting</*kLooks=*/false>(waiting);
 }
 
 /// Those of the keys whose home is in `range`.
@@ -193,7 +199,8 @@ void KeyIndex::InsertPart(const Range& range, int64_t num_keys, const int64_t* k
     for (int i = 0; i < num_asked; ++i) {
       const int64_t key = keys[asked[i].position];
       const auto row_id = static_cast<uint32_t>(row_ids[asked[i].position]);
-      if (!InsertWithin(range, asked[i].home, key, row_id)) waiting.Add(key, row_id);
+      const Outcome outcome = InsertWithin</*kLooks=*/false>(range, asked[i].home, key, row_id);
+      if (outcome == Outcome::kWaits) waiting.Add(key, row_id);
     }
     num_asked = 0;
   };
@@ -268,14 +275,7 @@ int64_t KeyIndex::Append(Executor& executor, int64_t num_keys, const int64_t* ke
                        [&](int64_t begin, int64_t end) {
                          num_held += AppendStretches(sorted, begin, end, waiting);
                        });
-  for (const auto& entry : waiting) {
-    const int64_t home = HomeBucket(entry.key);
-    if (FindAt(home, entry.key) == kNoRow) {
-      InsertAt(home, entry.key, entry.row_id);
-    } else {
-      ++num_held;
-    }
-  }
+  num_held += InsertWaiting</*kLooks=*/true>(waiting);
   size_ += num_keys - num_held;
   return num_held;
 }
@@ -288,7 +288,8 @@ int64_t KeyIndex::AppendStretches(const KeysByStretch& sorted, int64_t begin, in
   int64_t num_held = 0;
   for (const auto* entry = sorted.Begin(begin); entry != last; ++entry) {
     if (last - entry > kAppendAhead) PrefetchForWrite(buckets() + entry[kAppendAhead].home);
-    const Outcome outcome = LookAndInsertWithin(range, entry->home, entry->key, entry->row_id);
+    const Outcome outcome =
+        InsertWithin</*kLooks=*/true>(range, entry->home, entry->key, entry->row_id);
     if (outcome == Outcome::kWaits) waiting.Add(entry->key, entry->row_id);
     num_held += outcome == Outcome::kHeld;
   }
@@ -328,7 +329,7 @@ void KeyIndex::GrowTo(Executor& executor, int64_t num_buckets) {
   const int64_t num_old_buckets = std::exchange(num_buckets_, num_buckets);
   const int64_t num_unmoved = MoveInParallel(executor, num_old_buckets, waiting);
   Move({0, num_unmoved}, {0, num_buckets}, waiting);
-  for (const auto& entry : waiting) InsertAt(HomeBucket(entry.key), entry.key, entry.row_id);
+  InsertWaiting</*kLooks=*/false>(waiting);
 }
 
 /// Moves old buckets from the end of the index for as long as there are enough of them whose keys
@@ -361,8 +362,9 @@ void KeyIndex::Move(const Range& old_buckets, const Range& target, WaitingKeys& 
     const Range free{std::max(i, target.begin), target.end};
     for (uint32_t slot = 0; slot < old.count(); ++slot) {
       const int64_t key = old.keys[slot];
-      if (!InsertWithin(free, HomeBucket(key), key, old.row_ids[slot]))
-        waiting.Add(key, old.row_ids[slot]);
+      const Outcome outcome =
+          InsertWithin</*kLooks=*/false>(free, HomeBucket(key), key, old.row_ids[slot]);
+      if (outcome == Outcome::kWaits) waiting.Add(key, old.row_ids[slot]);
     }
   }
 }

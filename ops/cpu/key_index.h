@@ -95,8 +95,10 @@ class KeyIndex {
   class WaitingKeys;
   class KeysByStretch;
   enum class Outcome { kInserted, kHeld, kWaits };
-  bool InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
-  Outcome LookAndInsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
+  template <bool kLooks>
+  Outcome InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
+  template <bool kLooks>
+  int64_t InsertWaiting(const WaitingKeys& waiting);
   void InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
                         const int64_t* keys, const int64_t* row_ids);
   void InsertPart(const Range& range, int64_t num_keys, const int64_t* keys, const int64_t* row_ids,

@@ -16,6 +16,12 @@ const std::set<std::string>* Companions::Of(const std::string& name) const {
   return expected == expected_.end() ? nullptr : expected->second.names.get();
 }
 
+const std::set<std::string>& Companions::Exchanged(int64_t step, const std::string& kind) const {
+  static const std::set<std::string> none;
+  const auto last = last_groups_.find(kind);
+  return last == last_groups_.end() || last->second.step != step ? none : last->second.names;
+}
+
 void Companions::Learn(const std::vector<Request>& requests) {
   std::map<std::pair<int64_t, std::string>, Group> groups;
   for (const Request& request : requests) {

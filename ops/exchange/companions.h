@@ -24,6 +24,9 @@ class Companions {
   /// The names that are expected together with this one, itself among them; null: not known.
   const std::set<std::string>* Of(const std::string& name) const;
 
+  /// Names of this kind that were exchanged in a step, if no other step's have been since.
+  const std::set<std::string>& Exchanged(int64_t step, const std::string& kind) const;
+
   /// Learns from the requests of one exchange.
   void Learn(const std::vector<Request>& requests);
 

@@ -11,7 +11,6 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
-constexpr size_t kStepsRemembered = 8;    // of whose requests it knows which were exchanged
 
 const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
   const uint64_t exchange_hash = NameHash(request.exchange);
@@ -74,14 +73,15 @@ bool Coordinator::SubmitQuietly(ExchangeRequest request) {
           "was asked for twice in one step: a lookup cannot stand in a loop of control flow v1, "
           "nor can a function take two gradients through one branch or nested function";
     } else {
-      const bool is_alone = request.is_alone;
-      const std::string kind = request.kind;
-      pending_.emplace(key, Pending{std::move(request), std::move(outgoing), Clock::now()});
+      const auto place =
+          pending_.emplace(key, Pending{std::move(request), std::move(outgoing), Clock::now()});
+      const ExchangeRequest& mine = place.first->second.request;
       gave_up_on_.clear();
       const std::set<std::string>* companions = companions_.Of(name);
       is_reason =
-          is_alone || pending_.size() == 1 ||
-          (companions && companions->size() <= pending_.size() + Exchanged(key.first, kind).size());
+          mine.is_alone || pending_.size() == 1 ||
+          (companions && companions->size() <=
+                             pending_.size() + companions_.Exchanged(key.first, mine.kind).size());
     }
     is_reason = is_reason || !meetings_.to_tell().empty();
     is_asleep = is_dozing_;
@@ -295,14 +295,12 @@ Coordinator::Ready Coordinator::TakeReady(Arrivals* arrivals) {
     known_.Learn({where.first.lookup_hash, where.second, arrival.descriptions.front()},
                  where.first.number);
     together.push_back({key.first, pending.request.kind, key.second});
-    exchanged_[key.first][pending.request.kind].insert(key.second);
     ExchangeResult result = ResultOf(arrival, pending);
     taken.emplace_back(std::move(pending), std::move(result));
     pending_.erase(key);
     arrivals->erase(entry);
   }
   companions_.Learn(together);
-  while (exchanged_.size() > kStepsRemembered) exchanged_.erase(exchanged_.begin());
   return taken;
 }
 

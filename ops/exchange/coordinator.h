@@ -125,7 +125,6 @@ class Coordinator {
   using Ready = std::vector<std::pair<Pending, ExchangeResult>>;
 
   bool HasReason(Clock::time_point now) const;
-  const std::set<std::string>& Exchanged(int64_t step, const std::string& kind) const;
   bool IsDue(Clock::time_point now) const;
   Clock::time_point Heartbeat() const;
   Clock::time_point NextRepeat() const;
@@ -151,8 +150,6 @@ class Coordinator {
   std::string gave_up_on_;  // what it waited for too long, if nothing has been asked for since
   Meetings meetings_;
   Companions companions_;
-  // Names by kind, of a few steps.
-  std::map<int64_t, std::map<std::string, std::set<std::string>>> exchanged_;
   Descriptions descriptions_;
   std::vector<Key> proposed_;  // between Propose and Complete
   int num_repeats_ = 0;        // proposals in a row with nothing that had not been told

@@ -29,7 +29,7 @@ bool Coordinator::HasReason(Clock::time_point now) const {
     const std::set<std::string>* companions = companions_.Of(key.second);
     if (!companions) continue;
     // Some may have gone before, where others came late.
-    const std::set<std::string>& gone = Exchanged(key.first, pending.request.kind);
+    const std::set<std::string>& gone = companions_.Exchanged(key.first, pending.request.kind);
     if (companions->size() > pending_.size() + gone.size()) continue;
     if (looked_for == std::make_pair(key.first, companions)) continue;
     looked_for = {key.first, companions};
@@ -40,15 +40,6 @@ bool Coordinator::HasReason(Clock::time_point now) const {
     if (have_all_come) return true;
   }
   return false;
-}
-
-/// Names of this kind that were exchanged in a step.
-const std::set<std::string>& Coordinator::Exchanged(int64_t step, const std::string& kind) const {
-  static const std::set<std::string> none;
-  const auto of_step = exchanged_.find(step);
-  if (of_step == exchanged_.end()) return none;
-  const auto of_kind = of_step->second.find(kind);
-  return of_kind == of_step->second.end() ? none : of_kind->second;
 }
 
 Coordinator::Clock::time_point Coordinator::Heartbeat() const {

@@ -6,7 +6,7 @@ import dataclasses
 import tensorflow as tf
 
 from sok_compat.deeprec.embedding_trainer import TrainsEmbeddingVariables
-from sok_compat.training.fused_adam import adam_step_size
+from sok_compat.training.fused_adam import StepSizeOfTables
 
 _train = tf.compat.v1.train
 
@@ -39,18 +39,13 @@ class MomentumOptimizer(TrainsEmbeddingVariables, _train.MomentumOptimizer):
         return dataclasses.replace(rule, use_nesterov=self._use_nesterov)
 
 
-class AdamOptimizer(TrainsEmbeddingVariables, _train.AdamOptimizer):
+class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, _train.AdamOptimizer):
     """As of tf.compat.v1.train; of embedding variables, whose other rows do not move, lazily."""
-
-    def _prepare(self):
-        super()._prepare()
-        self._step_size = None  # of all variables of a step
 
     def rule_of(self, variable, slots):
         """See the base class."""
-        if self._step_size is None:
-            self._step_size = adam_step_size(self._lr_t, *self._get_beta_accumulators())
-        hyperparameters = [self._step_size, self._beta1_t, self._beta2_t, self._epsilon_t]
+        step_size = self._step_size_of_tables()
+        hyperparameters = [step_size, self._beta1_t, self._beta2_t, self._epsilon_t]
         return self._applied("adam", [slots["m"], slots["v"]], hyperparameters)
 
 

@@ -31,6 +31,20 @@ def adam_step_size(learning_rate, beta1_power, beta2_power, dtype=tf.float32):
     return learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
 
 
+class StepSizeOfTables:
+    """Before a tf.compat.v1.train.AdamOptimizer: the step size that all tables of a step share."""
+
+    def _prepare(self):
+        super()._prepare()
+        self._shared_step_size = None
+
+    def _step_size_of_tables(self):
+        if self._shared_step_size is None:
+            powers = self._get_beta_accumulators()
+            self._shared_step_size = adam_step_size(self._lr_t, *powers)
+        return self._shared_step_size
+
+
 def apply_adam(
     variable,
     state,

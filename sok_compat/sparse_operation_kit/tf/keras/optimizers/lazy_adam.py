@@ -7,7 +7,7 @@ from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
 
 
-class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
+class LazyAdamOptimizer(fused_adam.StepSizeOfTables, tf.compat.v1.train.AdamOptimizer):
     """TF1's Adam with lazy sparse updates: rows without a gradient neither decay nor move.
 
     API of SparseOperationKit 1.x (there a subclass of tf.contrib.opt.LazyAdamOptimizer). On tables
@@ -36,10 +36,6 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
             slots[key] = fused_adam.state_of(variable, self)
         return slots[key]
 
-    def _prepare(self):
-        super()._prepare()
-        self._step_size = None  # of all tables of a step
-
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
         if not isinstance(handle, Table):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
@@ -51,14 +47,12 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
         return self._apply_to_table(var, *fused_adam.slices_of_rows_in_use(var, grad))
 
     def _apply_to_table(self, variable, gradient, row_ids):
-        if self._step_size is None:
-            self._step_size = self._new_step_size(tf.float32)
         return fused_adam.apply_adam(
             variable,
             self._state_of(variable),
             gradient,
             row_ids,
-            step_size=self._step_size,
+            step_size=self._step_size_of_tables(),
             beta1=self._beta1_t,
             beta2=self._beta2_t,
             epsilon=self._epsilon_t,
@@ -66,14 +60,12 @@ class LazyAdamOptimizer(tf.compat.v1.train.AdamOptimizer):
             use_locking=self._use_locking,
         )
 
-    def _new_step_size(self, dtype):
-        return fused_adam.adam_step_size(self._lr_t, *self._get_beta_accumulators(), dtype=dtype)
-
     def _apply_sparse_shared(self, grad, var, indices, scatter_add):
         """The rows in `indices` (distinct by now) of an ordinary variable."""
         dtype = var.dtype.base_dtype
         beta1, beta2 = tf.cast(self._beta1_t, dtype), tf.cast(self._beta2_t, dtype)
-        step_size = self._new_step_size(dtype)
+        powers = self._get_beta_accumulators()
+        step_size = fused_adam.adam_step_size(self._lr_t, *powers, dtype=dtype)
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         old_m, old_v = tf.gather(m, indices), tf.gather(v, indices)
         new_m = beta1 * old_m + (1 - beta1) * grad
