@@ -2,6 +2,8 @@
 #include "ops/tf/border.h"
 
 #include <algorithm>
+#include <atomic>
+#include <limits>
 #include <memory>
 
 #include "ops/base/shared_loop.h"
@@ -63,10 +65,20 @@ void ThrowIfError(const absl::Status& status) {
   if (!status.ok()) throw Error(CodeOf(status), std::string(status.message()));
 }
 
+namespace {
+
+std::atomic<int> most_op_threads{std::numeric_limits<int>::max()};
+
+}  // namespace
+
+void LimitOpThreads(int num_threads) { most_op_threads = std::max(1, num_threads); }
+
+int MostOpThreads() { return most_op_threads; }
+
 OpExecutor::OpExecutor(tf::OpKernelContext* ctx)
     : threads_(*ctx->device()->tensorflow_cpu_worker_threads()) {}
 
-int OpExecutor::num_threads() const { return threads_.num_threads; }
+int OpExecutor::num_threads() const { return std::min(threads_.num_threads, MostOpThreads()); }
 
 void OpExecutor::ParallelFor(int64_t count, int64_t item_nanoseconds,
                              const std::function<void(int64_t begin, int64_t end)>& body) {

@@ -36,8 +36,12 @@ void FailOpOnThrow(Context* ctx, Body&& body) {
   }
 }
 
-/// TensorFlow's own intra-op threads, and the thread that asks, which waits for none that has not
-/// begun.
+/// No op's loop runs on more threads than so many from now on; at least 1.
+void LimitOpThreads(int num_threads);
+int MostOpThreads();
+
+/// TensorFlow's own intra-op threads, as far as they are within the limit, and the thread that
+/// asks, which waits for none that has not begun.
 class OpExecutor : public Executor {
  public:
   explicit OpExecutor(tensorflow::OpKernelContext* ctx);

@@ -16,6 +16,7 @@
 
 #include "ops/exchange/shared_memory_link.h"
 #include "ops/exchange/shared_memory_rounds.h"
+#include "ops/tf/border.h"
 #include "ops/tf/exchange_rounds.h"
 #include "ops/tf/packed_rows.h"
 
@@ -182,6 +183,11 @@ SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds
   TheService().coordinator = std::make_shared<sok::Coordinator>(options);
   TheService().room_bytes = static_cast<size_t>(most_bytes) + sok::kAlignmentBytes;
 }
+
+/// Of the loops of this rank's ops, beside those of other ranks on the same processors.
+SOK_EXPORT void sok_exchange_limit_threads(int num_threads) { sok::LimitOpThreads(num_threads); }
+
+SOK_EXPORT int sok_exchange_most_threads() { return sok::MostOpThreads(); }
 
 // Memory that the ranks of one host share, where all of them can: each offers its own, and connects
 // to all of them. What ranks of that host send each other then goes through it; where that is all,

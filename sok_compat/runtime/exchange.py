@@ -9,11 +9,13 @@ import os
 import socket
 import threading
 import time
+from typing import NamedTuple
 
 import numpy as np
 
 from sok_compat.runtime.horovod_attendance import Attendance
 from sok_compat.runtime.op_library import library_path
+from sok_compat.runtime.processors import own_processors, threads_of_share
 from sok_compat.runtime.seeds import draw_seed
 from sok_compat.runtime.shared_memory import SharedMemory, may_share_memory
 
@@ -41,6 +43,14 @@ class CommunicationStats:
     negotiation_bytes: int  # all else
     # Rows and gradients beyond the largest float16, 65,504, which have travelled as that one.
     saturated_values: int = 0
+
+
+class _Process(NamedTuple):
+    """What a rank tells the others of itself, and by which they name it when it is gone."""
+
+    host: str
+    pid: int
+    processors: str
 
 
 def stall_seconds():
@@ -84,7 +94,7 @@ class ExchangeThread:
         self._attendance = Attendance(collectives.size)
         self._survivors = Attendance(collectives.size, "sok_compat.survivors")
         self.seed = None
-        self._processes = {}  # rank: (host, process id), once the ranks have met
+        self._processes = {}  # rank: _Process, once the ranks have met
         self._has_met = threading.Event()
         self._error = None  # why the ranks have not met
         self._aborting = threading.Lock()
@@ -139,6 +149,7 @@ class ExchangeThread:
     def _run(self):
         try:
             self._processes, self.seed = self._gather_processes()
+            self._share_processors()
             self._has_met.set()
             self._carrier = self._choose_carrier()
             _logger.info("exchanges between ranks go through %s", self._carrier.name)
@@ -170,12 +181,20 @@ class ExchangeThread:
             self._has_met.set()
 
     def _gather_processes(self):
-        """({rank: (host, process id)}, to name those that are gone; a seed of rank 0). Waits for
-        all ranks."""
-        mine = f"{socket.gethostname()} {os.getpid()} {draw_seed()}"
+        """({rank: _Process}, a seed of rank 0). Waits for all ranks."""
+        mine = f"{socket.gethostname()} {os.getpid()} {own_processors()} {draw_seed()}"
         self._attendance.sign(self._collectives.rank, mine)
         lines = self._gather(mine)
-        return _parse_processes(enumerate(lines)), int(lines[0].split()[2])
+        return _parse_processes(enumerate(lines)), int(lines[0].split()[3])
+
+    def _share_processors(self):
+        """Loops of this rank's ops get threads for its part of the processors: TensorFlow has one
+        for each on every rank."""
+        own = self._processes[self._collectives.rank].processors
+        of_host = [self._processes[rank].processors for rank in self._ranks_of_host()]
+        num_threads = threads_of_share(own, of_host)
+        self._library.sok_exchange_limit_threads(num_threads)
+        _logger.info("loops of ops run on at most %d threads on each rank here", num_threads)
 
     def _choose_carrier(self):
         """What runs the rounds; the same on all ranks, but for memory that those of a host share,
@@ -192,8 +211,8 @@ class ExchangeThread:
         return ranks
 
     def _ranks_of_host(self):
-        own_host, _ = self._processes[self._collectives.rank]
-        return [rank for rank, (host, _) in sorted(self._processes.items()) if host == own_host]
+        own_host = self._processes[self._collectives.rank].host
+        return [rank for rank, (host, *_) in sorted(self._processes.items()) if host == own_host]
 
     def _gather(self, line):
         """The lines of all ranks, by rank."""
@@ -218,7 +237,7 @@ class ExchangeThread:
         while True:
             gone = [
                 rank
-                for rank, (host, pid) in processes.items()
+                for rank, (host, pid, _) in processes.items()
                 if host == socket.gethostname() and not _is_running(pid)
             ]
             if gone or time.monotonic() > until:
@@ -228,7 +247,7 @@ class ExchangeThread:
     def _elsewhere(self):
         """{rank: host} of those on other hosts."""
         mine = socket.gethostname()
-        return {rank: host for rank, (host, _) in self._processes.items() if host != mine}
+        return {rank: host for rank, (host, *_) in self._processes.items() if host != mine}
 
     def _find_silent_ranks(self):
         """Ranks of other hosts that have not signed as survivors; None: this one cannot tell."""
@@ -279,9 +298,12 @@ def _start_exchanges(rank, size, seconds):
 
 
 def _parse_processes(lines):
-    """{rank: (host, process id)} from (rank, line) pairs."""
+    """{rank: _Process} from (rank, line) pairs."""
     split = {rank: line.split() for rank, line in lines}
-    return {rank: (host, int(pid)) for rank, (host, pid, _) in split.items()}
+    return {
+        rank: _Process(host, int(pid), processors)
+        for rank, (host, pid, processors, _) in split.items()
+    }
 
 
 def _ranks(numbers):

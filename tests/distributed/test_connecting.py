@@ -3,6 +3,7 @@
 for long, which is none of these."""
 
 import functools
+import os
 
 import pytest
 
@@ -45,6 +46,12 @@ def test_a_step_waits_for_a_rank_that_holds_the_lock_and_fails_alone():
     first, last = (seen["in a step"] for seen in reports(launched("late")))
     assert "rank 1" in first and "SOK_STALL_TIMEOUT_SECONDS" in first, first
     assert "rank 0 failed in this step" in last, last
+
+
+@pytest.mark.thorough
+def test_loops_of_ops_share_the_processors_with_other_ranks():
+    for seen in reports(launched("late")):
+        assert seen["most threads"] == (len(os.sched_getaffinity(0)) + 1) // NUM_RANKS
 
 
 def test_ranks_that_end_well_say_nothing_of_it():

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.runtime.exchange import stall_seconds
+from sok_compat.runtime.op_library import library_path
 from tests.distributed.workers.ranks import (
     RANK,
     SIZE,
@@ -49,7 +50,7 @@ def train():
     layer = sok.All2AllDenseEmbedding(100, 4, 1, 1)
     keys = tf.compat.v1.placeholder(tf.int64, [None])
     rows = layer(keys)
-    seen = {}
+    seen = {"most threads": ctypes.CDLL(str(library_path())).sok_exchange_most_threads()}
     with tf.compat.v1.Session(config=session_config()) as session:
         session.run([status, tf.compat.v1.global_variables_initializer()])
 
