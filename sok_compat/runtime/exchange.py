@@ -194,7 +194,7 @@ class ExchangeThread:
         of_host = [self._processes[rank].processors for rank in self._ranks_of_host()]
         num_threads = threads_of_share(own, of_host)
         self._library.sok_exchange_limit_threads(num_threads)
-        _logger.info("loops of ops run on at most %d threads on each rank here", num_threads)
+        _logger.info("loops of this rank's ops run on at most %d threads", num_threads)
 
     def _choose_carrier(self):
         """What runs the rounds; the same on all ranks, but for memory that those of a host share,
