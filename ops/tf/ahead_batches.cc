@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/ahead_batches.h"
 
+#include <functional>
+
 namespace sok {
 namespace {
 
 namespace tf = tensorflow;
-
-absl::Status Cancelled() { return absl::CancelledError("batches are made ahead no more"); }
 
 absl::Status NotStarted() {
   return absl::FailedPreconditionError(
@@ -16,26 +16,7 @@ absl::Status NotStarted() {
 
 }  // namespace
 
-AheadWaiter::AheadWaiter(tf::CancellationManager* manager, Done done)
-    : manager_(manager), done_(std::move(done)) {}
-
-std::shared_ptr<AheadWaiter> AheadWaiter::Make(tf::CancellationManager* manager, Done done) {
-  std::shared_ptr<AheadWaiter> waiter(new AheadWaiter(manager, std::move(done)));
-  if (manager == nullptr) return waiter;
-  waiter->token_ = manager->get_cancellation_token();
-  const auto cancel = [waiter] {
-    if (!waiter->is_over_.exchange(true)) waiter->done_(Cancelled(), nullptr);
-  };
-  if (!manager->RegisterCallback(waiter->token_, cancel)) cancel();
-  return waiter;
-}
-
-bool AheadWaiter::Wake(const absl::Status& status, std::shared_ptr<AheadBatch> batch) {
-  if (is_over_.exchange(true)) return false;
-  if (manager_ != nullptr) manager_->DeregisterCallback(token_);
-  done_(status, std::move(batch));
-  return true;
-}
+absl::Status MadeAheadNoMore() { return absl::CancelledError("batches are made ahead no more"); }
 
 void AheadBatch::Wake(Waiters waiters, const absl::Status& status) {
   for (const auto& waiter : waiters) waiter->Wake(status, shared_from_this());
@@ -88,7 +69,7 @@ void AheadBatch::WaitForAll(int64_t num_slots, std::shared_ptr<AheadWaiter> wait
       return;
     }
   }
-  waiter->Wake(is_cancelled ? Cancelled() : absl::OkStatus(), shared_from_this());
+  waiter->Wake(is_cancelled ? MadeAheadNoMore() : absl::OkStatus(), shared_from_this());
 }
 
 void AheadBatch::Cancel() {
@@ -98,7 +79,7 @@ void AheadBatch::Cancel() {
     is_cancelled_ = true;
     for_all.swap(waiting_for_all_);
   }
-  Wake(std::move(for_all), Cancelled());
+  Wake(std::move(for_all), MadeAheadNoMore());
 }
 
 std::vector<tf::Tensor> AheadBatch::tensors(int64_t slot) const {
@@ -159,7 +140,7 @@ void AheadBatches::Match(std::unique_lock<std::mutex> lock) {
       });
       steps_.pop_front();
     } else if (is_closed_ && !beginning_.empty()) {
-      wake.push_back([waiter = beginning_.front()] { waiter->Wake(Cancelled(), nullptr); });
+      wake.push_back([waiter = beginning_.front()] { waiter->Wake(MadeAheadNoMore(), nullptr); });
       beginning_.pop_front();
     } else if (is_wanted_ && !beginning_.empty() &&
                static_cast<int64_t>(batches_.size()) < capacity_) {

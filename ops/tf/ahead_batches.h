@@ -3,10 +3,8 @@
 #ifndef SOK_OPS_TF_AHEAD_BATCHES_H_
 #define SOK_OPS_TF_AHEAD_BATCHES_H_
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensorflow/core/framework/cancellation.h"
+#include "ops/tf/op_waiter.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/resource_mgr.h"
 
@@ -22,25 +20,10 @@ namespace sok {
 
 class AheadBatch;
 
-/// What waits without holding a thread, until it is woken, once, or its step is cancelled.
-class AheadWaiter {
- public:
-  using Done = std::function<void(const absl::Status&, std::shared_ptr<AheadBatch>)>;
+using AheadWaiter = OpWaiter<std::shared_ptr<AheadBatch>>;
 
-  /// Calls `done` once; kCancelled when the step of `manager` (or null) is cancelled first.
-  static std::shared_ptr<AheadWaiter> Make(tensorflow::CancellationManager* manager, Done done);
-
-  /// False: it was woken before.
-  bool Wake(const absl::Status& status, std::shared_ptr<AheadBatch> batch);
-
- private:
-  AheadWaiter(tensorflow::CancellationManager* manager, Done done);
-
-  std::atomic<bool> is_over_{false};
-  tensorflow::CancellationManager* const manager_;
-  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
-  const Done done_;
-};
+/// kCancelled.
+absl::Status MadeAheadNoMore();
 
 /// The tensors of a batch, in slots that are filled in any order, or why it has failed.
 class AheadBatch : public std::enable_shared_from_this<AheadBatch> {

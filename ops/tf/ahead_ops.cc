@@ -198,7 +198,8 @@ class WaitingOp : public tf::AsyncOpKernel {
     Join join;
     FailOpOnThrow(ctx, [&] { join = Prepare(ctx); });
     if (!ctx->status().ok()) return done();
-    join(AheadWaiter::Make(ctx->cancellation_manager(), end));  // `ctx` may be gone from Make on
+    // `ctx` may be gone from Make on.
+    join(AheadWaiter::Make(ctx->cancellation_manager(), MadeAheadNoMore(), end));
   }
 
  protected:

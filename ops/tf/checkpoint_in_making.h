@@ -11,6 +11,7 @@
 
 #include "ops/tf/checkpoint_files.h"
 #include "ops/tf/checkpoint_series.h"
+#include "ops/tf/held_steps.h"
 #include "ops/tf/saved_rows.h"
 #include "ops/tf/shard_writer.h"
 #include "tensorflow/core/framework/variant.h"
@@ -24,6 +25,7 @@ struct CheckpointInMaking {
   CheckpointInMaking(int64_t ranks, int64_t of_rank, bool is_on_rank_0)
       : num_ranks(ranks), rank(of_rank), on_rank_0(is_on_rank_0) {}
 
+  std::shared_ptr<HeldSteps> steps;      // that wait until all is written
   std::mutex mutex;                      // ops add to it one after the other
   std::optional<CheckpointFiles> files;  // none where they are rank 0's alone
   std::unique_ptr<ShardWriter> writer;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops from keys to row ids: distinct keys, and the rows of keys in their tables.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "ops/tf/absent_rows.h"
@@ -8,7 +9,9 @@
 #include "ops/tf/exchange_service.h"
 #include "ops/tf/group.h"
 #include "ops/tf/lookup_checks.h"
+#include "ops/tf/lookup_ticket.h"
 #include "ops/tf/output_shapes.h"
+#include "ops/tf/step_gate.h"
 #include "ops/tf/table_resource.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -41,7 +44,9 @@ REGISTER_OP("SokDistinctKeys")
 REGISTER_OP("SokFindRows")
     .Input("tables: N * resource")
     .Input("keys: N * int64")
+    .Input("tickets: num_tickets * variant")
     .Attr("N: int >= 1")
+    .Attr("num_tickets: int >= 0 = 0")
     .Attr("insert: bool")
     .Attr("keys_are_distinct: bool")
     .Output("row_ids: N * int64")
@@ -50,7 +55,9 @@ REGISTER_OP("SokFindRows")
     .Doc(
         "The row of each key. A key not held gets a row with its first value if `insert`, else the "
         "row id -1. `keys_are_distinct`: those of each item are known to be. When an item fails, "
-        "its table is as it was, but keys of items before it have been inserted.");
+        "its table is as it was, but keys of items before it have been inserted. `tickets`: that "
+        "of the lookup, if other ranks take part. While a checkpoint is made, steps that have not "
+        "begun wait here.");
 
 REGISTER_OP("SokInsertAbsent")
     .Input("tables: N * resource")
@@ -118,38 +125,61 @@ class DistinctKeysOp : public tf::OpKernel {
   }
 };
 
-class FindRowsOp : public tf::OpKernel {
+/// The first op of a step that uses tables.
+class FindRowsOp : public tf::AsyncOpKernel {
  public:
   explicit FindRowsOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
+      : tf::AsyncOpKernel(ctx),
         insert_(Attribute<bool>(ctx, "insert")),
         keys_are_distinct_(Attribute<bool>(ctx, "keys_are_distinct")) {}
 
-  void Compute(tf::OpKernelContext* ctx) override {
+  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
+    const auto find = [this, ctx, done](const absl::Status& status) {
+      FailStepOnThrow(ctx, [&] {
+        ThrowIfError(status);
+        FindAll(ctx);
+      });
+      done();
+    };
+    tf::core::RefCountPtr<StepGate> gate;
+    std::optional<Meeting> meeting;
     FailStepOnThrow(ctx, [&] {
-      const Group group(ctx);
-      std::vector<int64_t*> row_ids;
-      for (int i = 0; i < group.size(); ++i) {
-        row_ids.push_back(Data<int64_t>(group.Output(0, i, group.Vector(1, i, "keys").shape())));
-      }
-      const auto find = [&](OpCall& call, int i) {
-        Find(ctx, call, group, i, row_ids[static_cast<size_t>(i)]);
-      };
-      if (insert_) {  // where an item fails, those behind it insert nothing
-        ForEachItem(ctx, find);
-        return;
-      }
-      const auto try_find = [&](OpCall& call, int i) {
-        const tf::Tensor& keys = group.Input(1, i);
-        return LookupTable(ctx, group.Handle(0, i))
-            ->TryFind(call, keys.NumElements(), Data<int64_t>(keys),
-                      row_ids[static_cast<size_t>(i)]);
-      };
-      TryEachItemAtOnce(ctx, 1, try_find, find);
+      gate = StepGate::OfSession(ctx);
+      meeting = MeetingOf(ctx);
     });
+    if (!ctx->status().ok()) return done();
+    if (gate->Enter(ctx, meeting, find)) find(absl::OkStatus());
   }
 
  private:
+  static std::optional<Meeting> MeetingOf(tf::OpKernelContext* ctx) {
+    tf::OpInputList tickets;
+    ThrowIfError(ctx->input_list("tickets", &tickets));
+    if (tickets.size() == 0) return std::nullopt;
+    return TicketIn(tickets[0])->ticket().meeting;
+  }
+
+  void FindAll(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    std::vector<int64_t*> row_ids;
+    for (int i = 0; i < group.size(); ++i) {
+      row_ids.push_back(Data<int64_t>(group.Output(0, i, group.Vector(1, i, "keys").shape())));
+    }
+    const auto find = [&](OpCall& call, int i) {
+      Find(ctx, call, group, i, row_ids[static_cast<size_t>(i)]);
+    };
+    if (insert_) {  // where an item fails, those behind it insert nothing
+      ForEachItem(ctx, find);
+      return;
+    }
+    const auto try_find = [&](OpCall& call, int i) {
+      const tf::Tensor& keys = group.Input(1, i);
+      return LookupTable(ctx, group.Handle(0, i))
+          ->TryFind(call, keys.NumElements(), Data<int64_t>(keys), row_ids[static_cast<size_t>(i)]);
+    };
+    TryEachItemAtOnce(ctx, 1, try_find, find);
+  }
+
   void Find(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i,
             int64_t* row_ids) const {
     const tf::Tensor& keys = group.Input(1, i);
@@ -246,7 +276,7 @@ class InsertRowsOp : public tf::OpKernel {
 };
 
 SOK_REGISTER_KERNEL(Name("SokDistinctKeys"), DistinctKeysOp);
-SOK_REGISTER_KERNEL(Name("SokFindRows").HostMemory("tables"), FindRowsOp);
+SOK_REGISTER_KERNEL(Name("SokFindRows").HostMemory("tables").HostMemory("tickets"), FindRowsOp);
 SOK_REGISTER_KERNEL(Name("SokInsertAbsent").HostMemory("tables"), InsertAbsentOp);
 SOK_REGISTER_KERNEL(Name("SokInsertRows").HostMemory("table"), InsertRowsOp);
 

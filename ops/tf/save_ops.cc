@@ -23,6 +23,7 @@ REGISTER_OP("SokBeginCheckpoint")
     .Input("tensors: T")
     .Input("tickets: num_tickets * variant")
     .Input("base: num_bases * string")
+    .Input("steps: variant")
     .Output("checkpoint: variant")
     .Attr("T: list(type) >= 0")
     .Attr("num_tickets: int >= 0")
@@ -39,7 +40,9 @@ REGISTER_OP("SokBeginCheckpoint")
         "begin one with the same prefix. What SokCommitCheckpoint has not made a checkpoint is "
         "removed. Where they have it on_rank_0, it writes all parts, to its prefix, and the others "
         "no file. With a `base`, tables note what they are saved with: '' is a whole checkpoint, "
-        "'<name>\\n<id>' an increment of that one, in the same folder; rank 0's counts.");
+        "'<name>\\n<id>' an increment of that one, in the same folder; rank 0's counts. `steps` "
+        "are "
+        "those that SokHoldSteps holds.");
 
 REGISTER_OP("SokSaveTable")
     .Input("table: resource")
@@ -106,6 +109,7 @@ class BeginCheckpointOp : public MeetingOp {
     RankMeeting meeting(ctx, num_ranks_, rank_, std::move(held));
     meeting.Begin();
     const auto checkpoint = std::make_shared<CheckpointInMaking>(num_ranks_, rank_, on_rank_0_);
+    checkpoint->steps = StepsIn(ctx);
     const std::string base = Base(ctx);
     std::string id;
     if (rank_ == 0) {
@@ -135,6 +139,14 @@ class BeginCheckpointOp : public MeetingOp {
       Throw(ErrorCode::kFailedPrecondition, "the checkpoint ", prefix, " is that of ", num_ranks_,
             " ranks, which this process has not been connected to");
     }
+  }
+
+  static std::shared_ptr<HeldSteps> StepsIn(tf::OpKernelContext* ctx) {
+    const tf::Tensor* steps = nullptr;
+    ThrowIfError(ctx->input("steps", &steps));
+    const auto* variant = steps->scalar<tf::Variant>()().get<HeldStepsVariant>();
+    if (variant != nullptr && variant->steps) return variant->steps;
+    Throw(ErrorCode::kInvalidArgument, "these are no steps that SokHoldSteps holds");
   }
 
   std::string Base(tf::OpKernelContext* ctx) const {
@@ -200,7 +212,7 @@ class SinkOf {
   ShardWriter* const writer_;
 };
 
-/// No step changes the table meanwhile: of each, it holds all or nothing.
+/// Nothing changes the table meanwhile, be it held by HeldSteps or not.
 class SaveTableOp : public WholeTableOp {
  public:
   explicit SaveTableOp(tf::OpKernelConstruction* ctx)
@@ -333,6 +345,7 @@ class CommitCheckpointOp : public MeetingOp {
     const int64_t of_this_rank = checkpoint->writer->Finish();
     for (const std::string& num_bytes : meeting.Share(std::to_string(of_this_rank)))
       data_bytes.push_back(std::stoll(num_bytes));
+    checkpoint->steps->LetGo();  // all ranks have written what they have
     if (checkpoint->on_rank_0) GatherIndexes(meeting, *checkpoint);
     if (checkpoint->rank == 0) checkpoint->files->Commit(data_bytes);
     meeting.Share();
@@ -365,6 +378,8 @@ SOK_REGISTER_KERNEL(Name("SokBeginCheckpoint")
                         .HostMemory("prefix")
                         .HostMemory("tensors")
                         .HostMemory("tickets")
+                        .HostMemory("base")
+                        .HostMemory("steps")
                         .HostMemory("checkpoint"),
                     BeginCheckpointOp);
 SOK_REGISTER_KERNEL(Name("SokSaveTable")

@@ -108,7 +108,11 @@ class LateSlots:
         is_owned = table.placement.is_owned(keys)
         with tf.device(table.device):
             (row_ids,) = ops.sok_find_rows(
-                [table.table_handle], [keys[is_owned]], insert=False, keys_are_distinct=True
+                [table.table_handle],
+                [keys[is_owned]],
+                [],
+                insert=False,
+                keys_are_distinct=True,
             )
             is_held = row_ids.numpy() >= 0
             tf.raw_ops.ResourceScatterUpdate(

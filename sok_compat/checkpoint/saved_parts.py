@@ -248,7 +248,7 @@ def _row_ids(table, part, begin, end):
     if isinstance(table, WholeVariable):
         return keys
     (row_ids,) = ops.sok_find_rows(
-        [table.table_handle], [keys], insert=True, keys_are_distinct=True
+        [table.table_handle], [keys], [], insert=True, keys_are_distinct=True
     )
     return row_ids
 

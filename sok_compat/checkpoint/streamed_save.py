@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.files_of_rank_0 import VARIABLE, are_on_rank_0
 from sok_compat.checkpoint.self_reading import SelfReadingSaveable
+from sok_compat.runtime.exchange import stall_seconds
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.ranks import is_connected
 from sok_compat.runtime.tf_versions import BaseSaverBuilder
@@ -67,22 +68,27 @@ def save_checkpoint(path, tables, specs, base=None):
     lines = [each.description() for each in tables]
     on_rank_0 = are_on_rank_0() and ranks.size > 1
     agreed = [f"{VARIABLE}={on_rank_0:d}", *lines]
-    to_begin = meeting_tickets(ranks, "save", "\n".join(agreed))
+    to_hold = meeting_tickets(ranks, "save", "\n".join(agreed))
+    to_begin = meeting_tickets(ranks, "begin")
     to_save = [
         meeting_tickets(ranks, f"save_{each.name}", line) for each, line in zip(tables, lines)
     ]
     to_commit = meeting_tickets(ranks, "commit")
     with tf.device("/cpu:0"):
         specs = [*specs] if ranks.rank == 0 else []
-        with tf.control_dependencies(_before_save(tables)):
+        steps = ops.sok_hold_steps(
+            to_hold, num_ranks=ranks.size, rank=ranks.rank, most_seconds=stall_seconds()
+        )
+        with tf.control_dependencies(_before_save(tables, steps)):
             specs += [spec for each in tables for spec in each.specs_of_rank()]
-            values = [(spec, spec.tensor) for spec in specs]
+            values = [(spec, _read_now(spec.tensor)) for spec in specs]
             saved = [(spec, value) for spec, value in values if value is not None]
             checkpoint = ops.sok_begin_checkpoint(
                 path,
                 [value for _, value in saved],
                 to_begin,
                 [] if base is None else [base],
+                steps,
                 names=[spec.name for spec, _ in saved],
                 slices=[spec.slice_spec or "" for spec, _ in saved],
                 num_ranks=ranks.size,
@@ -111,11 +117,26 @@ def meeting_tickets(ranks, what, description=""):
         return [begin_lookup(f"tf.train.Saver ({what})", description, "tf.train.Saver.meet")]
 
 
-def _before_save(tables):
-    """What is to run before the tables are read."""
-    with tf.control_dependencies(None):
+def _before_save(tables, steps):
+    """What is to run before the tables are read, when steps are held."""
+    with tf.control_dependencies([steps]):
         found = [each.table.before_save() for each in tables]
-    return [op for op in found if op is not None]
+    return [steps.op, *(op for op in found if op is not None)]
+
+
+def _read_now(tensor):
+    """What a saver has as a tensor; of a variable read again, where ops are made now: savers of
+    graphs have what was read first, which waits for nothing. None: None."""
+    read = tensor if tf.is_symbolic_tensor(tensor) else None
+    while read is not None and read.op.type == "Identity":
+        read = read.op.inputs[0]
+    if read is None or read.op.type != "ReadVariableOp":
+        return tensor
+    (handle,) = read.op.inputs
+    with tf.device(handle.device):
+        value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=read.dtype)
+    with tf.device("/cpu:0"):
+        return tf.identity(value)
 
 
 def _no_tensor():

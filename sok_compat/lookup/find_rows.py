@@ -17,13 +17,14 @@ class _When(enum.Enum):
 WITH_GRADIENT = _When.WITH_GRADIENT
 
 
-def find_rows(tables, keys, insert):
+def find_rows(tables, keys, insert, ticket=None):
     """The rows of a group's keys.
 
     Args:
       tables: list of Tables.
       keys: int64 [n] for each.
       insert: as of `lookup_group`.
+      ticket: of the lookup, which other ranks take part in; None: alone.
 
     Returns:
       (row ids int64 [n], -1 for keys without a row; rows [number of these, dim], or [0, dim] where
@@ -34,8 +35,8 @@ def find_rows(tables, keys, insert):
     if not isinstance(insert, bool):
         return tf.cond(
             insert,
-            lambda: find_rows(tables, keys, True),
-            lambda: find_rows(tables, keys, False),
+            lambda: find_rows(tables, keys, True, ticket),
+            lambda: find_rows(tables, keys, False, ticket),
         )
     row_ids = [None] * len(tables)
     absent_rows = [tf.zeros([0, table.dim], tf.float32) for table in tables]
@@ -49,6 +50,7 @@ def find_rows(tables, keys, insert):
             found = ops.sok_find_rows(
                 [tables[i].table_handle for i in places],
                 [keys[i] for i in places],
+                [] if ticket is None else [ticket],
                 insert=inserts,
                 keys_are_distinct=inserts,
             )

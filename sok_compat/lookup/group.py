@@ -189,7 +189,8 @@ def exchanged_rows(group, asked, insert):
       asked: the `Questions` of the group.
       insert: as of `lookup_group`.
     """
-    row_ids, absent_rows = find_rows([lookup.table for lookup in group], asked.asked_keys, insert)
+    tables = [lookup.table for lookup in group]
+    row_ids, absent_rows = find_rows(tables, asked.asked_keys, insert, asked.ticket)
     return ops.sok_exchange_rows(
         **_handles(group),
         keys=asked.asked_keys,

@@ -110,7 +110,7 @@ class FileFaults:
 
     def _find_op(self, keys):
         return ops.sok_find_rows(
-            [self.handle], [np.array(keys, np.int64)], insert=True, keys_are_distinct=True
+            [self.handle], [np.array(keys, np.int64)], [], insert=True, keys_are_distinct=True
         )
 
     def _place(self):

@@ -18,7 +18,7 @@ class Item:
 
     op: str
     lists: dict  # inputs and attributes of which each item has one
-    attributes: dict = dataclasses.field(default_factory=dict)  # of the whole op
+    attributes: dict = dataclasses.field(default_factory=dict)  # and inputs, of the whole op
 
 
 def joined(items):
@@ -83,7 +83,8 @@ class LookupOps:
     @item_of_group
     def find(self, keys, insert=False, are_distinct=False):
         lists = {"tables": self.handle, "keys": as_keys(keys)}
-        return Item("sok_find_rows", lists, {"insert": insert, "keys_are_distinct": are_distinct})
+        attributes = {"tickets": [], "insert": insert, "keys_are_distinct": are_distinct}
+        return Item("sok_find_rows", lists, attributes)
 
     def insert_rows(self, keys, rows):
         return self._run(lambda: ops.sok_insert_rows(self.handle, as_keys(keys), as_floats(rows)))

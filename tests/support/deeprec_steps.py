@@ -49,6 +49,7 @@ class Steps:
 
 def found_rows(variable, ids):
     """The row ids of keys; -1: none."""
-    return ops.sok_find_rows([variable.table_handle], [ids], insert=False, keys_are_distinct=False)[
-        0
-    ]
+    (row_ids,) = ops.sok_find_rows(
+        [variable.table_handle], [ids], [], insert=False, keys_are_distinct=False
+    )
+    return row_ids

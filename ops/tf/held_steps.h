@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The moment that a checkpoint is of: no step that changes tables runs on any rank.
+#ifndef SOK_OPS_TF_HELD_STEPS_H_
+#define SOK_OPS_TF_HELD_STEPS_H_
+
+#include <memory>
+#include <string>
+
+#include "ops/tf/rank_meeting.h"
+#include "ops/tf/step_gate.h"
+#include "tensorflow/core/framework/variant_encode_decode.h"
+#include "tensorflow/core/framework/variant_tensor_data.h"
+
+namespace sok {
+
+/// While it lives, steps of its session that have not begun wait at its gate.
+class HeldSteps {
+ public:
+  /// When it returns, steps that have begun on some rank have ended on all. After `most_seconds` it
+  /// logs an error, and returns all the same. Throws as RankMeeting does, and kCancelled.
+  HeldSteps(tensorflow::OpKernelContext* ctx, RankMeeting& meeting, double most_seconds);
+  ~HeldSteps() { LetGo(); }
+  HeldSteps(const HeldSteps&) = delete;
+  HeldSteps& operator=(const HeldSteps&) = delete;
+
+  void LetGo();
+
+ private:
+  bool AwaitEndOnAllRanks(tensorflow::OpKernelContext* ctx, RankMeeting& meeting,
+                          double most_seconds);
+
+  tensorflow::core::RefCountPtr<StepGate> gate_;  // null: it is open again
+};
+
+/// What stands in the tensor. It never leaves the process.
+struct HeldStepsVariant {
+  std::shared_ptr<HeldSteps> steps;
+
+  static constexpr char kTypeName[] = "sok::HeldStepsVariant";
+  std::string TypeName() const { return kTypeName; }
+  void Encode(tensorflow::VariantTensorData* data) const { data->set_type_name(kTypeName); }
+  bool Decode(const tensorflow::VariantTensorData&) { return false; }
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_HELD_STEPS_H_
