@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group of lookups: keys -> distinct keys -> row ids -> pooled rows, and its gradient.
 
-Every step of a group is one op, whatever the number of tables, their dims, combiners and key
+Every step of a group is one op, or two for many tables, whatever their dims, combiners and key
 dtypes; on several ranks the group is one request of each exchange. One lookup is a group of one.
 """
 
 import contextlib
 import dataclasses
+import itertools
 from typing import NamedTuple, Optional
 
 import tensorflow as tf
@@ -21,6 +22,8 @@ from sok_compat.runtime.tf_versions import variable_accessed
 from sok_compat.runtime.tickets import begin_lookup
 from sok_compat.runtime.wire_dtype import wire_dtype
 from sok_compat.tables.table import Table
+
+_TABLES_OF_TWO_PARTS = 8  # from so many on, two ops of half of them take less time than one
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -120,25 +123,49 @@ def _lookup_on_device(group, insert):
     for lookup in group:
         variable_accessed(lookup.table)
     splits = [lookup.row_splits for lookup in group if lookup.row_splits is not None]
+    outputs = {}
     with tf.device(group[0].table.device):
-        with tf.control_dependencies(splits):  # no key of bags that are refused is inserted
-            keys, inverse = distinct_keys(group, insert)
-        if group[0].table.placement.is_spread:
-            return _lookup_at_owners(group, keys, inverse, insert)
-        keys, inverse = _distinct_ahead(keys, inverse)
-        row_ids, absent_rows = find_rows([lookup.table for lookup in group], keys, insert)
-        return ops.sok_pool_rows(
-            **_handles(group),
-            keys=keys,
-            row_ids=row_ids,
-            absent_rows=absent_rows,
-            inverse=inverse,
-            row_splits=_row_splits(group),
-            weights=_weights(group),
-            combiners=_combiners(group),
-            dims=_dims(group),
-            all_keys_have_rows=insert is True,
-        )
+        for part in _parts(group):
+            with tf.control_dependencies(splits):  # no key of bags that are refused is inserted
+                keys, inverse = distinct_keys(part, insert)
+            look_up = _lookup_at_owners if part[0].table.placement.is_spread else _lookup_here
+            outputs.update(zip(part, look_up(part, keys, inverse, insert)))
+    return [outputs[lookup] for lookup in group]
+
+
+def _parts(group):
+    """Lists of lookups whose ops run at the same time, on threads between which one op alone would
+    not have enough to share; those of a table stay together, in their order. On several ranks a
+    group stays one request of each exchange."""
+    by_table = {}
+    for lookup in group:
+        by_table.setdefault(lookup.table.ref(), []).append(lookup)
+    placement, device = group[0].table.placement, group[0].table.device
+    if placement.is_spread or tf.executing_eagerly() or "GPU" in device:
+        return [group]
+    if len(by_table) < _TABLES_OF_TWO_PARTS:
+        return [group]
+    tables = list(by_table.values())
+    middle = len(tables) // 2
+    return [list(itertools.chain(*part)) for part in (tables[:middle], tables[middle:])]
+
+
+def _lookup_here(group, keys, inverse, insert):
+    """The pooled rows of distinct keys, of which this rank has all."""
+    keys, inverse = _distinct_ahead(keys, inverse)
+    row_ids, absent_rows = find_rows([lookup.table for lookup in group], keys, insert)
+    return ops.sok_pool_rows(
+        **_handles(group),
+        keys=keys,
+        row_ids=row_ids,
+        absent_rows=absent_rows,
+        inverse=inverse,
+        row_splits=_row_splits(group),
+        weights=_weights(group),
+        combiners=_combiners(group),
+        dims=_dims(group),
+        all_keys_have_rows=insert is True,
+    )
 
 
 def _lookup_at_owners(group, keys, inverse, insert):
