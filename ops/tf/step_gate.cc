@@ -13,6 +13,12 @@ namespace sok {
 
 namespace tf = tensorflow;
 
+namespace {
+
+constexpr size_t kMostMeetings = 4096;  // of a step that other ranks are told
+
+}  // namespace
+
 tf::core::RefCountPtr<StepGate> StepGate::OfSession(tf::OpKernelContext* ctx) {
   tf::ResourceMgr* manager = ctx->resource_manager();
   if (ctx->function_library() != nullptr && ctx->function_library()->device_mgr() != nullptr)
@@ -79,7 +85,9 @@ bool StepGate::Enter(tf::OpKernelContext* ctx, const std::optional<Meeting>& mee
 /// Notes that the step begins, if it may.
 bool StepGate::MayGoOn(int64_t step_id, bool is_function, const std::optional<Meeting>& meeting) {
   Step* const step = StepOf(step_id);
-  if (step != nullptr && meeting) step->meetings.push_back(*meeting);
+  // Later ones of a step with a loop come when other ranks have begun it, too.
+  if (step != nullptr && meeting && step->meetings.size() < kMostMeetings)
+    step->meetings.push_back(*meeting);
   if (step != nullptr && (step->has_begun || step->is_exempt)) return true;
   // The call of a function may be a part of a step of a session, which waits for it.
   const auto runs_in_session = [](const auto& each) {
