@@ -4,6 +4,8 @@
 #include <chrono>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "ops/base/error.h"
@@ -16,6 +18,7 @@ namespace tf = tensorflow;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kBetweenMeetings(10);
+constexpr double kRestarts = 10;  // in the time that steps have to end
 
 /// What a rank tells the others.
 struct Report {
@@ -67,18 +70,18 @@ void HeldSteps::LetGo() {
 bool HeldSteps::AwaitEndOnAllRanks(tf::OpKernelContext* ctx, RankMeeting& meeting,
                                    double most_seconds) {
   const auto began = Clock::now();
-  const auto takes_too_long = [&] {
-    return Clock::now() - began > std::chrono::duration<double>(most_seconds);
-  };
-  Report report;
+  const std::chrono::duration<double> most(most_seconds);
+  const auto takes_too_long = [&] { return Clock::now() - began > most; };
+  std::vector<std::string> texts;
+  auto changed = began;  // when they were others
   while (true) {
     if (ctx->cancellation_manager() != nullptr && ctx->cancellation_manager()->IsCancelled())
       Throw(ErrorCode::kCancelled, "the checkpoint was cancelled before it began");
-    report.gives_up = takes_too_long();
-    report.running = gate_->running();
+    const Report own{takes_too_long(), gate_->running()};
+    const std::vector<std::string> before = std::exchange(texts, meeting.Share(own.ToText()));
     int64_t num_running = 0;
     bool gives_up = false;
-    for (const std::string& text : meeting.Share(report.ToText())) {
+    for (const std::string& text : texts) {
       const Report of_rank = Report::Of(text);
       gate_->LetBegin(of_rank.running.meetings);
       num_running += of_rank.running.num_steps;
@@ -86,10 +89,21 @@ bool HeldSteps::AwaitEndOnAllRanks(tf::OpKernelContext* ctx, RankMeeting& meetin
     }
     if (gives_up) return false;
     if (num_running == 0) break;
-    gate_->AwaitEnd(kBetweenMeetings);
+    if (texts != before) changed = Clock::now();
+    if (Clock::now() - changed > most / kRestarts) {
+      // Those that have begun may wait for what is held, be it a part of them that looks like a
+      // step of its own.
+      gate_->LetAllBegin();
+      changed = Clock::now();
+    }
+    if (own.running.num_steps > 0) {
+      gate_->AwaitEnd(kBetweenMeetings);
+    } else {
+      std::this_thread::sleep_for(kBetweenMeetings);
+    }
   }
   // What began here because another rank waited for it ends without others by now.
-  while (!gate_->AwaitEnd(kBetweenMeetings)) {
+  while (!gate_->AwaitLast(kBetweenMeetings)) {
     if (takes_too_long()) return false;
   }
   return true;

@@ -125,7 +125,7 @@ class DistinctKeysOp : public tf::OpKernel {
   }
 };
 
-/// The first op of a step that uses tables.
+/// With it a step begins to use tables.
 class FindRowsOp : public tf::AsyncOpKernel {
  public:
   explicit FindRowsOp(tf::OpKernelConstruction* ctx)

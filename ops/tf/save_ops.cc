@@ -40,9 +40,8 @@ REGISTER_OP("SokBeginCheckpoint")
         "begin one with the same prefix. What SokCommitCheckpoint has not made a checkpoint is "
         "removed. Where they have it on_rank_0, it writes all parts, to its prefix, and the others "
         "no file. With a `base`, tables note what they are saved with: '' is a whole checkpoint, "
-        "'<name>\\n<id>' an increment of that one, in the same folder; rank 0's counts. `steps` "
-        "are "
-        "those that SokHoldSteps holds.");
+        "'<name>\\n<id>' an increment of that one, in the same folder; rank 0's counts. "
+        "`steps` are those that SokHoldSteps holds.");
 
 REGISTER_OP("SokSaveTable")
     .Input("table: resource")
@@ -106,8 +105,7 @@ class BeginCheckpointOp : public MeetingOp {
   void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) override {
     const std::string prefix = ctx->input(0).scalar<tf::tstring>()();
     CheckInputs(ctx, prefix, held != nullptr);
-    RankMeeting meeting(ctx, num_ranks_, rank_, std::move(held));
-    meeting.Begin();
+    RankMeeting meeting(ctx, num_ranks_, rank_, std::move(held));  // since SokHoldSteps
     const auto checkpoint = std::make_shared<CheckpointInMaking>(num_ranks_, rank_, on_rank_0_);
     checkpoint->steps = StepsIn(ctx);
     const std::string base = Base(ctx);

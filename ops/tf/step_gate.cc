@@ -124,6 +124,7 @@ void StepGate::Close(tf::OpKernelContext* ctx) {
   if (step == nullptr) return;
   if (step->has_begun && !step->is_exempt) --num_running_;
   step->is_exempt = true;
+  ended_.notify_all();
 }
 
 void StepGate::Open() {
@@ -158,25 +159,34 @@ bool StepGate::AwaitEnd(std::chrono::milliseconds most) {
   return ended_.wait_for(lock, most, [&] { return num_running_ == 0; });
 }
 
-void StepGate::WakeThoseWhoMay() {
+bool StepGate::AwaitLast(std::chrono::milliseconds most) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (!ended_.wait_for(lock, most, [&] { return num_running_ == 0; })) return false;
+  begun_elsewhere_.clear();
+  return true;
+}
+
+void StepGate::LetAllBegin() { WakeThoseWhoMay(/*all=*/true); }
+
+void StepGate::WakeThoseWhoMay(bool all) {
   std::vector<Waiting> woken;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    woken = TakeThoseWhoMay();
+    woken = TakeThoseWhoMay(all);
   }
   for (const Waiting& each : woken) each.waiter->Wake(absl::OkStatus());
 }
 
-std::vector<StepGate::Waiting> StepGate::TakeThoseWhoMay() {
+std::vector<StepGate::Waiting> StepGate::TakeThoseWhoMay(bool all) {
+  const bool is_open = all || num_closed_ == 0;
   for (const Waiting& each : waiting_) {
     Step* const step = StepOf(each.step_id);
     if (step == nullptr || step->has_begun) continue;
-    if (num_closed_ == 0 || HasBegunElsewhere(each.meeting)) Begin(step);
+    if (is_open || HasBegunElsewhere(each.meeting)) Begin(step);
   }
   const auto waits_on = std::stable_partition(waiting_.begin(), waiting_.end(), [&](auto& each) {
     const Step* const step = StepOf(each.step_id);
-    return num_closed_ > 0 && !HasBegunElsewhere(each.meeting) &&
-           !(step != nullptr && step->has_begun);
+    return !is_open && !HasBegunElsewhere(each.meeting) && !(step != nullptr && step->has_begun);
   });
   std::vector<Waiting> woken(waits_on, waiting_.end());
   waiting_.erase(waits_on, waiting_.end());

@@ -49,8 +49,12 @@ class StepGate : public tensorflow::ResourceBase {
   Running running();
   /// Steps with such lookups have begun on other ranks, which wait for them: here they begin, too.
   void LetBegin(const std::vector<Meeting>& meetings);
+  /// All that wait begin.
+  void LetAllBegin();
   /// Whether, within that time, none is left that has begun.
   bool AwaitEnd(std::chrono::milliseconds most);
+  /// As AwaitEnd, when the same holds on all ranks: if so, LetBegin has an end.
+  bool AwaitLast(std::chrono::milliseconds most);
 
   std::string DebugString() const override { return "where steps wait while a checkpoint is made"; }
 
@@ -68,13 +72,13 @@ class StepGate : public tensorflow::ResourceBase {
 
   int64_t KnownStepOf(tensorflow::OpKernelContext* ctx);
   void End(int64_t step_id);
-  void WakeThoseWhoMay();
+  void WakeThoseWhoMay(bool all = false);
   // These need mutex_.
   bool MayGoOn(int64_t step_id, bool is_function, const std::optional<Meeting>& meeting);
   Step* StepOf(int64_t step_id);
   bool HasBegunElsewhere(const std::optional<Meeting>& meeting) const;
   void Begin(Step* step);
-  std::vector<Waiting> TakeThoseWhoMay();
+  std::vector<Waiting> TakeThoseWhoMay(bool all);
 
   std::mutex mutex_;
   std::condition_variable ended_;

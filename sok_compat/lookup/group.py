@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group of lookups: keys -> distinct keys -> row ids -> pooled rows, and its gradient.
 
-Every step of a group is one op, or two for many tables, whatever their dims, combiners and key
-dtypes; on several ranks the group is one request of each exchange. One lookup is a group of one.
+Every step of a group is one op, whatever the number of tables, their dims, combiners and key
+dtypes; for many tables on one process's CPU it is two that run at once. On several ranks the group
+is one request of each exchange. One lookup is a group of one.
 """
 
 import contextlib
@@ -70,6 +71,8 @@ def lookup_group(lookups, insert):
       without keys; differentiable by the tables. Where only some of them are used, tables of the
       others get gradients of zeros.
 
+    When run, an error of one lookup leaves its table as it was; keys of others may be inserted.
+
     Raises:
       ValueError: insert is WITH_GRADIENT in eager mode, where nothing is known of gradients yet; it
         is neither that nor False for a table that keeps a history.
@@ -130,18 +133,20 @@ def _lookup_on_device(group, insert):
                 keys, inverse = distinct_keys(part, insert)
             look_up = _lookup_at_owners if part[0].table.placement.is_spread else _lookup_here
             outputs.update(zip(part, look_up(part, keys, inverse, insert)))
-    return [outputs[lookup] for lookup in group]
+        outputs = [outputs[lookup] for lookup in group]
+        # As outputs of one op: tables of those that are not used have gradients of zeros.
+        return outputs if part is group else tf.identity_n(outputs)
 
 
 def _parts(group):
-    """Lists of lookups whose ops run at the same time, on threads between which one op alone would
-    not have enough to share; those of a table stay together, in their order. On several ranks a
-    group stays one request of each exchange."""
+    """Lists of lookups whose ops run at the same time: one op at a time leaves threads with nothing
+    to do before and after its loops. Those of a table stay together, in their order. On several
+    ranks a group stays one request of each exchange."""
     by_table = {}
     for lookup in group:
         by_table.setdefault(lookup.table.ref(), []).append(lookup)
     placement, device = group[0].table.placement, group[0].table.device
-    if placement.is_spread or tf.executing_eagerly() or "GPU" in device:
+    if placement.is_spread or tf.executing_eagerly() or "GPU" in device.upper():
         return [group]
     if len(by_table) < _TABLES_OF_TWO_PARTS:
         return [group]

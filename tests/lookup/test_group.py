@@ -165,6 +165,21 @@ def test_the_gradient_searches_for_no_key_that_was_found(graph):
         assert session.run(table.export())[0].tolist() == [5, 9, 7, 8]
 
 
+@pytest.mark.parametrize("num_tables", [7, 8])
+def test_tables_of_outputs_that_are_not_used(graph, num_tables):
+    """They have gradients of zeros, and rows, whatever number of ops a group is."""
+    tables = [Table(20, 2, "ones") for _ in range(num_tables)]
+    keys = tf.constant([5, 9], tf.int64)
+    outputs = lookup_group([Lookup(table, keys) for table in tables], WITH_GRADIENT)
+    gradients = tf.gradients(outputs[0], tables)
+    held = [table.export()[0] for table in tables]
+    with initialized_session() as session:
+        values = [slices.values for slices in session.run(gradients)]
+        assert [keys.tolist() for keys in session.run(held)] == [[5, 9]] * num_tables
+    np.testing.assert_array_equal(values[0], np.ones([2, 2]))
+    np.testing.assert_array_equal(values[1:], np.zeros([num_tables - 1, 2, 2]))
+
+
 def test_steps_at_once_of_groups_in_other_orders(graph):
     """Groups that lock the same tables, in which other steps insert, and that move as they grow."""
     tables = [Table(None, 4, "ones", name=f"table_{i}") for i in range(5)]

@@ -82,7 +82,7 @@ def pool():
 
 def run_until_held(session, step):
     """Runs steps until one is held, which its time limit ends; how many have run."""
-    options = tf1.RunOptions(timeout_in_ms=200)
+    options = tf1.RunOptions(timeout_in_ms=3000)  # far more than one that runs takes
     for num_steps in range(10**6):
         try:
             session.run(step, options=options)
@@ -99,6 +99,18 @@ def test_a_step_that_has_begun_is_waited_for_and_others_are_not(model, pool, tmp
         session.run(model.step)
         path = model.save(session, tmp_path / "later")
         assert model.steps_in(path) == [num_before + 2]
+
+
+def test_a_step_that_waits_for_one_that_is_held(sok, pool, tmp_path, monkeypatch):
+    """Both end, and are in it."""
+    monkeypatch.setenv("SOK_STALL_TIMEOUT_SECONDS", "50")
+    model = Model(sok)
+    with initialized_session() as session:
+        with model.paused_step(session, pool):
+            saving = pool.submit(model.save, session, tmp_path / "model")
+            num_before = run_until_held(session, model.step)
+            session.run(model.step)
+        assert model.steps_in(saving.result()) == [num_before + 2]
 
 
 def test_a_save_that_ends_early_lets_steps_go_on(model, pool, tmp_path):
@@ -157,19 +169,28 @@ def test_functions_in_eager_mode(pool, tmp_path):
     checkpoint = tf.train.Checkpoint(tables=tables, dense=dense, optimizer=optimizer)
     done = threading.Event()
 
+    stepped = threading.Event()
+
     def train():
         while not done.is_set():
             step()
+            stepped.set()
 
-    training = pool.submit(train)
+    training, paths = pool.submit(train), []
     try:
-        paths = [checkpoint.write(str(tmp_path / str(number))) for number in range(8)]
+        for number in range(8):
+            stepped.clear()
+            assert stepped.wait(WAIT)
+            paths.append(checkpoint.write(str(tmp_path / str(number))))
     finally:
         done.set()
     training.result()
+    steps = []
     for path in paths:
         reader = tf.train.load_checkpoint(path)
         slots = [name for name in reader.get_variable_to_shape_map() if "/slots/" in name]
         assert len(slots) == 2
-        seen = np.concatenate([reader.get_tensor(name) - FIRST for name in slots])
-        assert np.unique(seen) == reader.get_tensor("dense/.ATTRIBUTES/VARIABLE_VALUE")
+        seen = np.unique(np.concatenate([reader.get_tensor(name) - FIRST for name in slots]))
+        assert seen.tolist() == reader.get_tensor("dense/.ATTRIBUTES/VARIABLE_VALUE").tolist()
+        steps += seen.tolist()
+    assert steps == sorted(set(steps))
