@@ -101,6 +101,17 @@ def test_a_step_that_has_begun_is_waited_for_and_others_are_not(model, pool, tmp
         assert model.steps_in(path) == [num_before + 2]
 
 
+def test_two_saves_at_once(model, pool, tmp_path):
+    with initialized_session() as session:
+        with model.paused_step(session, pool):
+            savings = [pool.submit(model.save, session, tmp_path / name / "model") for name in "ab"]
+            num_before = run_until_held(session, model.step)
+        steps = [model.steps_in(saving.result()) for saving in savings]
+        assert steps == [[num_before + 1]] * 2
+        session.run(model.step)
+        assert model.steps_in(model.save(session, tmp_path / "model")) == [num_before + 2]
+
+
 def test_a_step_that_waits_for_one_that_is_held(sok, pool, tmp_path, monkeypatch):
     """Both end, and are in it."""
     monkeypatch.setenv("SOK_STALL_TIMEOUT_SECONDS", "50")
