@@ -10,24 +10,12 @@
 #include "ops/tf/ahead_batches.h"
 #include "ops/tf/border.h"
 #include "ops/tf/engine_of_op.h"
+#include "ops/tf/shared_variant.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/variant.h"
-#include "tensorflow/core/framework/variant_encode_decode.h"
-#include "tensorflow/core/framework/variant_tensor_data.h"
 
 namespace sok {
 
 namespace tf = tensorflow;
-
-/// A batch in a tensor, which never leaves the process.
-struct AheadVariant {
-  std::shared_ptr<AheadBatch> batch;
-
-  static constexpr char kTypeName[] = "sok::AheadVariant";
-  std::string TypeName() const { return kTypeName; }
-  void Encode(tf::VariantTensorData* data) const { data->set_type_name(kTypeName); }
-  bool Decode(const tf::VariantTensorData&) { return false; }
-};
 
 namespace {
 
@@ -245,7 +233,7 @@ class AheadNextOp : public WaitingOp, BatchesOp {
     };
   }
   void End(tf::OpKernelContext* ctx, std::shared_ptr<AheadBatch> batch) override {
-    Output(ctx, 0, {}).scalar<tf::Variant>()() = AheadVariant{std::move(batch)};
+    OutputShared(ctx, 0, std::move(batch));
   }
 };
 
@@ -257,9 +245,9 @@ class AheadTakeOp : public WaitingOp {
 
  private:
   Join Prepare(tf::OpKernelContext* ctx) override {
-    const auto* held = ctx->input(0).scalar<tf::Variant>()().get<AheadVariant>();
-    if (!held || !held->batch) Throw(ErrorCode::kInvalidArgument, name(), ": no batch");
-    return [slot = slot_, batch = held->batch](std::shared_ptr<AheadWaiter> waiter) {
+    const auto batch = SharedIn<AheadBatch>(ctx->input(0));
+    if (!batch) Throw(ErrorCode::kInvalidArgument, name(), ": no batch");
+    return [slot = slot_, batch](std::shared_ptr<AheadWaiter> waiter) {
       batch->WaitForSlot(slot, std::move(waiter));
     };
   }

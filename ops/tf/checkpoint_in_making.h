@@ -14,9 +14,6 @@
 #include "ops/tf/held_steps.h"
 #include "ops/tf/saved_rows.h"
 #include "ops/tf/shard_writer.h"
-#include "tensorflow/core/framework/variant.h"
-#include "tensorflow/core/framework/variant_encode_decode.h"
-#include "tensorflow/core/framework/variant_tensor_data.h"
 
 namespace sok {
 
@@ -36,16 +33,6 @@ struct CheckpointInMaking {
   const bool on_rank_0;
 
   bool is_increment() const { return series && series->base; }
-};
-
-/// What stands in the tensor. It never leaves the process.
-struct CheckpointVariant {
-  std::shared_ptr<CheckpointInMaking> checkpoint;
-
-  static constexpr char kTypeName[] = "sok::CheckpointVariant";
-  std::string TypeName() const { return kTypeName; }
-  void Encode(tensorflow::VariantTensorData* data) const { data->set_type_name(kTypeName); }
-  bool Decode(const tensorflow::VariantTensorData&) { return false; }
 };
 
 }  // namespace sok

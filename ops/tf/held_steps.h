@@ -3,13 +3,8 @@
 #ifndef SOK_OPS_TF_HELD_STEPS_H_
 #define SOK_OPS_TF_HELD_STEPS_H_
 
-#include <memory>
-#include <string>
-
 #include "ops/tf/rank_meeting.h"
 #include "ops/tf/step_gate.h"
-#include "tensorflow/core/framework/variant_encode_decode.h"
-#include "tensorflow/core/framework/variant_tensor_data.h"
 
 namespace sok {
 
@@ -30,16 +25,6 @@ class HeldSteps {
                           double most_seconds);
 
   tensorflow::core::RefCountPtr<StepGate> gate_;  // null: it is open again
-};
-
-/// What stands in the tensor. It never leaves the process.
-struct HeldStepsVariant {
-  std::shared_ptr<HeldSteps> steps;
-
-  static constexpr char kTypeName[] = "sok::HeldStepsVariant";
-  std::string TypeName() const { return kTypeName; }
-  void Encode(tensorflow::VariantTensorData* data) const { data->set_type_name(kTypeName); }
-  bool Decode(const tensorflow::VariantTensorData&) { return false; }
 };
 
 }  // namespace sok

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "ops/tf/held_steps.h"
+#include "ops/tf/shared_variant.h"
 #include "ops/tf/whole_table_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/variant.h"
 
 namespace sok {
 namespace {
@@ -38,8 +38,7 @@ class HoldStepsOp : public MeetingOp {
  protected:
   void Run(tf::OpKernelContext* ctx, std::shared_ptr<const HeldTicket> held) override {
     RankMeeting meeting(ctx, num_ranks_, rank_, std::move(held));
-    Output(ctx, 0, {}).scalar<tf::Variant>()() =
-        HeldStepsVariant{std::make_shared<HeldSteps>(ctx, meeting, most_seconds_)};
+    OutputShared(ctx, 0, std::make_shared<HeldSteps>(ctx, meeting, most_seconds_));
   }
 
  private:

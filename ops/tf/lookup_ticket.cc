@@ -5,25 +5,15 @@
 
 #include "ops/tf/border.h"
 #include "ops/tf/engine_of_op.h"
+#include "ops/tf/shared_variant.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/variant.h"
-#include "tensorflow/core/framework/variant_encode_decode.h"
 #include "tensorflow/core/framework/variant_op_registry.h"
-#include "tensorflow/core/framework/variant_tensor_data.h"
 
 namespace sok {
 
 namespace tf = tensorflow;
 
-/// What stands in the tensor. It never leaves the process.
-struct TicketVariant {
-  std::shared_ptr<const HeldTicket> held;
-
-  static constexpr char kTypeName[] = "sok::TicketVariant";
-  std::string TypeName() const { return kTypeName; }
-  void Encode(tf::VariantTensorData* data) const { data->set_type_name(kTypeName); }
-  bool Decode(const tf::VariantTensorData&) { return false; }
-};
+using TicketVariant = SharedVariant<const HeldTicket>;
 
 namespace {
 
@@ -93,8 +83,8 @@ class BeginLookupOp : public tf::OpKernel {
       call.is_ordered = IsOrdered(ctx);
       call.description = description_;
       Ticket ticket = coordinator->Begin(call);
-      Output(ctx, 0, {}).scalar<tf::Variant>()() = TicketVariant{
-          std::make_shared<const HeldTicket>(std::move(coordinator), std::move(ticket))};
+      OutputShared(ctx, 0,
+                   std::make_shared<const HeldTicket>(std::move(coordinator), std::move(ticket)));
     });
   }
 
@@ -120,12 +110,8 @@ HeldTicket::~HeldTicket() {
 }
 
 std::shared_ptr<const HeldTicket> TicketIn(const tf::Tensor& tensor) {
-  const TicketVariant* ticket = nullptr;
-  if (tensor.dims() == 0) ticket = tensor.scalar<tf::Variant>()().get<TicketVariant>();
-  if (!ticket || !ticket->held)
-    Throw(ErrorCode::kInvalidArgument, "expected the ticket of a lookup, got ",
-          tensor.DebugString());
-  return ticket->held;
+  if (auto held = SharedIn<const HeldTicket>(tensor)) return held;
+  Throw(ErrorCode::kInvalidArgument, "expected the ticket of a lookup, got ", tensor.DebugString());
 }
 
 CancelWatch::CancelWatch(tf::OpKernelContext* ctx, const std::shared_ptr<const HeldTicket>& held)

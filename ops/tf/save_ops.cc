@@ -10,6 +10,7 @@
 #include "ops/tf/gathered_parts.h"
 #include "ops/tf/plane_checks.h"
 #include "ops/tf/saved_table.h"
+#include "ops/tf/shared_variant.h"
 #include "ops/tf/whole_table_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
@@ -83,8 +84,7 @@ REGISTER_OP("SokSavedBase")
         "its contents, or its slots, have been replaced since.");
 
 std::shared_ptr<CheckpointInMaking> CheckpointIn(const tf::Tensor& tensor) {
-  const auto* variant = tensor.scalar<tf::Variant>()().get<CheckpointVariant>();
-  if (variant != nullptr && variant->checkpoint) return variant->checkpoint;
+  if (auto checkpoint = SharedIn<CheckpointInMaking>(tensor)) return checkpoint;
   Throw(ErrorCode::kInvalidArgument, "this is no checkpoint that SokBeginCheckpoint has begun");
 }
 
@@ -121,7 +121,7 @@ class BeginCheckpointOp : public MeetingOp {
     if (num_bases_ > 0) checkpoint->series = CheckpointInSeries{id, BaseIn(base_of_rank_0)};
     if (rank_ != 0 && !on_rank_0_) checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
     MakeWriters(ctx, checkpoint.get());
-    Output(ctx, 0, {}).scalar<tf::Variant>()() = CheckpointVariant{checkpoint};
+    OutputShared(ctx, 0, checkpoint);
   }
 
  private:
@@ -142,8 +142,7 @@ class BeginCheckpointOp : public MeetingOp {
   static std::shared_ptr<HeldSteps> StepsIn(tf::OpKernelContext* ctx) {
     const tf::Tensor* steps = nullptr;
     ThrowIfError(ctx->input("steps", &steps));
-    const auto* variant = steps->scalar<tf::Variant>()().get<HeldStepsVariant>();
-    if (variant != nullptr && variant->steps) return variant->steps;
+    if (auto held = SharedIn<HeldSteps>(*steps)) return held;
     Throw(ErrorCode::kInvalidArgument, "these are no steps that SokHoldSteps holds");
   }
 

@@ -126,16 +126,17 @@ def _lookup_on_device(group, insert):
     for lookup in group:
         variable_accessed(lookup.table)
     splits = [lookup.row_splits for lookup in group if lookup.row_splits is not None]
+    look_up = _lookup_at_owners if group[0].table.placement.is_spread else _lookup_here
     outputs = {}
     with tf.device(group[0].table.device):
-        for part in _parts(group):
+        parts = _parts(group)
+        for part in parts:
             with tf.control_dependencies(splits):  # no key of bags that are refused is inserted
                 keys, inverse = distinct_keys(part, insert)
-            look_up = _lookup_at_owners if part[0].table.placement.is_spread else _lookup_here
             outputs.update(zip(part, look_up(part, keys, inverse, insert)))
         outputs = [outputs[lookup] for lookup in group]
         # As outputs of one op: tables of those that are not used have gradients of zeros.
-        return outputs if part is group else tf.identity_n(outputs)
+        return outputs if len(parts) == 1 else tf.identity_n(outputs)
 
 
 def _parts(group):

@@ -39,7 +39,7 @@ class Model:
         optimizer = tf1.train.AdagradOptimizer(0.1, initial_accumulator_value=FIRST)
         with sok.OptimizerScope(self.tables):
             self.step = optimizer.minimize(factor * tf.reduce_sum(rows), var_list=self.tables)
-        self.saver = tf1.train.Saver(max_to_keep=100)
+        self.saver = tf1.train.Saver()
 
     def _pause(self, _):
         self.paused.set()
@@ -57,10 +57,10 @@ class Model:
             self.go_on.set()
         step.result()
 
-    def save(self, session, path, global_step=None):
+    def save(self, session, path):
         """Its path; for any thread."""
         with session.graph.as_default():
-            return self.saver.save(session, str(path), global_step)
+            return self.saver.save(session, str(path))
 
     def steps_in(self, path):
         """How many steps the rows of a checkpoint have seen, each number once."""
@@ -178,9 +178,7 @@ def test_functions_in_eager_mode(pool, tmp_path):
 
     step()
     checkpoint = tf.train.Checkpoint(tables=tables, dense=dense, optimizer=optimizer)
-    done = threading.Event()
-
-    stepped = threading.Event()
+    done, stepped = threading.Event(), threading.Event()
 
     def train():
         while not done.is_set():

@@ -17,7 +17,12 @@ from tests.support.ops_of_steps import ops_of_step
 
 tf1 = tf.compat.v1
 NUM_BAGS, STEPS = 12, 10
-GROUPS = {"1 table": (1, 1), "26 tables": (26, 1), "26 tables of 5 dims": (26, 5)}
+GROUPS = {
+    "1 table": (1, 1),
+    "8 tables": (8, 1),
+    "26 tables": (26, 1),
+    "26 tables of 5 dims": (26, 5),
+}
 
 
 def train():
