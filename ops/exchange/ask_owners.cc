@@ -226,8 +226,8 @@ class Asker {
   const QuestionOptions& options_;
   const Bags& bags_;
   const int64_t* const keys_;
-  std::vector<int32_t> owners_;  // [num_distinct]
-  std::vector<int32_t> places_;  // [num_distinct]
+  UnsetVector<int32_t> owners_;  // [num_distinct]
+  UnsetVector<int32_t> places_;  // [num_distinct]
   std::vector<Share> shares_;    // [num_ranks]
   std::vector<Pen> pens_;        // [num_ranks]
   Questions questions_;

@@ -5,21 +5,14 @@
 #include <new>
 #include <set>
 
+#include "ops/exchange/missing_ranks.h"
+
 namespace sok {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
-
-const Offer* FindOffer(const Message& message, const ExchangeRequest& request) {
-  const uint64_t exchange_hash = NameHash(request.exchange);
-  for (const Offer& offer : message.offers) {
-    if (offer.meeting == request.ticket.meeting && offer.exchange_hash == exchange_hash)
-      return &offer;
-  }
-  return nullptr;
-}
 
 /// Where steps, or what ranks say of the lookup (`difference`), do not match.
 MeetingFailure WhyNotTogether(const std::string& difference) {
@@ -219,27 +212,33 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
   for (const auto& [key, pending] : pending_) {
     const double waited = Seconds(now - pending.since).count();
     if (waited < options_.stall_seconds || pending.request.is_patient) continue;
-    std::vector<int> missing;
-    std::string doing;
-    for (int rank = 0; rank < options_.num_ranks; ++rank) {
-      const Message& message = messages[static_cast<size_t>(rank)];
-      if (FindOffer(message, pending.request)) continue;
-      missing.push_back(rank);
-      doing += ", rank " + std::to_string(rank) + " has begun " +
-               std::to_string(message.num_steps) + " steps and waits for " +
-               (message.waits_for.empty() ? "nothing" : message.waits_for);
-    }
-    if (missing.empty()) continue;
+    const std::string waits_for = MissingRanks(messages, pending.request, key.first);
+    if (waits_for.empty()) continue;
     gave_up_on_ = ExchangeName(pending.request);
     const MeetingFailure failure{
         ErrorCode::kAborted,
-        "waited " + std::to_string(static_cast<int>(waited)) + " s for " + JoinRanks(missing) +
-            ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " +
-            std::to_string(key.first) + doing +
-            ". All ranks must run the same layers in the same number of steps"};
+        "waited " + std::to_string(static_cast<int>(waited)) + " s for " + waits_for};
     // The step's other lookups as well, which the framework would cancel without saying why.
     if (!pending.request.ticket.is_alone) meetings_.FailStep(pending.request.step_id, failure);
     meetings_.Fail(pending.request.ticket.meeting, failure);
+  }
+}
+
+/// What this rank exchanges as a part of other lookups' exchanges, others do not exchange alone.
+void Coordinator::CheckJoined(const std::vector<Message>& messages) {
+  std::map<Meeting, Meeting> joined_at;
+  for (const auto& [key, pending] : pending_) {
+    const Ticket& ticket = pending.request.ticket;
+    for (const Meeting& other : ticket.others) joined_at.emplace(other, ticket.meeting);
+  }
+  if (joined_at.empty()) return;
+  for (const Message& message : messages) {
+    for (const Offer& offer : message.offers) {
+      const auto joined = joined_at.find(offer.meeting);
+      if (joined == joined_at.end()) continue;
+      meetings_.Fail(joined->second, WhyNotTogether(""));
+      meetings_.Fail(offer.meeting, WhyNotTogether(""));
+    }
   }
 }
 
@@ -333,6 +332,7 @@ void Coordinator::Settle(Round* round, std::vector<Pending>* failed, Ready* read
   // First what all ranks have offered, also where a lookup has failed since: the others cannot
   // know, and what it exchanged is done on all.
   *ready = TakeReady(&round->arrivals);
+  CheckJoined(round->messages);
   CheckStalls(round->messages);
   *failed = TakeFailed();
   for (const Message& message : round->messages) {

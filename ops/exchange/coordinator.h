@@ -134,6 +134,7 @@ class Coordinator {
   std::string WaitsFor() const;
   void Settle(Round* round, std::vector<Pending>* failed, Ready* ready);
   std::vector<Pending> TakeFailed();
+  void CheckJoined(const std::vector<Message>& messages);
   void CheckStalls(const std::vector<Message>& messages);
   Ready TakeReady(Arrivals* arrivals);
   ExchangeResult ResultOf(const Arrival& arrival, const Pending& pending);

@@ -19,6 +19,15 @@ std::string Label(const std::string& lookup, int how_manieth) {
 
 }  // namespace
 
+Ticket JoinedTicket(const std::vector<Ticket>& tickets,
+                    std::shared_ptr<const Description> description) {
+  Ticket joined = tickets.front();
+  joined.label += " and " + std::to_string(tickets.size() - 1) + " more";
+  joined.description = std::move(description);
+  for (size_t i = 1; i < tickets.size(); ++i) joined.others.push_back(tickets[i].meeting);
+  return joined;
+}
+
 Meetings::Step& Meetings::StepOf(int64_t step_id) {
   const auto [entry, is_new] = steps_.try_emplace(step_id);
   if (is_new) {
@@ -53,7 +62,7 @@ Ticket Meetings::BeginAlone(const LookupCall& call) {
   calls_.at(number).labels.push_back(call.lookup);
   latest_alone_ = {OrderedHash(call.lookup), number};
   active_.insert(latest_alone_);
-  return {latest_alone_, call.lookup, next_step_++, true};
+  return {latest_alone_, call.lookup, next_step_++, true, nullptr, {}};
 }
 
 Ticket Meetings::BeginOrdered(const LookupCall& call, Step* step) {
@@ -61,7 +70,7 @@ Ticket Meetings::BeginOrdered(const LookupCall& call, Step* step) {
   const std::string label = Label(call.lookup, step->counts[call.lookup]++);
   const auto known = calls_.find(step->call);
   if (known != calls_.end()) known->second.labels.push_back(label);
-  return {{OrderedHash(label), step->call}, label, step->number, false};
+  return {{OrderedHash(label), step->call}, label, step->number, false, nullptr, {}};
 }
 
 Ticket Meetings::BeginCounted(const LookupCall& call, Step* step) {
@@ -69,7 +78,7 @@ Ticket Meetings::BeginCounted(const LookupCall& call, Step* step) {
   Count& count = counts_[hash];
   count.lookup = call.lookup;
   const std::string label = Label(call.lookup, step->counts[call.lookup]++);
-  return {{hash, count.begun++}, label, step->number, false};
+  return {{hash, count.begun++}, label, step->number, false, nullptr, {}};
 }
 
 int64_t Meetings::NewCall(bool is_alone) {

@@ -39,7 +39,13 @@ struct Ticket {
   int64_t step = 0;       // which step of this rank, counted from 0
   bool is_alone = false;  // begun by eager code
   std::shared_ptr<const Description> description = nullptr;
+  std::vector<Meeting> others;  // of lookups whose exchanges are parts of those at `meeting`
 };
+
+/// The ticket of lookups whose exchanges are made together, at the meeting of the first.
+/// `description`: of all of them.
+Ticket JoinedTicket(const std::vector<Ticket>& tickets,
+                    std::shared_ptr<const Description> description);
 
 struct MeetingFailure {
   ErrorCode code = ErrorCode::kAborted;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/base/placement.h"
+#include "ops/base/unset_vector.h"
 #include "ops/engine/bags.h"
 
 namespace sok {
@@ -29,7 +30,7 @@ struct Questions {
   std::vector<char> data;              // by owner
   std::vector<int64_t> send_bytes;     // [num_ranks]
   std::vector<int64_t> answer_counts;  // [num_ranks], of dim floats each, in the order of owners
-  std::vector<int32_t> answers;        // those that add up to each bag; kNone: of each occurrence
+  UnsetVector<int32_t> answers;        // those that add up to each bag; kNone: of each occurrence
   std::vector<int64_t> answer_splits;  // [num_bags + 1], of `answers` by bag; kNone: empty
   std::vector<float> answer_weights;   // [answers], what each is multiplied by; empty: all ones
   std::vector<float> factors;          // [num_bags] of a mean, what each bag is multiplied by
@@ -41,9 +42,9 @@ Questions AskOwners(const QuestionOptions& options, const Bags& bags,
 
 /// What all ranks ask of this one: sums of rows, a single row being a sum of one.
 struct AskedSums {
-  std::vector<int64_t> keys;        // distinct, in the order in which they were first asked for
-  std::vector<int32_t> key_places;  // in `keys`, of each row to be added
-  std::vector<int64_t> row_splits;  // [number of sums + 1], of key_places by sum
+  UnsetVector<int64_t> keys;        // distinct, in the order in which they were first asked for
+  UnsetVector<int32_t> key_places;  // in `keys`, of each row to be added
+  UnsetVector<int64_t> row_splits;  // [number of sums + 1], of key_places by sum; empty: each alone
   std::vector<float> weights;       // [key_places], what each row is multiplied by; empty: all ones
   std::vector<int64_t> counts;      // [num_ranks], sums for each asking rank
 };

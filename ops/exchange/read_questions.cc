@@ -32,31 +32,53 @@ uint32_t ReadPlace(const char* from, int64_t place_bytes) {
 
 class QuestionReader {
  public:
-  explicit QuestionReader(size_t key_bytes) : key_bytes_(key_bytes) { asked_.row_splits = {0}; }
+  explicit QuestionReader(size_t key_bytes) : key_bytes_(key_bytes) {}
 
-  /// Reads what one rank asks.
-  void Read(std::string_view bytes) {
-    const size_t sums_before = asked_.row_splits.size();
-    next_ = bytes.data();
-    end_ = bytes.data() + bytes.size();
-    if (!bytes.empty()) ReadSums(ReadHeader());
-    if (next_ != end_) ThrowUnreadable();
-    asked_.counts.push_back(static_cast<int64_t>(asked_.row_splits.size() - sums_before));
-  }
-
-  AskedSums Take() {
-    NumberKeys();
+  AskedSums Read(const std::vector<std::string_view>& of_ranks) {
+    for (const std::string_view bytes : of_ranks) {
+      Open(bytes);
+      asks_sums_ = asks_sums_ || (!bytes.empty() && ReadHeader().num_sums > 0);
+    }
+    if (asks_sums_) asked_.row_splits = {0};
+    for (const std::string_view bytes : of_ranks) ReadRank(bytes);
+    if (asks_sums_) {
+      NumberKeys();
+    } else {
+      NumberRows();
+    }
     if (!asked_.weights.empty()) asked_.weights.resize(asked_.key_places.size(), 1.0f);
     return std::move(asked_);
   }
 
  private:
+  void Open(std::string_view bytes) {
+    next_ = bytes.data();
+    end_ = bytes.data() + bytes.size();
+  }
+
+  /// Reads what one rank asks.
+  void ReadRank(std::string_view bytes) {
+    Open(bytes);
+    asked_.counts.push_back(0);
+    if (!bytes.empty()) {
+      const QuestionHeader header = ReadHeader();
+      asked_.counts.back() = header.num_sums > 0 ? header.num_sums : header.num_keys;
+      if (asks_sums_) {
+        ReadSums(header);
+      } else {
+        ReadKeys(static_cast<size_t>(header.num_keys));
+      }
+    }
+    if (next_ != end_) ThrowUnreadable();
+  }
+
   QuestionHeader ReadHeader() {
     QuestionHeader header;
     std::memcpy(&header, Advance(1, sizeof(header)), sizeof(header));
-    const bool is_valid = header.num_keys > 0 && header.num_sums >= 0 &&
-                          (header.place_bytes == 2 || header.place_bytes == 4) &&
-                          (header.has_weights == 0 || header.has_weights == 1);
+    const bool is_valid =
+        header.num_keys > 0 && header.num_sums >= 0 &&
+        (header.place_bytes == 2 || header.place_bytes == 4) &&
+        (header.has_weights == 0 || (header.has_weights == 1 && header.num_sums > 0));
     if (!is_valid) ThrowUnreadable();
     return header;
   }
@@ -123,11 +145,21 @@ class QuestionReader {
 
   void EndSum() { asked_.row_splits.push_back(static_cast<int64_t>(asked_.key_places.size())); }
 
-  /// Leaves each key once: several ranks may have asked for it.
+  /// Leaves each key once: several ranks may have asked for it. Its row is all that is asked for.
+  void NumberRows() {
+    if (asked_.keys.size() > static_cast<size_t>(kMaxBatchKeys)) ThrowTooMany();
+    asked_.key_places.resize(asked_.keys.size());
+    const int64_t num_distinct =
+        NumberByFirstAppearance(static_cast<int64_t>(asked_.keys.size()), asked_.keys.data(),
+                                asked_.keys.data(), asked_.key_places.data());
+    asked_.keys.resize(static_cast<size_t>(num_distinct));
+  }
+
+  /// The same, of keys of sums.
   void NumberKeys() {
     if (asked_.keys.size() > static_cast<size_t>(kMaxBatchKeys)) ThrowUnreadable();
     const auto num_keys = static_cast<int64_t>(asked_.keys.size());
-    std::vector<int32_t> numbers(asked_.keys.size());
+    UnsetVector<int32_t> numbers(asked_.keys.size());
     const int64_t num_distinct =
         NumberByFirstAppearance(num_keys, asked_.keys.data(), asked_.keys.data(), numbers.data());
     if (num_distinct == num_keys) return;
@@ -148,15 +180,14 @@ class QuestionReader {
   const size_t key_bytes_;
   const char* next_ = nullptr;
   const char* end_ = nullptr;
+  bool asks_sums_ = false;  // any rank does
   AskedSums asked_;
 };
 
 }  // namespace
 
 AskedSums ReadQuestions(size_t key_bytes, const std::vector<std::string_view>& of_ranks) {
-  QuestionReader reader(key_bytes);
-  for (const std::string_view bytes : of_ranks) reader.Read(bytes);
-  return reader.Take();
+  return QuestionReader(key_bytes).Read(of_ranks);
 }
 
 std::vector<std::vector<std::string_view>> SplitQuestions(

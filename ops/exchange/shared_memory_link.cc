@@ -46,6 +46,13 @@ void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value, std::chrono::
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
+/// Leaves the core to its other hardware thread for a moment.
+void Pause() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#endif
+}
+
 void WakeAll(const std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
@@ -83,13 +90,15 @@ struct SharedMemoryLink::Head {
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-SharedMemoryLink::SharedMemoryLink(int place, std::vector<int> ranks, int64_t most_bytes)
+SharedMemoryLink::SharedMemoryLink(int place, std::vector<int> ranks, int64_t most_bytes,
+                                   bool stays_awake)
     : place_(static_cast<size_t>(place)),
       ranks_(std::move(ranks)),
       message_bytes_(RoundUp(static_cast<size_t>(most_bytes) / ranks_.size(), kPageBytes)),
       num_bytes_(RoundUp(sizeof(Head) + ranks_.size() * sizeof(Mailbox), kPageBytes) +
                  2 * ranks_.size() * message_bytes_),
       token_(RandomToken()),
+      stays_awake_(stays_awake),
       peers_(ranks_.size()) {
   descriptor_ = memfd_create("sok_compat exchange", MFD_CLOEXEC);
   if (descriptor_ < 0) ThrowSystem("the system gives no memory that processes share");
@@ -170,7 +179,7 @@ bool SharedMemoryLink::HasCome(uint32_t round) const {
 }
 
 /// Whether the message of this round is there, or comes in time.
-bool SharedMemoryLink::Await(size_t source, Clock::time_point until) const {
+bool SharedMemoryLink::Await(size_t source, Clock::time_point until, bool stays_awake) const {
   Head* head = peers_[source].head;
   const std::atomic<uint32_t>& word = MailboxOf(head, place_).round;
   for (int looks = 0;; ++looks) {
@@ -183,6 +192,10 @@ bool SharedMemoryLink::Await(size_t source, Clock::time_point until) const {
     }
     const Clock::duration left = until - Clock::now();
     if (left <= Clock::duration::zero()) return false;
+    if (stays_awake) {
+      Pause();
+      continue;
+    }
     if (left > kPatience) {
       const bool has_ended = HasEnded(source);  // before a last look: it may have sent before
       if (HasCome(word.load(std::memory_order_acquire))) return true;
@@ -230,7 +243,7 @@ std::optional<std::vector<std::string_view>> SharedMemoryLink::Receive(
   for (size_t place = 0; place < peers_.size(); ++place) {
     if (place == place_) {
       received.push_back(own_message_);
-    } else if (Await(place, until)) {
+    } else if (Await(place, until, time_limit && stays_awake_)) {
       received.push_back(MessageFrom(place));
     } else {
       return std::nullopt;

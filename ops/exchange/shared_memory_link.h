@@ -29,8 +29,10 @@ struct SharedMemoryAddress {
 class SharedMemoryLink {
  public:
   /// ranks: those of this host, whose order numbers them here; place: of this one among them.
-  /// most_bytes: what Send sends at most, to all ranks the same share. Throws kIo.
-  SharedMemoryLink(int place, std::vector<int> ranks, int64_t most_bytes);
+  /// most_bytes: what Send sends at most, to all ranks the same share. stays_awake: this rank has a
+  /// processor for itself, so that a thread which waits with a limit need not give it up, and is
+  /// not woken later than it could go on. Throws kIo.
+  SharedMemoryLink(int place, std::vector<int> ranks, int64_t most_bytes, bool stays_awake = false);
   ~SharedMemoryLink();
   SharedMemoryLink(const SharedMemoryLink&) = delete;
   SharedMemoryLink& operator=(const SharedMemoryLink&) = delete;
@@ -38,6 +40,7 @@ class SharedMemoryLink {
   SharedMemoryAddress address() const;
 
   const std::vector<int>& ranks() const { return ranks_; }
+  bool stays_awake() const { return stays_awake_; }
 
   /// Maps what all ranks have; by place, this one's included. Throws kIo: a process is not of this
   /// host, not of this user, or gone.
@@ -72,7 +75,7 @@ class SharedMemoryLink {
   char* MessageOf(Head* head, size_t destination) const;
   void SendTo(size_t destination, const Pieces& pieces);
   std::string_view MessageFrom(size_t source) const;
-  bool Await(size_t source, Clock::time_point until) const;
+  bool Await(size_t source, Clock::time_point until, bool stays_awake) const;
   bool HasCome(uint32_t round) const;
   bool HasEnded(size_t place) const;
 
@@ -81,6 +84,7 @@ class SharedMemoryLink {
   const size_t message_bytes_;  // the most for one rank
   const size_t num_bytes_;      // of the memory of a rank
   const uint64_t token_;
+  const bool stays_awake_;
   int descriptor_ = -1;
   std::vector<Peer> peers_;  // this rank's own among them
   std::string_view own_message_;

@@ -9,8 +9,10 @@
 namespace sok {
 namespace {
 
-// A thread that works on a step waits no longer: about what it costs to wake others.
+// A thread that works on a step waits no longer: about what it costs to wake others, or, where it
+// stays awake meanwhile, by how much ranks begin a step apart.
 constexpr std::chrono::microseconds kMoment{300};
+constexpr std::chrono::microseconds kMomentAwake{1000};
 constexpr int kMostLeft = 32;
 
 }  // namespace
@@ -89,7 +91,7 @@ void SharedMemoryRounds::Run() {
 void SharedMemoryRounds::DriveHere() {
   if (error_ || parts_ || !coordinator_->IsDue() || coordinator_->is_closed()) return;
   try {
-    if (Drive(kMoment)) {
+    if (Drive(link_->stays_awake() ? kMomentAwake : kMoment)) {
       next_left_ = 1;
       return;
     }

@@ -106,7 +106,9 @@ std::vector<Terms> SumsFor(const AskedSums& asked, size_t asker) {
   std::vector<Terms> sums;
   for (const int64_t end = sum + asked.counts[asker]; sum < end; ++sum) {
     Terms& terms = sums.emplace_back();
-    for (int64_t i = asked.row_splits[sum]; i < asked.row_splits[sum + 1]; ++i) {
+    const bool are_alone = asked.row_splits.empty();
+    const int64_t last = are_alone ? sum + 1 : asked.row_splits[sum + 1];
+    for (int64_t i = are_alone ? sum : asked.row_splits[sum]; i < last; ++i) {
       terms.emplace_back(asked.keys[asked.key_places[i]],
                          asked.weights.empty() ? 1.0f : asked.weights[i]);
     }

@@ -53,7 +53,9 @@ REGISTER_OP("SokExchangeKeys")
         "will go the same way, and wire_dtypes as what both travel. What others ask of this rank: "
         "sums of rows; asked_keys "
         "[asked_places], of distinct asked_keys, are the keys of these rows, asked_weights, or "
-        "none, multiply them, and asked_splits cuts them into sums; asked_counts is [num_ranks]. "
+        "none, multiply them, and asked_splits, of length 0 where each row is asked for alone, "
+        "cuts "
+        "them into sums; asked_counts is [num_ranks]. "
         "What this rank will get: answer_counts [num_ranks] rows, of which `answers`, multiplied "
         "by answer_weights, or none, and cut by answer_splits, add up to each bag, which "
         "`factors`, or none, then multiplies; combiner 'none': `answers` gives each occurrence its "
@@ -82,7 +84,9 @@ REGISTER_OP("SokExchangeRows")
     .Doc(
         "Answers what other ranks have asked, and gives their answers [sum of answer_counts, dim] "
         "to what this rank has asked. `keys` are the distinct keys asked for, with their row_ids, "
-        "and `inverse` gives the place among them of each row that asked_splits cuts into sums. "
+        "and `inverse` gives the place among them of each row that asked_splits cuts into sums, "
+        "or, "
+        "of length 0, does not. "
         "`answers` is for gradients: how often each answer counts. Rows travel as wire_dtypes say, "
         "float32, bfloat16 or float16 for each item, or all as float32; also those of this rank "
         "are rounded to it.");
@@ -95,8 +99,7 @@ REGISTER_OP("SokExchangeGradients")
     .Attr("N: int >= 1")
     .Attr("occurrence: int = 0")
     .Attr("wire_dtypes: list(string) = []")
-    .Output("received: N * float")
-    .SetIsStateful()
+    .Output("received: N * float")  // not stateful: functions would run one after the other
     .SetShapeFn([](InferenceContext* c) {
       for (int i = 0; i < c->num_outputs(); ++i) {
         c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, c->Dim(c->input(i), 1)));
@@ -108,8 +111,8 @@ REGISTER_OP("SokExchangeGradients")
         "this rank was asked for [sum of asked_counts, dim]. `occurrence` numbers the ops of a "
         "lookup; wire_dtypes as of SokExchangeRows.");
 
-template <typename T>
-void OutputVector(const Group& group, int list, int item, const std::vector<T>& values) {
+template <typename Vector>
+void OutputVector(const Group& group, int list, int item, const Vector& values) {
   tf::Tensor& output = group.Output(list, item, {static_cast<int64_t>(values.size())});
   if (!values.empty()) std::memcpy(output.data(), values.data(), output.TotalBytes());
 }
@@ -229,11 +232,12 @@ class ExchangeRowsOp : public ExchangeOp {
   void Answer(tf::OpKernelContext* ctx, OpCall& call, const Group& group, const RowLayout& layout,
               int i, float* answers) const {
     const tf::Tensor& row_ids = group.Vector(3, i, "row_ids");
-    const Bags sums =
-        CheckedBags(call,
-                    {Combiner::kSum, row_ids.NumElements(), group.Vector(5, i, "inverse"),
-                     group.Vector(6, i, "asked_splits"), &group.Vector(7, i, "asked_weights")},
-                    name().c_str());
+    const tf::Tensor& splits = group.Vector(6, i, "asked_splits");
+    const Bags sums = CheckedBags(
+        call,
+        {splits.NumElements() == 0 ? Combiner::kNone : Combiner::kSum, row_ids.NumElements(),
+         group.Vector(5, i, "inverse"), splits, &group.Vector(7, i, "asked_weights")},
+        name().c_str());
     layout.CheckNumRows(i, sums.num_bags);
     LookupTable(ctx, group.Handle(1, i))->WithPlanes(call, [&](const TableView& view) {
       const int64_t dim = dims_[static_cast<size_t>(i)];

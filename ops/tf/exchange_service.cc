@@ -193,14 +193,15 @@ SOK_EXPORT int sok_exchange_most_threads() { return sok::MostOpThreads(); }
 // to all of them. What ranks of that host send each other then goes through it; where that is all,
 // each runs rounds.
 
-/// ranks: those of this host, num_ranks, this one the one at `place`; address: [process id,
-/// descriptor, token] of its memory; error: as of SayWhatFails.
+/// ranks: those of this host, num_ranks, this one the one at `place`; stays_awake: as of
+/// SharedMemoryLink; address: [process id, descriptor, token] of its memory; error: as of
+/// SayWhatFails.
 SOK_EXPORT void sok_exchange_offer_memory(int place, const int* ranks, int num_ranks,
-                                          int64_t most_bytes, int64_t* address, char* error,
-                                          int64_t error_size) {
+                                          int64_t most_bytes, int stays_awake, int64_t* address,
+                                          char* error, int64_t error_size) {
   sok::SayWhatFails(error, error_size, [&] {
     auto link = std::make_shared<sok::SharedMemoryLink>(
-        place, std::vector<int>(ranks, ranks + num_ranks), most_bytes);
+        place, std::vector<int>(ranks, ranks + num_ranks), most_bytes, stays_awake != 0);
     const sok::SharedMemoryAddress own = link->address();
     address[0] = own.process_id;
     address[1] = own.descriptor;

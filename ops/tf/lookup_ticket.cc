@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/lookup_ticket.h"
 
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "ops/tf/border.h"
 #include "ops/tf/engine_of_op.h"
@@ -56,6 +58,16 @@ REGISTER_OP("SokBeginLookupAhead")
         "As SokBeginLookup, of a thread that looks up ahead. Ranks meet anew after each `start` of "
         "it: they may have come ahead by different numbers of batches when it ended.");
 
+REGISTER_OP("SokJoinTickets")
+    .Input("tickets: K * variant")
+    .Attr("K: int >= 2")
+    .Output("ticket: variant")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "The ticket of lookups whose ops have been joined (ops/tf/joined_lookups.h): they meet "
+        "where the first of them does, and ranks compare what all of them are.");
+
 class BeginLookupOp : public tf::OpKernel {
  public:
   explicit BeginLookupOp(tf::OpKernelConstruction* ctx)
@@ -95,7 +107,48 @@ class BeginLookupOp : public tf::OpKernel {
   std::string name_in_graph_;
 };
 
+class JoinTicketsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      std::vector<std::shared_ptr<const HeldTicket>> held;
+      std::vector<Ticket> tickets;
+      for (int i = 0; i < ctx->num_inputs(); ++i) {
+        held.push_back(TicketIn(ctx->input(i)));
+        tickets.push_back(held.back()->ticket());
+      }
+      Ticket joined = JoinedTicket(tickets, DescriptionOf(tickets));
+      OutputShared(ctx, 0, std::make_shared<const HeldTicket>(std::move(held), std::move(joined)));
+    });
+  }
+
+ private:
+  using Parts = std::vector<std::shared_ptr<const Description>>;
+
+  /// In most steps that of the step before.
+  std::shared_ptr<const Description> DescriptionOf(const std::vector<Ticket>& tickets) {
+    Parts parts;
+    for (const Ticket& ticket : tickets) parts.push_back(ticket.description);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (parts != parts_) {
+      std::string text = std::to_string(parts.size()) + " lookups in one step";
+      for (const auto& part : parts) text += "\n" + (part ? part->text : "");
+      description_ = std::make_shared<const Description>(std::move(text));
+      parts_ = std::move(parts);
+    }
+    return description_;
+  }
+
+  std::mutex mutex_;
+  Parts parts_;
+  std::shared_ptr<const Description> description_;
+};
+
 SOK_REGISTER_KERNEL(Name("SokBeginLookup").HostMemory("ticket"), BeginLookupOp);
+SOK_REGISTER_KERNEL(Name("SokJoinTickets").HostMemory("tickets").HostMemory("ticket"),
+                    JoinTicketsOp);
 SOK_REGISTER_KERNEL(Name("SokBeginLookupAhead").HostMemory("start").HostMemory("ticket"),
                     BeginLookupOp);
 
@@ -104,7 +157,13 @@ SOK_REGISTER_KERNEL(Name("SokBeginLookupAhead").HostMemory("start").HostMemory("
 HeldTicket::HeldTicket(std::shared_ptr<Coordinator> coordinator, Ticket ticket)
     : coordinator_(std::move(coordinator)), ticket_(std::move(ticket)) {}
 
+HeldTicket::HeldTicket(std::vector<std::shared_ptr<const HeldTicket>> joined, Ticket ticket)
+    : coordinator_(joined.front()->shared_coordinator()),
+      ticket_(std::move(ticket)),
+      joined_(std::move(joined)) {}
+
 HeldTicket::~HeldTicket() {
+  if (!joined_.empty()) return;  // these end by themselves
   // A child of fork() has another one, or none: the lock of its parent's may be held for ever.
   if (CurrentCoordinator() == coordinator_) coordinator_->End(ticket_);
 }

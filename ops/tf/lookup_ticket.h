@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "ops/exchange/coordinator.h"
 #include "ops/tf/exchange_service.h"
@@ -20,6 +21,8 @@ namespace sok {
 class HeldTicket {
  public:
   HeldTicket(std::shared_ptr<Coordinator> coordinator, Ticket ticket);
+  /// Of lookups that exchange together; holds theirs. `ticket`: of all of them.
+  HeldTicket(std::vector<std::shared_ptr<const HeldTicket>> joined, Ticket ticket);
   ~HeldTicket();
   HeldTicket(const HeldTicket&) = delete;
   HeldTicket& operator=(const HeldTicket&) = delete;
@@ -31,6 +34,7 @@ class HeldTicket {
  private:
   const std::shared_ptr<Coordinator> coordinator_;
   const Ticket ticket_;
+  const std::vector<std::shared_ptr<const HeldTicket>> joined_;
 };
 
 /// The ticket in a scalar variant tensor.

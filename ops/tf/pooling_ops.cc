@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops between rows and bags: rows pooled, and gradients of bags merged to one slice for each row.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ REGISTER_OP("SokPoolReceivedRows")
     .Input("factors: N * float")
     .Attr("N: int >= 1")
     .Attr("combiners: list(string)")
+    .Attr("rows_may_be_alone: bool = false")
     .Output("output: N * float")
     .SetShapeFn([](InferenceContext* c) {
       for (int i = 0; i < c->num_outputs(); ++i) {
@@ -61,7 +63,8 @@ REGISTER_OP("SokPoolReceivedRows")
     .Doc(
         "As SokPoolRows, for rows [number of answers, dim] that other ranks have sent. factors "
         "[num_bags] stand in the place of what a mean multiplies by, since a row may be a sum of "
-        "several; length 0: it does not.");
+        "several; length 0: it does not. rows_may_be_alone: row_splits of length 0 say that each "
+        "row is a bag of its own, whatever the combiner.");
 
 REGISTER_OP("SokMergeGradients")
     .Input("gradients: N * float")
@@ -73,6 +76,7 @@ REGISTER_OP("SokMergeGradients")
     .Attr("N: int >= 1")
     .Attr("Tcounted: list({int64, float}) >= 1")
     .Attr("combiners: list(string)")
+    .Attr("rows_may_be_alone: bool = false")
     .Output("merged: N * float")
     .SetShapeFn([](InferenceContext* c) {
       const int num_items = c->num_outputs();
@@ -83,8 +87,24 @@ REGISTER_OP("SokMergeGradients")
     })
     .Doc(
         "The gradient of each distinct row, summed over its occurrences; gradients is [num_bags, "
-        "dim]. `counted` has as many elements, or rows, as there are distinct rows; weights and "
-        "factors as of the lookup.");
+        "dim]. `counted` has as many elements, or rows, as there are distinct rows; weights, "
+        "factors and rows_may_be_alone as of the lookup.");
+
+/// The combiner of each item of an op that has `rows_may_be_alone`.
+class CombinersOfItems {
+ public:
+  explicit CombinersOfItems(tf::OpKernelConstruction* ctx)
+      : combiners_(CombinersOf(ctx)), may_be_alone_(Attribute<bool>(ctx, "rows_may_be_alone")) {}
+
+  Combiner Of(int item, const tf::Tensor& row_splits) const {
+    if (may_be_alone_ && row_splits.NumElements() == 0) return Combiner::kNone;
+    return combiners_[static_cast<size_t>(item)];
+  }
+
+ private:
+  std::vector<Combiner> combiners_;
+  bool may_be_alone_ = false;
+};
 
 class PoolRowsOp : public tf::OpKernel {
  public:
@@ -140,7 +160,7 @@ class PoolRowsOp : public tf::OpKernel {
 class PoolReceivedRowsOp : public tf::OpKernel {
  public:
   explicit PoolReceivedRowsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
-    FailOpOnThrow(ctx, [&] { combiners_ = CombinersOf(ctx); });
+    FailOpOnThrow(ctx, [&] { combiners_.emplace(ctx); });
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -149,11 +169,11 @@ class PoolReceivedRowsOp : public tf::OpKernel {
       ForEachItemAtOnce(ctx, 0, [&](OpCall& call, int i) {
         const tf::Tensor& rows = group.Matrix(0, i, "rows");
         const int64_t dim = rows.dim_size(1);
+        const tf::Tensor& splits = group.Vector(2, i, "row_splits");
         const Bags bags =
             CheckedBags(call,
-                        {combiners_[static_cast<size_t>(i)], rows.dim_size(0),
-                         group.Vector(1, i, "inverse"), group.Vector(2, i, "row_splits"),
-                         &group.Vector(3, i, "weights"), &group.Vector(4, i, "factors")},
+                        {combiners_->Of(i, splits), rows.dim_size(0), group.Vector(1, i, "inverse"),
+                         splits, &group.Vector(3, i, "weights"), &group.Vector(4, i, "factors")},
                         name().c_str());
         call.engine().PoolRows(call, bags, dim, {Data<float>(rows), nullptr, nullptr},
                                Data<float>(group.Output(0, i, {bags.num_bags, dim})));
@@ -162,14 +182,14 @@ class PoolReceivedRowsOp : public tf::OpKernel {
   }
 
  private:
-  std::vector<Combiner> combiners_;
+  std::optional<CombinersOfItems> combiners_;
 };
 
 class MergeGradientsOp : public tf::OpKernel {
  public:
   explicit MergeGradientsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
     FailOpOnThrow(ctx, [&] {
-      combiners_ = CombinersOf(ctx);
+      combiners_.emplace(ctx);
       ItemAttributes<tf::DataType>(ctx, "Tcounted");
     });
   }
@@ -185,11 +205,12 @@ class MergeGradientsOp : public tf::OpKernel {
   void Merge(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
     const tf::Tensor& gradients = group.Matrix(0, i, "gradients");
     const int64_t num_distinct = group.Input(1, i).dims() > 0 ? group.Input(1, i).dim_size(0) : 0;
-    const Bags bags = CheckedBags(call,
-                                  {combiners_[static_cast<size_t>(i)], num_distinct,
-                                   group.Vector(2, i, "inverse"), group.Vector(3, i, "row_splits"),
-                                   &group.Vector(4, i, "weights"), &group.Vector(5, i, "factors")},
-                                  name().c_str());
+    const tf::Tensor& splits = group.Vector(3, i, "row_splits");
+    const Bags bags =
+        CheckedBags(call,
+                    {combiners_->Of(i, splits), num_distinct, group.Vector(2, i, "inverse"), splits,
+                     &group.Vector(4, i, "weights"), &group.Vector(5, i, "factors")},
+                    name().c_str());
     CheckGradientsOfBags(name(), gradients, bags);
     if (call.engine().IsHostMemory() && IsOneToOneInOrder(bags)) {  // nothing to add up
       ctx->set_output(group.Place(0, i), gradients);
@@ -200,7 +221,7 @@ class MergeGradientsOp : public tf::OpKernel {
                                  Data<float>(group.Output(0, i, {num_distinct, dim})));
   }
 
-  std::vector<Combiner> combiners_;
+  std::optional<CombinersOfItems> combiners_;
 };
 
 SOK_REGISTER_KERNEL(Name("SokPoolRows").HostMemory("rows").HostMemory("tables"), PoolRowsOp);

@@ -109,6 +109,7 @@ def _merge_gradients_gradient(op, *gradients):
         weights=weights,
         factors=factors,
         combiners=op.get_attr("combiners"),
+        rows_may_be_alone=op.get_attr("rows_may_be_alone"),
     )
     return list(spread) + [None] * (5 * len(spread))
 
@@ -201,6 +202,7 @@ def _merged_at_owner(received, row_ids, inverse, splits, weights):
         weights=weights,
         factors=_none(weights),
         combiners=["sum"] * len(row_ids),
+        rows_may_be_alone=True,
     )
 
 
@@ -232,6 +234,7 @@ def _pool_received_rows_gradient(op, *gradients):
         weights=weights,
         factors=factors,
         combiners=op.get_attr("combiners"),
+        rows_may_be_alone=op.get_attr("rows_may_be_alone"),
     )
     return list(merged) + [None] * (4 * len(rows))
 

@@ -5,6 +5,7 @@ import atexit
 import ctypes
 import dataclasses
 import logging
+import math
 import os
 import socket
 import threading
@@ -15,7 +16,7 @@ import numpy as np
 
 from sok_compat.runtime.horovod_attendance import Attendance
 from sok_compat.runtime.op_library import library_path
-from sok_compat.runtime.processors import own_processors, threads_of_share
+from sok_compat.runtime.processors import own_processors, share_of_processors
 from sok_compat.runtime.seeds import draw_seed
 from sok_compat.runtime.shared_memory import SharedMemory, may_share_memory
 
@@ -149,9 +150,9 @@ class ExchangeThread:
     def _run(self):
         try:
             self._processes, self.seed = self._gather_processes()
-            self._share_processors()
+            share = self._share_processors()
             self._has_met.set()
-            self._carrier = self._choose_carrier()
+            self._carrier = self._choose_carrier(stays_awake=share >= 1)
             _logger.info("exchanges between ranks go through %s", self._carrier.name)
             self._carrier.run_rounds()
         except Exception as error:  # noqa: BLE001  whatever is raised ends all exchanges
@@ -188,20 +189,22 @@ class ExchangeThread:
         return _parse_processes(enumerate(lines)), int(lines[0].split()[3])
 
     def _share_processors(self):
-        """Loops of this rank's ops get threads for its part of the processors: TensorFlow has one
-        for each on every rank."""
+        """This rank's part of the processors, of which each rank's TensorFlow has a thread for
+        each: the loops of its ops get threads for that part."""
         own = self._processes[self._collectives.rank].processors
         of_host = [self._processes[rank].processors for rank in self._ranks_of_host()]
-        num_threads = threads_of_share(own, of_host)
+        share = share_of_processors(own, of_host)
+        num_threads = math.ceil(share)
         self._library.sok_exchange_limit_threads(num_threads)
         _logger.info("loops of this rank's ops run on at most %d threads", num_threads)
+        return share
 
-    def _choose_carrier(self):
+    def _choose_carrier(self, stays_awake):
         """What runs the rounds; the same on all ranks, but for memory that those of a host share,
         or do not, beside Horovod."""
         ranks = self._collectives
         of_host = self._ranks_of_host()
-        memory = SharedMemory(self._library, ranks.rank, of_host, MOST_BYTES)
+        memory = SharedMemory(self._library, ranks.rank, of_host, MOST_BYTES, stays_awake)
         is_wanted = self._may_share_memory and ranks.is_on_host and len(of_host) > 1
         is_shared = memory.connect(is_wanted, self._gather)
         if is_shared and len(of_host) == ranks.size:

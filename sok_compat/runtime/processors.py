@@ -2,7 +2,6 @@
 """The processors that ranks of one host share."""
 
 import fractions
-import math
 import os
 
 
@@ -11,21 +10,20 @@ def own_processors():
     return f"{sum(1 << number for number in os.sched_getaffinity(0)):x}"
 
 
-def threads_of_share(own, of_host):
-    """How many threads keep the processors busy that a rank has, where it shares some.
+def share_of_processors(own, of_host):
+    """How many processors a rank has, where it shares some.
 
     Args:
       own: the word of this rank.
       of_host: the words of all ranks on its host, its own among them.
 
     Returns:
-      The sum over its processors of one part of each that is shared, rounded up.
+      The sum over its processors of one part of each that is shared, a Fraction.
     """
     masks = [int(word, 16) for word in of_host]
     mine = int(own, 16)
-    share = sum(
+    return sum(
         fractions.Fraction(1, sum(mask >> number & 1 for mask in masks))
         for number in range(mine.bit_length())
         if mine >> number & 1
     )
-    return math.ceil(share)

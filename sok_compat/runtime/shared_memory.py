@@ -31,18 +31,21 @@ class SharedMemory:
 
     name = "shared memory"
 
-    def __init__(self, library, rank, ranks, most_bytes):
+    def __init__(self, library, rank, ranks, most_bytes, stays_awake):
         """
         Args:
           library: the op library, as ctypes has it.
           rank: this process's.
           ranks: those of this host, with this one, in ascending order.
           most_bytes: that a rank sends at once.
+          stays_awake: whether a step's thread that waits for other ranks for a moment keeps its
+            processor meanwhile.
         """
         self._library = library
         self._place = ranks.index(rank)
         self._ranks = ranks
         self._most_bytes = most_bytes
+        self._stays_awake = stays_awake
 
     def connect(self, is_wanted, gather):
         """Whether these ranks share memory, the same on all of them.
@@ -80,7 +83,8 @@ class SharedMemory:
         address = (ctypes.c_int64 * 3)()
         ranks = (ctypes.c_int * len(self._ranks))(*self._ranks)
         most_bytes = ctypes.c_int64(self._most_bytes)
-        problem = self._call("offer_memory", self._place, ranks, len(ranks), most_bytes, address)
+        mine = (self._place, ranks, len(ranks), most_bytes, int(self._stays_awake))
+        problem = self._call("offer_memory", *mine, address)
         if problem:
             _logger.info("no memory is shared between ranks: %s", problem)
         return _NO_ADDRESS if problem else " ".join(map(str, address))

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads a rank's part of its host's processors is worth."""
+"""A rank's part of its host's processors."""
 
 import os
+from fractions import Fraction
 
 import pytest
 
-from sok_compat.runtime.processors import own_processors, threads_of_share
+from sok_compat.runtime.processors import own_processors, share_of_processors
 
 
 @pytest.mark.parametrize(
@@ -14,8 +15,8 @@ from sok_compat.runtime.processors import own_processors, threads_of_share
         ("ff", ["ff"], 8),
         ("ff", ["ff"] * 2, 4),
         ("3", ["3"] * 2, 1),
-        ("1", ["1"] * 4, 1),  # never less than one
-        ("7", ["7"] * 2, 2),  # rounded up
+        ("1", ["1"] * 4, Fraction(1, 4)),
+        ("7", ["7"] * 2, Fraction(3, 2)),
         ("3f", ["3f"] * 6, 1),
         ("f", ["f", "f0"], 4),  # each has been given its own
         ("f0", ["f", "f0"], 4),
@@ -25,9 +26,9 @@ from sok_compat.runtime.processors import own_processors, threads_of_share
     ],
 )
 def test_a_part_of_each_processor_that_is_shared(own, of_host, expected):
-    assert threads_of_share(own, of_host) == expected
+    assert share_of_processors(own, of_host) == expected
 
 
-def test_a_process_alone_has_a_thread_for_each_processor_it_may_run_on():
+def test_a_process_alone_has_each_processor_it_may_run_on():
     word = own_processors()
-    assert threads_of_share(word, [word]) == len(os.sched_getaffinity(0))
+    assert share_of_processors(word, [word]) == len(os.sched_getaffinity(0))
