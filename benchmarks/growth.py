@@ -40,7 +40,7 @@ def cost(workload, dim, float_bytes, num_layers, num_ranks, num_hosts, rate, exc
     distinct = _distinct_keys(workload.batches()[:_ALIKE, :share], num_layers)
     away = (num_ranks - 1) / num_ranks
     payload = distinct * away * (_KEY_BYTES + 2 * float_bytes * dim)
-    headers = (num_ranks - 1) * (93 + 21 * num_layers)
+    headers = (num_ranks - 1) * (108 + 20 * num_layers)
     ranks_of_host = num_ranks // num_hosts
     others = (num_ranks - ranks_of_host) / (num_ranks - 1)
     of_host = ranks_of_host * (payload + headers) * others

@@ -75,6 +75,7 @@ class Coordinator {
   void FailStep(StepId step_id, ErrorCode code, const std::string& message);
   void FailLookup(const Ticket& ticket, ErrorCode code, const std::string& message);
 
+  int rank() const { return options_.rank; }
   int num_ranks() const { return options_.num_ranks; }
   ExchangeCounters counters() const;
   ExchangeTrace& trace() { return trace_; }

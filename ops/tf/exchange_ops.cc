@@ -206,7 +206,9 @@ class ExchangeRowsOp : public ExchangeOp {
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
     const Group group(ctx);
-    const RowLayout layout(name(), group, 8, dims_, wire_dtypes_);
+    const auto kept = RankThatKeeps(ctx, call, wire_dtypes_);
+    const RowLayout layout(name(), group, 8, dims_, wire_dtypes_, kept);
+    const RowLayout received(name(), group, 9, dims_, wire_dtypes_, kept);
     request->send_bytes = layout.bytes_of_ranks();
     const bool is_on_host = call.engine().IsHostMemory();
     std::shared_ptr<float[]> room(is_on_host ? new float[layout.num_floats()] : nullptr);
@@ -215,7 +217,7 @@ class ExchangeRowsOp : public ExchangeOp {
     for (int i = 0; i < group.size(); ++i) {
       const int64_t count = layout.num_rows(i) * dims_[static_cast<size_t>(i)];
       float* const answers = is_on_host ? next : call.Temporary<float>(count);
-      Answer(ctx, call, group, layout, i, answers);
+      Answer(ctx, call, group, layout, i, {answers, KeptRows(ctx, group, layout, received, i)});
       rows.push_back(answers);
       next += is_on_host ? count : 0;
     }
@@ -224,13 +226,29 @@ class ExchangeRowsOp : public ExchangeOp {
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx);
-    const RowLayout layout(name(), group, 9, dims_, wire_dtypes_);
+    const auto kept = RankThatKeeps(ctx, OpCall(ctx), wire_dtypes_);
+    const RowLayout layout(name(), group, 9, dims_, wire_dtypes_, kept);
     OutputReceived(ctx, group, layout, dims_, result);
   }
 
  private:
+  /// Where the rows of an item go.
+  struct Places {
+    float* all;   // those of a kept run are left out
+    float* kept;  // of that run; null: there is none
+  };
+
+  /// Where this rank's rows for itself stand among those that it gets.
+  float* KeptRows(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
+                  const RowLayout& received, int i) const {
+    const RowRun& to = received.kept_run(i);
+    received.CheckKept(i, layout);
+    if (to.num_floats == 0) return nullptr;
+    return ReceivedRows(ctx, group, received, dims_, i) + to.first_float;
+  }
+
   void Answer(tf::OpKernelContext* ctx, OpCall& call, const Group& group, const RowLayout& layout,
-              int i, float* answers) const {
+              int i, const Places& places) const {
     const tf::Tensor& row_ids = group.Vector(3, i, "row_ids");
     const tf::Tensor& splits = group.Vector(6, i, "asked_splits");
     const Bags sums = CheckedBags(
@@ -249,10 +267,28 @@ class ExchangeRowsOp : public ExchangeOp {
                                 ? nullptr
                                 : AbsentRows(call, view, group.Vector(2, i, "keys"), row_ids,
                                              group.Matrix(4, i, "absent_rows"));
-      call.engine().PoolRows(call, sums, dim,
-                             {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent},
-                             answers);
+      Pool(call, sums, dim, {view.RowsOf(ctx, group.Handle(0, i)), Data<int64_t>(row_ids), absent},
+           layout.kept_run(i), places);
     });
+  }
+
+  static void Pool(OpCall& call, const Bags& sums, int64_t dim, const RowSource& source,
+                   const RowRun& kept, const Places& places) {
+    if (places.kept == nullptr || sums.combiner != Combiner::kNone) {
+      call.engine().PoolRows(call, sums, dim, source, places.all);
+      if (places.kept) std::copy_n(places.all + kept.first_float, kept.num_floats, places.kept);
+      return;
+    }
+    const int64_t begin = kept.first_float / dim, end = begin + kept.num_floats / dim;
+    const auto pool = [&](int64_t first, int64_t last, float* to) {
+      Bags rows = sums;
+      rows.inverse += first;
+      rows.num_keys = rows.num_bags = last - first;
+      if (last > first) call.engine().PoolRows(call, rows, dim, source, to);
+    };
+    pool(0, begin, places.all);
+    pool(begin, end, places.kept);
+    pool(end, sums.num_bags, places.all + end * dim);
   }
 
   const bool all_keys_have_rows_;
@@ -270,7 +306,8 @@ class ExchangeGradientsOp : public ExchangeOp {
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     OpCall call(ctx);
     const Group group(ctx);
-    const RowLayout layout(name(), group, 2, Dims(group), wire_dtypes_);
+    const auto kept = RankThatKeeps(ctx, call, wire_dtypes_);
+    const RowLayout layout(name(), group, 2, Dims(group), wire_dtypes_, kept);
     request->send_bytes = layout.bytes_of_ranks();
     std::vector<const float*> rows;
     auto tensors = std::make_shared<std::vector<tf::Tensor>>();
@@ -286,7 +323,16 @@ class ExchangeGradientsOp : public ExchangeOp {
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Group group(ctx);
     const std::vector<int64_t> dims = Dims(group);
-    const RowLayout layout(name(), group, 1, dims, wire_dtypes_);
+    const auto kept = RankThatKeeps(ctx, OpCall(ctx), wire_dtypes_);
+    const RowLayout sent(name(), group, 2, dims, wire_dtypes_, kept);
+    const RowLayout layout(name(), group, 1, dims, wire_dtypes_, kept);
+    for (int i = 0; i < group.size(); ++i) {
+      layout.CheckKept(i, sent);
+      const RowRun& to = layout.kept_run(i);
+      if (to.num_floats == 0) continue;
+      const float* from = Data<float>(group.Input(0, i)) + sent.kept_run(i).first_float;
+      std::copy_n(from, to.num_floats, ReceivedRows(ctx, group, layout, dims, i) + to.first_float);
+    }
     OutputReceived(ctx, group, layout, dims, result);
   }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/exchanged_rows.h"
 
+#include <algorithm>
 #include <numeric>
 #include <string_view>
+
+#include "ops/tf/lookup_ticket.h"
 
 namespace sok {
 
@@ -17,9 +20,25 @@ std::vector<WireDtype> WireDtypesOf(tensorflow::OpKernelConstruction* ctx) {
   return wire_dtypes;
 }
 
+std::optional<size_t> RankThatKeeps(tensorflow::OpKernelContext* ctx, const OpCall& call,
+                                    const std::vector<WireDtype>& wire_dtypes) {
+  const bool travel_as_they_are =
+      std::all_of(wire_dtypes.begin(), wire_dtypes.end(),
+                  [](WireDtype wire_dtype) { return wire_dtype == WireDtype::kFloat32; });
+  if (!travel_as_they_are || !call.engine().IsHostMemory()) return std::nullopt;
+  const tensorflow::Tensor* ticket = nullptr;
+  ThrowIfError(ctx->input("ticket", &ticket));
+  return static_cast<size_t>(TicketIn(*ticket)->coordinator().rank());
+}
+
 RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_list,
-                     const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes)
-    : op_name_(op_name), wire_dtypes_(wire_dtypes), num_rows_(dims.size(), 0), runs_(dims.size()) {
+                     const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes,
+                     std::optional<size_t> kept)
+    : op_name_(op_name),
+      wire_dtypes_(wire_dtypes),
+      num_rows_(dims.size(), 0),
+      runs_(dims.size()),
+      kept_runs_(dims.size(), RowRun{}) {
   const int64_t num_ranks = group.Vector(counts_list, 0, "counts").NumElements();
   for (int64_t rank = 0; rank < num_ranks; ++rank) {
     begin_of_ranks_.push_back(total_bytes_);
@@ -33,11 +52,13 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, int counts_
       }
       const auto i = static_cast<size_t>(item);
       const int64_t num_floats = count * dims[i];
-      if (count > 0) {
-        runs_[i].push_back(
-            {num_rows_[i] * dims[i], static_cast<size_t>(rank), num_bytes, num_floats});
-      }
+      const RowRun run{num_rows_[i] * dims[i], static_cast<size_t>(rank), num_bytes, num_floats};
       num_rows_[i] += count;
+      if (kept && run.rank == *kept) {
+        kept_runs_[i] = run;
+        continue;
+      }
+      if (count > 0) runs_[i].push_back(run);
       num_bytes += num_floats * WireBytes(wire_dtypes_[i]);
     }
     bytes_of_ranks_.push_back(num_bytes);
@@ -50,6 +71,7 @@ size_t RowLayout::num_floats() const {
   for (const std::vector<RowRun>& runs : runs_) {
     for (const RowRun& run : runs) total += run.num_floats;
   }
+  for (const RowRun& run : kept_runs_) total += run.num_floats;
   return static_cast<size_t>(total);
 }
 
@@ -57,6 +79,14 @@ void RowLayout::CheckNumRows(int item, int64_t num_rows) const {
   if (num_rows == this->num_rows(item)) return;
   Throw(ErrorCode::kInvalidArgument, op_name_, ": ", num_rows, " rows for ", this->num_rows(item),
         " answers; a batch that comes to the owners of tables is divided equally among ranks");
+}
+
+void RowLayout::CheckKept(int item, const RowLayout& sent) const {
+  const int64_t got = sent.kept_run(item).num_floats;
+  if (got == kept_run(item).num_floats) return;
+  Throw(ErrorCode::kInvalidArgument, op_name_, ": ", kept_run(item).num_floats,
+        " numbers of this rank's own rows expected, got ", got,
+        "; do all ranks run the same layers, on batches of the same size?");
 }
 
 void RowLayout::CheckReceived(const ExchangeResult& result) const {

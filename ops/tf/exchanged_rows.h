@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,25 +26,36 @@ struct RowRun {
 /// The attribute `wire_dtypes`, one for each item of a group; none: all float32.
 std::vector<WireDtype> WireDtypesOf(tensorflow::OpKernelConstruction* ctx);
 
+/// This rank, if an op has what it sends itself in the host's memory, as it is: then it takes it
+/// from there, and it is no part of the request.
+std::optional<size_t> RankThatKeeps(tensorflow::OpKernelContext* ctx, const OpCall& call,
+                                    const std::vector<WireDtype>& wire_dtypes);
+
 /// By rank, then by item.
 class RowLayout {
  public:
   /// List number `counts_list` of the group's inputs says how many rows of each item go to, or come
-  /// from, each rank: [num_ranks], on the host. kInvalidArgument when they cannot be such.
+  /// from, each rank: [num_ranks], on the host. Those of rank `kept` do not travel.
+  /// kInvalidArgument when they cannot be such.
   RowLayout(const std::string& op_name, const Group& group, int counts_list,
-            const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes);
+            const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes,
+            std::optional<size_t> kept);
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
   int64_t total_bytes() const { return total_bytes_; }
-  size_t num_floats() const;  // of all items
+  size_t num_floats() const;  // of all items, with those that do not travel
   /// Where a run is in the bytes of all ranks, one after the other.
   int64_t PlaceOf(const RowRun& run) const { return begin_of_ranks_[run.rank] + run.first_byte; }
   WireDtype wire_dtype(int item) const { return wire_dtypes_[static_cast<size_t>(item)]; }
   int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
   const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
+  /// Where those that do not travel are in an item's rows; none: an empty run.
+  const RowRun& kept_run(int item) const { return kept_runs_[static_cast<size_t>(item)]; }
 
   /// kInvalidArgument when `num_rows` of an item is another number than that of the counts.
   void CheckNumRows(int item, int64_t num_rows) const;
+  /// kInvalidArgument when this rank keeps another number of an item's rows than `sent` has.
+  void CheckKept(int item, const RowLayout& sent) const;
   /// kInvalidArgument when other bytes than these were received.
   void CheckReceived(const ExchangeResult& result) const;
 
@@ -55,6 +67,7 @@ class RowLayout {
   int64_t total_bytes_ = 0;
   std::vector<int64_t> num_rows_;
   std::vector<std::vector<RowRun>> runs_;
+  std::vector<RowRun> kept_runs_;
 };
 
 }  // namespace sok

@@ -75,14 +75,21 @@ void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const flo
   }
 }
 
+float* ReceivedRows(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
+                    const std::vector<int64_t>& dims, int item) {
+  tf::Tensor* made = ctx->mutable_output(group.Place(0, item));
+  if (made != nullptr) return Data<float>(*made);
+  return Data<float>(
+      group.Output(0, item, {layout.num_rows(item), dims[static_cast<size_t>(item)]}));
+}
+
 void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
                     const std::vector<int64_t>& dims, const ExchangeResult& result) {
   layout.CheckReceived(result);
   OpCall call(ctx);
   std::vector<float> room;
   for (int i = 0; i < group.size(); ++i) {
-    float* rows =
-        Data<float>(group.Output(0, i, {layout.num_rows(i), dims[static_cast<size_t>(i)]}));
+    float* rows = ReceivedRows(ctx, group, layout, dims, i);
     const WireDtype wire_dtype = layout.wire_dtype(i);
     for (const RowRun& run : layout.runs(i)) {
       const char* from = result.parts[run.rank].data() + run.first_byte;

@@ -16,7 +16,11 @@ namespace sok {
 void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
               std::shared_ptr<const void> memory, ExchangeRequest* request);
 
-/// Output list 0: the rows that were received, [num_rows, dim] of each item.
+/// Output list 0 of an item, [num_rows, dim]; made when it is first asked for.
+float* ReceivedRows(tensorflow::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
+                    const std::vector<int64_t>& dims, int item);
+
+/// Output list 0: the rows that were received. Those that did not travel are left as they are.
 void OutputReceived(tensorflow::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
                     const std::vector<int64_t>& dims, const ExchangeResult& result);
 

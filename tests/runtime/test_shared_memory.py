@@ -14,7 +14,13 @@ ANOTHER_MEMORY = "1 0 12345"  # no process has that one
 @pytest.fixture
 def memory():
     """Of rank 0 of two."""
-    return SharedMemory(ctypes.CDLL(str(library_path())), rank=0, ranks=[0, 1], most_bytes=1 << 20)
+    return SharedMemory(
+        ctypes.CDLL(str(library_path())),
+        rank=0,
+        ranks=[0, 1],
+        most_bytes=1 << 20,
+        stays_awake=False,
+    )
 
 
 def connect(memory, *others, is_wanted=True):
