@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the questions that a rank asks.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -9,6 +10,8 @@
 
 namespace sok {
 namespace {
+
+constexpr size_t kFewOwners = 8;
 
 /// What a batch wants of one owner.
 struct Share {
@@ -86,6 +89,10 @@ class Asker {
   }
 
   void CountSums() {
+    if (owners_are_few()) {
+      CountSumsOfFew();
+      return;
+    }
     for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
       for (int64_t i = bags_.row_splits[bag]; i < bags_.row_splits[bag + 1]; ++i) {
         Share& share = shares_[OwnerOfOccurrence(i)];
@@ -96,6 +103,25 @@ class Asker {
         }
         ++share.num_occurrences;
         share.longest_sum = std::max(share.longest_sum, ++share.open_size);
+      }
+    }
+  }
+
+  /// So few that a look at all of them after each bag costs less than a branch for each occurrence,
+  /// which nothing foretells.
+  bool owners_are_few() const { return shares_.size() <= kFewOwners; }
+
+  void CountSumsOfFew() {
+    for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
+      std::array<int64_t, kFewOwners> sizes{};
+      for (int64_t i = bags_.row_splits[bag]; i < bags_.row_splits[bag + 1]; ++i) {
+        ++sizes[OwnerOfOccurrence(i)];
+      }
+      for (size_t owner = 0; owner < shares_.size(); ++owner) {
+        Share& share = shares_[owner];
+        share.num_sums += sizes[owner] > 0;
+        share.num_occurrences += sizes[owner];
+        share.longest_sum = std::max(share.longest_sum, sizes[owner]);
       }
     }
   }
@@ -171,6 +197,79 @@ class Asker {
   }
 
   void AnswerBags() {
+    const auto asks_rows = [](const Pen& pen) { return !pen.asks_sums; };
+    const auto asks_sums_of = [&](int64_t place_bytes) {
+      return owners_are_few() && !HasWeights() &&
+             std::all_of(pens_.begin(), pens_.end(), [&](const Pen& pen) {
+               return pen.next_key == nullptr || (pen.asks_sums && pen.place_bytes == place_bytes);
+             });
+    };
+    if (std::all_of(pens_.begin(), pens_.end(), asks_rows)) {
+      AnswerRows();
+    } else if (asks_sums_of(sizeof(uint16_t))) {
+      AnswerSums<uint16_t>();
+    } else if (asks_sums_of(sizeof(uint32_t))) {
+      AnswerSums<uint32_t>();
+    } else {
+      AnswerRowsAndSums();
+    }
+  }
+
+  /// Where all owners are asked for rows.
+  void AnswerRows() {
+    AnswerOccurrences();
+    questions_.answer_splits.assign(bags_.row_splits, bags_.row_splits + bags_.num_bags + 1);
+    if (HasWeights())
+      questions_.answer_weights.assign(bags_.weights, bags_.weights + bags_.num_keys);
+  }
+
+  /// Where all of few owners are asked for sums without weights.
+  template <typename Place>
+  void AnswerSums() {
+    struct Sums {
+      size_t open = 0;  // where the size of the sum that grows stands
+      size_t next = 0;
+      int32_t next_answer = 0;
+    };
+    char* const data = questions_.data.data();
+    std::array<Sums, kFewOwners> sums{};
+    Sums* const end = sums.data() + pens_.size();
+    size_t num_answers = 0;
+    for (size_t owner = 0; owner < pens_.size(); ++owner) {
+      const Pen& pen = pens_[owner];
+      if (pen.next_key != nullptr) sums[owner].next = static_cast<size_t>(pen.next_place - data);
+      sums[owner].next_answer = static_cast<int32_t>(pen.next_answer);
+      num_answers += static_cast<size_t>(shares_[owner].num_sums);
+    }
+    questions_.answers.resize(num_answers);
+    questions_.answer_splits.reserve(static_cast<size_t>(bags_.num_bags) + 1);
+    questions_.answer_splits.push_back(0);
+    int32_t* next_answer = questions_.answers.data();
+    for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
+      for (Sums* of_owner = sums.data(); of_owner != end; ++of_owner) {
+        of_owner->open = of_owner->next;
+        of_owner->next += sizeof(Place);
+      }
+      for (int64_t i = bags_.row_splits[bag]; i < bags_.row_splits[bag + 1]; ++i) {
+        Sums& of_owner = sums[OwnerOfOccurrence(i)];
+        const auto place = static_cast<Place>(places_[static_cast<size_t>(bags_.inverse[i])]);
+        std::memcpy(data + of_owner.next, &place, sizeof(Place));
+        of_owner.next += sizeof(Place);
+      }
+      for (Sums* of_owner = sums.data(); of_owner != end; ++of_owner) {
+        const auto size = static_cast<Place>((of_owner->next - of_owner->open) / sizeof(Place) - 1);
+        if (size == 0) {
+          of_owner->next = of_owner->open;
+          continue;
+        }
+        std::memcpy(data + of_owner->open, &size, sizeof(Place));
+        *next_answer++ = of_owner->next_answer++;
+      }
+      questions_.answer_splits.push_back(next_answer - questions_.answers.data());
+    }
+  }
+
+  void AnswerRowsAndSums() {
     questions_.answers.reserve(static_cast<size_t>(bags_.num_keys));
     if (HasWeights()) questions_.answer_weights.reserve(static_cast<size_t>(bags_.num_keys));
     questions_.answer_splits.reserve(static_cast<size_t>(bags_.num_bags) + 1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the questions that other ranks ask.
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,14 +12,11 @@
 namespace sok {
 namespace {
 
-uint32_t ReadPlace(const char* from, int64_t place_bytes) {
-  uint32_t value = 0;
-  if (place_bytes == 4) {
-    std::memcpy(&value, from, 4);
-  } else {
-    std::memcpy(&value, from, 2);
-  }
-  return value;
+template <typename Place>
+Place ReadPlace(const char* from) {
+  Place place;
+  std::memcpy(&place, from, sizeof(Place));
+  return place;
 }
 
 [[noreturn]] void ThrowUnreadable() {
@@ -88,14 +86,10 @@ class QuestionReader {
     const size_t first_row = asked_.key_places.size();
     ReadKeys(static_cast<size_t>(header.num_keys));
     if (header.num_sums == 0) AddRowOfEachKey(first_key);
-    for (int32_t sum = 0; sum < header.num_sums; ++sum) {
-      const uint32_t num_rows = ReadPlace(Advance(1, header), header.place_bytes);
-      for (uint32_t i = 0; i < num_rows; ++i) {
-        const uint32_t place = ReadPlace(Advance(1, header), header.place_bytes);
-        if (place >= static_cast<uint32_t>(header.num_keys)) ThrowUnreadable();
-        AddRow(first_key + place);
-      }
-      EndSum();
+    if (header.place_bytes == sizeof(uint16_t)) {
+      ReadPlaces<uint16_t>(header, first_key);
+    } else {
+      ReadPlaces<uint32_t>(header, first_key);
     }
     if (header.has_weights) ReadWeights(first_row);
   }
@@ -138,12 +132,27 @@ class QuestionReader {
     if (count > 0) std::memcpy(&asked_.weights[first_row], weights, count * kQuestionWeightBytes);
   }
 
-  void AddRow(size_t key_place) {
-    if (asked_.key_places.size() == static_cast<size_t>(kMaxBatchKeys)) ThrowTooMany();
-    asked_.key_places.push_back(static_cast<int32_t>(key_place));
+  /// Of sums of the keys from `first_key`: how many rows each has, and which.
+  template <typename Place>
+  void ReadPlaces(const QuestionHeader& header, size_t first_key) {
+    const auto room = static_cast<size_t>(end_ - next_) / sizeof(Place);
+    asked_.key_places.reserve(asked_.key_places.size() + room);
+    for (int32_t sum = 0; sum < header.num_sums; ++sum) {
+      const size_t num_rows = ReadPlace<Place>(Advance(1, sizeof(Place)));
+      const char* const places = Advance(num_rows, sizeof(Place));
+      const size_t first_row = asked_.key_places.size();
+      if (num_rows > static_cast<size_t>(kMaxBatchKeys) - first_row) ThrowTooMany();
+      asked_.key_places.resize(first_row + num_rows);
+      Place largest = 0;
+      for (size_t i = 0; i < num_rows; ++i) {
+        const Place place = ReadPlace<Place>(places + i * sizeof(Place));
+        largest = std::max(largest, place);
+        asked_.key_places[first_row + i] = static_cast<int32_t>(first_key + place);
+      }
+      if (largest >= static_cast<uint32_t>(header.num_keys)) ThrowUnreadable();
+      asked_.row_splits.push_back(static_cast<int64_t>(first_row + num_rows));
+    }
   }
-
-  void EndSum() { asked_.row_splits.push_back(static_cast<int64_t>(asked_.key_places.size())); }
 
   /// Leaves each key once: several ranks may have asked for it. Its row is all that is asked for.
   void NumberRows() {
@@ -165,10 +174,6 @@ class QuestionReader {
     if (num_distinct == num_keys) return;
     asked_.keys.resize(static_cast<size_t>(num_distinct));
     for (int32_t& place : asked_.key_places) place = numbers[static_cast<size_t>(place)];
-  }
-
-  const char* Advance(int64_t count, const QuestionHeader& header) {
-    return Advance(static_cast<size_t>(count), static_cast<size_t>(header.place_bytes));
   }
 
   const char* Advance(size_t count, size_t bytes) {
