@@ -212,32 +212,32 @@ void Coordinator::CheckStalls(const std::vector<Message>& messages) {
   for (const auto& [key, pending] : pending_) {
     const double waited = Seconds(now - pending.since).count();
     if (waited < options_.stall_seconds || pending.request.is_patient) continue;
-    const std::string waits_for = MissingRanks(messages, pending.request, key.first);
-    if (waits_for.empty()) continue;
+    const std::string missing = MissingRanks(messages, pending.request, key.first, waited);
+    if (missing.empty()) continue;
     gave_up_on_ = ExchangeName(pending.request);
-    const MeetingFailure failure{
-        ErrorCode::kAborted,
-        "waited " + std::to_string(static_cast<int>(waited)) + " s for " + waits_for};
+    const MeetingFailure failure{ErrorCode::kAborted, missing};
     // The step's other lookups as well, which the framework would cancel without saying why.
     if (!pending.request.ticket.is_alone) meetings_.FailStep(pending.request.step_id, failure);
     meetings_.Fail(pending.request.ticket.meeting, failure);
   }
 }
 
-/// What this rank exchanges as a part of other lookups' exchanges, others do not exchange alone.
+/// An exchange that is a part of another's here, ranks that run the same lookups do not offer
+/// alone.
 void Coordinator::CheckJoined(const std::vector<Message>& messages) {
-  std::map<Meeting, Meeting> joined_at;
+  std::map<Arrivals::key_type, Meeting> joined_at;
   for (const auto& [key, pending] : pending_) {
     const Ticket& ticket = pending.request.ticket;
-    for (const Meeting& other : ticket.others) joined_at.emplace(other, ticket.meeting);
+    const uint64_t exchange_hash = NameHash(pending.request.exchange);
+    for (const Meeting& other : ticket.others)
+      joined_at.emplace(Arrivals::key_type{other, exchange_hash}, ticket.meeting);
   }
-  if (joined_at.empty()) return;
   for (const Message& message : messages) {
     for (const Offer& offer : message.offers) {
-      const auto joined = joined_at.find(offer.meeting);
+      const auto joined = joined_at.find({offer.meeting, offer.exchange_hash});
       if (joined == joined_at.end()) continue;
-      meetings_.Fail(joined->second, WhyNotTogether(""));
-      meetings_.Fail(offer.meeting, WhyNotTogether(""));
+      for (const Meeting& meeting : {joined->second, offer.meeting})
+        meetings_.Fail(meeting, WhyNotTogether(""));
     }
   }
 }

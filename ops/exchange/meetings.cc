@@ -62,7 +62,7 @@ Ticket Meetings::BeginAlone(const LookupCall& call) {
   calls_.at(number).labels.push_back(call.lookup);
   latest_alone_ = {OrderedHash(call.lookup), number};
   active_.insert(latest_alone_);
-  return {latest_alone_, call.lookup, next_step_++, true, nullptr, {}};
+  return {latest_alone_, call.lookup, next_step_++, true};
 }
 
 Ticket Meetings::BeginOrdered(const LookupCall& call, Step* step) {
@@ -70,7 +70,7 @@ Ticket Meetings::BeginOrdered(const LookupCall& call, Step* step) {
   const std::string label = Label(call.lookup, step->counts[call.lookup]++);
   const auto known = calls_.find(step->call);
   if (known != calls_.end()) known->second.labels.push_back(label);
-  return {{OrderedHash(label), step->call}, label, step->number, false, nullptr, {}};
+  return {{OrderedHash(label), step->call}, label, step->number, false};
 }
 
 Ticket Meetings::BeginCounted(const LookupCall& call, Step* step) {
@@ -78,7 +78,7 @@ Ticket Meetings::BeginCounted(const LookupCall& call, Step* step) {
   Count& count = counts_[hash];
   count.lookup = call.lookup;
   const std::string label = Label(call.lookup, step->counts[call.lookup]++);
-  return {{hash, count.begun++}, label, step->number, false, nullptr, {}};
+  return {{hash, count.begun++}, label, step->number, false};
 }
 
 int64_t Meetings::NewCall(bool is_alone) {

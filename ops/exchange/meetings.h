@@ -39,7 +39,7 @@ struct Ticket {
   int64_t step = 0;       // which step of this rank, counted from 0
   bool is_alone = false;  // begun by eager code
   std::shared_ptr<const Description> description = nullptr;
-  std::vector<Meeting> others;  // of lookups whose exchanges are parts of those at `meeting`
+  std::vector<Meeting> others = {};  // of lookups whose exchanges are parts of those at `meeting`
 };
 
 /// The ticket of lookups whose exchanges are made together, at the meeting of the first.

@@ -8,7 +8,7 @@
 namespace sok {
 
 std::string MissingRanks(const std::vector<Message>& messages, const ExchangeRequest& request,
-                         int64_t step) {
+                         int64_t step, double waited) {
   const uint64_t exchange_hash = NameHash(request.exchange);
   const auto is_wanted = [&](const Offer& offer) {
     return offer.meeting == request.ticket.meeting && offer.exchange_hash == exchange_hash;
@@ -23,9 +23,9 @@ std::string MissingRanks(const std::vector<Message>& messages, const ExchangeReq
              " steps and waits for " + (message.waits_for.empty() ? "nothing" : message.waits_for);
   }
   if (missing.empty()) return "";
-  return JoinRanks(missing) + ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " +
-         std::to_string(step) + doing +
-         ". All ranks must run the same layers in the same number of steps";
+  return "waited " + std::to_string(static_cast<int>(waited)) + " s for " + JoinRanks(missing) +
+         ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " + std::to_string(step) +
+         doing + ". All ranks must run the same layers in the same number of steps";
 }
 
 }  // namespace sok

@@ -13,9 +13,9 @@
 namespace sok {
 
 /// The ranks whose messages do not offer the exchange, and what they do instead, for an error;
-/// step: of this rank. Empty: all do.
+/// step: of this rank; waited: seconds so far. Empty: all do.
 std::string MissingRanks(const std::vector<Message>& messages, const ExchangeRequest& request,
-                         int64_t step);
+                         int64_t step, double waited);
 
 }  // namespace sok
 

@@ -4,6 +4,7 @@ ops a step has."""
 
 import collections
 import sys
+import time
 
 import numpy as np
 import tensorflow as tf
@@ -114,6 +115,31 @@ def steps_of(look_up):
             return seen, ops_of(session, [model.outputs, trained], model.feeds(rng))
 
 
+def two_gradients():
+    """Values of gradients of a loss that needs both of two lookups, and of one that needs the
+    second alone, whose exchange other ranks come to earlier."""
+
+    def wait(values):
+        time.sleep(0.02 * (RANK == 0))
+        return values
+
+    with tf.Graph().as_default():
+        sok.Init(global_batch_size=8, seed=3)
+        tables = [Table(100, 4, name=name) for name in ("first", "second")]
+        keys = tf1.placeholder(tf.int64, [None])
+        outputs = [lookup_group([Lookup(table, keys)], True)[0] for table in tables]
+        late = [tf1.py_func(wait, [output - 0.5], tf.float32) for output in outputs]
+        gradients = tf.gradients(outputs, tables, grad_ys=late) + tf.gradients(
+            outputs[1], tables[1:], grad_ys=[2.0 * outputs[1]]
+        )
+        values = [gradient.values for gradient in gradients]
+        with tf1.Session(config=session_config()) as session:
+            session.run(tf1.global_variables_initializer())
+            rng = np.random.default_rng(7)
+            batches = [rng.integers(0, 30, [SIZE, 9])[RANK] for _ in range(STEPS)]
+            return [session.run(values, {keys: batch}) for batch in batches]
+
+
 def steps_of_functions():
     """(The outputs of functions that eager code calls, and gradients of the last that it takes
     itself; how many requests they took)"""
@@ -172,4 +198,5 @@ if __name__ == "__main__":
         ways = (side_by_side, in_a_branch, before_a_loop, one_after_another)
         seen = {way.__name__: steps_of(way) for way in ways}
         asks_for_errors = SIZE > 1 and "errors" in sys.argv  # apart, each would wait for the other
+        seen["two_gradients"] = two_gradients(), None
         report({**seen, "errors": errors_of_other_fetches() if asks_for_errors else None})
