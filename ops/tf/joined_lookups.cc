@@ -44,6 +44,16 @@ bool HasSeveralExchanges(const tf::Graph& graph) {
   return false;
 }
 
+/// A step whose inputs come one after another (Session.partial_run) runs its parts in between.
+bool IsFedInParts(const tf::Graph& graph) {
+  for (const tf::Node* node : graph.op_nodes()) {
+    const tf::AttrValue* from_client =
+        node->IsRecv() ? node->attrs().Find("client_terminated") : nullptr;
+    if (from_client != nullptr && from_client->b()) return true;
+  }
+  return false;
+}
+
 /// What depends on control flow: it may not run when others do, or run several times.
 std::vector<bool> NodesOfControlFlow(const tf::Graph& graph) {
   std::vector<bool> found(static_cast<size_t>(graph.num_node_ids()), false);
@@ -124,7 +134,7 @@ REGISTER_OPTIMIZATION(tf::OptimizationPassRegistry::POST_REWRITE_FOR_EXEC, 1, Jo
 }  // namespace
 
 absl::Status JoinLookups(tf::Graph* graph) {
-  if (!HasSeveralExchanges(*graph)) return absl::OkStatus();
+  if (!HasSeveralExchanges(*graph) || IsFedInParts(*graph)) return absl::OkStatus();
   std::map<Kind, std::vector<tf::Node*>> by_kind;
   for (const auto& [node, depth] : DepthsOfJoinable(*graph)) {
     by_kind[{depth, KindOf(*node)}].push_back(node);

@@ -11,7 +11,8 @@ namespace sok {
 /// with the same settings of which none waits for another. Each then costs what one costs, and all
 /// are one request of an exchange. The graph is one that will run as it is, after what a step does
 /// not need has been left out. On all ranks that run the same lookups the same ops are joined. Ops
-/// whose inputs come from control flow, which may not run, stay as they are.
+/// whose inputs come from control flow, which may not run, stay as they are, and so do all of a
+/// step that is fed in parts.
 absl::Status JoinLookups(tensorflow::Graph* graph);
 
 }  // namespace sok

@@ -125,16 +125,17 @@ class JoinTicketsOp : public tf::OpKernel {
   }
 
  private:
-  using Parts = std::vector<std::shared_ptr<const Description>>;
+  using Parts = std::vector<std::pair<std::string, std::shared_ptr<const Description>>>;
 
-  /// In most steps that of the step before.
+  /// Which lookups they are, and in what order. In most steps that of the step before.
   std::shared_ptr<const Description> DescriptionOf(const std::vector<Ticket>& tickets) {
     Parts parts;
-    for (const Ticket& ticket : tickets) parts.push_back(ticket.description);
+    for (const Ticket& ticket : tickets) parts.emplace_back(ticket.label, ticket.description);
     std::lock_guard<std::mutex> lock(mutex_);
     if (parts != parts_) {
       std::string text = std::to_string(parts.size()) + " lookups in one step";
-      for (const auto& part : parts) text += "\n" + (part ? part->text : "");
+      for (const auto& [label, part] : parts)
+        text += "\n" + label + ": " + (part ? part->text : "");
       description_ = std::make_shared<const Description>(std::move(text));
       parts_ = std::move(parts);
     }

@@ -31,7 +31,7 @@ def check_same(joined, apart):
 
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
-@pytest.mark.parametrize("steps", [*STEPS, "two_gradients"])
+@pytest.mark.parametrize("steps", [*STEPS, "two_gradients", "in_parts"])
 def test_joined_and_apart_give_the_same_numbers(steps, num_ranks):
     for joined, apart in zip(seen(num_ranks, 1), seen(num_ranks, 0)):
         check_same(joined[steps][0], apart[steps][0])

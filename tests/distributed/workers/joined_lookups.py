@@ -172,6 +172,23 @@ def steps_of_functions():
     return [*outputs, gradients], len(read_trace())
 
 
+def in_parts():
+    """The outputs of two lookups of one partial run, of which the second is fed later."""
+    with tf.Graph().as_default():
+        sok.Init(global_batch_size=8, seed=3)
+        keys = [tf1.placeholder(tf.int64, [None]) for _ in range(2)]
+        outputs = [
+            lookup_group([Lookup(Table(100, 4, name=name), key)], True)[0]
+            for name, key in zip(("first", "second"), keys)
+        ]
+        with tf1.Session(config=session_config()) as session:
+            session.run(tf1.global_variables_initializer())
+            handle = session.partial_run_setup(outputs, keys)
+            first = session.partial_run(handle, outputs[0], {keys[0]: [1, 2]})
+            second = session.partial_run(handle, outputs[1], {keys[1]: np.arange(len(first))})
+            return [first, second]
+
+
 def errors_of_other_fetches():
     """What ranks say that run steps of other lookups."""
     with tf.Graph().as_default():
@@ -199,4 +216,5 @@ if __name__ == "__main__":
         seen = {way.__name__: steps_of(way) for way in ways}
         asks_for_errors = SIZE > 1 and "errors" in sys.argv  # apart, each would wait for the other
         seen["two_gradients"] = two_gradients(), None
+        seen["in_parts"] = [in_parts()], None
         report({**seen, "errors": errors_of_other_fetches() if asks_for_errors else None})
