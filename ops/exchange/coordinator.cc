@@ -308,8 +308,9 @@ void Coordinator::Count(const Ready& ready) {
   for (const auto& [pending, result] : ready) {
     for (int rank = 0; rank < options_.num_ranks; ++rank) {
       if (rank == options_.rank) continue;
-      counters_.payload_bytes += pending.outgoing.send_bytes[static_cast<size_t>(rank)];
-      counters_.negotiation_bytes -= pending.outgoing.send_bytes[static_cast<size_t>(rank)];
+      const int64_t bytes = pending.outgoing.send_bytes[static_cast<size_t>(rank)];
+      (pending.request.is_of_tables ? counters_.payload_bytes : counters_.dense_bytes) += bytes;
+      counters_.negotiation_bytes -= bytes;
     }
   }
 }

@@ -43,7 +43,8 @@ struct CoordinatorOptions {
 struct ExchangeCounters {
   int64_t exchanges = 0;          // all-to-alls with data
   int64_t rounds = 0;             // rounds that settled what is ready
-  int64_t payload_bytes = 0;      // sent to other ranks
+  int64_t payload_bytes = 0;      // of tables, sent to other ranks
+  int64_t dense_bytes = 0;        // sent to them for sums of what is no table's
   int64_t negotiation_bytes = 0;  // all else
 };
 

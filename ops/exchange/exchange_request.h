@@ -32,6 +32,7 @@ struct ExchangeRequest {
   bool is_patient = false;                   // may wait for another rank longer than stall_seconds,
                                              // and so does what it sends
   bool is_alone = false;                     // none of this rank comes together with it
+  bool is_of_tables = true;                  // else it is counted as of dense gradients
   std::vector<char> data;                    // by destination rank
   std::vector<int64_t> send_bytes;           // [num_ranks]
   Pieces pieces;                             // in the place of data, where it stands elsewhere: as

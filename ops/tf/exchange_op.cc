@@ -24,6 +24,15 @@ ExchangeOp::ExchangeOp(tf::OpKernelConstruction* ctx)
   if (occurrence > 0) exchange_ += "_" + std::to_string(occurrence);
 }
 
+/// What an op has asked other ranks for.
+struct ExchangeOp::Asked {
+  tf::OpKernelContext* ctx;
+  std::shared_ptr<const HeldTicket> held;
+  CancelWatch watch;
+  DoneCallback done;
+  bool is_again = false;
+};
+
 void ExchangeOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
   std::shared_ptr<const HeldTicket> held;
   ExchangeRequest request;
@@ -32,31 +41,50 @@ void ExchangeOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
     ThrowIfError(ctx->input("ticket", &tensor));
     held = TicketIn(*tensor);
   });
-  if (held) {
-    FailLookupOnThrow(ctx, held.get(), [&] {
-      request.kind = type_string();
-      request.ticket = held->ticket();
-      request.exchange = exchange_;
-      request.step_id = StepIdOf(ctx);
-      Send(ctx, &request);
-    });
-  }
+  if (held) FailLookupOnThrow(ctx, held.get(), [&] { Send(ctx, &request); });
   if (!ctx->status().ok()) {
     done();
     return;
   }
-  const auto watch = std::make_shared<CancelWatch>(ctx, held);
-  request.done = [this, ctx, done, watch, held](ExchangeResult result) {
-    watch->Stop();
-    if (result.error.empty()) {
-      FailLookupOnThrow(ctx, held.get(), [&] { Receive(ctx, result); });
-    } else {
-      ctx->CtxFailure(StatusOf(result));
-    }
-    done();
+  Submit(std::shared_ptr<Asked>(new Asked{ctx, held, {ctx, held}, std::move(done)}),
+         std::move(request));
+}
+
+void ExchangeOp::Submit(std::shared_ptr<Asked> asked, ExchangeRequest request) {
+  request.kind = type_string();
+  request.ticket = asked->held->ticket();
+  request.exchange = asked->is_again ? exchange_ + " again" : exchange_;
+  request.step_id = StepIdOf(asked->ctx);
+  const std::shared_ptr<Coordinator> coordinator = asked->held->shared_coordinator();
+  request.done = [this, asked = std::move(asked)](const ExchangeResult& result) {
+    Take(asked, result);
   };
-  const std::shared_ptr<Coordinator> coordinator = held->shared_coordinator();
-  SubmitAndRun(*coordinator, std::move(request));  // `ctx` may be gone when it returns
+  SubmitAndRun(*coordinator, std::move(request));  // the context may be gone when it returns
+}
+
+void ExchangeOp::Take(const std::shared_ptr<Asked>& asked, const ExchangeResult& result) {
+  tf::OpKernelContext* const ctx = asked->ctx;
+  const auto request = std::make_shared<ExchangeRequest>();
+  bool goes_on = false;
+  if (!result.error.empty()) {
+    ctx->CtxFailure(StatusOf(result));
+  } else {
+    FailLookupOnThrow(ctx, asked->held.get(), [&] {
+      if (asked->is_again) {
+        ReceiveAgain(ctx, result);
+      } else {
+        Receive(ctx, result);
+        goes_on = SendAgain(ctx, request.get());
+      }
+    });
+  }
+  if (goes_on && ctx->status().ok()) {
+    asked->is_again = true;  // the thread that is here drives a round
+    (*ctx->runner())([this, asked, request] { Submit(asked, std::move(*request)); });
+    return;
+  }
+  asked->watch.Stop();
+  asked->done();
 }
 
 }  // namespace sok

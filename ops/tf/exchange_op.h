@@ -22,12 +22,22 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
 
  protected:
-  /// Fills the request's data and send_bytes.
+  /// Fills the request's data, or pieces, and send_bytes.
   virtual void Send(tensorflow::OpKernelContext* ctx, ExchangeRequest* request) = 0;
   /// Makes the outputs that Send has not made.
   virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;
 
+  /// After Receive: false, or true where there is a second exchange to make, whose request it fills
+  /// as Send does. ReceiveAgain then takes what came.
+  virtual bool SendAgain(tensorflow::OpKernelContext*, ExchangeRequest*) { return false; }
+  virtual void ReceiveAgain(tensorflow::OpKernelContext*, const ExchangeResult&) {}
+
  private:
+  struct Asked;
+
+  void Submit(std::shared_ptr<Asked> asked, ExchangeRequest request);
+  void Take(const std::shared_ptr<Asked>& asked, const ExchangeResult& result);
+
   std::string exchange_;
 };
 

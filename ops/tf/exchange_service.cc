@@ -95,6 +95,13 @@ std::shared_ptr<Coordinator> CurrentCoordinator() {
   return service.coordinator;
 }
 
+bool AllRanksShareMemory() {
+  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+  const std::shared_ptr<SharedMemoryLink> link = CurrentLink();
+  return coordinator && link &&
+         link->ranks().size() == static_cast<size_t>(coordinator->num_ranks());
+}
+
 std::shared_ptr<const MessageParts> NextPart() {
   Service& service = TheService();
   const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
@@ -261,13 +268,13 @@ SOK_EXPORT int sok_exchange_is_closed() {
   return !coordinator || coordinator->is_closed() ? 1 : 0;
 }
 
-/// counters: [exchanges, rounds, payload bytes, negotiation bytes].
+/// counters: [exchanges, rounds, payload bytes, negotiation bytes, dense bytes].
 SOK_EXPORT void sok_exchange_counters(int64_t* counters) {
   const auto coordinator = sok::CurrentCoordinator();
   const sok::ExchangeCounters current =
       coordinator ? coordinator->counters() : sok::ExchangeCounters();
   const int64_t values[] = {current.exchanges, current.rounds, current.payload_bytes,
-                            current.negotiation_bytes};
+                            current.negotiation_bytes, current.dense_bytes};
   std::memcpy(counters, values, sizeof(values));
 }
 

@@ -14,6 +14,9 @@ namespace sok {
 /// The coordinator of this process; null where it trains alone.
 std::shared_ptr<Coordinator> CurrentCoordinator();
 
+/// Whether all ranks share memory, and so have the exchanges that go through it.
+bool AllRanksShareMemory();
+
 /// Submits, and runs a round on this thread where that is possible, for this request or others;
 /// their `done` may be called before it returns, and end the step.
 void SubmitAndRun(Coordinator& coordinator, ExchangeRequest request);

@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "ops/tf/all_reduces.h"
 #include "ops/tf/join_nodes.h"
+#include "ops/tf/step_graph.h"
 #include "tensorflow/core/common_runtime/optimization_registry.h"
 #include "tensorflow/core/graph/algorithm.h"
 
@@ -24,7 +26,7 @@ using Types = std::set<std::string, std::less<>>;
 
 const Types& Exchanges() {
   static const auto* const types =
-      new Types{"SokExchangeKeys", "SokExchangeRows", "SokExchangeGradients"};
+      new Types{"SokExchangeKeys", "SokExchangeRows", "SokExchangeGradients", "SokAllReduce"};
   return *types;
 }
 
@@ -42,38 +44,6 @@ bool HasSeveralExchanges(const tf::Graph& graph) {
       return true;
   }
   return false;
-}
-
-/// A step whose inputs come one after another (Session.partial_run) runs its parts in between.
-bool IsFedInParts(const tf::Graph& graph) {
-  for (const tf::Node* node : graph.op_nodes()) {
-    const tf::AttrValue* from_client =
-        node->IsRecv() ? node->attrs().Find("client_terminated") : nullptr;
-    if (from_client != nullptr && from_client->b()) return true;
-  }
-  return false;
-}
-
-/// What depends on control flow: it may not run when others do, or run several times.
-std::vector<bool> NodesOfControlFlow(const tf::Graph& graph) {
-  std::vector<bool> found(static_cast<size_t>(graph.num_node_ids()), false);
-  std::vector<const tf::Node*> open;
-  const auto find = [&](const tf::Node* node) {
-    if (found[static_cast<size_t>(node->id())]) return;
-    found[static_cast<size_t>(node->id())] = true;
-    open.push_back(node);
-  };
-  for (const tf::Node* node : graph.op_nodes()) {
-    if (node->IsControlFlow()) find(node);
-  }
-  while (!open.empty()) {
-    const tf::Node* node = open.back();
-    open.pop_back();
-    for (const tf::Edge* edge : node->out_edges()) {
-      if (edge->dst()->IsOp()) find(edge->dst());
-    }
-  }
-  return found;
 }
 
 /// The nodes that may be joined, with how many of them stand before each on the longest way to it.
@@ -118,14 +88,22 @@ std::vector<std::vector<tf::Node*>> WithoutRepeatedTables(const std::vector<tf::
   return lists;
 }
 
+/// Unless the environment says 0.
+bool IsWanted(const char* variable) {
+  const char* wanted = std::getenv(variable);
+  return wanted == nullptr || std::string(wanted) != "0";
+}
+
 class JoinLookupsPass : public tf::GraphOptimizationPass {
  public:
   absl::Status Run(const tf::GraphOptimizationPassOptions& options) override {
-    const char* wanted = std::getenv("SOK_JOIN_LOOKUPS");
-    if (options.graph == nullptr || (wanted != nullptr && std::string(wanted) == "0")) {
-      return absl::OkStatus();
+    if (options.graph == nullptr) return absl::OkStatus();
+    tf::Graph* const graph = options.graph->get();
+    if (IsWanted("SOK_ALLREDUCE")) {
+      const absl::Status status = TakeOverAllReduces(graph);
+      if (!status.ok()) return status;
     }
-    return JoinLookups(options.graph->get());
+    return IsWanted("SOK_JOIN_LOOKUPS") ? JoinLookups(graph) : absl::OkStatus();
   }
 };
 

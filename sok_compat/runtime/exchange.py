@@ -40,10 +40,12 @@ class CommunicationStats:
 
     exchanges: int  # all-to-alls that carried keys, rows or gradients
     rounds: int  # all-to-alls in all; an idle rank makes two a second, to keep in touch
-    payload_bytes: int  # keys, rows and gradients
+    payload_bytes: int  # keys, rows and gradients of tables
     negotiation_bytes: int  # all else
     # Rows and gradients beyond the largest float16, 65,504, which have travelled as that one.
     saturated_values: int = 0
+    # What hvd.allreduce sums beside lookups, where that goes with them; see docs/distributed.md.
+    dense_bytes: int = 0
 
 
 class _Process(NamedTuple):
@@ -143,9 +145,12 @@ class ExchangeThread:
 
     def stats(self):
         """CommunicationStats so far."""
-        counters = (ctypes.c_int64 * 4)()
+        counters = (ctypes.c_int64 * 5)()
         self._library.sok_exchange_counters(counters)
-        return CommunicationStats(*counters, self._library.sok_exchange_num_saturated())
+        *of_tables, dense_bytes = counters
+        return CommunicationStats(
+            *of_tables, self._library.sok_exchange_num_saturated(), dense_bytes
+        )
 
     def _run(self):
         try:

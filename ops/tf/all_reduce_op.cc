@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sums over ranks that hvd.allreduce asks for, made with the exchanges of the tables.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/exchange/all_reduce.h"
+#include "ops/tf/exchange_op.h"
+#include "ops/tf/output_shapes.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokAllReduce")
+    .Input("tensors: N * float")
+    .Input("ticket: variant")
+    .Attr("N: int >= 1")
+    .Attr("is_mean: bool")
+    .Attr("prescale_factor: float = 1.0")
+    .Attr("postscale_factor: float = 1.0")
+    .Output("sums: N * float")  // not stateful: functions would run one after the other
+    .SetShapeFn(ShapesOfInputs)
+    .Doc(
+        "The sum, or mean, over ranks of each tensor, which has one shape on all of them: as "
+        "HorovodAllreduce, in whose place it is put when a step is made (ops/tf/all_reduces.h). "
+        "Added in the order of ranks, so that all ranks get the same.");
+
+// Of what the tensors are put into, one after the other: it begins with what must be the same on
+// all ranks, and each tensor stands where TensorFlow wants it to.
+constexpr size_t kAlignedFloats = 16;
+constexpr size_t kHeadFloats = kAlignedFloats;
+constexpr size_t kHeadBytes = kHeadFloats * sizeof(float);
+
+/// Up to so many floats, or between two ranks, each sends the others all that it has. Else it adds
+/// up a share for all, so that what it sends does not grow with the ranks.
+constexpr size_t kMostDirectFloats = 4096;
+
+size_t Aligned(int64_t num_floats) {
+  return (static_cast<size_t>(num_floats) + kAlignedFloats - 1) / kAlignedFloats * kAlignedFloats;
+}
+
+/// The ranks, and what of the tensors is whose.
+struct Shares {
+  size_t num_ranks;
+  size_t own_rank;
+  size_t num_floats;
+  bool is_direct;
+
+  /// That a rank adds up.
+  FloatRange Of(size_t rank) const {
+    return is_direct ? FloatRange{0, num_floats} : ShareOf(rank, num_ranks, num_floats);
+  }
+};
+
+class AllReduceOp : public ExchangeOp {
+ public:
+  explicit AllReduceOp(tf::OpKernelConstruction* ctx)
+      : ExchangeOp(ctx),
+        num_tensors_(static_cast<int>(Attribute<int64_t>(ctx, "N"))),
+        is_mean_(Attribute<bool>(ctx, "is_mean")),
+        prescale_factor_(Attribute<float>(ctx, "prescale_factor")),
+        postscale_factor_(Attribute<float>(ctx, "postscale_factor")) {}
+
+ protected:
+  /// The outputs are the memory that is sent, and become the sums.
+  void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
+    const Shares shares = SharesOf(ctx);
+    const tf::Tensor all = Put(ctx, shares.num_floats);
+    const std::string_view bytes = all.tensor_data();
+    for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
+      const FloatRange share = rank == shares.own_rank ? FloatRange() : shares.Of(rank);
+      if (share.size > 0) {
+        request->pieces.push_back(bytes.substr(0, kHeadBytes));
+        request->pieces.push_back(
+            bytes.substr(kHeadBytes + share.begin * sizeof(float), share.size * sizeof(float)));
+      }
+      const size_t size = share.size > 0 ? kHeadBytes + share.size * sizeof(float) : 0;
+      request->send_bytes.push_back(static_cast<int64_t>(size));
+    }
+    request->memory = std::make_shared<tf::Tensor>(all);
+    request->is_of_tables = false;
+  }
+
+  void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+    const Shares shares = SharesOf(ctx);
+    const FloatRange share = shares.Of(shares.own_rank);
+    if (share.size == 0) return;
+    std::vector<std::string_view> parts = result.parts;
+    for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
+      if (rank == shares.own_rank) continue;
+      CheckPart(ctx, rank, parts[rank], share.size);
+      parts[rank].remove_prefix(kHeadBytes);
+    }
+    SumFactors factors{prescale_factor_, postscale_factor_};
+    if (is_mean_) factors.of_sum /= static_cast<float>(shares.num_ranks);
+    SumOverRanks(parts, shares.own_rank, factors, Sums(ctx) + share.begin, share.size);
+  }
+
+  bool SendAgain(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
+    const Shares shares = SharesOf(ctx);
+    if (shares.is_direct) return false;
+    const FloatRange share = shares.Of(shares.own_rank);
+    const std::string_view bytes(reinterpret_cast<const char*>(Sums(ctx) + share.begin),
+                                 share.size * sizeof(float));
+    for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
+      const bool is_own = rank == shares.own_rank;
+      if (!is_own) request->pieces.push_back(bytes);
+      request->send_bytes.push_back(is_own ? 0 : static_cast<int64_t>(bytes.size()));
+    }
+    request->memory = std::make_shared<tf::Tensor>(FirstOutput(ctx));
+    request->is_of_tables = false;
+    return true;
+  }
+
+  void ReceiveAgain(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+    const Shares shares = SharesOf(ctx);
+    for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
+      if (rank == shares.own_rank) continue;
+      const std::string_view part = result.parts[rank];
+      std::memcpy(Sums(ctx) + shares.Of(rank).begin, part.data(), part.size());
+    }
+  }
+
+ private:
+  Shares SharesOf(tf::OpKernelContext* ctx) const {
+    size_t num_floats = 0;
+    for (int i = 0; i < num_tensors_; ++i) num_floats += Aligned(ctx->input(i).NumElements());
+    const tf::Tensor* ticket = nullptr;
+    ThrowIfError(ctx->input("ticket", &ticket));
+    const Coordinator& coordinator = TicketIn(*ticket)->coordinator();
+    const auto num_ranks = static_cast<size_t>(coordinator.num_ranks());
+    return {num_ranks, static_cast<size_t>(coordinator.rank()), num_floats,
+            num_ranks == 2 || num_floats <= kMostDirectFloats};
+  }
+
+  /// Puts the tensors into one, of which the outputs become parts.
+  tf::Tensor Put(tf::OpKernelContext* ctx, size_t num_floats) const {
+    tf::Tensor all;
+    const auto total = static_cast<int64_t>(kHeadFloats + num_floats);
+    ThrowIfError(ctx->allocate_temp(tf::DT_FLOAT, {total}, &all));
+    std::memset(Data<float>(all), 0, kHeadBytes);
+    const uint64_t shapes = ShapesHash(ctx);
+    std::memcpy(Data<float>(all), &shapes, sizeof(shapes));
+    size_t begin = kHeadFloats;
+    for (int i = 0; i < num_tensors_; ++i) {
+      const tf::Tensor& tensor = ctx->input(i);
+      const int64_t count = tensor.NumElements();
+      const size_t end = begin + Aligned(count);
+      float* const values = Data<float>(all) + begin;
+      std::copy_n(Data<float>(tensor), count, values);
+      std::fill(values + count, Data<float>(all) + end, 0.0F);
+      const auto first = static_cast<int64_t>(begin);
+      tf::Tensor sum;
+      if (!sum.CopyFrom(all.Slice(first, first + count), tensor.shape())) {
+        Throw(ErrorCode::kInvalidArgument, name(), ": cannot hold ", tensor.shape().DebugString());
+      }
+      ctx->set_output(i, sum);
+      begin = end;
+    }
+    return all;
+  }
+
+  /// Where the tensors stand: the first that is not empty. There is one.
+  static tf::Tensor& FirstOutput(tf::OpKernelContext* ctx) {
+    int first = 0;
+    while (ctx->mutable_output(first)->NumElements() == 0) ++first;
+    return *ctx->mutable_output(first);
+  }
+  static float* Sums(tf::OpKernelContext* ctx) { return Data<float>(FirstOutput(ctx)); }
+
+  uint64_t ShapesHash(tf::OpKernelContext* ctx) const {
+    std::string shapes;
+    for (int i = 0; i < num_tensors_; ++i) shapes += ctx->input(i).shape().DebugString();
+    return NameHash(shapes);
+  }
+
+  void CheckPart(tf::OpKernelContext* ctx, size_t rank, std::string_view part,
+                 size_t num_floats) const {
+    uint64_t shapes = 0;
+    const bool is_long = part.size() == kHeadBytes + num_floats * sizeof(float);
+    if (is_long) std::memcpy(&shapes, part.data(), sizeof(shapes));
+    if (is_long && shapes == ShapesHash(ctx)) return;
+    std::string own;
+    for (int i = 0; i < num_tensors_; ++i) own += " " + ctx->input(i).shape().DebugString();
+    Throw(ErrorCode::kInvalidArgument, name(), ": a tensor that hvd.allreduce sums must have one ",
+          "shape on all ranks; rank ", rank, " has others than those of this rank:", own);
+  }
+
+  const int num_tensors_;
+  const bool is_mean_;
+  const float prescale_factor_;
+  const float postscale_factor_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("SokAllReduce").Device(tf::DEVICE_CPU), AllReduceOp);
+
+}  // namespace
+}  // namespace sok

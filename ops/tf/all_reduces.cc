@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/all_reduces.h"
+
+#include <string>
+#include <vector>
+
+#include "ops/tf/exchange_service.h"
+#include "ops/tf/step_graph.h"
+#include "tensorflow/core/graph/algorithm.h"
+#include "tensorflow/core/graph/node_builder.h"
+#include "tensorflow/core/util/device_name_utils.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+// Horovod's numbers of what it can do.
+constexpr int64_t kMean = 0;
+constexpr int64_t kSum = 1;
+
+bool IsAllReduce(const tf::Node& node) {
+  return node.type_string() == "HorovodAllreduce" ||
+         node.type_string() == "HorovodGroupedAllreduce";
+}
+
+bool IsOnCpu(const tf::Node& node) {
+  tf::DeviceNameUtils::ParsedName device;
+  return tf::DeviceNameUtils::ParseFullName(node.assigned_device_name(), &device) &&
+         device.type == "CPU";
+}
+
+bool CanBeTakenOver(const tf::Node& node) {
+  const tf::AttrValue* const type = node.attrs().Find("T");
+  const tf::AttrValue* const reduction = node.attrs().Find("reduce_op");
+  const tf::AttrValue* const ranks = node.attrs().Find("process_set_id");
+  return type && reduction && ranks && type->type() == tf::DT_FLOAT && ranks->i() == 0 &&
+         (reduction->i() == kMean || reduction->i() == kSum) && IsOnCpu(node);
+}
+
+/// One of the lookups that all ranks make in this step; null: there is none.
+const tf::Node* FindLookup(const tf::Graph& graph, const std::vector<bool>& may_not_run) {
+  for (const tf::Node* node : graph.op_nodes()) {
+    if (node->type_string() == "SokBeginLookup" && !may_not_run[static_cast<size_t>(node->id())])
+      return node;
+  }
+  return nullptr;
+}
+
+absl::Status TakeOver(tf::Graph* graph, tf::Node* node, const tf::AttrValue& graph_number) {
+  tf::Node* ticket = nullptr;
+  absl::Status status = tf::NodeBuilder(node->name() + "/ticket", "SokBeginLookup")
+                            .Attr("lookup", "hvd.allreduce " + node->name())
+                            .Attr("graph", graph_number)
+                            .Device(node->requested_device())
+                            .AssignedDevice(node->assigned_device_name())
+                            .Finalize(graph, &ticket);
+  if (!status.ok()) return status;
+  std::vector<tf::NodeBuilder::NodeOut> tensors(static_cast<size_t>(node->num_inputs()));
+  std::vector<tf::Node*> before;
+  for (const tf::Edge* edge : node->in_edges()) {
+    if (!edge->IsControlEdge()) {
+      tensors[static_cast<size_t>(edge->dst_input())] = {edge->src(), edge->src_output()};
+    } else if (edge->src()->IsOp()) {
+      before.push_back(edge->src());
+    }
+  }
+  tf::Node* sums = nullptr;
+  status = tf::NodeBuilder(node->name() + "/of_lookups", "SokAllReduce")
+               .Input(tensors)
+               .Input(ticket, 0)
+               .Attr("is_mean", node->attrs().Find("reduce_op")->i() == kMean)
+               .Attr("prescale_factor", *node->attrs().Find("prescale_factor"))
+               .Attr("postscale_factor", *node->attrs().Find("postscale_factor"))
+               .ControlInputs(before)
+               .Device(node->requested_device())
+               .AssignedDevice(node->assigned_device_name())
+               .Finalize(graph, &sums);
+  if (!status.ok()) return status;
+  const std::vector<const tf::Edge*> edges(node->out_edges().begin(), node->out_edges().end());
+  for (const tf::Edge* edge : edges) {
+    tf::Node* const reader = edge->dst();
+    const int output = edge->src_output(), input = edge->dst_input();  // or kControlSlot
+    graph->RemoveEdge(edge);
+    if (reader->IsOp()) graph->AddEdge(sums, output, reader, input);
+  }
+  graph->RemoveNode(node);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status TakeOverAllReduces(tf::Graph* graph) {
+  std::vector<tf::Node*> nodes;
+  for (tf::Node* node : graph->op_nodes()) {
+    if (IsAllReduce(*node) && CanBeTakenOver(*node)) nodes.push_back(node);
+  }
+  if (nodes.empty() || !AllRanksShareMemory() || IsFedInParts(*graph)) return absl::OkStatus();
+  const std::vector<bool> may_not_run = NodesOfControlFlow(*graph);
+  const tf::Node* const lookup = FindLookup(*graph, may_not_run);
+  if (lookup == nullptr) return absl::OkStatus();
+  const tf::AttrValue graph_number = *lookup->attrs().Find("graph");
+  for (tf::Node* node : nodes) {
+    if (may_not_run[static_cast<size_t>(node->id())]) continue;
+    const absl::Status status = TakeOver(graph, node, graph_number);
+    if (!status.ok()) return status;
+  }
+  tf::FixupSourceAndSinkEdges(graph);
+  return absl::OkStatus();
+}
+
+}  // namespace sok
