@@ -53,7 +53,11 @@ def measure(num_ranks, layers, cycle_ms, rounds, trace=None, real_time=False):
 
 
 def measure_dlrm(num_ranks, cycle_ms, rounds, real_time):
-    """Samples a second of whole steps of examples/dlrm; one process has all the threads."""
+    """Samples a second of whole steps of examples/dlrm; one process has all the threads.
+
+    Args:
+      cycle_ms: HOROVOD_CYCLE_TIME; None: what the example has.
+    """
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "result.json")
         command = [sys.executable, "-m", "benchmarks.dlrm_steps", "--result", result]
@@ -62,7 +66,8 @@ def measure_dlrm(num_ranks, cycle_ms, rounds, real_time):
         if num_ranks > 1:
             launcher = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
             command = launcher + command
-        run_program(command, _TIMEOUT_SECONDS, {"HOROVOD_CYCLE_TIME": str(cycle_ms)})
+        environment = {} if cycle_ms is None else {"HOROVOD_CYCLE_TIME": str(cycle_ms)}
+        run_program(command, _TIMEOUT_SECONDS, environment)
         with open(result) as stream:
             return json.load(stream)
 
@@ -70,12 +75,11 @@ def measure_dlrm(num_ranks, cycle_ms, rounds, real_time):
 def _compare_dlrm(arguments):
     """Prints it for several ranks beside one process, in turn."""
     speeds = {num_ranks: [] for num_ranks in sorted({1, *arguments.ranks})}
+    cycle_ms = arguments.cycle_times[0] if arguments.cycle_times else None
     for _ in range(_DLRM_TURNS):
         for num_ranks, of_ranks in speeds.items():
             of_ranks.append(
-                measure_dlrm(
-                    num_ranks, arguments.cycle_times[0], arguments.rounds, arguments.real_time
-                )
+                measure_dlrm(num_ranks, cycle_ms, arguments.rounds or 300, arguments.real_time)
             )
     one = statistics.median(speeds[1])
     for num_ranks, of_ranks in speeds.items():
@@ -137,8 +141,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--layers", type=int, nargs="+", default=[1, 8, 26])
-    parser.add_argument("--cycle-times", type=float, nargs="+", default=[1.0], help="milliseconds")
-    parser.add_argument("--rounds", type=int, default=30, help="timed steps")
+    parser.add_argument(
+        "--cycle-times", type=float, nargs="+", help="of Horovod, in milliseconds (default: 1)"
+    )
+    parser.add_argument("--rounds", type=int, help="timed steps (default: 30; whole ones: 300)")
     parser.add_argument("--trace", help="a file for a timeline of the largest number of ranks")
     parser.add_argument(
         "--real-time",
@@ -154,14 +160,15 @@ def main():
         _compare_dlrm(arguments)
         return
     worst = 0.0
-    for cycle_ms in arguments.cycle_times:
+    for cycle_ms in arguments.cycle_times or [1.0]:
         print(f"\nHOROVOD_CYCLE_TIME {cycle_ms:g} ms, {os.cpu_count()} cores shared by all ranks")
         print(_line(_HEADINGS))
         results = []
         for num_ranks in arguments.ranks:
             trace = arguments.trace if num_ranks == max(arguments.ranks) > 1 else None
+            rounds = arguments.rounds or 30
             of_ranks = measure(
-                num_ranks, arguments.layers, cycle_ms, arguments.rounds, trace, arguments.real_time
+                num_ranks, arguments.layers, cycle_ms, rounds, trace, arguments.real_time
             )
             results += of_ranks
             for result in of_ranks:
