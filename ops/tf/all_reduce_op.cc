@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sums over ranks that hvd.allreduce asks for, made with the exchanges of the tables.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -37,24 +38,36 @@ constexpr size_t kAlignedFloats = 16;
 constexpr size_t kHeadFloats = kAlignedFloats;
 constexpr size_t kHeadBytes = kHeadFloats * sizeof(float);
 
+/// What is longer is summed in pieces, one after the other, which stay in the caches.
+constexpr size_t kPieceFloats = size_t{1} << 19;
+
 /// Up to so many floats, or between two ranks, each sends the others all that it has. Else it adds
-/// up a share for all, so that what it sends does not grow with the ranks.
+/// up a share of each piece for all, so that what it sends does not grow with the ranks.
 constexpr size_t kMostDirectFloats = 4096;
 
 size_t Aligned(int64_t num_floats) {
   return (static_cast<size_t>(num_floats) + kAlignedFloats - 1) / kAlignedFloats * kAlignedFloats;
 }
 
-/// The ranks, and what of the tensors is whose.
+/// The ranks, and what of the tensors is whose. A piece takes one exchange, or two: of values, and
+/// of sums.
 struct Shares {
   size_t num_ranks;
   size_t own_rank;
   size_t num_floats;
   bool is_direct;
 
-  /// That a rank adds up.
-  FloatRange Of(size_t rank) const {
-    return is_direct ? FloatRange{0, num_floats} : ShareOf(rank, num_ranks, num_floats);
+  size_t num_trips() const { return is_direct ? 1 : 2; }
+  bool IsOfSums(size_t turn) const { return turn % num_trips() == 1; }
+  bool IsOver(size_t turn) const { return turn / num_trips() * kPieceFloats >= num_floats; }
+
+  /// Of the piece of an exchange, what a rank adds up.
+  FloatRange Of(size_t rank, size_t turn) const {
+    const size_t begin = turn / num_trips() * kPieceFloats;
+    const size_t size = std::min(kPieceFloats, num_floats - begin);
+    if (is_direct) return {begin, size};
+    const FloatRange share = ShareOf(rank, num_ranks, size);
+    return {begin + share.begin, share.size};
   }
 };
 
@@ -72,62 +85,74 @@ class AllReduceOp : public ExchangeOp {
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
     const Shares shares = SharesOf(ctx);
     const tf::Tensor all = Put(ctx, shares.num_floats);
-    const std::string_view bytes = all.tensor_data();
+    SendPiece(shares, 0, all, Data<float>(all) + kHeadFloats, request);
+    size_t next = 0;  // the head goes with what goes to each rank
     for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
-      const FloatRange share = rank == shares.own_rank ? FloatRange() : shares.Of(rank);
-      if (share.size > 0) {
-        request->pieces.push_back(bytes.substr(0, kHeadBytes));
-        request->pieces.push_back(
-            bytes.substr(kHeadBytes + share.begin * sizeof(float), share.size * sizeof(float)));
-      }
-      const size_t size = share.size > 0 ? kHeadBytes + share.size * sizeof(float) : 0;
-      request->send_bytes.push_back(static_cast<int64_t>(size));
+      if (request->send_bytes[rank] == 0) continue;
+      const auto place = request->pieces.begin() + static_cast<std::ptrdiff_t>(next);
+      request->pieces.insert(place, all.tensor_data().substr(0, kHeadBytes));
+      request->send_bytes[rank] += static_cast<int64_t>(kHeadBytes);
+      next += 2;
     }
-    request->memory = std::make_shared<tf::Tensor>(all);
-    request->is_of_tables = false;
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Shares shares = SharesOf(ctx);
-    const FloatRange share = shares.Of(shares.own_rank);
-    if (share.size == 0) return;
+    if (shares.num_floats == 0) return;
+    const FloatRange share = shares.Of(shares.own_rank, 0);
     std::vector<std::string_view> parts = result.parts;
     for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
       if (rank == shares.own_rank) continue;
       CheckPart(ctx, rank, parts[rank], share.size);
       parts[rank].remove_prefix(kHeadBytes);
     }
-    SumFactors factors{prescale_factor_, postscale_factor_};
-    if (is_mean_) factors.of_sum /= static_cast<float>(shares.num_ranks);
-    SumOverRanks(parts, shares.own_rank, factors, Sums(ctx) + share.begin, share.size);
+    Add(shares, share, parts, Sums(ctx));
   }
 
-  bool SendAgain(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
+  bool SendAgain(tf::OpKernelContext* ctx, int64_t turn, ExchangeRequest* request) override {
     const Shares shares = SharesOf(ctx);
-    if (shares.is_direct) return false;
-    const FloatRange share = shares.Of(shares.own_rank);
-    const std::string_view bytes(reinterpret_cast<const char*>(Sums(ctx) + share.begin),
-                                 share.size * sizeof(float));
-    for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
-      const bool is_own = rank == shares.own_rank;
-      if (!is_own) request->pieces.push_back(bytes);
-      request->send_bytes.push_back(is_own ? 0 : static_cast<int64_t>(bytes.size()));
-    }
-    request->memory = std::make_shared<tf::Tensor>(FirstOutput(ctx));
-    request->is_of_tables = false;
+    const auto number = static_cast<size_t>(turn);
+    if (shares.IsOver(number)) return false;
+    SendPiece(shares, number, FirstOutput(ctx), Sums(ctx), request);
     return true;
   }
 
-  void ReceiveAgain(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+  void ReceiveAgain(tf::OpKernelContext* ctx, int64_t turn, const ExchangeResult& result) override {
     const Shares shares = SharesOf(ctx);
+    const auto number = static_cast<size_t>(turn);
+    float* const sums = Sums(ctx);
+    if (!shares.IsOfSums(number)) {
+      Add(shares, shares.Of(shares.own_rank, number), result.parts, sums);
+      return;
+    }
     for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
-      if (rank == shares.own_rank) continue;
       const std::string_view part = result.parts[rank];
-      std::memcpy(Sums(ctx) + shares.Of(rank).begin, part.data(), part.size());
+      if (rank != shares.own_rank)
+        std::memcpy(sums + shares.Of(rank, number).begin, part.data(), part.size());
     }
   }
 
  private:
+  static void SendPiece(const Shares& shares, size_t turn, const tf::Tensor& memory,
+                        const float* values, ExchangeRequest* request) {
+    for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
+      const FloatRange share = shares.Of(shares.IsOfSums(turn) ? shares.own_rank : rank, turn);
+      const size_t bytes = rank == shares.own_rank ? 0 : share.size * sizeof(float);
+      if (bytes > 0)
+        request->pieces.emplace_back(reinterpret_cast<const char*>(values + share.begin), bytes);
+      request->send_bytes.push_back(static_cast<int64_t>(bytes));
+    }
+    request->memory = std::make_shared<tf::Tensor>(memory);
+    request->is_of_tables = false;
+  }
+
+  void Add(const Shares& shares, const FloatRange& share,
+           const std::vector<std::string_view>& parts, float* sums) const {
+    SumFactors factors{prescale_factor_, postscale_factor_};
+    if (is_mean_) factors.of_sum /= static_cast<float>(shares.num_ranks);
+    SumOverRanks(parts, shares.own_rank, factors, sums + share.begin, share.size);
+  }
+
   Shares SharesOf(tf::OpKernelContext* ctx) const {
     size_t num_floats = 0;
     for (int i = 0; i < num_tensors_; ++i) num_floats += Aligned(ctx->input(i).NumElements());

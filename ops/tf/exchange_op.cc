@@ -30,7 +30,7 @@ struct ExchangeOp::Asked {
   std::shared_ptr<const HeldTicket> held;
   CancelWatch watch;
   DoneCallback done;
-  bool is_again = false;
+  int64_t turn = 0;
 };
 
 void ExchangeOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
@@ -53,7 +53,8 @@ void ExchangeOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
 void ExchangeOp::Submit(std::shared_ptr<Asked> asked, ExchangeRequest request) {
   request.kind = type_string();
   request.ticket = asked->held->ticket();
-  request.exchange = asked->is_again ? exchange_ + " again" : exchange_;
+  request.exchange = exchange_;
+  if (asked->turn > 0) request.exchange += " again " + std::to_string(asked->turn);
   request.step_id = StepIdOf(asked->ctx);
   const std::shared_ptr<Coordinator> coordinator = asked->held->shared_coordinator();
   request.done = [this, asked = std::move(asked)](const ExchangeResult& result) {
@@ -70,16 +71,16 @@ void ExchangeOp::Take(const std::shared_ptr<Asked>& asked, const ExchangeResult&
     ctx->CtxFailure(StatusOf(result));
   } else {
     FailLookupOnThrow(ctx, asked->held.get(), [&] {
-      if (asked->is_again) {
-        ReceiveAgain(ctx, result);
+      if (asked->turn > 0) {
+        ReceiveAgain(ctx, asked->turn, result);
       } else {
         Receive(ctx, result);
-        goes_on = SendAgain(ctx, request.get());
       }
+      goes_on = SendAgain(ctx, asked->turn + 1, request.get());
     });
   }
   if (goes_on && ctx->status().ok()) {
-    asked->is_again = true;  // the thread that is here drives a round
+    ++asked->turn;  // elsewhere: the thread that is here drives a round
     (*ctx->runner())([this, asked, request] { Submit(asked, std::move(*request)); });
     return;
   }

@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_TF_EXCHANGE_OP_H_
 #define SOK_OPS_TF_EXCHANGE_OP_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -27,10 +28,13 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
   /// Makes the outputs that Send has not made.
   virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;
 
-  /// After Receive: false, or true where there is a second exchange to make, whose request it fills
-  /// as Send does. ReceiveAgain then takes what came.
-  virtual bool SendAgain(tensorflow::OpKernelContext*, ExchangeRequest*) { return false; }
-  virtual void ReceiveAgain(tensorflow::OpKernelContext*, const ExchangeResult&) {}
+  /// After exchange number `turn` - 1, counted from 0: false, or true where there is one more to
+  /// make, whose request it fills as Send does. ReceiveAgain then takes what came.
+  virtual bool SendAgain(tensorflow::OpKernelContext*, int64_t /*turn*/, ExchangeRequest*) {
+    return false;
+  }
+  virtual void ReceiveAgain(tensorflow::OpKernelContext*, int64_t /*turn*/, const ExchangeResult&) {
+  }
 
  private:
   struct Asked;

@@ -63,6 +63,13 @@ def sums_and_means(step):
     ]
 
 
+def in_pieces(step):
+    """Sums of so many numbers that they take several exchanges, by places that tell them apart."""
+    numbers = tf.cast(tf.range(1_200_001) % 1009, tf.float32) * (step.scale + RANK)
+    sums = hvd.allreduce(numbers, op=hvd.Sum)
+    return [sums[::997], sums[-100:], tf.reduce_sum(sums)]
+
+
 def after_the_lookup(step):
     """One sum depends on another, and on the lookup; gradients go back the same way."""
     first = hvd.allreduce(tf.reduce_mean(step.vectors) + step.tensors[0], op=hvd.Sum)
@@ -144,7 +151,7 @@ if __name__ == "__main__":
     if tf.executing_eagerly():
         report({"of_tape": of_tape()})
     else:
-        makers = (sums_and_means, after_the_lookup, of_other_kinds, of_optimizer)
+        makers = (sums_and_means, in_pieces, after_the_lookup, of_other_kinds, of_optimizer)
         seen = {make.__name__: in_graph(make) for make in makers}
         seen["without_lookups"] = in_graph(sums_and_means, with_lookup=False)
         asks_for_errors = "errors" in sys.argv  # with Horovod, the other rank would wait for ever
