@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ops/exchange/all_reduce.h"
+#include "ops/tf/engine_of_op.h"
 #include "ops/tf/exchange_op.h"
 #include "ops/tf/output_shapes.h"
 
@@ -168,7 +169,9 @@ class AllReduceOp : public ExchangeOp {
   tf::Tensor Put(tf::OpKernelContext* ctx, size_t num_floats) const {
     tf::Tensor all;
     const auto total = static_cast<int64_t>(kHeadFloats + num_floats);
-    ThrowIfError(ctx->allocate_temp(tf::DT_FLOAT, {total}, &all));
+    tf::AllocatorAttributes on_host;
+    on_host.set_on_host(true);
+    ThrowIfError(ctx->allocate_temp(tf::DT_FLOAT, {total}, &all, on_host));
     std::memset(Data<float>(all), 0, kHeadBytes);
     const uint64_t shapes = ShapesHash(ctx);
     std::memcpy(Data<float>(all), &shapes, sizeof(shapes));
@@ -223,7 +226,9 @@ class AllReduceOp : public ExchangeOp {
   const float postscale_factor_;
 };
 
-REGISTER_KERNEL_BUILDER(Name("SokAllReduce").Device(tf::DEVICE_CPU), AllReduceOp);
+SOK_REGISTER_KERNEL(
+    Name("SokAllReduce").HostMemory("tensors").HostMemory("ticket").HostMemory("sums"),
+    AllReduceOp);
 
 }  // namespace
 }  // namespace sok
