@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/all_reduces.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,13 @@ bool CanBeTakenOver(const tf::Node& node) {
          (reduction->i() == kMean || reduction->i() == kSum) && IsOnCpu(node);
 }
 
+/// What Horovod calls the reduction, the same on all ranks.
+std::string NameOf(const tf::Node& node) {
+  const tf::AttrValue* const ignores_scope = node.attrs().Find("ignore_name_scope");
+  if (ignores_scope == nullptr || !ignores_scope->b()) return node.name();
+  return node.name().substr(node.name().rfind('/') + 1);
+}
+
 /// One of the lookups that all ranks make in this step; null: there is none.
 const tf::Node* FindLookup(const tf::Graph& graph, const std::vector<bool>& may_not_run) {
   for (const tf::Node* node : graph.op_nodes()) {
@@ -49,8 +57,9 @@ const tf::Node* FindLookup(const tf::Graph& graph, const std::vector<bool>& may_
 
 absl::Status TakeOver(tf::Graph* graph, tf::Node* node, const tf::AttrValue& graph_number) {
   tf::Node* ticket = nullptr;
-  absl::Status status = tf::NodeBuilder(node->name() + "/ticket", "SokBeginLookup")
-                            .Attr("lookup", "hvd.allreduce " + node->name())
+  const std::string name = "hvd.allreduce/" + NameOf(*node);  // by which the ranks meet
+  absl::Status status = tf::NodeBuilder(name, "SokBeginLookup")
+                            .Attr("lookup", name)
                             .Attr("graph", graph_number)
                             .Device(node->requested_device())
                             .AssignedDevice(node->assigned_device_name())
@@ -100,8 +109,10 @@ absl::Status TakeOverAllReduces(tf::Graph* graph) {
   const tf::Node* const lookup = FindLookup(*graph, may_not_run);
   if (lookup == nullptr) return absl::OkStatus();
   const tf::AttrValue graph_number = *lookup->attrs().Find("graph");
+  std::map<std::string, int> counts;  // Horovod says what is wrong with two of one name
+  for (const tf::Node* node : nodes) ++counts[NameOf(*node)];
   for (tf::Node* node : nodes) {
-    if (may_not_run[static_cast<size_t>(node->id())]) continue;
+    if (may_not_run[static_cast<size_t>(node->id())] || counts[NameOf(*node)] > 1) continue;
     const absl::Status status = TakeOver(graph, node, graph_number);
     if (!status.ok()) return status;
   }

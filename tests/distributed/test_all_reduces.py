@@ -40,7 +40,7 @@ def check_sums(num_ranks, case, is_eager=False):
 
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 @pytest.mark.parametrize(
-    "case", ["sums_and_means", "in_pieces", "after_the_lookup", "of_optimizer"]
+    "case", ["sums_and_means", "in_pieces", "in_other_scopes", "after_the_lookup", "of_optimizer"]
 )
 def test_sums_beside_lookups_are_horovods(case, num_ranks):
     assert all(sent > 0 for sent in check_sums(num_ranks, case))

@@ -77,10 +77,26 @@ def after_the_lookup(step):
     return [second, tf.gradients(second, step.tensors[0])[0]]
 
 
+def in_other_scopes(step):
+    """Sums that ranks make in scopes of their own, in another order, by names that they give."""
+    named = {}
+    for name in ("first", "second")[:: 1 - 2 * (RANK % 2)]:
+        with tf.name_scope(f"rank{RANK}"):
+            named[name] = hvd.allreduce(
+                step.tensors[name == "first"], op=hvd.Sum, name=name, ignore_name_scope=True
+            )
+    return [named["first"], named["second"]]
+
+
 def of_other_kinds(step):
-    """What Horovod does itself."""
+    """What Horovod does itself; the last two have one name."""
     tensor = step.tensors[0]
+    with tf.name_scope("one"):
+        one = hvd.allreduce(tensor, op=hvd.Sum, name="same", ignore_name_scope=True)
+    with tf.name_scope("other"):
+        other = hvd.allreduce(one, op=hvd.Sum, name="same", ignore_name_scope=True)
     return [
+        other,
         hvd.allreduce(tf.cast(tensor, tf.float64), op=hvd.Sum),
         hvd.allreduce(tf.cast(10.0 * tensor, tf.int32), op=hvd.Sum),
         hvd.allreduce(tensor, op=hvd.Max),
@@ -151,7 +167,14 @@ if __name__ == "__main__":
     if tf.executing_eagerly():
         report({"of_tape": of_tape()})
     else:
-        makers = (sums_and_means, in_pieces, after_the_lookup, of_other_kinds, of_optimizer)
+        makers = (
+            sums_and_means,
+            in_pieces,
+            in_other_scopes,
+            after_the_lookup,
+            of_other_kinds,
+            of_optimizer,
+        )
         seen = {make.__name__: in_graph(make) for make in makers}
         seen["without_lookups"] = in_graph(sums_and_means, with_lookup=False)
         asks_for_errors = "errors" in sys.argv  # with Horovod, the other rank would wait for ever
