@@ -21,6 +21,8 @@ _HEADINGS = (
     "without exchange ms", "times it", "processor ms", "without", "share",
 )  # fmt: skip
 _TIMEOUT_SECONDS = 300
+_ROUNDS = 30
+_DLRM_ROUNDS = 300
 _DLRM_TURNS = 3
 LARGEST_OVER_LEAST = 1.05
 
@@ -76,11 +78,10 @@ def _compare_dlrm(arguments):
     """Prints it for several ranks beside one process, in turn."""
     speeds = {num_ranks: [] for num_ranks in sorted({1, *arguments.ranks})}
     cycle_ms = arguments.cycle_times[0] if arguments.cycle_times else None
+    rounds = arguments.rounds or _DLRM_ROUNDS
     for _ in range(_DLRM_TURNS):
         for num_ranks, of_ranks in speeds.items():
-            of_ranks.append(
-                measure_dlrm(num_ranks, cycle_ms, arguments.rounds or 300, arguments.real_time)
-            )
+            of_ranks.append(measure_dlrm(num_ranks, cycle_ms, rounds, arguments.real_time))
     one = statistics.median(speeds[1])
     for num_ranks, of_ranks in speeds.items():
         speed = statistics.median(of_ranks)
@@ -144,7 +145,9 @@ def main():
     parser.add_argument(
         "--cycle-times", type=float, nargs="+", help="of Horovod, in milliseconds (default: 1)"
     )
-    parser.add_argument("--rounds", type=int, help="timed steps (default: 30; whole ones: 300)")
+    parser.add_argument(
+        "--rounds", type=int, help=f"timed steps (default: {_ROUNDS}, whole ones {_DLRM_ROUNDS})"
+    )
     parser.add_argument("--trace", help="a file for a timeline of the largest number of ranks")
     parser.add_argument(
         "--real-time",
@@ -159,6 +162,7 @@ def main():
     if arguments.dlrm:
         _compare_dlrm(arguments)
         return
+    rounds = arguments.rounds or _ROUNDS
     worst = 0.0
     for cycle_ms in arguments.cycle_times or [1.0]:
         print(f"\nHOROVOD_CYCLE_TIME {cycle_ms:g} ms, {os.cpu_count()} cores shared by all ranks")
@@ -166,7 +170,6 @@ def main():
         results = []
         for num_ranks in arguments.ranks:
             trace = arguments.trace if num_ranks == max(arguments.ranks) > 1 else None
-            rounds = arguments.rounds or 30
             of_ranks = measure(
                 num_ranks, arguments.layers, cycle_ms, rounds, trace, arguments.real_time
             )

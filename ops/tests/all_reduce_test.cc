@@ -2,7 +2,6 @@
 // Sums over ranks against sums in the order of ranks, one number at a time.
 #include "ops/exchange/all_reduce.h"
 
-#include <cstring>
 #include <random>
 #include <string>
 #include <vector>

@@ -87,27 +87,22 @@ class AllReduceOp : public ExchangeOp {
     const Shares shares = SharesOf(ctx);
     const tf::Tensor all = Put(ctx, shares.num_floats);
     SendPiece(shares, 0, all, Data<float>(all) + kHeadFloats, request);
-    size_t next = 0;  // the head goes with what goes to each rank
-    for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
-      if (request->send_bytes[rank] == 0) continue;
-      const auto place = request->pieces.begin() + static_cast<std::ptrdiff_t>(next);
-      request->pieces.insert(place, all.tensor_data().substr(0, kHeadBytes));
-      request->send_bytes[rank] += static_cast<int64_t>(kHeadBytes);
-      next += 2;
-    }
   }
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const Shares shares = SharesOf(ctx);
     if (shares.num_floats == 0) return;
     const FloatRange share = shares.Of(shares.own_rank, 0);
+    float* const sums = Sums(ctx);
     std::vector<std::string_view> parts = result.parts;
     for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
       if (rank == shares.own_rank) continue;
-      CheckPart(ctx, rank, parts[rank], share.size);
+      const bool is_alike = parts[rank].size() == kHeadBytes + share.size * sizeof(float) &&
+                            std::memcmp(parts[rank].data(), sums - kHeadFloats, kHeadBytes) == 0;
+      if (!is_alike) ThrowForShapes(ctx, rank);
       parts[rank].remove_prefix(kHeadBytes);
     }
-    Add(shares, share, parts, Sums(ctx));
+    Add(shares, share, parts, sums);
   }
 
   bool SendAgain(tf::OpKernelContext* ctx, int64_t turn, ExchangeRequest* request) override {
@@ -134,14 +129,20 @@ class AllReduceOp : public ExchangeOp {
   }
 
  private:
+  /// values: where the tensors stand, in `memory`, behind the head, which goes with the first
+  /// piece.
   static void SendPiece(const Shares& shares, size_t turn, const tf::Tensor& memory,
                         const float* values, ExchangeRequest* request) {
+    const size_t head_bytes = turn == 0 ? kHeadBytes : 0;
+    const auto* const bytes_of_values = reinterpret_cast<const char*>(values);
     for (size_t rank = 0; rank < shares.num_ranks; ++rank) {
       const FloatRange share = shares.Of(shares.IsOfSums(turn) ? shares.own_rank : rank, turn);
-      const size_t bytes = rank == shares.own_rank ? 0 : share.size * sizeof(float);
-      if (bytes > 0)
-        request->pieces.emplace_back(reinterpret_cast<const char*>(values + share.begin), bytes);
-      request->send_bytes.push_back(static_cast<int64_t>(bytes));
+      const bool travels = rank != shares.own_rank && share.size > 0;
+      const size_t bytes = share.size * sizeof(float);
+      request->send_bytes.push_back(travels ? static_cast<int64_t>(head_bytes + bytes) : 0);
+      if (!travels) continue;
+      if (head_bytes > 0) request->pieces.emplace_back(bytes_of_values - head_bytes, head_bytes);
+      request->pieces.emplace_back(bytes_of_values + share.begin * sizeof(float), bytes);
     }
     request->memory = std::make_shared<tf::Tensor>(memory);
     request->is_of_tables = false;
@@ -173,7 +174,7 @@ class AllReduceOp : public ExchangeOp {
     on_host.set_on_host(true);
     ThrowIfError(ctx->allocate_temp(tf::DT_FLOAT, {total}, &all, on_host));
     std::memset(Data<float>(all), 0, kHeadBytes);
-    const uint64_t shapes = ShapesHash(ctx);
+    const uint64_t shapes = NameHash(ShapesOf(ctx));
     std::memcpy(Data<float>(all), &shapes, sizeof(shapes));
     size_t begin = kHeadFloats;
     for (int i = 0; i < num_tensors_; ++i) {
@@ -202,22 +203,15 @@ class AllReduceOp : public ExchangeOp {
   }
   static float* Sums(tf::OpKernelContext* ctx) { return Data<float>(FirstOutput(ctx)); }
 
-  uint64_t ShapesHash(tf::OpKernelContext* ctx) const {
+  std::string ShapesOf(tf::OpKernelContext* ctx) const {
     std::string shapes;
-    for (int i = 0; i < num_tensors_; ++i) shapes += ctx->input(i).shape().DebugString();
-    return NameHash(shapes);
+    for (int i = 0; i < num_tensors_; ++i) shapes += " " + ctx->input(i).shape().DebugString();
+    return shapes;
   }
 
-  void CheckPart(tf::OpKernelContext* ctx, size_t rank, std::string_view part,
-                 size_t num_floats) const {
-    uint64_t shapes = 0;
-    const bool is_long = part.size() == kHeadBytes + num_floats * sizeof(float);
-    if (is_long) std::memcpy(&shapes, part.data(), sizeof(shapes));
-    if (is_long && shapes == ShapesHash(ctx)) return;
-    std::string own;
-    for (int i = 0; i < num_tensors_; ++i) own += " " + ctx->input(i).shape().DebugString();
+  [[noreturn]] void ThrowForShapes(tf::OpKernelContext* ctx, size_t rank) const {
     Throw(ErrorCode::kInvalidArgument, name(), ": a tensor that hvd.allreduce sums must have one ",
-          "shape on all ranks; rank ", rank, " has others than those of this rank:", own);
+          "shape on all ranks; rank ", rank, " has others than those of this rank:", ShapesOf(ctx));
   }
 
   const int num_tensors_;

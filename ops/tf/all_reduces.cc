@@ -65,14 +65,10 @@ absl::Status TakeOver(tf::Graph* graph, tf::Node* node, const tf::AttrValue& gra
                             .AssignedDevice(node->assigned_device_name())
                             .Finalize(graph, &ticket);
   if (!status.ok()) return status;
-  std::vector<tf::NodeBuilder::NodeOut> tensors(static_cast<size_t>(node->num_inputs()));
-  std::vector<tf::Node*> before;
-  for (const tf::Edge* edge : node->in_edges()) {
-    if (!edge->IsControlEdge()) {
-      tensors[static_cast<size_t>(edge->dst_input())] = {edge->src(), edge->src_output()};
-    } else if (edge->src()->IsOp()) {
-      before.push_back(edge->src());
-    }
+  std::vector<tf::NodeBuilder::NodeOut> tensors;
+  for (int input = 0; input < node->num_inputs(); ++input) {
+    const auto [source, output] = SourceOf(*node, input);
+    tensors.emplace_back(source, output);
   }
   tf::Node* sums = nullptr;
   status = tf::NodeBuilder(node->name() + "/of_lookups", "SokAllReduce")
@@ -81,18 +77,12 @@ absl::Status TakeOver(tf::Graph* graph, tf::Node* node, const tf::AttrValue& gra
                .Attr("is_mean", node->attrs().Find("reduce_op")->i() == kMean)
                .Attr("prescale_factor", *node->attrs().Find("prescale_factor"))
                .Attr("postscale_factor", *node->attrs().Find("postscale_factor"))
-               .ControlInputs(before)
+               .ControlInputs(ControlInputsOf({node}))
                .Device(node->requested_device())
                .AssignedDevice(node->assigned_device_name())
                .Finalize(graph, &sums);
   if (!status.ok()) return status;
-  const std::vector<const tf::Edge*> edges(node->out_edges().begin(), node->out_edges().end());
-  for (const tf::Edge* edge : edges) {
-    tf::Node* const reader = edge->dst();
-    const int output = edge->src_output(), input = edge->dst_input();  // or kControlSlot
-    graph->RemoveEdge(edge);
-    if (reader->IsOp()) graph->AddEdge(sums, output, reader, input);
-  }
+  MoveOutputs(graph, node, sums, [](int output) { return output; });
   graph->RemoveNode(node);
   return absl::OkStatus();
 }

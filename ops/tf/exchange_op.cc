@@ -65,7 +65,7 @@ void ExchangeOp::Submit(std::shared_ptr<Asked> asked, ExchangeRequest request) {
 
 void ExchangeOp::Take(const std::shared_ptr<Asked>& asked, const ExchangeResult& result) {
   tf::OpKernelContext* const ctx = asked->ctx;
-  const auto request = std::make_shared<ExchangeRequest>();
+  ExchangeRequest next;
   bool goes_on = false;
   if (!result.error.empty()) {
     ctx->CtxFailure(StatusOf(result));
@@ -76,11 +76,12 @@ void ExchangeOp::Take(const std::shared_ptr<Asked>& asked, const ExchangeResult&
       } else {
         Receive(ctx, result);
       }
-      goes_on = SendAgain(ctx, asked->turn + 1, request.get());
+      goes_on = SendAgain(ctx, asked->turn + 1, &next);
     });
   }
   if (goes_on && ctx->status().ok()) {
     ++asked->turn;  // elsewhere: the thread that is here drives a round
+    const auto request = std::make_shared<ExchangeRequest>(std::move(next));
     (*ctx->runner())([this, asked, request] { Submit(asked, std::move(*request)); });
     return;
   }

@@ -14,7 +14,7 @@ namespace sok {
 /// The coordinator of this process; null where it trains alone.
 std::shared_ptr<Coordinator> CurrentCoordinator();
 
-/// Whether all ranks share memory, and so have the exchanges that go through it.
+/// Whether all ranks share memory, and exchange through it.
 bool AllRanksShareMemory();
 
 /// Submits, and runs a round on this thread where that is possible, for this request or others;

@@ -49,12 +49,6 @@ void ForEachArgument(const tf::Node& node, const Arguments& arguments, const Use
   }
 }
 
-Source SourceOf(const tf::Node& node, int input) {
-  const tf::Edge* edge = nullptr;
-  TF_CHECK_OK(node.input_edge(input, &edge));
-  return {edge->src(), edge->src_output()};
-}
-
 std::string NameOf(const Source& source) {
   return source.first->name() + ":" + std::to_string(source.second);
 }
@@ -112,16 +106,6 @@ void SetAttributes(const Nodes& nodes, tf::NodeBuilder* builder) {
     }
     builder->Attr(name, joined);
   }
-}
-
-void AddControlInputs(const Nodes& nodes, tf::NodeBuilder* builder) {
-  std::set<tf::Node*> before;
-  for (const tf::Node* node : nodes) {
-    for (const tf::Edge* edge : node->in_edges()) {
-      if (edge->IsControlEdge() && edge->src()->IsOp()) before.insert(edge->src());
-    }
-  }
-  for (tf::Node* node : before) builder->ControlInput(node);
 }
 
 /// The tensors of an argument of the joined node: for each of its lists those of all nodes.
@@ -253,40 +237,26 @@ absl::Status NodeJoiner::MakeJoined(const Nodes& nodes, tf::Node** joined) {
         }
       });
   SetAttributes(nodes, &builder);
-  AddControlInputs(nodes, &builder);
-  return builder.Device(first.requested_device())
+  return builder.ControlInputs(ControlInputsOf(nodes))
+      .Device(first.requested_device())
       .AssignedDevice(first.assigned_device_name())
       .Finalize(graph_, joined);
-}
-
-void NodeJoiner::MoveOutputs(const Nodes& nodes, tf::Node* joined) {
-  int first_item = 0;  // of the node among all
-  for (tf::Node* node : nodes) {
-    const auto num_items = static_cast<int>(NumItems(*node));
-    const std::vector<const tf::Edge*> edges(node->out_edges().begin(), node->out_edges().end());
-    for (const tf::Edge* edge : edges) {
-      tf::Node* const reader = edge->dst();
-      if (edge->IsControlEdge()) {
-        if (reader->IsOp()) graph_->AddControlEdge(joined, reader);
-        continue;
-      }
-      const int list = edge->src_output() / num_items;
-      const int place =
-          list * static_cast<int>(NumItems(*joined)) + first_item + edge->src_output() % num_items;
-      const int input = edge->dst_input();
-      graph_->RemoveEdge(edge);
-      graph_->AddEdge(joined, place, reader, input);
-    }
-    first_item += num_items;
-  }
 }
 
 absl::Status NodeJoiner::Join(const Nodes& nodes) {
   tf::Node* joined = nullptr;
   const absl::Status status = MakeJoined(nodes, &joined);
   if (!status.ok()) return status;
-  MoveOutputs(nodes, joined);
-  for (tf::Node* node : nodes) graph_->RemoveNode(node);
+  const auto num_items = static_cast<int>(NumItems(*joined));
+  int first_item = 0;  // of the node among all
+  for (tf::Node* node : nodes) {
+    const auto of_node = static_cast<int>(NumItems(*node));
+    MoveOutputs(graph_, node, joined, [&](int output) {
+      return output / of_node * num_items + first_item + output % of_node;
+    });
+    graph_->RemoveNode(node);
+    first_item += of_node;
+  }
   return absl::OkStatus();
 }
 

@@ -10,12 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "ops/tf/step_graph.h"
 #include "tensorflow/core/graph/graph.h"
 
 namespace sok {
-
-/// An output of a node: its name and the place.
-using Source = std::pair<tensorflow::Node*, int>;
 
 /// The names of what a node's input argument gets.
 std::set<std::string> InputsOf(const tensorflow::Node& node, const std::string& argument);
@@ -38,7 +36,6 @@ class NodeJoiner {
  private:
   absl::Status MakeJoined(const std::vector<tensorflow::Node*>& nodes, tensorflow::Node** joined);
   absl::Status JoinTickets(const std::vector<tensorflow::Node*>& nodes, Source* ticket);
-  void MoveOutputs(const std::vector<tensorflow::Node*>& nodes, tensorflow::Node* joined);
 
   tensorflow::Graph* const graph_;
   std::map<std::vector<Source>, Source> tickets_;  // joined ones, by what they were made of

@@ -89,7 +89,7 @@ def in_other_scopes(step):
 
 
 def of_other_kinds(step):
-    """What Horovod does itself; the last two have one name."""
+    """What Horovod does itself; the first depends on another of its own name."""
     tensor = step.tensors[0]
     with tf.name_scope("one"):
         one = hvd.allreduce(tensor, op=hvd.Sum, name="same", ignore_name_scope=True)
