@@ -117,11 +117,12 @@ $(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
 
 STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
 
-# --- C++ tests of the core, without Python and TensorFlow ---
+# --- C++ tests: of the core, and of the units of ops/tf that threads share ---
 CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
   -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF -DSOK_WARNINGS_AS_ERRORS=$(STRICT) --log-level=WARNING
-SANITIZED = -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1"
-CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*concurrent*_test.cc)))
+SANITIZED = -DSOK_TESTS=ON -DSOK_TENSORFLOW_TESTS=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
+  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1"
+CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*/*concurrent_test.cc ops/tests/tf/*/*_test.cc)))
 # Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
 # that new kernels randomise further than it expects.
 FIXED_ADDRESSES := $(shell setarch $$(uname -m) -R true 2>/dev/null && echo setarch $$(uname -m) -R)
@@ -129,12 +130,12 @@ FIXED_ADDRESSES := $(shell setarch $$(uname -m) -R true 2>/dev/null && echo seta
 .PHONY: core-address core-thread
 sanitize: core-address core-thread  ## the C++ tests under address, undefined and thread sanitizers
 
-core-address: $(VENV)/.tools
+core-address: $(VENV)/.tools $(VENV)/.tensorflow
 	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE="address;undefined"
 	$(BIN)/cmake --build build/$@
 	$(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error
 
-core-thread: $(VENV)/.tools
+core-thread: $(VENV)/.tools $(VENV)/.tensorflow
 	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE=thread
 	$(BIN)/cmake --build build/$@ --target $(CONCURRENT_TESTS)
 	$(FIXED_ADDRESSES) $(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error \
@@ -204,7 +205,7 @@ CUDA_ARCHITECTURES ?= native
 CUDA_KEYS ?= 25
 CUDA_BUILD := build/cuda
 CUDA_TESTS := $(patsubst %_concurrent_test.cc,%_cuda_test,\
-  $(notdir $(wildcard ops/tests/*device*_concurrent_test.cc ops/tests/conformance*_concurrent_test.cc)))
+  $(notdir $(wildcard ops/tests/device/*_concurrent_test.cc ops/tests/conformance/*_concurrent_test.cc)))
 
 cuda-build:
 	cmake -S . -B $(CUDA_BUILD) -DSOK_CUDA=ON -DSOK_ENGINE=ON -DSOK_TENSORFLOW=OFF -DSOK_CUDA_TESTS=ON \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that imports and includes stay within the picture of docs/architecture.md."""
+"""Checks that imports and includes stay within the picture of docs/understand/architecture.md."""
 
 import ast
 import re
@@ -7,19 +7,21 @@ import sys
 from pathlib import Path
 
 # Room -> the rooms that it may use, besides itself. A room is a folder, or a module beside it.
-_BELOW_FACES = ("training", "serving", "checkpoint", "lookup", "tables", "runtime", "engine")
+_BELOW_TABLES = ("ranks", "runtime")
+_BELOW_FACES = ("training", "serving", "checkpoint", "lookup", "tables", *_BELOW_TABLES, "engine")
 PYTHON = {
     "sok_compat": ("sparse_operation_kit",),  # the root's own __init__.py
-    "sok_compat/doctor": ("runtime", "engine"),
-    "sok_compat/run": (),
+    "sok_compat/doctor": (*_BELOW_TABLES, "engine"),
+    "sok_compat/run": ("runtime",),
     "sok_compat/sparse_operation_kit": _BELOW_FACES,
     "sok_compat/deeprec": _BELOW_FACES,
     "sok_compat/distributed_embeddings": _BELOW_FACES,
-    "sok_compat/training": ("tables", "runtime"),
-    "sok_compat/serving": ("lookup", "tables", "runtime"),
-    "sok_compat/checkpoint": ("tables", "runtime"),
-    "sok_compat/lookup": ("tables", "runtime"),
-    "sok_compat/tables": ("runtime",),
+    "sok_compat/training": ("tables", *_BELOW_TABLES),
+    "sok_compat/serving": ("lookup", "tables", *_BELOW_TABLES),
+    "sok_compat/checkpoint": ("tables", *_BELOW_TABLES),
+    "sok_compat/lookup": ("tables", *_BELOW_TABLES),
+    "sok_compat/tables": _BELOW_TABLES,
+    "sok_compat/ranks": ("runtime",),
     "sok_compat/runtime": (),
     "sok_compat/engine": (),
 }
@@ -34,6 +36,36 @@ CXX = {
     "ops/base": (),
     "ops/tests": None,  # all of them
 }
+# Rooms within rooms, lowest first: one may use those of lower rows.
+WITHIN = {
+    "ops/exchange": (("protocol", "payload", "transport"), ("rendezvous",)),
+    "ops/tf": (
+        ("base",),
+        ("steps",),
+        ("tables",),
+        ("ranks",),
+        ("lookup", "checkpoint/bundle"),
+        ("prefetch", "checkpoint/layout", "checkpoint/dump"),
+        ("checkpoint/save", "checkpoint/restore"),
+    ),
+    "sok_compat/checkpoint": (
+        ("files",),
+        ("streams", "tool"),
+        ("parts",),
+        ("loading", "objects", "sessions"),
+        ("saver",),
+    ),
+    "sok_compat/deeprec": (
+        ("namespace", "variables"),
+        ("collective",),
+        ("optimizer_rules", "lookups"),
+        ("columns",),
+        ("core", "python"),  # the module paths that it mirrors
+        ("contrib",),
+    ),
+}
+# Who may name Horovod's modules: all else asks sok_compat/ranks.
+KNOW_HOROVOD = ("sok_compat/ranks/horovod", "sok_compat/run", "sok_compat/doctor")
 # Headers of others -> the only rooms that may include them.
 FOREIGN = {
     r"tensorflow/": ("ops/tf", "ops/tests"),
@@ -50,8 +82,11 @@ def python_problems(path, text):
     for node in ast.walk(ast.parse(text)):
         for module in _imported(node, path):
             used = _python_room(module.split("."))
-            if used and used != room and used.rpartition("/")[2] not in _allowed(PYTHON, room):
-                yield f"{path}:{node.lineno}: {room} may not import {used} ({module})"
+            is_allowed = used in (None, room) or used.rpartition("/")[2] in _allowed(PYTHON, room)
+            if not (is_allowed and _may_use_within(path.parent, _file_of(module))):
+                yield f"{path}:{node.lineno}: {path.parent} may not import {module}"
+        if _names_horovod(node) and not path.with_suffix("").as_posix().startswith(KNOW_HOROVOD):
+            yield f"{path}:{node.lineno}: only {KNOW_HOROVOD[0]} knows Horovod's modules"
 
 
 def cxx_problems(path, text):
@@ -62,8 +97,8 @@ def cxx_problems(path, text):
         if not included:
             continue
         header = included[1]
-        if not _may_include(room, header):
-            yield f"{path}:{number}: {room} may not include {header}"
+        if not _may_include(room, header) or not _may_use_within(path.parent, Path(header)):
+            yield f"{path}:{number}: {path.parent} may not include {header}"
 
 
 def _may_include(room, header):
@@ -75,6 +110,39 @@ def _may_include(room, header):
     used = "/".join(header.split("/")[:2])
     allowed = _allowed(CXX, room)
     return used == room or allowed is None or used.rpartition("/")[2] in allowed
+
+
+def _may_use_within(folder, used):
+    """Whether a file in `folder` may use the file `used`, as far as both are of one room."""
+    own, other = _row_of(folder), _row_of(used.parent)
+    if own is None or other is None or own[0] != other[0]:
+        return True
+    return own == other or other[1] < own[1]
+
+
+def _row_of(folder):
+    """(room of WITHIN, number of the row, room within it); None where the folder is in none."""
+    for room, rows in WITHIN.items():
+        name = folder.relative_to(room).as_posix() if folder.is_relative_to(room) else "."
+        if name == ".":
+            continue
+        for number, row in enumerate(rows):
+            for inner in row:
+                if name == inner or name.startswith(f"{inner}/"):
+                    return room, number, inner
+        raise SystemExit(f".ci/layers.py does not know {folder}: say in WITHIN what it may use")
+    return None
+
+
+def _file_of(module):
+    path = Path(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _names_horovod(node):
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and re.fullmatch(r"horovod(\.\w+)*", node.value)
+    return any(module.split(".")[0] == "horovod" for module in _imported(node, Path()))
 
 
 def _allowed(table, room):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Speed of whole steps beside plain TensorFlow and a peer: `python -m benchmarks`.
 
-Prints Markdown; docs/performance.md says what the numbers mean.
+Prints Markdown; docs/understand/performance.md says what the numbers mean.
 """
 
 import argparse

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from benchmarks.inserts import INDEX_BYTES, resident_bytes
 from sok_compat.checkpoint import IncrementalSaver, assign_rows, save_tables_in_checkpoints
-from sok_compat.runtime.shared_texts import share_text
+from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.tables import Table, slot_for
 
 tf1 = tf.compat.v1
@@ -91,10 +91,10 @@ def _drop_cache():
 
 def _seconds(do, *args):
     """From when all ranks begin to when all have ended."""
-    share_text("begin", "")
+    allgather_strings("begin", "")
     start = time.perf_counter()
     do(*args)
-    share_text("end", "", is_patient=True)
+    allgather_strings("end", "", is_patient=True)
     return time.perf_counter() - start
 
 

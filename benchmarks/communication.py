@@ -2,7 +2,7 @@
 """What several ranks cost: bytes, exchanges, speed. `python -m benchmarks.communication`.
 
 Starts `horovodrun -np N python -m benchmarks.communication_steps` for each N and prints one table.
-Needs Horovod; see docs/distributed.md.
+Needs Horovod; see docs/understand/performance.md.
 """
 
 import argparse
@@ -13,7 +13,6 @@ import statistics
 import sys
 import tempfile
 
-from benchmarks.exchange_trace import summarize
 from benchmarks.launching import run_program
 
 _HEADINGS = (
@@ -27,13 +26,12 @@ _DLRM_TURNS = 3
 LARGEST_OVER_LEAST = 1.05
 
 
-def measure(num_ranks, layers, cycle_ms, rounds, trace=None, real_time=False):
+def measure(num_ranks, layers, cycle_ms, rounds, real_time=False):
     """The results of communication_steps, a dict for each number of layers.
 
     Args:
       real_time: whether timed steps come before all else on the machine; see
         benchmarks.real_time.
-      trace: the file for a timeline of the exchanges; None: no table and none of these.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "result.json")
@@ -43,13 +41,7 @@ def measure(num_ranks, layers, cycle_ms, rounds, trace=None, real_time=False):
         command += ["--threads", str(max(1, os.cpu_count() // num_ranks))]
         if real_time:
             command.append("--real-time")
-        if trace:
-            traces = os.path.join(folder, "traces")
-            os.mkdir(traces)
-            command += ["--trace", traces]
         run_program(command, _TIMEOUT_SECONDS, {"HOROVOD_CYCLE_TIME": str(cycle_ms)})
-        if trace:
-            summarize(traces, trace)
         with open(result) as stream:
             return json.load(stream)
 
@@ -58,7 +50,7 @@ def measure_dlrm(num_ranks, cycle_ms, rounds, real_time):
     """Samples a second of whole steps of examples/dlrm; one process has all the threads.
 
     Args:
-      cycle_ms: HOROVOD_CYCLE_TIME; None: what the example has.
+      cycle_ms: HOROVOD_CYCLE_TIME; None: what Horovod has.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "result.json")
@@ -148,7 +140,6 @@ def main():
     parser.add_argument(
         "--rounds", type=int, help=f"timed steps (default: {_ROUNDS}, whole ones {_DLRM_ROUNDS})"
     )
-    parser.add_argument("--trace", help="a file for a timeline of the largest number of ranks")
     parser.add_argument(
         "--real-time",
         action="store_true",
@@ -169,10 +160,7 @@ def main():
         print(_line(_HEADINGS))
         results = []
         for num_ranks in arguments.ranks:
-            trace = arguments.trace if num_ranks == max(arguments.ranks) > 1 else None
-            of_ranks = measure(
-                num_ranks, arguments.layers, cycle_ms, rounds, trace, arguments.real_time
-            )
+            of_ranks = measure(num_ranks, arguments.layers, cycle_ms, rounds, arguments.real_time)
             results += of_ranks
             for result in of_ranks:
                 print(_line(_cells(result)), flush=True)

@@ -18,12 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from benchmarks.exchange_trace import write_trace
 from benchmarks.least_bytes import least_bytes
 from benchmarks.real_time import real_time
 from benchmarks.workload import Workload
-from sok_compat.runtime.exchange_trace import start_trace
-from sok_compat.runtime.wire_dtype import wire_dtype
+from sok_compat.ranks.wire_dtype import wire_dtype
 
 tf1 = tf.compat.v1
 
@@ -107,7 +105,6 @@ class Steps:
     spread: list = dataclasses.field(default_factory=list)  # as Tables.train says
     local: list = dataclasses.field(default_factory=list)
     sent: list = dataclasses.field(default_factory=list)  # (bytes, exchanges)
-    times: list = dataclasses.field(default_factory=list)  # (begin, end) in nanoseconds
 
 
 def _run_steps(tables, local, shares, arguments):
@@ -116,17 +113,14 @@ def _run_steps(tables, local, shares, arguments):
     for step in range(_WARM_UP_STEPS):
         local.train(shares[step % len(shares)])
         tables.train(shares[step % len(shares)])
-    start_trace()
     with real_time(arguments.real_time):
         for step in range(_WARM_UP_STEPS, _WARM_UP_STEPS + arguments.rounds):
             keys = shares[step % len(shares)]
             steps.keys.append(keys)
             steps.local.append(local.train(keys))
             before = sok.communication_stats()
-            began = time.perf_counter_ns()
             steps.spread.append(tables.train(keys))
             after = sok.communication_stats()
-            steps.times.append((began, began + int(1e9 * steps.spread[-1][0])))
             sent_bytes = (
                 after.payload_bytes - before.payload_bytes
                 + after.negotiation_bytes - before.negotiation_bytes
@@ -142,8 +136,6 @@ def _measure(hvd, kind, local, arguments, workload):
     shares = workload.batches().reshape(workload.num_batches, num_ranks, -1, workload.num_features)
     steps = _run_steps(spread, local.tables[kind], shares[:, rank], arguments)
     spread.close()
-    if arguments.trace:
-        write_trace(arguments.trace, rank, kind, steps.times)
     ends = np.cumsum(spread.slots)[:-1]
     float_bytes = tf.as_dtype(wire_dtype()).size
     least = [
@@ -174,7 +166,6 @@ def main():
     parser.add_argument("--layers", type=int, nargs="+", required=True)
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--dim", type=int, default=16)
-    parser.add_argument("--trace", help="the folder for what each rank traces")
     parser.add_argument("--threads", type=int, required=True, help="of TensorFlow, on each rank")
     parser.add_argument("--real-time", action="store_true", help="see benchmarks.communication")
     arguments = parser.parse_args()

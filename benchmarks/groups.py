@@ -12,9 +12,9 @@ from benchmarks.contender import LEARNING_RATE, Contender, Parts
 from benchmarks.contenders import PLAIN_NAME
 from benchmarks.tables import OURS, Comparison
 from benchmarks.timing import interleaved_medians
-from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
-from sok_compat.deeprec.train_optimizers import AdagradOptimizer
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
+from sok_compat.deeprec.optimizer_rules.train_optimizers import AdagradOptimizer
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 
 tf1 = tf.compat.v1
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a step sends with more ranks, by a model. `python -m benchmarks.growth --hosts 8`.
 
-The global batch stays the same. docs/distributed.md says what the model is, and how it was checked.
+The global batch stays the same. benchmarks/history/more_ranks.md has the model and its checks.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def cost(workload, dim, float_bytes, num_layers, num_ranks, num_hosts, rate, exc
     distinct = _distinct_keys(workload.batches()[:_ALIKE, :share], num_layers)
     away = (num_ranks - 1) / num_ranks
     payload = distinct * away * (_KEY_BYTES + 2 * float_bytes * dim)
-    headers = (num_ranks - 1) * (108 + 20 * num_layers)
+    headers = (num_ranks - 1) * 36 * num_layers
     ranks_of_host = num_ranks // num_hosts
     others = (num_ranks - ranks_of_host) / (num_ranks - 1)
     of_host = ranks_of_host * (payload + headers) * others
@@ -50,7 +50,7 @@ def cost(workload, dim, float_bytes, num_layers, num_ranks, num_hosts, rate, exc
         header_mb=headers / 1e6,
         of_host_mb=of_host / 1e6,
         link_ms=of_host * 8e3 / rate,
-        messages=_EXCHANGES * (num_ranks - 1),
+        messages=_EXCHANGES * num_layers * (num_ranks - 1),
         waits_ms=_EXCHANGES * exchange_ms,
     )
 

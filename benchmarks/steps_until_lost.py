@@ -7,7 +7,7 @@ import time
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.runtime.exchange import first_line
+from sok_compat.ranks.exchange import first_line
 
 tf1 = tf.compat.v1
 _STEPS = 5

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What works here, what is missing, and how to get it: `python -m sok_compat.doctor [script]`.
+"""What works here, what is missing, and how to get it: `python -m sok_compat.doctor [script]`;
+with `--changes`, what is changed in other libraries.
 
 Ends with status 0 if tables can be trained in one process, else 1. Whatever might not load is tried
 in a process of its own. With a script, names are found as that would: its folder comes first.
@@ -25,6 +26,7 @@ REBUILD_HOROVOD = (
     "folder of sok_compat's sources"
 )
 _PROBE_SECONDS = 300
+_ALL_INTEGRATIONS = "import sok_compat.ranks.horovod.integrations;"  # lists those with Horovod, too
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,18 +179,34 @@ def _horovod_built_for():
 def _integrations(has_horovod):
     found = _probe(
         ("import horovod.tensorflow; " if has_horovod else "")
-        + "import sok_compat; sok_compat.Init(global_batch_size=1);"
-        " from sok_compat.runtime import integrations;"
-        " now = [each.name for each in integrations.applied()];"
-        f" known = integrations.INTEGRATIONS if {has_horovod} else now;"
-        " later = [name for name in known if name not in now];"
-        " checked = [integrations.INTEGRATIONS[name].check() for name in later];"
-        " result = {'now': now, 'later': later}"
+        + f"{_ALL_INTEGRATIONS} from sok_compat.runtime.integrations import INTEGRATIONS;"
+        f" names = [n for n in INTEGRATIONS if {has_horovod} or not n.startswith('hvd.')];"
+        " result = {'checked': len([INTEGRATIONS[name].check() for name in names])}"
     )
     if "error" in found:
         return Finding("broken", "changes", found["error"])
-    later = f"; for several ranks {', '.join(found['later'])}" if found["later"] else ""
-    return Finding("ok", "changes", f"sok.Init changes {', '.join(found['now'])}{later}")
+    text = (
+        f"{found['checked']} functions and classes of other libraries are replaced once there are "
+        "tables, and are those that were tested: --changes lists them"
+    )
+    return Finding("ok", "changes", text)
+
+
+def print_changes():
+    """Prints the table of what is changed in other libraries; the exit status: 1 without
+    TensorFlow."""
+    found = _probe(
+        f"{_ALL_INTEGRATIONS} from sok_compat.runtime.integrations import table_of_changes;"
+        " result = {'rows': table_of_changes()}"
+    )
+    if "error" in found:
+        print(found["error"])
+        return 1
+    print("Nothing is changed before the first table is made.\n")
+    print("| what | why | tested on | tested by | how to undo it |\n|---|---|---|---|---|")
+    for row in found["rows"]:
+        print(f"| {' | '.join(row)} |")
+    return 0
 
 
 def _cuda_compiler():
@@ -258,10 +276,15 @@ def main(arguments=()):
     """Prints the report; the exit status says whether training can start."""
     parser = argparse.ArgumentParser(prog="python -m sok_compat.doctor", description=__doc__)
     parser.add_argument("script", nargs="?", help="the script that is to run")
-    script = parser.parse_args(arguments).script
+    parser.add_argument(
+        "--changes", action="store_true", help="list what is changed in other libraries, and why"
+    )
+    options = parser.parse_args(arguments)
+    if options.changes:
+        return print_changes()
     python = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
     print(f"sok_compat {_installed_version('sok_compat')}, {python}")
-    findings = examine(script)
+    findings = examine(options.script)
     print(*findings, sep="\n")
     is_broken = any(finding.status == "broken" for finding in findings)
     print("Training cannot start." if is_broken else "Tables can be trained here.")

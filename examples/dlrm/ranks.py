@@ -26,10 +26,6 @@ class HorovodRanks:
     """As above, with Horovod between the ranks."""
 
     def __init__(self):
-        if _are_on_one_host():
-            # They share memory, and none of a step is Horovod's, but each time that it looks for
-            # work, by default each millisecond, costs all ranks processor time.
-            os.environ.setdefault("HOROVOD_CYCLE_TIME", "20")
         import horovod.tensorflow as hvd  # here, so that one process runs without it
 
         hvd.init()
@@ -43,12 +39,6 @@ class HorovodRanks:
 
     def gather(self, tensor):
         return self._hvd.allgather(tensor)
-
-
-def _are_on_one_host():
-    """Whether horovodrun has started all ranks on this machine."""
-    size = os.environ.get("HOROVOD_SIZE")
-    return size is not None and os.environ.get("HOROVOD_LOCAL_SIZE") == size
 
 
 def connect():

@@ -21,6 +21,7 @@ enum class ErrorCode {
   kIo,                  // a file, or what another rank sent, could not be read or written
   kAborted,             // another rank failed
   kCancelled,           // the framework ended the step, which another part of it made fail
+  kDeadlineExceeded,    // what is waited for did not come in time
   kCuda,                // the CUDA driver or a kernel failed, or there is no GPU
 };
 

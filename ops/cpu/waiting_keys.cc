@@ -47,7 +47,7 @@ class ExactCounts : public WaitingKeys {
                   fresh_places.data());
   }
 
-  void GetsRow(int64_t key, const KeySeen&) override { Erase(key); }
+  void GetsRow(int64_t key, int64_t) override { Erase(key); }
 
   void Erase(int64_t key) override {
     const int64_t place = index_.Erase(key);
@@ -119,8 +119,9 @@ class BloomCounts : public WaitingKeys {
     for (int64_t i = 0; i < num_keys; ++i) Raise(keys[i], seen[i].count);
   }
 
-  /// Keeps the count for the time when the row is taken from the key.
-  void GetsRow(int64_t key, const KeySeen& seen) override { Raise(key, seen.count); }
+  /// Keeps as much for the time when the row is taken from the key, and no more: how often it had
+  /// come depends on which of a step's lookups counted first.
+  void GetsRow(int64_t key, int64_t filter_freq) override { Raise(key, filter_freq); }
 
   void Erase(int64_t) override {}
   int64_t num_places() const override { return 0; }

@@ -38,8 +38,8 @@ class WaitingKeys {
   /// seen[i] is what is known of keys[i] from now on; keys are distinct.
   virtual void Put(Executor& executor, int64_t num_keys, const int64_t* keys,
                    const KeySeen* seen) = 0;
-  /// A key that came as `seen` has a row now, and waits no more.
-  virtual void GetsRow(int64_t key, const KeySeen& seen) = 0;
+  /// A key has a row now, as it has come `filter_freq` times, and waits no more.
+  virtual void GetsRow(int64_t key, int64_t filter_freq) = 0;
   /// Forgets a key, if it is there.
   virtual void Erase(int64_t key) = 0;
 

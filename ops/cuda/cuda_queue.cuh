@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA stream as the queue that ops/device is written for. See ops/tests/host_queue.h.
+// A CUDA stream as the queue that ops/device is written for. See ops/tests/host_queue/host_queue.h.
 #ifndef SOK_OPS_CUDA_CUDA_QUEUE_CUH_
 #define SOK_OPS_CUDA_CUDA_QUEUE_CUH_
 

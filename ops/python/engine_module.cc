@@ -115,6 +115,7 @@ PyObject* PythonClassOf(ErrorCode code, PyObject* capacity_error) {
     case ErrorCode::kIo:
     case ErrorCode::kAborted:
     case ErrorCode::kCancelled:
+    case ErrorCode::kDeadlineExceeded:
       return PyExc_OSError;
   }
   return PyExc_RuntimeError;

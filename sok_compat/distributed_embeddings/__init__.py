@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""distributed-embeddings' API on the tables of sok_compat.
+"""The API of distributed-embeddings on sok_compat's tables.
 
-Importing this module imports nothing else: TensorFlow comes with the first name that needs it. By
-its alias, `import distributed_embeddings`, the ops come at once.
+Importing this module imports nothing else; the first name that needs TensorFlow loads it. The
+alias, `import distributed_embeddings`, loads the ops at once.
 """
 
 import importlib
@@ -23,11 +23,11 @@ _HOMES = {
 __all__ = sorted((*_HOMES, "dist_model_parallel"))
 
 
-def register_ops():
+def register_ops() -> None:
     """Loads the op library, so that TensorFlow can load graphs with its ops.
 
     Raises:
-      ImportError: TensorFlow is missing, or sok_compat was built without it or for another one.
+      ImportError: TensorFlow is missing, or sok_compat was built without it or for another version.
     """
     importlib.import_module("sok_compat.runtime.op_library")
 

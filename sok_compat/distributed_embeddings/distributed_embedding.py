@@ -1,83 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`DistributedEmbedding`: many embedding layers in one, their tables on ranks as a plan says."""
+"""`DistributedEmbedding`: many embedding layers in one, with tables placed on ranks by a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
-from sok_compat.distributed_embeddings.assignment import AUTO, checked_strategy
+from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.distributed_embeddings.global_weights import GlobalWeights
 from sok_compat.distributed_embeddings.input_parts import InputParts
 from sok_compat.distributed_embeddings.owned_inputs import OwnedInputs, check_batches_of_ranks
-from sok_compat.distributed_embeddings.placed_tables import PlacedTables, TableLayer
-from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
-from sok_compat.distributed_embeddings.saved_tables import SavedTables
-from sok_compat.distributed_embeddings.strategy import (
+from sok_compat.distributed_embeddings.planning.assignment import AUTO, checked_strategy
+from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables, TableLayer
+from sok_compat.distributed_embeddings.planning.strategy import (
     BY_COLUMNS,
     REPLICATED,
     DistEmbeddingStrategy,
 )
-from sok_compat.runtime.horovod_ranks import start_horovod
+from sok_compat.distributed_embeddings.python.layers.embedding import Embedding, float_dtype
+from sok_compat.distributed_embeddings.saved_tables import SavedTables
+from sok_compat.ranks.horovod.communicator import start_horovod
+from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.stock_slots import make_slots_as_planes
 
+if TYPE_CHECKING:
+    import os
+
+    import numpy as np
+
+    from sok_compat.distributed_embeddings.planning.workload import Workload
+    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
+    from sok_compat.tables import Table
+
 _LISTS_OF_LAYERS = ("dp_layers", "local_embedding_layers", "row_layers", "guest_layers")
 
 
 class DistributedEmbedding(keras.layers.Layer):
-    """Embedding layers, of which each rank has some tables, or parts of them, and looks up its part
-    of the batch in all. API of distributed-embeddings.
+    """Many embedding layers in one, with their tables spread over the ranks.
 
-    Tables that are cut by columns or rows are read by one group of lookups, whatever their number.
-    All ranks build the layer together, and call it as often.
+    API of distributed-embeddings. Each rank holds some of the tables, or parts of them, and looks
+    up its part of the batch in all tables. A single group of lookups reads all tables that are cut
+    by columns or rows. All ranks build the layer together and call it equally often.
 
     Attributes:
       strategy: the DistEmbeddingStrategy.
       dp_layers: layers whose tables are whole on every rank.
-      local_embedding_layers: this rank's tables of those cut by columns.
-      row_layers: its parts of tables cut by rows. The weights are these three's, in this order.
-      guest_layers: on a rank that trains no table, one of another rank's, of which it has no row.
+      local_embedding_layers: this rank's share of the tables cut by columns.
+      row_layers: its parts of tables cut by rows. The weights are those of these three lists, in
+        this order.
+      guest_layers: on a rank that trains no table, one table of another rank; it has no rows here.
     """
 
     def __init__(
         self,
-        embeddings,
-        strategy="basic",
-        column_slice_threshold=None,
-        row_slice_threshold=None,
-        dp_input=True,
-        input_table_map=None,
-        data_parallel_threshold=None,
-        gpu_embedding_size=None,
-        workload=None,
-        **kwargs,
-    ):
-        """Plans; on all ranks alike, without asking the others.
+        embeddings: Iterable[keras.layers.Layer],
+        strategy: str = "basic",
+        column_slice_threshold: int | None = None,
+        row_slice_threshold: int | None = None,
+        dp_input: bool = True,
+        input_table_map: Iterable[int] | None = None,
+        data_parallel_threshold: int | None = None,
+        gpu_embedding_size: int | None = None,
+        workload: Workload | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Plans. All ranks arrive at the same plan without communicating.
 
         Args:
-          embeddings: layers, of which only the configurations are used.
-          strategy: see DistEmbeddingStrategy, as all that follow but dp_input; with one rank
-            nothing is cut or copied.
-          dp_input: whether each rank is given its part of the batch of all inputs; False: the
-            batch of all ranks, of the inputs in strategy.input_ids_list of the rank, in that order.
-            No table is then cut by rows, or whole on every rank.
-          workload: of strategy 'auto', which distributed-embeddings does not have.
+          embeddings: layers; only their configurations are used.
+          strategy: see DistEmbeddingStrategy, as for all other arguments except dp_input. With one
+            rank nothing is cut or copied.
+          dp_input: True if each rank is given its part of the batch, for all inputs. False if it is
+            given the batch of all ranks for the inputs in its strategy.input_ids_list, in that
+            order; no table is then cut by rows or whole on every rank.
+          workload: for strategy 'auto'; not in distributed-embeddings.
           **kwargs: for the Keras layer.
 
         Raises:
-          ValueError: as DistEmbeddingStrategy; a rank would have no table, except with 'auto'.
-          NotImplementedError: with several ranks, a layer to be cut that is no Embedding, or has a
-            regularizer or a constraint.
-          ImportError: Horovod is installed and fails.
-          RuntimeError: another rank does not come here.
+          ValueError: as DistEmbeddingStrategy; or a rank would have no table, except with 'auto'.
+          NotImplementedError: strategy.uncut_tables, with several ranks and dp_input=False.
+          ImportError: Horovod is installed but fails to load.
+          RuntimeError: another rank does not build the layer.
         """
         checked_strategy(strategy)
-        super().__init__(**{**kwargs, "autocast": False})
+        super().__init__(**{**kwargs, "dtype": float_dtype(kwargs.get("dtype")), "autocast": False})
         start_horovod(type(self).__name__)
-        save_tables_in_checkpoints()
-        update_rows_in_use_in_keras()
-        make_slots_as_planes()
+        _tell_tensorflow_of_tables()
         self._ranks = connected_ranks(type(self).__name__)
         self.dp_input = dp_input
         cuts_rows = dp_input and self._ranks.size > 1
@@ -92,6 +105,7 @@ class DistributedEmbedding(keras.layers.Layer):
             gpu_embedding_size,
             workload,
             columns_only=not dp_input,
+            copies_uncut=cuts_rows,
         )
         self._check_ranks()
         self._layers_given = _Given(embeddings)
@@ -111,18 +125,18 @@ class DistributedEmbedding(keras.layers.Layer):
             )
 
     def _check_can_be_cut(self):
-        """The tables, of those to be cut, whose layers are called as they are."""
+        """The tables that may not be cut, since their own layers are called."""
         found = {*self.strategy.uncut_tables} - {*self.strategy.table_groups[REPLICATED]}
         if found and self._ranks.size > 1:
             raise NotImplementedError(
-                f"the layers of the tables {sorted(found)} can be on one rank, or whole on every "
-                "rank (data_parallel_threshold, strategy 'auto'), only: they are no Embedding, or "
-                "have a regularizer or a constraint"
+                f"the layers of the tables {sorted(found)} are not Embedding, or have a "
+                "regularizer or a constraint, so that these tables must be whole on every rank, "
+                "which dp_input=False does not allow"
             )
         return found
 
-    def build(self, input_shape):
-        """Makes the tables; all ranks take part."""
+    def build(self, input_shape: Any) -> None:
+        """Makes the tables. All ranks take part."""
         self._check_batch_sizes(input_shape)
         with tf.name_scope(f"{self.name}/"):
             self._tables = PlacedTables(
@@ -139,7 +153,12 @@ class DistributedEmbedding(keras.layers.Layer):
             self.guest_layers = self._guests()
         owned = not self.dp_input and self._ranks.size > 1
         self._inputs_of_tables = (OwnedInputs if owned else InputParts)(
-            self.strategy, self._tables, self._ranks, self.name, self.local_embedding_layers
+            self.strategy,
+            self._tables,
+            self._ranks,
+            self.name,
+            self.local_embedding_layers,
+            self.dp_layers,
         )
         self._global_weights = GlobalWeights(self, self._tables, self._ranks)
         for layer in self.dp_layers:
@@ -149,19 +168,20 @@ class DistributedEmbedding(keras.layers.Layer):
         self.built = True
 
     def _trackable_children(self, save_type="checkpoint", **kwargs):
-        """For checkpoints by the numbers of the tables given: another plan has other layers."""
-        children = super()._trackable_children(save_type, **kwargs)
-        if save_type != "checkpoint":
-            return children
-        copied = zip(self.strategy.table_groups[REPLICATED], self.dp_layers)
-        return {
-            **{name: child for name, child in children.items() if name not in _LISTS_OF_LAYERS},
-            **{f"copied_table{table}": layer for table, layer in copied},
-        }
+        """The layer's children, with `saved_tables` in place of the layers for checkpoints.
 
-    def _guests(self):
-        """A table of another rank, where this one trains none: else nothing would ask for gradients
-        here, for which the ranks that do would wait."""
+        The layers depend on the plan, `saved_tables` does not. A SavedModel keeps the layers, and
+        therefore refuses their tables.
+        """
+        children = super()._trackable_children(save_type, **kwargs)
+        left_out = _LISTS_OF_LAYERS if save_type == "checkpoint" else ("saved_tables",)
+        return {name: child for name, child in children.items() if name not in left_out}
+
+    def _guests(self) -> list[TableLayer]:
+        """A table of another rank if this one trains none, else nothing.
+
+        Without it this rank would compute no gradients, and the other ranks would wait for them.
+        """
         trained = self._tables.trained()
         ranks = {rank for _, rank in trained}
         if self._ranks.size == 1 or not ranks or ranks & {None, self._ranks.rank}:
@@ -169,7 +189,9 @@ class DistributedEmbedding(keras.layers.Layer):
         first, _ = trained[0]
         return [TableLayer({"name": first.table_name}, first)]
 
-    def _local_layer(self, number, config, table):
+    def _local_layer(
+        self, number: int, config: dict[str, Any], table: Table | None
+    ) -> keras.layers.Layer:
         if table is not None:
             return TableLayer(config, table)
         fused = self.strategy.plans[0].fused[number]
@@ -181,50 +203,44 @@ class DistributedEmbedding(keras.layers.Layer):
         if not self.dp_input and self._ranks.size > 1:
             check_batches_of_ranks(shapes, self._ranks)
             return
-        sizes = [shape[0] for shape in shapes if shape.rank]
+        sizes = [shape.as_list()[0] for shape in shapes if shape.rank]
         if len({size for size in sizes if size is not None}) > 1:
             raise ValueError(f"All input need to have same batchsize. got {sizes}.")
 
-    def call(self, inputs):
-        """The rows of each input.
+    def call(self, inputs: Ids | Sequence[Ids]) -> list[tf.Tensor]:
+        """Returns the rows of each input.
 
         Args:
-          inputs: list, for each input its ids: a tensor, or a tf.RaggedTensor, or with one rank or
-            without dp_input a tf.SparseTensor; of this rank's part of the batch. Without dp_input:
-            the inputs of this rank alone, of the whole batch: the samples of rank 0, then those of
-            rank 1, and so on, as many for each.
+          inputs: list with the ids of each input, for this rank's part of the batch: tensors or
+            tf.RaggedTensors; also tf.SparseTensors with one rank or dp_input=False. With
+            dp_input=False: only the inputs of this rank, but for the whole batch, that is, the
+            samples of rank 0, then those of rank 1, and so on, equally many of each.
 
         Returns:
-          A list of tensors, one for each input of all tables, of this rank's part of the batch, as
-          its layer would give; with several ranks, ids [batch, 1] of a table that is cut by columns
-          and has no combiner give [batch, width].
+          A list with one tensor for each input of all tables, for this rank's part of the batch, as
+          the input's own layer would return it. An exception with several ranks: ids [batch, 1] of
+          a table cut by columns without a combiner give [batch, width].
 
         Raises:
-          ValueError: another number of inputs, or what the input's layer would raise; without
-            dp_input, ids of a table without a combiner that are not one for each sample.
-          tf.errors.InvalidArgumentError: when run: an id that is no row; on several ranks without
-            dp_input, batches of other sizes, or one that cannot be divided among ranks.
+          ValueError: wrong number of inputs; any error of the input's own layer; with
+            dp_input=False, a table without a combiner gets other than one id for each sample.
+          tf.errors.InvalidArgumentError: when run: an id is not a row; with several ranks and
+            dp_input=False, batch sizes differ or are not divisible by the number of ranks.
         """
         inputs = self._checked(_as_list(inputs))
-        outputs = [None] * len(self.strategy.input_table_map)
-        groups = zip(self.strategy.input_groups[REPLICATED], self.strategy.map_groups[REPLICATED])
-        for i, table in groups:
-            outputs[i] = self.dp_layers[table](inputs[i])
-        for i, output in self._inputs_of_tables.outputs(inputs).items():
-            outputs[i] = output
-        self.saved_tables.note_slots_of_variables()  # of layers that their call has built
-        compute_dtype = self.compute_dtype or "float32"
-        return [tf.cast(output, compute_dtype) for output in outputs]
+        outputs = self._inputs_of_tables.outputs(inputs)
+        self.saved_tables.note_slots_of_variables()  # of layers that were built just now
+        return [tf.cast(outputs[i], self.compute_dtype) for i in sorted(outputs)]
 
-    def _checked(self, inputs):
-        """The inputs as integers; with one rank, in their own order."""
-        order = range(len(self.strategy.input_table_map))
+    def _checked(self, inputs: list[Any]) -> list[Ids]:
+        """The inputs as integers; with one rank, in the order of input numbers."""
+        order: Sequence[int] = range(len(self.strategy.input_table_map))
         if not self.dp_input:
             order = self.strategy.input_ids_list[self._ranks.rank]
         if len(inputs) != len(order):
             raise ValueError(
                 f"Expect {list(order)} inputs, got {len(inputs)}.: DistributedEmbedding takes a "
-                "list with one for each input of its tables"
+                "list with one item for each input of its tables"
                 + ("" if self.dp_input else " on this rank")
             )
         is_sparse = any(isinstance(one, tf.SparseTensor) for one in inputs)
@@ -237,11 +253,11 @@ class DistributedEmbedding(keras.layers.Layer):
             inputs = [one for _, one in sorted(zip(order, inputs), key=lambda pair: pair[0])]
         return inputs
 
-    def save_own_variables(self, store):
-        """For `.keras` and `.weights.h5` files, with one rank.
+    def save_own_variables(self, store: Any) -> None:
+        """Saves to `.keras` and `.weights.h5` files, with one rank only.
 
         Raises:
-          NotImplementedError: there are several, of which each has its own tables.
+          NotImplementedError: there are several ranks, each with its own tables.
         """
         if self._ranks.size > 1:
             raise NotImplementedError(
@@ -251,36 +267,42 @@ class DistributedEmbedding(keras.layers.Layer):
             )
         super().save_own_variables(store)
 
-    def get_weights(self, all_ranks=False):
-        """The whole tables, in the order of the layers given; all ranks have to call it. In graph
-        mode in the default session, in which all weights have been initialized.
+    def get_weights(self, all_ranks: bool = False) -> list[np.ndarray]:
+        """Returns the whole tables, in the order of the layers given. All ranks must call it.
+
+        In graph mode it runs in the default session, after all weights have been initialized.
 
         Args:
-          all_ranks: False: the ranks other than 0 get an empty list.
+          all_ranks: whether all ranks get the tables; otherwise ranks other than 0 get [].
 
         Returns:
           A list of float32 arrays [rows, columns].
 
         Raises:
           ValueError: the layer is not built.
-          RuntimeError: in graph mode, there is no default session; or its graph is final, and
-            nobody has read or set weights before.
+          RuntimeError: in graph mode, there is no default session, or its graph was finalized
+            before the first call of get_weights or set_weights.
         """
         if not self.built:
             raise ValueError(f"get_weights of {self.name!r}: it has no weights before a call")
         return self._global_weights.read(all_ranks)
 
-    def set_weights(self, weights, chunk=134217728, use_lock=False):
-        """Sets the rows of all tables; each rank takes its part. State of optimizers stays.
+    def set_weights(
+        self,
+        weights: Sequence[np.ndarray | str | os.PathLike],
+        chunk: int = 134217728,
+        use_lock: bool = False,
+    ) -> None:
+        """Sets the rows of all tables; each rank takes its part. Optimizer state is kept.
 
         Args:
-          weights: for each table, in the order of the layers given, an array [rows, columns], or
-            the path of a .npy file, of which only parts are read at a time.
-          chunk: most floats that are copied at a time.
-          use_lock: whether ranks come one after the other; all have to say the same.
+          weights: for each table, in the order of the layers given, an array [rows, columns] or
+            the path of a .npy file, which is read in parts.
+          chunk: most floats to copy at a time.
+          use_lock: whether ranks write one after the other; the same on all ranks.
 
         Raises:
-          ValueError: the layer is not built; another number of tables, or another shape.
+          ValueError: the layer is not built; wrong number or shape of tables.
           RuntimeError: as get_weights.
         """
         if not self.built:
@@ -292,27 +314,37 @@ class DistributedEmbedding(keras.layers.Layer):
 
 
 class _Given:
-    """The layers of the script; Keras does not take them for sub-layers."""
+    """The layers that the script gave, hidden from Keras, which would make them sub-layers."""
 
-    def __init__(self, embeddings):
+    def __init__(self, embeddings: Iterable[keras.layers.Layer]) -> None:
         self._embeddings = list(embeddings)
 
-    def rebuilt(self, table, config):
-        """A new layer like that of a table, of another configuration."""
+    def rebuilt(self, table: int, config: dict[str, Any]) -> keras.layers.Layer:
+        """A new layer of the same class as the table's, with another configuration."""
         kind = type(self._embeddings[table])
         config = {key: value for key, value in config.items() if key != "cpu_offload"}
+        if "dtype" in config:
+            config["dtype"] = float_dtype(config["dtype"])
         return (Embedding if kind is keras.layers.Embedding else kind).from_config(config)
 
-    def initializers(self):
-        """Of each table."""
+    def initializers(self) -> list[Any]:
+        """The initializer of each table; None if its layer has none."""
         return [getattr(one, "embeddings_initializer", None) for one in self._embeddings]
 
 
-def _as_list(values):
+def _as_list(values: Any) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def _as_integers(ids):
+def _as_integers(ids: Any) -> Ids:
     if not isinstance(ids, (tf.RaggedTensor, tf.SparseTensor)):
         ids = tf.convert_to_tensor(ids)
     return ids if ids.dtype in (tf.int32, tf.int64) else tf.cast(ids, tf.int64)
+
+
+def _tell_tensorflow_of_tables() -> None:
+    """Needed on ranks without tables, too: they share those of others."""
+    save_tables_in_checkpoints()
+    update_rows_in_use_in_keras()
+    make_slots_as_planes()
+    integrations.expect_tables()

@@ -1,30 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole tables of a DistributedEmbedding, read and written part by part."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.distributed_embeddings.strategy import BY_COLUMNS, BY_ROWS, REPLICATED
+from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_ROWS, REPLICATED
 from sok_compat.lookup.group import Lookup, lookup_group
-from sok_compat.runtime.shared_texts import share_text
-from sok_compat.tables.row_writes import write_rows
+from sok_compat.ranks.allgather_strings import allgather_strings
+from sok_compat.tables.rows.row_writes import write_rows
+
+if TYPE_CHECKING:
+    from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding
+    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables
+    from sok_compat.ranks.identity import Ranks
+    from sok_compat.runtime.tf_versions import keras
+    from sok_compat.tables import Table
 
 tf1 = tf.compat.v1
 
-_READ_FLOATS = 1 << 24  # at a time, of a table
+_READ_FLOATS = 1 << 24  # of a table, at a time
 
 
 class GlobalWeights:
-    """What reads and writes the tables of a layer: at once in eager mode; in graph mode in the
-    default session, with ops that are made once."""
+    """Reads and writes the tables of a layer.
 
-    def __init__(self, layer, tables, ranks):
+    In graph mode this happens in the default session, with ops that are made once.
+    """
+
+    def __init__(self, layer: DistributedEmbedding, tables: PlacedTables, ranks: Ranks) -> None:
         """Makes no ops.
 
         Args:
-          layer: the DistributedEmbedding, with its layers; it is not kept.
+          layer: the DistributedEmbedding, with its layers; no reference is kept.
           tables: its PlacedTables.
           ranks: the Ranks.
         """
@@ -32,12 +45,14 @@ class GlobalWeights:
             layer.name, layer.strategy, tables, ranks,
         )  # fmt: skip
         self._dp_layers, self._local_layers = [*layer.dp_layers], [*layer.local_embedding_layers]
-        self._ops = {}  # {what for: (placeholders, what a session runs)}
+        in_graph = not tf1.executing_eagerly_outside_functions()
+        self._graph = tf1.get_default_graph() if in_graph else None
+        self._ops: dict[tuple, tuple] = {}  # {purpose: (placeholders, fetch)}
 
-    def read(self, all_ranks):
-        """See DistributedEmbedding.get_weights. Rows come by the lookups' own exchange."""
+    def read(self, all_ranks: bool) -> list[np.ndarray]:
+        """See DistributedEmbedding.get_weights. Rows are fetched by ordinary lookups."""
         wants = all_ranks or self._ranks.rank == 0
-        tables = [None] * len(self._strategy.global_configs)
+        tables: list[Any] = [None] * len(self._strategy.global_configs)
         for number, table in enumerate(self._strategy.table_groups[REPLICATED]):
             tables[table] = self._value_of(self._dp_layers[number], table, 0)
         for table, parts in self._parts_by_columns().items():
@@ -46,7 +61,9 @@ class GlobalWeights:
             tables[table] = self._read(table, [(self._tables.by_rows[number], None, 0)], wants)
         return tables if wants else []
 
-    def write(self, weights, chunk, use_lock):
+    def write(
+        self, weights: Sequence[np.ndarray | str | os.PathLike], chunk: int, use_lock: bool
+    ) -> None:
         """See DistributedEmbedding.set_weights."""
         arrays = self._opened(weights)
         if chunk < 1:
@@ -54,13 +71,16 @@ class GlobalWeights:
         for turn in range(self._ranks.size if use_lock else 1):
             if turn == self._ranks.rank or not use_lock:
                 self._write_own(arrays, chunk)
-            if use_lock and self._ranks.size > 1:  # nobody goes on before
-                share_text("DistributedEmbedding.set_weights", is_patient=True)
+            if use_lock and self._ranks.size > 1:  # the next rank waits here
+                allgather_strings("DistributedEmbedding.set_weights", is_patient=True)
 
-    def _parts_by_columns(self):
-        """{table: [(Table, the layer where there is none, first row in it)]}, in the order of
-        columns."""
-        parts = {}
+    def _parts_by_columns(self) -> dict[int, list[tuple]]:
+        """{table: [(Table, layer, first row)]}, in the order of columns.
+
+        The layer is None if there is a Table, which otherwise is None. The first row is that of the
+        part in the Table or the layer's variable.
+        """
+        parts: dict[int, list[tuple]] = {}
         for rank, plan in enumerate(self._strategy.plans):
             for joined, fused in enumerate(plan.fused):
                 for one, offset in zip(fused.slices, fused.row_offsets):
@@ -71,7 +91,7 @@ class GlobalWeights:
                     parts.setdefault(of_table, []).append(part)
         return {table: [part for _, part in sorted(of, key=_first)] for table, of in parts.items()}
 
-    def _read(self, number, parts, wants):
+    def _read(self, number: int, parts: list[tuple], wants: bool) -> np.ndarray:
         rows, columns = self._strategy.shape(number)
         if parts[0][0] is None:
             ((_, layer, offset),) = parts
@@ -90,14 +110,14 @@ class GlobalWeights:
             read[begin:end] = part
         return read
 
-    def _value_of(self, layer, number, offset):
-        """A table's rows in the variable of a layer."""
+    def _value_of(self, layer: keras.layers.Layer, number: int, offset: int) -> np.ndarray:
+        """A table's rows, from the variable of a layer."""
         rows, _ = self._strategy.shape(number)
         variable = _only_weight(layer)
         return self._run(("read", number), lambda: variable[offset : offset + rows])
 
-    def _opened(self, weights):
-        """Arrays of the right shapes; of files, maps."""
+    def _opened(self, weights: Sequence[np.ndarray | str | os.PathLike]) -> list[np.ndarray]:
+        """The weights as arrays of checked shapes; files are memory-mapped."""
         if len(weights) != len(self._strategy.global_configs):
             raise ValueError(
                 f"set_weights of {self._name!r} needs an array for each of its "
@@ -105,7 +125,7 @@ class GlobalWeights:
             )
         return [self._opened_one(table, given) for table, given in enumerate(weights)]
 
-    def _opened_one(self, table, given):
+    def _opened_one(self, table: int, given: Any) -> np.ndarray:
         is_path = isinstance(given, (str, os.PathLike))
         array = np.load(given, mmap_mode="r") if is_path else np.asarray(given)
         name = self._strategy.global_configs[table].get("name")
@@ -120,7 +140,7 @@ class GlobalWeights:
             )
         return array
 
-    def _write_own(self, arrays, chunk):
+    def _write_own(self, arrays: list[np.ndarray], chunk: int) -> None:
         strategy, rank = self._strategy, self._ranks.rank
         for number, table in enumerate(strategy.table_groups[REPLICATED]):
             self._write_variable(table, self._dp_layers[number], arrays[table], 0, chunk)
@@ -139,13 +159,17 @@ class GlobalWeights:
             begin, end = (own.placement.range_begin(rank + more) for more in (0, 1))
             self._write_table(table, own, arrays[table][begin:end], begin, chunk)
 
-    def _write_table(self, number, table, rows, first_key, chunk):
+    def _write_table(
+        self, number: int, table: Table, rows: np.ndarray, first_key: int, chunk: int
+    ) -> None:
         def write(first, part):
             return write_rows(table, first + tf.range(tf.shape(part, tf.int64)[0]), part)
 
         self._write_blocks(number, write, rows, first_key, chunk)
 
-    def _write_variable(self, number, layer, rows, first_row, chunk):
+    def _write_variable(
+        self, number: int, layer: keras.layers.Layer, rows: np.ndarray, first_row: int, chunk: int
+    ) -> None:
         variable = _only_weight(layer)
 
         def write(first, part):
@@ -156,33 +180,38 @@ class GlobalWeights:
 
         self._write_blocks(number, write, rows, first_row, chunk)
 
-    def _write_blocks(self, number, write, rows, first, chunk):
+    def _write_blocks(
+        self, number: int, write: Callable, rows: np.ndarray, first: int, chunk: int
+    ) -> None:
         step = max(1, chunk // rows.shape[1])
         for begin in range(0, len(rows), step):
             part = np.ascontiguousarray(rows[begin : begin + step], np.float32)
             self._run(("write", number), write, np.int64(first + begin), part)
 
-    def _run(self, what_for, function, *values):
-        """The array, if it gives one, that a function of tensors gives for values."""
+    def _run(self, purpose: tuple, function: Callable, *values: Any) -> Any:
+        """Runs a function of tensors on values, and returns its result as an array.
+
+        Returns None if the function returns an op. In graph mode the ops of a purpose are reused.
+        """
         if tf.executing_eagerly():
             result = function(*map(tf.constant, values))
             return result.numpy() if tf.is_tensor(result) else None
         session = tf1.get_default_session()
-        if session is None:
+        if session is None or session.graph is not self._graph:
             raise RuntimeError(
-                f"weights of {self._name!r} are read and set in a session: call this in "
-                "`with session.as_default():`"
+                f"weights of {self._name!r} are read and set in a session of their graph: call "
+                "this in `with session.as_default():`"
             )
-        if what_for not in self._ops:
-            self._ops[what_for] = self._made_ops(session.graph, function, values)
-        placeholders, fetch = self._ops[what_for]
+        if purpose not in self._ops:
+            self._ops[purpose] = self._made_ops(self._graph, function, values)
+        placeholders, fetch = self._ops[purpose]
         return session.run(fetch, dict(zip(placeholders, values)))
 
-    def _made_ops(self, graph, function, values):
+    def _made_ops(self, graph: tf.Graph, function: Callable, values: Sequence[Any]) -> tuple:
         if graph.finalized:
             raise RuntimeError(
-                f"the graph is final, and has no ops yet for the weights of {self._name!r}: "
-                "call get_weights or set_weights once before the session that makes it so"
+                f"the graph is finalized and has no ops yet for the weights of {self._name!r}: "
+                "call get_weights or set_weights once before the session that finalizes it"
             )
         with graph.as_default():
             placeholders = [
@@ -192,7 +221,7 @@ class GlobalWeights:
             return placeholders, function(*placeholders)
 
 
-def _only_weight(layer):
+def _only_weight(layer: keras.layers.Layer) -> tf.Variable:
     weights = layer.weights
     if len(weights) != 1:
         raise ValueError(
@@ -201,5 +230,5 @@ def _only_weight(layer):
     return weights[0]
 
 
-def _first(pair):
+def _first(pair: tuple) -> Any:
     return pair[0]

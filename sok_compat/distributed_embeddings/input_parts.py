@@ -1,74 +1,147 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of which each rank is given its part of the batch, looked up in tables that are cut."""
+"""Looks up inputs of which each rank is given its part of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable
 
 import tensorflow as tf
 
-from sok_compat.distributed_embeddings.samples import (
-    Asked,
+from sok_compat.distributed_embeddings.planning.samples import (
+    LookupRequest,
     lookups_of,
     samples_of_inputs,
     without_strangers,
 )
-from sok_compat.distributed_embeddings.strategy import BY_COLUMNS, BY_ROWS
-from sok_compat.lookup.group import lookup_group
+from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_ROWS, REPLICATED
+from sok_compat.lookup.group import Lookup, begin_group, lookup_group
+
+if TYPE_CHECKING:
+    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables
+    from sok_compat.distributed_embeddings.planning.samples import Samples
+    from sok_compat.distributed_embeddings.planning.strategy import DistEmbeddingStrategy
+    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
+    from sok_compat.ranks.identity import Ranks
+    from sok_compat.runtime.tf_versions import keras
+    from sok_compat.tables import Table
 
 
 class InputParts:
-    """What looks them up: one group of lookups, whatever the number of tables."""
+    """Looks up the inputs by one group of lookups, however many tables there are."""
 
-    def __init__(self, strategy, tables, ranks, name, layers):
-        """Looks nothing up.
+    def __init__(
+        self,
+        strategy: DistEmbeddingStrategy,
+        tables: PlacedTables,
+        ranks: Ranks,
+        name: str,
+        layers: Sequence[keras.layers.Layer],
+        copies: Sequence[keras.layers.Layer],
+    ) -> None:
+        """Looks nothing up yet.
 
         Args:
           strategy: the DistEmbeddingStrategy.
           tables: the PlacedTables.
           ranks: the Ranks.
-          name: of the layer, for messages.
-          layers: of this rank's joined tables, called where these are on variables.
+          name: name of the layer, for messages.
+          layers: layers of this rank's joined tables; those on variables are called.
+          copies: layers of the tables that are whole on every rank.
         """
         self._strategy, self._tables, self._ranks = strategy, tables, ranks
-        self._name, self._layers = name, layers
+        self._name, self._layers, self._copies = name, layers, copies
 
-    @tf.autograph.experimental.do_not_convert
-    def outputs(self, inputs):
-        """{input: output} of those of tables that are cut.
+    def outputs(self, inputs: Sequence[Ids]) -> dict[int, tf.Tensor]:
+        """Returns {input: output} of all inputs.
 
         Args:
-          inputs: the ids of all inputs.
+          inputs: ids of each input.
         """
-        asked = {}  # input: (function of the rows of its lookups, what is Asked)
-        outputs = {}
+        outputs, to_call = self._looked_up(inputs)
+        for i, (layer, ids) in to_call.items():
+            outputs[i] = self._flattened(i, ids, layer(ids))
+        return outputs
+
+    @tf.autograph.experimental.do_not_convert
+    def _looked_up(self, inputs: Sequence[Ids]) -> tuple[dict[int, tf.Tensor], dict[int, tuple]]:
+        """({input: output} for inputs of tables, {input: (layer to call, ids)} for the others)"""
+        requested = {}  # input: (function of the rows of its lookups, its LookupRequests)
         parts = {
             i: self._parts_of(number)
             for number, i in enumerate(self._strategy.input_groups[BY_COLUMNS])
         }
         of_tables = [i for i in parts if parts[i][0][0] is not None]
         samples = self._samples(inputs, [*of_tables, *self._strategy.input_groups[BY_ROWS]])
-        for i in parts.keys() - {*of_tables}:  # a layer on a variable, with one rank
-            ((_, offset, layer),) = parts[i]
-            outputs[i] = layer(tf.cast(inputs[i], tf.int64) + offset if offset else inputs[i])
+        called = self._called({i: parts[i] for i in parts.keys() - {*of_tables}})
         for i in of_tables:
-            asked[i] = self._asked_by_columns(i, inputs[i], samples[i], parts[i])
+            requested[i] = self._requested_by_columns(i, inputs[i], samples[i], parts[i])
         groups = zip(self._strategy.input_groups[BY_ROWS], self._strategy.map_groups[BY_ROWS])
         for i, table in groups:
-            asked[i] = self._asked_by_rows(i, samples[i], self._tables.by_rows[table])
-        lookups = lookups_of(
-            [one for _, of_input in asked.values() for one in of_input], self._name
+            requested[i] = self._requested_by_rows(i, samples[i], self._tables.by_rows[table])
+        requests = [one for _, of_input in requested.values() for one in of_input]
+        checked = [i for i, (_, rows_of_input) in called.items() if rows_of_input is not None]
+        lookups, ids = lookups_of(
+            requests,
+            [(_flat(inputs[i]), called[i][1]) for i in checked],
+            self._begin_of(requests),
         )
         rows = iter(_looked_up(lookups))
-        for i, (finish, of_input) in asked.items():
-            outputs[i] = finish([next(rows) for _ in of_input])
-        return outputs
+        outputs = {i: finish([next(rows) for _ in x]) for i, (finish, x) in requested.items()}
+        given = {**dict(enumerate(inputs)), **dict(zip(checked, _in_forms(inputs, checked, ids)))}
+        return outputs, {i: (layer, given[i]) for i, (layer, _) in called.items()}
 
-    def _samples(self, inputs, numbers):
-        """{input: its Samples} of inputs by their numbers."""
+    def _called(self, parts: dict[int, list[tuple]]) -> dict[int, tuple]:
+        """{input: (its layer, its RowsOfInput)} of tables on variables.
+
+        These are the tables that are whole on every rank and, with one rank, those of `parts`.
+        """
+        groups = zip(self._strategy.input_groups[REPLICATED], self._strategy.map_groups[REPLICATED])
+        called = {
+            i: (self._copies[table], self._strategy.rows_of_input(i, self._name))
+            for i, table in groups
+        }
+        for i, ((_, offset, layer),) in parts.items():
+            num_rows = self._strategy.config_of_input(i)["input_dim"]
+            is_joined = layer.get_config()["input_dim"] != num_rows
+            called[i] = layer, self._strategy.rows_of_input(i, self._name, offset, is_joined)
+        return called
+
+    def _begin_of(self, requests: list[LookupRequest]) -> Callable[[], tf.Tensor] | None:
+        """The argument `begin` of `lookups_of`."""
+        groups = [group for group in _groups([one.lookup for one in requests]) if group]
+        if self._ranks.size == 1 or not groups:
+            return None
+        return lambda: begin_group(groups[0], insert=True)
+
+    def _flattened(self, i: int, ids: Any, output: tf.Tensor) -> tf.Tensor:
+        """The output [batch, width] for ids [batch, 1], as of tables cut by columns.
+
+        Applies to tables that are not cut because of their layers; other outputs stay.
+        """
+        table = self._strategy.input_table_map[i]
+        shape: Any = getattr(ids, "shape", None)
+        is_moved = self._ranks.size > 1 and table in self._strategy.uncut_tables
+        has_one_each = shape.rank == 2 and shape.as_list()[1] == 1
+        if is_moved and has_one_each and output.shape.rank == 3:
+            return tf.reshape(output, [-1, output.shape.as_list()[2]])
+        return output
+
+    def _samples(self, inputs: Sequence[Ids], numbers: list[int]) -> dict[int, Samples]:
+        """{input: its Samples} for the inputs of these numbers."""
         combiners = [self._strategy.config_of_input(i).get("combiner") for i in numbers]
         found = samples_of_inputs([inputs[i] for i in numbers], combiners, self._name)
         return dict(zip(numbers, found))
 
-    def _parts_of(self, number):
-        """[(table, row offset, layer)] of the slices of an input of the group, in the order of
-        their columns; the layer where it is on a variable, and has no table."""
+    def _parts_of(self, number: int) -> list[tuple[Table | None, int, Any]]:
+        """[(table, row offset, layer)] of an input's slices, in the order of columns.
+
+        Args:
+          number: of the input, within the group of tables cut by columns.
+
+        Returns:
+          The slices. Either the table or the layer is None: the latter is on a variable.
+        """
         parts = []
         for rank, inputs in enumerate(self._strategy.input_ids_list):
             for place, of_input in enumerate(inputs):
@@ -80,29 +153,62 @@ class InputParts:
                     parts.append((table, offset, layer))
         return parts
 
-    def _asked_by_columns(self, i, ids, samples, parts):
+    def _requested_by_columns(
+        self, i: int, ids: Ids, samples: Samples, parts: list[tuple]
+    ) -> tuple[Callable, list[LookupRequest]]:
         config = self._strategy.config_of_input(i)
-        shape = getattr(ids, "shape", None)
+        shape: Any = getattr(ids, "shape", None)
         is_flat = self._ranks.size > 1 and config.get("combiner") is None and shape[1:] == [1]
+        name = self._name
 
         def finish(rows):
             rows = rows[0] if len(rows) == 1 else tf.concat(rows, 1)
             return rows if is_flat else samples.shaped(rows)
 
         return finish, [
-            Asked(samples, table, config["input_dim"], offset) for table, offset, _ in parts
+            LookupRequest(samples, table, self._strategy.rows_of_input(i, name, offset))
+            for table, offset, _ in parts
         ]
 
-    def _asked_by_rows(self, i, samples, table):
+    def _requested_by_rows(
+        self, i: int, samples: Samples, table: Table
+    ) -> tuple[Callable, list[LookupRequest]]:
         samples = without_strangers(samples, self._strategy.config_of_input(i)["input_dim"])
-        return lambda rows: samples.shaped(rows[0]), [Asked(samples, table, table.capacity)]
+        return lambda rows: samples.shaped(rows[0]), [LookupRequest(samples, table)]
 
 
-def _looked_up(lookups):
-    """The rows of each. Frozen tables are a group of their own: on a rank that trains none of a
-    group's tables, nothing would ask for gradients, and the others would wait for it."""
-    rows = {}
-    for is_trained in (True, False):
-        group = [one for one in lookups if one.table.trainable == is_trained]
+def _looked_up(lookups: list[Lookup]) -> list[tf.Tensor]:
+    """The rows of each lookup."""
+    rows: dict[Lookup, tf.Tensor] = {}
+    for group in _groups(lookups):
         rows.update(zip(group, lookup_group(group, insert=True)))
     return [rows[one] for one in lookups]
+
+
+def _groups(lookups: list[Lookup]) -> Iterator[list[Lookup]]:
+    """Yields the lookups in trained tables, then those in frozen ones.
+
+    A rank computes no gradients of a group if it trains none of the group's tables; in a mixed
+    group the other ranks would wait for it.
+    """
+    for is_trained in (True, False):
+        yield [one for one in lookups if one.table.trainable == is_trained]
+
+
+def _flat(ids: Ids) -> tf.Tensor:
+    if isinstance(ids, tf.RaggedTensor):
+        return ids.flat_values
+    return ids.values if isinstance(ids, tf.SparseTensor) else ids
+
+
+def _in_forms(
+    inputs: Sequence[Ids], numbers: list[int], flat: Iterable[tf.Tensor]
+) -> Iterator[Ids]:
+    """Yields flat ids in the forms of the inputs of these numbers."""
+    for i, ids in zip(numbers, flat):
+        form = inputs[i]
+        if isinstance(form, tf.RaggedTensor):
+            ids = form.with_flat_values(ids)
+        elif isinstance(form, tf.SparseTensor):
+            ids = tf.SparseTensor(form.indices, ids, form.dense_shape)
+        yield ids

@@ -1,42 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`IntegerLookup`: a vocabulary that grows with the keys that come. All of it is in its weights."""
+"""`IntegerLookup`: a vocabulary that grows with the keys it meets, held in the layer's weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
 
-OUT_OF_VOCABULARY = -1  # a key that is never given an id
+if TYPE_CHECKING:
+    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
+
+OUT_OF_VOCABULARY = -1  # a key that never gets an id
 _SLOTS_PER_KEY = 1.5
 _MIX = tf.int64.min + 0x1E3779B97F4A7C15  # an odd number: 2^64 over the golden ratio, as int64
 
 
 class IntegerLookup(keras.layers.Layer):
-    """Gives each integer key a number, 1, 2, ... in the order in which they first come; 0 to keys
-    that come when all numbers are given, and to the key -1. API of distributed-embeddings.
+    """Numbers integer keys 1, 2, ... in the order of their first use.
 
-    Every call adds to the vocabulary, also outside of training. It belongs to this process, and is
-    saved with the model.
+    API of distributed-embeddings. The id 0 stands for the key -1 and for new keys once the
+    vocabulary is full. Every call adds to the vocabulary, also outside of training. The vocabulary
+    belongs to this process, and is saved with the model.
 
     Attributes:
       max_tokens: most keys in the vocabulary.
       capacity: max_tokens + 1, the number of ids.
-      use_gpu: as given; both are the same.
-      table: int64 [slots, 2], the key and id of each slot of a hash table; id 0: the slot is free.
-      count: int64 [capacity], how often each id came.
-      num_tokens: int64, keys in the vocabulary.
+      use_gpu: as given; it makes no difference.
+      table: int64 [slots, 2], the key and id in each slot of a hash table; a slot of id 0 is free.
+      count: int64 [capacity], the number of occurrences of each id.
+      num_tokens: int64, the number of keys in the vocabulary.
     """
 
-    def __init__(self, max_tokens, use_gpu=True, **kwargs):
+    def __init__(self, max_tokens: Any, use_gpu: bool = True, **kwargs: Any) -> None:
         """Makes the layer and its weights.
 
         Args:
-          max_tokens: most keys in the vocabulary, an int >= 1 or a tensor of one.
-          use_gpu: changes nothing.
+          max_tokens: most keys in the vocabulary, an int >= 1 or a scalar tensor.
+          use_gpu: makes no difference.
           **kwargs: for the Keras layer.
 
         Raises:
-          ValueError: max_tokens below 1.
+          ValueError: max_tokens is below 1.
         """
         super().__init__(**{**kwargs, "autocast": False})
         self.max_tokens = int(max_tokens)
@@ -50,17 +57,18 @@ class IntegerLookup(keras.layers.Layer):
             self.count = self._add_integers("count", (self.capacity,))
             self.num_tokens = self._add_integers("num_tokens", ())
 
-    def call(self, inputs):
-        """The ids of keys.
+    def call(self, inputs: Ids) -> Ids:
+        """Returns the ids of keys.
 
         Args:
-          inputs: int32 or int64, a tensor of any shape, a tf.RaggedTensor or a tf.SparseTensor.
+          inputs: int32 or int64 keys: a tensor of any shape, a tf.RaggedTensor or a
+            tf.SparseTensor.
 
         Returns:
-          int64 in the form of the inputs.
+          int64 ids in the form of the inputs.
 
         Raises:
-          ValueError: keys are no integers of these types.
+          ValueError: keys of another dtype.
         """
         if isinstance(inputs, tf.RaggedTensor):
             return inputs.with_flat_values(self._ids_of(inputs.flat_values))
@@ -69,14 +77,14 @@ class IntegerLookup(keras.layers.Layer):
             return tf.SparseTensor(inputs.indices, ids, inputs.dense_shape)
         return self._ids_of(tf.convert_to_tensor(inputs))
 
-    def get_vocabulary(self):
-        """A list: -1 in the place of the id 0, then the key of each id."""
+    def get_vocabulary(self) -> list[int]:
+        """Returns the key of each id; that of the id 0 is -1."""
         table = np.asarray(keras.backend.get_value(self.table))
         held = table[table[:, 1] > 0]
         return [OUT_OF_VOCABULARY, *held[np.argsort(held[:, 1]), 0].tolist()]
 
-    def get_config(self):
-        """The arguments of `__init__`."""
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__`."""
         return {
             **super().get_config(),
             "max_tokens": self.max_tokens,
@@ -103,7 +111,7 @@ class IntegerLookup(keras.layers.Layer):
         ids.set_shape(keys.shape)
         return ids
 
-    # A function also in graphs, where its steps then keep their order.
+    # A function also in graphs, where it keeps the steps in order.
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int64)], autograph=False)
     def _look_up(self, keys):
         distinct, places, counts = tf.unique_with_counts(keys, tf.int64)
@@ -119,7 +127,7 @@ class IntegerLookup(keras.layers.Layer):
         return tf.gather(ids, places)
 
     def _find(self, keys):
-        """The ids of distinct keys; 0 for those that are not there."""
+        """The ids of distinct keys; 0 for keys that are not in the table."""
 
         def look_into_slots(ids, pending, slots):
             held = tf.gather(self.table, slots)
@@ -141,7 +149,7 @@ class IntegerLookup(keras.layers.Layer):
         return ids
 
     def _insert(self, keys, ids):
-        """Puts keys that are not there into the first free slot from their home on."""
+        """Puts new keys into the first free slot from their home on."""
 
         def write_to_slots(keys, ids, slots):
             is_free = tf.equal(tf.gather(self.table, slots)[:, 1], 0)
@@ -170,7 +178,7 @@ _VECTORS = (tf.TensorShape([None]),) * 3
 
 
 def _are_first(values):
-    """Whether each value is the first of its like."""
+    """Whether each value occurs for the first time."""
     places = tf.range(tf.size(values))
     distinct, numbers = tf.unique(values)
     firsts = tf.math.unsorted_segment_min(places, numbers, tf.size(distinct))

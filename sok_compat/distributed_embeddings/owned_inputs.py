@@ -1,29 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of which a rank is given the ids of all ranks, for the tables that it has."""
+"""Looks up inputs that each rank is given for its own tables, with the ids of all ranks."""
+
+from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.distributed_embeddings.samples import Asked, lookups_of, samples_of_inputs
-from sok_compat.lookup.batch_at_owner import lookup_batch_at_owner, number_of_each_rank
+from sok_compat.distributed_embeddings.planning.samples import (
+    LookupRequest,
+    lookups_of,
+    samples_of_inputs,
+)
+from sok_compat.lookup.batch_at_owner import (
+    begin_batch_at_owner,
+    lookup_batch_at_owner,
+    number_of_each_rank,
+)
 from sok_compat.lookup.group import Lookup
-from sok_compat.runtime.shared_texts import share_text
+from sok_compat.ranks.allgather_strings import allgather_strings
+
+if TYPE_CHECKING:
+    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables
+    from sok_compat.distributed_embeddings.planning.strategy import DistEmbeddingStrategy
+    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
+    from sok_compat.ranks.identity import Ranks
+    from sok_compat.tables import Table
 
 
-def check_batches_of_ranks(shapes, ranks):
-    """Fails on all ranks unless their inputs, as far as the sizes are known, are one batch that can
-    be divided among them.
+def check_batches_of_ranks(shapes: Sequence[tf.TensorShape], ranks: Ranks) -> None:
+    """Checks that the inputs of all ranks have one batch size, divisible by the number of ranks.
+
+    All ranks call it, and all of them fail if it fails. Unknown sizes are not checked.
 
     Args:
-      shapes: of this rank's inputs.
-      ranks: the Ranks, which all come here.
+      shapes: shapes of this rank's inputs.
+      ranks: the Ranks.
 
     Raises:
-      ValueError: they are not.
+      ValueError: the sizes differ or are not divisible.
     """
-    mine = [shape[0] for shape in shapes if shape.rank]
-    said = share_text("DistributedEmbedding.build", json.dumps(mine))
+    mine = [shape.as_list()[0] for shape in shapes if shape.rank]
+    said = allgather_strings("DistributedEmbedding.build", json.dumps(mine))
     sizes = [json.loads(text) for text in said]
     known = sorted({size for of_rank in sizes for size in of_rank if size is not None})
     if len(known) > 1:
@@ -33,55 +53,76 @@ def check_batches_of_ranks(shapes, ranks):
 
 
 class OwnedInputs:
-    """What looks up inputs that come to the ranks of their tables, with the ids of the batch of all
-    ranks; each rank gets the rows of its part."""
+    """Looks up the ids of the whole batch on the ranks that hold the tables.
 
-    def __init__(self, strategy, tables, ranks, name, layers=()):
-        """Looks nothing up.
+    Each rank gets the rows of its part of the batch.
+    """
+
+    def __init__(
+        self,
+        strategy: DistEmbeddingStrategy,
+        tables: PlacedTables,
+        ranks: Ranks,
+        name: str,
+        layers: Sequence[Any] = (),
+        copies: Sequence[Any] = (),
+    ) -> None:
+        """Looks nothing up yet.
 
         Args:
-          strategy: the DistEmbeddingStrategy, of tables cut by columns alone.
+          strategy: the DistEmbeddingStrategy, with tables cut by columns only.
           tables: the PlacedTables.
           ranks: the Ranks.
-          name: of the layer, the same on all ranks.
-          layers: none is called.
+          name: name of the layer, the same on all ranks.
+          layers: ignored; none is called.
+          copies: ignored.
         """
-        del layers
+        del layers, copies
         self._strategy, self._tables, self._ranks, self._name = strategy, tables, ranks, name
 
     @tf.autograph.experimental.do_not_convert
-    def outputs(self, inputs):
-        """{input: rows float32 [batch of this rank, width]} of all inputs of all ranks.
+    def outputs(self, inputs: Sequence[Ids]) -> dict[int, tf.Tensor]:
+        """Returns {input: rows float32 [batch of this rank, width]} for all inputs of all ranks.
 
         Args:
-          inputs: the ids of this rank's, in the order of strategy.input_ids_list.
+          inputs: ids of this rank's inputs, in the order of strategy.input_ids_list.
 
         Raises:
-          ValueError: ids of a table without a combiner that are not one for each sample.
+          ValueError: a table without a combiner gets other than one id for each sample.
         """
-        mine = iter(self._lookups(inputs))
-        asked = [
-            (i, next(mine) if rank == self._ranks.rank else self._nothing_of(rank, place))
-            for rank in range(self._ranks.size)
-            for place, i in enumerate(self._inputs_of(rank))
-        ]
         size = self._size_of_part(inputs)
-        found = self._looked_up([lookup for _, lookup in asked], size)
-        columns = {}
-        for i, lookup in asked:
+        requests = self._requested(inputs)
+        mine, _ = lookups_of(requests, begin=lambda: self._begin([one.lookup for one in requests]))
+        requested = self._of_all(mine)
+        found = self._looked_up([lookup for _, lookup in requested], size)
+        columns: dict[int, list[tf.Tensor]] = {}
+        for i, lookup in requested:
             columns.setdefault(i, []).append(found[lookup])
         known = tf.get_static_value(size)
-        outputs = {}
+        outputs: dict[int, tf.Tensor] = {}
         for i, parts in columns.items():
             outputs[i] = parts[0] if len(parts) == 1 else tf.concat(parts, 1)
             outputs[i].set_shape([None if known is None else int(known), None])
         return outputs
 
-    def _inputs_of(self, rank):
+    def _of_all(self, mine: Iterable[Lookup]) -> list[tuple[int, Lookup]]:
+        """[(input, `Lookup`)] of all ranks; `mine` are those of this rank."""
+        own = iter(mine)
+        return [
+            (i, next(own) if rank == self._ranks.rank else self._nothing_of(rank, place))
+            for rank in range(self._ranks.size)
+            for place, i in enumerate(self._inputs_of(rank))
+        ]
+
+    def _begin(self, mine: list[Lookup]) -> tf.Tensor:
+        first = next(iter(_groups([lookup for _, lookup in self._of_all(mine)])))
+        return begin_batch_at_owner(first, insert=True)
+
+    def _inputs_of(self, rank: int) -> list[int]:
         return self._strategy.input_ids_list[rank]
 
-    def _lookups(self, inputs):
-        """Of this rank's inputs."""
+    def _requested(self, inputs: Sequence[Ids]) -> list[LookupRequest]:
+        """The LookupRequest of each of this rank's inputs."""
         rank, numbers = self._ranks.rank, self._inputs_of(self._ranks.rank)
         configs = [self._strategy.config_of_input(i) for i in numbers]
         combiners = [config.get("combiner") for config in configs]
@@ -94,20 +135,21 @@ class OwnedInputs:
                 )
         samples = samples_of_inputs(inputs, combiners, self._name)
         tables = [self._table(rank, place) for place in range(len(numbers))]
-        offsets = self._strategy.local_input_offsets[rank]
-        nums_rows = [config["input_dim"] for config in configs]
-        asked = [Asked(*each) for each in zip(samples, tables, nums_rows, offsets)]
-        return lookups_of(asked, self._name)
+        rows = [
+            self._strategy.rows_of_input(i, self._name, offset)
+            for i, offset in zip(numbers, self._strategy.local_input_offsets[rank])
+        ]
+        return [LookupRequest(*each) for each in zip(samples, tables, rows)]
 
-    def _nothing_of(self, rank, place):
-        """The `Lookup` by which this rank has its rows of another rank's input."""
+    def _nothing_of(self, rank: int, place: int) -> Lookup:
+        """A `Lookup` without keys, by which this rank gets its rows of another rank's input."""
         return Lookup(self._table(rank, place), tf.zeros([0], tf.int64))
 
-    def _table(self, rank, place):
+    def _table(self, rank: int, place: int) -> Table:
         return self._tables.by_columns[rank][self._strategy.local_maps[rank][place]]
 
-    def _size_of_part(self, inputs):
-        """Samples of each rank; a rank without inputs hears of them from others."""
+    def _size_of_part(self, inputs: Sequence[Ids]) -> tf.Tensor:
+        """Samples of each rank; a rank without inputs learns the number from the others."""
         sizes = [_num_samples(ids) for ids in inputs]
         if all(self._strategy.input_ids_list):
             return sizes[0] // self._ranks.size
@@ -115,22 +157,26 @@ class OwnedInputs:
         said = number_of_each_rank(mine, self._ranks, f"{self._name} batch")
         return tf.reduce_max(said) // self._ranks.size
 
-    def _looked_up(self, lookups, size):
-        """{lookup: rows}. Frozen tables are a group of their own, and those of each device."""
-        groups = {}
-        for lookup in lookups:
-            groups.setdefault((lookup.table.trainable, lookup.table.device), []).append(lookup)
-        rows = {}
-        for group in groups.values():
+    def _looked_up(self, lookups: list[Lookup], size: tf.Tensor) -> dict[Lookup, tf.Tensor]:
+        """{lookup: rows}"""
+        rows: dict[Lookup, tf.Tensor] = {}
+        for group in _groups(lookups):
             rows.update(zip(group, lookup_batch_at_owner(group, size, insert=True)))
         return rows
 
 
-def _num_samples(ids):
+def _groups(lookups: Iterable[Lookup]) -> Iterable[list[Lookup]]:
+    """The lookups in groups: trained and frozen tables apart, and each device apart."""
+    groups: dict[tuple, list[Lookup]] = {}
+    for lookup in lookups:
+        groups.setdefault((lookup.table.trainable, lookup.table.device), []).append(lookup)
+    return groups.values()
+
+
+def _num_samples(ids: Ids) -> tf.Tensor:
     if isinstance(ids, tf.RaggedTensor):
         return tf.cast(ids.nrows(), tf.int64)
     if isinstance(ids, tf.SparseTensor):
         return ids.dense_shape[0]
-    if ids.shape[0] is None:
-        return tf.shape(ids, tf.int64)[0]
-    return tf.constant(ids.shape[0], tf.int64)
+    size = tf.compat.dimension_value(ids.shape[0])
+    return tf.shape(ids, tf.int64)[0] if size is None else tf.constant(size, tf.int64)

@@ -1,37 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a DistributedEmbedding in checkpoints: as those of the layers given, whichever
-ranks have which parts of them."""
+"""The tables of a DistributedEmbedding in checkpoints, stored as the tables of the layers given.
+
+A checkpoint does not depend on the plan, that is, on the ranks' parts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.saved_parts import PartsSaveable
-from sok_compat.checkpoint.whole_variable import NotedSlots, WholeVariable
-from sok_compat.distributed_embeddings.placed_tables import TableLayer
-from sok_compat.distributed_embeddings.strategy import REPLICATED
+from sok_compat.checkpoint.parts.saved_parts import PartsSaveable
+from sok_compat.checkpoint.parts.whole_variable import NotedSlots, WholeVariable
+from sok_compat.distributed_embeddings.planning.placed_tables import TableLayer
+from sok_compat.distributed_embeddings.planning.strategy import REPLICATED
 from sok_compat.runtime.tf_versions import Trackable
+
+if TYPE_CHECKING:
+    from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding
+    from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables
+    from sok_compat.ranks.identity import Ranks
+    from sok_compat.runtime.tf_versions import keras
 
 
 class SavedTables(Trackable):
-    """What tf.train.Checkpoint, Keras and tf.train.Saver save of a layer, on all ranks together. It
-    has of each given table `tables/<number>/rows` [rows, columns], and `tables/<number>/slots/...`
-    of what optimizers keep for it."""
+    """The part of a layer that tf.train.Checkpoint, Keras and tf.train.Saver save, on all ranks.
 
-    def __init__(self, layer, tables, ranks):
+    For each given table it has `tables/<number>/rows` [rows, columns], and
+    `tables/<number>/slots/...` for the optimizers' slots.
+    """
+
+    def __init__(self, layer: DistributedEmbedding, tables: PlacedTables, ranks: Ranks) -> None:
         """Makes no ops.
 
         Args:
-          layer: the DistributedEmbedding, with its layers; it is not kept.
+          layer: the DistributedEmbedding, with its layers; no reference is kept.
           tables: its PlacedTables.
           ranks: the Ranks.
         """
         self._strategy, self._placed, self._ranks = layer.strategy, tables, ranks
         self._dp_layers, self._local_layers = [*layer.dp_layers], [*layer.local_embedding_layers]
         self._name = layer.name
-        self._noted = set()  # layers, by their numbers, whose variables have been told
+        self._noted: set[int] = set()  # numbers of the layers whose variables are marked
 
-    def note_slots_of_variables(self):
-        """Lets the variables of layers that are called as they are, once these are built, note
-        their slots; and in a graph lets all be found by who saves them by name."""
+    def note_slots_of_variables(self) -> None:
+        """Makes the variables of built layers note their slots.
+
+        In a graph it also marks all tables, so that savers by name find this object.
+        """
         in_graph = not tf.compat.v1.executing_eagerly_outside_functions()
         for number, layer in enumerate((*self._dp_layers, *self._local_layers)):
             if number in self._noted or not layer.weights:
@@ -41,22 +57,22 @@ class SavedTables(Trackable):
                 layer.weights[0].noted_slots = NotedSlots()
             if in_graph:
                 layer.weights[0].saved_with = self
-        tables = [table for of_rank in self._placed.by_columns for table in of_rank]
+        tables: list[Any] = [table for of_rank in self._placed.by_columns for table in of_rank]
         for table in (*tables, *self._placed.by_rows) if in_graph else ():
             if table is not None:
                 table.saved_with = self
 
-    def saveable(self):
-        """The PartsSaveable for a tf.train.Saver."""
+    def saveable(self) -> PartsSaveable:
+        """Returns the PartsSaveable for a tf.train.Saver."""
         return PartsSaveable(self._all(), f"{self._name}/tables")
 
-    def _gather_saveables_for_checkpoint(self):
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[[str], PartsSaveable]]:
         return {"tables": lambda name: PartsSaveable(self._all(), name)}
 
-    def _all(self):
-        """Of all ranks, in the same order on all."""
+    def _all(self) -> list[Any]:
+        """The tables of all ranks, in the same order on every rank."""
         strategy = self._strategy
-        found = [
+        found: list[Any] = [
             self._whole(self._dp_layers[number], self._placed.part_of_copy(table))
             for number, table in enumerate(strategy.table_groups[REPLICATED])
         ]
@@ -69,7 +85,9 @@ class SavedTables(Trackable):
                 found.append(table)
         return [*found, *self._placed.by_rows]
 
-    def _whole(self, layer, parts):
+    def _whole(self, layer: keras.layers.Layer, parts: tuple) -> WholeVariable:
         if not layer.weights:
-            raise ValueError(f"{layer.name!r} has no weights before a call: nothing is to be saved")
+            raise ValueError(
+                f"{layer.name!r} has no weights before a call: there is nothing to save"
+            )
         return WholeVariable(layer.weights[0], parts, self._ranks)

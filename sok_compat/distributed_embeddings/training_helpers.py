@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Horovod's helpers, for models of which each rank has some tables.
+"""Horovod's helpers under the names, and with the settings, of distributed-embeddings.
 
-What Horovod does with gradients and broadcasts of tables is the library's, for any face
-(runtime/horovod_helpers.py): gradients are sums over ranks, divided by their number where Horovod
-averages; broadcasts leave tables and their slots alone. Here are the names, and the settings that
-distributed-embeddings gives.
+Their handling of tables is that of ranks/horovod/helpers.py, for any API: gradients are sums over
+ranks, divided by the number of ranks if Horovod averages; broadcasts skip tables and their slots.
 """
 
-import functools
-import importlib
+from __future__ import annotations
 
-from sok_compat.runtime.horovod_ranks import start_horovod
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.ranks.horovod.communicator import horovod_module, start_horovod
+from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import connected_ranks
 
 
-def broadcast_variables(model_vars, root_rank=0):
-    """Gives all ranks the values of one rank, of variables that all of them have.
+@tf.autograph.experimental.do_not_convert
+def broadcast_variables(model_vars: Iterable[tf.Variable], root_rank: int = 0) -> None:
+    """Gives all ranks one rank's values of the variables that all of them have.
 
     API of distributed-embeddings.
 
     Args:
       model_vars: variables; tables and their slots among them stay as they are.
-      root_rank: whose values.
+      root_rank: the rank that has the values.
     """
     horovod = _horovod("broadcast_variables")
     if horovod is not None:
@@ -30,53 +35,58 @@ def broadcast_variables(model_vars, root_rank=0):
         horovod.broadcast_variables(shared, root_rank=root_rank)
 
 
-def DistributedGradientTape(*args, **kwargs):  # noqa: N802  as there
-    """hvd.DistributedGradientTape: gradients of the mean over ranks of their losses, of tables too.
+@tf.autograph.experimental.do_not_convert
+def DistributedGradientTape(*args: Any, **kwargs: Any) -> Any:  # noqa: N802  as there
+    """Returns hvd.DistributedGradientTape: gradients of the mean loss over ranks, also of tables.
 
     API of distributed-embeddings. It may be made before or after the forward pass.
 
     Args:
-      *args: of hvd.DistributedGradientTape: a tape first.
-      **kwargs: likewise, without `sparse_as_dense`, which is True.
+      *args: those of hvd.DistributedGradientTape, a tape first.
+      **kwargs: likewise, except `sparse_as_dense`, which is True.
     """
     horovod = _horovod("DistributedGradientTape")
     if horovod is None:
         return args[0] if args else kwargs["gradtape"]
     tape = horovod.DistributedGradientTape(*args, sparse_as_dense=True, **kwargs)
-    # Ranks have other variables, and so other names.
+    # Variables, and hence their names, differ between ranks.
     tape.gradient = functools.partial(tape.gradient, use_generic_names=True)
     return tape
 
 
-def DistributedOptimizer(*args, **kwargs):  # noqa: N802  as there
-    """Horovod's DistributedOptimizer for Keras, with gradients as DistributedGradientTape gives.
+@tf.autograph.experimental.do_not_convert
+def DistributedOptimizer(*args: Any, **kwargs: Any) -> Any:  # noqa: N802  as there
+    """Returns Horovod's DistributedOptimizer for Keras, with DistributedGradientTape's gradients.
 
     API of distributed-embeddings.
 
     Args:
-      *args: of horovod.tensorflow.keras.DistributedOptimizer: an optimizer first.
-      **kwargs: likewise, without `sparse_as_dense`, which is True.
+      *args: those of horovod.tensorflow.keras.DistributedOptimizer, an optimizer first.
+      **kwargs: likewise, except `sparse_as_dense`, which is True.
     """
     if _horovod("DistributedOptimizer") is None:
         return args[0] if args else kwargs["optimizer"]
-    horovod = importlib.import_module("horovod.tensorflow.keras")
+    horovod = horovod_module("tensorflow.keras")
     return horovod.DistributedOptimizer(*args, sparse_as_dense=True, **kwargs)
 
 
-def BroadcastGlobalVariablesCallback(root_rank, device="", local_variables=None):  # noqa: N802
-    """Horovod's callback of that name, which leaves tables and their slots alone.
+@tf.autograph.experimental.do_not_convert
+def BroadcastGlobalVariablesCallback(  # noqa: N802
+    root_rank: int, device: str = "", local_variables: Iterable[tf.Variable] | None = None
+) -> keras.callbacks.Callback:
+    """Returns Horovod's callback of that name, which skips tables and their slots.
 
     API of distributed-embeddings.
 
     Args:
-      root_rank: whose values all ranks get when the first batch ends.
-      device: where they are sent from.
-      local_variables: that stay as they are, beside tables.
+      root_rank: the rank whose values all ranks get when the first batch ends.
+      device: the device that sends them.
+      local_variables: variables to skip, besides tables.
     """
     if _horovod("BroadcastGlobalVariablesCallback") is None:
         return keras.callbacks.Callback()
     # Horovod's class of that name is a callback of tf.keras, which may be Keras 3.
-    implementation = importlib.import_module("horovod._keras.callbacks")
+    implementation = horovod_module("_keras.callbacks")
     bases = implementation.BroadcastGlobalVariablesCallbackImpl, keras.callbacks.Callback
     callback = type("BroadcastGlobalVariablesCallback", bases, {})(keras.backend, root_rank, device)
     for variable in local_variables or ():
@@ -84,9 +94,10 @@ def BroadcastGlobalVariablesCallback(root_rank, device="", local_variables=None)
     return callback
 
 
-def _horovod(user):
-    """horovod.tensorflow, which knows of tables; None without it."""
+def _horovod(user: str) -> Any:
+    """horovod.tensorflow, adapted to tables; None without Horovod."""
     horovod = start_horovod(user)
     if horovod is not None:
         connected_ranks(user)
+        integrations.expect_tables()
     return horovod

@@ -7,7 +7,6 @@ import logging
 
 import tensorflow as tf
 
-from sok_compat.lookup.step_of_function import known_step
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import reroute_input
 
@@ -58,16 +57,15 @@ def admit_keys(tables, keys, row_ids, counts, absent_rows):
     Returns:
       (places of the keys that this step trains, their row ids), int64 vectors, for each.
     """
-    with known_step(tables):
-        rows_to_train = ops.sok_admit_keys(
-            tables,
-            keys,
-            row_ids,
-            counts,
-            absent_rows,
-            _current_step(),
-            rows_are_given=[tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows],
-        )
+    rows_to_train = ops.sok_admit_keys(
+        tables,
+        keys,
+        row_ids,
+        counts,
+        absent_rows,
+        _current_step(),
+        rows_are_given=[tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows],
+    )
     places = [tf.where(ids >= 0)[:, 0] for ids in rows_to_train]
     return places, [tf.gather(ids, where) for ids, where in zip(rows_to_train, places)]
 

@@ -51,18 +51,54 @@ def split_bags(group):
       ValueError: their rank does not fit.
       tf.errors.InvalidArgumentError: when run: bags that are no multiple of slot_num, more than
         max_nnz keys in a bag; a SparseTensor with unsorted rows, or other than one value for each
-        index; a RaggedTensor whose row splits do not ascend from 0 to its number of values; other
-        than one weight for each key.
+        index; a RaggedTensor whose row splits do not ascend from 0 to its number of values; weights
+        that do not stand where the keys do.
     """
     forms = [_form_of(one) for one in group]
+    weights = checked_weights(group)
     if tables_are_dense():
-        return [_split_by_tensorflow(form) for form in forms]
+        return [_split_by_tensorflow(*one) for one in zip(forms, weights)]
     checks = [check for form in forms for check in form.checks]
     sparse = [check for check in checks if check.dense_shape is not None]
     ragged = [check for check in checks if check.dense_shape is None]
     splits = dict(zip(sparse, _sparse_splits(sparse)))
     splits.update(zip(ragged, _ragged_splits(ragged)))
-    return [SplitKeys(form.keys, splits[form.gives_splits], form.weights) for form in forms]
+    return [
+        SplitKeys(form.keys, splits[form.gives_splits], values)
+        for form, values in zip(forms, weights)
+    ]
+
+
+def checked_weights(group):
+    """The weights of a group of bags, checked by one op.
+
+    Args:
+      group: list of `BagsOfKeys`; SparseTensors may be of any rank.
+
+    Returns:
+      float32 [num_keys] for each; None where it has none.
+
+    Raises:
+      TypeError: weights are no float32, or of another form than the bags.
+      tf.errors.InvalidArgumentError: when run: weights that do not stand where the keys do.
+    """
+    weights = [_values_of_weights(one) for one in group]
+    weighted = [i for i, values in enumerate(weights) if values is not None]
+    if not weighted or tables_are_dense():
+        return weights
+    ids = [_places_and_shape(group[i].bags) for i in weighted]
+    places = [_places_and_shape(group[i].weights) for i in weighted]
+    checked = ops.sok_checked_weights(
+        weights=[weights[i] for i in weighted],
+        places=[each for each, _ in places],
+        shapes=[shape for _, shape in places],
+        places_of_ids=[each for each, _ in ids],
+        shapes_of_ids=[shape for _, shape in ids],
+        names=[group[i].name for i in weighted],
+    )
+    for i, values in zip(weighted, checked):
+        weights[i] = values
+    return weights
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,21 +115,20 @@ class _Check:
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Form:
     keys: tf.Tensor
-    weights: Optional[tf.Tensor]
     gives_splits: _Check
-    others: list
+    samples: Optional[_Check] = None
 
     @property
     def checks(self):
-        return [*self.others, self.gives_splits]
+        return [check for check in (self.samples, self.gives_splits) if check is not None]
 
 
-def _split_by_tensorflow(form):
+def _split_by_tensorflow(form, weights):
     check = form.gives_splits
     splits = check.places
     if check.dense_shape is not None:
         splits = split_sparse(check.places, check.dense_shape, check.bags.slot_num)
-    return SplitKeys(form.keys, tf.cast(splits, tf.int64), form.weights)
+    return SplitKeys(form.keys, tf.cast(splits, tf.int64), weights)
 
 
 def _form_of(one):
@@ -108,37 +143,30 @@ def _form_of(one):
 
 
 def _sparse(one):
-    bags, weights = one.bags, _checked_weights(one)
+    bags = one.bags
     if bags.shape.rank not in (None, 2):
         raise ValueError(
-            f"{one.name}: the SparseTensor must have rank 2, [batch * slot_num, max_nnz], got "
-            f"rank {bags.shape.rank}"
+            f"{one.name}: the SparseTensor must have rank 2, [bags, most keys of a bag], got rank "
+            f"{bags.shape.rank}"
         )
-    gives_splits = _Check(one, bags.indices, bags.values, bags.dense_shape)
-    if weights is None:
-        return _Form(bags.values, None, gives_splits, [])
-    of_weights = _Check(one, bags.indices, weights.values, bags.dense_shape)
-    return _Form(bags.values, weights.values, gives_splits, [of_weights])
+    return _Form(bags.values, _Check(one, bags.indices, bags.values, bags.dense_shape))
 
 
 def _ragged(one):
-    bags, weights = one.bags, _checked_weights(one)
+    bags = one.bags
     if bags.flat_values.shape.rank != 1 or bags.ragged_rank > 2:
         raise ValueError(
-            f"{one.name}: the RaggedTensor must be [batch * slot_num, (keys)] or [batch, slot_num, "
+            f"{one.name}: the RaggedTensor must be [bags, (keys)] or [samples, bags of a sample, "
             f"(keys)], got shape {bags.shape} with ragged rank {bags.ragged_rank}"
         )
     keys, splits = bags.flat_values, bags.nested_row_splits
-    gives_splits, others = _Check(one, splits[-1], keys), []
+    samples = None
     if len(splits) == 2:
-        others.append(_Check(one, splits[0], splits[1][1:], are_samples=True))
-    if weights is None:
-        return _Form(keys, None, gives_splits, others)
-    others.append(_Check(one, splits[-1], weights.flat_values))
-    return _Form(keys, weights.flat_values, gives_splits, others)
+        samples = _Check(one, splits[0], splits[1][1:], are_samples=True)
+    return _Form(keys, _Check(one, splits[-1], keys), samples)
 
 
-def _checked_weights(one):
+def _values_of_weights(one):
     weights = one.weights
     if weights is None:
         return None
@@ -149,7 +177,15 @@ def _checked_weights(one):
         )
     if weights.dtype != tf.float32:
         raise TypeError(f"{one.name}: sp_weights must be float32, got {weights.dtype.name}")
-    return weights
+    return weights.flat_values if isinstance(weights, tf.RaggedTensor) else weights.values
+
+
+def _places_and_shape(bags):
+    """Where the values stand, as SokCheckedWeights takes it."""
+    if isinstance(bags, tf.SparseTensor):
+        return bags.indices, bags.dense_shape
+    splits = [tf.cast(each, tf.int64) for each in bags.nested_row_splits]
+    return splits[0] if len(splits) == 1 else tf.concat(splits, 0), tf.constant([], tf.int64)
 
 
 def _sparse_splits(checks):

@@ -4,10 +4,10 @@ for all ranks: each gets its part. No keys travel; rows and gradients do as of a
 
 import tensorflow as tf
 
-from sok_compat.lookup.group import Questions, distinct_keys, exchanged_rows, meeting_of
+from sok_compat.lookup.group import ShardedRequest, description_of, distinct_keys, exchanged_rows
+from sok_compat.ranks.collectives import begin_collective, gradient_occurrence
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
-from sok_compat.runtime.tickets import begin_lookup, gradient_occurrence
 
 
 @tf.autograph.experimental.do_not_convert
@@ -31,24 +31,29 @@ def lookup_batch_at_owner(lookups, outputs_of_rank, insert):
     """
     for lookup in lookups:
         variable_accessed(lookup.table)
-    ticket = begin_lookup(*meeting_of(lookups, insert, ["whole"] * len(lookups)))
+    collective = begin_batch_at_owner(lookups, insert)
     with tf.device(lookups[0].table.device):
         keys, places = distinct_keys(lookups, insert)
-        answers = tf.range(tf.cast(outputs_of_rank, tf.int32))
-        asked = Questions(
-            asked_keys=keys,
-            asked_places=places,
-            asked_splits=[_splits(lookup) for lookup in lookups],
-            asked_weights=[_weights(lookup) for lookup in lookups],
-            asked_counts=[_counts_at_owner(lookup, outputs_of_rank) for lookup in lookups],
-            answers=[answers] * len(lookups),
-            answer_splits=None,
-            answer_weights=None,
-            answer_counts=[_counts_of_owner(lookup, outputs_of_rank) for lookup in lookups],
+        replies = tf.range(tf.cast(outputs_of_rank, tf.int32))
+        requested = ShardedRequest(
+            requested_keys=keys,
+            requested_places=places,
+            requested_splits=[_splits(lookup) for lookup in lookups],
+            requested_weights=[_weights(lookup) for lookup in lookups],
+            requested_counts=[_counts_at_owner(lookup, outputs_of_rank) for lookup in lookups],
+            replies=[replies] * len(lookups),
+            reply_splits=None,
+            reply_weights=None,
+            reply_counts=[_counts_of_owner(lookup, outputs_of_rank) for lookup in lookups],
             factors=None,
-            ticket=ticket,
+            collective=collective,
         )
-        return exchanged_rows(lookups, asked, insert)
+        return exchanged_rows(lookups, requested, insert)
+
+
+def begin_batch_at_owner(lookups, insert):
+    """The collective of `lookup_batch_at_owner`, also for failures before it: see `begin_group`."""
+    return begin_collective(*description_of(lookups, insert, ["whole"] * len(lookups)))
 
 
 def _splits(lookup):
@@ -86,15 +91,15 @@ def number_of_each_rank(number, ranks, name):
       ranks: the Ranks.
       name: the same on all ranks.
     """
-    ticket = begin_lookup(name)
+    collective = begin_collective(name)
     one_each = tf.ones([ranks.size], tf.int64)
     with tf.device("CPU:0"):
         sent = tf.bitcast(tf.cast(number, tf.int32), tf.float32)  # bytes travel as they are
         (received,) = ops.sok_exchange_gradients(
             gradients=[tf.fill([ranks.size, 1], sent)],
-            asked_counts=[one_each],
-            answer_counts=[one_each],
-            ticket=ticket,
-            occurrence=gradient_occurrence(ticket),
+            requested_counts=[one_each],
+            reply_counts=[one_each],
+            collective=collective,
+            occurrence=gradient_occurrence(collective),
         )
         return tf.cast(tf.bitcast(received[:, 0], tf.int32), tf.int64)

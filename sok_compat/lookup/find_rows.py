@@ -5,9 +5,8 @@ import enum
 
 import tensorflow as tf
 
-from sok_compat.lookup.step_of_function import known_step
 from sok_compat.runtime.op_library import ops
-from sok_compat.tables.first_rows import first_rows
+from sok_compat.tables.rows.first_rows import first_rows
 
 
 class _When(enum.Enum):
@@ -17,14 +16,14 @@ class _When(enum.Enum):
 WITH_GRADIENT = _When.WITH_GRADIENT
 
 
-def find_rows(tables, keys, insert, ticket=None):
+def find_rows(tables, keys, insert, collective=None):
     """The rows of a group's keys.
 
     Args:
       tables: list of Tables.
       keys: int64 [n] for each.
       insert: as of `lookup_group`.
-      ticket: of the lookup, which other ranks take part in; None: alone.
+      collective: of the lookup, which other ranks take part in; None: alone.
 
     Returns:
       (row ids int64 [n], -1 for keys without a row; rows [number of these, dim], or [0, dim] where
@@ -35,8 +34,8 @@ def find_rows(tables, keys, insert, ticket=None):
     if not isinstance(insert, bool):
         return tf.cond(
             insert,
-            lambda: find_rows(tables, keys, True, ticket),
-            lambda: find_rows(tables, keys, False, ticket),
+            lambda: find_rows(tables, keys, True, collective),
+            lambda: find_rows(tables, keys, False, collective),
         )
     row_ids = [None] * len(tables)
     absent_rows = [tf.zeros([0, table.dim], tf.float32) for table in tables]
@@ -46,14 +45,13 @@ def find_rows(tables, keys, insert, ticket=None):
         if not places:
             continue
         inserts = insert and not given
-        with known_step([tables[i].table_handle for i in places if tables[i].history]):
-            found = ops.sok_find_rows(
-                [tables[i].table_handle for i in places],
-                [keys[i] for i in places],
-                [] if ticket is None else [ticket],
-                insert=inserts,
-                keys_are_distinct=inserts,
-            )
+        found = ops.sok_find_rows(
+            [tables[i].table_handle for i in places],
+            [keys[i] for i in places],
+            [] if collective is None else [collective],
+            insert=inserts,
+            keys_are_distinct=inserts,
+        )
         for i, ids in zip(places, found):
             row_ids[i] = ids
             if given:

@@ -13,15 +13,16 @@ from typing import NamedTuple, Optional
 
 import tensorflow as tf
 
-from sok_compat.lookup.ahead import asked_ahead
+from sok_compat.lookup.branches import note_lookup
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
 from sok_compat.lookup.keys import checked_keys
+from sok_compat.lookup.prefetch import prefetched_request
+from sok_compat.ranks.collectives import begin_collective
+from sok_compat.ranks.wire_dtype import wire_dtype
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
-from sok_compat.runtime.tickets import begin_lookup
-from sok_compat.runtime.wire_dtype import wire_dtype
 from sok_compat.tables.table import Table
 
 _TABLES_OF_TWO_PARTS = 8  # from so many on, two ops of half of them take less time than one
@@ -125,13 +126,14 @@ def _by_kind(lookups):
 def _lookup_on_device(group, insert):
     for lookup in group:
         variable_accessed(lookup.table)
-    splits = [lookup.row_splits for lookup in group if lookup.row_splits is not None]
+        note_lookup(lookup.table)
+    bags = [x for lookup in group for x in (lookup.row_splits, lookup.weights) if x is not None]
     look_up = _lookup_at_owners if group[0].table.placement.is_spread else _lookup_here
     outputs = {}
     with tf.device(group[0].table.device):
         parts = _parts(group)
         for part in parts:
-            with tf.control_dependencies(splits):  # no key of bags that are refused is inserted
+            with tf.control_dependencies(bags):  # no key of bags that are refused is inserted
                 keys, inverse = distinct_keys(part, insert)
             outputs.update(zip(part, look_up(part, keys, inverse, insert)))
         outputs = [outputs[lookup] for lookup in group]
@@ -158,7 +160,7 @@ def _parts(group):
 
 def _lookup_here(group, keys, inverse, insert):
     """The pooled rows of distinct keys, of which this rank has all."""
-    keys, inverse = _distinct_ahead(keys, inverse)
+    keys, inverse = _prefetched_distinct(keys, inverse)
     row_ids, absent_rows = find_rows([lookup.table for lookup in group], keys, insert)
     return ops.sok_pool_rows(
         **_handles(group),
@@ -175,21 +177,23 @@ def _lookup_here(group, keys, inverse, insert):
 
 
 def _lookup_at_owners(group, keys, inverse, insert):
-    """The pooled rows of distinct keys, asked of the ranks that own them."""
-    asked = _ask_owners(group, keys, inverse, insert)
+    """The pooled rows of distinct keys, requested of the ranks that own them."""
+    requested = _request_of_owners(group, keys, inverse, insert)
     return ops.sok_pool_received_rows(
-        rows=exchanged_rows(group, asked, insert),
-        inverse=asked.answers,
-        row_splits=asked.answer_splits,
-        weights=asked.answer_weights,
-        factors=asked.factors,
+        rows=exchanged_rows(group, requested, insert),
+        inverse=requested.replies,
+        row_splits=requested.reply_splits,
+        weights=requested.reply_weights,
+        factors=requested.factors,
         combiners=_combiners(group),
     )
 
 
-def meeting_of(group, insert, details):
-    """What `begin_lookup` is told of the exchanges of a group: (name, description), on all ranks
-    the same; details: a text of each lookup."""
+def description_of(group, insert, details):
+    """The name and description of the collective of a group, the same on all ranks.
+
+    details: a text of each lookup.
+    """
     name = "+".join(lookup.table.table_name for lookup in group)
     lines = [
         f"{lookup.table.description()}, wire_dtype {wire_dtype()}, {detail}"
@@ -198,55 +202,67 @@ def meeting_of(group, insert, details):
     return name if insert is not False else f"{name} (read)", "\n".join(lines)
 
 
-class Questions(NamedTuple):
-    """The outputs of SokExchangeKeys, a list each, and the ticket of what is exchanged after it."""
+def _description_of_requests(group, insert):
+    return description_of(group, insert, [f"combiner {lookup.combiner}" for lookup in group])
 
-    asked_keys: list
-    asked_places: list
-    asked_splits: list
-    asked_weights: list
-    asked_counts: list
-    answers: list
-    answer_splits: Optional[list]  # None: answers are not added up
-    answer_weights: Optional[list]
-    answer_counts: list
+
+def begin_group(lookups, insert):
+    """The collective of the first exchange of `lookup_group`.
+
+    For failures before it in eager mode: other ranks are told in that exchange.
+    """
+    return begin_collective(*_description_of_requests(next(iter(_by_kind(lookups))), insert))
+
+
+class ShardedRequest(NamedTuple):
+    """The outputs of SokExchangeKeys, a list each, and the collective of the exchanges after it."""
+
+    requested_keys: list
+    requested_places: list
+    requested_splits: list
+    requested_weights: list
+    requested_counts: list
+    replies: list
+    reply_splits: Optional[list]  # None: replies are not added up
+    reply_weights: Optional[list]
+    reply_counts: list
     factors: Optional[list]
-    ticket: tf.Tensor
+    collective: tf.Tensor
 
 
-def exchanged_rows(group, asked, insert):
-    """The answers that this rank gets, a tensor [answers, dim] for each lookup.
+def exchanged_rows(group, requested, insert):
+    """The replies that this rank gets, a tensor [replies, dim] for each lookup.
 
     Args:
       group: list of `Lookup`, of tables on one device, spread over the same ranks.
-      asked: the `Questions` of the group.
+      requested: the `ShardedRequest` of the group.
       insert: as of `lookup_group`.
     """
     tables = [lookup.table for lookup in group]
-    row_ids, absent_rows = find_rows(tables, asked.asked_keys, insert, asked.ticket)
+    row_ids, absent_rows = find_rows(tables, requested.requested_keys, insert, requested.collective)
     return ops.sok_exchange_rows(
         **_handles(group),
-        keys=asked.asked_keys,
+        keys=requested.requested_keys,
         row_ids=row_ids,
         absent_rows=absent_rows,
-        inverse=asked.asked_places,
-        asked_splits=asked.asked_splits,
-        asked_weights=asked.asked_weights,
-        asked_counts=asked.asked_counts,
-        answer_counts=asked.answer_counts,
-        answers=asked.answers,
-        ticket=asked.ticket,
+        inverse=requested.requested_places,
+        requested_splits=requested.requested_splits,
+        requested_weights=requested.requested_weights,
+        requested_counts=requested.requested_counts,
+        reply_counts=requested.reply_counts,
+        replies=requested.replies,
+        collective=requested.collective,
         dims=_dims(group),
         all_keys_have_rows=insert is True,
         wire_dtypes=[wire_dtype()] * len(group),
     )
 
 
-def _ask_owners(group, keys, inverse, insert):
-    """What ranks ask of one another, in this step or, where nothing else is needed, before it."""
-    meeting = meeting_of(group, insert, [f"combiner {lookup.combiner}" for lookup in group])
+def _request_of_owners(group, keys, inverse, insert):
+    """The requests of ranks to one another, in this step or prefetched."""
+    described = _description_of_requests(group, insert)
 
-    def ask(inputs, ticket):
+    def send_request(inputs, collective):
         keys, inverse, row_splits, weights = _in_lists(inputs, len(group))
         return ops.sok_exchange_keys(
             tables=_handles(group)["tables"],
@@ -254,7 +270,7 @@ def _ask_owners(group, keys, inverse, insert):
             inverse=inverse,
             row_splits=row_splits,
             weights=weights,
-            ticket=ticket,
+            collective=collective,
             combiners=_combiners(group),
             dims=_dims(group),
             key_bytes=[lookup.table.key_dtype.size for lookup in group],
@@ -262,15 +278,19 @@ def _ask_owners(group, keys, inverse, insert):
             wire_dtypes=[wire_dtype()] * len(group),
         )
 
-    def ask_ahead(inputs, begin):
-        ticket = begin_lookup(*meeting, op_name="lookup_ahead", begin=begin)
-        return tf.nest.flatten(ask(inputs, ticket))
+    def prefetch_request(inputs, begin):
+        collective = begin_collective(*described, op_name="prefetched_lookup", begin=begin)
+        return tf.nest.flatten(send_request(inputs, collective))
 
     inputs = [*keys, *inverse, *_row_splits(group), *_weights(group)]
-    ahead = asked_ahead(inputs, ask_ahead)
-    ticket = begin_lookup(*meeting)
-    asked = ask(inputs, ticket) if ahead is None else _in_lists(ahead, len(group))
-    return Questions(*asked, ticket)
+    prefetched = prefetched_request(inputs, prefetch_request)
+    collective = begin_collective(*described)
+    requested = (
+        send_request(inputs, collective)
+        if prefetched is None
+        else _in_lists(prefetched, len(group))
+    )
+    return ShardedRequest(*requested, collective)
 
 
 def _in_lists(tensors, size):
@@ -292,10 +312,10 @@ def _combiners(group):
     return [lookup.combiner for lookup in group]
 
 
-def _distinct_ahead(keys, inverse):
+def _prefetched_distinct(keys, inverse):
     """The same, from before the step where nothing else is needed."""
-    ahead = asked_ahead([*keys, *inverse], lambda copies, _: copies)
-    return (keys, inverse) if ahead is None else _in_lists(ahead, len(keys))
+    prefetched = prefetched_request([*keys, *inverse], lambda copies, _: copies)
+    return (keys, inverse) if prefetched is None else _in_lists(prefetched, len(keys))
 
 
 def _row_splits(group):

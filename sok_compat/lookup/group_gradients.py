@@ -10,9 +10,10 @@ from sok_compat.lookup.admission import (
     remember_admission,
 )
 from sok_compat.lookup.find_rows import insert_absent
+from sok_compat.ranks.collectives import gradient_occurrence
+from sok_compat.runtime.op_arguments import arguments_of, gradients_of
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_shape
-from sok_compat.runtime.tickets import gradient_occurrence
 
 # Of ops whose gradient inserts keys, in the place of the gradients of these types; and where tables
 # keep a history of their keys.
@@ -24,13 +25,6 @@ COUNTING = {
     "SokPoolRows": "SokPoolRowsThenCount",
     "SokExchangeRows": "SokExchangeRowsThenCount",
 }
-
-
-def _lists(op, num_lists):
-    """The inputs of an op whose arguments are lists of one tensor for each item."""
-    count = op.get_attr("N")
-    inputs = list(op.inputs)
-    return [inputs[count * i : count * (i + 1)] for i in range(num_lists)]
 
 
 def _as_tensors(gradients):
@@ -59,31 +53,30 @@ def _pool_rows_gradient_with_insertion(op, *gradients):
 
 @tf.RegisterGradient(COUNTING["SokPoolRows"])
 def _pool_rows_gradient_with_counts(op, *gradients):
-    rows, tables, keys, row_ids, absent_rows, inverse, row_splits, weights = _lists(op, 8)
+    given = arguments_of(op)
     with tf.device(op.inputs[0].device):
         admitted = admission_of(op)
         if admitted is None:
-            counts = [occurrences(*item) for item in zip(inverse, row_ids)]
-            admitted = admit_keys(tables, keys, row_ids, counts, absent_rows)
-            remember_admission(op, admitted)
-        merged = _merged_after_reads(op, gradients, row_ids, inverse, row_splits, weights)
-        return _trained_slices(op, rows, merged, *admitted) + [None] * (7 * len(rows))
+            counts = [occurrences(*item) for item in zip(given.inverse, given.row_ids)]
+            admitted = _admit(op, given, counts)
+        merged = _merged_after_reads(op, gradients, given, given.row_ids, given.inverse)
+        return gradients_of(op, rows=_trained_slices(op, given.rows, merged, *admitted))
 
 
 def _pool_rows_gradient_there(op, gradients, inserts):
-    rows, tables, keys, row_ids, absent_rows, inverse, row_splits, weights = _lists(op, 8)
+    given = arguments_of(op)
+    row_ids, inverse = given.row_ids, given.inverse
     all_have_rows = inserts or op.get_attr("all_keys_have_rows")
     if inserts:
-        row_ids = insert_absent(tables, keys, row_ids, absent_rows)
+        row_ids = insert_absent(given.tables, given.keys, row_ids, given.absent_rows)
     elif not all_have_rows:  # the keys may not have been made distinct
         row_ids, numbers = ops.sok_distinct_keys(row_ids, N=len(row_ids))
         inverse = [tf.gather(number, places) for number, places in zip(numbers, inverse)]
-    merged = _merged_after_reads(op, gradients, row_ids, inverse, row_splits, weights)
-    slices = _slices(op, rows, merged, row_ids, all_have_rows)
-    return slices + [None] * (7 * len(rows))
+    merged = _merged_after_reads(op, gradients, given, row_ids, inverse)
+    return gradients_of(op, rows=_slices(op, given.rows, merged, row_ids, all_have_rows))
 
 
-def _merged_after_reads(op, gradients, row_ids, inverse, row_splits, weights):
+def _merged_after_reads(op, gradients, given, row_ids, inverse):
     # The forward pass must have read its rows before an optimizer changes them, also where the
     # gradient does not depend on the output.
     with tf.control_dependencies([tf.identity(op.outputs[0])]):  # captured, in a tf.cond
@@ -91,98 +84,99 @@ def _merged_after_reads(op, gradients, row_ids, inverse, row_splits, weights):
             gradients=_as_tensors(gradients),
             counted=row_ids,
             inverse=inverse,
-            row_splits=row_splits,
-            weights=weights,
-            factors=_none(weights),
+            row_splits=given.row_splits,
+            weights=given.weights,
+            factors=_none(given.weights),
             combiners=op.get_attr("combiners"),
         )
+
+
+def _admit(op, given, counts):
+    """Counts the keys of a lookup, once for all gradients through it, and admits them."""
+    admitted = admit_keys(given.tables, given.keys, given.row_ids, counts, given.absent_rows)
+    remember_admission(op, admitted)
+    return admitted
 
 
 @tf.RegisterGradient("SokMergeGradients")
 def _merge_gradients_gradient(op, *gradients):
     """Of second order: what is summed for a row is spread to its occurrences, as in a lookup."""
-    _, _, inverse, row_splits, weights, factors = _lists(op, 6)
+    given = arguments_of(op)
     spread = ops.sok_pool_received_rows(
         rows=_as_tensors(gradients),
-        inverse=inverse,
-        row_splits=row_splits,
-        weights=weights,
-        factors=factors,
+        inverse=given.inverse,
+        row_splits=given.row_splits,
+        weights=given.weights,
+        factors=given.factors,
         combiners=op.get_attr("combiners"),
         rows_may_be_alone=op.get_attr("rows_may_be_alone"),
     )
-    return list(spread) + [None] * (5 * len(spread))
+    return gradients_of(op, gradients=list(spread))
 
 
 @tf.RegisterGradient("SokExchangeRows")
 def _exchange_rows_gradient(op, *gradients):
-    return _exchange_rows_gradient_at(op, gradients, _lists(op, 11)[3], inserts=False)
+    given = arguments_of(op)
+    return _exchange_rows_gradient_at(op, gradients, given, given.row_ids, inserts=False)
 
 
 @tf.RegisterGradient(INSERTING["SokExchangeRows"])
 def _exchange_rows_gradient_with_insertion(op, *gradients):
-    _, tables, keys, row_ids, absent_rows = _lists(op, 11)[:5]
+    given = arguments_of(op)
     with tf.device(op.inputs[0].device):
-        row_ids = insert_absent(tables, keys, row_ids, absent_rows)
-    return _exchange_rows_gradient_at(op, gradients, row_ids, inserts=True)
+        row_ids = insert_absent(given.tables, given.keys, given.row_ids, given.absent_rows)
+    return _exchange_rows_gradient_at(op, gradients, given, row_ids, inserts=True)
 
 
-def _exchange_rows_gradient_at(op, gradients, row_ids, inserts):
-    rows, *_, inverse, splits, weights, _, _, _ = _lists(op, 11)
+def _exchange_rows_gradient_at(op, gradients, given, row_ids, inserts):
     all_have_rows = inserts or op.get_attr("all_keys_have_rows")
-    with tf.device(rows[0].device):
-        received = _exchanged_gradients(op, _as_tensors(gradients))
-        merged = _merged_at_owner(received, row_ids, inverse, splits, weights)
-        slices = _slices(op, rows, merged, row_ids, all_have_rows)
-        return slices + [None] * (10 * len(rows) + 1)
+    with tf.device(given.rows[0].device):
+        received = _exchanged_gradients(op, given, _as_tensors(gradients))
+        merged = _merged_at_owner(received, given, row_ids)
+        return gradients_of(op, rows=_slices(op, given.rows, merged, row_ids, all_have_rows))
 
 
 @tf.RegisterGradient(COUNTING["SokExchangeRows"])
 def _exchange_rows_gradient_with_counts(op, *gradients):
-    """How often each answer counts travels with the first gradients, as float32: an owner that was
-    asked for a row knows no occurrences."""
-    rows, tables, keys, row_ids, absent_rows, inverse, splits, weights = _lists(op, 11)[:8]
-    with tf.device(rows[0].device):
+    """Gradients, and with the first of them, as float32, how often each reply counts: the owner of
+    a row knows no occurrences."""
+    given = arguments_of(op)
+    gradients = _as_tensors(gradients)
+    with tf.device(given.rows[0].device):
         admitted = admission_of(op)
-        if admitted is not None:
-            received = _exchanged_gradients(op, _as_tensors(gradients))
-            merged = _merged_at_owner(received, row_ids, inverse, splits, weights)
-            return _trained_slices(op, rows, merged, *admitted) + [None] * (10 * len(rows) + 1)
-        gradients = _as_tensors(gradients)
-        counts = [
-            occurrences(answers, gradient[:, 0])[:, tf.newaxis]
-            for gradient, answers in zip(gradients, _lists(op, 11)[10])
-        ]
-        received, counts = _exchanged_gradients_and_counts(op, gradients, counts)
-        counts = _merged_at_owner(counts, row_ids, inverse, splits, _none(weights))
-        counts = [tf.reshape(count, [-1]) for count in counts]
-        admitted = admit_keys(tables, keys, row_ids, counts, absent_rows)
-        remember_admission(op, admitted)
-        merged = _merged_at_owner(received, row_ids, inverse, splits, weights)
-        return _trained_slices(op, rows, merged, *admitted) + [None] * (10 * len(rows) + 1)
+        if admitted is None:
+            counts = [
+                occurrences(replies, gradient[:, 0])[:, tf.newaxis]
+                for gradient, replies in zip(gradients, given.replies)
+            ]
+            received, counts = _exchanged_gradients_and_counts(op, given, gradients, counts)
+            counts = _merged_at_owner(counts, given, given.row_ids, are_weighted=False)
+            admitted = _admit(op, given, [tf.reshape(count, [-1]) for count in counts])
+        else:
+            received = _exchanged_gradients(op, given, gradients)
+        merged = _merged_at_owner(received, given, given.row_ids)
+        return gradients_of(op, rows=_trained_slices(op, given.rows, merged, *admitted))
 
 
-def _exchanged_gradients(op, gradients):
-    """The gradients of what this rank has answered in an op, [answers, columns]."""
-    return _exchanged(op, gradients, _wire_dtypes(op), 1)
+def _exchanged_gradients(op, given, gradients):
+    """The gradients of this rank's replies in an op, [replies, columns]."""
+    return _exchanged(given, gradients, _wire_dtypes(op), 1)
 
 
-def _exchanged_gradients_and_counts(op, gradients, counts):
-    """As _exchanged_gradients, and what goes with them as it is, [answers, columns] too."""
+def _exchanged_gradients_and_counts(op, given, gradients, counts):
+    """As _exchanged_gradients, and what goes with them as it is, [replies, columns] too."""
     wire_dtypes = [*_wire_dtypes(op), *["float32"] * len(counts)]
-    received = _exchanged(op, [*gradients, *counts], wire_dtypes, 2)
+    received = _exchanged(given, [*gradients, *counts], wire_dtypes, 2)
     return received[: len(gradients)], received[len(gradients) :]
 
 
-def _exchanged(op, values, wire_dtypes, times):
-    *_, asked_counts, answer_counts, _ = _lists(op, 11)
-    ticket = op.inputs[-1]
+def _exchanged(given, values, wire_dtypes, times):
     return ops.sok_exchange_gradients(
         gradients=values,
-        asked_counts=asked_counts * times,
-        answer_counts=answer_counts * times,
-        ticket=ticket,
-        occurrence=gradient_occurrence(ticket),
+        requested_counts=given.requested_counts * times,
+        reply_counts=given.reply_counts * times,
+        collective=given.collective,
+        occurrence=gradient_occurrence(given.collective),
         wire_dtypes=wire_dtypes,
     )
 
@@ -193,14 +187,15 @@ def _wire_dtypes(op):
     return names or ["float32"] * op.get_attr("N")
 
 
-def _merged_at_owner(received, row_ids, inverse, splits, weights):
+def _merged_at_owner(received, given, row_ids, are_weighted=True):
+    no_factors = _none(row_ids)
     return ops.sok_merge_gradients(
         gradients=received,
         counted=row_ids,
-        inverse=inverse,
-        row_splits=splits,
-        weights=weights,
-        factors=_none(weights),
+        inverse=given.inverse,
+        row_splits=given.requested_splits,
+        weights=given.requested_weights if are_weighted else no_factors,
+        factors=no_factors,
         combiners=["sum"] * len(row_ids),
         rows_may_be_alone=True,
     )
@@ -209,34 +204,33 @@ def _merged_at_owner(received, row_ids, inverse, splits, weights):
 @tf.RegisterGradient("SokExchangeGradients")
 def _exchange_gradients_gradient(op, *gradients):
     """Of second order: back the way that the gradients came."""
-    _, asked_counts, answer_counts = _lists(op, 3)
-    ticket = op.inputs[-1]
+    given = arguments_of(op)
     with tf.device(op.outputs[0].device):
         returned = ops.sok_exchange_gradients(
             gradients=_as_tensors(gradients),
-            asked_counts=answer_counts,
-            answer_counts=asked_counts,
-            ticket=ticket,
-            occurrence=gradient_occurrence(ticket),
+            requested_counts=given.reply_counts,
+            reply_counts=given.requested_counts,
+            collective=given.collective,
+            occurrence=gradient_occurrence(given.collective),
             wire_dtypes=_wire_dtypes(op),
         )
-    return list(returned) + [None] * (2 * len(returned) + 1)
+    return gradients_of(op, gradients=list(returned))
 
 
 @tf.RegisterGradient("SokPoolReceivedRows")
 def _pool_received_rows_gradient(op, *gradients):
-    rows, answers, answer_splits, weights, factors = _lists(op, 5)
+    given = arguments_of(op)
     merged = ops.sok_merge_gradients(
         gradients=_as_tensors(gradients),
-        counted=rows,
-        inverse=answers,
-        row_splits=answer_splits,
-        weights=weights,
-        factors=factors,
+        counted=given.rows,
+        inverse=given.inverse,
+        row_splits=given.row_splits,
+        weights=given.weights,
+        factors=given.factors,
         combiners=op.get_attr("combiners"),
         rows_may_be_alone=op.get_attr("rows_may_be_alone"),
     )
-    return list(merged) + [None] * (4 * len(rows))
+    return gradients_of(op, rows=list(merged))
 
 
 def _slices(op, rows, merged, row_ids, all_have_rows):
@@ -258,10 +252,10 @@ def _slices_of_table(rows, merged, row_ids, dim, all_have_rows):
         merged, row_ids = tf.boolean_mask(merged, has_row), tf.boolean_mask(row_ids, has_row)
     elif tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
         row_ids = tf.identity(row_ids)  # captured: the gradient is taken in a function of its own
-    return tf.IndexedSlices(merged, row_ids, _dense_shape(rows))
+    return tf.IndexedSlices(merged, row_ids, dense_shape_of(rows))
 
 
-def _dense_shape(rows):
+def dense_shape_of(rows):
     """[capacity, dim]; as int32, as of stock lookups, where it fits: tf.cond of control flow v1
     merges only slices of the same types. Without a capacity, as many rows as there are, up to the
     largest int32."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The import statements of a script, and what is put in their place. Lines stay where they are.
+"""Rewrites a script's import statements. Line numbers do not change.
 
 | in the script | what is run |
 |---|---|
@@ -10,31 +10,34 @@
 | `import tensorflow.compat.v2 as tf` | the same |
 | `from sparse_operation_kit.core import graph_keys` | `from sok_compat.sparse_operation_kit. ...` |
 
-`variables` is a module that DeepRec adds names to. Before those of TensorFlow, but the one before
-the last, TensorFlow 1's behaviour is switched on.
+DeepRec adds names to the module `variables`. Imports of TensorFlow, except `compat.v2`, first
+switch on TensorFlow 1's behaviour.
 """
+
+from __future__ import annotations
 
 import ast
 import os
+from collections.abc import Iterable
 
 _DEEPREC = "sok_compat.deeprec"
-_SWITCH = f"{_DEEPREC}.v1_behavior"
+_SWITCH = f"{_DEEPREC}.namespace.v1_behavior"
 _FACE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "deeprec")
-# Folders of TensorFlow that are not its API: what is missing there, sok_compat.deeprec adds.
+# Folders of TensorFlow outside its API; sok_compat.deeprec provides what they lack.
 _FOLDERS = ("compiler", "contrib", "core", "dtensor", "include", "python", "tools", "tsl")
 
 
-def with_own_imports(tree):
-    """The module, with the statements of the table above in the place of the script's."""
+def with_own_imports(tree: ast.Module) -> ast.Module:
+    """The module with its import statements replaced as in the table above."""
     return ast.fix_missing_locations(_Imports().visit(tree))
 
 
-def own_name(module, names=()):
-    """The module that is imported for this one; None: the statement stays as it is.
+def own_name(module: str, names: Iterable[str] = ()) -> str | None:
+    """Name of the module to import instead; None if the statement stays as it is.
 
     Args:
-      module: its name.
-      names: what is imported from it.
+      module: name of the module in the script.
+      names: names imported from it.
     """
     root, _, path = module.partition(".")
     if root == "sparse_operation_kit":
@@ -44,7 +47,7 @@ def own_name(module, names=()):
     if path == "compat.v1" or path.startswith("compat.v1."):
         path = path[len("compat.v1.") :]
     head, _, below = path.partition(".")
-    if head == "compat" and below:  # TensorFlow 2, by that name
+    if head == "compat" and below:  # explicitly TensorFlow 2
         return None
     if head in _FOLDERS:
         is_ours = any(map(_is_in_face, [path, *(f"{path}.{name}" for name in names)]))
@@ -53,7 +56,7 @@ def own_name(module, names=()):
 
 
 def _is_in_face(path):
-    """Whether a module below tensorflow has names of DeepRec, and so a file in the face."""
+    """Whether the face has a file for a module below tensorflow, with names of DeepRec."""
     return os.path.isfile(os.path.join(_FACE_FOLDER, *path.split(".")) + ".py")
 
 
@@ -90,7 +93,7 @@ def _import(name, bound):
 
 
 def _switch(module):
-    """What has to be run before this module is imported; it binds no name."""
+    """The statements to run before this module is imported; they bind no name."""
     if not f"{module}.".startswith("tensorflow."):
         return []
     function = ast.Name(id="__import__", ctx=ast.Load())

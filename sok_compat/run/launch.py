@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m sok_compat.run.launch command...`: a command as one process for each device.
+"""`python -m sok_compat.run.launch command...`: runs a command as one process for each device.
 
-In the place of DeepRec's `python -m tensorflow.python.distribute.launch`.
+It replaces DeepRec's `python -m tensorflow.python.distribute.launch`.
 """
+
+from __future__ import annotations
 
 import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from sok_compat.run.rank import status_of
+from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 
 USAGE = """\
 usage: python -m sok_compat.run.launch [-np N] command...
@@ -21,22 +25,22 @@ name of a script, or with -m, is one for python -m sok_compat.run. Without -np t
 for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the machine; where
 there is none, one. The status is that of the first process that failed.
 """
-_STRATEGIES = ("sok", "hb")  # of COLLECTIVE_STRATEGY, which the processes get as it is
 
 
-def main(arguments):
-    """Runs what the arguments say.
+def main(arguments: Sequence[str]) -> None:
+    """Runs the command line.
 
     Raises:
-      SystemExit: with the status of the command; 2: the arguments, or COLLECTIVE_STRATEGY, are
-        wrong.
+      SystemExit: with the status of the command; 2 if the arguments or COLLECTIVE_STRATEGY are
+        invalid.
     """
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
         return
-    strategy = os.environ.get("COLLECTIVE_STRATEGY", _STRATEGIES[0])
-    if strategy not in _STRATEGIES:
-        _refuse(f"COLLECTIVE_STRATEGY must be 'sok' or 'hb', got {strategy!r}")
+    try:
+        COLLECTIVE_STRATEGY.value()  # the processes inherit it
+    except ValueError as error:
+        _refuse(str(error))
     num_processes = None
     if arguments[:1] == ["-np"]:
         num_processes = _checked_number(arguments[1] if len(arguments) > 1 else "nothing")
@@ -51,8 +55,8 @@ def main(arguments):
     sys.exit(run(command, num_processes or max(1, num_gpus(os.environ))))
 
 
-def run(command, num_processes):
-    """The status of a command that is run as several processes: of the first that failed, or 0."""
+def run(command: Sequence[str], num_processes: int) -> int:
+    """Runs a command as several processes; returns the status of the first that failed, or 0."""
     if num_processes == 1:
         return status_of(command)[0]
     if importlib.util.find_spec("horovod") is None:
@@ -65,7 +69,7 @@ def run(command, num_processes):
         return int(failed[0].read_text()) if status and failed else status
 
 
-def num_gpus(environment):
+def num_gpus(environment: Mapping[str, str]) -> int:
     """How many GPUs a process with these environment variables would see."""
     for variable in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         listed = environment.get(variable)
@@ -75,7 +79,7 @@ def num_gpus(environment):
             return ends[0] if ends else len(names)
     try:
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
-    except OSError:  # there is no such program
+    except OSError:  # nvidia-smi is not installed
         return 0
     return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
 

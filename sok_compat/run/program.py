@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a script or module in this process as `python script.py` or `python -m module` would."""
 
+from __future__ import annotations
+
 import builtins
 import importlib.util
 import os
 import sys
 import types
+from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 
 from sok_compat.run.script_modules import own_code, read_imports_as_tensorflow_1
@@ -22,12 +25,11 @@ or, one for each GPU: python -m sok_compat.run.launch script.py arguments...
 """
 
 
-def main(arguments):
-    """Runs what the first arguments name, with the others as its own.
+def main(arguments: Sequence[str]) -> None:
+    """Runs the script or module that the first arguments name, with the rest as its arguments.
 
     Raises:
-      SystemExit: there is nothing to run (status 2; for a module 1, as Python has it), or the
-        script ends itself.
+      SystemExit: nothing can be run (status 2; 1 for a module, as in Python), or the script exits.
     """
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
@@ -39,7 +41,7 @@ def main(arguments):
         but = f", not {name!r}" if name else ""
         sys.stderr.write(f"python -m sok_compat.run needs {what}{but}\n{USAGE}")
         sys.exit(2)
-    if importlib.util.find_spec("tf_keras"):  # with Keras 3, TensorFlow has no tf.layers
+    if importlib.util.find_spec("tf_keras"):  # with Keras 3, TensorFlow lacks tf.layers
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     run = _run_module if is_module else _run_script
     run(name, own)
@@ -74,20 +76,20 @@ def _run_module(name, arguments):
         "__loader__": loader,
         "__spec__": spec,
     }
-    if isinstance(loader, SourceFileLoader):  # also where it is an installed one
+    if isinstance(loader, SourceFileLoader):  # also for installed modules
         _execute(names, lambda: own_code(loader.get_data(spec.origin), spec.origin))
     else:
         _execute(names, lambda: loader.get_code(spec.name))
 
 
 def _spec_of_program(name):
-    """Of the module, or of the `__main__` of a package."""
+    """The spec of a module, or of a package's `__main__`."""
     try:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
             name = f"{name}.__main__"
             spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError as error:  # of a package that it is in
+    except ModuleNotFoundError as error:  # a package that contains it is missing
         if not f"{name}.".startswith(f"{error.name}."):
             raise
         spec = None
@@ -97,7 +99,7 @@ def _spec_of_program(name):
 
 
 def _execute(names, load):
-    """Runs the code that `load` gives as `__main__`, which has these names."""
+    """Runs the code that `load` returns as the module `__main__`, with these names."""
     module = types.ModuleType("__main__")
     vars(module).update(__annotations__={}, __builtins__=builtins, __cached__=None, **names)
     sys.modules["__main__"] = module
@@ -109,7 +111,7 @@ def _execute(names, load):
 
 
 def _show_from(namespace):
-    """Makes the traceback that is shown at the end begin in the script, not in the launcher."""
+    """Makes the traceback of the final error begin in the script, not in the launcher."""
     show = sys.excepthook
 
     def show_without_launcher(kind, error, trace):

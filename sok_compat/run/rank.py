@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m sok_compat.run.rank folder command...`: a command, whose status others can read."""
+"""`python -m sok_compat.run.rank folder command...`: runs a command, and notes its status."""
+
+from __future__ import annotations
 
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 
-def main(folder, *command):
-    """Runs the command. A status other than 0 also goes to a file, named by when, unless the
-    command was ended with this process.
+def main(folder: str, *command: str) -> None:
+    """Runs the command. Writes a nonzero status to a file named by the time, unless this process
+    was told to end.
 
     Raises:
-      SystemExit: with its status.
+      SystemExit: with the status of the command.
     """
     status, is_told = status_of(command)
     if status and not is_told:
@@ -21,11 +24,11 @@ def main(folder, *command):
     sys.exit(status)
 
 
-def status_of(command):
-    """Runs a command, which gets the SIGTERM that this process gets.
+def status_of(command: Sequence[str]) -> tuple[int, bool]:
+    """Runs a command, and forwards SIGTERM to it.
 
     Returns:
-      (its status as a shell has it, whether it got one).
+      (the command's status as a shell reports it, whether SIGTERM was forwarded).
     """
     try:
         process = subprocess.Popen(command)
@@ -39,7 +42,7 @@ def status_of(command):
         process.send_signal(number)
 
     signal.signal(signal.SIGTERM, tell)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the command as well
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the command, too
     status = process.wait()
     return 128 - status if status < 0 else status, bool(told)
 

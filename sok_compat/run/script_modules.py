@@ -1,38 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which modules belong to the script, and how their source is read: with other imports.
+"""Finds the modules that belong to the script, and rewrites their imports.
 
-The script's are those that are not installed: whatever is neither in Python's own folders nor in
-one that pip installs into. All others, TensorFlow's, Keras's and Horovod's among them, are loaded
-as always, so `import tensorflow` in them gives TensorFlow.
+These are modules that are not installed, neither in Python's own folders nor in one that pip
+installs into. All others, including TensorFlow's, Keras's and Horovod's, are loaded as usual, so
+`import tensorflow` in them gives TensorFlow.
 """
+
+from __future__ import annotations
 
 import ast
 import functools
 import os
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
+from types import CodeType
 
 from sok_compat.run.import_statements import with_own_imports
 
-# Of these nothing is the script's, wherever they are.
+# These never belong to the script, wherever they are.
 _LIBRARIES = ("tensorflow", "tensorflow_estimator", "keras", "tf_keras", "horovod", "sok_compat")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 
 
-def read_imports_as_tensorflow_1():
-    """From now on, what the script's modules import is what import_statements.py makes of it."""
+def read_imports_as_tensorflow_1() -> None:
+    """Makes the script's modules load with the imports of import_statements.py from now on."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         place = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else None
         sys.meta_path.insert(len(sys.meta_path) if place is None else place, _Finder())
 
 
-def own_code(source, path):
-    """The code of a file of the script, with other imports; SyntaxError: it has none."""
+def read_imports_as_written() -> None:
+    """Undoes read_imports_as_tensorflow_1 for modules that are imported from now on."""
+    sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Finder)]
+
+
+def own_code(source: str | bytes, path: str) -> CodeType:
+    """Compiles a file of the script with rewritten imports.
+
+    Raises:
+      SyntaxError: the source is not valid.
+    """
     return compile(with_own_imports(ast.parse(source, path)), path, "exec", dont_inherit=True)
 
 
 class _ScriptLoader(SourceFileLoader):
-    """Has a module's code. Its bytecode is not kept: other programs import the file as it is."""
+    """Loads compiled code. Writes no bytecode, as other programs import the file unchanged."""
 
     def __init__(self, fullname, path, code):
         super().__init__(fullname, path)
@@ -43,7 +55,7 @@ class _ScriptLoader(SourceFileLoader):
 
 
 class _Finder:
-    """Finds what Python's own finder finds, and puts our loader to modules of the script."""
+    """Finds modules as Python's own finder does, and replaces the loader of the script's."""
 
     def __init__(self):
         self._is_scripts = {}  # {name of a top-level module: whether it is the script's}
@@ -55,14 +67,14 @@ class _Finder:
         root, _, below = name.partition(".")
         if not below:
             self._is_scripts[root] = root not in _LIBRARIES and not _is_installed(_entry_of(spec))
-        # A subclass has reasons of its own, and reads its source itself.
+        # A subclass may read its source differently.
         if type(spec.loader) is SourceFileLoader and self._is_scripts.get(root, False):
             spec.loader = _loader(spec.loader)
         return spec
 
 
 def _loader(loader):
-    """One of ours, or this one where it does as well, or finds the errors."""
+    """Our loader, or the given one if the module needs no rewriting or cannot be compiled."""
     try:
         source = loader.get_data(loader.path)
         if not any(name in source for name in (b"tensorflow", b"sparse_operation_kit")):
@@ -73,14 +85,14 @@ def _loader(loader):
 
 
 def _entry_of(spec):
-    """The folder on sys.path that a top-level module was found in."""
+    """The folder on sys.path in which a top-level module was found."""
     locations = list(spec.submodule_search_locations or ())
     return os.path.dirname(os.path.abspath(locations[0] if locations else spec.origin or ""))
 
 
 @functools.cache
 def _is_installed(folder):
-    """Whether pip, or Python's own installation, put there what is in a folder."""
+    """Whether a folder belongs to Python's installation or to one by pip."""
     parts = folder.split(os.sep)
     if "site-packages" in parts or "dist-packages" in parts:
         return True

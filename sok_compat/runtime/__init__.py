@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process and the libraries under it: TensorFlow, the op library, the ranks."""
+"""The process and the libraries below it: TensorFlow, the op library, settings."""

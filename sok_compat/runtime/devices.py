@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which device a table is on."""
+"""The devices of tables."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 
@@ -9,12 +13,12 @@ from sok_compat.runtime.tf_versions import eager_context
 CPU = "CPU:0"
 
 
-def table_device():
-    """The device for a table that is made now.
+def table_device() -> str:
+    """The device for a table that is created now.
 
     Returns:
-      "GPU:<i>" where the `tf.device` around it names a GPU, this TensorFlow sees one, and the op
-      library was built with CUDA; else "CPU:0", also where nothing is named.
+      "GPU:<i>" if the enclosing `tf.device` names a GPU, TensorFlow sees one, and the op library
+      was built with CUDA; else "CPU:0".
     """
     if not can_use_gpus():
         return CPU
@@ -22,17 +26,17 @@ def table_device():
     return f"GPU:{named.device_index or 0}" if named.device_type == "GPU" else CPU
 
 
-def has_gpu_kernels():
+def has_gpu_kernels() -> bool:
     """Whether the op library was built with CUDA."""
     return _build_info.HAS_GPU_KERNELS
 
 
-def can_use_gpus():
+def can_use_gpus() -> bool:
     """Whether tables can be on a GPU here."""
     return has_gpu_kernels() and bool(tf.config.get_visible_devices("GPU"))
 
 
-def is_on_gpu(variable):
+def is_on_gpu(variable: Any) -> bool:
     """Whether a table's or slot's ops run on a GPU."""
     return _is_gpu(variable)
 

@@ -1,292 +1,114 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every change that this package makes to TensorFlow or Horovod at run time: one list, one helper.
+"""All changes that this package makes to other libraries at run time, in one list.
 
-Those to Horovod stand in horovod_integrations.py.
-
-Nothing is changed by importing. Who knows what to put in the place of a function calls `apply`.
+Importing changes nothing, and nothing changes before there are tables. The owner of a wrapper calls
+`apply` in a function that it passes to `when_there_are_tables`.
 """
 
-import tensorflow as tf
+from __future__ import annotations
 
-from sok_compat.runtime.horovod_integrations import ON_HOROVOD
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from sok_compat.runtime.integration import Integration, found_at
-from sok_compat.runtime.tf_versions import (
-    BaseSaverBuilder,
-    MonitoredSessionOfAnyKind,
-    checkpoint,
-    checkpoint_utils,
-    clip_ops,
-    convert_to_constants,
-    distribute,
-    functional_saver,
-    gradients_util,
-    hdf5_format,
-    keras,
-    slot_creator,
-    warm_starting_util,
-    worker_training_state,
+from sok_compat.runtime.tensorflow_integrations import ON_TENSORFLOW
+
+INTEGRATIONS = {integration.name: integration for integration in ON_TENSORFLOW}
+
+
+@dataclasses.dataclass(frozen=True)
+class ChangeOfObject:
+    """A change to an object that a script has created, or to the launcher's interpreter."""
+
+    name: str
+    purpose: str
+    tested_on: str
+    tested_by: str
+    undo: str  # in words
+
+
+CHANGES_OF_OBJECTS = (
+    ChangeOfObject(
+        "tf.train.SummarySaverHook._summary_writer, StepCounterHook._summary_writer",
+        "another rank's hook with rank 0's folder gets a writer that writes nothing: two writers "
+        "in a folder may pick the same file name",
+        "TensorFlow 2.15 to 2.21",
+        "tests/distributed/checkpoints/test_saving_sessions.py",
+        "ends with the hook; give hooks a summary_writer, or other ranks another folder",
+    ),
+    ChangeOfObject(
+        "tf.train.Scaffold._saver, by save_incremental_checkpoint_secs of DeepRec's sessions",
+        "a scaffold without a saver gets the IncrementalSaver that the argument asks for",
+        "TensorFlow 2.15 to 2.21",
+        "tests/deeprec/checkpoints/test_checkpoints_of_sessions.py",
+        "ends with the scaffold; give it a saver",
+    ),
+    ChangeOfObject(
+        "hvd.DistributedGradientTape.gradient, of distributed_embeddings' own tape",
+        "asks for generic names, as ranks have different variables",
+        "Horovod 0.28.1",
+        "tests/distributed_embeddings/test_plans_on_ranks.py",
+        "ends with the tape",
+    ),
+    ChangeOfObject(
+        "sys.meta_path and sys.excepthook, by python -m sok_compat.run",
+        "in the script's modules `import tensorflow` gives sok_compat.deeprec; tracebacks begin in "
+        "the script",
+        "Python 3.9 to 3.13",
+        "tests/deeprec/scripts/test_run.py",
+        "ends with the process; sok_compat.run.script_modules.read_imports_as_written()",
+    ),
+    ChangeOfObject(
+        "sys.meta_path, by the wheel's .pth file",
+        "`import sparse_operation_kit` and `import distributed_embeddings` give this package, "
+        "unless another built one is found",
+        "Python 3.9 to 3.13",
+        "tests/packaging/test_import_alias.py",
+        "pip uninstall sok_compat; `import sok_compat as sok` needs none of it",
+    ),
 )
 
-_TENSORFLOW = "TensorFlow 2.15 to 2.21"
-INTEGRATIONS = {
-    integration.name: integration
-    for integration in (
-        Integration(
-            "tf.train.Saver",
-            "a saver that is given a table saves its keys, rows and slots, not the rows alone",
-            _TENSORFLOW,
-            "BaseSaverBuilder._build_internal",
-            ("self", "names_to_saveables", "reshape", "sharded", "max_to_keep",
-             "keep_checkpoint_every_n_hours", "name", "restore_sequentially", "filename",
-             "build_save", "build_restore"),
-            lambda: [(BaseSaverBuilder, "_build_internal")],
-        ),
-        Integration(
-            "tf.train.Saver.save",
-            "says how far it is; on several ranks, rank 0 alone writes what stands beside a "
-            "checkpoint with tables",
-            _TENSORFLOW,
-            "Saver.save",
-            ("self", "sess", "save_path", "global_step", "latest_filename", "meta_graph_suffix",
-             "write_meta_graph", "write_state", "strip_default_attrs", "save_debug_info"),
-            lambda: [(tf.compat.v1.train.Saver, "save")],
-        ),
-        Integration(
-            "tf.train.Saver.restore",
-            "says how far it is; of a checkpoint that rank 0 alone has, other ranks get a copy",
-            _TENSORFLOW,
-            "Saver.restore",
-            ("self", "sess", "save_path"),
-            lambda: [(tf.compat.v1.train.Saver, "restore")],
-        ),
-        *(
-            Integration(
-                f"tf.train.Checkpoint.{method}",
-                "checkpoints by objects hold keys, rows and slots of tables, of all ranks",
-                _TENSORFLOW,
-                f"MultiDeviceSaver.{method}",
-                ("self", *parameters),
-                lambda method=method: [(functional_saver.MultiDeviceSaver, method)],
-            )
-            for method, parameters in (
-                ("__init__",
-                 ("serialized_tensors", "registered_savers", "call_with_mapped_captures")),
-                ("save", ("file_prefix", "options")),
-                ("restore", ("file_prefix", "options")),
-            )
-        ),
-        *(
-            Integration(
-                f"tf.train.{function}",
-                "on several ranks, rank 0 alone looks after the files beside such checkpoints",
-                _TENSORFLOW,
-                f"{of_class}{function}",
-                parameters,
-                lambda owner=owner, function=function: [(owner, function)],
-            )
-            for owner, of_class, function, parameters in (
-                (checkpoint, "", "_update_checkpoint_state_internal", ("file_path",)),
-                (tf.train.CheckpointManager, "CheckpointManager.", "_record_state", ("self",)),
-                (tf.train.CheckpointManager, "CheckpointManager.", "_sweep", ("self",)),
-            )
-        ),
-        Integration(
-            "tf.train.Checkpoint.restore (by path)",
-            "of a checkpoint that rank 0 alone has, other ranks get a copy",
-            _TENSORFLOW,
-            "TrackableSaver.restore",
-            ("self", "save_path", "options"),
-            lambda: [(checkpoint.TrackableSaver, "restore")],
-        ),
-        Integration(
-            "tf.train.restore_or_initialize",
-            "the same, of the latest one that rank 0 has",
-            _TENSORFLOW,
-            "CheckpointManager.restore_or_initialize",
-            ("self",),
-            lambda: [(tf.train.CheckpointManager, "restore_or_initialize")],
-        ),
-        Integration(
-            "tf.keras.callbacks.BackupAndRestore",
-            "on several ranks, rank 0 alone deletes the backup of a model with tables",
-            _TENSORFLOW,
-            "WorkerTrainingState.delete_backup",
-            ("self",),
-            lambda: [(worker_training_state.WorkerTrainingState, "delete_backup")],
-        ),
-        Integration(
-            "tf.train.SessionManager",
-            "on several ranks, sessions with tables restore the checkpoint that rank 0 finds",
-            _TENSORFLOW,
-            "SessionManager._restore_checkpoint",
-            ("self", "master", "saver", "checkpoint_dir", "checkpoint_filename_with_path",
-             "wait_for_checkpoint", "max_wait_secs", "config"),
-            lambda: [(tf.compat.v1.train.SessionManager, "_restore_checkpoint")],
-        ),
-        Integration(
-            "tf.train.MonitoredSession",
-            "on several ranks, hooks save a checkpoint with tables in the same steps",
-            _TENSORFLOW,
-            "_MonitoredSession.__init__",
-            ("self", "session_creator", "hooks", "should_recover", "stop_grace_period_secs"),
-            lambda: [(MonitoredSessionOfAnyKind, "__init__")],
-        ),
-        Integration(
-            "tf.train.init_from_checkpoint",
-            "loads DeepRec's tables, raises for others, and warns of those in a scope",
-            _TENSORFLOW,
-            "_init_from_checkpoint",
-            ("ckpt_dir_or_file", "assignment_map"),
-            lambda: [(checkpoint_utils, "_init_from_checkpoint")],
-        ),
-        Integration(
-            "tf.train.warm_start",
-            "gives init_from_checkpoint tables by name, which are no tensors that have one",
-            _TENSORFLOW,
-            "_infer_var_name",
-            ("var",),
-            lambda: [(warm_starting_util, "_infer_var_name")],
-        ),
-        Integration(
-            "tf.train.ExponentialMovingAverage",
-            "raises for a table, whose later rows would have averages that start from zeros",
-            _TENSORFLOW,
-            "ExponentialMovingAverage.apply",
-            ("self", "var_list"),
-            lambda: [(tf.train.ExponentialMovingAverage, "apply")],
-        ),
-        Integration(
-            "convert_variables_to_constants",
-            "raises for a graph with tables, which would keep their rows and lose their keys",
-            _TENSORFLOW,
-            "_replace_variables_by_constants",
-            ("converter_data",),
-            lambda: [(convert_to_constants, "_replace_variables_by_constants")],
-        ),
-        Integration(
-            "tf.GradientTape.gradient",
-            "on several ranks, marks the gradients of tables, so that they are known again",
-            _TENSORFLOW,
-            "GradientTape.gradient",
-            ("self", "target", "sources", "output_gradients", "unconnected_gradients"),
-            lambda: [(tf.GradientTape, "gradient")],
-        ),
-        Integration(
-            "tf.gradients",
-            "the same, also for the optimizers of tf.compat.v1.train",
-            _TENSORFLOW,
-            "_GradientsHelper",
-            ("ys", "xs", "grad_ys", "name", "colocate_gradients_with_ops", "gate_gradients",
-             "aggregation_method", "stop_gradients", "unconnected_gradients", "src_graph"),
-            lambda: [(gradients_util, "_GradientsHelper")],
-            newer_parameters=("optimize_identity_n",),
-        ),
-        Integration(
-            "tf.clip_by_global_norm",
-            "on several ranks, warns once of tables, of which the norm takes this rank's rows",
-            _TENSORFLOW,
-            "global_norm",
-            ("t_list", "name"),
-            lambda: [(clip_ops, "global_norm")],  # what it calls, also for Keras
-        ),
-        Integration(
-            "tf.Session.run",
-            "on several ranks, counts the steps that it refuses, as those that fail later count",
-            _TENSORFLOW,
-            "BaseSession._run",
-            ("self", "handle", "fetches", "feed_dict", "options", "run_metadata"),
-            lambda: [(tf.compat.v1.Session.__base__, "_run")],
-        ),
-        *(
-            Integration(
-                f"tf.distribute.StrategyExtended.{method}",
-                purpose,
-                _TENSORFLOW,
-                f"StrategyExtendedV2.{method}",
-                ("self", *parameters),
-                lambda method=method: [(distribute.StrategyExtended, method)],
-            )
-            for method, purpose, parameters in (
-                ("update", "a strategy of one replica updates tables, which it has not wrapped",
-                 ("var", "fn", "args", "kwargs", "group")),
-                ("colocate_vars_with", "the same, where slots are made beside a table",
-                 ("colocate_with_variable",)),
-                ("variable_created_in_scope", "the same, where a model is compiled", ("v",)),
-            )
-        ),
-        Integration(
-            "tf.keras.optimizers.Optimizer.build",
-            "makes slots of tables as planes, without initial values of the declared capacity",
-            _TENSORFLOW,
-            "_BaseOptimizer.build",
-            ("self", "var_list"),
-            lambda: [(keras.optimizers.Optimizer.__base__, "build")],
-        ),
-        Integration(
-            "tf.keras.optimizers.Optimizer._update_step",
-            "lets an optimizer compute on the rows in use of a table, and not on all declared",
-            _TENSORFLOW,
-            "_BaseOptimizer._update_step",
-            ("self", "gradient", "variable"),
-            lambda: [(keras.optimizers.Optimizer.__base__, "_update_step")],
-        ),
-        Integration(
-            "tf.keras.optimizers.Optimizer._apply_weight_decay",
-            "the same, where weights decay",
-            _TENSORFLOW,
-            "Optimizer._apply_weight_decay",
-            ("self", "variables"),
-            lambda: [(keras.optimizers.Optimizer, "_apply_weight_decay")],
-        ),
-        Integration(
-            "tf.keras.optimizers.legacy.Optimizer.add_slot",
-            "makes slots of tables whose scripts know no scope as planes",
-            _TENSORFLOW,
-            "OptimizerV2.add_slot",
-            ("self", "var", "slot_name", "initializer", "shape"),
-            lambda: [(keras.optimizers.legacy.Optimizer, "add_slot")],
-        ),
-        Integration(
-            "tf.keras.optimizers.Optimizer.add_variable_from_reference",
-            "notes slots of variables that are saved as tables are",
-            _TENSORFLOW,
-            "_BaseOptimizer.add_variable_from_reference",
-            ("self", "model_variable", "variable_name", "shape", "initial_value"),
-            lambda: [(keras.optimizers.Optimizer.__base__, "add_variable_from_reference")],
-        ),
-        Integration(
-            "tf.compat.v1.train.Optimizer, slots",
-            "as add_slot",
-            _TENSORFLOW,
-            "_create_slot_var",
-            ("primary", "val", "scope", "validate_shape", "shape", "dtype", "copy_xla_sharding"),
-            lambda: [(slot_creator, "_create_slot_var")],
-        ),
-        Integration(
-            "tf.keras.save_subset_weights_to_hdf5_group",
-            "raises for a table, whose rows an `.h5` file would have without their keys",
-            _TENSORFLOW,
-            "save_subset_weights_to_hdf5_group",
-            ("f", "weights"),
-            lambda: [(hdf5_format, "save_subset_weights_to_hdf5_group")],
-        ),
-        *ON_HOROVOD,
-    )
-}  # fmt: skip
-
-_originals = {}  # {name: what was replaced}
-_replacements = {}  # {name: what is there now}
+_originals: dict[str, Any] = {}  # {name: replaced object}
+_replacements: dict[str, Any] = {}  # {name: its replacement}
+# Functions that apply integrations when there are tables; None if there are.
+_waiting: list[Callable[[], None]] | None = []
 
 
-def apply(name, wrap):
-    """Replaces the function of an integration; nothing happens where that is done already.
+def add(of_another_library: Iterable[Integration]) -> None:
+    """Adds Integrations with libraries other than TensorFlow to the list."""
+    INTEGRATIONS.update({integration.name: integration for integration in of_another_library})
+
+
+def when_there_are_tables(change: Callable[[], None]) -> None:
+    """Calls a function that applies integrations, now or before the first table is created.
+
+    Args:
+      change: the function; it may be passed, and called, more than once.
+    """
+    if _waiting is None:
+        change()
+    elif change not in _waiting:
+        _waiting.append(change)
+
+
+def expect_tables() -> None:
+    """Applies all waiting changes; called before a table is created, or an optimizer is wrapped."""
+    global _waiting
+    changes, _waiting = _waiting or (), None
+    for change in changes:
+        change()
+
+
+def apply(name: str, wrap: Callable[[Any], Any]) -> None:
+    """Applies an integration, unless it is applied already.
 
     Args:
       name: of the integration.
-      wrap: a function of what is there: what to put in its place.
+      wrap: returns the replacement of the original object.
 
     Raises:
-      RuntimeError: what is there is not what it was on the releases that this was tested on.
+      RuntimeError: the original is not as on the tested releases.
     """
     if name in _originals:
         return
@@ -297,11 +119,11 @@ def apply(name, wrap):
         setattr(owner, attribute, _replacements[name])
 
 
-def undo(name):
-    """Puts back the very object that was replaced; nothing happens where there is none.
+def undo(name: str) -> None:
+    """Restores the original object, unless the integration is not applied.
 
     Raises:
-      RuntimeError: somebody else has replaced the replacement since.
+      RuntimeError: the replacement has been replaced since.
     """
     if name not in _originals:
         return
@@ -313,6 +135,19 @@ def undo(name):
     del _originals[name], _replacements[name]
 
 
-def applied():
-    """The Integrations that are in force, in the order of the list."""
+def table_of_changes() -> list[tuple[str, str, str, str, str]]:
+    """[(name, purpose, tested on, tested by, how to undo it)] of all possible changes."""
+    rows = [
+        (each.name, each.purpose, each.tested_on, each.tested_by,
+         f"sok_compat.runtime.integrations.undo({name!r})")
+        for name, each in INTEGRATIONS.items()
+    ]  # fmt: skip
+    return rows + [
+        (each.name, each.purpose, each.tested_on, each.tested_by, each.undo)
+        for each in CHANGES_OF_OBJECTS
+    ]
+
+
+def applied() -> list[Integration]:
+    """The applied Integrations, in the order of the list."""
     return [integration for name, integration in INTEGRATIONS.items() if name in _originals]

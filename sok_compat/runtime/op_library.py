@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads the op library. `ops.sok_table_size(...)` and so on are its ops."""
+"""Loads the op library; its ops are `ops.sok_table_size(...)` and so on."""
+
+from __future__ import annotations
+
+import ctypes
+import os
 
 import tensorflow as tf
 
 
-def library_path():
-    """The op library's file.
+def library_path() -> str | os.PathLike[str]:
+    """Path of the op library.
 
     Raises:
-      ImportError: it was not built, or for another TensorFlow.
+      ImportError: it was not built, or was built for another TensorFlow.
     """
     try:
         from sok_compat.runtime import _build_info
@@ -27,3 +32,16 @@ def library_path():
 
 
 ops = tf.load_op_library(str(library_path()))
+# The library's C functions, sok_exchange_... and so on.
+c_library = ctypes.CDLL(str(library_path()))
+c_library.sok_exchange_start.argtypes = (
+    [ctypes.c_int] * 2 + [ctypes.c_double] * 2 + [ctypes.c_int64]
+)
+c_library.sok_exchange_silent_seconds.restype = ctypes.c_double
+c_library.sok_exchange_num_saturated.restype = ctypes.c_int64
+c_library.sok_checkpoint_bytes.restype = ctypes.c_int64
+
+
+def note_lookup(name: str) -> None:
+    """Tells the exchange that a graph of this process has a lookup of this name."""
+    c_library.sok_exchange_note_lookup(name.encode())

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processors that ranks of one host share."""
+"""How the ranks of a host share its processors."""
+
+from __future__ import annotations
 
 import fractions
 import os
+from collections.abc import Iterable
 
 
-def own_processors():
-    """Those that this process may run on, in a word for other ranks."""
+def own_processors() -> str:
+    """The processors that this process may run on, as a hexadecimal mask for other ranks."""
     return f"{sum(1 << number for number in os.sched_getaffinity(0)):x}"
 
 
-def share_of_processors(own, of_host):
-    """How many processors a rank has, where it shares some.
+def share_of_processors(own: str, of_host: Iterable[str]) -> fractions.Fraction | int:
+    """Number of processors of a rank, in which one shared by n ranks counts as 1/n.
 
     Args:
-      own: the word of this rank.
-      of_host: the words of all ranks on its host, its own among them.
-
-    Returns:
-      The sum over its processors of one part of each that is shared, a Fraction.
+      own: the mask of this rank.
+      of_host: the masks of all ranks on its host, including its own.
     """
     masks = [int(word, 16) for word in of_host]
     mine = int(own, 16)

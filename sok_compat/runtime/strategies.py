@@ -1,18 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tf.distribute strategies: those of one replica train tables as a script without one does."""
+"""tf.distribute strategies: those with one replica train tables as scripts without one do."""
+
+from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime import integrations
-from sok_compat.runtime.tf_versions import distribute
+from sok_compat.runtime.tf_versions import distribute, moving_averages
+
+_around_updates: list[Callable[..., Any]] = []  # see around_updates
+_around_slots: list[Callable[..., Any]] = []  # see around_slots
 
 
-def raise_under_several_replicas(user):
-    """Raises RuntimeError inside the scope of a tf.distribute strategy whose replicas, or workers,
-    are several; `user` is who asks."""
+def raise_under_several_replicas(user: str) -> None:
+    """Raises RuntimeError in the scope of a tf.distribute strategy with several replicas or
+    workers.
+
+    Args:
+      user: what was called, for messages.
+    """
     if not distribute.has_strategy():
         return
     strategy = distribute.get_strategy()
@@ -27,38 +39,77 @@ def raise_under_several_replicas(user):
     if count > 1:
         raise RuntimeError(
             f"{user} was called under tf.distribute's {type(strategy).__name__} with {count} "
-            "replicas, and a table is for one. Give the strategy one device and one worker, as "
-            "tf.distribute.MirroredStrategy(['CPU:0']) has, or use none; to train with "
+            "replicas, but a table works with one only. Give the strategy one device and one "
+            "worker, as tf.distribute.MirroredStrategy(['CPU:0']) has, or use none; to train with "
             f"{count} processes, start such a script with horovodrun -np {count} and call "
             "hvd.init() first"
         )
 
 
-def accept_strategies(is_part_of_table):
-    """Makes strategies of one replica take tables as variables of their own, from now on.
+class OfAnyStrategy:
+    """Base class, before BaseResourceVariable, of variables that belong to any strategy with one
+    replica: they may be created before its scope, and are not wrapped."""
 
-    A strategy knows the variables that its scope has made, which are wrapped. A table is not: it
-    may be made before the scope as well, and is what its optimizer gets.
+    @property
+    def _distribute_strategy(self):
+        raise_under_several_replicas(f"a method of the table's variable {self.name}")
+        return distribute.get_strategy() if distribute.has_strategy() else None
+
+    @_distribute_strategy.setter
+    def _distribute_strategy(self, strategy):
+        """Ignores the strategy in which TensorFlow creates the variable."""
+
+
+def accept_strategies(is_part_of_table: Callable[[Any], bool]) -> None:
+    """Makes strategies, including the default one, update tables and create slots for them.
 
     Args:
-      is_part_of_table: a function of a variable: whether it is a table or a slot of one.
+      is_part_of_table: returns whether a variable is a table or a slot.
     """
     for name, adapt in {
         "tf.distribute.StrategyExtended.update": _updating,
         "tf.distribute.StrategyExtended.colocate_vars_with": _colocating,
-        "tf.distribute.StrategyExtended.variable_created_in_scope": _knowing,
+        "tf.distribute.get_strategy().extended.colocate_vars_with": _colocating,
     }.items():
         integrations.apply(name, functools.partial(adapt, is_part_of_table=is_part_of_table))
+
+
+def around_updates(adapt: Callable[[Any, Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Wraps the functions by which optimizers update tables from now on.
+
+    Args:
+      adapt: called with (table or slot, function that updates it); returns the function to call
+        instead.
+    """
+    if adapt not in _around_updates:
+        _around_updates.append(adapt)
+
+
+def around_slots(context_of: Callable[[Any], AbstractContextManager[Any]]) -> None:
+    """Lets optimizers create slots inside a context from now on.
+
+    Args:
+      context_of: returns the context for a variable.
+    """
+    if context_of not in _around_slots:
+        _around_slots.append(context_of)
 
 
 def _updating(update, is_part_of_table):
     @functools.wraps(update)
     def update_tables(self, var, fn, args=(), kwargs=None, group=True):
+        _raise_for_averages(fn, args, is_part_of_table)
         if not is_part_of_table(var):
             return update(self, var, fn, args, kwargs, group)
-        _raise_for(var)
-        if not distribute.has_strategy() or not distribute.in_cross_replica_context():
-            return update(self, var, fn, args, kwargs, group)  # of a replica: it merges, and calls
+        raise_under_several_replicas(f"an update of the table's variable {var.name}")
+        if distribute.has_strategy() and not distribute.in_cross_replica_context():
+            return update(
+                self, var, fn, args, kwargs, group
+            )  # it merges replicas, and calls this again
+        for adapt in _around_updates:
+            fn = adapt(var, fn)
+        if not distribute.has_strategy():
+            return update(self, var, fn, args, kwargs, group)
 
         def update_table(*args, **kwargs):
             with tf.device(var.device):
@@ -69,27 +120,36 @@ def _updating(update, is_part_of_table):
     return update_tables
 
 
+def _raise_for_averages(update, args, is_part_of_table):
+    """Raises if tf.train.ExponentialMovingAverage updates an average by a table itself."""
+    if getattr(update, "__module__", None) != moving_averages.__name__:
+        return
+    tables = [each for each in args if is_part_of_table(each)]
+    if tables:
+        raise NotImplementedError(
+            f"tf.train.ExponentialMovingAverage cannot average tables, got {tables[0].name}: a row "
+            "comes with its key, and its average would start from zeros. Average the other "
+            f"variables: {tables[0].words.others}"
+        )
+
+
 def _colocating(colocate, is_part_of_table):
     @functools.wraps(colocate)
     def colocate_vars_with(self, colocate_with_variable):
-        if not is_part_of_table(colocate_with_variable):
-            return colocate(self, colocate_with_variable)
-        _raise_for(colocate_with_variable)
-        return contextlib.nullcontext()  # planes of the table go by it, other slots by the strategy
+        variable = colocate_with_variable
+        if not is_part_of_table(variable):
+            context = colocate(self, variable)
+        else:  # the strategy does not wrap slots of tables
+            raise_under_several_replicas(f"a slot of the table's variable {variable.name}")
+            context = contextlib.nullcontext()
+        return _all_of(context, *(context_of(variable) for context_of in _around_slots))
 
     return colocate_vars_with
 
 
-def _knowing(variable_created_in_scope, is_part_of_table):
-    @functools.wraps(variable_created_in_scope)
-    def knows(self, v):
-        if not is_part_of_table(v):
-            return variable_created_in_scope(self, v)
-        _raise_for(v)
-        return True
-
-    return knows
-
-
-def _raise_for(variable):
-    raise_under_several_replicas(f"a method of the table's variable {variable.name}")
+@contextlib.contextmanager
+def _all_of(*contexts):
+    with contextlib.ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield

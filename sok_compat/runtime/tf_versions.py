@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every difference between TensorFlow releases, and the private functions of it that are used."""
+"""All differences between TensorFlow releases, and all uses of TensorFlow's private functions."""
+
+from __future__ import annotations
 
 import importlib
 import types
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 from tensorflow._api.v2.compat import v2 as tensorflow_2
@@ -12,10 +16,14 @@ from tensorflow.python.checkpoint import (
     functional_saver,
 )
 from tensorflow.python.client import session
+from tensorflow.python.distribute import distribute_lib
 from tensorflow.python.eager import context
-from tensorflow.python.framework import convert_to_constants, tensor_util
+from tensorflow.python.framework import op_def_registry, tensor_util
 from tensorflow.python.ops import (
     clip_ops,
+    cond_v2,
+    control_flow_ops,
+    control_flow_state,
     control_flow_v2_func_graphs,
     gen_resource_variable_ops,
     gradients_util,
@@ -24,15 +32,17 @@ from tensorflow.python.ops import (
 )
 from tensorflow.python.ops.variables import (
     PartitionedVariable,
-    Variable,  # of any kind, also where tf has v1's
+    Variable,  # of any kind, even if tf.Variable is v1's
 )
 from tensorflow.python.trackable import base as trackable
+from tensorflow.python.trackable.data_structures import NoDependency
 from tensorflow.python.training import (
     checkpoint_utils,
     monitored_session,
-    slot_creator,
+    moving_averages,
     warm_starting_util,
 )
+from tensorflow.python.training import saver as saver_module
 from tensorflow.python.training.saver import BaseSaverBuilder, BulkSaverBuilder
 from tensorflow.python.training.saving.saveable_object_util import (
     SaveableCompatibilityConverter,
@@ -42,7 +52,7 @@ from tensorflow.python.util import deprecation
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 
-if VERSION >= (2, 16):  # tf.keras is Keras 3, which has no TF1 graph mode; Keras 2 is tf-keras
+if VERSION >= (2, 16):  # tf.keras is Keras 3, without TF1's graph mode; Keras 2 is tf-keras
     try:
         import tf_keras as keras
     except ImportError as error:
@@ -51,13 +61,12 @@ if VERSION >= (2, 16):  # tf.keras is Keras 3, which has no TF1 graph mode; Kera
             f"tf-keras~={VERSION[0]}.{VERSION[1]}.0 (and set TF_USE_LEGACY_KERAS=1 where your "
             "script uses tf.keras itself)"
         ) from error
-else:  # that of TensorFlow 2: a script may have put names of tf.compat.v1 in the place of tf's
+else:  # TensorFlow 2's: a script may have replaced names of tf by those of tf.compat.v1
     keras = tensorflow_2.keras
 
-distribute = tensorflow_2.distribute  # likewise
+distribute = tensorflow_2.distribute  # as keras
 _keras_source = f"{keras.Model.__module__.partition('.src')[0]}.src"
 hdf5_format = importlib.import_module(f"{_keras_source}.saving.legacy.hdf5_format")
-worker_training_state = importlib.import_module(f"{_keras_source}.distribute.worker_training_state")
 
 Trackable = trackable.Trackable
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
@@ -65,37 +74,39 @@ SessionInterface = session.SessionInterface
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
 MonitoredSessionOfAnyKind = monitored_session._MonitoredSession
-FetchMapper = session._FetchMapper  # what a session makes of its argument `fetches`
-anonymous_name = context.anonymous_name  # as shared_name: a resource for each handle
-track_variable = keras.__internal__.backend.track_variable  # for Keras to initialize, in a graph
-eager_context = context.context  # the process's, which ops run in
+DefaultStrategyExtended = distribute_lib._DefaultDistributionExtended  # outside of all scopes
+anonymous_name = context.anonymous_name  # a shared_name that gives each handle its own resource
+track_variable = keras.__internal__.backend.track_variable  # Keras then initializes it, in a graph
+eager_context = context.context  # the process's, in which ops run
 eager_mode = context.eager_mode  # as a context manager
 var_handle_op = gen_resource_variable_ops.var_handle_op
 var_is_initialized_op = gen_resource_variable_ops.var_is_initialized_op
-variable_accessed = resource_variable_ops.variable_accessed  # tells tapes and functions
-variable_shape = resource_variable_ops.variable_shape  # static where the handle's shape is
+variable_accessed = resource_variable_ops.variable_accessed  # notifies tapes and functions
+variable_shape = resource_variable_ops.variable_shape  # static if the handle's shape is
 constant_value = tensor_util.constant_value
 silence_deprecation = deprecation.silence
 
 
-def is_eager_disabled():
+def is_eager_disabled() -> bool:
     """Whether the script has called disable_v2_behavior or disable_eager_execution."""
     return context.default_execution_mode == context.GRAPH_MODE
 
 
-def eager_variable_handle(shape, dtype, name):
-    """The handle of a variable without a value, in eager mode."""
+def eager_variable_handle(
+    shape: Sequence[int] | tf.TensorShape, dtype: tf.DType, name: str
+) -> tf.Tensor:
+    """Creates the handle of a variable without a value, in eager mode."""
     return resource_variable_ops._variable_handle_from_shape_and_dtype(
         shape, dtype, shared_name=None, name=name, graph_mode=False
     )
 
 
-def variables_by_name():
-    """{name: variable} of what tf.get_variable has made in the default graph."""
+def variables_by_name() -> dict[str, tf.Variable]:
+    """{name: variable} of the variables that tf.get_variable created in the default graph."""
     return variable_scope._get_default_variable_store()._vars
 
 
-_OF_FEATURE_COLUMNS = {  # module: names; input_layer is of the first, its columns of the second
+_OF_FEATURE_COLUMNS = {  # module: names; the first has input_layer, the second its columns
     "feature_column": (
         *("_CategoricalColumn", "_DenseColumn", "_LazyBuilder", "_SequenceDenseColumn"),
         *("_SharedEmbeddingColumn", "_normalize_feature_columns"),
@@ -109,9 +120,10 @@ _OF_FEATURE_COLUMNS = {  # module: names; input_layer is of the first, its colum
 
 
 def _feature_columns():
-    """What feature columns are made of, by their names; and `missing`: None, or what is not there.
+    """TensorFlow's classes and functions of feature columns by name, and `missing`.
 
-    Then all names are empty classes: what is derived from them can be, and says so when used.
+    If one is missing, `missing` describes it, and all names are empty classes: subclasses can be
+    defined, and raise when used. Otherwise it is None.
     """
     found, missing = {}, None
     for module, names in _OF_FEATURE_COLUMNS.items():
@@ -129,11 +141,11 @@ def _feature_columns():
 feature_columns = _feature_columns()
 
 
-def make_slots(optimizer, variables):
-    """Makes all variables of a Keras optimizer that trains `variables`.
+def make_slots(optimizer: Any, variables: Sequence[tf.Variable]) -> None:
+    """Creates all variables of a Keras optimizer that trains `variables`.
 
     Raises:
-      TypeError: it is no Keras optimizer.
+      TypeError: the object is not a Keras optimizer.
     """
     if hasattr(optimizer, "_create_all_weights"):  # a legacy one
         optimizer._create_all_weights(variables)
@@ -143,13 +155,20 @@ def make_slots(optimizer, variables):
         raise TypeError(f"expected a Keras optimizer, got {type(optimizer).__name__}")
 
 
-def reroute_input(op, index, tensor):
-    """Gives an op that no session has run yet another input."""
+def forget_dependency(trackable: Any, name: str) -> None:
+    """Removes a dependency, by its name, from an object's dependencies in checkpoints."""
+    del trackable._self_unconditional_dependency_names[name]
+    found = trackable._self_unconditional_checkpoint_dependencies
+    found[:] = [reference for reference in found if reference.name != name]
+
+
+def reroute_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
+    """Replaces an input of an op that no session has run yet."""
     op._update_input(index, tensor)
 
 
-def replace_control_inputs(op, control_inputs):
-    """Makes an op that no session has run yet wait for other ops than before."""
+def replace_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operation]) -> None:
+    """Replaces the control inputs of an op that no session has run yet."""
     op._remove_all_control_inputs()
     op._add_control_inputs(control_inputs)
 
@@ -160,9 +179,10 @@ __all__ = [
     "BaseSaverBuilder",
     "BulkSaverBuilder",
     "CondBranchFuncGraph",
+    "DefaultStrategyExtended",
     "EagerResourceDeleter",
-    "FetchMapper",
     "MonitoredSessionOfAnyKind",
+    "NoDependency",
     "PartitionedVariable",
     "SaveableCompatibilityConverter",
     "SessionInterface",
@@ -173,24 +193,29 @@ __all__ = [
     "checkpoint_management",
     "checkpoint_utils",
     "clip_ops",
+    "cond_v2",
     "constant_value",
-    "convert_to_constants",
+    "control_flow_ops",
+    "control_flow_state",
     "distribute",
     "eager_context",
     "eager_mode",
     "eager_variable_handle",
     "feature_columns",
+    "forget_dependency",
     "functional_saver",
     "gradients_util",
     "hdf5_format",
     "is_eager_disabled",
     "keras",
     "make_slots",
+    "moving_averages",
+    "op_def_registry",
     "replace_control_inputs",
     "reroute_input",
     "saveable_objects_for_op",
+    "saver_module",
     "silence_deprecation",
-    "slot_creator",
     "track_variable",
     "var_handle_op",
     "var_is_initialized_op",
@@ -198,5 +223,4 @@ __all__ = [
     "variable_shape",
     "variables_by_name",
     "warm_starting_util",
-    "worker_training_state",
 ]

@@ -9,8 +9,8 @@ import shutil
 import tensorflow as tf
 
 from sok_compat.lookup.dense_tables import dense_tables
-from sok_compat.runtime.ranks import Ranks, horovod_ranks
-from sok_compat.runtime.tickets import graphs_of_one_rank
+from sok_compat.ranks.collectives import graphs_of_one_rank
+from sok_compat.ranks.identity import current_ranks
 from sok_compat.serving.arrays_of_tables import ArraysOfTables
 from sok_compat.serving.stock_graph import StockGraph
 from sok_compat.tables.first_value import FirstValue, all_rows_start_as
@@ -70,7 +70,7 @@ def export_saved_model(
             f"missing_keys must be {FIRST_VALUES!r} or {ZEROS!r}, got {missing_keys!r}"
         )
     folder = os.fspath(folder)
-    if (horovod_ranks() or Ranks()).rank != 0:
+    if current_ranks().rank != 0:
         return None
     write = _write_stock if stock_ops else _write
     with _new_folder(folder) as partial:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseOperationKit 1.x, by its module paths: what `import sparse_operation_kit` gives.
+"""The API of SparseOperationKit 1.x under its module paths, for `import sparse_operation_kit`.
 
-Importing this module imports nothing else: TensorFlow comes with the first name that needs it, and
-with it the ops that graphs with tables are made of. By its alias, `import sparse_operation_kit`,
-they come at once.
+Importing this module imports nothing else; the first name that needs TensorFlow loads it together
+with the ops of graphs with tables. The alias, `import sparse_operation_kit`, loads both at once.
 """
 
 import importlib
@@ -14,16 +13,16 @@ _HOMES = {
     "DistributedEmbedding": f"{_FACE}.embeddings.distributed_embedding",
     "GraphKeys": f"{_FACE}.core.graph_keys",
     "HashTable": "sok_compat.engine.hash_table",
-    "IncrementalSaver": "sok_compat.checkpoint.incremental_saver",
-    "IncrementalSaverHook": "sok_compat.checkpoint.increment_hook",
+    "IncrementalSaver": "sok_compat.checkpoint.saver.incremental_saver",
+    "IncrementalSaverHook": "sok_compat.checkpoint.saver.increment_hook",
     "Init": f"{_FACE}.core.initialize",
     "OptimizerScope": f"{_FACE}.core.context_scope",
     "Saver": f"{_FACE}.saver.Saver",
     "__version__": "sok_compat.runtime.version",
     "clip_by_global_norm": "sok_compat.training.clipping",
-    "communication_stats": "sok_compat.runtime.ranks",
+    "communication_stats": "sok_compat.ranks.identity",
     "export_saved_model": "sok_compat.serving.saved_model",
-    "prefetch_lookups": "sok_compat.lookup.ahead",
+    "prefetch_lookups": "sok_compat.lookup.prefetch",
     "get_embedding": f"{_FACE}.embeddings.get_embedding_op",
     "split_embedding_variable_from_others": f"{_FACE}.optimizers.utils",
 }
@@ -40,11 +39,11 @@ _WITHOUT_TENSORFLOW = ("HashTable", "__version__", "engine")
 __all__ = sorted((*_HOMES, *_PACKAGES))
 
 
-def register_ops():
+def register_ops() -> None:
     """Loads the op library, so that TensorFlow can load graphs with tables.
 
     Raises:
-      ImportError: TensorFlow is missing, or sok_compat was built without it or for another one.
+      ImportError: TensorFlow is missing, or sok_compat was built without it or for another version.
     """
     importlib.import_module("sok_compat.runtime.op_library")
 

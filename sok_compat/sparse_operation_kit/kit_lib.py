@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseOperationKit's raw ops, as far as they can mean something without its native library."""
+"""SparseOperationKit's raw ops, as far as they make sense without its native library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,16 +15,20 @@ from sok_compat.runtime.tf_versions import is_eager_disabled
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.saver.Saver import Saver
 
+if TYPE_CHECKING:
+    import os
 
-def in_tensorflow2():
-    """Whether the script runs TensorFlow as release 2: not after disable_v2_behavior or
-    disable_eager_execution.
+
+def in_tensorflow2() -> bool:
+    """Returns whether TensorFlow 2 behaviour is on.
+
+    It is off after disable_v2_behavior or disable_eager_execution.
     """
     return not is_eager_disabled()
 
 
-def gen_random_seed(seed=0):
-    """int64 [1]: `seed`; for 0 another random number, in [1, 2**62], each time it is run."""
+def gen_random_seed(seed: int = 0) -> tf.Tensor:
+    """Returns `seed` as int64 [1]; for 0 a random number in [1, 2**62], a new one in each run."""
     if seed:
         return tf.constant([seed], tf.int64)
     drawn = tf.numpy_function(lambda: np.array([draw_seed()]), [], tf.int64)
@@ -28,8 +36,13 @@ def gen_random_seed(seed=0):
     return drawn
 
 
-def read_embedding_variable(resource, tf_resource, dtype=tf.float32, unique_var_name=""):
-    """The rows [capacity, dim] of the table `resource`, as its variable's value().
+def read_embedding_variable(
+    resource: tf.Tensor,
+    tf_resource: tf.Tensor,
+    dtype: tf.DType = tf.float32,
+    unique_var_name: str = "",
+) -> tf.Tensor:
+    """Returns the rows [capacity, dim] of the table `resource`, like its variable's value().
 
     Args:
       resource: `emb_handle` of an EmbeddingVariable.
@@ -38,7 +51,7 @@ def read_embedding_variable(resource, tf_resource, dtype=tf.float32, unique_var_
       unique_var_name: ignored.
 
     Raises:
-      ValueError: another dtype.
+      ValueError: dtype is not float32.
     """
     del unique_var_name
     if tf.as_dtype(dtype) != tf.float32:
@@ -46,34 +59,41 @@ def read_embedding_variable(resource, tf_resource, dtype=tf.float32, unique_var_
     return ops.sok_read_rows(tf_resource, resource)
 
 
-def embedding_variable_assign_sub(emb_var_handle, tf_var_handle, value):
-    """The op that subtracts `value` [capacity, dim] from all rows of `tf_var_handle`."""
+def embedding_variable_assign_sub(
+    emb_var_handle: tf.Tensor, tf_var_handle: tf.Tensor, value: tf.Tensor
+) -> tf.Operation:
+    """Returns the op that subtracts `value` [capacity, dim] from all rows of `tf_var_handle`."""
     table = EmbeddingVariable.of_handle(emb_var_handle)
     if table is not None and is_on_gpu(table):
         return table.assign_sub(value, read_value=False)
     return tf.raw_ops.AssignSubVariableOp(resource=tf_var_handle, value=value)
 
 
-def dump_to_file(emb_var_handle, filepath):
+def dump_to_file(emb_var_handle: tf.Tensor, filepath: str | os.PathLike | tf.Tensor) -> tf.Tensor:
     """As sok.Saver().dump_to_file, for the variable with that `emb_handle`."""
     return Saver().dump_to_file(_variable_of(emb_var_handle), filepath)
 
 
-def restore_from_file(emb_var_handle, filepath):
+def restore_from_file(
+    emb_var_handle: tf.Tensor, filepath: str | os.PathLike | tf.Tensor
+) -> tf.Tensor:
     """As sok.Saver().restore_from_file, for the variable with that `emb_handle`."""
     return Saver().restore_from_file(_variable_of(emb_var_handle), filepath)
 
 
-def load_embedding_values(emb_var_handle, embedding_values):
+def load_embedding_values(
+    emb_var_handle: tf.Tensor,
+    embedding_values: tf.Tensor | list[tf.Tensor] | tuple[tf.Tensor, ...],
+) -> tf.Tensor:
     """As sok.Saver().load_embedding_values, for the variable with that `emb_handle`."""
     return Saver().load_embedding_values(_variable_of(emb_var_handle), embedding_values)
 
 
-def _variable_of(handle):
+def _variable_of(handle: Any) -> EmbeddingVariable:
     variable = EmbeddingVariable.of_handle(handle)
     if variable is None:
         raise ValueError(
-            f"{handle!r} is not the emb_handle of an EmbeddingVariable that there is; sok.Saver "
+            f"{handle!r} is not the emb_handle of an existing EmbeddingVariable; sok.Saver "
             "takes the variable itself"
         )
     return variable
@@ -89,9 +109,9 @@ def _refused(name, why, instead):
     return raise_not_implemented
 
 
-_A_LAYER_IS_PYTHON = "a layer is no object of the op library"
+_A_LAYER_IS_PYTHON = "a layer is not an object of the op library"
 _LOOKUPS_TAKE_THE_VARIABLE = "a lookup is several ops here, which need the variable, not a handle"
-_ADAM_IS_A_CLASS = "the optimizer is no object of the op library"
+_ADAM_IS_A_CLASS = "the optimizer is not an object of the op library"
 _ADAM = "Use sok.optimizers.Adam"
 REFUSED = {  # name: (why, what to do instead)
     "get_nccl_unique_id": ("ranks talk through Horovod", "Call hvd.init() and then sok.Init"),

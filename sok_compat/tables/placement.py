@@ -7,7 +7,7 @@ import enum
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.ranks import Ranks
+from sok_compat.ranks.identity import Ranks
 
 
 class PlacementKind(enum.Enum):

@@ -9,6 +9,7 @@ import itertools
 
 import tensorflow as tf
 
+from sok_compat.ranks.shared_gradients import mark_handle_of_plane
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import (
     EagerResourceDeleter,
@@ -49,8 +50,10 @@ def plane_handle(name, scope, shape):
       shape: [capacity, width].
     """
     if tf.executing_eagerly():
-        return eager_variable_handle(shape, tf.float32, name)
-    return var_handle_op(dtype=tf.float32, shape=shape, shared_name=name, name=scope)
+        handle = eager_variable_handle(shape, tf.float32, name)
+    else:
+        handle = var_handle_op(dtype=tf.float32, shape=shape, shared_name=name, name=scope)
+    return mark_handle_of_plane(handle)
 
 
 def table_handle(name):

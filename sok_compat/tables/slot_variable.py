@@ -6,9 +6,10 @@ import sys
 
 import tensorflow as tf
 
+from sok_compat.ranks.horovod.communicator import is_broadcast
 from sok_compat.runtime.devices import is_on_gpu
-from sok_compat.runtime.horovod_ranks import is_broadcast
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.strategies import OfAnyStrategy
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
     eager_context,
@@ -17,11 +18,11 @@ from sok_compat.runtime.tf_versions import (
 )
 from sok_compat.tables import resource_handles
 from sok_compat.tables.gpu_plane import GpuPlane
-from sok_compat.tables.row_updates import raise_for_kept_rows
-from sok_compat.tables.shown_rows import ShownRows
+from sok_compat.tables.rows.row_updates import raise_for_kept_rows
+from sok_compat.tables.rows.shown_rows import ShownRows
 
 
-class SlotVariable(ShownRows, GpuPlane, BaseResourceVariable):
+class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
     """`[capacity, width]` floats beside a table's rows; memory is used for rows in use only. Where
     the table has no capacity, `[None, width]`: as many rows as the table's variable shows.
 
@@ -47,7 +48,7 @@ class SlotVariable(ShownRows, GpuPlane, BaseResourceVariable):
     def _make(self, table_variable, name, shape, fill):
         in_graph = not tf.executing_eagerly()
         self._rows_belong_to_keys = table_variable.use_hash_index
-        self._words = table_variable.words
+        self.words = table_variable.words
         self.table = table_variable if in_graph else None  # in eager mode it is not kept alive
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
             slot_name = resource_handles.name_from_scope(scope)
@@ -122,7 +123,7 @@ class SlotVariable(ShownRows, GpuPlane, BaseResourceVariable):
         if is_broadcast(value):
             return tf.no_op()
         if self._rows_belong_to_keys:
-            raise_for_kept_rows(value, self.name, self._words)
+            raise_for_kept_rows(value, self.name, self.words)
         return super().assign(value, *args, **kwargs)
 
 

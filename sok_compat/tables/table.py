@@ -5,11 +5,16 @@ import weakref
 
 import tensorflow as tf
 
-from sok_compat.runtime.agreement import agree_on_table
+from sok_compat.ranks.identity import connect_ranks
+from sok_compat.ranks.same_on_all_ranks import check_same_table
+from sok_compat.runtime import integrations
 from sok_compat.runtime.devices import table_device
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.ranks import connect_ranks
-from sok_compat.runtime.strategies import accept_strategies, raise_under_several_replicas
+from sok_compat.runtime.strategies import (
+    OfAnyStrategy,
+    accept_strategies,
+    raise_under_several_replicas,
+)
 from sok_compat.runtime.tf_versions import (
     BaseResourceVariable,
     var_is_initialized_op,
@@ -20,9 +25,9 @@ from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.key_history import HasHistory, checked_history
 from sok_compat.tables.no_copies import NoCopies
 from sok_compat.tables.placement import Placement
-from sok_compat.tables.row_reads import RowReads
-from sok_compat.tables.row_updates import RowUpdates
-from sok_compat.tables.shown_rows import ShownRows
+from sok_compat.tables.rows.row_reads import RowReads
+from sok_compat.tables.rows.row_updates import RowUpdates
+from sok_compat.tables.rows.shown_rows import ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import AskedSlots
@@ -47,6 +52,7 @@ class Table(
     GpuPlane,
     NoCopies,
     UndefinedMethods,
+    OfAnyStrategy,
     BaseResourceVariable,
 ):
     """Keys -> rows of `dim` float32.
@@ -55,7 +61,7 @@ class Table(
     `tf.gradients` and stock optimizers work on it; rows stand in the order in which their keys
     came. `table_handle` is the table itself, keys to row ids. Memory is used for rows in use, not
     for the capacity. It is on the CPU, or on the GPU that the `tf.device` around it names
-    (docs/cuda.md).
+    (docs/understand/cuda.md).
 
     Without a capacity the variable is `[None, dim]`: it and its slots show as many rows as there is
     memory for now, and more when keys come. What reads all of it at once, `value()` and optimizers
@@ -130,7 +136,7 @@ class Table(
           ValueError: an argument out of range.
         """
         raise_under_several_replicas(type(self).__name__)
-        accept_strategies(is_part_of_table)
+        integrations.expect_tables()
         self.capacity, self.dim = checked_sizes(capacity, dim)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
@@ -170,8 +176,7 @@ class Table(
             fetched = None
             if in_graph:
                 fetched = self._fetched_rows(handle, shape)
-                with tf.name_scope(f"{scope}Read/"):  # how an imported meta graph reads it
-                    tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+                self._imported_read = self._make_reads(handle, scope)
             super().__init__(
                 trainable=trainable,
                 shape=shape,
@@ -187,7 +192,23 @@ class Table(
             )
         if not in_graph:
             _eager_tables[self._unique_id] = self
-            agree_on_table(self.ranks, self.description())
+            check_same_table(self.ranks, self.description())
+
+    def _make_reads(self, handle, scope):
+        """What an imported meta graph reads the rows by; and, by the name that
+        convert_variables_to_constants reads a variable by, an op that says why it cannot."""
+        with tf.name_scope(f"{scope}Read/"):
+            refuse = tf.raw_ops.Assert(
+                condition=False,
+                data=[
+                    f"a graph with tables cannot be frozen, got {self.table_name}: constants would "
+                    "have their rows, but not the keys. Export it with tf.compat.v1.saved_model, "
+                    "which saves both"
+                ],
+            )
+            with tf.control_dependencies([refuse]):
+                tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+            return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32, name="Rows")
 
     def _fetched_rows(self, handle, shape):
         """What a session gives for the table."""
@@ -324,7 +345,8 @@ class Table(
         """For meta graphs: the rows' variable. What is saved of it is in the graph's saver."""
         proto = super().to_proto(export_scope)
         if proto is not None:
-            proto.snapshot_name = ""  # the import then takes Read/ReadVariableOp
+            read = self._imported_read.name
+            proto.snapshot_name = read.removeprefix(f"{export_scope}/") if export_scope else read
         return proto
 
     def __repr__(self):
@@ -365,3 +387,6 @@ def has_rows_of_a_rank(variable):
 def is_shared_table(variable):
     """Whether it is a table with rows on several ranks, whose gradients are sums over ranks."""
     return isinstance(variable, Table) and variable.placement.is_spread
+
+
+integrations.when_there_are_tables(lambda: accept_strategies(is_part_of_table))

@@ -3,8 +3,8 @@
 
 import tensorflow as tf
 
-from sok_compat.runtime.horovod_ranks import sum_over_ranks
-from sok_compat.runtime.shared_gradients import table_of
+from sok_compat.ranks.horovod.communicator import sum_over_ranks
+from sok_compat.ranks.shared_gradients import table_of
 from sok_compat.tables.table import is_shared_table
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import constant_value
-from sok_compat.tables.shown_rows import is_showing_some_rows
+from sok_compat.tables.rows.shown_rows import is_showing_some_rows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 

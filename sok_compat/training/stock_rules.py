@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value
-from sok_compat.tables.row_ids import rows_are_distinct
+from sok_compat.tables.rows.row_ids import rows_are_distinct
 from sok_compat.tables.table import Table
 from sok_compat.training.update_lock import alone
 

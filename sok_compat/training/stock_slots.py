@@ -3,63 +3,82 @@
 those of variables that are saved as tables are."""
 
 import contextlib
-import functools
 
 import tensorflow as tf
 
 from sok_compat.runtime import integrations
+from sok_compat.runtime.strategies import around_slots
+from sok_compat.runtime.tf_versions import NoDependency, forget_dependency
+from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.training.slot_creation import make_slot_or_variable
+
+_apart = []  # of the optimizers whose slots are being made apart: the slots so far
 
 
 def make_slots_as_planes():
-    """Makes the optimizers of tf.keras.optimizers.legacy and tf.compat.v1.train, from now on, make
-    their slots for tables with `slots_are_planes` as planes of these tables.
+    """Makes stock optimizers, from now on, make their slots for tables with `slots_are_planes` as
+    planes of these tables.
 
     So each rank's slots have its own rows, and are saved with their table. Slots of variables with
-    `noted_slots` are noted there, also those of tf.keras.optimizers.
+    `noted_slots` are noted there.
     """
-    integrations.apply("tf.keras.optimizers.legacy.Optimizer.add_slot", _in_add_slot)
-    integrations.apply("tf.compat.v1.train.Optimizer, slots", _in_create_slot)
-    integrations.apply("tf.keras.optimizers.Optimizer.add_variable_from_reference", _noting_slots)
+    integrations.when_there_are_tables(_change)
 
 
-def _in_add_slot(add_slot):
-    @functools.wraps(add_slot)
-    def add_plane(self, var, *args, **kwargs):
-        with _making_planes(var):
-            return _noted(var, add_slot(self, var, *args, **kwargs))
-
-    return add_plane
+def _change():
+    around_slots(_making_planes)
 
 
-def _in_create_slot(create_slot):
-    @functools.wraps(create_slot)
-    def create_plane(primary, *args, **kwargs):
-        with _making_planes(primary):
-            return _noted(primary, create_slot(primary, *args, **kwargs))
-
-    return create_plane
+def has_slots_saved_with_it(variable):
+    """Whether it is saved by another object than itself, with what optimizers keep for it."""
+    return bool(getattr(variable, "saved_parts", ())) or hasattr(variable, "noted_slots")
 
 
-def _noting_slots(add_variable):
-    @functools.wraps(add_variable)
-    def add_noted_variable(self, model_variable, *args, **kwargs):
-        return _noted(model_variable, add_variable(self, model_variable, *args, **kwargs))
+@contextlib.contextmanager
+def slots_apart(optimizer):
+    """A context in which an optimizer of tf.keras.optimizers makes all its slots.
 
-    return add_noted_variable
+    By their numbers, checkpoints know all but those that are saved with the variables that they
+    are of: these come last, and are nothing of the optimizer's in a checkpoint. Where the context
+    ends with an exception, the optimizer has the variables that it had before.
+    """
+    numbered, made, apart = optimizer._variables, [], []
+    optimizer.__dict__["_variables"] = made  # what the optimizer appends to
+    _apart.append(apart)
+    try:
+        yield
+    finally:
+        _apart.pop()
+        optimizer.__dict__["_variables"] = numbered
+    is_apart = [any(each is slot for slot in apart) for each in made]
+    numbered.extend(each for each, last in zip(made, is_apart) if not last)
+    numbered.extend(NoDependency(each) for each, last in zip(made, is_apart) if last)
+    for slots_of_kind in optimizer._trackable_children().values():
+        for name, child in slots_of_kind._trackable_children().items():
+            if any(child is slot for slot in apart):
+                forget_dependency(slots_of_kind, name)
 
 
 def _making_planes(variable):
-    if not getattr(variable, "slots_are_planes", False):
+    is_noted = hasattr(variable, "noted_slots")
+    makes_planes = getattr(variable, "slots_are_planes", False)
+    if not (is_noted or makes_planes or (_apart and has_slots_saved_with_it(variable))):
         return contextlib.nullcontext()
 
     def creator(next_creator, **kwargs):
-        return make_slot_or_variable([variable], next_creator, kwargs)
+        if makes_planes:
+            slot = make_slot_or_variable([variable], next_creator, kwargs)
+        else:
+            slot = next_creator(**kwargs)
+        if is_noted:
+            variable.noted_slots.note(slot)
+        if _apart and (isinstance(slot, SlotVariable) or _is_saved_with(variable, slot)):
+            slot._serialize_to_tensors = dict  # nothing, also where a list of the optimizer has it
+            _apart[-1].append(slot)
+        return slot
 
     return tf.variable_creator_scope(creator)
 
 
-def _noted(variable, slot):
-    if hasattr(variable, "noted_slots"):
-        variable.noted_slots.note(slot)
-    return slot
+def _is_saved_with(variable, slot):
+    return hasattr(variable, "noted_slots") and slot.shape == variable.shape

@@ -11,7 +11,7 @@ TensorFlow's kernels take other roots or another order.
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import reroute_input
-from sok_compat.tables.row_ids import rows_are_distinct
+from sok_compat.tables.rows.row_ids import rows_are_distinct
 from sok_compat.training.stock_rules import AppliedRule, inputs_of, rule_of
 
 # The second one is gradient descent's.

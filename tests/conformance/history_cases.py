@@ -197,6 +197,15 @@ EVICTED = {
         call("waiting"),
         call("find", [5, 6], gives=[-1, 0]),
     ),
+    "a key that a Bloom filter has let in counts as one that it just lets in": Script(
+        dataclasses.replace(FILTERS_AND_EVICTS, history={**FILTERS_AND_EVICTS.history, **BLOOM}),
+        call("admit", [5, 6], [9, 2], step=1),
+        call("admit", [5], [3], step=2),
+        call("evict", 9, steps_to_live=2, gives=2),
+        known([5, 6, 7], [2, 2, 0], [-1, -1, -1]),
+        call("admit", [5, 6], [1, 4], step=9),
+        known([5, 6], [3, 6], [9, 9]),
+    ),
     "a table that does not evict": Script(
         CONSTANT, call("evict", 3, fails=Fails("FailedPreconditionError", "not made to evict"))
     ),

@@ -216,7 +216,7 @@ BAD_BAGS = {
         ("row_splits that descend", (0, 1, 2), (0, 900_000_000, 3), "cpu", "row_splits"),
         ("an inverse beyond the rows", (0, 1, 900_000_000), (0, 3), "cpu", "inverse"),
         ("a negative inverse", (0, 1, -1), (0, 3), "cpu", "inverse"),
-        ("no row_splits", (0, 1, 2), (), "", "row_splits must have one value"),
+        ("no row_splits", (0, 1, 2), (), "", "row_splits must have at least one value"),
         ("no bags for keys", (0, 1, 2), (0,), "", "row_splits must ascend from 0 to 3"),
     )
     for what, one_call in (

@@ -83,7 +83,7 @@ class LookupOps:
     @item_of_group
     def find(self, keys, insert=False, are_distinct=False):
         lists = {"tables": self.handle, "keys": as_keys(keys)}
-        attributes = {"tickets": [], "insert": insert, "keys_are_distinct": are_distinct}
+        attributes = {"collectives": [], "insert": insert, "keys_are_distinct": are_distinct}
         return Item("sok_find_rows", lists, attributes)
 
     def insert_rows(self, keys, rows):

@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec import stock_optimizers
-from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
-from sok_compat.deeprec.options import (
+from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
+from sok_compat.deeprec.optimizer_rules import stock_optimizers
+from sok_compat.deeprec.variables.options import (
     CBFFilter,
     CounterFilter,
     GlobalStepEvict,
     InitializerOption,
 )
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime.op_library import ops
-from tests.support.deeprec_steps import NO_PERMISSION, Steps, found_rows, get_variable
+from tests.support.deeprec.deeprec_steps import NO_PERMISSION, Steps, found_rows, get_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

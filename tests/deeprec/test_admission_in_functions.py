@@ -6,9 +6,13 @@ import threading
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec import stock_optimizers
-from sok_compat.deeprec.options import CounterFilter, EmbeddingVariableOption, GlobalStepEvict
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.optimizer_rules import stock_optimizers
+from sok_compat.deeprec.variables.options import (
+    CounterFilter,
+    EmbeddingVariableOption,
+    GlobalStepEvict,
+)
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.lookup.find_rows import find_rows
 from tests.support.sessions import initialized_session
 

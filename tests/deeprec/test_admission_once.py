@@ -4,10 +4,14 @@
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec import stock_optimizers
-from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
-from sok_compat.deeprec.options import CounterFilter, EmbeddingVariableOption, GlobalStepEvict
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
+from sok_compat.deeprec.optimizer_rules import stock_optimizers
+from sok_compat.deeprec.variables.options import (
+    CounterFilter,
+    EmbeddingVariableOption,
+    GlobalStepEvict,
+)
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

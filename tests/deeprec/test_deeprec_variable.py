@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec.embedding_variable import (
+from sok_compat.deeprec.variables.embedding_variable import (
     EMBEDDING_VARIABLES,
     EV_INIT_SLOT_OPS,
     EV_INIT_VAR_OPS,
 )
-from sok_compat.deeprec.options import EmbeddingVariableOption, InitializerOption
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.variables.options import EmbeddingVariableOption, InitializerOption
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

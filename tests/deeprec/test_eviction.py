@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.checkpoint import IncrementalSaver
-from sok_compat.deeprec import stock_optimizers
-from sok_compat.deeprec.options import GlobalStepEvict, InitializerOption, L2WeightEvict
+from sok_compat.deeprec.optimizer_rules import stock_optimizers
+from sok_compat.deeprec.variables.options import GlobalStepEvict, InitializerOption, L2WeightEvict
 from sok_compat.runtime.op_library import ops
-from tests.support.deeprec_steps import Steps, found_rows, get_variable
+from tests.support.deeprec.deeprec_steps import Steps, found_rows, get_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec import feature_columns as fc
-from sok_compat.deeprec.embedding_variable import EMBEDDING_VARIABLES
-from sok_compat.deeprec.options import EmbeddingVariableOption
+from sok_compat.deeprec.columns import feature_columns as fc
+from sok_compat.deeprec.variables.embedding_variable import EMBEDDING_VARIABLES
+from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime import tf_versions
 from tests.distributed.launch import has_horovod, reports, run_ranks
-from tests.support.feature_column_cases import of_tensorflow, trained
+from tests.support.deeprec.feature_column_cases import of_tensorflow, trained
+from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
-from tests.support.subprocess_python import run_python
 
 tf1 = tf.compat.v1
 CONFIG = tf1.ConfigProto(inter_op_parallelism_threads=2, intra_op_parallelism_threads=1)
@@ -82,7 +82,7 @@ def test_empty_bags_and_ids_below_zero_give_no_key_a_row(runs):
 
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
 def test_two_ranks_give_what_one_gives(runs):
-    of_ranks = reports(run_ranks("feature_columns", 2, timeout=300))
+    of_ranks = reports(run_ranks("deeprec.feature_columns", 2, timeout=300))
     wanted = runs[1]
     for rank, seen in enumerate(of_ranks):
         assert len(seen["before"]) == 7 and seen["names of tables"] == wanted["names of tables"]

@@ -16,7 +16,7 @@ needs_horovod = pytest.mark.skipif(
 
 @functools.cache
 def trained(num_ranks):
-    return reports(run_ranks("deeprec_filters", num_ranks, timeout=200))
+    return reports(run_ranks("deeprec.deeprec_filters", num_ranks, timeout=200))
 
 
 def rows_of(ranks, when, name):

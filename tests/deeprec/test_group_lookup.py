@@ -8,11 +8,14 @@ import pytest
 import tensorflow as tf
 from hypothesis import example, given, settings
 
-from sok_compat.deeprec.group_lookup import group_embedding_lookup, group_embedding_lookup_sparse
-from sok_compat.deeprec.stock_optimizers import GradientDescentOptimizer
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.lookups.group_lookup import (
+    group_embedding_lookup,
+    group_embedding_lookup_sparse,
+)
+from sok_compat.deeprec.optimizer_rules.stock_optimizers import GradientDescentOptimizer
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.distributed.launch import has_horovod, reports, run_ranks
-from tests.support.deeprec_groups import Item, Variables, assert_equals_tensorflow, groups
+from tests.support.deeprec.deeprec_groups import Item, Variables, assert_equals_tensorflow, groups
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -51,7 +54,7 @@ def test_equals_tensorflow(group):
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_equals_tensorflow_on_several_ranks(num_ranks):
-    ranks = reports(run_ranks("deeprec_groups", num_ranks, timeout=300))
+    ranks = reports(run_ranks("deeprec.deeprec_groups", num_ranks, timeout=300))
     assert not any(rank["failures"] for rank in ranks), ranks[0]["failures"] or ranks[1]["failures"]
     assert all(rank["groups"] == ranks[0]["groups"] for rank in ranks)
 
@@ -185,11 +188,19 @@ def test_wrong_arguments(tables, arguments, error, message):
         group_embedding_lookup_sparse(*arguments(*tables))
 
 
-def test_another_number_of_weights(tables):
+@pytest.mark.parametrize("is_sequence", [False, True])
+def test_weights_in_other_places_train_nothing(tables, is_sequence):
+    ids = tf.RaggedTensor.from_row_splits(tf1.placeholder_with_default([3, 3, 1, 2], [None]),
+                                          ragged().row_splits)  # fmt: skip
     weights = ragged([[1.0], [2.0], [3.0]], tf.float32)
-    output = group_embedding_lookup_sparse(tables[:1], [ragged()], ["sum"], [weights])
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        run(output)
+    (output,) = group_embedding_lookup_sparse(
+        tables[:1], [ids], ["sum"], [weights], is_sequence=is_sequence
+    )
+    train = GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(output), var_list=tables[:1])
+    with initialized_session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"sp_ids\[0\]: sp_weights"):
+            session.run(train)
+        assert session.run(tables[0].num_keys()) == 0
 
 
 def test_steps_at_once_with_fresh_keys_end():

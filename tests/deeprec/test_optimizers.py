@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec import train_optimizers as optimizers
-from sok_compat.deeprec.embedding_variable import EV_INIT_SLOT_OPS
-from sok_compat.deeprec.group_lookup import group_embedding_lookup_sparse
-from sok_compat.deeprec.variable_creation import get_embedding_variable
-from tests.support.optimizer_cases import DenseLazyAdam
+from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
+from sok_compat.deeprec.optimizer_rules import train_optimizers as optimizers
+from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
+from tests.support.cases.optimizer_cases import DenseLazyAdam
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """DeepRec's option classes: defaults, attributes, and what is refused."""
 
+import math
+
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec import variable_creation
-from sok_compat.deeprec.key_histories import history_of
-from sok_compat.deeprec.options import (
+from sok_compat.deeprec.variables import variable_creation
+from sok_compat.deeprec.variables.key_histories import history_of
+from sok_compat.deeprec.variables.options import (
     CacheStrategy,
     CBFFilter,
     CheckpointOption,
@@ -18,7 +20,7 @@ from sok_compat.deeprec.options import (
     StorageOption,
     StorageType,
 )
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.tables.key_history import BloomCounts, KeyHistory
 
 
@@ -38,6 +40,25 @@ def test_defaults():
     (lambda: CBFFilter(3, 10, 1.0), "must be above 0 and below 1, got 1.0"),
     (lambda: CBFFilter(300, 10, 0.1, tf.uint8), "that hold filter_freq 300, got uint8"),
     (lambda: CBFFilter(3, 10, 0.1, tf.float32), "counter_type must be integers"),
+    *((lambda freq=freq, make=make: make(freq), "filter_freq must be an int >= 0, got ")
+      for freq in (-1, 1.5, None, "3", True) for make in (CounterFilter, CBFFilter)),
+    (lambda: CBFFilter(3, 10, math.nan), "false_positive_probability must be a finite number"),
+    (lambda: CBFFilter(3, -5, 0.1), "max_element_size must be an int >= 0, got -5"),
+    (lambda: CBFFilter(3, 1.5, 0.1), "max_element_size must be an int >= 0, got 1.5"),
+    (lambda: CBFFilter(3, 10, 0.1, "x"), "counter_type must be integers, got 'x'"),
+    *((lambda dim=dim: InitializerOption(default_value_dim=dim), "dim must be an int >= 1, got ")
+      for dim in (0, -3, 2.5, None)),
+    *((lambda value=value: InitializerOption(default_value_no_permission=value),
+       "default_value_no_permission must be a finite number, got ")
+      for value in (math.nan, math.inf, "0", [0.0, 1.0], None)),
+    *((lambda value=value: L2WeightEvict(value), "l2_weight_threshold must be ")
+      for value in (math.nan, math.inf, 0, -0.5, -2, "1", None)),
+    *((lambda value=value: GlobalStepEvict(value), "steps_to_live must be an int >= 0, got ")
+      for value in (-1, 2.5, "5")),
+    (lambda: CheckpointOption(5), "ckpt_to_load_from must be a string or None, got 5"),
+    (lambda: CheckpointOption("a", 5), "tensor_name_in_ckpt must be a string or None, got 5"),
+    (lambda: StorageOption(storage_size=[-1]), "storage_size must be an int >= 0, got -1"),
+    (lambda: StorageOption(storage_size=[1] * 5), "a size for each of 4 tiers at most, got"),
     (lambda: CBFFilter(3, 0, 0.1), "max_element_size must be above 0, got 0"),
     (lambda: CBFFilter(3, 10), "max_element_size 10 needs a false_positive_probability"),
     (lambda: StorageOption(storage_size=5), "storage_size must be a list, got 5"),
@@ -63,10 +84,17 @@ def test_enums_are_ints_as_those_of_protocol_messages():
     assert StorageOption(cache_strategy=0).cache_strategy is CacheStrategy.LRU
 
 
-def test_values_that_count_as_none(caplog):
-    assert InitializerOption(default_value_dim=0).default_value_dim == 4096
-    assert L2WeightEvict(-0.5).l2_weight_threshold == -0.5
-    assert "got 0; taking 4096" in caplog.text and "no row will be evicted" in caplog.text
+@pytest.mark.parametrize("argument, attribute, given", [
+    ("evict_option", "evict", CounterFilter(2)), ("filter_option", "filter_strategy", 5),
+    ("ckpt", "ckpt", "path"), ("storage_option", "storage_option", StorageType.DRAM),
+    ("init_option", "init", 0.5),
+])  # fmt: skip
+def test_options_of_another_kind(graph, argument, attribute, given):
+    late = EmbeddingVariableOption()
+    setattr(late, attribute, given)
+    for option in (EmbeddingVariableOption(**{argument: given}), late):
+        with pytest.raises(ValueError, match=f"v: {argument} must be a .*, got "):
+            get_embedding_variable("v", 2, ev_option=option)
 
 
 @pytest.mark.parametrize("settings, message", [
@@ -86,8 +114,9 @@ def test_arguments_that_are_not_there_yet(graph):
     both = EmbeddingVariableOption(evict_option=L2WeightEvict(0.5))
     with pytest.raises(ValueError, match="not by both"):
         get_embedding_variable("v", 2, steps_to_live=5, ev_option=both)
-    with pytest.raises(ValueError, match="steps_to_live must be at least 0, got -5"):
-        get_embedding_variable("v", 2, steps_to_live=-5)
+    for steps in (-5, 1.5):
+        with pytest.raises(ValueError, match=f"v: steps_to_live must be an int >= 0, got {steps}"):
+            get_embedding_variable("v", 2, steps_to_live=steps)
 
 
 @pytest.mark.parametrize("given, option, expected", [

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers that DeepRec has beside TF1's: their numbers, their slots, what they refuse."""
 
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec import train_optimizers as optimizers
-from sok_compat.deeprec.embedding_variable import EV_INIT_SLOT_OPS
-from sok_compat.deeprec.variable_creation import get_embedding_variable
-from tests.support.deeprec_optimizers import CASES, AdamW, assert_follows_formula
+from sok_compat.deeprec.optimizer_rules import train_optimizers as optimizers
+from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
+from tests.support.deeprec.deeprec_optimizers import CASES, AdamW, assert_follows_formula
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -102,6 +104,16 @@ def test_variables_that_do_not_decay(graph):
                 one.step(np.ones([2, 2]), np.array([True, True]), None)
             for rows, one in zip(session.run(read), expected):
                 np.testing.assert_allclose(rows, one.rows, rtol=1e-5)
+
+
+def test_weights_decay_after_their_gradient(graph):
+    """A loss that is computed late in its step has the weights from before it."""
+    dense = tf1.get_variable("dense", initializer=[2.0, 3.0], use_resource=True)
+    with tf.control_dependencies([tf1.py_func(lambda: time.sleep(0.2), [], [])]):
+        loss = tf.reduce_sum(dense.read_value() ** 2)
+    step = optimizers.AdamWOptimizer(0.5, 0.1).minimize(loss)
+    with initialized_session() as session:
+        assert session.run([loss, step])[0] == 13.0
 
 
 @pytest.mark.parametrize("arguments, message", [

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec import stock_lookups as nn
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.lookups import stock_lookups as nn
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -102,3 +102,20 @@ def test_what_is_refused(graph):
         nn.safe_embedding_lookup_sparse(both[0], sparse(IDS, tf.int64), prune=False)
     with pytest.raises(TypeError, match="sp_ids must be SparseTensor"):
         nn.embedding_lookup_sparse(both[0], tf.constant([1]), None)
+
+
+@pytest.mark.parametrize("name", ["embedding_lookup_sparse", "safe_embedding_lookup_sparse"])
+def test_weights_that_are_not_those_of_the_ids(variable, name):
+    look_up, ids = getattr(nn, name), sparse(IDS, tf.int64)
+    for weights, message in (
+        (tf.ones([6]), "weights must be None or SparseTensor, got "),
+        (ids, "weights must be floats, got int64"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            look_up(variable, ids, weights)
+    output = look_up(variable, ids, sparse([[1.0, 1.0], [1.0], [1.0], [1.0, 1.0], []], tf.float32))
+    refuses = pytest.raises(
+        tf.errors.InvalidArgumentError, match="ids: sp_weights must have the shape"
+    )
+    with initialized_session() as session, refuses:
+        session.run(output)

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Optional
 
-from tests.support.forks import QUIET, Program, fork_server
+from tests.support.processes.forks import QUIET, Program, fork_server
 
 FOLDER_VARIABLE = "SOK_TEST_FOLDER"
 
@@ -51,10 +51,10 @@ def has_horovod():
 
 
 def run_ranks(worker, num_ranks, *arguments, timeout=100, environment=None):
-    """Runs tests/distributed/workers/<worker>.py on each rank; a single one without Horovod.
+    """Runs a script of tests/distributed/workers on each rank; a single one without Horovod.
 
     Args:
-      worker: the script's name.
+      worker: the script as a module below that folder: "failures.connecting".
       num_ranks: how many processes.
       *arguments: of the script.
       timeout: seconds, after which all ranks are killed.
@@ -77,10 +77,12 @@ def run_ranks(worker, num_ranks, *arguments, timeout=100, environment=None):
 
 def reports(ranks):
     """What all ranks reported; fails with their output if one has failed."""
-    for number, rank in enumerate(ranks):
-        assert rank.exit_code == 0 and rank.report is not None, (
-            f"rank {number} of {len(ranks)}, exit code {rank.exit_code}:\n{rank.output}"
-        )
+    failed = [
+        f"rank {number} of {len(ranks)}, exit code {rank.exit_code}:\n{rank.output}"
+        for number, rank in enumerate(ranks)
+        if rank.exit_code != 0 or rank.report is None
+    ]
+    assert not failed, "\n".join(failed)
     return [rank.report for rank in ranks]
 
 

@@ -6,9 +6,13 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from sok_compat.distributed_embeddings.explanation import explain, loads_of_ranks, placed_parts
-from sok_compat.distributed_embeddings.strategy import DistEmbeddingStrategy
-from sok_compat.distributed_embeddings.workload import Workload
+from sok_compat.distributed_embeddings.planning.explanation import (
+    explain,
+    loads_of_ranks,
+    placed_parts,
+)
+from sok_compat.distributed_embeddings.planning.strategy import DistEmbeddingStrategy
+from sok_compat.distributed_embeddings.planning.workload import Workload
 
 TINY = [
     *[(10_000, 8), (1_000_000, 16), (25_000_000, 16), (25_000_000, 16)],

@@ -5,34 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.distributed_embeddings import placed_tables
+from sok_compat.distributed_embeddings.planning import placed_tables
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime import devices
 from sok_compat.runtime.tf_versions import keras
-
-legacy = keras.optimizers.legacy
-
-
-class Doubled(keras.layers.Layer):
-    """What a script may have in an embedding's place."""
-
-    def __init__(self, input_dim, output_dim, **kwargs):
-        super().__init__(**kwargs)
-        self.input_dim, self.output_dim = input_dim, output_dim
-
-    def build(self, _):
-        self.rows = self.add_weight(name="rows", shape=[self.input_dim, self.output_dim])
-
-    def call(self, ids):
-        return 2 * tf.gather(self.rows, ids)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "input_dim": self.input_dim,
-            "output_dim": self.output_dim,
-        }
+from tests.support.behaviors import IS_TF1, computed, initialize
+from tests.support.cases.layers_of_scripts import Doubled
 
 
 def rows(*shape):
@@ -56,18 +35,21 @@ def test_outputs_are_those_of_the_layers():
     ]
     used = [0, 1, 2, 3, 3, 2]
     layer = dmp.DistributedEmbedding(layers, input_table_map=used)
-    layer(inputs)
+    outputs = layer(inputs)
     tables = [rows(*layer.strategy.shape(table)) for table in range(4)]
+    for one in layers:
+        one.build([None])
+    initialize()
     layer.set_weights(tables)
     for one, table in zip(layers, tables):
-        one.build([None])
         one.set_weights([table])
-    outputs = layer(inputs)
+    outputs = outputs if IS_TF1 else layer(inputs)
     for ids, table, output in zip(inputs, used, outputs):
         expected = layers[table](ids)
         assert type(output) is type(expected)
+        assert output.dtype == expected.dtype == tf.float32
         assert output.shape.as_list() == expected.shape.as_list()
-        values = [getattr(x, "flat_values", x) for x in (output, expected)]
+        values = computed([getattr(x, "flat_values", x) for x in (output, expected)])
         np.testing.assert_allclose(*values, rtol=1e-6, atol=1e-6)
     assert [tuple(weight.shape) for weight in layer.weights] == [(13, 2), (5, 2), (4, 3)]
     assert [one.embeddings for one in layer.local_embedding_layers] == layer.trainable_weights
@@ -85,6 +67,7 @@ def test_first_values_are_those_of_each_table():
     ]
     layer = dmp.DistributedEmbedding(layers)
     layer([tf.constant([0])] * 8)
+    initialize()
     *tables, of_an_object, of_the_same = layer.get_weights()
     assert not np.array_equal(of_an_object, of_the_same)
     np.testing.assert_array_equal(tables[0], np.ones([4, 3]))
@@ -101,11 +84,12 @@ def test_layers_that_are_called_as_they_are():
     layer = dmp.DistributedEmbedding(layers)
     inputs = [tf.constant([3]), tf.constant([2]), tf.constant([4])]
     layer(inputs)
+    initialize()
     tables = [rows(4, 2), rows(3, 2), rows(5, 2)]
     layer.set_weights(tables)
     for actual, expected in zip(layer.get_weights(), tables):
         np.testing.assert_array_equal(actual, expected)
-    outputs = layer(inputs)
+    outputs = computed(layer(inputs))
     for output, expected in zip(outputs, [2 * tables[0][3], 2 * tables[1][2], tables[2][4]]):
         np.testing.assert_allclose(output, [expected], rtol=1e-6)
     assert len(layer.losses) == 1
@@ -123,6 +107,7 @@ def test_inputs_in_the_order_of_the_rank():
 def test_weights_from_files(tmp_path):
     layer = dmp.DistributedEmbedding([Embedding(40, 3), Embedding(9, 3)])
     layer([tf.constant([0])] * 2)
+    initialize()
     tables = [rows(40, 3), rows(9, 3)]
     np.save(tmp_path / "0.npy", tables[0])
     layer.set_weights([tmp_path / "0.npy", tables[1]], chunk=7, use_lock=True)
@@ -130,60 +115,13 @@ def test_weights_from_files(tmp_path):
         np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: legacy.Adagrad(0.1),
-        lambda: legacy.Adam(0.1),
-        lambda: legacy.SGD(0.1, momentum=0.9, nesterov=True),
-        lambda: legacy.Ftrl(0.1),
-        lambda: legacy.RMSprop(0.1, centered=True),
-        lambda: keras.optimizers.Adam(0.1),
-    ],
-)
-def test_stock_optimizers_without_a_scope(make, tmp_path):
-    """As plain layers; slots are planes, and saved with their tables."""
-    layers = [
-        Embedding(6, 3, combiner="sum"),
-        Embedding(9, 3, combiner="mean"),
-        Embedding(5, 2, embeddings_regularizer="l2", combiner="sum"),  # on a variable
-    ]
-    tables = [rows(6, 3), rows(9, 3), rows(5, 2)]
-    batches = [tf.constant(np.random.default_rng(i).integers(0, 5, [4, 2])) for i in range(4)]
-    ours = dmp.DistributedEmbedding(layers)
-    plain = [Embedding.from_config(layer.get_config()) for layer in layers]
-    ours([batches[0]] * 3)
-    ours.set_weights(tables)
-    for layer, table in zip(plain, tables):
-        layer.build(None)
-        layer.set_weights([table])
-
-    def train(call, variables, optimizer, batches):
-        for ids in batches:
-            with tf.GradientTape() as tape:
-                loss = sum(tf.reduce_mean(tf.sin(output)) for output in call([ids] * 3))
-            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
-
-    variables = [layer.embeddings for layer in plain]
-    train(lambda x: [f(ids) for f, ids in zip(plain, x)], variables, make(), batches)
-    optimizer = dmp.DistributedOptimizer(make())
-    train(ours, ours.trainable_weights, optimizer, batches[:2])
-    path = tf.train.Checkpoint(ours=ours, optimizer=optimizer).write(str(tmp_path / "saved"))
-    ours.set_weights([0 * table for table in tables])
-    for where in (ours, dmp.DistributedEmbedding(layers)):
-        where([batches[0]] * 3)
-        again = optimizer if where is ours else make()
-        tf.train.Checkpoint(ours=where, optimizer=again).read(path)
-        train(where, where.trainable_weights, again, batches[2:])
-        for actual, layer in zip(where.get_weights(), plain):
-            np.testing.assert_allclose(actual, layer.get_weights()[0], rtol=1e-5, atol=1e-6)
-
-
 def test_ids_of_no_row():
     layer = dmp.DistributedEmbedding([Embedding(4, 2), Embedding(5, 2), Embedding(6, 3)])
+    layer([tf.constant([0])] * 3)
+    initialize()
     for wrong in ([4, 0, 0], [-1, 0, 0], [0, 5, 0], [0, 0, 6]):
         with pytest.raises(tf.errors.InvalidArgumentError):
-            layer([tf.constant([one]) for one in wrong])
+            computed(layer([tf.constant([one]) for one in wrong]))
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
@@ -192,24 +130,35 @@ def test_ids_of_no_row():
 def test_id_of_no_row_does_not_read_a_neighbour(dtype, is_graph, wrong):
     layer = dmp.DistributedEmbedding([Embedding(size, 2, combiner="sum") for size in (5, 6, 4)])
     right = [tf.constant([[4], [0]], dtype), tf.constant([[0], [5]]), tf.constant([[3, 3], [0, 1]])]
+    layer(right)
+    initialize()
     call = tf.function(layer) if is_graph else layer
-    rows_of_first = call(right)[0]
+    rows_of_first = computed(call(right)[0])
     assert layer.strategy.local_input_offsets[0] == [0, 5, 11]
     place, found = next((i, id) for i, (id,) in enumerate(wrong) if not 0 <= id < 6)
     with pytest.raises(
         tf.errors.InvalidArgumentError,
-        match=rf"{layer.name}: ids of a table of 6 rows must be at least 0 and below that, "
-        rf"got {found} at position {place} of 2",
+        match=rf"{layer.name}: the table 1 \(embedding.*\) of input 1 has 6 rows: ids must be at "
+        rf"least 0 and below that, got {found} at position {place} of 2",
     ):
-        call([right[0], tf.constant(wrong, dtype), right[2]])
-    np.testing.assert_array_equal(call(right)[0], rows_of_first)
+        computed(call([right[0], tf.constant(wrong, dtype), right[2]]))
+    np.testing.assert_array_equal(computed(call(right)[0]), rows_of_first)
+
+
+def test_sparse_ids_of_another_rank_raise_in_words_of_this_system():
+    layer = dmp.DistributedEmbedding([Embedding(4, 2, combiner="sum")])
+    with pytest.raises(ValueError, match="must have rank 2.*bags.* got rank 3") as error:
+        layer([tf.sparse.from_dense([[[1]]])])
+    assert "slot_num" not in str(error.value)
 
 
 def test_batches_without_samples():
     layer = dmp.DistributedEmbedding([Embedding(5, 2, combiner="sum"), Embedding(6, 2)])
     for shape in ([2, 3], [0, 3], [2, 0], [0, 1]):
-        pooled, plain = layer([tf.zeros(shape, tf.int64), tf.zeros(shape[:1], tf.int32)])
-        assert pooled.shape == plain.shape == [shape[0], 2]
+        outputs = layer([tf.zeros(shape, tf.int64), tf.zeros(shape[:1], tf.int32)])
+        initialize()
+        pooled, plain = computed(outputs)
+        assert pooled.shape == plain.shape == (shape[0], 2)
         if shape[1] == 0:
             assert not np.any(pooled)
 
@@ -261,38 +210,6 @@ def test_weights_in_sessions(tmp_path):
         other.get_weights()
 
 
-def saved_in_graph(path, sizes, is_restored=False, with_noise=False):
-    """The weights after a saver has saved them, or failed to restore others."""
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        layer = dmp.DistributedEmbedding([Embedding(*size) for size in sizes])
-        layer([tf.constant([0])] * len(sizes))
-        if with_noise:
-            noise = tf.random.normal(layer.weights[0].shape)
-            optimizer = tf.compat.v1.train.GradientDescentOptimizer(1.0)
-            optimizer._get_or_make_slot(layer.weights[0], noise, "noise", "noise")
-        saver = tf.compat.v1.train.Saver(layer.weights[:1])
-        session.run(tf.compat.v1.global_variables_initializer())
-        layer.set_weights([rows(*size) for size in sizes])
-        if is_restored:
-            with pytest.raises(tf.errors.InvalidArgumentError, match=r"tables/1/rows|\[51,4\]"):
-                saver.restore(session, path)
-        else:
-            saver.save(session, path)
-        return layer.get_weights()
-
-
-def test_savers_in_graphs(tmp_path):
-    """One table brings all; what does not fit leaves all as it was."""
-    path = str(tmp_path / "saved")
-    saved_in_graph(path, [(30, 4), (50, 4), (7, 3)])
-    names = {f"distributed_embedding/tables/{table}/rows" for table in range(3)}
-    assert {name for name, _ in tf.train.list_variables(path)} == names
-    for actual, size in zip(saved_in_graph(path, [(30, 4), (51, 4)], True), [(30, 4), (51, 4)]):
-        np.testing.assert_array_equal(actual, rows(*size))
-    with pytest.raises(NotImplementedError, match="noise:0, which .* one number everywhere"):
-        saved_in_graph(path, [(30, 4)], with_noise=True)
-
-
 def test_final_graph_has_to_know_the_ops():
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
         layer = dmp.DistributedEmbedding([Embedding(4, 2)])
@@ -311,7 +228,7 @@ def test_large_tables_stay_in_the_memory_of_the_host(monkeypatch):
         layers = [Embedding(100, 8), Embedding(50, 8), Embedding(10, 8), Embedding(20, 4)]
         layer = dmp.DistributedEmbedding(layers, gpu_embedding_size=600)
         layer.build([[4]] * 4)
-        placed = {tuple(one.shape): tf.DeviceSpec.from_string(one.device).device_type
+        placed = {tuple(one.shape.as_list()): tf.DeviceSpec.from_string(one.device).device_type
                   for one in layer.weights}  # fmt: skip
     assert placed == {(100, 8): "CPU", (60, 8): "GPU", (20, 4): "GPU"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sok_compat.distributed_embeddings.strategy import DistEmbeddingStrategy
+from sok_compat.distributed_embeddings.planning.strategy import DistEmbeddingStrategy
 
 PLANS = Path(__file__).with_name("plans.txt")
 

@@ -6,7 +6,9 @@ import re
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCUMENTS = sorted(
-    path for where in ("*.md", "docs/**/*.md", "examples/**/*.md") for path in ROOT.glob(where)
+    path
+    for where in ("*.md", "docs/**/*.md", "examples/**/*.md", "benchmarks/**/*.md")
+    for path in ROOT.glob(where)
 )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transcript in docs/checkpoint_tool.md is what the commands print."""
+"""The transcript in docs/use/checkpoint_tool.md is what the commands print."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from documents import ROOT, blocks
 
 from sok_compat.checkpoint.tool.command_line import main
 
-PAGE = ROOT / "docs" / "checkpoint_tool.md"
+PAGE = ROOT / "docs" / "use" / "checkpoint_tool.md"
 COMMAND = "python -m sok_compat.checkpoint "
 
 

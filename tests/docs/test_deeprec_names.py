@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/porting_deeprec.md beside the package: what it lists is there or not, and all is listed."""
+"""docs/use/porting_deeprec.md beside the package: its names are there or not, none is missing."""
 
 import json
 
-from docs.deeprec_table import BEHAVIOUR, entries
-from docs.names_page import DEEPREC_PAGE, deeprec_page
-from tests.support.subprocess_python import run_python
+from docs.generators.deeprec_table import BEHAVIOUR, entries
+from docs.generators.names_page import DEEPREC_PAGE, deeprec_page
+from tests.support.processes.subprocess_python import run_python
 
 NAMES = {name: entry for entry in entries() for name in entry.names}
 IN_TF = {name for name in NAMES if name.startswith("tf.")}
 
 
 def test_page_is_what_the_table_makes():
-    assert DEEPREC_PAGE.read_text() == deeprec_page(), "run python -m docs.names_page"
+    assert DEEPREC_PAGE.read_text() == deeprec_page(), "run python -m docs.generators.names_page"
 
 
 def test_table_is_well_formed():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/porting_distributed_embeddings.md beside the package: what it lists is there or not, and all
-public names are listed."""
+"""docs/use/porting_distributed_embeddings.md beside the package: its names are there or not, and no
+public name is missing."""
 
 import importlib
 
-from docs.distributed_embeddings_table import BEHAVIOUR, entries
-from docs.names_page import EMBEDDINGS_PAGE, embeddings_page
+from docs.generators.distributed_embeddings_table import BEHAVIOUR, entries
+from docs.generators.names_page import EMBEDDINGS_PAGE, embeddings_page
 
 NAMES = {name: entry for entry in entries() for name in entry.names}
 STATES = ("works", "differs", "refused")
@@ -17,7 +17,9 @@ def is_there(name):
 
 
 def test_page_is_what_the_table_makes():
-    assert EMBEDDINGS_PAGE.read_text() == embeddings_page(), "run python -m docs.names_page"
+    assert EMBEDDINGS_PAGE.read_text() == embeddings_page(), (
+        "run python -m docs.generators.names_page"
+    )
 
 
 def test_table_is_well_formed():

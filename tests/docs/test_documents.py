@@ -25,11 +25,13 @@ from documents import (
 from sok_compat.runtime.tf_versions import VERSION
 
 README = ROOT / "README.md"
-PORTING = ROOT / "docs" / "porting.md"
-CUDA = ROOT / "docs" / "cuda.md"
-SERVING = ROOT / "docs" / "serving.md"
-QUICK_START, KERAS, HASH_TABLE = python_blocks(README)
-KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as the README says
+PORTING = ROOT / "docs" / "use" / "porting_sok.md"
+CUDA = ROOT / "docs" / "understand" / "cuda.md"
+SERVING = ROOT / "docs" / "use" / "serving.md"
+QUICK_STARTS = ROOT / "docs" / "use" / "quick_start.md"
+QUICK_START, KERAS, DEEPREC, EMBEDDINGS, HASH_TABLE = python_blocks(QUICK_STARTS)
+LAUNCHED = ("-m", "sok_compat.run")
+KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as install.md says
 TIMEOUT_SECONDS = 300  # a loaded machine may take long to import TensorFlow
 
 
@@ -65,6 +67,38 @@ def test_quick_start_with_keras(tmp_path):
     assert float(losses[0]) < 0.69 and float(losses[-1]) < 0.3
 
 
+def check_steps(printed, num_lines):
+    """The losses of a script that learns."""
+    losses = [float(loss) for loss in re.findall(r"^step \d+: loss (\d+\.\d+)$", printed, re.M)]
+    assert len(losses) == num_lines
+    assert losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.parametrize("face", [0, 1, 2], ids=["sok", "deeprec", "distributed_embeddings"])
+def test_readme(face, tmp_path):
+    script = python_blocks(README)[face]
+    if face == 1:
+        (tmp_path / "train.py").write_text(script)
+        printed = run("train.py", tmp_path, how=LAUNCHED)
+        assert (tmp_path / "train" / "checkpoint").exists()
+    else:
+        printed = run(script, tmp_path)
+    check_steps(printed, num_lines=3)
+
+
+def test_quick_start_of_deeprec(tmp_path):
+    """Twice: the second run goes on from the checkpoint of the first."""
+    (tmp_path / "train.py").write_text(DEEPREC)
+    check_steps(run("train.py", tmp_path, how=LAUNCHED), num_lines=3)
+    assert "step 151: loss " in run("train.py", tmp_path, how=LAUNCHED)
+
+
+def test_quick_start_of_distributed_embeddings(tmp_path):
+    losses = re.findall(r"loss: (\d\.\d+)\s*$", run(EMBEDDINGS, tmp_path), re.MULTILINE)
+    assert len(losses) == 3
+    assert float(losses[-1]) < 0.8 * float(losses[0])
+
+
 def test_hash_table(tmp_path):
     script = f"{HASH_TABLE}\nimport sys; print(row_ids.tolist(), rows[0, 0] > 1.9, len(table))"
     script += "; print('tensorflow' in sys.modules)"
@@ -74,7 +108,7 @@ def test_hash_table(tmp_path):
 
 
 def with_start(script, start):
-    """The script of docs/porting.md, which then begins with the numbers that `start` gives it."""
+    """The ported script, which then begins with the numbers that `start` gives it."""
     initialize = "    session.run(init)\n"
     assert initialize in script
     return script.replace(initialize, initialize + textwrap.indent(start, "    "))
@@ -82,7 +116,7 @@ def with_start(script, start):
 
 @pytest.fixture(scope="module")
 def ported(tmp_path_factory):
-    """What the scripts of docs/porting.md print: the ported one, the plain one, the comparison."""
+    """The output of the scripts of porting_sok.md: ported script, plain one, comparison."""
     batches, start, record, plain, compare = python_blocks(PORTING)
     (diff,) = blocks(PORTING, "diff")
     port = with_start(after_diff(diff), start) + record
@@ -120,7 +154,7 @@ def test_script_before_porting_is_launched_as_it_is(ported, tmp_path):
     (diff,) = blocks(PORTING, "diff")
     (tmp_path / "batches.py").write_text(batches)
     (tmp_path / "before.py").write_text(with_start(before_diff(diff), start))
-    printed = run("before.py", tmp_path, how=("-m", "sok_compat.run"))
+    printed = run("before.py", tmp_path, how=LAUNCHED)
     losses, expected = (re.search(r"^loss (\S+) to (\S+)$", p, re.M) for p in (printed, ported))
     assert list(map(float, losses.groups())) == pytest.approx(
         list(map(float, expected.groups())), rel=1e-4
@@ -156,13 +190,12 @@ def test_what_is_exported_is_served(tmp_path):
 
 
 def test_all_blocks_are_run():
-    run = (README, PORTING, CUDA, SERVING)
-    others = {path: python_blocks(path) for path in DOCUMENTS if path not in run}
-    assert not any(others.values()), "run these blocks as well, or show them in README.md"
+    run = {README: 3, QUICK_STARTS: 5, PORTING: 5, CUDA: 1, SERVING: 2}
+    assert {path: len(python_blocks(path)) for path in DOCUMENTS if python_blocks(path)} == run
 
 
 def test_folders_exist():
-    rows = table_rows(README, "folder")
+    rows = table_rows(ROOT / "CONTRIBUTING.md", "folder")
     assert len(rows) > 5
     for folder, what in rows:
         (folder,) = code_words(folder)

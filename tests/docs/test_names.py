@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/names.md beside the package: every claim holds, and nothing public is left out."""
+"""docs/use/names.md beside the package: every claim holds, and nothing public is left out."""
 
 import importlib
 import inspect
@@ -10,9 +10,9 @@ import types
 import pytest
 
 import sok_compat
-from docs.names_page import PAGE, page
-from docs.names_table import BEHAVIOUR, INTERNAL_MODULES, entries
-from tests.support.subprocess_python import run_python
+from docs.generators.names_page import PAGE, page
+from docs.generators.names_table import BEHAVIOUR, INTERNAL_MODULES, entries
+from tests.support.processes.subprocess_python import run_python
 
 THERE = [entry for entry in entries() if entry.state != "refused"]
 REFUSED = [entry for entry in entries() if entry.state == "refused"]
@@ -41,7 +41,7 @@ def ids(entry):
 
 
 def test_page_is_what_the_table_makes():
-    assert PAGE.read_text() == page(), "run python -m docs.names_page"
+    assert PAGE.read_text() == page(), "run python -m docs.generators.names_page"
 
 
 def test_table_is_well_formed():

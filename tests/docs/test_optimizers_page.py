@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/optimizers.md says each optimizer costs is what the tests of the optimizers hold."""
+"""The costs in docs/use/optimizers.md are those that the tests of the optimizers hold."""
 
 from documents import ROOT, code_words, table_rows
 
-from tests.support.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
+from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
 
-PAGE = ROOT / "docs" / "optimizers.md"
+PAGE = ROOT / "docs" / "use" / "optimizers.md"
 
 
 def test_every_stock_optimizer_has_its_row():

@@ -50,7 +50,7 @@ def test_slots_of_a_second_optimizer(sok, saved):
     second.train([3], [3])
     path = both.save(saved[1] + " of both")
     names = {name for name, _ in tf.train.list_variables(path)}
-    assert {f"{TABLE}/slots/Adam/{slot}" for slot in ("m", "v", "m_1", "v_1")} <= names
+    assert {f"{TABLE}/slots/{slot}" for slot in ("m", "v", "m_1", "v_1")} <= names
     first.train([3]), second.train([3])
     expected = first.rows()
     both.restore(path).assert_consumed()
@@ -63,7 +63,7 @@ def test_a_slot_that_is_not_there(sok, saved, caplog):
     other = Trained(sok, keras.optimizers.legacy.Adagrad(0.1))
     other.train([3])
     before = other.rows()
-    with pytest.raises(tf.errors.NotFoundError, match="Adagrad/accumulator.*assign_from"):
+    with pytest.raises(tf.errors.NotFoundError, match="slots/accumulator.*assign_from"):
         other.checkpoint.restore(path)
     assert other.rows() == before
     assign_from(other.table, path, TABLE)
@@ -72,7 +72,7 @@ def test_a_slot_that_is_not_there(sok, saved, caplog):
     late.checkpoint.restore(path)
     assert late.rows() == first.rows()
     late.train([3])
-    assert "starts afresh" in caplog.text and "slots/Adam/m" in caplog.text
+    assert "starts afresh" in caplog.text and "slots/m" in caplog.text
 
 
 @pytest.mark.parametrize("options, error, words", [

@@ -12,7 +12,7 @@ from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables.slot_variable import SlotVariable
 from tests.support.assertions import assert_close
 from tests.support.bags import sparse_tensor
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.layer_cases import LayerCase
 
 NUM_KEYS = 10
 CASE = LayerCase("dynamic", True, "int64")

@@ -10,9 +10,17 @@ import tensorflow as tf
 import sok_compat
 from sok_compat.runtime.tf_versions import keras
 from tests.support.assertions import TOLERANCE
-from tests.support.keras_models import DENSE, KEYS, SPARSE, STYLES, PlainEmbedding, Top, batches
-from tests.support.layer_cases import MAX_NNZ, SLOT_NUM
-from tests.support.subprocess_python import run_python
+from tests.support.cases.keras_models import (
+    DENSE,
+    KEYS,
+    SPARSE,
+    STYLES,
+    PlainEmbedding,
+    Top,
+    batches,
+)
+from tests.support.cases.layer_cases import MAX_NNZ, SLOT_NUM
+from tests.support.processes.subprocess_python import run_python
 
 
 def models(case, style):
@@ -84,8 +92,8 @@ def test_graph_mode(sok, case, style):
         import tensorflow as tf
         import sok_compat as sok
         from sok_compat.runtime.tf_versions import keras
-        from tests.support import keras_models
-        from tests.support.layer_cases import LayerCase
+        from tests.support.cases import keras_models
+        from tests.support.cases.layer_cases import LayerCase
 
         tf.compat.v1.disable_eager_execution()
         sok.Init(global_batch_size=8, seed=7)

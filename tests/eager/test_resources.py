@@ -13,8 +13,8 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from sok_compat.tables.slot_variable import SlotVariable
-from tests.support.layer_cases import LayerCase
-from tests.support.subprocess_python import run_python
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.processes.subprocess_python import run_python
 
 CASE = LayerCase("dynamic", True, "int64", dim=3)
 
@@ -136,7 +136,7 @@ def test_declared_capacity_takes_no_memory():
     """2e9 rows of 16 floats and their slots: a model is fitted, and a few rows trained by hand."""
     printed = run_python(
         """
-        from tests.support.subprocess_python import peak_mib
+        from tests.support.processes.subprocess_python import peak_mib
         import tensorflow as tf
         import sok_compat as sok
         from sok_compat.runtime.tf_versions import keras

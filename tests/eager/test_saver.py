@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.layer_cases import LayerCase
 
 
 @pytest.fixture(params=[False, True], ids=["eager", "function"])

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tests.support.assertions import assert_close, assert_rows_equal
-from tests.support.eager_training import train_eagerly
-from tests.support.layer_cases import ALL_CASES
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.cases.eager_training import train_eagerly
+from tests.support.cases.layer_cases import ALL_CASES
+from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
 CASES = [ALL_CASES[i] for i in (0, 3, 5, 8, 11, 12, 15)]  # each input with and without hash table

@@ -8,7 +8,7 @@ import pytest
 
 from sok_compat import HashTable
 from sok_compat.engine import CapacityError, Normal, TruncatedNormal, Uniform
-from tests.support.subprocess_python import run_python
+from tests.support.processes.subprocess_python import run_python
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def folder():
 def trained(num_ranks):
     """({embedding: figures of the first rank}, its output)."""
     arguments = (folder().name, *settings.EMBEDDINGS)
-    ranks = run_ranks("deeprec_example", num_ranks, *arguments, timeout=300)
+    ranks = run_ranks("deeprec.deeprec_example", num_ranks, *arguments, timeout=300)
     return reports(ranks)[0], [rank.output for rank in ranks]
 
 

@@ -17,7 +17,7 @@ NUM_RANKS = [1, pytest.param(2, marks=[pytest.mark.thorough, pytest.mark.skipif(
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 def test_learns(num_ranks):
     environment = {"SOK_TEST_EAGER": "1"}
-    ranks = reports(run_ranks("embeddings_example", num_ranks, environment=environment))
+    ranks = reports(run_ranks("embeddings.embeddings_example", num_ranks, environment=environment))
     losses = np.mean([rank["losses"] for rank in ranks], axis=0)
     assert losses[1] < losses[0] < 0.72
     if num_ranks == 1:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.optimizer_cases import SOK_ADAM, STOCK_OPTIMIZERS
+from tests.support.cases.optimizer_cases import LAZY_ADAM, SOK_ADAM, STOCK_OPTIMIZERS
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -123,3 +123,21 @@ def test_branch_that_is_not_taken_inserts_nothing(sok):
         for taken, expected in ((False, 0), (True, 2), (False, 2)):
             session.run(chosen, {branch: taken})
             assert session.run(size) == expected
+
+
+@pytest.mark.parametrize("in_function", [False, True], ids=["graph", "function"])
+@pytest.mark.parametrize("optimizer", [*STOCK_OPTIMIZERS[:2], LAZY_ADAM], ids=str)
+def test_branch_without_a_lookup_moves_no_row(sok, optimizer, in_function):
+    layer = sok.All2AllDenseEmbedding(1000, DIM, 1, 1, dynamic_input=True)
+    table, branch = layer.embedding_variable, tf1.placeholder(tf.int32, [])
+    make_loss = tf.function(by_cond_without_a_lookup) if in_function else by_cond_without_a_lookup
+    (gradient,) = tf.gradients(make_loss(layer, branch), [table])
+    step = optimizer.train_tables([gradient], [table])
+    with initialized_session() as session:
+        row_ids, _ = session.run([gradient.indices, step], {branch: 0})
+        assert sorted(row_ids) == [0, 1]
+        before = session.run(table.export())
+        row_ids, _ = session.run([gradient.indices, step], {branch: 1})
+        assert row_ids.size == 0
+        for now, then in zip(session.run(table.export()), before):
+            np.testing.assert_array_equal(now, then)

@@ -12,8 +12,8 @@ from tests.support.assertions import (
     assert_outputs_equal,
     assert_rows_equal,
 )
-from tests.support.layer_cases import ALL_CASES
-from tests.support.optimizer_cases import COMMON_OPTIMIZERS
+from tests.support.cases.layer_cases import ALL_CASES
+from tests.support.cases.optimizer_cases import COMMON_OPTIMIZERS
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
 NUM_STEPS = 50

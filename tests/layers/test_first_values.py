@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 
 CAPACITY = 32

@@ -13,7 +13,7 @@ from sok_compat.sparse_operation_kit.core import (
     embedding_layer_handle,
 )
 from sok_compat.sparse_operation_kit.embeddings import embedding_ops
-from tests.support.layer_cases import ALL_CASES, MAX_NNZ, SLOT_NUM
+from tests.support.cases.layer_cases import ALL_CASES, MAX_NNZ, SLOT_NUM
 from tests.support.sessions import initialized_session
 
 cases = pytest.mark.parametrize("case", ALL_CASES[::2], ids=str)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
 from tests.support.bags import pool, sparse_tensor
-from tests.support.layer_cases import ALL_CASES, MAX_NNZ, SLOT_NUM, LayerCase, replace_keys
+from tests.support.cases.layer_cases import ALL_CASES, MAX_NNZ, SLOT_NUM, LayerCase, replace_keys
 from tests.support.sessions import initialized_session
 
 cases = pytest.mark.parametrize("case", ALL_CASES, ids=str)

@@ -114,9 +114,30 @@ def test_wrong_weights(graph, form):
         split_bags([BagsOfKeys(bags, "x", weights=bags)])
     with pytest.raises(TypeError, match="sp_weights must have the form of sp_ids"):
         split_bags([BagsOfKeys(bags, "x", weights=tf.constant([1.0]))])
-    (split,) = split_bags([BagsOfKeys(bags, "x", weights=make([[1.0, 2.0]], tf.float32))])
-    with tf1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match="x: the"):
-        session.run(split.row_splits)
+
+
+@pytest.mark.parametrize("form, weights, message", [
+    ("sparse", [[1, 2]], r"x: sp_weights must have the shape of the ids"),
+    ("sparse", [[1, 2], [3], [4], []], r"the indices of the ids, .* have 1 at 4 .* have 0"),
+    ("sparse", [[1, 2, 3], [], [], []], r"have nothing at 6 .* have 2"),
+    ("ragged", [[1, 2]], "x: sp_weights must have the row_splits of the ids"),
+    ("ragged", [[1, 2, 3], [], [], [4]], "have 3 at 3 .* have 4"),
+])  # fmt: skip
+def test_weights_in_other_places(graph, form, weights, message):
+    make = (lambda rows, dtype: sparse_tensor(rows, 3, dtype)) if form == "sparse" else ragged
+    weights = [[float(weight) for weight in bag] for bag in weights]
+    given = BagsOfKeys(make(BAGS, tf.int64), "x", weights=make(weights, tf.float32))
+    (split,) = split_bags([given])
+    with tf1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        session.run(split.weights)
+
+
+def test_another_number_of_weights(graph):
+    bags, one = sparse_tensor(BAGS, 3), tf1.placeholder_with_default([1.0], [None])
+    (split,) = split_bags([BagsOfKeys(bags, "x", weights=bags.with_values(one))])
+    message = "x: sp_weights has 1 values for the 4 places"
+    with tf1.Session() as session, pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        session.run(split.weights)
 
 
 def test_any_number_of_keys(graph):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.tables import Table
-from tests.support.group_cases import CASES, PRESETS, FedLookups, random_batch, squared_loss
+from tests.support.cases.group_cases import CASES, PRESETS, FedLookups, random_batch, squared_loss
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

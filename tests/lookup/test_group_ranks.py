@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.distributed.launch import reports, run_ranks
-from tests.support.group_cases import CASES
+from tests.support.cases.group_cases import CASES
 
 
 @functools.cache
 def reported(num_ranks):
-    return reports(run_ranks("groups", num_ranks, timeout=300))
+    return reports(run_ranks("numbers.groups", num_ranks, timeout=300))
 
 
 @pytest.fixture(
@@ -57,19 +57,3 @@ def test_ops_and_exchanges_do_not_grow_with_tables(ranks):
         more_ops, more_exchanges = counts["26 tables of 5 dims"]
         assert more_ops <= many_ops + 2 * 4
         assert more_exchanges == exchanges
-
-
-def test_trace_of_ten_steps(ranks):
-    exchanges = {"SokExchangeKeys", "SokExchangeRows", "SokExchangeGradients"}
-    for rank in ranks:
-        steps = {}
-        for traced in rank["trace"]:
-            assert traced["asked"] <= traced["left"] <= traced["arrived"]
-            assert traced["arrived"] <= traced["begun"] <= traced["ended"]
-            steps.setdefault(traced["step"], set()).add(traced["name"].rsplit("/", 1)[1])
-        # One more step reads the tables' first rows, without gradients.
-        seen = sorted(map(len, steps.values()))
-        assert seen == ([2, *[3] * 10] if len(ranks) > 1 else [])
-        assert set().union(*steps.values()) == (exchanges if seen else set())
-    sent = [{one["name"]: one["sent_bytes"] for one in rank["trace"]} for rank in ranks]
-    assert all(min(of_rank.values(), default=1) > 0 for of_rank in sent)

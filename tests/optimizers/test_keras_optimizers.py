@@ -11,9 +11,9 @@ import tensorflow as tf
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
 from tests.support.assertions import assert_close
-from tests.support.optimizer_cases import KERAS_OPTIMIZERS
+from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS
+from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
-from tests.support.subprocess_python import run_python
 
 NUM_STEPS = {"eager-in-scope": 15, "function": 50}  # in eager mode each takes its time
 NUM_KEYS = 12
@@ -162,10 +162,10 @@ def test_declared_capacity_takes_no_memory_in_eager_mode():
     optimizers, without a scope, and by the legacy ones that touch the rows of the batch only."""
     printed = run_python(
         """
-        from tests.support.subprocess_python import peak_mib
+        from tests.support.processes.subprocess_python import peak_mib
         import tensorflow as tf
         import sok_compat as sok
-        from tests.support.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
+        from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS, STOCK_OPTIMIZERS
 
         def train(optimizer, use_hashtable, is_newer, as_function, capacity=1_000_000_000):
             sok.Init(global_batch_size=4)

@@ -7,8 +7,13 @@ import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.sparse_operation_kit.tf.keras.mixed_precision import LossScaleOptimizer
-from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS, LAZY_ADAM, SOK_ADAM, STOCK_OPTIMIZERS
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.cases.optimizer_cases import (
+    ALL_OPTIMIZERS,
+    LAZY_ADAM,
+    SOK_ADAM,
+    STOCK_OPTIMIZERS,
+)
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

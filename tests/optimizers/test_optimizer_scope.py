@@ -6,15 +6,15 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import (
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.cases.optimizer_cases import (
     ALL_OPTIMIZERS,
     COMMON_OPTIMIZERS,
     STOCK_OPTIMIZERS,
     legacy,
 )
+from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
-from tests.support.subprocess_python import run_python
 
 CASE = LayerCase("dynamic", True, "int64")
 train = tf.compat.v1.train
@@ -232,10 +232,10 @@ def test_declared_capacity_takes_no_memory():
     """2e9 rows of 16 floats, 128 GB, and as much for each slot: a few rows are trained."""
     printed = run_python(
         """
-        from tests.support.subprocess_python import peak_mib
+        from tests.support.processes.subprocess_python import peak_mib
         import tensorflow as tf
         import sok_compat as sok
-        from tests.support.optimizer_cases import ALL_OPTIMIZERS
+        from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS
         from tests.support.sessions import initialized_session
 
         def train(optimizer, use_hashtable, capacity=2_000_000_000):

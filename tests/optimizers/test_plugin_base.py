@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.sparse_operation_kit.optimizers.optimizer import Optimizer
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from sok_compat.tables.gpu_plane import PLANE_READS
 from tests.support.assertions import assert_close, assert_rows_equal
-from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import OptimizerCase
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.cases.optimizer_cases import OptimizerCase
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
 LAYERS = [LayerCase("sum", True, "int64", 3), LayerCase("static", False, "int64", 4)]

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
-from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import DenseLazyAdam, legacy
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.cases.optimizer_cases import DenseLazyAdam, legacy
 from tests.support.sessions import initialized_session
 
 CASE = LayerCase("dynamic", True, "int64")

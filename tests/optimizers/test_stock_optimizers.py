@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.support.assertions import assert_close, assert_rows_equal
-from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import STOCK_OPTIMIZERS
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.cases.optimizer_cases import STOCK_OPTIMIZERS
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
 NUM_STEPS = 50

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stand-in package, installed as a wheel and editable, each into an environment of its own."""
+"""The stand-in package in environments of its own, as a wheel and editable; a script of cmake/."""
 
 import pytest
 
-from tests.packaging.environments import Environment, install, write_stub_project
+from tests.packaging.environments import REPOSITORY, Environment, install, write_stub_project
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +30,12 @@ def environment(request, tmp_path_factory, stub_project):
 def own_environment(request, empty_environment, stub_project):
     """As above, but for one test, which may change it."""
     return install(empty_environment, request.param, stub_project)
+
+
+@pytest.fixture
+def tensorflow_install(monkeypatch):
+    """cmake/tensorflow_install.py as a module."""
+    monkeypatch.syspath_prepend(str(REPOSITORY / "cmake"))
+    import tensorflow_install
+
+    return tensorflow_install

@@ -88,7 +88,7 @@ def install(environment, kind, project):
 
 def write_stub_project(project):
     """The build files of this repository around a package without native parts."""
-    for name in ("CMakeLists.txt", "README.md", "pyproject.toml"):
+    for name in ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(REPOSITORY / name, project)
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(REPOSITORY / "cmake", project / "cmake", ignore=ignored)

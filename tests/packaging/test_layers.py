@@ -20,7 +20,7 @@ def layers():
 FORBIDDEN_IMPORTS = [
     ("tables/table.py", "from sok_compat.lookup.keys import checked_keys"),
     ("tables/table.py", "import sok_compat.checkpoint.tf_saver as saver"),
-    ("runtime/ranks.py", "def f():\n    from sok_compat.tables.table import Table"),
+    ("ranks/identity.py", "def f():\n    from sok_compat.tables.table import Table"),
     ("training/x.py", "from sok_compat.lookup import lookup"),
     ("lookup/x.py", "from sok_compat import checkpoint"),
     ("lookup/x.py", "from .. import checkpoint"),
@@ -34,8 +34,21 @@ FORBIDDEN_IMPORTS = [
     ("distributed_embeddings/x.py", "from sok_compat.deeprec import options"),
     ("engine/x.py", "from sok_compat.runtime import ranks"),
     ("run/x.py", "from sok_compat import deeprec"),
+    ("runtime/x.py", "from sok_compat.ranks import identity"),
+    ("checkpoint/files/x.py", "from sok_compat.checkpoint.streams import streamed_save"),
+    ("checkpoint/parts/x.py", "from sok_compat.checkpoint.saver.tf_saver import save"),
+    ("checkpoint/objects/x.py", "from sok_compat.checkpoint.loading.warm_start import assign_from"),
+]
+NAMES_OF_HOROVOD = [
+    "import horovod.tensorflow as hvd",
+    "from horovod import tensorflow",
+    'importlib.import_module("horovod.tensorflow")',
+    'sys.modules.get("horovod")',
 ]
 ALLOWED_IMPORTS = [
+    ("ranks/horovod/x.py", 'horovod = sys.modules["horovod.tensorflow"]'),
+    ("tables/x.py", 'message = "horovod runs -np 2"'),
+    ("checkpoint/saver/x.py", "from sok_compat.checkpoint.streams.progress import told"),
     ("sparse_operation_kit/core/x.py", "from sok_compat.training.update_scope import UpdateScope"),
     ("sparse_operation_kit/core/x.py", "from sok_compat.sparse_operation_kit.core import y"),
     ("lookup/x.py", "from sok_compat.tables import Table\nfrom . import keys\nimport tensorflow"),
@@ -48,24 +61,34 @@ FORBIDDEN_INCLUDES = [
     ("cpu/x.cc", '#include "ops/device/queue.h"'),
     ("cpu/x.cc", '#include "ops/table/table.h"'),
     ("device/x.h", '#include "ops/cuda/queue.cuh"'),
-    ("exchange/x.cc", '#include "ops/tf/border.h"'),
+    ("exchange/x.cc", '#include "ops/tf/base/border.h"'),
     ("engine/x.h", '#include "tensorflow/core/framework/op.h"'),
     ("device/x.h", "#include <cuda_runtime.h>"),
-    ("tf/x.cc", "#include <nanobind/nanobind.h>"),
+    ("tf/base/x.cc", "#include <nanobind/nanobind.h>"),
+    ("tf/tables/x.cc", '#include "ops/tf/ranks/exchange_service.h"'),
+    ("tf/checkpoint/save/x.cc", '#include "ops/tf/checkpoint/restore/rows_op.h"'),
+    ("exchange/protocol/x.h", '#include "ops/exchange/rendezvous/coordinator.h"'),
 ]
 ALLOWED_INCLUDES = [
-    ("tf/x.cc", '#include "ops/engine/table.h"\n#include "tensorflow/core/framework/op.h"'),
+    ("tf/lookup/x.cc", '#include "ops/tf/tables/table_resource.h"'),
+    ("tf/base/x.cc", '#include "ops/engine/table.h"\n#include "tensorflow/core/framework/op.h"'),
     ("cuda/x.cu", '#include "ops/device/queue.h"\n#include <cuda_runtime.h>\n#include <vector>'),
-    ("cpu/x.cc", '#include "ops/cpu/x.h"\n// #include "ops/tf/border.h"'),
-    ("tests/x_test.cc", '#include "ops/tf/border.h"'),
+    ("cpu/x.cc", '#include "ops/cpu/x.h"\n// #include "ops/tf/base/border.h"'),
+    ("tests/x_test.cc", '#include "ops/tf/base/border.h"'),
 ]
 
 
 @pytest.mark.parametrize("path, text", FORBIDDEN_IMPORTS)
 def test_a_forbidden_import_is_reported(layers, path, text):
     (problem,) = layers.python_problems(Path("sok_compat", path), text)
-    room = f"sok_compat/{path.partition('/')[0]}"
-    assert problem.startswith(f"sok_compat/{path}:") and f"{room} may not import" in problem
+    folder = Path("sok_compat", path).parent
+    assert problem.startswith(f"sok_compat/{path}:") and f"{folder} may not import" in problem
+
+
+@pytest.mark.parametrize("text", NAMES_OF_HOROVOD)
+def test_only_one_folder_names_horovod(layers, text):
+    (problem,) = layers.python_problems(Path("sok_compat/tables/x.py"), text)
+    assert "only sok_compat/ranks/horovod knows" in problem
 
 
 @pytest.mark.parametrize("path, text", ALLOWED_IMPORTS)
@@ -76,7 +99,7 @@ def test_an_allowed_import_is_not(layers, path, text):
 @pytest.mark.parametrize("path, text", FORBIDDEN_INCLUDES)
 def test_a_forbidden_include_is_reported(layers, path, text):
     (problem,) = layers.cxx_problems(Path("ops", path), text)
-    assert problem.startswith(f"ops/{path}:1: ops/{path.partition('/')[0]} may not include")
+    assert problem.startswith(f"ops/{path}:1: {Path('ops', path).parent} may not include")
 
 
 @pytest.mark.parametrize("path, text", ALLOWED_INCLUDES)

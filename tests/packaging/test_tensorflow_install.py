@@ -29,15 +29,6 @@ def fake_tensorflow(site_packages, version):
     write_files(site_packages, {VERSION_H: NUMBERS.format(*version.split("."))})
 
 
-@pytest.fixture
-def tensorflow_install(monkeypatch):
-    """The script as a module."""
-    monkeypatch.syspath_prepend(str(SCRIPT.parent))
-    import tensorflow_install
-
-    return tensorflow_install
-
-
 def test_describes_the_tensorflow_that_is_imported():
     import tensorflow as tf
 

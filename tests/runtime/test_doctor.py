@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat import doctor
+from sok_compat.runtime.integrations import table_of_changes
 from tests.packaging.environments import write_files
 
 
@@ -23,7 +24,17 @@ def test_all_is_well_here():
     assert first.startswith("sok_compat ") and last == "Tables can be trained here."
     assert f"built for TensorFlow {tf.__version__}" in done.stdout
     assert "broken" not in done.stdout
-    assert "sok.Init changes tf.train.Saver, tf.train.Saver.save" in done.stdout
+    assert "functions and classes of other libraries are replaced once there are" in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if "--changes" in line]
+    assert len(line) < 200
+
+
+def test_the_table_of_changes(capsys):
+    assert doctor.main(["--changes"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    rows = [line.strip("| ").split(" | ") for line in printed if line.startswith("| ")][1:]
+    assert [row[0] for row in rows] == [row[0] for row in table_of_changes()]
+    assert all(len(row) == 5 and all(row) for row in rows)
 
 
 @pytest.fixture
@@ -86,13 +97,11 @@ def test_a_library_that_is_not_as_expected(monkeypatch):
     probe = doctor._probe
 
     def changed(code):
-        return probe(
-            f"import tensorflow as tf; tf.train.ExponentialMovingAverage.apply = 1; {code}"
-        )
+        return probe(f"import tensorflow as tf; tf.compat.v1.train.Saver.restore = 1; {code}")
 
     monkeypatch.setattr(doctor, "_probe", changed)
     finding = doctor._integrations(has_horovod=False)
-    assert finding.status == "broken" and "ExponentialMovingAverage.apply(self, v" in finding.text
+    assert finding.status == "broken" and "Saver.restore(self, sess" in finding.text
 
 
 def test_a_tensorflow_that_kills_python(broken_package):

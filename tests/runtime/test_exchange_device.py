@@ -6,8 +6,9 @@ import types
 import pytest
 import tensorflow as tf
 
-from sok_compat.runtime import horovod_ranks
-from sok_compat.runtime.horovod_ranks import NCCL_VARIABLE, Collectives, exchange_device
+from sok_compat.ranks.horovod import communicator as horovod_ranks
+from sok_compat.ranks.horovod.communicator import Collectives, exchange_device
+from sok_compat.runtime.settings import EXCHANGE_BY_NCCL
 
 
 def make_horovod(has_nccl, exchanged=None):
@@ -35,9 +36,9 @@ def see_gpus(monkeypatch):
 
 @pytest.mark.parametrize("value", [None, "0"])
 def test_through_the_host_unless_asked(monkeypatch, see_gpus, value):
-    monkeypatch.delenv(NCCL_VARIABLE, raising=False)
+    monkeypatch.delenv(EXCHANGE_BY_NCCL.name, raising=False)
     if value is not None:
-        monkeypatch.setenv(NCCL_VARIABLE, value)
+        monkeypatch.setenv(EXCHANGE_BY_NCCL.name, value)
     see_gpus(1)
     exchanged = []
     Collectives(make_horovod(has_nccl=True, exchanged=exchanged))
@@ -45,7 +46,7 @@ def test_through_the_host_unless_asked(monkeypatch, see_gpus, value):
 
 
 def test_by_nccl_from_the_gpu(monkeypatch, see_gpus):
-    monkeypatch.setenv(NCCL_VARIABLE, "1")
+    monkeypatch.setenv(EXCHANGE_BY_NCCL.name, "1")
     see_gpus(1)
     exchanged, configs = [], []
     make_session = horovod_ranks.tf1.Session
@@ -65,13 +66,7 @@ def test_by_nccl_from_the_gpu(monkeypatch, see_gpus):
     (True, 8, "this one sees 8: set CUDA_VISIBLE_DEVICES for each rank"),
 ])  # fmt: skip
 def test_what_nccl_needs(monkeypatch, see_gpus, has_nccl, gpus, words):
-    monkeypatch.setenv(NCCL_VARIABLE, "1")
+    monkeypatch.setenv(EXCHANGE_BY_NCCL.name, "1")
     see_gpus(gpus)
     with pytest.raises(RuntimeError, match=words):
         exchange_device(make_horovod(has_nccl))
-
-
-def test_a_value_that_is_none(monkeypatch):
-    monkeypatch.setenv(NCCL_VARIABLE, "yes")
-    with pytest.raises(ValueError, match=f"{NCCL_VARIABLE} must be 0 or 1, got 'yes'"):
-        exchange_device(make_horovod(True))

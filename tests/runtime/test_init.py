@@ -7,9 +7,9 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
-from tests.support.subprocess_python import run_python
 
 BAD_ARGUMENTS = [
     (dict(), KeyError, "global_batch_size"),

@@ -4,29 +4,31 @@
 import functools
 import inspect
 import re
+import sys
+import types
 from unittest import mock
 
 import pytest
 
-from sok_compat.checkpoint import sessions
-from sok_compat.checkpoint.frozen_graphs import refuse_to_freeze_tables
-from sok_compat.checkpoint.init_from_checkpoint import initialize_tables_from_checkpoints
-from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
+from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables_from_checkpoints
+from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
+from sok_compat.checkpoint.sessions import restored_sessions as sessions
+from sok_compat.lookup.branches import make_no_zeros_of_tables
+from sok_compat.ranks.horovod.helpers import adapt_helpers
+from sok_compat.ranks.shared_gradients import watch_gradients
+from sok_compat.run import script_modules
 from sok_compat.runtime import integrations
-from sok_compat.runtime.horovod_helpers import COLLECTIVES_OF_DENSE, adapt_helpers, after_each_init
-from sok_compat.runtime.refused_steps import count_refused_steps
-from sok_compat.runtime.shared_gradients import watch_gradients
 from sok_compat.runtime.strategies import accept_strategies
 from sok_compat.tables.table import is_part_of_table, is_shared_table
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
-from sok_compat.training.moving_averages import refuse_moving_averages_of_tables
-from sok_compat.training.stock_slots import make_slots_as_planes
-from tests.support.undone import integrations_undone
+from tests.docs.documents import ROOT
+from tests.support.processes.subprocess_python import run_python
+from tests.support.saves.undone import integrations_undone
 
 
 def adapt_horovod():
     hvd = pytest.importorskip("horovod.tensorflow")
-    adapt_helpers(hvd, is_part_of_table, "the test")
+    adapt_helpers(hvd, is_part_of_table)
 
 
 def watch_all_gradients():
@@ -37,63 +39,40 @@ def accept_all_strategies():
     accept_strategies(is_part_of_table)
 
 
-def follow_each_init():
-    pytest.importorskip("horovod.tensorflow")
-    after_each_init(lambda: None)
-
-
 def share_checkpoints_of_ranks():
     with mock.patch.object(sessions, "is_connected", lambda: True):
         sessions.share_checkpoints()
 
 
-OF_OBJECTS = [
-    "tf.train.Checkpoint.__init__",
-    "tf.train.Checkpoint.save",
-    "tf.train.Checkpoint.restore",
-    "tf.train._update_checkpoint_state_internal",
-    "tf.train._record_state",
-    "tf.train._sweep",
-    "tf.train.Checkpoint.restore (by path)",
-    "tf.train.restore_or_initialize",
-    "tf.keras.callbacks.BackupAndRestore",
+OF_SAVERS = [
+    "tf.train.Saver, its builder",
+    "tf.train.Checkpoint, its saver",
+    "tf.train.Checkpoint.restore, by path",
+    "tf.train.CheckpointManager._sweep",
+    "tf.keras.Model.save_weights, to .h5",
 ]
-OF_FILES = ["tf.keras.save_subset_weights_to_hdf5_group"]
 BY_WHOM = {
-    "tf.train.Saver": save_tables_in_checkpoints,
-    **dict.fromkeys([*OF_OBJECTS, *OF_FILES], save_tables_in_checkpoints),
+    **dict.fromkeys(OF_SAVERS, save_tables_in_checkpoints),
     "tf.train.Saver.save": share_checkpoints_of_ranks,
     "tf.train.Saver.restore": share_checkpoints_of_ranks,
     "tf.train.SessionManager": share_checkpoints_of_ranks,
     "tf.train.MonitoredSession": share_checkpoints_of_ranks,
     "tf.train.init_from_checkpoint": initialize_tables_from_checkpoints,
     "tf.train.warm_start": initialize_tables_from_checkpoints,
-    "convert_variables_to_constants": refuse_to_freeze_tables,
-    "tf.train.ExponentialMovingAverage": refuse_moving_averages_of_tables,
     "tf.GradientTape.gradient": watch_all_gradients,
     "tf.gradients": watch_all_gradients,
+    "tf.cond, gradients": make_no_zeros_of_tables,
+    "tf.cond of TensorFlow 1, gradients": make_no_zeros_of_tables,
     "tf.clip_by_global_norm": watch_all_gradients,
-    "tf.Session.run": count_refused_steps,
     "tf.distribute.StrategyExtended.update": accept_all_strategies,
     "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
-    "tf.distribute.StrategyExtended.variable_created_in_scope": accept_all_strategies,
+    "tf.distribute.get_strategy().extended.colocate_vars_with": accept_all_strategies,
     "tf.keras.optimizers.Optimizer.build": update_rows_in_use_in_keras,
-    "tf.keras.optimizers.Optimizer._update_step": update_rows_in_use_in_keras,
-    "tf.keras.optimizers.Optimizer._apply_weight_decay": update_rows_in_use_in_keras,
-    "tf.keras.optimizers.legacy.Optimizer.add_slot": make_slots_as_planes,
-    "tf.keras.optimizers.Optimizer.add_variable_from_reference": make_slots_as_planes,
-    "tf.compat.v1.train.Optimizer, slots": make_slots_as_planes,
-    "hvd.init": follow_each_init,
-    "hvd.DistributedOptimizer": adapt_horovod,
-    "hvd.DistributedOptimizer.compute_gradients": adapt_horovod,
-    "hvd.broadcast_": adapt_horovod,
-    "hvd.broadcast_variables": adapt_horovod,
-    "hvd._allreduce_cond": adapt_horovod,
-    "hvd._grouped_allreduce_cond": adapt_horovod,
-    "hvd.allreduce": adapt_horovod,
-    "hvd.grouped_allreduce": adapt_horovod,
-    **dict.fromkeys(COLLECTIVES_OF_DENSE, adapt_horovod),
 }
+
+
+def by_whom(name):
+    return adapt_horovod if name.startswith("hvd.") else BY_WHOM[name]
 
 
 @pytest.fixture(params=integrations.INTEGRATIONS)
@@ -101,6 +80,7 @@ def name(request):
     """Of an integration; none is in force."""
     if request.param.startswith("hvd."):
         pytest.importorskip("horovod.tensorflow")
+    integrations.expect_tables()  # so that changes are made when they are asked for
     with integrations_undone():
         yield request.param
 
@@ -116,22 +96,25 @@ def names():
 def test_applied_once_and_undone_to_the_same_object(name):
     before = functions(name)
     assert names() == []
-    BY_WHOM[name]()
+    by_whom(name)()
     assert name in names()
     replaced = functions(name)
     assert len({id(each) for each in replaced}) == 1 and replaced[0] is not before[0]
-    BY_WHOM[name]()
+    by_whom(name)()
     assert all(now is then for now, then in zip(functions(name), replaced))
     for applied in names():
         integrations.undo(applied)
     assert all(now is then for now, then in zip(functions(name), before))
     assert names() == []
     integrations.undo(name)  # once more is nothing
-    BY_WHOM[name]()
+    by_whom(name)()
     assert name in names()
 
 
 def other_parameters(function):
+    if inspect.ismodule(function):
+        return types.ModuleType("without functions")
+
     def changed(self, another):
         del self, another
 
@@ -140,6 +123,9 @@ def other_parameters(function):
 
 
 def other_name(function):
+    if inspect.ismodule(function):
+        return other_parameters(function)
+
     @functools.wraps(function)
     def changed(*args, **kwargs):
         return function(*args, **kwargs)
@@ -189,27 +175,62 @@ def test_what_others_changed_since_is_not_undone(name, monkeypatch):
     assert name in names()
 
 
-def test_init_applies_what_one_process_needs(graph):
-    import sok_compat
-
-    with integrations_undone():
-        sok_compat.Init(global_batch_size=8)
-        assert names() == [
-            "tf.train.Saver",
-            "tf.train.Saver.save",
-            "tf.train.Saver.restore",
-            *OF_OBJECTS,
-            "tf.train.init_from_checkpoint",
-            "tf.train.warm_start",
-            "tf.train.ExponentialMovingAverage",
-            "convert_variables_to_constants",
-            "tf.keras.optimizers.Optimizer.build",
-            "tf.keras.optimizers.Optimizer._update_step",
-            "tf.keras.optimizers.Optimizer._apply_weight_decay",
-            *OF_FILES,
-        ]
+OF_ONE_PROCESS = [
+    *("tf.train.Saver, its builder", "tf.train.Saver.save", "tf.train.Saver.restore"),
+    *OF_SAVERS[1:4],
+    "tf.train.init_from_checkpoint",
+    "tf.train.warm_start",
+    "tf.keras.Model.save_weights, to .h5",
+    "tf.distribute.StrategyExtended.update",
+    "tf.distribute.StrategyExtended.colocate_vars_with",
+    "tf.distribute.get_strategy().extended.colocate_vars_with",
+    "tf.keras.optimizers.Optimizer.build",
+]
 
 
-def test_every_one_says_what_it_is_for():
+def test_nothing_is_changed_before_the_first_table():
+    printed = run_python(
+        """
+        import tensorflow as tf
+        import sok_compat as sok
+        from sok_compat.runtime import integrations
+
+        def names():
+            return [each.name for each in integrations.applied()]
+
+        with tf.Graph().as_default():
+            sok.Init(global_batch_size=8)
+            tf.compat.v1.train.Saver([tf.compat.v1.get_variable("x", [])])
+            assert names() == []
+            sok.All2AllDenseEmbedding(8, 4, 1, 1)
+            print(names())
+        """
+    )
+    assert printed.splitlines()[-1] == str(OF_ONE_PROCESS)
+
+
+def test_each_says_what_it_is_for_and_where_it_is_tested():
+    assert len(integrations.INTEGRATIONS) <= 26
     for name, integration in integrations.INTEGRATIONS.items():
-        assert name == integration.name and integration.purpose and integration.tested_on
+        assert name == integration.name
+    for change in (*integrations.INTEGRATIONS.values(), *integrations.CHANGES_OF_OBJECTS):
+        assert change.purpose and change.tested_on
+        assert (ROOT / change.tested_by).is_file(), change
+
+
+def test_the_launchers_import_hook_is_undone():
+    before = list(sys.meta_path)
+    script_modules.read_imports_as_tensorflow_1()
+    assert len(sys.meta_path) == len(before) + 1
+    script_modules.read_imports_as_written()
+    assert sys.meta_path == before
+
+
+def test_a_class_whose_method_is_another_is_refused(monkeypatch):
+    integration = integrations.INTEGRATIONS["tf.train.Saver, its builder"]
+    with integrations_undone():
+        ((owner, attribute),) = integration.places()
+        with monkeypatch.context() as patch:  # over before the others are applied again
+            patch.setattr(vars(owner)[attribute], "bulk_restore", lambda self, files: None)
+            with pytest.raises(RuntimeError, match="expected BulkSaverBuilder.bulk_restore.*pref"):
+                integration.check()

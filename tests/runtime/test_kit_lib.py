@@ -9,9 +9,9 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.sparse_operation_kit import kit_lib
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
-from tests.support.subprocess_python import run_python
 
 CASE = LayerCase("dynamic", True, "int64", dim=3)
 
@@ -87,7 +87,7 @@ def test_raw_ops_in_eager_mode(tmp_path):
     np.testing.assert_array_equal(kit_lib.read_embedding_variable(handle, table.tf_handle), rows)
     del table
     gc.collect()
-    with pytest.raises(ValueError, match="of an EmbeddingVariable that there is"):
+    with pytest.raises(ValueError, match="of an existing EmbeddingVariable"):
         kit_lib.dump_to_file(handle, folder)
 
 

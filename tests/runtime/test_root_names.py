@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root's names; where each path leads is tested with docs/names.md (tests/docs)."""
+"""The root's names; where each path leads is tested with docs/use/names.md (tests/docs)."""
 
 import pytest
 

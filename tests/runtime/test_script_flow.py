@@ -8,7 +8,7 @@ import tensorflow as tf
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
 from tests.support.bags import random_bags, sparse_value
-from tests.support.saved_table import assert_rows_equal
+from tests.support.saves.saved_table import assert_rows_equal
 from tests.support.seeds import set_random_seed
 
 BATCH, SLOTS, MAX_NNZ, NNZ = 16, 3, 4, 2

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.support.layer_cases import LayerCase
-from tests.support.optimizer_cases import COMMON_OPTIMIZERS, STOCK_OPTIMIZERS
+from tests.support.cases.layer_cases import LayerCase
+from tests.support.cases.optimizer_cases import COMMON_OPTIMIZERS, STOCK_OPTIMIZERS
 from tests.support.sessions import initialized_session
 
 LAYER = LayerCase("dynamic", True, "int64")

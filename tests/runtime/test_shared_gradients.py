@@ -4,8 +4,8 @@
 import pytest
 import tensorflow as tf
 
-from sok_compat.runtime.shared_gradients import is_unknown, table_of, watch_gradients
-from tests.support.undone import integrations_undone
+from sok_compat.ranks.shared_gradients import is_unknown, table_of, watch_gradients
+from tests.support.saves.undone import integrations_undone
 
 tf1 = tf.compat.v1
 

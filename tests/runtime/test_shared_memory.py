@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that ranks share is taken by all of them or by none; tests/distributed uses it."""
 
-import ctypes
-
 import pytest
 
-from sok_compat.runtime.op_library import library_path
-from sok_compat.runtime.shared_memory import MEMORY_VARIABLE, SharedMemory, may_share_memory
+from sok_compat.ranks.shared_memory import SharedMemory
+from sok_compat.runtime.op_library import c_library
 
 ANOTHER_MEMORY = "1 0 12345"  # no process has that one
 
@@ -14,13 +12,7 @@ ANOTHER_MEMORY = "1 0 12345"  # no process has that one
 @pytest.fixture
 def memory():
     """Of rank 0 of two."""
-    return SharedMemory(
-        ctypes.CDLL(str(library_path())),
-        rank=0,
-        ranks=[0, 1],
-        most_bytes=1 << 20,
-        stays_awake=False,
-    )
+    return SharedMemory(c_library, rank=0, ranks=[0, 1], ring_bytes=1 << 20)
 
 
 def connect(memory, *others, is_wanted=True):
@@ -59,17 +51,3 @@ def test_the_other_rank_cannot_map_it(memory):
 
     assert not memory.connect(True, gather)
     assert own[1] == "1"
-
-
-@pytest.mark.parametrize("value, expected", [(None, True), ("1", True), ("0", False)])
-def test_setting(monkeypatch, value, expected):
-    monkeypatch.delenv(MEMORY_VARIABLE, raising=False)
-    if value is not None:
-        monkeypatch.setenv(MEMORY_VARIABLE, value)
-    assert may_share_memory() is expected
-
-
-def test_bad_setting(monkeypatch):
-    monkeypatch.setenv(MEMORY_VARIABLE, "yes")
-    with pytest.raises(ValueError, match="SOK_SHARED_MEMORY must be 0 or 1, got 'yes'"):
-        may_share_memory()

@@ -13,8 +13,8 @@ from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
 from tests.support.assertions import TOLERANCE
-from tests.support.keras_models import DENSE, KEYS, SPARSE, STYLES, batches
-from tests.support.subprocess_python import run_python
+from tests.support.cases.keras_models import DENSE, KEYS, SPARSE, STYLES, batches
+from tests.support.processes.subprocess_python import run_python
 
 legacy = keras.optimizers.legacy
 STRATEGIES = {

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.support.subprocess_python import run_python
+from tests.support.processes.subprocess_python import run_python
 
 SCRIPT = """
     import os

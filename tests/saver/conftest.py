@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.support.saved_table import SavedTable
+from tests.support.saves.saved_table import SavedTable
 
 
 @pytest.fixture

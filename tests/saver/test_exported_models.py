@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
-from tests.support.subprocess_python import run_python
 
 tf1 = tf.compat.v1
 

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.support.optimizer_cases import SOK_OPTIMIZERS, STOCK_OPTIMIZERS
-from tests.support.saved_table import SavedTable
+from tests.support.cases.optimizer_cases import SOK_OPTIMIZERS, STOCK_OPTIMIZERS
+from tests.support.saves.saved_table import SavedTable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.support.saved_table import DIM, assert_rows_equal, random_rows
+from tests.support.saves.saved_table import DIM, assert_rows_equal, random_rows
 from tests.support.sessions import initialized_session
 
 InvalidArgument = tf.errors.InvalidArgumentError

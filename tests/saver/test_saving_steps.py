@@ -3,8 +3,8 @@
 
 import pytest
 
-from sok_compat.checkpoint import sessions
-from sok_compat.checkpoint.saving_steps import EverySoManySeconds, EverySoManySteps
+from sok_compat.checkpoint.sessions import restored_sessions as sessions
+from sok_compat.checkpoint.sessions.saving_steps import EverySoManySeconds, EverySoManySteps
 
 
 def saved_and_looked(seconds, step_seconds, num_steps):

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.support.optimizer_cases import LAZY_ADAM, SOK_ADAM, STOCK_OPTIMIZERS
-from tests.support.saved_table import assert_rows_equal
+from tests.support.cases.optimizer_cases import LAZY_ADAM, SOK_ADAM, STOCK_OPTIMIZERS
+from tests.support.saves.saved_table import assert_rows_equal
 
 tf1 = tf.compat.v1
 STOCK = {str(case): case for case in STOCK_OPTIMIZERS}

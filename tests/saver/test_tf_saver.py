@@ -9,9 +9,14 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from tests.saver.test_dump_and_restore import KEYS
-from tests.support.optimizer_cases import ALL_OPTIMIZERS, LAZY_ADAM, SOK_ADAM, STOCK_OPTIMIZERS
-from tests.support.saved_table import DIM, SavedTable, assert_rows_equal, random_rows
+from tests.saver.files.test_dump_and_restore import KEYS
+from tests.support.cases.optimizer_cases import (
+    ALL_OPTIMIZERS,
+    LAZY_ADAM,
+    SOK_ADAM,
+    STOCK_OPTIMIZERS,
+)
+from tests.support.saves.saved_table import DIM, SavedTable, assert_rows_equal, random_rows
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

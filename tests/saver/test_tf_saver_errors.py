@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from sok_compat.checkpoint.tf_saver import save_tables_in_checkpoints
-from tests.support.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS, OptimizerCase
-from tests.support.saved_table import DIM, SavedTable, assert_rows_equal
+from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
+from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS, STOCK_OPTIMIZERS, OptimizerCase
+from tests.support.saves.saved_table import DIM, SavedTable, assert_rows_equal
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from tests.support.layer_cases import NUM_KEYS, replace_keys
+from tests.support.cases.layer_cases import NUM_KEYS, replace_keys
 from tests.support.sessions import initialized_session
 
 GLOBAL_BATCH = 8

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
-from tests.support.runs import EagerRun, FunctionRun, GraphRun
+from tests.support.processes.runs import EagerRun, FunctionRun, GraphRun
 
 RUNS = {"graph": GraphRun, "function": FunctionRun, "eager": EagerRun}
 

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from sok_compat.runtime.ranks import Ranks
+from sok_compat.ranks.identity import Ranks
 from sok_compat.tables.placement import Placement, PlacementKind
 
 NUM_KEYS = 11

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.tables import Table, slot_for
-from sok_compat.tables.shown_rows import showing_rows_in_use, showing_some_rows
+from sok_compat.tables.rows.shown_rows import showing_rows_in_use, showing_some_rows
 from tests.support.assertions import assert_close
 from tests.support.lookups import lookup
 

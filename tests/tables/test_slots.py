@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from sok_compat.tables import Table, slot_for
 from tests.support.lookups import lookup
-from tests.support.subprocess_python import run_python
+from tests.support.processes.subprocess_python import run_python
 
 
 class Optimizer:

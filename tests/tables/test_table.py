@@ -10,7 +10,7 @@ from sok_compat.tables import Table
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.table import DEFAULT_SEED
 from tests.support.lookups import lookup, lookup_bags
-from tests.support.subprocess_python import run_python
+from tests.support.processes.subprocess_python import run_python
 
 KEYS = np.array([5, -1, 2**40, 5, 0])
 

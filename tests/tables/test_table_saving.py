@@ -8,7 +8,7 @@ import tensorflow as tf
 from sok_compat import checkpoint
 from sok_compat.tables import Table, slot_for
 from tests.support.lookups import lookup
-from tests.support.undone import integrations_undone
+from tests.support.saves.undone import integrations_undone
 
 KEYS = np.array([5, -1, 2**40])
 

@@ -14,7 +14,7 @@ from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
 from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
 from tests.support.lookups import lookup
-from tests.support.subprocess_python import run_python
+from tests.support.processes.subprocess_python import run_python
 
 tf1 = tf.compat.v1
 DIM = 1 << 12  # 256 rows in the 4 MiB that a plane starts with

@@ -7,10 +7,10 @@ import tensorflow as tf
 
 from sok_compat.checkpoint import assign_from, assign_rows, save_tables_in_checkpoints
 from sok_compat.checkpoint.tool.command_line import main
-from sok_compat.deeprec.variable_creation import get_embedding_variable
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.tables import Table, slot_for
-from tests.support.deeprec_files import tensors_of, write_tensors
-from tests.support.runs import EagerRun
+from tests.support.deeprec.deeprec_files import tensors_of, write_tensors
+from tests.support.processes.runs import EagerRun
 
 DIM = 2
 ROWS = {key: (float(key), 1.0) for key in (1, 5, 1002, -4, 2**40)}
@@ -124,7 +124,7 @@ def test_an_embedding_variable(graph, tmp_path, write, num_parts):
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
         if num_parts and write is not write_buckets:
-            with pytest.raises(ValueError, match="one of 2 parts, which can be assigned from"):
+            with pytest.raises(ValueError, match="one of 2 parts, which can only be assigned from"):
                 assign_from(parts[0], path, "other")
             return
         session.run([assign_from(part, path, "other") for part in parts])

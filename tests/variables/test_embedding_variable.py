@@ -9,8 +9,8 @@ import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from tests.support.bags import sparse_tensor
-from tests.support.layer_cases import ALL_CASES, LayerCase
-from tests.support.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.cases.layer_cases import ALL_CASES, LayerCase
+from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS
 from tests.support.sessions import initialized_session
 
 Keys = tf.compat.v1.GraphKeys

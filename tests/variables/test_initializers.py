@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 
 CAPACITY = 3000

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.runtime.tf_versions import keras
-from tests.support.keras_models import DENSE, KEYS, batches, functional
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.keras_models import DENSE, KEYS, batches, functional
+from tests.support.cases.layer_cases import LayerCase
 
 MODES = {"graph": True, "eager": False}
 WITHOUT_KEYS = dict(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.support.layer_cases import LayerCase
+from tests.support.cases.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 
 CASE = LayerCase("dynamic", True, "int64", dim=3)

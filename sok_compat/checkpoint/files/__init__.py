@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints as files: what is in them, recognised and read piece by piece. No TensorFlow."""
+"""Checkpoint files: finding the tables in them, and reading them in pieces. No TensorFlow."""

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the index of a checkpoint says of each tensor, and how it calls the slices of one.
+"""The entries of a checkpoint's index, and the names that it gives to slices.
 
-The messages are those of TensorFlow's tensor_bundle.proto, read as they are on the wire: its own
-reader comes with TensorFlow only.
+The messages are those of TensorFlow's tensor_bundle.proto, parsed by hand from the wire format:
+this module works without TensorFlow.
 """
 
+from __future__ import annotations
+
 import dataclasses
+import math
 import struct
 
 from sok_compat.checkpoint.files.checksums import unmasked
 from sok_compat.checkpoint.files.sorted_table import varint
 
-WHOLE = -1  # the length of a slice that has all of a dimension
+WHOLE = -1  # the length of a slice that covers a whole dimension
+Extents = tuple[tuple[int, int], ...]  # (start, length) of each dimension; () for a whole tensor
 
-# DataType -> (its name, bytes of one; 0: they differ)
+# DataType -> (its name, bytes of one element; 0 if they vary)
 _DTYPES = {
     1: ("float32", 4),
     2: ("float64", 8),
@@ -38,40 +42,59 @@ _DTYPES = {
 
 @dataclasses.dataclass(frozen=True)
 class BundleEntry:
-    """A tensor, or a slice of one; of a tensor in slices nothing is stored in one place."""
+    """Where a tensor, or one slice of it, is stored. A tensor in slices has no bytes of its own."""
 
     dtype: str
-    shape: tuple
+    shape: tuple[int, ...]
     shard: int
     offset: int
     num_bytes: int
     checksum: int
-    slices: tuple  # of ((start, length), ...), one for each dimension
+    slices: tuple[Extents, ...]
 
     @classmethod
-    def parse(cls, message):
+    def parse(cls, message: bytes) -> BundleEntry:
+        """The entry in a BundleEntryProto.
+
+        Raises:
+          ValueError, IndexError, struct.error: the message is malformed, or its sizes are
+            impossible.
+        """
         fields = _fields(message)
         shape = fields.get(2, [b""])[-1]
         sizes = tuple(_signed(_fields(dim).get(1, [0])[-1]) for dim in _fields(shape).get(2, []))
-        return cls(
-            dtype=_DTYPES.get(fields.get(1, [0])[-1], (f"type {fields.get(1)}", 0))[0],
+        dtype, element_bytes = _DTYPES.get(fields.get(1, [0])[-1], (f"type {fields.get(1)}", 0))
+        entry = cls(
+            dtype=dtype,
             shape=sizes,
             shard=fields.get(3, [0])[-1],
-            offset=fields.get(4, [0])[-1],
-            num_bytes=fields.get(5, [0])[-1],
+            offset=_signed(fields.get(4, [0])[-1]),
+            num_bytes=_signed(fields.get(5, [0])[-1]),
             checksum=unmasked(fields.get(6, [0])[-1]),
             slices=tuple(_slice(each) for each in fields.get(7, [])),
         )
+        entry._check(element_bytes)
+        return entry
+
+    def _check(self, element_bytes):
+        if min((self.offset, self.num_bytes, *self.shape)) < 0:
+            raise ValueError(f"shape {self.shape}, {self.num_bytes} bytes from {self.offset} on")
+        num_elements = math.prod(self.shape)
+        fits = self.num_bytes == num_elements * element_bytes
+        if not element_bytes:
+            fits = self.num_bytes >= num_elements
+        if not self.slices and not fits:
+            raise ValueError(f"{self.num_bytes} bytes for {num_elements} elements")
 
 
-def parse_header(message):
-    """(number of shards, whether numbers are little-endian)."""
+def parse_header(message: bytes) -> tuple[int, bool]:
+    """(number of shards, whether numbers are little-endian) of a BundleHeaderProto."""
     fields = _fields(message)
     return fields.get(1, [0])[-1], fields.get(2, [0])[-1] == 0
 
 
-def slice_name(name, extents):
-    """What the index calls a slice of a tensor: codes that sort as what they stand for."""
+def slice_name(name: str, extents: Extents) -> bytes:
+    """The index's key for a slice of a tensor, in TensorFlow's order-preserving code."""
     escaped = b"".join(
         {0: b"\x00\xff", 0xFF: b"\xff\x00"}.get(byte, bytes([byte])) for byte in name.encode()
     )
@@ -89,7 +112,7 @@ def _slice(message):
 
 
 def _fields(message):
-    """{number of the field: its values}."""
+    """{field number: its values}."""
     fields, position = {}, 0
     while position < len(message):
         tag, position = varint(message, position)
@@ -99,6 +122,8 @@ def _fields(message):
         elif kind == 2:
             size, position = varint(message, position)
             value, position = message[position : position + size], position + size
+            if len(value) < size:
+                raise IndexError("a message ends early")
         else:
             size, form = (4, "<I") if kind == 5 else (8, "<Q")
             (value,) = struct.unpack_from(form, message, position)
@@ -118,9 +143,9 @@ def _code(number):
 
 def _signed_code(number):
     magnitude = ~number if number < 0 else number
-    size = 1  # a byte has room for 7 bits, of which the sign takes one
+    size = 1  # 7 bits for each byte, one of them for the sign
     while magnitude >> (7 * size - 1):
         size += 1
-    header = ((1 << size) - 1) << (8 * size - size)  # as many ones as there are bytes
+    header = ((1 << size) - 1) << (8 * size - size)  # one leading 1 for each byte
     code = (number & ((1 << 8 * size) - 1)) ^ header
     return code.to_bytes(size, "big")

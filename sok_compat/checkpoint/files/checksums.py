@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CRC-32C, by which TensorFlow's checkpoints and dumps are checked, with NumPy."""
+"""CRC-32C, the checksum of TensorFlow's checkpoints and of dumps, with NumPy."""
+
+from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
-_POLYNOMIAL = 0x82F63B78  # the bits of Castagnoli's, the lowest power first
+_POLYNOMIAL = 0x82F63B78  # Castagnoli's, bit-reversed
 _ALL_ONES = 0xFFFFFFFF
-_LANES = (1 << 14, 1 << 7)  # words that are worked on at once, in large and in small data
+_LANES = (1 << 14, 1 << 7)  # words processed at once, for large and for small data
 _MASK_ADDEND = 0xA282EAD8
 
 
-def crc32c(data, earlier=0):
-    """The sum of what had the sum `earlier`, followed by `data`, bytes or a contiguous array."""
+def crc32c(data: Any, earlier: int = 0) -> int:
+    """The checksum of `data`, appended to bytes with the checksum `earlier`.
+
+    Args:
+      data: bytes or a contiguous array.
+      earlier: a checksum; 0 for no bytes.
+    """
     data = np.frombuffer(data, np.uint8)
     register = earlier ^ _ALL_ONES
     for lanes in _LANES:
@@ -27,18 +35,18 @@ def crc32c(data, earlier=0):
     return register ^ _ALL_ONES
 
 
-def unmasked(stored):
-    """The sum that TensorFlow has stored as `stored`."""
+def unmasked(stored: int) -> int:
+    """The checksum behind the masked form that TensorFlow stores."""
     rotated = (stored - _MASK_ADDEND) & _ALL_ONES
     return (rotated >> 17 | rotated << 15) & _ALL_ONES
 
 
 def _folded(words, register):
-    """uint32 [lanes]: words that leave a register of 0 in the state in which `words` [n, lanes]
-    leave `register`.
+    """uint32 [lanes]: words that take a zero register to the state to which `words` [n, lanes] take
+    `register`.
 
-    The state is linear in the words: a row may be put off by one, multiplied by what `lanes` words
-    of zeros make of a state.
+    The state is linear in the words. So a row can be added to the next one, once it is advanced by
+    `lanes` zero words.
     """
     low, high = _advanced(words.shape[1])
     folded = words[0].copy()
@@ -46,7 +54,7 @@ def _folded(words, register):
     halves = folded.view("<u2").reshape(-1, 2)
     of_low, of_high = np.empty_like(folded), np.empty_like(folded)
     for row in words[1:]:
-        # "wrap" writes to `out` without a copy in between; all are in range.
+        # mode="wrap" writes to `out` without a buffer; all indices are in range.
         np.take(low, halves[:, 0], out=of_low, mode="wrap")
         np.take(high, halves[:, 1], out=of_high, mode="wrap")
         np.bitwise_xor(of_low, of_high, out=of_low)
@@ -66,9 +74,11 @@ def _byte_table():
 
 @functools.cache
 def _advanced(num_words):
-    """Two arrays [65536]: the state after `num_words` words of zeros, a power of two of them, of
-    what the low and the high half of a state are."""
-    images = [1 << bit for bit in range(32)]  # what becomes of each bit of a state
+    """Two arrays [65536]: the low and high halves of a state, advanced by `num_words` zero words.
+
+    num_words: a power of two.
+    """
+    images = [1 << bit for bit in range(32)]  # each bit of a state, advanced
     for _ in range(4):
         images = [_byte_table()[image & 0xFF] ^ image >> 8 for image in images]
     for _ in range(num_words.bit_length() - 1):

@@ -1,60 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares tables key by key, in whatever order each has them, in a bounded memory."""
+"""Compares tables key by key, in bounded memory; their keys may be in different orders."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.stored_array import PIECE_BYTES
 
-SHARE_KEYS = 1 << 21  # that are looked at together, about
+if TYPE_CHECKING:
+    from sok_compat.checkpoint.files.saved_tables import SavedTable
+
+SHARE_KEYS = 1 << 21  # about as many are compared together
 _PIECE_KEYS = 1 << 18
 
 
 @dataclasses.dataclass
 class PlaneDifference:
-    """Of one plane that both have, over the keys that both have.
+    """The difference of one plane of both tables, over their common keys.
 
     Attributes:
-      problem: why it cannot be compared; None: it was.
-      num_rows: that differ.
-      largest: difference of two numbers; nan where one of them is.
+      problem: why the planes cannot be compared; None if they were.
+      num_rows: number of rows that differ.
+      largest: largest difference of two numbers; NaN if one of them is.
     """
 
-    problem: str = None
+    problem: str | None = None
     num_rows: int = 0
     largest: float = 0.0
 
 
 @dataclasses.dataclass
 class TableDifference:
-    """What two tables do not have in common."""
+    """The difference of two tables."""
 
     num_common: int = 0
     only_in_first: int = 0
     only_in_second: int = 0
-    examples: tuple = ((), ())  # keys that only the first, the second has
+    examples: tuple = ((), ())  # keys that only the first or only the second table has
     planes: dict = dataclasses.field(default_factory=dict)  # {name: PlaneDifference}
-    planes_in_one: tuple = ()  # names of planes that one of them does not have
+    planes_in_one: tuple = ()  # names of planes that only one of them has
 
     @property
-    def is_empty(self):
-        """Whether they are equal."""
+    def is_empty(self) -> bool:
+        """Whether the tables are equal."""
         are_equal = all(p.problem is None and p.num_rows == 0 for p in self.planes.values())
         no_more = not (self.only_in_first or self.only_in_second or self.planes_in_one)
         return no_more and are_equal
 
 
-def compare_tables(first, second, slot_names=None):
-    """The TableDifference of two SavedTables.
+def compare_tables(
+    first: SavedTable, second: SavedTable, slot_names: Mapping[str, str] | None = None
+) -> TableDifference:
+    """Compares two tables.
 
     Args:
-      first, second: whose checksums the caller has looked at.
-      slot_names: {name of a slot of the first: that of the second}; None: they are the same.
+      first, second: tables whose checksums the caller has verified.
+      slot_names: {name of a slot of the first: its name in the second}; None if names are equal.
 
     Raises:
-      FileError: one of them has a key twice.
+      FileError: a table has a key twice.
     """
     pairs = {name: (slot_names or {}).get(name, name) for name in first.planes}
     lacking = [name for name, other in pairs.items() if other not in second.planes]
@@ -72,20 +81,29 @@ def compare_tables(first, second, slot_names=None):
     return found
 
 
-def keys_of_share(array, share, num_shares):
-    """(keys, places), int64, keys ascending: one of `num_shares` parts of a StoredArray of keys, or
-    of an array, of about the same size each.
+def keys_of_share(array: Any, share: int, num_shares: int) -> tuple[np.ndarray, np.ndarray]:
+    """One of `num_shares` shares of a table's keys, all of about the same size.
+
+    Args:
+      array: a StoredArray of keys, or another object with its `pieces` and `paths`.
+      share: the number of the share.
+      num_shares: the number of shares.
+
+    Returns:
+      (keys, places), int64 [n] each, keys ascending; places: their indices in the array.
 
     Raises:
-      FileError: a key is there twice.
+      FileError: the share has a key twice.
     """
-    keys, places = [], []
+    pieces, places_of_pieces = [], []
     for first, piece in array.pieces(_PIECE_KEYS):
         piece = piece.astype(np.int64)
         chosen = np.flatnonzero(_share_of(piece, num_shares) == share)
-        keys.append(piece[chosen])
-        places.append(chosen + first)
-    keys, places = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (keys, places))
+        pieces.append(piece[chosen])
+        places_of_pieces.append(chosen + first)
+    keys, places = (
+        np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (pieces, places_of_pieces)
+    )
     order = np.argsort(keys, kind="stable")
     keys, places = keys[order], places[order]
     repeated = keys[1:][keys[1:] == keys[:-1]]
@@ -121,7 +139,7 @@ def _with_examples(known, held, common):
 
 
 def _compare_rows(rows, others, found):
-    """NaN is equal to NaN, and 0.0 to -0.0."""
+    """Adds to a PlaneDifference; NaN equals NaN, and 0.0 equals -0.0."""
     differ = (rows != others) & ~((rows != rows) & (others != others))
     if not differ.any():
         return

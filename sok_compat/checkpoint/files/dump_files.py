@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pair of files that sok.Saver dumps a table to, and the note beside it: found and read."""
+"""Finds and reads dumps: the pair of files that sok.Saver writes of a table, and their note."""
+
+from __future__ import annotations
 
 import contextlib
 import dataclasses
 import fcntl
+import math
 import os
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -17,12 +21,12 @@ _NOTE = re.compile(
     r"sok_compat-dump-1\nid ([0-9a-f]{24})\nkeys (\d+) of ([48]) bytes, CRC-32C (\d+)\n"
     r"rows of ([1-9]\d*) float32, CRC-32C (\d+)\nend\n"
 )
-KEY_DTYPES = {"int64": np.dtype("<i8"), "uint32": np.dtype("<u4")}
+KEY_DTYPES: dict[str, np.dtype] = {"int64": np.dtype("<i8"), "uint32": np.dtype("<u4")}
 
 
 @dataclasses.dataclass(frozen=True)
 class DumpNote:
-    """What the two files are; ops/tf/dump_note.h."""
+    """Description of a dump's two files; see ops/tf/checkpoint/dump/dump_note.h."""
 
     id: str
     num_keys: int
@@ -31,18 +35,19 @@ class DumpNote:
     dim: int
     rows_sum: int
 
-    def to_text(self):
+    def to_text(self) -> str:
+        """The content of the note's file."""
         return (
             f"sok_compat-dump-1\nid {self.id}\nkeys {self.num_keys} of {self.key_bytes} bytes, "
             f"CRC-32C {self.keys_sum}\nrows of {self.dim} float32, CRC-32C {self.rows_sum}\nend\n"
         )
 
     @classmethod
-    def read(cls, path):
-        """None where there is no such file.
+    def read(cls, path: str) -> DumpNote | None:
+        """The note in a file; None if there is no such file.
 
         Raises:
-          FileError: it is another text.
+          FileError: the file is not a note.
         """
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -59,26 +64,29 @@ class DumpNote:
 
 @dataclasses.dataclass(frozen=True)
 class DumpPlaces:
-    """Where the files of a table's dump are."""
+    """Paths of the files of a table's dump."""
 
     folder: str
-    name: str  # of the table; may have folders
+    name: str  # of the table; may contain folders
 
     @property
-    def keys(self):
+    def keys(self) -> str:
+        """Path of the keys."""
         return os.path.join(self.folder, f"{self.name}_keys.file")
 
     @property
-    def rows(self):
+    def rows(self) -> str:
+        """Path of the rows."""
         return os.path.join(self.folder, f"{self.name}_values.file")
 
     @property
-    def note(self):
+    def note(self) -> str:
+        """Path of the note."""
         return os.path.join(self.folder, f"{self.name}.dump")
 
 
-def dumped_tables(folder):
-    """Names of the tables of which a folder, with those in it, has a dump, sorted."""
+def dumped_tables(folder: str) -> list[str]:
+    """Sorted names of the tables with a dump in a folder or below it."""
     names = set()
     for parent, _, files in os.walk(folder):
         for file in files:
@@ -89,15 +97,18 @@ def dumped_tables(folder):
     return sorted(names)
 
 
-def open_dump(places, key_dtype="int64"):
-    """(keys StoredArray [n], rows StoredArray [n, dim]) of a dump.
+def open_dump(places: DumpPlaces, key_dtype: str = "int64") -> tuple[StoredArray, StoredArray]:
+    """Opens a dump.
 
     Args:
-      places: DumpPlaces.
-      key_dtype: 'int64' or 'uint32'; looked at where no note says it.
+      places: paths of its files.
+      key_dtype: 'int64' or 'uint32', used if there is no note.
+
+    Returns:
+      (keys [n], rows [n, dim]).
 
     Raises:
-      FileError: a file is missing, or of another size.
+      FileError: a file is missing or has the wrong size.
     """
     with folder_lock(os.path.dirname(places.keys) or ".", fcntl.LOCK_SH):
         note = DumpNote.read(places.note)
@@ -106,15 +117,15 @@ def open_dump(places, key_dtype="int64"):
     if note is None:
         dtype = KEY_DTYPES[key_dtype]
         num_keys, dim = _measured(paths, sizes, dtype)
-        sums = (None, None)
+        sums: tuple[int | None, int | None] = (None, None)
     else:
         dtype = KEY_DTYPES["int64" if note.key_bytes == 8 else "uint32"]
         num_keys, dim, sums = note.num_keys, note.dim, (note.keys_sum, note.rows_sum)
+    kinds: tuple[np.dtype, np.dtype] = (dtype, np.dtype("<f4"))
     shapes = ((num_keys,), (num_keys, dim))
     arrays = []
-    for path, size, kind, shape, checksum in zip(paths, sizes, (dtype, "<f4"), shapes, sums):
-        kind = np.dtype(kind)
-        expected = int(np.prod(shape)) * kind.itemsize
+    for path, size, kind, shape, checksum in zip(paths, sizes, kinds, shapes, sums):
+        expected = math.prod(shape) * kind.itemsize
         if size != expected:
             raise FileError(
                 f"{path} is not as it was written: it has {size} bytes, and {places.note} says "
@@ -122,15 +133,16 @@ def open_dump(places, key_dtype="int64"):
             )
         extent = Extent(path, 0, size, checksum, "the file")
         arrays.append(StoredArray(kind, shape, (extent,) if size else ()))
-    return arrays
+    keys, rows = arrays
+    return keys, rows
 
 
 @contextlib.contextmanager
-def folder_lock(folder, mode):
-    """Holds a folder against dumps, as these do; nothing where there are no locks."""
+def folder_lock(folder: str, mode: int) -> Iterator[None]:
+    """Locks a folder as dumps do, while this is open; no-op if the file system has no locks."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:  # who uses the folder is told why
+    except OSError:  # using the folder reports why
         yield
         return
     try:
@@ -141,8 +153,8 @@ def folder_lock(folder, mode):
         os.close(descriptor)
 
 
-def until(place, dump_id):
-    """Where a file is until the dump is complete, and remains if the process dies just there."""
+def until(place: str, dump_id: str) -> str:
+    """Path of a file until its dump is complete; it stays there if the process dies before."""
     return f"{place}.{dump_id}"
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`write_dump`: keys and rows to the pair of files of sok.Saver, whole or not at all."""
+"""`write_dump`: writes the pair of files of sok.Saver atomically."""
+
+from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
 import secrets
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -13,33 +16,39 @@ from sok_compat.checkpoint.files.dump_files import (
     ID_DIGITS,
     KEY_DTYPES,
     DumpNote,
+    DumpPlaces,
     folder_lock,
     until,
 )
 from sok_compat.checkpoint.files.file_error import FileError, naming
 
 
-def write_dump(places, dim, pieces, key_dtype="int64"):
-    """Puts a dump in the place of an earlier one, in one instant, as ops/tf/dump_writer.h does.
+def write_dump(
+    places: DumpPlaces,
+    dim: int,
+    pieces: Iterable[tuple[np.ndarray, np.ndarray]],
+    key_dtype: str = "int64",
+) -> int:
+    """Writes a dump, and replaces an earlier one atomically, as the op library does.
 
     Args:
-      places: DumpPlaces; the folder is made if need be.
+      places: paths of its files; the folder is created if it is missing.
       dim: floats in a row.
-      pieces: yields (keys int64 [n], rows float32 [n, dim]); what it raises leaves the earlier dump
-        as it was.
-      key_dtype: 'int64' or 'uint32', which the keys have to be.
+      pieces: yields (keys int64 [n], rows float32 [n, dim]). If it raises, the earlier dump stays.
+      key_dtype: dtype of the keys in the file, 'int64' or 'uint32'; all keys must fit.
 
     Returns:
       The number of keys.
 
     Raises:
-      OSError: what the system says.
+      FileError: a folder has the name of one of the files.
+      OSError: a file cannot be written.
     """
     folder = os.path.dirname(places.keys) or "."
     os.makedirs(folder, exist_ok=True)
     for place in (places.keys, places.rows, places.note):
         if os.path.isdir(place):
-            raise FileError(f"{place} is a folder, where a file of the dump is to be")
+            raise FileError(f"{place} is a folder, but a file of the dump needs this name")
     dump_id = secrets.token_hex(ID_DIGITS // 2)
     with contextlib.ExitStack() as stack:
         with folder_lock(folder, fcntl.LOCK_SH):
@@ -67,7 +76,7 @@ def _commit(folder, places, note, files, stack):
         written.finish()
         _sync(folder)
         earlier = _earlier_id(places)
-        # From here on the note may be in its place, and then it is the dump, whose files stay.
+        # Once the note is renamed it is the dump: from here on its files must stay.
         for file in files:
             file.is_kept = True
         written.is_kept = True
@@ -78,7 +87,7 @@ def _commit(folder, places, note, files, stack):
         _sync(folder)
         for place in (places.keys, places.rows) if earlier else ():
             with contextlib.suppress(OSError):
-                os.unlink(until(place, earlier))  # where that dump did not come to its place
+                os.unlink(until(place, earlier))  # if that dump was never renamed
 
 
 def _earlier_id(places):
@@ -90,14 +99,14 @@ def _earlier_id(places):
 
 
 class _NewFile:
-    """A file that nothing was in the place of; removed again unless it is kept."""
+    """A newly created file, removed on exit unless `is_kept`."""
 
     def __init__(self, path):
         self._path, self._sum, self.is_kept = path, 0, False
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._file = os.fdopen(os.open(path, flags, 0o666), "wb")
         with contextlib.suppress(OSError):
-            fcntl.flock(self._file, fcntl.LOCK_EX)  # a later dump removes what nobody holds
+            fcntl.flock(self._file, fcntl.LOCK_EX)  # a later dump removes unlocked files
 
     def append(self, data):
         data = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data
@@ -106,7 +115,7 @@ class _NewFile:
             self._file.write(data)
 
     def finish(self):
-        """The CRC-32C of what is on the disk now."""
+        """Flushes the file to disk, and returns its CRC-32C."""
         with naming(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a file: `FileError`, or an OSError that names it."""
+"""Errors of files: `FileError`, and OSErrors that name their file."""
+
+from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 
 class FileError(Exception):
-    """A file that is not what it has to be; the message names it."""
+    """A file has unexpected contents; the message names it."""
 
 
 @contextlib.contextmanager
-def naming(path):
-    """Gives an OSError the file that it is about, where the system does not say it."""
+def naming(path: str) -> Iterator[None]:
+    """Adds the file's name to an OSError that has none."""
     try:
         yield
     except OSError as error:

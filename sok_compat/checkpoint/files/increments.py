@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an increment holds of tables, and which increments there are of a checkpoint."""
+"""The table changes in an increment, and the increments of a checkpoint."""
+
+from __future__ import annotations
 
 import contextlib
 import dataclasses
@@ -19,14 +21,14 @@ from sok_compat.checkpoint.files.series_entry import (
 
 @dataclasses.dataclass(frozen=True)
 class TableChanges:
-    """What has changed of a table.
+    """The changes of a table.
 
     Attributes:
       name: of the table.
-      num_keys: of those that are new, or whose rows or slots are other ones.
+      num_keys: number of keys that are new, or whose rows or slots have changed.
       dim: of the table.
-      num_gone: keys that have no rows any more.
-      tensors: names of what is stored of it.
+      num_gone: number of removed keys.
+      tensors: names of its tensors in the increment.
     """
 
     name: str
@@ -36,50 +38,52 @@ class TableChanges:
     tensors: tuple
 
 
-def entry_in(bundle):
-    """The SeriesEntry of a Bundle; None: it is of no series.
+def entry_in(bundle: Bundle) -> SeriesEntry | None:
+    """The SeriesEntry of a checkpoint; None if it belongs to no series.
 
     Raises:
-      FileError: it is not as it was written.
+      FileError: the entry is damaged.
     """
     if SERIES not in bundle.tensors:
         return None
     return SeriesEntry.parse(bundle.strings(SERIES), bundle.prefix)
 
 
-def chain_of(bundle):
-    """The Bundles that one is made of: a whole checkpoint, each increment, and itself, last.
+def chain_of(bundle: Bundle) -> list[Bundle]:
+    """The Bundles that a checkpoint consists of: a whole one, each increment, and itself, last.
 
     Raises:
-      FileError: one is missing, or is another one than it was when the next was saved.
+      FileError: one is missing, or has been replaced since the next was saved.
     """
     chain, entry = [bundle], entry_in(bundle)
     while entry is not None and entry.base_name is not None:
         prefix = os.path.join(os.path.dirname(bundle.prefix), entry.base_name)
-        what = f"{chain[-1].prefix} holds what has changed since {prefix}"
+        what = f"{chain[-1].prefix} holds the changes since {prefix}"
+        if any(prefix == each.prefix for each in chain):
+            raise FileError(f"{prefix}.index is an increment of itself")
         if not os.path.exists(f"{prefix}.index"):
-            raise FileError(f"{what}, and {prefix}.index is missing")
+            raise FileError(f"{what}, but {prefix}.index is missing")
         chain.append(Bundle(prefix))
         found = entry_in(chain[-1])
         if found is None or found.id != entry.base_id:
-            raise FileError(f"{what}, but {prefix}.index is another one than it was then")
+            raise FileError(f"{what}, but {prefix}.index has been replaced since")
         entry = found
     return chain[::-1]
 
 
-def changes_in(bundle):
-    """[TableChanges] of an increment, by name; of a table in parts, of each."""
+def changes_in(bundle: Bundle) -> list[TableChanges]:
+    """The changes in an increment, sorted by table; each part of a table counts as one."""
     of_rows = _changes(bundle, f"/keys{INCREMENT}", f"/rows{INCREMENT}", GONE)
     in_buckets = _changes(bundle, f"{INCREMENT}-keys", f"{INCREMENT}-values", GONE_OF_BUCKETS)
     return sorted([*of_rows, *in_buckets], key=lambda each: each.name)
 
 
 def _changes(bundle, keys, rows, gone):
-    """Of tables whose tensors have these endings."""
+    """Yields the TableChanges of tables whose tensors have these endings."""
     for name in [each for each in bundle.tensors if each.endswith(gone)]:
         table = name.removesuffix(gone)
         entries = [bundle.tensors.get(f"{table}{each}") for each in (keys, rows, gone)]
-        if None in entries:
+        if None in entries or [len(each.shape) for each in entries] != [1, 2, 1]:
             continue
         of_table = tuple(
             each
@@ -91,21 +95,24 @@ def _changes(bundle, keys, rows, gone):
         yield TableChanges(table, num_keys, dim, num_gone, of_table)
 
 
-def increments_of(bundle):
-    """Prefixes of those in its folder that need it, in their order; others are passed over."""
+def increments_of(bundle: Bundle) -> list[str]:
+    """Prefixes of the increments in the same folder that need a checkpoint, in their order.
+
+    Files that cannot be read are skipped.
+    """
     entry = entry_in(bundle)
     if entry is None:
         return []
-    of_base = {}
+    of_base: dict[str, list[tuple[str, str]]] = {}
     for index in glob.glob(os.path.join(glob.escape(os.path.dirname(bundle.prefix)), "*.index")):
         with contextlib.suppress(FileError, OSError):
             other = Bundle(index[: -len(".index")])
             found = entry_in(other)
             if found is not None and found.base_id is not None:
                 of_base.setdefault(found.base_id, []).append((other.prefix, found.id))
-    found, ids = [], [entry.id]
+    prefixes, ids = [], [entry.id]
     while ids:
         for prefix, its_id in sorted(of_base.pop(ids.pop(0), ())):
-            found.append(prefix)
+            prefixes.append(prefix)
             ids.append(its_id)
-    return found
+    return prefixes

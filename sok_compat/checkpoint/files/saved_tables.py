@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Saved`: the tables that a path holds, in whatever format they were saved."""
+"""`Saved`: the tables at a path, in any of the formats."""
+
+from __future__ import annotations
 
 import ast
 import dataclasses
 import os
 import re
-from typing import Optional
 
 from sok_compat.checkpoint.files.bundle import Bundle
 from sok_compat.checkpoint.files.dump_files import DumpPlaces, dumped_tables, open_dump
@@ -15,22 +16,22 @@ from sok_compat.checkpoint.files.series_entry import SERIES
 from sok_compat.checkpoint.files.stored_array import StoredArray, joined
 from sok_compat.checkpoint.files.table_names import find_tables
 
-DUMP = "dump"  # a layout beside those of find_tables
+DUMP = "dump"  # a layout, beside those of find_tables
 
 
 @dataclasses.dataclass(frozen=True)
 class SavedTable:
-    """A table in files: the i-th key, the i-th row of each plane.
+    """A table in files; the i-th row of each plane belongs to the i-th key.
 
     Attributes:
       name: of the table, without its part.
       layout: ROWS, BUCKETS or DUMP.
-      num_parts: that it was saved in.
+      num_parts: number of parts that it was saved in.
       keys: StoredArray [n].
       rows: StoredArray float32 [n, dim].
       slots: {name: StoredArray float32 [n, width]}.
-      recorded: {'versions' or 'freqs': StoredArray int64 [n]}, where they were saved.
-      num_without_row: keys that a filter has not given a row, which are in none of these.
+      recorded: {'versions' or 'freqs': StoredArray int64 [n]}, if they were saved.
+      num_without_row: number of keys that a filter has not admitted; they are in none of the above.
     """
 
     name: str
@@ -43,45 +44,46 @@ class SavedTable:
     num_without_row: int = 0
 
     @property
-    def num_keys(self):
+    def num_keys(self) -> int:
+        """Number of keys with a row."""
         return self.keys.shape[0]
 
     @property
-    def dim(self):
+    def dim(self) -> int:
+        """Floats in a row."""
         return self.rows.shape[1]
 
     @property
-    def planes(self):
-        """{name: StoredArray}: rows, slots and what is recorded."""
+    def planes(self) -> dict[str, StoredArray]:
+        """Rows, slots and recorded numbers by name."""
         return {"rows": self.rows, **self.slots, **self.recorded}
 
 
 @dataclasses.dataclass(frozen=True)
 class Saved:
-    """What a path holds.
+    """The contents of a path.
 
     Attributes:
       path: of the checkpoint, or the folder of dumps.
-      tables: SavedTables by name.
-      bundle: the Bundle, where it is a checkpoint.
-      others: names of the tensors in it that are no table's.
-      base: the path of what it is an increment of; None: it is whole. An increment has no tables,
-        but what has changed of them.
+      tables: SavedTables by name; empty for an increment.
+      bundle: the Bundle, if it is a checkpoint.
+      others: names of its tensors that belong to no table.
+      base: path of the checkpoint that it is an increment of; None if it is whole.
       changes: TableChanges of an increment.
     """
 
     path: str
-    tables: dict
-    bundle: Optional[Bundle] = None
+    tables: dict[str, SavedTable]
+    bundle: Bundle | None = None
     others: tuple = ()
-    base: Optional[str] = None
+    base: str | None = None
     changes: tuple = ()
 
-    def table(self, name):
+    def table(self, name: str) -> SavedTable:
         """The SavedTable of this name.
 
         Raises:
-          FileError: there is none.
+          FileError: there is none, or this is an increment.
         """
         self.check_is_whole()
         if name not in self.tables:
@@ -89,30 +91,30 @@ class Saved:
             raise FileError(f"{self.path} has no table {name}; its tables: {held}")
         return self.tables[name]
 
-    def check_is_whole(self):
+    def check_is_whole(self) -> None:
         """Raises FileError for an increment."""
         if self.base is not None:
             raise FileError(
-                f"{self.path} is an increment, which holds what has changed since {self.base}: "
+                f"{self.path} is an increment, which holds only the changes since {self.base}: "
                 "restore it, and save a whole checkpoint"
             )
 
 
-def open_saved(path, key_dtype="int64"):
-    """The Saved of a checkpoint's prefix, a folder with a `checkpoint` file (its latest), a
-    SavedModel, a folder of dumps, or the files of one dump without their endings.
+def open_saved(path: str | os.PathLike[str], key_dtype: str = "int64") -> Saved:
+    """Opens saved tables.
 
     Args:
-      path: of this machine.
-      key_dtype: of dumps that have no note.
+      path: local; a checkpoint's prefix, a folder with a `checkpoint` file (its latest is opened),
+        a SavedModel, a folder of dumps, or the files of one dump without their endings.
+      key_dtype: dtype of the keys in dumps without a note.
 
     Raises:
-      FileError: there is nothing of the kind, or it is not as it was written.
-      OSError: it cannot be read.
+      FileError: the path is none of these, or a file is damaged.
+      OSError: a file cannot be read.
     """
     path = os.fspath(path)
     if "://" in path:
-        raise FileError(f"{path} is not a path of this machine: copy the files here")
+        raise FileError(f"{path} is not a path on this machine: copy the files here")
     prefix = checkpoint_prefix(path)
     if prefix is not None:
         return _in_bundle(Bundle(prefix))
@@ -133,11 +135,11 @@ def open_saved(path, key_dtype="int64"):
     )
 
 
-def checkpoint_prefix(path):
-    """Of the checkpoint that a path stands for; None: for none.
+def checkpoint_prefix(path: str) -> str | None:
+    """Prefix of the checkpoint at a path; None if there is none.
 
     Raises:
-      FileError: a folder's `checkpoint` file cannot be followed.
+      FileError: a folder's `checkpoint` file does not lead to a checkpoint.
     """
     path = path[: -len(".index")] if path.endswith(".index") else path
     if os.path.exists(f"{path}.index"):
@@ -154,7 +156,10 @@ def _latest(folder, state):
         match = re.search(r'^model_checkpoint_path:\s*("(?:[^"\\]|\\.)*")', file.read(), re.M)
     if match is None:
         raise FileError(f"{state} does not name the latest checkpoint")
-    prefix = os.path.join(folder, ast.literal_eval("b" + match[1]).decode())
+    try:
+        prefix = os.path.join(folder, ast.literal_eval("b" + match[1]).decode())
+    except (ValueError, SyntaxError) as error:
+        raise FileError(f"{state} does not name the latest checkpoint: {error}") from error
     if not os.path.exists(f"{prefix}.index"):
         raise FileError(f"{prefix}.index is missing, which {state} says is the latest checkpoint")
     return prefix

@@ -1,41 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a checkpoint says of the series that it is of: a tensor of strings; no TensorFlow."""
+"""A checkpoint's entry in its series, stored as a tensor of strings. No TensorFlow."""
+
+from __future__ import annotations
 
 import dataclasses
-from typing import Optional
+import os
+from collections.abc import Sequence
 
 from sok_compat.checkpoint.files.file_error import FileError
 
 SERIES = "sok_compat/series"
-INCREMENT = ".increment"  # behind names that a whole checkpoint has
-GONE = "/gone.increment"  # behind that of a table: keys that have no rows any more
-GONE_OF_BUCKETS = f"{INCREMENT}-gone"  # likewise, in DeepRec's layout
+INCREMENT = ".increment"  # suffix of the names in a whole checkpoint
+GONE = "/gone.increment"  # suffix of a table's name: its removed keys
+GONE_OF_BUCKETS = f"{INCREMENT}-gone"  # the same in DeepRec's layout
 
 
 @dataclasses.dataclass(frozen=True)
 class SeriesEntry:
-    """Of one checkpoint.
+    """The entry of one checkpoint.
 
     Attributes:
-      id: of this one, and no other.
-      base_name: of the checkpoint in the same folder that it is an increment of; None: it is whole.
-      base_id: of that one.
+      id: unique to this checkpoint.
+      base_name: name of the checkpoint, in the same folder, that it is an increment of; None if it
+        is whole.
+      base_id: the id of that checkpoint.
     """
 
     id: str
-    base_name: Optional[str] = None
-    base_id: Optional[str] = None
+    base_name: str | None = None
+    base_id: str | None = None
 
     @classmethod
-    def parse(cls, texts, path):
-        """
+    def parse(cls, texts: Sequence[bytes], path: str) -> SeriesEntry:
+        """The entry in the tensor SERIES.
+
         Args:
-          texts: a list of bytes.
+          texts: values of the tensor.
           path: of the checkpoint, for messages.
 
         Raises:
-          FileError: they are no such entry.
+          FileError: the values are not an entry.
         """
         if len(texts) not in (1, 3):
             raise FileError(f"{path}.index has {len(texts)} texts in {SERIES}, expected 1 or 3")
-        return cls(*(text.decode() for text in texts))
+        try:
+            entry = cls(*(text.decode() for text in texts))
+        except UnicodeDecodeError as error:
+            raise FileError(f"{path}.index: {SERIES} is not UTF-8: {error}") from error
+        if entry.base_name is not None and os.path.basename(entry.base_name) != entry.base_name:
+            raise FileError(
+                f"{path}.index is an increment of {entry.base_name!r}, which is not a name in its "
+                "folder"
+            )
+        return entry

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file behind a checkpoint's index: names and values, sorted, in blocks with checksums."""
+"""The file format of a checkpoint's index: sorted names and values, in blocks with checksums."""
+
+from __future__ import annotations
 
 import struct
 
@@ -7,20 +9,22 @@ from sok_compat.checkpoint.files.checksums import crc32c, unmasked
 from sok_compat.checkpoint.files.file_error import FileError
 
 _FOOTER_BYTES = 48
-_TRAILER_BYTES = 5  # of a block: how it is compressed, and its checksum
+_TRAILER_BYTES = 5  # of a block: its compression and checksum
 _MAGIC = 0xDB4775248B80FB57
 
 
-def read_sorted_table(path):
-    """{name, bytes: value, bytes} of the file.
+def read_sorted_table(path: str) -> dict[bytes, bytes]:
+    """{name: value} of the file.
 
     Raises:
-      FileError: it is no such file, or not as it was written.
+      FileError: the file has another format or is damaged.
     """
     with open(path, "rb") as file:
         data = file.read()
     if len(data) < _FOOTER_BYTES or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
-        raise FileError(f"{path} is no index of a checkpoint, or cut off: it has {len(data)} bytes")
+        raise FileError(
+            f"{path} is not the index of a checkpoint, or cut off: it has {len(data)} bytes"
+        )
     try:
         footer = data[-_FOOTER_BYTES:]
         _, _, position = _handle(footer, 0)
@@ -35,8 +39,8 @@ def read_sorted_table(path):
         raise FileError(f"{path} is not as it was written: {error}") from error
 
 
-def varint(data, position):
-    """(number, the position after it)."""
+def varint(data: bytes, position: int) -> tuple[int, int]:
+    """(number, position after it) of the varint at a position."""
     number = shift = 0
     while True:
         byte = data[position]
@@ -58,9 +62,11 @@ def _block(path, data, offset, size):
     trailer = data[end : end + _TRAILER_BYTES]
     kind, stored = struct.unpack("<BI", trailer)
     if crc32c(data[offset : end + 1]) != unmasked(stored):
-        raise FileError(f"{path} is not as it was written: the CRC-32C of its block at {offset}")
+        raise FileError(
+            f"{path} is not as it was written: the CRC-32C of its block at {offset} differs"
+        )
     if kind != 0:
-        raise FileError(f"{path} is compressed, as TensorFlow does not write the index: {kind}")
+        raise FileError(f"{path} is compressed (kind {kind}), but TensorFlow's indexes never are")
     return data[offset:end]
 
 

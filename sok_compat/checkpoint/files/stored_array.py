@@ -1,34 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`StoredArray`: numbers that stand in files, read in pieces."""
+"""`StoredArray`: an array in files, read in pieces."""
+
+from __future__ import annotations
 
 import dataclasses
 import functools
 import os
-from typing import Optional
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from sok_compat.checkpoint.files.checksums import crc32c
 from sok_compat.checkpoint.files.file_error import FileError, naming
 
-PIECE_BYTES = 4 << 20  # of files and rows, that are worked on at a time
+PIECE_BYTES = 4 << 20  # of files and rows that are processed at a time
 
 
 @dataclasses.dataclass(frozen=True)
 class Extent:
-    """Bytes of one file that stand one after the other, and are checked together."""
+    """Contiguous bytes of one file, with one checksum."""
 
     path: str
     offset: int
     num_bytes: int
-    checksum: Optional[int]  # CRC-32C; None: there is none
+    checksum: int | None  # CRC-32C, if there is one
     what: str  # for messages
 
-    def pieces(self, piece_bytes=PIECE_BYTES):
+    def pieces(self, piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]:
         """Yields the bytes, at most `piece_bytes` at a time.
 
         Raises:
-          FileError: the file ends early, or, after the last piece, the checksum is another.
+          FileError: the file ends early or, after the last piece, the checksum does not match.
         """
         checksum = 0
         with open(self.path, "rb") as file:
@@ -40,7 +42,7 @@ class Extent:
                 if len(piece) < count:
                     raise FileError(
                         f"{self.path} ends after {self.offset + first + len(piece)} bytes, within "
-                        f"{self.what}, of which it has to hold {self.offset + self.num_bytes}"
+                        f"{self.what}: it must have {self.offset + self.num_bytes}"
                     )
                 if self.checksum is not None:
                     checksum = crc32c(piece, checksum)
@@ -55,32 +57,34 @@ class Extent:
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """An array of which each Extent holds whole rows, one after the other."""
+    """An array in files; each Extent holds some of its rows, in order."""
 
     dtype: np.dtype
-    shape: tuple
-    extents: tuple
+    shape: tuple[int, ...]
+    extents: tuple[Extent, ...]
 
     @property
-    def row_bytes(self):
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
         return self.dtype.itemsize * int(np.prod(self.shape[1:], dtype=np.int64))
 
     @property
-    def num_bytes(self):
+    def num_bytes(self) -> int:
+        """Bytes of all rows."""
         return sum(extent.num_bytes for extent in self.extents)
 
     @property
-    def is_checked(self):
-        """Whether all of it has a checksum."""
+    def is_checked(self) -> bool:
+        """Whether all extents have checksums."""
         return all(extent.checksum is not None for extent in self.extents)
 
     @property
-    def paths(self):
-        """The files in which it stands, each once."""
+    def paths(self) -> list[str]:
+        """Paths of its files, without repetition."""
         return list(dict.fromkeys(extent.path for extent in self.extents))
 
-    def pieces(self, most_rows=None):
-        """Yields (first, rows [n, ...]) from the first row to the last; errors as of Extent."""
+    def pieces(self, most_rows: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields (index of the first row, rows [n, ...]) in order; raises as Extent.pieces."""
         most_rows = most_rows or max(1, PIECE_BYTES // max(1, self.row_bytes))
         first = 0
         for extent in self.extents:
@@ -89,13 +93,13 @@ class StoredArray:
                 yield first, rows
                 first += len(rows)
 
-    def check(self):
-        """Reads it all; raises as `pieces`."""
+    def check(self) -> None:
+        """Reads all rows; raises as `pieces`."""
         for _ in self.pieces():
             pass
 
-    def take(self, places):
-        """The rows at `places`, int64 [n], in any order; checksums are not looked at."""
+    def take(self, places: np.ndarray) -> np.ndarray:
+        """The rows at `places`, int64 [n], in any order, without checking checksums."""
         rows = np.empty((len(places), *self.shape[1:]), self.dtype)
         of_extents = np.searchsorted(self._firsts, places, side="right") - 1
         for number in np.unique(of_extents).tolist():
@@ -109,16 +113,16 @@ class StoredArray:
 
     @functools.cached_property
     def _firsts(self):
-        """Of each extent with rows, its first one."""
+        """Index of the first row of each extent."""
         counts = [extent.num_bytes // max(1, self.row_bytes) for extent in self.extents]
         return np.cumsum([0, *counts[:-1]], dtype=np.int64)
 
 
-def joined(arrays):
-    """One array after the other as one.
+def joined(arrays: Sequence[StoredArray]) -> StoredArray:
+    """The concatenation of arrays.
 
     Raises:
-      FileError: they are of different dtypes or widths.
+      FileError: their dtypes or widths differ.
     """
     first = arrays[0]
     for array in arrays:
@@ -132,15 +136,19 @@ def joined(arrays):
     return StoredArray(first.dtype, (num_rows, *first.shape[1:]), extents)
 
 
-def together(arrays, most_rows):
-    """Yields [rows of each], from the same places in all, in order, at most `most_rows` at a time;
-    of arrays with as many rows. Errors as of Extent."""
+def together(arrays: Sequence[StoredArray], most_rows: int) -> Iterator[list[np.ndarray]]:
+    """Yields [rows of each array] in order, at most `most_rows` at a time; raises as Extent.pieces.
+
+    Args:
+      arrays: arrays with the same number of rows.
+      most_rows: rows of each array.
+    """
     iterators = [array.pieces(most_rows) for array in arrays]
-    held = [()] * len(arrays)
-    while True:  # once more than there is to give: then the checksums are known
+    held = [np.zeros(0)] * len(arrays)
+    while True:  # reads past the last piece, which checks the checksums
         for number, rows in enumerate(held):
             if len(rows) == 0:
-                held[number] = next(iterators[number], (0, ()))[1]
+                held[number] = next(iterators[number], (0, np.zeros(0)))[1]
         count = min(map(len, held))
         if count == 0:
             break

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors of a checkpoint are tables: recognised by names, shapes and dtypes alone."""
+"""Finds the tables in a checkpoint, by the names, shapes and dtypes of its tensors."""
+
+from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable, Mapping
 
 ROWS, BUCKETS = "rows", "buckets"
 _OF_PART = re.compile(r"(?P<head>.+)/part_(?P<number>\d+)(?P<tail>(?:/.*)?)")
@@ -11,10 +14,10 @@ _KEY_DTYPES = ("int64", "int32")
 
 @dataclasses.dataclass(frozen=True)
 class PlaneNames:
-    """Names of the tensors that hold one plane, or one number of each key: of each part one."""
+    """Names of the tensors, one for each part, that hold a plane or one number for each key."""
 
     name: str
-    tensors: tuple
+    tensors: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,46 +27,40 @@ class TableNames:
     Attributes:
       name: of the table, without its part.
       layout: ROWS: `<name>/keys`, `<name>/rows` and one tensor for each slot. BUCKETS: nine tensors
-        of the table, or each of its parts, and of each slot.
-      keys: of each part.
+        for the table, or each of its parts, and for each slot.
+      keys: one for each part.
       rows: as keys.
-      slots: PlaneNames, by the slots' names.
-      recorded: PlaneNames of "versions" and "freqs", where they are recorded of the keys.
-      keys_without_row: of each part, where the layout has it.
-      others: of the tensors that tell no more.
+      slots: PlaneNames, sorted by name.
+      recorded: PlaneNames of "versions" and "freqs", if they were recorded.
+      keys_without_row: one for each part, if the layout has them.
+      others: tensors with redundant information.
     """
 
     name: str
     layout: str
-    keys: tuple
-    rows: tuple
-    slots: tuple
-    recorded: tuple = ()
-    keys_without_row: tuple = ()
-    others: tuple = ()
+    keys: tuple[str, ...]
+    rows: tuple[str, ...]
+    slots: tuple[PlaneNames, ...]
+    recorded: tuple[PlaneNames, ...] = ()
+    keys_without_row: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
-    def tensors(self):
-        """All of them."""
+    def tensors(self) -> set[str]:
+        """All names."""
         planes = [name for plane in (*self.slots, *self.recorded) for name in plane.tensors]
         return {*self.keys, *self.rows, *planes, *self.keys_without_row, *self.others}
 
 
-def find_tables(tensors):
-    """The TableNames in a checkpoint, by name.
+def find_tables(tensors: Mapping[str, tuple[str, Iterable[int]]]) -> list[TableNames]:
+    """The tables in a checkpoint, sorted by name.
 
     Args:
-      tensors: {name: (name of the dtype, shape)}, as tuple or list of sizes.
+      tensors: {name: (name of the dtype, shape)}.
     """
-    tensors = {name: (dtype, tuple(shape)) for name, (dtype, shape) in tensors.items()}
-    found = [*_in_rows(tensors), *_in_buckets(tensors)]
+    known = {name: (dtype, tuple(shape)) for name, (dtype, shape) in tensors.items()}
+    found = [*_in_rows(known), *_in_buckets(known)]
     return sorted(found, key=lambda table: (table.name, table.layout))
-
-
-def tensors_of(reader):
-    """What find_tables takes, of what tf.train.load_checkpoint gives."""
-    dtypes, shapes = reader.get_variable_to_dtype_map(), reader.get_variable_to_shape_map()
-    return {name: (dtypes[name].name, shapes[name]) for name in shapes}
 
 
 def _in_rows(tensors):
@@ -85,8 +82,11 @@ def _in_rows(tensors):
 
 
 def _owner(name, owners, fits):
-    """Of those in whose slots' names theirs is, the longest; of a tf.train.Checkpoint, whose names
-    of tables are paths of objects, the only one that it fits."""
+    """The table that a slot belongs to, or None.
+
+    A slot's name contains the table's; the longest such table counts. In a tf.train.Checkpoint,
+    whose names are paths of objects, only a single fitting table counts.
+    """
     fitting = [owner for owner in owners if fits(owner)]
     named = [owner for owner in fitting if f"/{owner}/" in f"/{name}/"]
     if named:
@@ -106,7 +106,7 @@ def _in_buckets(tensors):
             match = _OF_PART.fullmatch(stem)
             title = (match["head"], match["tail"]) if match else (stem, "")
             planes.setdefault(title, {})[int(match["number"]) if match else None] = stem
-    # A whole beside parts of the same name would be a table of its own.
+    # A whole table beside parts of the same name is a separate table.
     planes = {
         (*title, is_whole): {n: stem for n, stem in stems.items() if (n is None) == is_whole}
         for title, stems in planes.items()
@@ -119,7 +119,7 @@ def _in_buckets(tensors):
 
 
 def _slots_of_planes(tensors, planes):
-    """{plane: [planes that are slots of it]}: named below it, with as many keys in each part."""
+    """{plane: [its slots]}: planes named below it, with as many keys in each part."""
 
     def sizes(plane):
         return {n: tensors[f"{stem}-keys"][1] for n, stem in planes[plane].items()}
@@ -135,7 +135,7 @@ def _slots_of_planes(tensors, planes):
             and sizes(owner) == sizes(plane)
         ]
         if owners:
-            # The shortest: a slot is none of another slot.
+            # The shortest name: a slot has no slots.
             slots.setdefault(min(owners, key=lambda each: len(_plane_name(each))), []).append(plane)
     return slots
 

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and rows in files of other programs: .npy, written and read piece by piece; which of them
-and Parquet is asked for."""
+"""Keys and rows in .npy files, written and read in pieces; chooses between .npy and Parquet."""
+
+from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Mapping, Sequence
+from types import ModuleType
 
 import numpy as np
 
 from sok_compat.checkpoint.files.file_error import FileError, naming
-from sok_compat.checkpoint.files.stored_array import PIECE_BYTES
+from sok_compat.checkpoint.files.stored_array import PIECE_BYTES, StoredArray
 
 
-def kind_of(paths):
-    """The module whose Writer and Reader are for these files: this one, or parquet_files.
+def kind_of(paths: Sequence[str]) -> ModuleType:
+    """The module with the Writer and Reader for these files: this one, or parquet_files.
 
     Raises:
-      FileError: there is none.
+      FileError: the endings fit neither.
     """
     endings = [os.path.splitext(path)[1] for path in paths]
     if endings == [".parquet"]:
@@ -33,13 +36,14 @@ def kind_of(paths):
 
 
 class Whole:
-    """A file under another name until it is complete; removed again if it never is."""
+    """A file with a temporary name until it is complete; removed if it never is."""
 
-    def __init__(self, path, stack):
+    def __init__(self, path: str, stack: contextlib.ExitStack) -> None:
         self.path, self.until = path, f"{path}.{os.getpid()}.unfinished"
         stack.callback(self._remove)
 
-    def put_in_place(self):
+    def put_in_place(self) -> None:
+        """Renames the complete file."""
         with naming(self.path):
             os.replace(self.until, self.path)
 
@@ -49,7 +53,7 @@ class Whole:
 
 
 class _NpyFile:
-    """An array that is written from its first row to its last."""
+    """An array file, written in order of rows."""
 
     def __init__(self, path, array, stack):
         self.whole = Whole(path, stack)
@@ -73,25 +77,33 @@ class _NpyFile:
 
     def _give_up(self):
         with contextlib.suppress(OSError):
-            self._file.close()  # writes what it has not yet, where nothing has failed
+            self._file.close()  # flushes, unless something has failed
 
 
 class Writer:
-    """keys.npy, rows.npy, and rows.<plane>.npy for what more there is."""
+    """Writes keys.npy, rows.npy, and rows.<plane>.npy for each further plane."""
 
-    def __init__(self, paths, keys, planes, stack):
-        """`planes`: StoredArrays by name, of which the first are the rows."""
+    def __init__(
+        self,
+        paths: Sequence[str],
+        keys: StoredArray,
+        planes: Mapping[str, StoredArray],
+        stack: contextlib.ExitStack,
+    ) -> None:
+        """`planes`: StoredArrays by name, rows first."""
         stem = os.path.splitext(paths[1])[0]
         more = [f"{stem}.{name}.npy" for name in list(planes)[1:]]
         arrays = (keys, *planes.values())
+        check_names_differ([os.path.abspath(path) for path in (*paths, *more)])
         self._files = [_NpyFile(path, array, stack) for path, array in zip((*paths, *more), arrays)]
 
-    def append(self, keys, planes):
+    def append(self, keys: np.ndarray, planes: Sequence[np.ndarray]) -> None:
+        """Appends keys [n], and as many rows of each plane."""
         for file, array in zip(self._files, (keys, *planes)):
             file.append(array)
 
-    def finish(self):
-        """The paths, now that the files are in their places."""
+    def finish(self) -> list[str]:
+        """Completes the files, and returns their paths."""
         for file in self._files:
             file.finish()
         for file in self._files:
@@ -100,9 +112,9 @@ class Writer:
 
 
 class Reader:
-    """keys.npy [n] and rows.npy [n, dim]."""
+    """Reads keys.npy [n] and rows.npy [n, dim]."""
 
-    def __init__(self, paths):
+    def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
         self._keys, self._rows = map(_loaded, paths)
         kind = self._keys.dtype
@@ -122,21 +134,47 @@ class Reader:
             )
         self.num_keys, self.dim = self._rows.shape
 
-    def key_pieces(self, most_rows):
-        """Yields (first, keys int64)."""
+    def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yields (index of the first key, keys int64 [n])."""
         for first in range(0, self.num_keys, most_rows):
             yield first, self._keys[first : first + most_rows].astype(np.int64)
 
-    def pieces(self):
+    def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields (keys int64 [n], rows float32 [n, dim])."""
         most = max(1, PIECE_BYTES // (4 * self.dim))
         for first in range(0, self.num_keys, most):
             chosen = slice(first, first + most)
-            yield self._keys[chosen].astype(np.int64), self._rows[chosen].astype(np.float32)
+            keys = self._keys[chosen].astype(np.int64)
+            yield keys, as_float32(self.paths[1], keys, self._rows[chosen])
+
+
+def as_float32(path: str, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Converts the rows [n, dim] of `keys` [n] to float32.
+
+    Raises:
+      FileError: a number is out of range.
+    """
+    with np.errstate(over="ignore"):
+        narrow = rows.astype(np.float32)
+    lost = np.isinf(narrow) & ~np.isinf(rows)
+    if lost.any():
+        row, column = np.argwhere(lost)[0]
+        raise FileError(
+            f"{path}: the row of the key {keys[row]} has {rows[row, column]}, and the largest "
+            f"float32 is {np.finfo(np.float32).max}"
+        )
+    return narrow
+
+
+def check_names_differ(names: Sequence[str]) -> None:
+    """Raises FileError if two outputs have the same name."""
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise FileError(f"two outputs have the name {name}: one would replace the other")
 
 
 def _loaded(path):
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise FileError(f"{path} is no array of NumPy's, or cut off: {error}") from error
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, EOFError, OverflowError, TypeError) as error:
+        raise FileError(f"{path} is not a NumPy array, or cut off: {error}") from error

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of `python -m sok_compat.checkpoint`."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from sok_compat.checkpoint.files.dump_files import KEY_DTYPES
 from sok_compat.checkpoint.files.file_error import FileError
@@ -15,11 +18,11 @@ _PATH = (
 )
 
 
-def main(arguments):
+def main(arguments: Sequence[str]) -> int:
     """Runs one command.
 
     Returns:
-      The exit status: 0; 1: `diff` has found a difference; 2: a file is not what it has to be.
+      The exit status: 0; 1 if `diff` found a difference; 2 if a file is missing or wrong.
     """
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -36,10 +39,10 @@ def main(arguments):
 def _parser():
     parser = argparse.ArgumentParser(
         prog="python -m sok_compat.checkpoint",
-        description="Shows, compares and converts what checkpoints and dumps hold of tables.",
+        description="Shows, compares and converts tables in checkpoints and dumps.",
     )
     commands = parser.add_subparsers(required=True, metavar="command")
-    command = _command(commands, "show", show.run, "what is in a checkpoint")
+    command = _command(commands, "show", show.run, "the contents of a checkpoint")
     command.add_argument("--no-verify", action="store_true", help="do not read the data files")
 
     command = _command(commands, "export", export_arrays.run, "a table as arrays")
@@ -54,7 +57,7 @@ def _parser():
     command.add_argument(
         "--slots",
         action="store_true",
-        help="also slots and counts: beside rows.npy, as rows.<slot>.npy, or in columns",
+        help="also slots and counts, as rows.<slot>.npy beside rows.npy, or as columns",
     )
 
     command = _command(
@@ -62,7 +65,7 @@ def _parser():
         "import",
         import_arrays.run,
         "arrays as a dump, for sok.Saver and sok_compat.checkpoint.assign_from",
-        path="the folder of the dump; made if need be",
+        path="the folder of the dump; created if it is missing",
     )
     command.add_argument("--table", required=True)
     command.add_argument(
@@ -74,9 +77,9 @@ def _parser():
         help="keys.npy rows.npy, or one .parquet, as export writes them",
     )
 
-    command = _command(commands, "diff", diff.run, "what two checkpoints do not have in common")
+    command = _command(commands, "diff", diff.run, "the differences between two checkpoints")
     command.add_argument("other", metavar="OTHER", help="as PATH")
-    command.add_argument("--table", help="this one only")
+    command.add_argument("--table", help="compare only this table")
     command.add_argument("--as", dest="other_table", help="its name in OTHER")
     return parser
 
@@ -88,8 +91,8 @@ def _command(commands, name, run, text, path=_PATH):
         "--key-dtype",
         choices=KEY_DTYPES,
         default="int64",
-        help="of dumps without a note beside them, and of those that are imported; else the files "
-        "say it",
+        help="dtype of the keys in imported dumps, and in dumps without a note; other files record "
+        "it",
     )
     command.set_defaults(run=run)
     return command

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`diff`: what two checkpoints do not have in common."""
+"""`diff`: prints the differences between two checkpoints."""
+
+from __future__ import annotations
+
+import argparse
 
 from sok_compat.checkpoint.files.compare import compare_tables
 from sok_compat.checkpoint.files.file_error import FileError
@@ -7,8 +11,8 @@ from sok_compat.checkpoint.files.saved_tables import open_saved
 from sok_compat.checkpoint.tool.sizes import counted
 
 
-def run(options):
-    """Prints it; the exit status: 1 where they differ."""
+def run(options: argparse.Namespace) -> int:
+    """Prints the differences; returns the exit status, 1 if there are any."""
     first = open_saved(options.path, options.key_dtype)
     second = open_saved(options.other, options.key_dtype)
     for saved in (first, second):
@@ -78,7 +82,7 @@ def _counts(found):
 
 
 def _print_others(first, second):
-    """Of tensors that are no table's, whether they are equal."""
+    """Prints differences in tensors that belong to no table; returns whether they are equal."""
     are_equal = True
     for name in sorted({*first.others, *second.others}):
         found = [_content(each.bundle, name) for each in (first, second)]
@@ -92,7 +96,7 @@ def _print_others(first, second):
 
 
 def _content(bundle, name):
-    """What is equal where a tensor is."""
+    """A value that is equal for equal tensors; None if there is no such tensor."""
     entry = bundle.tensors.get(name)
     if entry is None:
         return None

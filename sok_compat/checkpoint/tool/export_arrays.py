@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`export`: a table as NumPy arrays or a Parquet file."""
+"""`export`: writes a table as NumPy arrays or a Parquet file."""
 
+from __future__ import annotations
+
+import argparse
 import contextlib
 import os
 
@@ -11,16 +14,18 @@ from sok_compat.checkpoint.tool import array_files
 from sok_compat.checkpoint.tool.sizes import counted
 
 
-def run(options):
-    """Writes the files, whole or not at all; the exit status."""
+def run(options: argparse.Namespace) -> int:
+    """Writes the files, all or none; returns the exit status."""
     files = array_files.kind_of(options.to)
     table = open_saved(options.path, options.key_dtype).table(options.table)
     planes = {"row": table.rows}
     if options.slots:
-        slots = {_short(name, table.name): slot for name, slot in table.slots.items()}
-        if len(slots) < len(table.slots):
-            slots = {name.replace("/", "_"): slot for name, slot in table.slots.items()}
-        planes.update({**slots, **table.recorded})
+        names = [_short(name, table.name) for name in table.slots]
+        taken = ["key", "row", *table.recorded]
+        if len({*names, *taken}) < len(names) + len(taken):
+            names = [name.replace("/", "_") for name in table.slots]
+        array_files.check_names_differ([*taken, *names])
+        planes.update({**dict(zip(names, table.slots.values())), **table.recorded})
     for name, plane in planes.items():
         if plane.shape[0] != table.num_keys:
             raise FileError(
@@ -39,6 +44,6 @@ def run(options):
 
 
 def _short(slot_name, table_name):
-    """The name of a slot without that of its table, as part of a file's name."""
+    """A slot's name without the table's, for use in a file's name."""
     around = f"/{slot_name}/".replace(f"/{table_name}/", "/", 1)
     return around.strip("/").replace("/", "_") or os.path.basename(slot_name)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`import`: arrays as a dump, which scripts restore."""
+"""`import`: writes arrays as a dump that scripts can restore."""
+
+from __future__ import annotations
+
+import argparse
 
 import numpy as np
 
@@ -11,8 +15,8 @@ from sok_compat.checkpoint.tool import array_files
 from sok_compat.checkpoint.tool.sizes import counted
 
 
-def run(options):
-    """Writes the dump, whole or not at all; the exit status."""
+def run(options: argparse.Namespace) -> int:
+    """Writes the dump atomically; returns the exit status."""
     name = options.table
     if not name or name.startswith("/") or ".." in name.split("/"):
         raise FileError(
@@ -28,7 +32,7 @@ def run(options):
 
 
 class _Keys:
-    """What keys_of_share reads."""
+    """A reader's keys, for keys_of_share."""
 
     def __init__(self, reader):
         self.paths, self.pieces = reader.paths[:1], reader.key_pieces

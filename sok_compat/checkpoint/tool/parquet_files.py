@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and rows in a Parquet file: a column `key`, and `row`, a list of floats."""
+"""Keys and rows in a Parquet file: columns `key` and `row`, a list of floats."""
+
+from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from sok_compat.checkpoint.files.file_error import FileError, naming
-from sok_compat.checkpoint.tool.array_files import Whole
+from sok_compat.checkpoint.files.stored_array import StoredArray
+from sok_compat.checkpoint.tool.array_files import Whole, as_float32
 
 try:
     import pyarrow as pa
@@ -21,9 +25,15 @@ _BATCH_ROWS = 1 << 14
 
 
 class Writer:
-    """One file, with one more column for each further plane."""
+    """Writes one file, with one more column for each further plane."""
 
-    def __init__(self, paths, keys, planes, stack):
+    def __init__(
+        self,
+        paths: Sequence[str],
+        keys: StoredArray,
+        planes: Mapping[str, StoredArray],
+        stack: contextlib.ExitStack,
+    ) -> None:
         """As array_files.Writer."""
         (path,) = paths
         self._whole = Whole(path, stack)
@@ -36,7 +46,8 @@ class Writer:
             self._file = pq.ParquetWriter(self._whole.until, self._schema)
         stack.callback(self._give_up)
 
-    def append(self, keys, planes):
+    def append(self, keys: np.ndarray, planes: Sequence[np.ndarray]) -> None:
+        """As array_files.Writer."""
         columns = []
         for field, array in zip(self._schema, (keys, *planes)):
             column = pa.array(np.ascontiguousarray(array).reshape(-1))
@@ -46,7 +57,7 @@ class Writer:
         with naming(self._whole.path):
             self._file.write_batch(pa.record_batch(columns, schema=self._schema))
 
-    def finish(self):
+    def finish(self) -> list[str]:
         """As array_files.Writer."""
         with naming(self._whole.path):
             self._file.close()
@@ -61,12 +72,12 @@ class Writer:
 class Reader:
     """As array_files.Reader."""
 
-    def __init__(self, paths):
+    def __init__(self, paths: Sequence[str]) -> None:
         self.paths = paths
         try:
             self._file = pq.ParquetFile(paths[0])
-        except pa.ArrowInvalid as error:
-            raise FileError(f"{paths[0]} is no Parquet file, or cut off: {error}") from error
+        except pa.ArrowException as error:
+            raise FileError(f"{paths[0]} is not a Parquet file, or cut off: {error}") from error
         schema = self._file.schema_arrow
         missing = [name for name in ("key", "row") if name not in schema.names]
         if missing:
@@ -82,17 +93,17 @@ class Reader:
         self.num_keys = self._file.metadata.num_rows
         self.dim = self._width(schema.field("row").type)
 
-    def key_pieces(self, most_rows):
+    def key_pieces(self, most_rows: int) -> Iterator[tuple[int, np.ndarray]]:
         """As array_files.Reader."""
         first = 0
-        for batch in self._file.iter_batches(most_rows, columns=["key"]):
+        for batch in self._batches(most_rows, ["key"]):
             keys = self._without_nulls(batch.column(0)).to_numpy(zero_copy_only=False)
             yield first, keys.astype(np.int64)
             first += len(keys)
 
-    def pieces(self):
+    def pieces(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As array_files.Reader."""
-        for batch in self._file.iter_batches(_BATCH_ROWS, columns=["key", "row"]):
+        for batch in self._batches(_BATCH_ROWS, ["key", "row"]):
             keys, rows = (self._without_nulls(batch.column(name)) for name in ("key", "row"))
             numbers = self._without_nulls(rows.flatten()).to_numpy(zero_copy_only=False)
             widths = [self.dim]
@@ -100,10 +111,8 @@ class Reader:
                 widths = np.unique(np.diff(rows.offsets.to_numpy())).tolist()
             if widths != [self.dim]:
                 raise FileError(f"{self.paths[0]}: rows of {widths} floats, expected {self.dim}")
-            yield (
-                keys.to_numpy(zero_copy_only=False).astype(np.int64),
-                numbers.astype(np.float32).reshape(-1, self.dim),
-            )
+            keys = keys.to_numpy(zero_copy_only=False).astype(np.int64)
+            yield keys, as_float32(self.paths[0], keys, numbers.reshape(-1, self.dim))
 
     def _width(self, kind):
         is_fixed = pa.types.is_fixed_size_list(kind)
@@ -112,8 +121,14 @@ class Reader:
             raise FileError(f"{self.paths[0]}: the column row is {kind}, expected lists of floats")
         if is_fixed:
             return kind.list_size
-        first = next(self._file.iter_batches(1, columns=["row"]), None)
+        first = next(self._batches(1, ["row"]), None)
         return len(first.column(0)[0]) if first is not None and first.num_rows else 1
+
+    def _batches(self, num_rows, columns):
+        try:
+            yield from self._file.iter_batches(num_rows, columns=columns)
+        except (pa.ArrowException, OSError) as error:
+            raise FileError(f"{self.paths[0]} is damaged: {error}") from error
 
     def _without_nulls(self, array):
         if array.null_count:

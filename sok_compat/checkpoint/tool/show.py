@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`show`: what is in a checkpoint or a folder of dumps."""
+"""`show`: prints the contents of a checkpoint or a folder of dumps."""
+
+from __future__ import annotations
+
+import argparse
 
 from sok_compat.checkpoint.files.increments import increments_of
 from sok_compat.checkpoint.files.saved_tables import open_saved
@@ -8,8 +12,8 @@ from sok_compat.checkpoint.tool.sizes import bytes_text, counted
 _MOST_NAMES = 8
 
 
-def run(options):
-    """Prints it; the exit status."""
+def run(options: argparse.Namespace) -> int:
+    """Prints the contents; returns the exit status."""
     saved = open_saved(options.path, options.key_dtype)
     print(_title(saved))
     for table in saved.tables.values():
@@ -72,7 +76,7 @@ def _others(saved):
 
 
 def _verified(saved):
-    """Reads all files."""
+    """Reads all files; returns words on their checksums."""
     if saved.bundle is not None:
         left = [name for name in saved.bundle.tensors if not saved.bundle.check(name)]
         return "checksums verified" + (f", but not of {', '.join(left)}" if left else "")

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`OptimizerScope`: where stock optimizers make their slots for tables."""
+"""`OptimizerScope`: a scope in which stock optimizers make planes of tables as their slots."""
+
+from __future__ import annotations
 
 import collections
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -11,21 +14,24 @@ from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot_or_variable
 from sok_compat.training.update_scope import UpdateScope
 
+if TYPE_CHECKING:
+    from sok_compat.runtime.tf_versions import keras
+
 
 class OptimizerScope:
-    """Build `apply_gradients` of a stock optimizer inside it. API of SparseOperationKit 1.x.
+    """A scope for building `apply_gradients` of a stock optimizer. API of SparseOperationKit 1.x.
 
-    Slots that the optimizer makes for tables become planes of these tables: they take memory for
-    rows in use instead of the whole capacity. Updates of all rows become updates of the rows in
-    use, and sparse updates get faster, with the same numbers (training/update_scope.py).
-    Everything else is as outside.
+    Slots that the optimizer makes for tables become planes of these tables, which take memory for
+    the rows in use instead of the whole capacity. Updates of all rows become updates of the rows in
+    use, and sparse updates get faster, with the same numbers (training/update_scope.py). Everything
+    else is as outside.
 
     ```
     with sok.OptimizerScope(embedding_variables):
         train_op = optimizer.apply_gradients(zip(gradients, embedding_variables))
     ```
 
-    Where somebody else calls `apply_gradients`, as `model.fit` does, have the slots made before:
+    If other code calls `apply_gradients`, such as `model.fit`, make the slots beforehand:
 
     ```
     sok.OptimizerScope(model.trainable_variables).build(optimizer)
@@ -33,14 +39,17 @@ class OptimizerScope:
     ```
     """
 
-    def __init__(self, trainable_variables):
-        """Takes a list or tuple of variables; those that are no tables are ignored.
+    def __init__(self, trainable_variables: list[tf.Variable] | tuple[tf.Variable, ...]) -> None:
+        """Makes the scope.
+
+        Args:
+          trainable_variables: list or tuple of variables; those that are not tables are ignored.
 
         Raises:
-          RuntimeError: another type.
-          TypeError: a layer is among them.
-          ValueError: two tables of one name, by which slots are told apart; in eager mode, where
-            tf.keras.backend.clear_session() came between them.
+          RuntimeError: trainable_variables is neither a list nor a tuple.
+          TypeError: it contains a layer.
+          ValueError: two tables have the same name, by which slots are told apart; possible in
+            eager mode if tf.keras.backend.clear_session() was called between them.
         """
         if not isinstance(trainable_variables, (list, tuple)):
             raise RuntimeError(
@@ -55,7 +64,7 @@ class OptimizerScope:
                 )
         self._variables = list(trainable_variables)
         self._tables = [v for v in trainable_variables if isinstance(v, Table)]
-        self._creator_scope = None
+        self._creator_scope: Any = None
         names = {table._unique_id: table.table_name for table in self._tables}.values()
         for name, count in collections.Counter(names).items():
             if count > 1:
@@ -64,8 +73,8 @@ class OptimizerScope:
                     "by name: use a scope for each, or make them in name scopes of their own"
                 )
 
-    def __enter__(self):
-        with tf.init_scope():  # where optimizers make their slots, also from inside a tf.function
+    def __enter__(self) -> OptimizerScope:
+        with tf.init_scope():  # where optimizers make their slots, even in a tf.function
             self._creator_scope = tf.variable_creator_scope(self._make_variable)
             self._creator_scope.__enter__()
         self._num_slots = {table.table_name: len(table.slots) for table in self._tables}
@@ -80,11 +89,11 @@ class OptimizerScope:
             raise error
         return False
 
-    def build(self, optimizer):
+    def build(self, optimizer: keras.optimizers.Optimizer) -> None:
         """Makes the slots of a Keras optimizer for all variables of this scope, now.
 
         Raises:
-          TypeError: it is no Keras optimizer.
+          TypeError: optimizer is not a Keras optimizer.
         """
         with tf.init_scope(), tf.variable_creator_scope(self._make_variable):
             make_slots(optimizer, self._variables)

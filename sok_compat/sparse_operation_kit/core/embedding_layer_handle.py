@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles of embedding layers: how a lookup reads a table, beside the Keras layer that asks."""
+"""Handles of embedding layers, which tell lookups how to read a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from sok_compat.sparse_operation_kit.core.graph_keys import GraphKeys
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
+
+if TYPE_CHECKING:
+    from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 
 __all__ = [
     "DenseEmbeddingLayerHandle",
@@ -15,19 +22,25 @@ __all__ = [
 
 
 class EmbeddingLayerHandle:
-    """What a lookup has to know of its layer. API of SparseOperationKit 1.x.
+    """The settings of a layer that its lookups need. API of SparseOperationKit 1.x.
 
-    Each one is in its graph's collection GraphKeys.SparseOperationKitEmbeddingLayers.
+    Each handle is in its graph's collection GraphKeys.SparseOperationKitEmbeddingLayers.
     """
 
-    def __init__(self, embedding_variable, slot_num=1, compute_dtype=None, name=None):
+    def __init__(
+        self,
+        embedding_variable: EmbeddingVariable,
+        slot_num: int = 1,
+        compute_dtype: Any = None,
+        name: str | None = None,
+    ) -> None:
         """Makes the handle; a layer makes its own.
 
         Args:
-          embedding_variable: the EmbeddingVariable that is read.
+          embedding_variable: the EmbeddingVariable to read.
           slot_num: slots of a sample.
-          compute_dtype: of the output; None: float32.
-          name: of the layer, for messages; None: the variable's.
+          compute_dtype: dtype of the output; None: float32.
+          name: name of the layer, for messages; None: the variable's name.
         """
         self.embedding_variable = embedding_variable
         self.slot_num = slot_num
@@ -39,18 +52,20 @@ class EmbeddingLayerHandle:
                 tf.compat.v1.add_to_collection(GraphKeys.SparseOperationKitEmbeddingLayers, self)
 
     @property
-    def initializer(self):
-        """An op that does nothing (in eager mode None): only the table has to be initialized."""
+    def initializer(self) -> tf.Operation | None:
+        """An op that does nothing, or None in eager mode: only the table needs initialization."""
         return self._initializer
 
     @property
-    def name(self):
-        """The name of `initializer`, which stands for the handle in a meta graph; in eager mode the
-        layer's."""
+    def name(self) -> str:
+        """The name of `initializer`, which stands for the handle in a meta graph.
+
+        In eager mode the name of the layer.
+        """
         return self.layer_name if self._initializer is None else self._initializer.name
 
     @property
-    def handle(self):
+    def handle(self) -> tf.Tensor:
         """The table's resource handle, `embedding_variable.emb_handle`."""
         return self.embedding_variable.emb_handle
 
@@ -59,25 +74,28 @@ class EmbeddingLayerHandle:
 
 
 class DenseEmbeddingLayerHandle(EmbeddingLayerHandle):
-    """Of lookups that do not pool, as All2AllDenseEmbedding's."""
+    """The handle of lookups without pooling, such as those of All2AllDenseEmbedding."""
 
     def __init__(
         self,
-        embedding_variable,
-        *components,
-        slot_num=1,
-        nnz_per_slot=1,
-        compute_dtype=None,
-        name=None,
-        **named_components,
-    ):
-        """As of the base class, and:
+        embedding_variable: EmbeddingVariable,
+        *components: Any,
+        slot_num: int = 1,
+        nnz_per_slot: int = 1,
+        compute_dtype: Any = None,
+        name: str | None = None,
+        **named_components: Any,
+    ) -> None:
+        """Makes the handle.
 
         Args:
-          *components: SparseOperationKit's names of dispatchers and lookupers, ignored: there is
-            one way to look up.
+          embedding_variable: as of the base class, like slot_num, compute_dtype and name.
+          *components: ignored; SparseOperationKit's names of dispatchers and lookupers.
+          slot_num: see embedding_variable.
           nnz_per_slot: keys in each slot.
-          **named_components: as components.
+          compute_dtype: see embedding_variable.
+          name: see embedding_variable.
+          **named_components: ignored, like components.
         """
         del components, named_components
         super().__init__(embedding_variable, slot_num, compute_dtype, name)
@@ -85,29 +103,32 @@ class DenseEmbeddingLayerHandle(EmbeddingLayerHandle):
 
 
 class SparseEmbeddingLayerHandle(EmbeddingLayerHandle):
-    """Of lookups that pool the rows of a slot, as DistributedEmbedding's."""
+    """The handle of lookups that pool the rows of a slot, such as DistributedEmbedding's."""
 
     def __init__(
         self,
-        embedding_variable,
-        *components,
-        slot_num=1,
-        max_nnz=1,
-        max_feature_num=1,
-        combiner="sum",
-        compute_dtype=None,
-        name=None,
-        **named_components,
-    ):
-        """As of the base class, and:
+        embedding_variable: EmbeddingVariable,
+        *components: Any,
+        slot_num: int = 1,
+        max_nnz: int = 1,
+        max_feature_num: int = 1,
+        combiner: str = "sum",
+        compute_dtype: Any = None,
+        name: str | None = None,
+        **named_components: Any,
+    ) -> None:
+        """Makes the handle.
 
         Args:
-          *components: SparseOperationKit's names of dispatchers and executors, ignored: there is
-            one way to look up.
+          embedding_variable: as of the base class, like slot_num, compute_dtype and name.
+          *components: ignored; SparseOperationKit's names of dispatchers and executors.
+          slot_num: see embedding_variable.
           max_nnz: most keys in a slot.
           max_feature_num: kept as an attribute.
           combiner: 'sum' or 'mean'.
-          **named_components: as components.
+          compute_dtype: see embedding_variable.
+          name: see embedding_variable.
+          **named_components: ignored, like components.
         """
         del components, named_components
         super().__init__(embedding_variable, slot_num, compute_dtype, name)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`EmbeddingVariable`: a table under SparseOperationKit's names."""
 
+from __future__ import annotations
+
 import weakref
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -12,15 +15,19 @@ from sok_compat.tables.table import Table
 from sok_compat.tables.table_arguments import MAX_TABLE_BYTES
 from sok_compat.tables.words import Words
 
-_by_handle = weakref.WeakValueDictionary()  # {id of emb_handle: EmbeddingVariable}
+if TYPE_CHECKING:
+    from sok_compat.sparse_operation_kit.core.embedding_layer_handle import EmbeddingLayerHandle
+
+# {id of emb_handle: EmbeddingVariable}
+_by_handle: weakref.WeakValueDictionary[int, EmbeddingVariable] = weakref.WeakValueDictionary()
 
 
 class EmbeddingVariable(Table):
     """A table: keys -> rows of `dim` float32. API of SparseOperationKit 1.x.
 
     `handle` (= `tf_handle`) is the resource variable of its rows, `emb_handle` the table itself;
-    see Table. Its ranks and its seed are those of `sok.Init`. `tf.compat.v1.train.Saver` saves it
-    with its `slots`; `sok.Saver` writes SparseOperationKit's files.
+    see Table. Its ranks and seed come from `sok.Init`. `tf.compat.v1.train.Saver` saves it with its
+    `slots`; `sok.Saver` writes SparseOperationKit's files.
     """
 
     words = Words(
@@ -36,24 +43,24 @@ class EmbeddingVariable(Table):
 
     def __init__(
         self,
-        shape,
-        local_replica_id,
-        initializer=None,
-        trainable=True,
-        use_hashtable=True,
-        name="EmbeddingVariable",
-        dtype=None,
-        key_dtype=None,
-        *args,
-        **kwargs,
-    ):
+        shape: list[int],
+        local_replica_id: int,
+        initializer: Any = None,
+        trainable: bool = True,
+        use_hashtable: bool = True,
+        name: str = "EmbeddingVariable",
+        dtype: Any = None,
+        key_dtype: Any = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
         """Makes the table; in a graph, its ops.
 
         Args:
-          shape: list [capacity, dim]; capacity counts rows on this rank.
+          shape: list [capacity, dim]; the capacity is in rows on this rank.
           local_replica_id: kept as an attribute; the rank comes from `sok.Init`.
           initializer: see `parse_initializer`.
-          trainable: whether it is put into TRAINABLE_VARIABLES.
+          trainable: whether to add it to TRAINABLE_VARIABLES.
           use_hashtable: False: the row of a key is key // number of ranks.
           name: made unique in the current name scope of the default graph, also in eager mode.
           dtype: float32 or None.
@@ -62,9 +69,9 @@ class EmbeddingVariable(Table):
           **kwargs: ignored, as in SparseOperationKit.
 
         Raises:
-          RuntimeError: before `sok.Init`, under a tf.distribute strategy of several
+          RuntimeError: `sok.Init` has not been called, or a tf.distribute strategy has several
             replicas.
-          ValueError: shape, dtype or key_dtype out of range.
+          ValueError: shape, dtype or key_dtype is out of range.
         """
         del args, kwargs
         capacity, dim = _checked_shape(shape)
@@ -74,7 +81,7 @@ class EmbeddingVariable(Table):
         self.m_initializer = initializer
         self.m_local_replica_id = local_replica_id
         self.m_trainable = trainable
-        self.m_embedding_layer = None
+        self.m_embedding_layer: EmbeddingLayerHandle | None = None
         self._is_of_replica = distribute.has_strategy()
         super().__init__(
             capacity,
@@ -91,87 +98,88 @@ class EmbeddingVariable(Table):
         if tf.is_symbolic_tensor(self.emb_handle):
             initialization.tables.append(self.description())
 
-    def kind(self):
-        """As of Table, in SparseOperationKit's words."""
+    def kind(self) -> str:
+        """Returns Table's `kind` in SparseOperationKit's words."""
         return super().kind().replace("use_hash_index", "use_hashtable")
 
     @classmethod
-    def CreateInstances(cls, *args, **kwargs):
-        """One instance, with local_replica_id 0: one process, one device."""
-        return cls(*args, local_replica_id=0, **kwargs)
+    def CreateInstances(cls, *args: Any, **kwargs: Any) -> EmbeddingVariable:
+        """Makes one instance, with local_replica_id 0, since a process has one device."""
+        # Callers give at most the shape by position, which mypy cannot know.
+        return cls(*args, local_replica_id=0, **kwargs)  # type: ignore[misc]
 
     @classmethod
-    def of_handle(cls, handle):
-        """The table with that `emb_handle`; None if there is none."""
+    def of_handle(cls, handle: tf.Tensor) -> EmbeddingVariable | None:
+        """Returns the table with that `emb_handle`, or None."""
         return _by_handle.get(id(handle))
 
     @property
-    def m_var_name(self):
-        """Its name without ':0'."""
+    def m_var_name(self) -> str:
+        """The name without ':0'."""
         return self.table_name
 
     @property
-    def values(self):
+    def values(self) -> tuple[EmbeddingVariable]:
         """The variable of each replica: this one.
 
         Raises:
-          AttributeError: it was made outside of the scope of a tf.distribute strategy.
+          AttributeError: it was made outside the scope of a tf.distribute strategy.
         """
         if not self._is_of_replica:
             raise AttributeError(f"{self.m_var_name} was made without a strategy: it has no values")
         return (self,)
 
     @property
-    def m_unique_id(self):
-        """No other variable of this process has it."""
+    def m_unique_id(self) -> str:
+        """An id that is unique among the variables of this process."""
         return self._unique_id
 
     @property
-    def emb_handle(self):
+    def emb_handle(self) -> tf.Tensor:
         """The table's handle."""
         return self.table_handle
 
     @property
-    def m_handle(self):
-        """As `emb_handle`."""
+    def m_handle(self) -> tf.Tensor:
+        """The same as `emb_handle`."""
         return self.table_handle
 
     @property
-    def tf_handle(self):
+    def tf_handle(self) -> tf.Tensor:
         """The handle of the rows."""
         return self.handle
 
     @property
-    def m_shape_per_gpu(self):
+    def m_shape_per_gpu(self) -> list[int]:
         """[capacity, dim]"""
         return [self.capacity, self.dim]
 
     @property
-    def m_use_hashtable(self):
-        """Whether keys have no limit."""
+    def m_use_hashtable(self) -> bool:
+        """Whether the table has a hash index, and so takes any key."""
         return self.use_hash_index
 
     @property
-    def m_key_dtype(self):
+    def m_key_dtype(self) -> tf.DType:
         """tf.int64 or tf.uint32."""
         return self.key_dtype
 
     @property
-    def m_dtype(self):
-        """Of the rows: tf.float32."""
+    def m_dtype(self) -> tf.DType:
+        """The dtype of the rows, tf.float32."""
         return tf.float32
 
     @property
-    def m_initial_value(self):
-        """A tensor where an initializer makes the whole table, else the first value's name."""
+    def m_initial_value(self) -> tf.Tensor | str:
+        """A tensor if an initializer makes the whole table, else the name of the first value."""
         return str(self.first_value) if self.initial_rows is None else self.initial_rows
 
     @property
-    def embedding_layer(self):
-        """What `set_embedding_layer` was given.
+    def embedding_layer(self) -> EmbeddingLayerHandle:
+        """The handle that `set_embedding_layer` was given.
 
         Raises:
-          ValueError: it has not been called.
+          ValueError: set_embedding_layer has not been called.
         """
         if self.m_embedding_layer is None:
             raise ValueError(
@@ -179,18 +187,18 @@ class EmbeddingVariable(Table):
             )
         return self.m_embedding_layer
 
-    def set_embedding_layer(self, embedding_layer):
-        """Remembers the handle of the layer that reads this table; once.
+    def set_embedding_layer(self, embedding_layer: EmbeddingLayerHandle) -> None:
+        """Sets the handle of the layer that reads this table, once.
 
         Raises:
-          ValueError: called a second time.
+          ValueError: the table already has a handle.
         """
         if self.m_embedding_layer is not None:
             raise ValueError(f"{self.m_var_name} already has an embedding layer")
         self.m_embedding_layer = embedding_layer
 
 
-def _checked_shape(shape):
+def _checked_shape(shape: Any) -> tuple[int, int]:
     if not isinstance(shape, list) or len(shape) != 2:
         raise ValueError(f"shape must be a list [capacity, dim], got {shape!r}")
     for size in shape:

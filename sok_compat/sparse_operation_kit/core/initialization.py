@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `Init` settled for a graph, and how layers find it."""
+"""The settings that `Init` made for a graph, and the way in which layers find them."""
+
+from __future__ import annotations
 
 import dataclasses
 
 import tensorflow as tf
 
-from sok_compat.runtime.ranks import Ranks
+from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.strategies import raise_under_several_replicas
 
 _COLLECTION = "SparseOperationKitInit"
@@ -18,21 +20,21 @@ class Initialization:
     global_batch_size: int
     seed: int  # of all tables
     ranks: Ranks
-    status: tf.Tensor  # what Init returned
-    # Lines on which the ranks must agree, of tables and layers in the order in which they are made.
+    status: tf.Tensor  # the result of Init
+    # Lines that must be the same on all ranks, of tables and layers in the order of their making.
     tables: list[str] = dataclasses.field(default_factory=list)
 
     @property
-    def name(self):
-        """What stands for it in a meta graph; there it is not an Initialization any more."""
+    def name(self) -> str:
+        """The name that stands for it in a meta graph, which does not hold the object itself."""
         return self.status.name
 
 
-_eager_initialization = None
+_eager_initialization: Initialization | None = None
 
 
-def set_initialization(initialization):
-    """Makes `initialization` hold for the default graph; in eager mode, for graphs without one."""
+def set_initialization(initialization: Initialization) -> None:
+    """Sets the initialization of the default graph; in eager mode, of all graphs without one."""
     if tf.executing_eagerly():
         global _eager_initialization
         _eager_initialization = initialization
@@ -40,18 +42,18 @@ def set_initialization(initialization):
     tf.compat.v1.get_collection_ref(_COLLECTION)[:] = [initialization]
 
 
-def current_initialization(user):
-    """What holds for the default graph.
+def current_initialization(user: str) -> Initialization:
+    """Returns the initialization of the default graph.
 
     Args:
-      user: who asks, for the message.
+      user: name of the caller, for the message.
 
     Raises:
       RuntimeError: `Init` has not been called, or a tf.distribute strategy of several
         replicas is active.
     """
     raise_under_several_replicas(user)
-    with tf.init_scope():  # inside a function: what holds where it was called
+    with tf.init_scope():  # in a function: the initialization at its call
         in_graph = [] if tf.executing_eagerly() else tf.compat.v1.get_collection(_COLLECTION)
     if in_graph and isinstance(in_graph[0], Initialization):
         return in_graph[0]

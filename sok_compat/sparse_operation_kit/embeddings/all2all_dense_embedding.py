@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`All2AllDenseEmbedding`: the same number of keys in each slot, not pooled."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import DenseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.arguments import checked_flag
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 
 class All2AllDenseEmbedding(EmbeddingLayer):
@@ -19,16 +26,16 @@ class All2AllDenseEmbedding(EmbeddingLayer):
 
     def __init__(
         self,
-        max_vocabulary_size_per_gpu,
-        embedding_vec_size,
-        slot_num,
-        nnz_per_slot,
-        dynamic_input=False,
-        use_hashtable=True,
-        key_dtype=None,
-        embedding_initializer=None,
-        **kwargs,
-    ):
+        max_vocabulary_size_per_gpu: int,
+        embedding_vec_size: int,
+        slot_num: int,
+        nnz_per_slot: int,
+        dynamic_input: bool = False,
+        use_hashtable: bool = True,
+        key_dtype: Any = None,
+        embedding_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Makes the layer and its table.
 
         Args:
@@ -44,9 +51,9 @@ class All2AllDenseEmbedding(EmbeddingLayer):
           **kwargs: for the Keras layer.
 
         Raises:
-          RuntimeError: before sok.Init, or under a tf.distribute strategy of several
+          RuntimeError: sok.Init has not been called, or a tf.distribute strategy has several
             replicas.
-          ValueError: an argument out of range.
+          ValueError: an argument is out of range.
         """
         super().__init__(
             max_vocabulary_size_per_gpu,
@@ -61,29 +68,29 @@ class All2AllDenseEmbedding(EmbeddingLayer):
         self.dynamic_input = checked_flag("dynamic_input", dynamic_input)
         self.set_handle(DenseEmbeddingLayerHandle, nnz_per_slot=self.nnz_per_slot)
 
-    def call(self, inputs, training=True):
-        """Looks up.
+    def call(self, inputs: tf.Tensor, training: bool | tf.Tensor = True) -> tf.Tensor:
+        """Looks up the row of each key.
 
         Args:
-          inputs: keys of any shape, as [batch, slot_num, nnz_per_slot], [batch, slots] or [n], of
-            the key_dtype, or int32 for int64. The batch may differ from step to step.
-          training: False: unknown keys give their first value and are not inserted. A bool, or a
-            scalar bool tensor.
+          inputs: keys of any shape, such as [batch, slot_num, nnz_per_slot], [batch, slots] or [n],
+            in the key_dtype, or int32 for int64. The batch may differ from step to step.
+          training: a bool or scalar bool tensor. False: unknown keys give their first value and are
+            not inserted.
 
         Returns:
-          The shape of the inputs and embedding_vec_size after it.
+          [*shape of inputs, embedding_vec_size].
 
         Raises:
-          TypeError: inputs is no dense tensor.
+          TypeError: inputs is not a dense tensor.
           ValueError: the dtype or the static shape of inputs does not fit.
-          tf.errors.InvalidArgumentError: when run: the shape does not fit, a key is out of range
+          tf.errors.InvalidArgumentError: when run: the shape does not fit, or a key is out of range
             without a hash table.
-          tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
+          tf.errors.ResourceExhaustedError: when run: the table is full; its contents are intact.
         """
         return embedding_lookup(self.var, inputs, training, self.dynamic_input)
 
-    def get_config(self):
-        """The arguments of `__init__`."""
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__`."""
         return {
             **super().get_config(),
             "nnz_per_slot": self.nnz_per_slot,

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`DistributedEmbedding`: several keys in each slot, pooled."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import SparseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup_sparse
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 COMBINERS = ("mean", "sum")
 
@@ -20,28 +27,28 @@ class DistributedEmbedding(EmbeddingLayer):
 
     def __init__(
         self,
-        combiner,
-        max_vocabulary_size_per_gpu,
-        embedding_vec_size,
-        slot_num,
-        max_nnz,
-        max_feature_num=1,
-        use_hashtable=True,
-        key_dtype=None,
-        embedding_initializer=None,
-        **kwargs,
-    ):
+        combiner: str,
+        max_vocabulary_size_per_gpu: int,
+        embedding_vec_size: int,
+        slot_num: int,
+        max_nnz: int,
+        max_feature_num: int = 1,
+        use_hashtable: bool = True,
+        key_dtype: Any = None,
+        embedding_initializer: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Makes the layer and its table.
 
         Args:
-          combiner: 'sum' or 'mean', in any case; mean is over the keys in the slot, repeats
-            counted.
+          combiner: 'sum' or 'mean', in upper or lower case; the mean is over the keys in the slot,
+            repeats counted.
           max_vocabulary_size_per_gpu: capacity in rows on each rank; a limit, not an allocation.
           embedding_vec_size: floats in a row.
           slot_num: slots of a sample.
           max_nnz: most keys in one slot.
           max_feature_num: most keys in one sample, in [1, slot_num * max_nnz]; 1 stands for
-            slot_num * max_nnz. Kept for compatibility: nothing is sized by it.
+            slot_num * max_nnz. Kept for compatibility; it makes no difference.
           use_hashtable: False: keys are in [0, capacity * ranks) and need no hash table.
           key_dtype: int64 (also None) or uint32.
           embedding_initializer: None (uniform within 0.05), a Keras name, or an initializer
@@ -49,9 +56,9 @@ class DistributedEmbedding(EmbeddingLayer):
           **kwargs: for the Keras layer.
 
         Raises:
-          RuntimeError: before sok.Init, or under a tf.distribute strategy of several
+          RuntimeError: sok.Init has not been called, or a tf.distribute strategy has several
             replicas.
-          ValueError: an argument out of range.
+          ValueError: an argument is out of range.
         """
         super().__init__(
             max_vocabulary_size_per_gpu,
@@ -78,16 +85,18 @@ class DistributedEmbedding(EmbeddingLayer):
             combiner=self.combiner,
         )
 
-    def call(self, inputs, training=True):
-        """Looks up and pools.
+    def call(
+        self, inputs: tf.SparseTensor | tf.RaggedTensor, training: bool | tf.Tensor = True
+    ) -> tf.Tensor:
+        """Looks up the keys of each slot and pools their rows.
 
         Args:
-          inputs: tf.SparseTensor [batch * slot_num, max_nnz] of keys, in row order; row =
-            sample * slot_num + slot. Or tf.RaggedTensor, [batch * slot_num, (keys)] or
-            [batch, slot_num, (keys)]. Keys are of the key_dtype, or int32 for int64. The batch may
+          inputs: tf.SparseTensor [batch * slot_num, max_nnz] of keys in row order, where row =
+            sample * slot_num + slot; or tf.RaggedTensor [batch * slot_num, (keys)] or
+            [batch, slot_num, (keys)]. Keys are in the key_dtype, or int32 for int64. The batch may
             differ from step to step.
-          training: False: unknown keys give their first value and are not inserted. A bool, or a
-            scalar bool tensor.
+          training: a bool or scalar bool tensor. False: unknown keys give their first value and are
+            not inserted.
 
         Returns:
           [batch, slot_num, embedding_vec_size]; slots without keys are zeros.
@@ -95,14 +104,15 @@ class DistributedEmbedding(EmbeddingLayer):
         Raises:
           TypeError: inputs is neither a SparseTensor nor a RaggedTensor.
           ValueError: its dtype or rank does not fit.
-          tf.errors.InvalidArgumentError: when run: rows that are no multiple of slot_num, unsorted
-            rows, more than max_nnz keys in a row, a key out of range without a hash table.
-          tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
+          tf.errors.InvalidArgumentError: when run: the number of rows is not a multiple of
+            slot_num, rows are not sorted, a row has more than max_nnz keys, or a key is out of
+            range without a hash table.
+          tf.errors.ResourceExhaustedError: when run: the table is full; its contents are intact.
         """
         return embedding_lookup_sparse(self.var, inputs, self.slot_num, training)
 
-    def get_config(self):
-        """The arguments of `__init__`."""
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__`."""
         return {
             **super().get_config(),
             "combiner": self.combiner,
@@ -111,7 +121,7 @@ class DistributedEmbedding(EmbeddingLayer):
         }
 
 
-def _checked_combiner(combiner):
+def _checked_combiner(combiner: Any) -> str:
     name = combiner.lower() if isinstance(combiner, str) else None
     if name not in COMBINERS:
         raise ValueError(f"combiner must be 'mean' or 'sum' (in any case), got {combiner!r}")

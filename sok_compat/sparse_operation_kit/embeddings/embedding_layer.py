@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both embedding layers share: the table, its handle, the configuration."""
+"""The base of both embedding layers, with the table, its handle and the configuration."""
+
+from __future__ import annotations
 
 import operator
+from typing import Any, Callable
 
 import tensorflow as tf
 
@@ -21,22 +24,22 @@ class EmbeddingLayer(keras.layers.Layer):
 
     def __init__(
         self,
-        max_vocabulary_size_per_gpu,
-        embedding_vec_size,
-        slot_num,
-        use_hashtable,
-        key_dtype,
-        embedding_initializer,
-        **kwargs,
-    ):
+        max_vocabulary_size_per_gpu: int,
+        embedding_vec_size: int,
+        slot_num: int,
+        use_hashtable: bool,
+        key_dtype: Any,
+        embedding_initializer: Any,
+        **kwargs: Any,
+    ) -> None:
         current_initialization(type(self).__name__)
-        # After tf.compat.v1.disable_v2_behavior() a layer's dtype is by default that of its inputs.
+        # After tf.compat.v1.disable_v2_behavior() a layer's dtype defaults to that of its inputs.
         if keras.mixed_precision.global_policy().compute_dtype is None:
             kwargs.setdefault("dtype", "float32")
         try:
             super().__init__(**checked_layer_arguments(kwargs))
             checked_compute_dtype(self._compute_dtype)
-        except TypeError as error:  # Keras's own does not say of which argument
+        except TypeError as error:  # Keras's own error does not name the argument
             raise TypeError(f"{type(self).__name__} cannot take {kwargs}: {error}") from error
         self.max_vocabulary_size_per_gpu = checked_size(
             "max_vocabulary_size_per_gpu", max_vocabulary_size_per_gpu
@@ -54,8 +57,8 @@ class EmbeddingLayer(keras.layers.Layer):
             trainable=self.trainable,
         )
 
-    def set_handle(self, make_handle, **settings):
-        """Makes `emb_layer`, by which lookups and others know this layer; once, in `__init__`."""
+    def set_handle(self, make_handle: Callable[..., Any], **settings: Any) -> None:
+        """Makes `emb_layer`, the handle by which lookups know this layer; once, in `__init__`."""
         self.emb_layer = make_handle(
             self.var,
             slot_num=self.slot_num,
@@ -66,17 +69,17 @@ class EmbeddingLayer(keras.layers.Layer):
         self.var.set_embedding_layer(self.emb_layer)
 
     @property
-    def embedding_variable(self):
+    def embedding_variable(self) -> EmbeddingVariable:
         """The layer's EmbeddingVariable."""
         return self.var
 
-    def build(self, input_shape):
-        """Nothing: the table is made in `__init__`."""
+    def build(self, input_shape: Any) -> None:
+        """Does nothing, since the table is made in `__init__`."""
         del input_shape
         self.built = True
 
-    def save_own_variables(self, store):
-        """For Keras's `.keras` and `.weights.h5` files, which would get rows without their keys.
+    def save_own_variables(self, store: Any) -> None:
+        """Refuses Keras's `.keras` and `.weights.h5` files, which would hold rows without keys.
 
         Raises:
           NotImplementedError: always.
@@ -89,8 +92,8 @@ class EmbeddingLayer(keras.layers.Layer):
 
     load_own_variables = save_own_variables
 
-    def get_config(self):
-        """The arguments of `__init__`."""
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__`."""
         return {
             **super().get_config(),
             "max_vocabulary_size_per_gpu": self.max_vocabulary_size_per_gpu,
@@ -104,15 +107,15 @@ class EmbeddingLayer(keras.layers.Layer):
         }
 
 
-def checked_size(name, value):
-    """`value` as an int >= 1 of 64 bits.
+def checked_size(name: str, value: Any) -> int:
+    """Returns `value` as an int.
 
     Raises:
-      ValueError: it is none.
+      ValueError: it is not an int in [1, 2^63).
     """
     try:
         size = operator.index(value)
-    except (TypeError, AttributeError):  # the latter of a tensor of a graph
+    except (TypeError, AttributeError):  # the latter from tensors of a graph
         raise ValueError(f"{name} must be an int >= 1, got {value!r}") from None
     if size < 1:
         raise ValueError(f"{name} must be >= 1, got {size}")

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lookups of both layers, by the table that is read."""
+"""The lookups of both layers as functions of the table."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import checked_keys, in_shape_of
-from sok_compat.runtime.ranks import horovod_ranks
+from sok_compat.ranks.identity import horovod_ranks
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, constant_value
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
@@ -14,6 +19,9 @@ from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
     SparseEmbeddingLayerHandle,
 )
 from sok_compat.sparse_operation_kit.embeddings.arguments import checked_flag
+
+if TYPE_CHECKING:
+    from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 
 __all__ = [
     "_get_comm_tool",
@@ -24,32 +32,39 @@ __all__ = [
 
 
 @tf.autograph.experimental.do_not_convert
-def embedding_lookup(embedding_variable, values, training=True, dynamic_input=False):
-    """The row of each key. API of SparseOperationKit 1.x; what All2AllDenseEmbedding calls.
+def embedding_lookup(
+    embedding_variable: EmbeddingVariable,
+    values: tf.Tensor,
+    training: bool | tf.Tensor | None = True,
+    dynamic_input: bool = False,
+) -> tf.Tensor:
+    """Looks up the row of each key; called by All2AllDenseEmbedding.
+
+    API of SparseOperationKit 1.x.
 
     Args:
       embedding_variable: the EmbeddingVariable; its embedding_layer is a DenseEmbeddingLayerHandle.
-      values: keys of any shape, as [batch, slot_num, nnz_per_slot], [batch, slots] or [n], in the
-        table's key_dtype, or int32 for int64.
+      values: keys of any shape, such as [batch, slot_num, nnz_per_slot], [batch, slots] or [n], in
+        the table's key_dtype, or int32 for int64.
       training: bool or scalar bool tensor; None is True. False: unknown keys give their first value
         and are not inserted.
-      dynamic_input: False: values that are known to have rank 3 must be [batch, slot_num,
-        nnz_per_slot].
+      dynamic_input: False: values of static rank 3 must be [batch, slot_num, nnz_per_slot].
 
     Returns:
-      The shape of values and dim after it, in the handle's compute_dtype.
+      [*shape of values, dim] in the handle's compute_dtype.
 
     Raises:
-      RuntimeError: the table is one of another graph, or of eager mode.
-      TypeError: values are no dense tensor, or the table's handle is one of pooling lookups.
-      ValueError: the table has no handle, or dtype or static shape of values do not fit.
-      tf.errors.InvalidArgumentError: when run: the shape does not fit, a key is out of range
+      RuntimeError: the table belongs to another graph, or to eager mode.
+      TypeError: values is not a dense tensor, or the table's handle is for pooling lookups.
+      ValueError: the table has no handle, or the dtype or static shape of values does not fit.
+      tf.errors.InvalidArgumentError: when run: the shape does not fit, or a key is out of range
         without a hash table.
-      tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
+      tf.errors.ResourceExhaustedError: when run: the table is full; its contents are intact.
     """
     layer = _layer_of(embedding_variable, DenseEmbeddingLayerHandle, "embedding_lookup")
     keys = checked_keys(embedding_variable, _as_dense(layer, values), layer.layer_name)
-    keys = _checked_shape(layer, keys, dynamic_input)
+    is_dynamic = checked_flag(f"{layer.layer_name}: dynamic_input", dynamic_input)
+    keys = _checked_shape(layer, keys, is_dynamic)
     flat_keys = tf.reshape(keys, [-1])
     (rows,) = lookup_group(
         [Lookup(embedding_variable, flat_keys)], _checked_training(layer, training)
@@ -58,8 +73,15 @@ def embedding_lookup(embedding_variable, values, training=True, dynamic_input=Fa
 
 
 @tf.autograph.experimental.do_not_convert
-def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True):
-    """The pooled rows of each slot. API of SparseOperationKit 1.x; what DistributedEmbedding calls.
+def embedding_lookup_sparse(
+    embedding_variable: EmbeddingVariable,
+    sp_ids: tf.SparseTensor | tf.RaggedTensor,
+    slot_num: int,
+    training: bool | tf.Tensor | None = True,
+) -> tf.Tensor:
+    """Looks up and pools the rows of each slot; called by DistributedEmbedding.
+
+    API of SparseOperationKit 1.x.
 
     Args:
       embedding_variable: the EmbeddingVariable; its embedding_layer is a
@@ -68,21 +90,23 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
         [batch * slot_num, max_nnz] in row order (row = sample * slot_num + slot), or
         tf.RaggedTensor [batch * slot_num, (keys)] or [batch, slot_num, (keys)].
       slot_num: slots of a sample.
-      training: as of `embedding_lookup`.
+      training: see `embedding_lookup`.
 
     Returns:
       [batch, slot_num, dim] in the handle's compute_dtype; slots without keys are zeros.
 
     Raises:
-      RuntimeError: the table is one of another graph, or of eager mode.
-      TypeError: sp_ids is neither a SparseTensor nor a RaggedTensor, or the table's handle is one
-        of lookups without pooling.
-      ValueError: the table has no handle, or dtype or rank of sp_ids do not fit.
-      tf.errors.InvalidArgumentError: when run: rows that are no multiple of slot_num, unsorted
-        rows, more than max_nnz keys in a row, a key out of range without a hash table.
-      tf.errors.ResourceExhaustedError: when run: the table is full; what it held is intact.
+      RuntimeError: the table belongs to another graph, or to eager mode.
+      TypeError: sp_ids is neither a SparseTensor nor a RaggedTensor, or the table's handle is for
+        lookups without pooling.
+      ValueError: the table has no handle, or the dtype or rank of sp_ids does not fit.
+      tf.errors.InvalidArgumentError: when run: the number of rows is not a multiple of slot_num,
+        rows are not sorted, a row has more than max_nnz keys, or a key is out of range without a
+        hash table.
+      tf.errors.ResourceExhaustedError: when run: the table is full; its contents are intact.
     """
     layer = _layer_of(embedding_variable, SparseEmbeddingLayerHandle, "embedding_lookup_sparse")
+    slot_num = _checked_slot_num(layer, slot_num)
     with tf.device(embedding_variable.device):
         (split,) = split_bags([BagsOfKeys(sp_ids, layer.layer_name, slot_num, layer.max_nnz)])
     keys = checked_keys(embedding_variable, split.keys, layer.layer_name)
@@ -93,7 +117,9 @@ def embedding_lookup_sparse(embedding_variable, sp_ids, slot_num, training=True)
 
 
 def _layer_of(variable, kind, function):
-    layer = variable.embedding_layer
+    layer = getattr(variable, "embedding_layer", None)
+    if layer is None:
+        raise TypeError(f"{function} reads the table of a layer, got {variable!r}")
     if not isinstance(layer, kind):
         raise TypeError(
             f"{function} reads tables with a {kind.__name__}, but {variable.m_var_name} has a "
@@ -103,8 +129,17 @@ def _layer_of(variable, kind, function):
     return layer
 
 
+def _checked_slot_num(layer: Any, slot_num: Any) -> int:
+    try:
+        if operator.index(slot_num) >= 1:
+            return operator.index(slot_num)
+    except TypeError:
+        pass
+    raise ValueError(f"{layer.layer_name}: slot_num must be an int >= 1, got {slot_num!r}")
+
+
 def _raise_if_made_elsewhere(layer):
-    """TensorFlow's own errors speak of captured tensors."""
+    """Checks the graph early, since TensorFlow's own errors speak of captured tensors."""
     handle = layer.embedding_variable.emb_handle
     made_in = handle.graph if tf.is_symbolic_tensor(handle) else None
     with tf.init_scope():  # as where tables are made
@@ -135,7 +170,7 @@ def _as_dense(layer, values):
 
 
 def _checked_shape(layer, keys, dynamic_input):
-    """Keys of another rank are in no slots, or each is in one: they can be of any number."""
+    """Checks keys of rank 3; keys of other ranks may have any shape."""
     if dynamic_input or keys.shape.rank != 3:
         return keys
     expected = [None, layer.slot_num, layer.nnz_per_slot]
@@ -149,9 +184,9 @@ def _checked_shape(layer, keys, dynamic_input):
 
 
 def _checked_training(layer, training):
-    """`training` as a bool, or as a scalar bool tensor where it is not known before the step.
+    """`training` as a bool, or as a scalar bool tensor if it is unknown before the step.
 
-    None is the default, True.
+    None means True, the default.
 
     Raises:
       ValueError: it is neither a bool nor a tensor.
@@ -168,20 +203,20 @@ def _checked_training(layer, training):
 
 
 def _in_compute_dtype(layer, output):
-    """The output, cast where a mixed-precision policy asks for it; the table stays float32."""
+    """The output, cast if a mixed-precision policy requires it; the table stays float32."""
     dtype = layer.compute_dtype
     return output if dtype == tf.float32 else tf.cast(output, dtype)
 
 
-def get_global_replica_id(comm_tool=None, var=None):
-    """The rank of this process, from 0. API of SparseOperationKit 1.x.
+def get_global_replica_id(comm_tool: str | None = None, var: Any = None) -> int:
+    """Returns the rank of this process, from 0. API of SparseOperationKit 1.x.
 
     Args:
-      comm_tool: what `_get_comm_tool` returns.
+      comm_tool: the result of `_get_comm_tool`.
       var: ignored.
 
     Raises:
-      RuntimeError: comm_tool is none that works here, or a strategy has several replicas.
+      RuntimeError: comm_tool does not work here, or a strategy has several replicas.
     """
     del var
     if comm_tool == "Strategy":
@@ -199,7 +234,7 @@ def get_global_replica_id(comm_tool=None, var=None):
     )
 
 
-def _get_comm_tool():
+def _get_comm_tool() -> str:
     """'Horovod' after hvd.init(), 'Strategy' in a tf.distribute strategy, else 'OneDevice'."""
     if horovod_ranks() is not None:
         return "Horovod"

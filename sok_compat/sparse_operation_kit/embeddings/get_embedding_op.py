@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`get_embedding`: layers by name, as tf.get_variable is variables by name."""
+"""`get_embedding`: shares layers by name, as tf.get_variable shares variables."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Callable
 
 import tensorflow as tf
 
 _COLLECTION = "SparseOperationKitEmbeddingLayerStore"
 
 
-def get_embedding(name, constructor=None, **kwargs):
-    """The layer of that name in the default graph, made when first asked for.
+def get_embedding(
+    name: Hashable, constructor: Callable[..., Any] | None = None, **kwargs: Any
+) -> Any:
+    """Returns the layer of that name in the default graph; the first call makes it.
 
-    API of SparseOperationKit 1.x. What shares the name shares the table.
+    API of SparseOperationKit 1.x. Callers that share a name share the table.
 
     ```
     layer = sok.get_embedding(
@@ -19,13 +26,13 @@ def get_embedding(name, constructor=None, **kwargs):
     ```
 
     Args:
-      name: of the layer, in this function only; any hashable value.
-      constructor: a layer class, called as constructor(**kwargs) for a name that is not known yet;
-        ignored, as kwargs are, for a known one.
+      name: name of the layer for this function only; any hashable value.
+      constructor: a layer class, called as constructor(**kwargs) for a new name; ignored, like
+        kwargs, for a known one.
       **kwargs: for the constructor.
 
     Raises:
-      ValueError: the name is not known, and there is no constructor.
+      ValueError: the name is unknown, and constructor is None.
     """
     layers = _layers()
     if name not in layers:
@@ -38,8 +45,8 @@ def get_embedding(name, constructor=None, **kwargs):
     return layers[name]
 
 
-def _layers():
-    """{name: layer} of the default graph; functions and branches share with the graph around."""
+def _layers() -> dict[Hashable, Any]:
+    """{name: layer} of the default graph; functions and branches use the outer graph's."""
     with tf.init_scope():
         stores = tf.compat.v1.get_collection_ref(_COLLECTION)
         if not stores:

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`TFDistributedEmbedding`: rows of a plain TensorFlow variable."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.ranks import horovod_ranks
+from sok_compat.ranks.identity import horovod_ranks
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, keras
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import checked_size
@@ -13,32 +17,32 @@ from sok_compat.sparse_operation_kit.embeddings.embedding_layer import checked_s
 class TFDistributedEmbedding(keras.layers.Layer):
     """Looks up rows by number in an ordinary variable. API of SparseOperationKit 1.x.
 
-    There it shares the work of a lookup among the replicas of a tf.distribute strategy. Here it is
-    for one process and one replica; for tables spread over processes use All2AllDenseEmbedding with
-    Horovod.
+    In SparseOperationKit it shares the work of a lookup among the replicas of a tf.distribute
+    strategy. Here it is for one process and one replica; for tables spread over processes use
+    All2AllDenseEmbedding with Horovod.
     """
 
     def __init__(
         self,
-        vocabulary_size,
-        embedding_vec_size,
-        initializer="GlorotNormal",
-        comm_options=None,
-        **kwargs,
-    ):
+        vocabulary_size: int,
+        embedding_vec_size: int,
+        initializer: str | np.ndarray = "GlorotNormal",
+        comm_options: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Makes the layer and its variable.
 
         Args:
-          vocabulary_size: rows.
+          vocabulary_size: number of rows.
           embedding_vec_size: floats in a row.
           initializer: the name of a Keras initializer, or the rows themselves, an array
             [vocabulary_size, embedding_vec_size].
-          comm_options: ignored: one process has nobody to talk to.
+          comm_options: ignored; a single process does not communicate.
           **kwargs: for the Keras layer.
 
         Raises:
-          RuntimeError: under a tf.distribute strategy of several replicas.
-          ValueError: a size below 1, or initializer is neither a name nor rows of that shape.
+          RuntimeError: a tf.distribute strategy has several replicas.
+          ValueError: a size is below 1, or initializer is neither a name nor rows of that shape.
         """
         raise_under_several_replicas("TFDistributedEmbedding")
         super().__init__(**kwargs)
@@ -47,6 +51,7 @@ class TFDistributedEmbedding(keras.layers.Layer):
             checked_size("vocabulary_size", vocabulary_size),
             checked_size("embedding_vec_size", embedding_vec_size),
         ]
+        rows: Any
         if isinstance(initializer, str):
             make_rows = keras.initializers.get(initializer)
             rows = lambda: make_rows(shape, dtype=tf.float32)  # noqa: E731
@@ -61,15 +66,15 @@ class TFDistributedEmbedding(keras.layers.Layer):
         self._embedding_weights = Variable(rows, dtype=tf.float32, name="EmbeddingWeights")
 
     @property
-    def embedding_weights(self):
+    def embedding_weights(self) -> tf.Variable:
         """The variable [vocabulary_size, embedding_vec_size]."""
         return self._embedding_weights
 
-    def broadcast_variables(self):
-        """Nothing: the one process has the one copy.
+    def broadcast_variables(self) -> None:
+        """Does nothing, since there is only one copy.
 
         Raises:
-          RuntimeError: with several Horovod ranks, which have a copy each.
+          RuntimeError: there are several Horovod ranks, each with its own copy.
         """
         ranks = horovod_ranks()
         if ranks is not None and ranks.size > 1:
@@ -78,6 +83,6 @@ class TFDistributedEmbedding(keras.layers.Layer):
                 "make them equal with hvd.broadcast_global_variables(0)"
             )
 
-    def call(self, inputs):
-        """The rows of `inputs`, row numbers of any shape: [*inputs.shape, embedding_vec_size]."""
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Returns the rows [*inputs.shape, embedding_vec_size] of row numbers of any shape."""
         return tf.nn.embedding_lookup(self._embedding_weights, inputs)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sok.optimizers.Adam`: the plugin Adam, for tables only."""
 
+from __future__ import annotations
+
 import logging
+from typing import Any
 
 from sok_compat.sparse_operation_kit.optimizers.optimizer import Optimizer
 from sok_compat.sparse_operation_kit.tf.keras.optimizers.adam import Adam as KerasAdam
@@ -12,19 +15,20 @@ _logger = logging.getLogger(__name__)
 class Adam(Optimizer, KerasAdam):
     """Adam on tables, with the numbers of Keras Adam. API of SparseOperationKit 1.x.
 
-    All rows in use decay and move in every step, also those without a gradient; a step costs what
-    the rows in use cost. Needs no OptimizerScope. States are not saved by sok.Saver.
+    All rows in use decay and move in every step, even those without a gradient, so the cost of a
+    step is proportional to the rows in use. Needs no OptimizerScope. sok.Saver does not save its
+    states.
     """
 
     def __init__(
         self,
-        learning_rate=0.001,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-7,
-        name="Plugin_Adam",
-        **kwargs,
-    ):
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float | None = 1e-7,
+        name: str = "Plugin_Adam",
+        **kwargs: Any,
+    ) -> None:
         """Makes the optimizer.
 
         Args:
@@ -32,8 +36,8 @@ class Adam(Optimizer, KerasAdam):
           beta_1: decay of the first moment.
           beta_2: decay of the second moment.
           epsilon: added to the root of the second moment; falsy: Keras's epsilon.
-          name: of the optimizer.
-          **kwargs: others (clipnorm, decay, ...) are ignored, as in SparseOperationKit, and logged.
+          name: name of the optimizer.
+          **kwargs: others (clipnorm, decay, ...) are logged and ignored, as in SparseOperationKit.
         """
         learning_rate = kwargs.pop("lr", learning_rate)
         if kwargs:

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Optimizer`: the base class of optimizers for tables only."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
@@ -12,21 +16,21 @@ class Optimizer(keras.optimizers.legacy.Optimizer):
     """A Keras 2 optimizer that trains tables only. API of SparseOperationKit 1.x.
 
     A subclass makes its state in `_create_slots` and updates rows in
-    `_resource_apply_sparse_duplicate_indices`, as Keras asks. Each optimizer is in its graph's
-    collection GraphKeys.SparseOperationKitOptimizer.
+    `_resource_apply_sparse_duplicate_indices`, like any Keras optimizer. Each optimizer is in its
+    graph's collection GraphKeys.SparseOperationKitOptimizer.
     """
 
-    def __init__(self, *args, **kwargs):
-        """Arguments: as of the next class; of Keras's Optimizer if there is none between."""
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes the arguments of the next base class, by default Keras's Optimizer."""
         super().__init__(*args, **kwargs)
         if not tf.executing_eagerly():
             tf.compat.v1.add_to_collection(GraphKeys.SparseOperationKitOptimizer, self)
 
     @property
-    def initializer(self):
-        """An op that initializes the states made so far; global_variables_initializer does, too.
+    def initializer(self) -> tf.Operation | None:
+        """An op that initializes the states made so far, like global_variables_initializer.
 
-        None in eager mode, where states are made initialized.
+        None in eager mode, where new states are already initialized.
         """
         if tf.executing_eagerly():
             return None
@@ -42,12 +46,12 @@ class Optimizer(keras.optimizers.legacy.Optimizer):
                 )
         super()._create_slots(var_list)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Not available, as in SparseOperationKit.
 
         Raises:
           NotImplementedError: always.
         """
         raise NotImplementedError(
-            f"sok.optimizers.{type(self).__name__} has no config: make it anew with its arguments"
+            f"sok.optimizers.{type(self).__name__} has no config: make a new one with its arguments"
         )

@@ -1,10 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers for training loops. The module's name is that of its API."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from sok_compat.tables.table import Table
 
+if TYPE_CHECKING:
+    import tensorflow as tf
 
-def split_embedding_variable_from_others(variables):
+
+def split_embedding_variable_from_others(
+    variables: list[tf.Variable] | tuple[tf.Variable, ...],
+) -> tuple[list[Table], list[tf.Variable]]:
     """Splits variables into tables and others. API of SparseOperationKit 1.x.
 
     Args:

@@ -1,74 +1,93 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Saver`: tables to SparseOperationKit's files and back. The module's name is that of its API."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 import tensorflow as tf
 
-from sok_compat.checkpoint import key_files
+from sok_compat.checkpoint.streams import key_files
 from sok_compat.tables.table import Table
+
+if TYPE_CHECKING:
+    import os
+
+    from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 
 
 class Saver:
     """Dumps, restores and loads tables. API and file format of SparseOperationKit 1.x.
 
-    `<dir>/<m_var_name>_keys.file` holds the keys, int64 or uint32 by the table's key_dtype, and
-    `<dir>/<m_var_name>_values.file` the rows in the same order, float32; both little-endian,
-    without a header. Slots of optimizers are not in them.
+    `<dir>/<m_var_name>_keys.file` holds the keys, int64 or uint32 according to the table's
+    key_dtype, and `<dir>/<m_var_name>_values.file` the rows in the same order, float32. Both are
+    little-endian, without a header. They do not contain slots of optimizers.
     """
 
-    def dump_to_file(self, embedding_variable, filepath):
+    def dump_to_file(
+        self, embedding_variable: EmbeddingVariable, filepath: str | os.PathLike | tf.Tensor
+    ) -> tf.Tensor:
         """Writes the table's two files; without a hash table all rows, touched or not.
 
         Args:
           embedding_variable: the EmbeddingVariable.
-          filepath: a folder, str, path or string tensor; made if need be. An earlier dump is
-            replaced in one instant once the new one is complete: `<m_var_name>.dump` beside the
-            files says what they are, and is what SparseOperationKit does without.
+          filepath: a folder, as str, path or string tensor; made if need be. A complete new dump
+            replaces an earlier one atomically: `<m_var_name>.dump`, a file that SparseOperationKit
+            does not have, describes the valid files.
 
         Returns:
-          A scalar string tensor: run it, on all ranks. Its value is b'saved.'. Running it raises on
-          all ranks what it raises on rank 0, which writes: PermissionDeniedError,
-          ResourceExhaustedError (no space), UnknownError.
+          A scalar string tensor, b'saved.', to be run on all ranks. Rank 0 writes; its errors are
+          raised on all ranks: PermissionDeniedError, ResourceExhaustedError (no space),
+          UnknownError.
         """
         variable = _checked_variable(embedding_variable)
         return _after(key_files.dump_to_files(variable, filepath), b"saved.")
 
-    def restore_from_file(self, embedding_variable, filepath, name=None):
-        """Makes the table hold exactly what the two files hold.
+    def restore_from_file(
+        self,
+        embedding_variable: EmbeddingVariable,
+        filepath: str | os.PathLike | tf.Tensor,
+        name: str | None = None,
+    ) -> tf.Tensor:
+        """Replaces the contents of the table by those of the two files.
 
         Keys may have been written by any number of ranks, as int64 or uint32.
 
         Args:
-          embedding_variable: the EmbeddingVariable, initialized; what it held is forgotten.
-          filepath: the folder, str, path or string tensor.
-          name: the m_var_name of the table that was dumped, where it is another than this one's.
+          embedding_variable: the EmbeddingVariable, initialized; its contents are lost.
+          filepath: the folder, as str, path or string tensor.
+          name: the m_var_name of the dumped table, if it is not this table's.
 
         Returns:
-          A scalar string tensor: run it, on all ranks. Its value is b'restored.'. Running it
-          raises, and leaves the table as it was on all ranks, when on one of them a file is missing
-          (NotFoundError, naming other tables whose files are there), is not as it was written
-          (DataLossError), has a wrong size, a key appears twice or is out of range, also of the
-          key_dtype (InvalidArgumentError), or the keys are more than the capacity
-          (ResourceExhaustedError).
+          A scalar string tensor, b'restored.', to be run on all ranks. If it fails on one rank, it
+          fails on all, and leaves the table as it was: NotFoundError (a file is missing; names the
+          tables whose files are there), DataLossError (a file has changed since it was written),
+          InvalidArgumentError (a file has the wrong size, or a key is repeated or out of range,
+          also of the key_dtype), ResourceExhaustedError (more keys than the capacity).
         """
         variable = _checked_variable(embedding_variable)
         return _after(key_files.restore_from_files(variable, filepath, name), b"restored.")
 
-    def load_embedding_values(self, embedding_variable, tensors):
-        """Makes the table hold the keys 0..n-1 with the given rows.
+    def load_embedding_values(
+        self,
+        embedding_variable: EmbeddingVariable,
+        tensors: tf.Tensor | list[tf.Tensor] | tuple[tf.Tensor, ...],
+    ) -> tf.Tensor:
+        """Replaces the contents of the table by the keys 0..n-1 with the given rows.
 
         Args:
-          embedding_variable: the EmbeddingVariable, initialized; what it held is forgotten.
+          embedding_variable: the EmbeddingVariable, initialized; its contents are lost.
           tensors: float32 [n, dim], or a list or tuple of such, joined along the first axis.
 
         Returns:
-          A scalar string tensor: run it. Its value is b'loaded.'. Running it raises, and leaves the
-          table as it was, when the shape does not fit or n is more than the capacity.
+          A scalar string tensor, b'loaded.', to be run. It fails, and leaves the table as it was,
+          if the shape does not fit or n exceeds the capacity.
         """
         variable = _checked_variable(embedding_variable)
         return _after(key_files.set_rows(variable, tensors), b"loaded.")
 
 
-def _checked_variable(variable):
+def _checked_variable(variable: Any) -> Any:
     if not isinstance(variable, Table):
         raise TypeError(
             f"sok.Saver works on EmbeddingVariable, got {type(variable).__name__}; save other "
@@ -77,6 +96,6 @@ def _checked_variable(variable):
     return variable
 
 
-def _after(op, status):
+def _after(op: tf.Operation, status: bytes) -> tf.Tensor:
     with tf.control_dependencies([op]):
         return tf.constant(status)

@@ -4,7 +4,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tests.support.layer_cases import DYNAMIC_KEYS, SLOT_NUM
+from tests.support.cases.layer_cases import DYNAMIC_KEYS, SLOT_NUM
 
 GLOBAL_BATCH = 12  # 1, 2, 3 and 4 ranks divide it
 DIVISIONS = ("equal", "uneven", "none for the first", "all for the last")

@@ -30,7 +30,7 @@ if "HOROVOD_RANK" in os.environ:
         _HOST = f"host{RANK % int(os.environ[HOSTS_VARIABLE])}"
         socket.gethostname = lambda: _HOST
         logging.basicConfig()
-        logging.getLogger("sok_compat.runtime.exchange").setLevel(logging.INFO)
+        logging.getLogger("sok_compat.ranks.exchange").setLevel(logging.INFO)
 else:
     hvd = None
     RANK, SIZE = 0, 1

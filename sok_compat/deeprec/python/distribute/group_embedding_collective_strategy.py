@@ -2,18 +2,18 @@
 """`CollectiveStrategy`: the strategy 'collective' of distributed_strategy.py as an object."""
 
 import contextlib
-import os
 import random
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.distributed_strategy import current_ranks, enable_distributed_strategy
-from sok_compat.deeprec.estimators_of_ranks import make_estimator
-from sok_compat.deeprec.exported_models import export_saved_model
-
-VARIABLE = "COLLECTIVE_STRATEGY"
-_ENGINES = ("sok", "hb")
+from sok_compat.deeprec.collective.distributed_strategy import (
+    enable_distributed_strategy,
+)
+from sok_compat.deeprec.collective.estimators_of_ranks import make_estimator
+from sok_compat.deeprec.collective.exported_models import export_saved_model
+from sok_compat.ranks.identity import current_ranks
+from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 
 
 class CollectiveStrategy:
@@ -23,20 +23,21 @@ class CollectiveStrategy:
     scope() and outside: see distributed_strategy.py, also for what differs from DeepRec.
     """
 
-    def __init__(self):
+    def __init__(self, differentiate_sums=False):
         """Calls hvd.init(), on all ranks.
 
         The environment variable COLLECTIVE_STRATEGY may be 'sok' (the default) or 'hb'; both are
         this package.
 
+        Args:
+          differentiate_sums: as of enable_distributed_strategy.
+
         Raises:
           ValueError: the variable is something else.
           ImportError, RuntimeError: as enable_distributed_strategy.
         """
-        engine = os.environ.get(VARIABLE, _ENGINES[0])
-        if engine not in _ENGINES:
-            raise ValueError(f"{VARIABLE} must be 'sok' or 'hb', got {engine!r}")
-        enable_distributed_strategy("collective")
+        COLLECTIVE_STRATEGY.value()
+        enable_distributed_strategy("collective", differentiate_sums)
 
     @contextlib.contextmanager
     def scope(self, *args, seed=None, **kwargs):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What DeepRec adds to `tensorflow.python.ops.variables`; all else of it is TensorFlow's."""
 
-from sok_compat.deeprec.additions import all_else_of
-from sok_compat.deeprec.options import (
+from sok_compat.deeprec.namespace.additions import all_else_of
+from sok_compat.deeprec.variables.options import (
     CBFFilter,
     CheckpointOption,
     CounterFilter,

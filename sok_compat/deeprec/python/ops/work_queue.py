@@ -5,8 +5,8 @@ import logging
 
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.distributed_strategy import current_ranks, is_collective
-from sok_compat.runtime.ranks import random_seed
+from sok_compat.deeprec.collective.distributed_strategy import is_collective
+from sok_compat.ranks.identity import current_ranks, random_seed
 from sok_compat.runtime.tf_versions import silence_deprecation
 
 _logger = logging.getLogger("sok_compat")

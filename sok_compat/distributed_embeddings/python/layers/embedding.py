@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keras layers on ordinary variables: `Embedding` and `ConcatOneHotEmbedding`."""
 
-import itertools
+from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 import tensorflow as tf
 
 from sok_compat.distributed_embeddings.integer_lookup import IntegerLookup
@@ -12,70 +17,74 @@ from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import (
 )
 from sok_compat.runtime.tf_versions import keras
 
+if TYPE_CHECKING:
+    from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
+
 __all__ = ["CPUInitializer", "ConcatOneHotEmbedding", "Embedding", "IntegerLookup"]
 
 
 class CPUInitializer(keras.initializers.Initializer):
     """An initializer that makes its values in the host's memory."""
 
-    def __init__(self, initializer):
+    def __init__(self, initializer: Any) -> None:
         self._initializer = keras.initializers.get(initializer)
 
-    def __call__(self, shape, dtype=None, **kwargs):
-        """As the initializer that it was made of."""
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> tf.Tensor:
+        """Returns the values of the wrapped initializer."""
         with tf.device("CPU:0"):
             return self._initializer(shape, dtype, **kwargs)
 
-    def get_config(self):
-        """The arguments of `__init__`."""
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__`."""
         return {"initializer": keras.initializers.serialize(self._initializer)}
 
 
 class Embedding(keras.layers.Layer):
-    """Integers to rows of a table, pooled or not. API of distributed-embeddings.
+    """Looks up the rows of ids in a table, pooled or not. API of distributed-embeddings.
 
-    As tf.keras.layers.Embedding, with a combiner, and for ragged and sparse ids too. A sample is
-    what is along the last dimension of the ids.
+    Like tf.keras.layers.Embedding, but with a combiner, and also for ragged and sparse ids. The
+    last dimension of the ids holds those of one sample.
 
     Attributes:
-      embeddings: the variable [input_dim, output_dim], float32 also under mixed precision.
+      embeddings: the variable [input_dim, output_dim], float32 even under mixed precision.
     """
 
     def __init__(
         self,
-        input_dim,
-        output_dim,
-        embeddings_initializer="uniform",
-        embeddings_regularizer=None,
-        activity_regularizer=None,
-        embeddings_constraint=None,
-        combiner=None,
-        use_custom_kernel=True,
-        **kwargs,
-    ):
+        input_dim: int,
+        output_dim: int,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        embeddings_constraint: Any = None,
+        combiner: str | None = None,
+        use_custom_kernel: bool = True,
+        **kwargs: Any,
+    ) -> None:
         """Makes the layer.
 
         Args:
-          input_dim: rows: ids are in [0, input_dim).
+          input_dim: number of rows; ids are in [0, input_dim).
           output_dim: floats in a row.
-          embeddings_initializer: of the rows.
-          embeddings_regularizer: of the rows.
-          activity_regularizer: of the output.
-          embeddings_constraint: of the rows.
+          embeddings_initializer: initializer of the rows.
+          embeddings_regularizer: regularizer of the rows.
+          activity_regularizer: regularizer of the output.
+          embeddings_constraint: constraint on the rows.
           combiner: 'sum' or 'mean' of the rows of a sample; None: each row is an output.
-          use_custom_kernel: kept for the configuration; it changes nothing.
+          use_custom_kernel: kept for the configuration; makes no difference.
           **kwargs: for the Keras layer.
 
         Raises:
-          ValueError: a size below 1, or an unknown combiner.
+          ValueError: a size is not an int or below 1, or the combiner is unknown.
         """
-        if input_dim <= 0 or output_dim <= 0:
+        sizes = input_dim, output_dim
+        if not all(isinstance(size, (int, np.integer)) and size >= 1 for size in sizes):
             raise ValueError(
                 "Both input_dim and output_dim should be positive, found "
-                f"{input_dim} and {output_dim}"
+                f"{input_dim!r} and {output_dim!r}; both are ints"
             )
         kwargs.setdefault("input_shape", (None,))  # a Sequential then builds it at once
-        super().__init__(**{**kwargs, "autocast": False})
+        super().__init__(**{**kwargs, "dtype": float_dtype(kwargs.get("dtype")), "autocast": False})
         self.input_dim, self.output_dim = input_dim, output_dim
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
         self.embeddings_regularizer = keras.regularizers.get(embeddings_regularizer)
@@ -84,7 +93,7 @@ class Embedding(keras.layers.Layer):
         self.combiner = checked_combiner(combiner)
         self.use_custom_kernel = use_custom_kernel
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         """Makes the variable."""
         del input_shape
         self.embeddings = self.add_weight(
@@ -98,20 +107,20 @@ class Embedding(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, inputs):
-        """The rows of ids.
+    def call(self, inputs: Ids) -> tf.Tensor | tf.RaggedTensor:
+        """Returns the rows of ids.
 
         Args:
-          inputs: ids, cast to integers where they are none: a tensor of any rank, of which only the
-            first size may be unknown; a tf.RaggedTensor [batch, (ids)]; a tf.SparseTensor [batch,
+          inputs: ids, cast to integers if need be: a tensor of any rank with only the first
+            dimension unknown, a tf.RaggedTensor [batch, (ids)], or a tf.SparseTensor [batch,
             hotness].
 
         Returns:
-          Without a combiner [*shape of the ids, output_dim], of ragged ids ragged; with one the
-          last dimension of the ids is pooled. In the layer's compute dtype.
+          [*shape of the ids, output_dim], ragged for ragged ids, in the layer's compute dtype. A
+          combiner pools the last dimension of the ids.
 
         Raises:
-          ValueError: one-dimensional ids and a combiner; ragged ids of another rank; sparse ids
+          ValueError: one-dimensional ids with a combiner; ragged ids of another rank; sparse ids
             without a combiner.
         """
         ids = _as_ids(inputs)
@@ -123,7 +132,7 @@ class Embedding(keras.layers.Layer):
             output = tf.cast(output, self.compute_dtype)
         return output
 
-    def _look_up_bags(self, ids):
+    def _look_up_bags(self, ids: tf.RaggedTensor | tf.SparseTensor) -> tf.Tensor | tf.RaggedTensor:
         if isinstance(ids, tf.RaggedTensor) and ids.shape.rank != 2:
             raise ValueError(
                 "Ragged input should be 2D. Nested ragged is not supported. The shape is "
@@ -131,25 +140,26 @@ class Embedding(keras.layers.Layer):
             )
         return embedding_lookup(self.embeddings, ids, self.combiner)
 
-    def _look_up_dense(self, ids):
+    def _look_up_dense(self, ids: tf.Tensor) -> tf.Tensor:
         if self.combiner is None:
             return tf.gather(self.embeddings, ids)
         if ids.shape.rank == 1:
             raise ValueError("1D input with combiner is ambiguous. Please create batch dimension.")
-        samples, hotness = [-1, *ids.shape[1:-1]], ids.shape[-1]
+        sizes: list[int] = [-1, *ids.shape.as_list()[1:]]
+        *samples, hotness = sizes
         if ids.shape.rank > 2:
             ids = tf.reshape(ids, [-1, hotness])
         output = embedding_lookup(self.embeddings, ids, self.combiner)
         return output if len(samples) == 1 else tf.reshape(output, [*samples, self.output_dim])
 
-    def compute_output_shape(self, input_shape):
-        """Of `call`'s result."""
+    def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
+        """Returns the shape of `call`'s result."""
         input_shape = tf.TensorShape(input_shape)
         kept = input_shape if self.combiner is None else input_shape[:-1]
         return kept.concatenate([self.output_dim])
 
-    def get_config(self):
-        """The arguments of `__init__`."""
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__`."""
         return {
             **super().get_config(),
             "input_dim": self.input_dim,
@@ -163,26 +173,28 @@ class Embedding(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
-        """The layer of a configuration, also of one of tf.keras.layers.Embedding, of which
-        `mask_zero` and `input_length` are left out."""
+    def from_config(cls, config: dict[str, Any]) -> Embedding:
+        """Makes a layer from its configuration or that of a tf.keras.layers.Embedding.
+
+        `mask_zero` and `input_length` of the latter are left out.
+        """
         config = {k: v for k, v in config.items() if k not in ("mask_zero", "input_length")}
         return cls(**config)
 
 
 class ConcatOneHotEmbedding(keras.layers.Layer):
-    """Features of one id each, in one table. API of distributed-embeddings.
+    """Several features of one id each, in one table. API of distributed-embeddings.
 
     Attributes:
-      params: the variable [sum of feature_sizes, embedding_width]: the rows of one feature after
+      params: the variable [sum of feature_sizes, embedding_width], the rows of one feature after
         those of another.
     """
 
-    def __init__(self, feature_sizes, embedding_width):
+    def __init__(self, feature_sizes: Sequence[int], embedding_width: int) -> None:
         """Makes the layer and its variable.
 
         Args:
-          feature_sizes: of each feature, the number of its ids.
+          feature_sizes: number of ids of each feature.
           embedding_width: floats in a row.
         """
         super().__init__(dtype=tf.float32)
@@ -191,16 +203,16 @@ class ConcatOneHotEmbedding(keras.layers.Layer):
         shape = (sum(self.feature_sizes), embedding_width)
         self.params = self.add_weight(name="params", shape=shape, dtype=tf.float32)
 
-    def call(self, inputs):
-        """The rows of ids [batch, features]: [batch, features, embedding_width].
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Returns the rows [batch, features, embedding_width] of ids [batch, features].
 
         Raises:
-          ValueError: another number of features.
-          tf.errors.InvalidArgumentError: when run: an id that its feature does not have.
+          ValueError: wrong number of features.
+          tf.errors.InvalidArgumentError: when run: an id outside of its feature's range.
         """
         ids = _as_ids(inputs)
         sizes = list(self.feature_sizes)  # Keras has wrapped it
-        if ids.shape.rank != 2 or ids.shape[1] != len(sizes):
+        if ids.shape.rank != 2 or ids.shape.as_list()[1] != len(sizes):
             raise ValueError(
                 f"{self.name}: ids must be [batch, {len(sizes)}], one for each feature, got the "
                 f"shape {ids.shape}"
@@ -212,12 +224,21 @@ class ConcatOneHotEmbedding(keras.layers.Layer):
         with tf.control_dependencies([] if check is None else [check]):
             return tf.gather(self.params, ids + offsets)
 
-    def get_config(self):
-        """The arguments of `__init__`."""
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of `__init__`."""
         return {"feature_sizes": self.feature_sizes, "embedding_width": self.embedding_width}
 
 
-def _as_ids(inputs):
+def float_dtype(dtype: Any) -> Any:
+    """Returns the dtype, or policy, of a layer on ids: `dtype`, or a default if it is None.
+
+    Under TF1 behaviour a layer without a dtype takes that of its first input, an integer one here.
+    """
+    policy = keras.mixed_precision.global_policy()
+    return dtype or (policy if policy.compute_dtype else keras.backend.floatx())
+
+
+def _as_ids(inputs: Any) -> Ids:
     """`inputs` as int32 or int64."""
     if not isinstance(inputs, (tf.RaggedTensor, tf.SparseTensor)):
         inputs = tf.convert_to_tensor(inputs)

@@ -4,7 +4,7 @@
 As with enums of protocol messages, their members are names of the module, too.
 """
 
-from sok_compat.deeprec.options import CacheStrategy, StorageType
+from sok_compat.deeprec.variables.options import CacheStrategy, StorageType
 
 __all__ = ["CacheStrategy", "StorageType"]
 

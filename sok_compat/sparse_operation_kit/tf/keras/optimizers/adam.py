@@ -10,8 +10,9 @@ class Adam(keras.optimizers.legacy.Adam):
     """Keras Adam (TF1 and Keras 2), with a fused update of tables. API of SparseOperationKit 1.x.
 
     The numbers are Keras Adam's: all rows in use decay and move in every step. On tables the cost
-    follows the rows in use, not the capacity; on ordinary variables this is Keras Adam itself.
-    Works inside OptimizerScope and outside. Arguments: as keras.optimizers.legacy.Adam.
+    is proportional to the rows in use, not to the capacity; on ordinary variables this is Keras
+    Adam itself. Works inside and outside of OptimizerScope. Takes the arguments of
+    keras.optimizers.legacy.Adam.
     """
 
     def _create_slots(self, var_list):
@@ -19,7 +20,7 @@ class Adam(keras.optimizers.legacy.Adam):
         if tables and self.amsgrad:
             raise ValueError(f"amsgrad=True is not available for the table {tables[0].table_name}")
         for variable in tables:
-            # As get_slot looks it up.
+            # The key that get_slot uses.
             key = variable._shared_name if variable._in_graph_mode else variable._unique_id
             slots = self._slots.setdefault(key, {})
             if fused_adam.SLOT_NAME not in slots:

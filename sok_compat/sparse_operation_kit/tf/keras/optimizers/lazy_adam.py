@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`sok.tf.keras.optimizers.LazyAdamOptimizer`: Adam that touches the rows of a step only."""
+"""`sok.tf.keras.optimizers.LazyAdamOptimizer`: Adam that touches only the rows of a step."""
 
 import tensorflow as tf
 
@@ -10,9 +10,9 @@ from sok_compat.training import fused_adam
 class LazyAdamOptimizer(fused_adam.StepSizeOfTables, tf.compat.v1.train.AdamOptimizer):
     """TF1's Adam with lazy sparse updates: rows without a gradient neither decay nor move.
 
-    API of SparseOperationKit 1.x (there a subclass of tf.contrib.opt.LazyAdamOptimizer). On tables
-    the update is one fused op. Dense gradients are handled as by tf.compat.v1.train.AdamOptimizer,
-    whose arguments it takes: learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8,
+    API of SparseOperationKit 1.x, where it is a subclass of tf.contrib.opt.LazyAdamOptimizer. On
+    tables the update is one fused op. Dense gradients and arguments are those of
+    tf.compat.v1.train.AdamOptimizer: learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8,
     use_locking=False, name='Adam'.
     """
 
@@ -21,7 +21,7 @@ class LazyAdamOptimizer(fused_adam.StepSizeOfTables, tf.compat.v1.train.AdamOpti
         for variable in var_list:
             if isinstance(variable, Table):
                 self._state_of(variable)
-        # What Adam makes beside its slots: powers of beta, on the first variable's device.
+        # Like Adam's own, the powers of beta are on the first variable's device.
         first = min(var_list, key=lambda variable: variable.name)
         self._create_non_slot_variable(self._beta1, name="beta1_power", colocate_with=first)
         self._create_non_slot_variable(self._beta2, name="beta2_power", colocate_with=first)
@@ -61,7 +61,7 @@ class LazyAdamOptimizer(fused_adam.StepSizeOfTables, tf.compat.v1.train.AdamOpti
         )
 
     def _apply_sparse_shared(self, grad, var, indices, scatter_add):
-        """The rows in `indices` (distinct by now) of an ordinary variable."""
+        """Updates the rows in `indices`, which are distinct, of an ordinary variable."""
         dtype = var.dtype.base_dtype
         beta1, beta2 = tf.cast(self._beta1_t, dtype), tf.cast(self._beta2_t, dtype)
         powers = self._get_beta_accumulators()

@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.parquet_columns import ParquetFile, flat_types
+from sok_compat.deeprec.columns.parquet_columns import ParquetFile, flat_types
 
 
 class DataFrame:

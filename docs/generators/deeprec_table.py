@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of each name of DeepRec's API: the source of docs/use/porting_deeprec.md."""
+
+from docs.generators.entries import Entry
+
+INTRODUCTION = """\
+# Scripts for DeepRec
+
+A script for DeepRec runs without a changed line by `python -m sok_compat.run script.py`, or after
+one: `import sok_compat.deeprec as tf` in the place of `import tensorflow as tf`. On several ranks a
+loss that is a sum over ranks [needs one more change](#losses-on-several-ranks). Both give every
+name of `tf.compat.v1` with TensorFlow 1's behaviour, and DeepRec's own as below;
+[porting](porting_sok.md#without-a-changed-line) says which imports change. Not there yet: tiers of
+storage.
+
+`python -m docs.generators.names_page` makes this page from `docs/generators/deeprec_table.py`.
+
+## Losses on several ranks
+
+Under 'collective' the ranks minimize **the mean over ranks of the losses that they compute**.
+Gradients are averaged over ranks, once, inside `scope()` and outside, and gradients through
+Horovod's collectives are exact:
+
+| loss, where a rank has `losses` of its samples | its gradient |
+|---|---|
+| `tf.reduce_mean(losses)`, through `hvd.allreduce` or not | as of one process with all batches |
+| a loss of `hvd.allgather(logits)` | the same |
+| `hvd.allreduce(tf.reduce_sum(losses)) / hvd.allreduce(num_samples)` | the same |
+| `tf.reduce_sum(losses) / global_batch_size` | divided by the number of ranks |
+| `op=hvd.Sum`, also in a group or by `hvd.reducescatter` | `ValueError` on several ranks |
+| `op=hvd.Max`, `Min`, `Product`, `Adasum` | `NotImplementedError` on several ranks |
+
+Ranks have the same number of samples. `hvd.allreduce(tf.reduce_mean(losses), op=hvd.Sum)` grows
+with the number of ranks: leave `op` out. A sum of shares does not grow: allow it by
+`differentiate_sums=True`, an argument of `tf.config.experimental.enable_distributed_strategy` and
+of `CollectiveStrategy`. Call collectives as `hvd.allreduce`, not by a name that was imported
+before the strategy.
+
+In DeepRec an allreduced loss with a plain optimizer gives embedding variables N * N times the
+gradient of the mean, and `scope()` multiplies learning rates by N: a script that was tuned for
+that needs another learning rate. Keras's optimizers, and subclasses of TensorFlow's `Optimizer`,
+do not average.
+"""
+
+_LATER = "is not there yet: taking the name raises `AttributeError`"
+
+SECTIONS = {
+    "Strategies": [
+        Entry("tf.config.experimental.enable_distributed_strategy", "differs",
+              "'collective' (Horovod, or one process without it) and 'localized'; others raise "
+              "`ValueError`. Call it before embedding variables are made. New: "
+              "`differentiate_sums`, for [losses](#losses-on-several-ranks)."),
+        Entry("tf.config.experimental.enable_group_embedding", "differs",
+              "the older name; `fusion_type` is the strategy"),
+        Entry("tensorflow.python.distribute.group_embedding_collective_strategy.CollectiveStrategy",
+              "differs",
+              "`scope`, `embedding_scope`, `world_size`, `rank`, `estimator` (up to TensorFlow "
+              "2.15) and `export_saved_model`, which needs a `checkpoint_dir`. "
+              "`train_and_evaluate` evaluates at the end, or each `eval_every_n_iter` steps. "
+              "Learning rates are not multiplied by the number of ranks."),
+        Entry("tf.train.MonitoredTrainingSession", "differs",
+              "under 'collective' all ranks begin with rank 0's variables, and its folders and "
+              "hooks of a chief count: "
+              "[distributed](distributed.md#checkpoints-sessions-and-estimators); "
+              "`save_incremental_checkpoint_secs` saves [increments](checkpoints.md#increments)"),
+        Entry("tf.train.Saver", "differs",
+              "`incremental_save_restore=True` raises: use "
+              "`sok_compat.checkpoint.IncrementalSaver`"),
+        Entry("tf.gradients tf.clip_by_global_norm", "differs",
+              "under 'collective' gradients of scalars by variables are means over ranks; the "
+              "norm is that over all ranks"),
+        Entry("tensorflow.python.distribute.launch", "refused",
+              "use `python -m sok_compat.run.launch [-np N] command...`: N processes, or one for "
+              "each visible GPU; the status of the first that failed", ImportError),
+    ],
+    "Group lookups": [
+        Entry("tf.nn.group_embedding_lookup_sparse", "differs",
+              "A weighted mean is divided by the sum of weights; rows without ids are zeros; "
+              "`is_sequence` gives `[batch, columns, dim]`. No gradient flows to weights of "
+              "embedding variables; weights in other places than the ids raise. "
+              "`partition_strategy` and `params_num_per_group` change nothing."),
+        Entry("tf.nn.group_embedding_lookup", "differs",
+              "ids of any shape; a variable may come twice"),
+        Entry("tf.nn.embedding_lookup tf.nn.embedding_lookup_sparse", "works"),
+        Entry("tf.nn.safe_embedding_lookup_sparse", "differs", "`prune=False` raises"),
+    ],
+    "Embedding variables": [
+        Entry("tf.get_embedding_variable", "differs",
+              "Key k starts as key floormod(k, `default_value_dim`) does, on any number of ranks "
+              "and parts. A key gets its row in a step that computes its gradient. A regularizer "
+              "or constraint raises."),
+        Entry("tf.EmbeddingVariable", "differs",
+              "`total_count()` and `export()` give keys of this rank; `sparse_read`, "
+              "`get_frequency`, `get_version` and lookups need all ranks. Parts have no "
+              "`export()`. Versions and frequencies need a filter, eviction, `TF_RECORD_FREQ=1` "
+              "or `TF_RECORD_VERSION=1`. Use as a dense tensor raises. `target_gpu` is ignored."),
+        Entry("tf.EmbeddingVariableOption tf.InitializerOption", "differs",
+              "Numbers out of range and options of another kind raise `ValueError`."),
+        Entry("tf.StorageOption tf.StorageType tf.CacheStrategy", "differs",
+              "DRAM and HBM, which is DRAM without a GPU, with a warning; other tiers raise "
+              "`NotImplementedError`"),
+        Entry("tensorflow.core.framework.embedding.config_pb2", "differs",
+              "`tf.StorageType` and `tf.CacheStrategy` with their members, but no messages"),
+        Entry("tf.CounterFilter tf.CBFFilter", "differs",
+              "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
+              "row in the step in which it has come `filter_freq` times, and is read and trained "
+              "from the next one on. Ranks share a `CBFFilter`: which counts are too high depends "
+              "on their number. After an eviction a key begins with `filter_freq` there, with 0 "
+              "in a `CounterFilter`."),
+        Entry("tf.GlobalStepEvict tf.L2WeightEvict", "differs",
+              "before `tf.train.Saver` writes; a key that no known step has trained goes from the "
+              "second save on. The step is that of `minimize(global_step=...)`, or of the first "
+              "`apply_gradients(global_step=...)`; else the graph's."),
+        Entry("tf.CheckpointOption", "differs",
+              "the initializer loads the rows of `ckpt_to_load_from`; slots start anew. "
+              "`always_load_from_specific_ckpt` and `init_data_source` raise "
+              "`NotImplementedError`."),
+        Entry("tf.GraphKeys.EMBEDDING_VARIABLES tf.GraphKeys.EV_INIT_VAR_OPS "
+              "tf.GraphKeys.EV_INIT_SLOT_OPS tf.GraphKeys.ASYNC_EMBEDDING_OUTPUT_TENSORS",
+              "works"),
+        Entry("tf.get_multihash_variable", "refused", _LATER, AttributeError),
+        Entry("tf.get_dynamic_dimension_embedding_variable", "refused", _LATER, AttributeError),
+        Entry("tf.get_hash_table", "refused", _LATER, AttributeError),
+        Entry("tf.MultihashOption", "refused", _LATER, AttributeError),
+    ],
+    "Feature columns": [
+        Entry("tf.feature_column.group_embedding_column_scope", "differs",
+              "ends with its `with`; of nested ones the inner counts. Scopes of one name are one "
+              "group. `params_num_per_group` is ignored."),
+        Entry("tf.feature_column.categorical_column_with_embedding", "differs",
+              "Strings by DeepRec's hash; negative ids are left out. An `indicator_column`, a "
+              "`linear_model` or a layer of Keras raises."),
+        Entry("tf.feature_column.embedding_column tf.feature_column.shared_embedding_columns",
+              "differs",
+              "`do_fusion` is ignored; `coalesced_scope`, and `ckpt_to_load_from` for an "
+              "embedding variable, raise"),
+        Entry("tf.feature_column.input_layer", "differs",
+              "Order, names and outputs are those of columns outside a scope. A second call has "
+              "variables of its own. A `sqrtn`, a `max_norm` and parts are looked up one by one. "
+              "`adaptive_mask_tensors` raises."),
+        Entry("tf.contrib.feature_column.sequence_input_layer "
+              "tf.contrib.feature_column.sequence_categorical_column_with_embedding", "works",
+              "the column also in `tensorflow.python.feature_column.sequence_feature_column`, in "
+              "launched scripts; there options are in `tensorflow.python.ops.variables`, too"),
+        Entry("tf.feature_column.categorical_column_with_adaptive_embedding", "refused", _LATER,
+              AttributeError),
+    ],
+    "Optimizers": [
+        Entry("tf.train.AdagradOptimizer tf.train.GradientDescentOptimizer "
+              "tf.train.MomentumOptimizer", "works"),
+        Entry("tf.train.AdamOptimizer", "works", "on embedding variables lazily, as there"),
+        Entry("tf.train.FtrlOptimizer", "differs",
+              "on embedding variables with a `learning_rate_power` of -0.5"),
+        Entry("tf.train.AdamAsyncOptimizer tf.train.AdamWOptimizer", "works",
+              "on ordinary variables, too"),
+        Entry("tf.train.AdagradDecayOptimizer tf.train.AdagradDecayOptimizerV2", "differs",
+              "Accumulators of all rows in use decay in the first update after the global step "
+              "has passed a multiple of `accumulator_decay_step`."),
+        Entry("tf.train.AdadeltaOptimizer tf.train.AdagradDAOptimizer "
+              "tf.train.ProximalAdagradOptimizer tf.train.ProximalGradientDescentOptimizer "
+              "tf.train.RMSPropOptimizer", "differs",
+              "train ordinary variables, and raise for embedding variables"),
+    ],
+    "How fast a step is, and where it runs": [
+        Entry("tf.staged tf.make_prefetch_hook tf.train.mark_target_node", "differs",
+              "no effect on results or speed; the hook feeds the values of a `feed_generator`"),
+        Entry("tf.variable_scope", "works",
+              "with `keep_weights`, whose casts TensorFlow does not fuse"),
+        Entry("tensorflow.python.ops.work_queue.WorkQueue", "differs",
+              "Under 'collective' rank r of N takes every N-th item, from the r-th on. No "
+              "checkpoint has its position. `num_slices` is ignored."),
+        Entry("tensorflow.python.data.experimental.ops.parquet_dataset_ops.ParquetDataset "
+              "tensorflow.python.data.experimental.ops.parquet_dataset_ops.read_parquet "
+              "tensorflow.python.data.experimental.ops.parquet_dataset_ops.DataFrame",
+              "differs",
+              "Read by pyarrow, 16 to 21 (`pip install 'sok_compat[parquet]'`). Columns of lists "
+              "give RaggedTensors. A batch is of one file; part i of n are row groups i, i + n, "
+              "... Missing values raise. `ARROW_NUM_THREADS` is ignored."),
+        Entry("tf.ConfigProto tf.GPUOptions tf.GraphOptions tf.OptimizerOptions", "differs",
+              "switches that TensorFlow 2 does not have are ignored, with a warning"),
+        Entry("tf.device", "differs",
+              "a GPU becomes the CPU, with one warning, where TensorFlow has none"),
+    ],
+}  # fmt: skip
+
+BEHAVIOUR = [  # (what, state, note): of no single name
+    ("gradients on several ranks", "differs",
+     "those of the mean of the ranks' losses: [losses on several ranks]"
+     "(#losses-on-several-ranks)"),
+    ("variables at the start, on several ranks", "differs",
+     "`tf.train.MonitoredTrainingSession` broadcasts rank 0's; with a plain `tf.Session` call "
+     "`hvd.broadcast_global_variables(0)`"),
+    ("checkpoints", "works",
+     "in [DeepRec's layout](checkpoints_deeprec.md), on any number of ranks; "
+     "`TF_EV_RESTORE_CUSTOM_DIM` is not supported; increments are [sok_compat's "
+     "own](checkpoints.md#increments)"),
+    ("`tf.train.init_from_checkpoint`, `tf.train.warm_start`, `warm_start_from` of estimators",
+     "differs",
+     "give an embedding variable an initializer that loads its rows; slots raise, so give "
+     "`warm_start` one regular expression, not a list of names"),
+    ("ordinary variables in a group lookup", "differs",
+     "whole on each rank; rows of other floats become float32"),
+]  # fmt: skip
+
+
+def entries():
+    """All entries, in order."""
+    return [entry for section in SECTIONS.values() for entry in section]

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers and texts in the bytes of a message, little-endian.
+#ifndef SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_BYTES_H_
+#define SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_BYTES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace sok {
+
+class MessageWriter {
+ public:
+  /// In eight bytes.
+  void Whole(int64_t value);
+  /// In as few as it needs, one for numbers from -64 to 63.
+  void Number(int64_t value);
+  void Text(std::string_view text);
+
+  std::string& bytes() { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+/// All throw kIo where the bytes are no such thing.
+class MessageReader {
+ public:
+  explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
+
+  int64_t Whole();
+  int64_t Number();
+  std::string_view Text();
+  /// How many entries of at least `entry_bytes` follow.
+  size_t Count(size_t entry_bytes);
+
+  size_t position() const { return position_; }
+
+ private:
+  std::string_view Take(size_t size);
+
+  const std::string_view bytes_;
+  size_t position_ = 0;
+};
+
+[[noreturn]] void ThrowCutOff();
+
+}  // namespace sok
+
+#endif  // SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_BYTES_H_

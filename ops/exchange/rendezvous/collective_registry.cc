@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/exchange/rendezvous/collective_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sok {
+namespace {
+
+constexpr size_t kRemembered = 1024;  // steps, calls and failures
+
+uint64_t OrderedHash(const std::string& label) { return NameHash(label) | 1; }
+uint64_t CountedHash(const std::string& lookup) { return NameHash(lookup) & ~uint64_t{1}; }
+bool IsOrdered(const CollectiveId& collective) { return (collective.lookup_hash & 1) != 0; }
+
+/// The name of one of several lookups of a step that have the same.
+std::string Label(const std::string& lookup, int how_manieth) {
+  return how_manieth == 0 ? lookup : lookup + "#" + std::to_string(how_manieth);
+}
+
+}  // namespace
+
+CollectiveRegistry::Step& CollectiveRegistry::StepOf(int64_t step_id) {
+  const auto [entry, is_new] = steps_.try_emplace(step_id);
+  if (is_new) {
+    entry->second.number = next_step_++;
+    step_ids_.push_back(step_id);
+    if (step_ids_.size() > kRemembered) {
+      steps_.erase(step_ids_.front());
+      step_ids_.pop_front();
+    }
+  }
+  return entry->second;
+}
+
+Collective CollectiveRegistry::Begin(const LookupCall& call) {
+  Collective collective;
+  if (!call.step_id) {
+    collective = BeginAlone(call);
+    collective.description = call.description;
+    return collective;
+  }
+  Step& step = StepOf(*call.step_id);
+  collective = call.is_ordered ? BeginOrdered(call, &step) : BeginCounted(call, &step);
+  collective.description = call.description;
+  active_[collective.id];
+  step.collectives.insert(collective.id);
+  if (step.failure) Fail(collective.id, *step.failure);
+  return collective;
+}
+
+Collective CollectiveRegistry::BeginAlone(const LookupCall& call) {
+  const int64_t number = NewCall(true);
+  calls_.at(number).labels.push_back(call.lookup);
+  latest_alone_ = {OrderedHash(call.lookup), number};
+  active_[latest_alone_];
+  return {latest_alone_, call.lookup, next_step_++, true};
+}
+
+Collective CollectiveRegistry::BeginOrdered(const LookupCall& call, Step* step) {
+  if (step->call < 0) step->call = NewCall(false);
+  const std::string label = Label(call.lookup, step->counts[call.lookup]++);
+  const auto known = calls_.find(step->call);
+  if (known != calls_.end()) known->second.labels.push_back(label);
+  return {{OrderedHash(label), step->call}, label, step->number, false};
+}
+
+Collective CollectiveRegistry::BeginCounted(const LookupCall& call, Step* step) {
+  const uint64_t hash = CountedHash(call.lookup);
+  Count& count = counts_[hash];
+  count.lookup = call.lookup;
+  const std::string label = Label(call.lookup, step->counts[call.lookup]++);
+  return {{hash, count.begun++}, label, step->number, false};
+}
+
+int64_t CollectiveRegistry::NewCall(bool is_alone) {
+  calls_[next_call_].is_alone = is_alone;
+  if (calls_.size() > kRemembered) calls_.erase(calls_.begin());
+  return next_call_++;
+}
+
+void CollectiveRegistry::End(const Collective& collective) { active_.erase(collective.id); }
+
+std::optional<int64_t> CollectiveRegistry::Use(StepId step_id, const Collective& collective,
+                                               const std::string& exchange) {
+  if (step_id && !collective.is_alone) {
+    Step& step = StepOf(*step_id);
+    step.collectives.insert(collective.id);
+    if (step.failure) Fail(collective.id, *step.failure);
+    if (!step.exchanges.emplace(collective.id, exchange).second) return std::nullopt;
+  }
+  return active_[collective.id][exchange]++;
+}
+
+void CollectiveRegistry::FailStep(StepId step_id, const CollectiveFailure& failure) {
+  bool has_begun = false;
+  if (step_id) {
+    Step& step = StepOf(*step_id);
+    if (step.failure) return;
+    step.failure = failure;
+    has_begun = !step.collectives.empty();
+    for (const CollectiveId& collective :
+         step.collectives) {  // what has failed before says why it was cancelled
+      const CollectiveFailure* cause = FailureOf(collective);
+      if (failure.code == ErrorCode::kCancelled && cause) step.failure->message = cause->message;
+    }
+    const CollectiveFailure told = *step.failure;
+    for (const CollectiveId& collective : step.collectives) Fail(collective, told);
+  }
+  if (!has_begun && active_.count(latest_alone_) != 0) Fail(latest_alone_, failure);
+}
+
+/// False: it has failed before.
+bool CollectiveRegistry::Record(const CollectiveId& collective, const CollectiveFailure& failure,
+                                int source) {
+  newly_failed_.push_back({collective, failure, source});
+  if (!failures_.try_emplace(collective, failure).second) return false;
+  failed_.push_back(collective);
+  if (failed_.size() > kRemembered) {
+    failures_.erase(failed_.front());
+    failed_.pop_front();
+  }
+  return true;
+}
+
+void CollectiveRegistry::Fail(const CollectiveId& collective, const CollectiveFailure& failure) {
+  if (Record(collective, failure))
+    to_tell_.push_back({collective, "failed in this step: " + failure.message});
+}
+
+void CollectiveRegistry::Take(int rank, const LookupFailure& failure) {
+  Record(failure.collective,
+         {ErrorCode::kAborted, "rank " + std::to_string(rank) + " " + failure.message}, rank);
+}
+
+void CollectiveRegistry::FailIfOver(const CollectiveId& collective) {
+  if (active_.count(collective) != 0) return;
+  const std::string why = WhyOver(collective);
+  if (why.empty()) return;
+  if (Record(collective, {ErrorCode::kAborted, "this rank " + why}))
+    to_tell_.push_back({collective, why});
+}
+
+void CollectiveRegistry::FailAsUnknown(const CollectiveId& collective, const std::string& why) {
+  if (Record(collective, {ErrorCode::kAborted, "this rank " + why}))
+    to_tell_.push_back({collective, why});
+}
+
+void CollectiveRegistry::Note(const std::string& lookup) { noted_.insert(lookup); }
+
+bool CollectiveRegistry::Knows(const CollectiveId& collective, const std::string& label) const {
+  if (IsOrdered(collective) || counts_.count(collective.lookup_hash) != 0) return true;
+  const size_t end =
+      std::min(label.rfind('#'), label.find(" of start "));  // what is added to names
+  return noted_.count(label) != 0 || noted_.count(label.substr(0, end)) != 0;
+}
+
+/// Why this rank will never come to that collective; empty: it may.
+std::string CollectiveRegistry::WhyOver(const CollectiveId& collective) const {
+  static const std::string kEnded =
+      " has ended there without it: an error or the end of its data came between, or the ranks run "
+      "different code";
+  if (!IsOrdered(collective)) {
+    const auto count = counts_.find(collective.lookup_hash);
+    if (count == counts_.end() || collective.number >= count->second.begun) return "";
+    return "is past it: step " + std::to_string(collective.number) + " of " + count->second.lookup +
+           kEnded;
+  }
+  if (collective.number >= next_call_) return "";
+  const std::string number = "call " + std::to_string(collective.number);
+  const auto call = calls_.find(collective.number);
+  if (call == calls_.end()) return "is past it: " + number + kEnded;
+  // What a function has not begun yet may still come.
+  if (!call->second.is_alone && collective.number + 1 == next_call_) return "";
+  std::string labels;
+  for (const std::string& label : call->second.labels) {
+    if (OrderedHash(label) == collective.lookup_hash) return "is past it: " + number + kEnded;
+    labels += (labels.empty() ? "" : ", ") + label;
+  }
+  return "looks up " + labels + " in " + number +
+         ": all ranks must make the same calls in the same order";
+}
+
+const CollectiveFailure* CollectiveRegistry::FailureOf(const CollectiveId& collective) const {
+  const auto failure = failures_.find(collective);
+  return failure == failures_.end() ? nullptr : &failure->second;
+}
+
+}  // namespace sok

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread of a coordinator that fails requests, and finds those that wait in vain.
+#include <algorithm>
+#include <utility>
+
+#include "ops/exchange/rendezvous/coordinator.h"
+
+namespace sok {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+using Entry = ReceiveBuffer::Entry;
+
+constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
+constexpr double kStatusSeconds = 0.5;    // between two words to the other ranks
+
+}  // namespace
+
+void Coordinator::Run() {
+  const Seconds tick(std::min(options_.tick_seconds, options_.stall_seconds / 4));
+  Clock::time_point inspected = Clock::now();
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!is_stopped_) {
+    changed_.wait_for(lock, tick, [&] { return is_stopped_ || registry_.has_news(); });
+    if (Clock::now() - inspected >= tick) {
+      inspected = Clock::now();
+      Inspect(inspected);
+      TellStatus(inspected, &lock);
+    }
+    TellAndFail(&lock);
+  }
+}
+
+/// Not on the threads that find the failures: they may hold what the requests' owners wait for.
+void Coordinator::TellAndFail(std::unique_lock<std::mutex>* lock) {
+  std::vector<std::pair<ExchangeRequest, CollectiveFailure>> failed;
+  for (const auto& [collective, why, source] : registry_.TakeNewlyFailed()) {
+    for (Entry& entry : buffer_.TakeFailed(collective, source)) {
+      if (!entry.request) continue;
+      counters_.negotiation_bytes += entry.sent_bytes;
+      failed.emplace_back(std::move(*entry.request), why);
+    }
+  }
+  const std::vector<LookupFailure> to_tell = registry_.TakeToTell();
+  if (failed.empty() && to_tell.empty()) return;
+  lock->unlock();
+  for (const LookupFailure& failure : to_tell) SendToAll(failure.Serialize());
+  for (const auto& [request, why] : failed) {
+    request.done(
+        FailedExchange(why.code, "exchange " + ExchangeName(request) + ": " + why.message));
+  }
+  failed.clear();  // what they hold may end lookups, which takes the lock
+  lock->lock();
+}
+
+void Coordinator::SendToAll(const std::string& message) {
+  const auto kept = std::make_shared<const std::string>(message);
+  for (int rank = 0; rank < options_.num_ranks; ++rank) {
+    if (rank != options_.rank) transport_->Send(rank, {*kept}, kept);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  counters_.negotiation_bytes += static_cast<int64_t>(message.size()) * (options_.num_ranks - 1);
+}
+
+void Coordinator::Inspect(Clock::time_point now) {
+  // Where a rank gives no sign of life, whoever watches the transport says which one it is.
+  const bool is_lost = transport_->SilentSeconds() > options_.stall_seconds / 2;
+  std::vector<CollectiveId> over;
+  for (const auto& [place, entry] : buffer_.entries()) {
+    const double waited = Seconds(now - entry.since).count();
+    if (!entry.request) {
+      over.push_back(place.first);
+      const std::string why = WhyNever(entry, now);
+      if (!why.empty()) registry_.FailAsUnknown(place.first, why);
+    } else if (waited >= options_.stall_seconds && !entry.request->is_patient && !is_lost) {
+      gave_up_on_ = ExchangeName(*entry.request);
+      const CollectiveFailure failure{ErrorCode::kAborted, Missing(entry, waited)};
+      registry_.Fail(place.first, failure);
+      registry_.FailStep(entry.request->step_id, failure);
+    }
+  }
+  for (const CollectiveId& collective : over) registry_.FailIfOver(collective);
+}
+
+/// Which ranks a request waits for, and what they do instead.
+std::string Coordinator::Missing(const Entry& entry, double waited) const {
+  std::vector<int> missing;
+  std::string doing;
+  for (int rank = 0; rank < options_.num_ranks; ++rank) {
+    if (rank == options_.rank || entry.parts[static_cast<size_t>(rank)].description) continue;
+    missing.push_back(rank);
+    const RankStatus& status = statuses_[static_cast<size_t>(rank)];
+    doing += ", rank " + std::to_string(rank) + " has begun " + std::to_string(status.num_steps) +
+             " steps and waits for " + (status.waits_for.empty() ? "nothing" : status.waits_for);
+  }
+  return "waited " + std::to_string(static_cast<int>(waited)) + " s for " + JoinRanks(missing) +
+         ", more than SOK_STALL_TIMEOUT_SECONDS; this rank is in step " +
+         std::to_string(entry.request->collective.step) + doing +
+         ". All ranks must run the same lookups in the same number of steps";
+}
+
+/// Why a lookup that other ranks wait for never comes: none of this rank's graphs has it, and this
+/// rank waits for these ranks meanwhile.
+std::string Coordinator::WhyNever(const Entry& entry, Clock::time_point now) const {
+  const double long_wait = std::min(kLongWaitSeconds, options_.stall_seconds / 4);
+  const auto is_long = [&](const Entry& each) {
+    return Seconds(now - each.since).count() > long_wait;
+  };
+  if (!is_long(entry) || registry_.Knows(entry.place.first, entry.lookup)) return "";
+  for (const auto& [place, own] : buffer_.entries()) {
+    if (!own.request || own.request->is_patient || !is_long(own)) continue;
+    for (size_t rank = 0; rank < own.parts.size(); ++rank) {
+      if (own.parts[rank].description || !entry.parts[rank].description) continue;
+      return "has no lookup '" + entry.lookup + "' in its graphs, and waits for " +
+             ExchangeName(*own.request) +
+             ": the ranks have made lookups of these names in another order, or only some of them. "
+             "Build the same models in the same order on all ranks";
+    }
+  }
+  return "";
+}
+
+void Coordinator::TellStatus(Clock::time_point now, std::unique_lock<std::mutex>* lock) {
+  if (Seconds(now - status_told_).count() < std::min(kStatusSeconds, options_.stall_seconds / 4))
+    return;
+  RankStatus status{registry_.num_steps(), gave_up_on_};
+  const double long_wait = std::min(kLongWaitSeconds, options_.stall_seconds / 4);
+  const Entry* longest = nullptr;
+  for (const auto& [place, entry] : buffer_.entries()) {
+    if (entry.request && (!longest || entry.since < longest->since)) longest = &entry;
+  }
+  if (longest && Seconds(now - longest->since).count() > long_wait)
+    status.waits_for = ExchangeName(*longest->request);
+  if (status == told_status_ || !closed_reason_.empty()) return;
+  told_status_ = status;
+  status_told_ = now;
+  lock->unlock();
+  SendToAll(status.Serialize());
+  lock->lock();
+}
+
+}  // namespace sok

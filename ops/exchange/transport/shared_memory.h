@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transport between processes of one host: rings of bytes in memory that all of them map.
+#ifndef SOK_OPS_EXCHANGE_TRANSPORT_SHARED_MEMORY_H_
+#define SOK_OPS_EXCHANGE_TRANSPORT_SHARED_MEMORY_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ops/exchange/transport/frames.h"
+#include "ops/exchange/transport/transport.h"
+
+namespace sok {
+
+/// Where the others find the memory of a rank. The token proves that the memory is the rank's.
+struct SharedMemoryAddress {
+  int64_t process_id = 0;
+  int64_t descriptor = -1;  // in that process
+  uint64_t token = 0;
+};
+
+/// Each rank has a ring for every other rank in memory of its own. The memory has no name and ends
+/// with the processes that map it. A sender copies a message straight into the ring; one thread of
+/// the receiver delivers it from there. What finds no room waits in the sender's backlog, which
+/// that rank's own thread writes on as the receiver reads.
+class SharedMemoryTransport : public Transport {
+ public:
+  /// ranks: those of this host, in an order that is the same for all of them; place: of this one
+  /// among them. ring_bytes: of each ring, rounded up to pages. Throws kIo.
+  SharedMemoryTransport(int place, std::vector<int> ranks, int64_t ring_bytes);
+  ~SharedMemoryTransport() override;
+  SharedMemoryTransport(const SharedMemoryTransport&) = delete;
+  SharedMemoryTransport& operator=(const SharedMemoryTransport&) = delete;
+
+  SharedMemoryAddress address() const;
+  const std::vector<int>& ranks() const { return ranks_; }
+
+  /// Maps the memory of all ranks; by place, this one's included. Throws kIo: a process is not of
+  /// this host, not of this user, or gone.
+  void Connect(const std::vector<SharedMemoryAddress>& addresses);
+
+  void Start(Receiver* receiver) override;
+  void Send(int destination, Pieces message, std::shared_ptr<const void> memory) override;
+  void Close() override;
+  double SilentSeconds() const override;
+  std::string failure() const override;
+
+ private:
+  struct RingHead;
+  struct Head;
+  struct Ring {
+    RingHead* head = nullptr;
+    char* bytes = nullptr;  // mapped twice, one behind the other: what wraps around is in one piece
+  };
+  struct Peer {
+    Head* head = nullptr;
+    Ring out;
+    Ring in;
+    std::mutex sending;
+    std::deque<Frame> backlog;
+    FrameReader reader;
+    int64_t process_id = 0;
+    int process = -1;  // a descriptor of the process; -1: the kernel has none
+    bool has_left = false;
+    uint64_t beat = 0;
+    int64_t last_beat_ns = 0;
+  };
+
+  size_t PlaceOf(int rank) const;
+  Ring MapRing(int descriptor, Head* head, size_t destination) const;
+  void MapPeer(size_t place, const SharedMemoryAddress& address);
+  bool WriteBacklog(Peer& peer);
+  bool Deliver(size_t place);
+  bool HasMessages(const Peer& peer) const;
+  bool HasEnded(const Peer& peer) const;
+  void Run();
+  bool Progress();
+  void Sleep();
+  void CheckPeers();
+  bool IsBacklogEmpty();
+
+  const size_t place_;
+  const std::vector<int> ranks_;
+  const size_t ring_bytes_;
+  const size_t head_bytes_;  // of a rank's memory, before the rings
+  const uint64_t token_;
+  int descriptor_ = -1;
+  Head* own_ = nullptr;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by place; at place_, none
+  Receiver* receiver_ = nullptr;
+  std::thread thread_;
+  std::atomic<bool> is_stopped_{false};
+  std::atomic<int64_t> oldest_beat_ns_{0};
+  mutable std::mutex mutex_;  // of failure_
+  std::string failure_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_EXCHANGE_TRANSPORT_SHARED_MEMORY_H_

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every rule on every engine: the formulas in double precision, and the CPU's bits.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "ops/tests/conformance/random_batch.h"
+
+namespace sok {
+namespace {
+
+using testing::CallWithArrays;
+using testing::CheckNear;
+using testing::Floats;
+using testing::Ids;
+using testing::OnAllEngines;
+using testing::Random;
+using testing::Size;
+using testing::TestedEngine;
+using testing::Words;
+
+struct TestedRule {
+  const char* name;
+  Rule rule;
+  std::function<void(double g, double& value, double* states)> formula;
+
+  int num_states() const {
+    return std::visit([](const auto& one_rule) { return one_rule.kStates; }, rule);
+  }
+};
+
+TestedRule Momentum(const char* name, bool use_nesterov) {
+  MomentumRule rule;
+  rule.learning_rate = 0.1f;
+  rule.momentum = 0.9f;
+  rule.use_nesterov = use_nesterov;
+  return {name, rule, [use_nesterov](double g, double& value, double* states) {
+            states[0] = 0.9 * states[0] + g;
+            value -= 0.1 * (use_nesterov ? g + 0.9 * states[0] : states[0]);
+          }};
+}
+
+/// TensorFlow's ApplyFtrlV2.
+void Ftrl(double g, double& value, double* states) {
+  const double new_sum = states[0] + g * g;
+  const double sigma = (std::sqrt(new_sum) - std::sqrt(states[0])) / 0.1;
+  states[1] += g + 2 * 0.01 * value - sigma * value;
+  states[0] = new_sum;
+  const double clipped = std::max(-0.3, std::min(0.3, states[1]));
+  value = (clipped - states[1]) / (std::sqrt(new_sum) / 0.1 + 2 * 0.02);
+}
+
+std::vector<TestedRule> Rules() {
+  return {{"sgd", SgdRule{0.1f}, [](double g, double& value, double*) { value -= 0.1 * g; }},
+          {"adagrad", AdagradRule{0.1f, 1e-7f},
+           [](double g, double& value, double* states) {
+             states[0] += g * g;
+             value -= 0.1 * g / (std::sqrt(states[0]) + 1e-7);
+           }},
+          {"adam", AdamRule{0.01f, 0.9f, 0.999f, 1e-7f},
+           [](double g, double& value, double* states) {
+             states[0] = 0.9 * states[0] + 0.1 * g;
+             states[1] = 0.999 * states[1] + 0.001 * g * g;
+             value -= 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
+           }},
+          {"adamw", AdamWRule{{0.01f, 0.9f, 0.999f, 1e-7f}, 0.05f},
+           [](double g, double& value, double* states) {
+             states[0] = 0.9 * states[0] + 0.1 * g;
+             states[1] = 0.999 * states[1] + 0.001 * g * g;
+             value = 0.95 * value - 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
+           }},
+          {"decay", DecayRule{0.75f, 0.4f},
+           [](double, double&, double* states) { states[0] = std::max(0.75 * states[0], 0.4); }},
+          {"ftrl", FtrlRule{0.1f, 0.3f, 0.02f, 0.01f}, Ftrl},
+          Momentum("momentum", false),
+          Momentum("nesterov momentum", true),
+          {"rmsprop", RmspropRule{0.01f, 0.9f, 0.8f, 1e-3f},
+           [](double g, double& value, double* states) {
+             states[0] = 0.9 * states[0] + 0.1 * g * g;
+             states[1] = 0.8 * states[1] + 0.01 * g / std::sqrt(states[0] + 1e-3);
+             value -= states[1];
+           }}};
+}
+
+constexpr int64_t kNumRows = 300;
+const Ids kGradientRows = {7, 0, 299, kNoRow, 150, 151, 3};
+
+struct Case {
+  int64_t dim;
+  bool are_states_side_by_side;
+  bool rows_in_use;     // all of them, not those given
+  bool use_hash_index;  // else every third row is in use, and the last
+};
+
+struct Values {
+  Floats rows;    // [kNumRows, dim]
+  Floats states;  // [kNumRows, kStates, dim]
+};
+
+bool IsInUse(const Case& of_case, int64_t row) {
+  return of_case.use_hash_index || row % 3 == 0 || row == kNumRows - 1;
+}
+
+Values FirstOnes(const TestedRule& rule, const Case& of_case) {
+  return {Random(kNumRows * of_case.dim, 1),
+          Random(kNumRows * of_case.dim * rule.num_states(), 2, 0.1f)};
+}
+
+Floats Gradients(const Case& of_case) { return Random(Size(kGradientRows) * of_case.dim, 3); }
+
+/// A table of which the keys of the rows in use have come, and its planes with these values.
+class RuleTable {
+ public:
+  RuleTable(const TestedEngine& engine, const TestedRule& rule, const Case& of_case)
+      : engine_(engine),
+        arrays_(engine),
+        num_states_(rule.num_states()),
+        case_(of_case),
+        table_(engine.engine.MakeTable(
+            testing::Options(of_case.use_hash_index, kNumRows, of_case.dim))) {
+    Ids keys;
+    for (int64_t row = 0; row < kNumRows; ++row) {
+      if (IsInUse(of_case, row)) keys.push_back(row);
+    }
+    table_->FindOrInsert(arrays_.call(), Size(keys), arrays_.Upload(keys), true, nullptr, {},
+                         arrays_.Empty<int64_t>(Size(keys)));
+    planes_.dim = of_case.dim;
+    const Values values = FirstOnes(rule, of_case);
+    planes_.rows = arrays_.Upload(values.rows);
+    const int64_t row_states = num_states_ * of_case.dim;
+    float* side_by_side = arrays_.Upload(values.states);
+    for (int s = 0; s < num_states_; ++s) {
+      planes_.states[s] = {side_by_side + s * of_case.dim, row_states};
+      if (!of_case.are_states_side_by_side) {
+        planes_.states[s] = {arrays_.Upload(OfState(values.states, s)), of_case.dim};
+      }
+    }
+  }
+
+  void Apply(const Rule& rule, const Ids& row_ids, const Floats& gradients) {
+    const int64_t* ids = arrays_.Upload(row_ids);
+    const float* g = arrays_.Upload(gradients);
+    if (case_.rows_in_use) {
+      table_->ApplyToRowsInUse(arrays_.call(), rule, planes_, Size(row_ids), ids, g);
+    } else {
+      table_->ApplyToRows(arrays_.call(), rule, planes_, Size(row_ids), ids, g);
+    }
+  }
+
+  Values Read() {
+    Values values{arrays_.Download(planes_.rows, kNumRows * case_.dim),
+                  Floats(static_cast<size_t>(kNumRows * case_.dim * num_states_))};
+    for (int s = 0; s < num_states_; ++s) {
+      const auto& state = planes_.states[s];
+      for (int64_t row = 0; row < kNumRows; ++row) {
+        const Floats of_row = arrays_.Download(state.data + row * state.stride, case_.dim);
+        std::copy(of_row.begin(), of_row.end(),
+                  values.states.begin() + (row * num_states_ + s) * case_.dim);
+      }
+    }
+    return values;
+  }
+
+ private:
+  Floats OfState(const Floats& states, int s) const {
+    Floats of_one;
+    for (int64_t row = 0; row < kNumRows; ++row) {
+      const auto begin = states.begin() + (row * num_states_ + s) * case_.dim;
+      of_one.insert(of_one.end(), begin, begin + case_.dim);
+    }
+    return of_one;
+  }
+
+  const TestedEngine& engine_;
+  CallWithArrays arrays_;
+  const int num_states_;
+  const Case case_;
+  std::shared_ptr<Table> table_;
+  RulePlanes planes_;
+};
+
+Values Apply(const TestedEngine& engine, const TestedRule& rule, const Case& of_case) {
+  RuleTable table(engine, rule, of_case);
+  table.Apply(rule.rule, kGradientRows, Gradients(of_case));
+  return table.Read();
+}
+
+void CheckFormula(const TestedRule& rule, const Case& of_case, const Values& actual) {
+  const Values first = FirstOnes(rule, of_case);
+  const Floats gradients = Gradients(of_case);
+  std::vector<double> rows(first.rows.begin(), first.rows.end());
+  std::vector<double> states(first.states.begin(), first.states.end());
+  for (int64_t row = 0; row < kNumRows; ++row) {
+    const auto found = std::find(kGradientRows.begin(), kGradientRows.end(), row);
+    const bool has_gradient = found != kGradientRows.end();
+    if (!has_gradient && !(of_case.rows_in_use && IsInUse(of_case, row))) continue;
+    for (int64_t c = 0; c < of_case.dim; ++c) {
+      const int64_t number = found - kGradientRows.begin();
+      const double g = has_gradient ? gradients[static_cast<size_t>(number * of_case.dim + c)] : 0;
+      double of_value[kMaxStates] = {};
+      const auto place = [&](int s) {
+        return static_cast<size_t>((row * rule.num_states() + s) * of_case.dim + c);
+      };
+      for (int s = 0; s < rule.num_states(); ++s) of_value[s] = states[place(s)];
+      rule.formula(g, rows[static_cast<size_t>(row * of_case.dim + c)], of_value);
+      for (int s = 0; s < rule.num_states(); ++s) states[place(s)] = of_value[s];
+    }
+  }
+  CheckNear(actual.rows, rows);
+  CheckNear(actual.states, states);
+}
+
+SOK_TEST(RulesFollowTheirFormulasWithTheSameBits) {
+  const TestedEngine cpu{"CPU", CpuEngine(), SerialExecutor()};
+  for (const TestedRule& rule : Rules()) {
+    std::cerr << "  " << rule.name << std::endl;
+    for (const int64_t dim : {1, 5, 6, 16, 64}) {
+      for (const bool are_states_side_by_side : {true, false}) {
+        for (const bool rows_in_use : {false, true}) {
+          for (const bool use_hash_index : {true, false}) {
+            const Case of_case{dim, are_states_side_by_side, rows_in_use, use_hash_index};
+            const Values of_cpu = Apply(cpu, rule, of_case);
+            CheckFormula(rule, of_case, of_cpu);
+            for (const TestedEngine& engine : testing::TestedEngines()) {
+              const Values values = Apply(engine, rule, of_case);
+              CHECK_TRUE(values.rows == of_cpu.rows);
+              CHECK_TRUE(values.states == of_cpu.states);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/// The CPU names the row; a device does not wait to see it, and writes nowhere else.
+SOK_TEST(GradientsOfNoRowChangeNothing) {
+  OnAllEngines([](const TestedEngine& engine) {
+    for (const bool rows_in_use : {false, true}) {
+      for (const bool use_hash_index : {true, false}) {
+        const TestedRule rule = Rules()[1];
+        RuleTable table(engine, rule, {4, true, rows_in_use, use_hash_index});
+        const Values before = table.Read();
+        const Floats gradients(8, 1.0f);
+        const Ids row_ids = {1'000'000'000, kNumRows};
+        if (engine.engine.IsHostMemory()) {
+          CHECK_THROWS(ErrorCode::kInvalidArgument,
+                       (Words{"'users'", "row 1000000000", "has 300 rows"}),
+                       table.Apply(rule.rule, row_ids, gradients));
+          CHECK_TRUE(table.Read().states == before.states);
+        } else if (!rows_in_use) {
+          table.Apply(rule.rule, row_ids, gradients);
+          CHECK_TRUE(table.Read().states == before.states);
+        } else {
+          table.Apply(rule.rule, row_ids, gradients);
+        }
+      }
+    }
+  });
+}
+
+/// As where TensorFlow multiplies m by beta1: no zero is added.
+SOK_TEST(AdamKeepsTheSignOfZeroWithoutAGradient) {
+  OnAllEngines([](const TestedEngine& engine) {
+    for (const bool use_hash_index : {true, false}) {
+      const auto table = engine.engine.MakeTable(testing::Options(use_hash_index, 10));
+      CallWithArrays arrays(engine);
+      table->FindOrInsert(arrays.call(), 2, arrays.Upload(Ids{0, 1}), true, nullptr, {},
+                          arrays.Empty<int64_t>(2));
+      RulePlanes planes;
+      planes.dim = 4;
+      planes.rows = arrays.Upload(Floats(8, -0.0f));
+      for (RulePlanes::State& state : planes.states) {
+        state = {arrays.Upload(Floats(8, -0.0f)), 4};
+      }
+      AdamRule adam;
+      adam.step_size = adam.beta1 = adam.beta2 = 0.5f;
+      adam.epsilon = 0.1f;
+      table->ApplyToRowsInUse(arrays.call(), adam, planes, 1, arrays.Upload(Ids{1}),
+                              arrays.Upload(Floats(4, 0.0f)));
+      const Floats m = arrays.Download(planes.states[0].data, 8);
+      CHECK_TRUE(std::signbit(m[0]) && std::signbit(m[3]));
+      CHECK_TRUE(!std::signbit(m[4]) && !std::signbit(m[7]));
+      CHECK_TRUE(!std::signbit(arrays.Download(planes.rows, 8)[0]));
+    }
+  });
+}
+
+SOK_TEST(NoGradientsAndNoRows) {
+  OnAllEngines([](const TestedEngine& engine) {
+    const auto table = engine.engine.MakeTable(testing::Options(true, 10));
+    CallWithArrays arrays(engine);
+    RulePlanes planes;
+    planes.dim = 3;
+    planes.rows = arrays.Upload(Floats(30, 1.0f));
+    const Rule rule = SgdRule{0.5f};
+    table->ApplyToRows(arrays.call(), rule, planes, 0, nullptr, nullptr);
+    table->ApplyToRowsInUse(arrays.call(), rule, planes, 0, nullptr, nullptr);
+    CHECK_TRUE(arrays.Download(planes.rows, 30) == Floats(30, 1.0f));
+  });
+}
+
+}  // namespace
+}  // namespace sok
+
+SOK_TEST_MAIN()

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engines that the conformance suite runs on, and tables with planes on them.
+//
+// Compiled by the host's compiler, a test runs on the CPU's engine, on one thread and on several,
+// and on the test double of a GPU, whose threads are made to meet; compiled by nvcc, on a GPU.
+#ifndef SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_
+#define SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/cpu/cpu_engine.h"
+#include "ops/engine/engine.h"
+#include "ops/tests/check.h"
+#include "ops/tests/conformance/first_value_of_key.h"
+
+#ifdef __CUDACC__
+#include "ops/cuda/cuda_engine.h"
+#else
+#include "ops/tests/conformance/unruly_executor.h"
+#include "ops/tests/host_queue/host_engine.h"
+#endif
+
+namespace sok::testing {
+
+using Ids = std::vector<int64_t>;
+using Floats = std::vector<float>;
+using Numbers = std::vector<int32_t>;
+using Words = std::vector<std::string>;
+
+template <typename Value>
+int64_t Size(const std::vector<Value>& values) {
+  return static_cast<int64_t>(values.size());
+}
+
+/// An engine and the threads of calls to it.
+struct TestedEngine {
+  std::string name;
+  Engine& engine;
+  Executor& executor;
+
+  std::unique_ptr<Call> NewCall() const { return engine.MakeCall(executor, nullptr); }
+};
+
+inline const std::vector<TestedEngine>& TestedEngines() {
+#ifdef __CUDACC__
+  static const auto* engines =
+      new std::vector<TestedEngine>{{"CUDA", CudaEngine(0), SerialExecutor()}};
+#else
+  static auto* unruly = new UnrulyExecutor(4);
+  static auto* threads = MakeThreadExecutor(3).release();
+  static auto* host_queue = MakeHostQueueEngine(*unruly).release();
+  static const auto* engines =
+      new std::vector<TestedEngine>{{"CPU, one thread", CpuEngine(), SerialExecutor()},
+                                    {"CPU, threads", CpuEngine(), *threads},
+                                    {"host queue", *host_queue, SerialExecutor()}};
+#endif
+  return *engines;
+}
+
+/// Calls test(engine) for all of them, and says which one it is that fails.
+template <typename Test>
+void OnAllEngines(const Test& test) {
+  for (const TestedEngine& tested : TestedEngines()) {
+    std::cerr << "  " << tested.name << std::endl;
+    test(tested);
+  }
+}
+
+/// One call, and arrays in its memory.
+class CallWithArrays {
+ public:
+  explicit CallWithArrays(const TestedEngine& tested)
+      : engine_(tested.engine), call_(tested.NewCall()) {}
+
+  Call& call() const { return *call_; }
+
+  /// Undefined values that are none of those expected.
+  template <typename Value>
+  Value* Empty(int64_t count) {
+    const std::vector<char> noise(static_cast<size_t>(count) * sizeof(Value), '\xA5');
+    auto* array = call_->template Temporary<Value>(count + 1);
+    engine_.CopyFromHost(*call_, array, noise.data(), Size(noise));
+    return array;
+  }
+  template <typename Value>
+  Value* Upload(const std::vector<Value>& values) {
+    auto* array = call_->template Temporary<Value>(Size(values) + 1);
+    engine_.CopyFromHost(*call_, array, values.data(), Size(values) * int64_t{sizeof(Value)});
+    return array;
+  }
+  template <typename Value>
+  std::vector<Value> Download(const Value* array, int64_t count) {
+    std::vector<Value> values(static_cast<size_t>(count));
+    engine_.CopyToHost(*call_, values.data(), array, count * int64_t{sizeof(Value)});
+    return values;
+  }
+
+ private:
+  Engine& engine_;
+  std::unique_ptr<Call> call_;
+};
+
+constexpr float kSlotValue = 0.5f;
+constexpr int64_t kSlotWidth = 2;
+
+inline TableOptions Options(bool use_hash_index, int64_t capacity, int64_t dim = 3) {
+  TableOptions options;
+  options.name = "users";
+  options.dim = dim;
+  options.capacity = capacity;
+  options.use_hash_index = use_hash_index;
+  options.first_value = {FirstValue::Kind::kUniform, 1.0f, 2.0f, FirstValueStream(1, "users")};
+  return options;
+}
+
+/// A table with the planes of its rows and of one slot, and arrays of the host in and out.
+class TestedTable {
+ public:
+  TestedTable(const TestedEngine& tested, const TableOptions& options)
+      : tested_(tested),
+        table_(tested.engine.MakeTable(options)),
+        rows_(tested.engine.MakePlane({options.capacity, options.dim, options.use_hash_index})),
+        slot_(tested.engine.MakePlane({options.capacity, kSlotWidth, options.use_hash_index})),
+        planes_{rows_.get(), {{slot_.get(), kSlotValue}}} {}
+
+  Table& table() const { return *table_; }
+  Plane& rows() const { return *rows_; }
+  Plane& slot() const { return *slot_; }
+  const Planes& planes() const { return planes_; }
+  const TableOptions& options() const { return table_->options(); }
+
+  TableSize GetSize() const { return table_->Size(*tested_.NewCall()); }
+  int64_t num_keys() const { return GetSize().num_keys; }
+  int64_t num_rows() const { return GetSize().num_rows; }
+
+  Ids Find(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    auto* row_ids = arrays.Empty<int64_t>(Size(keys));
+    table_->Find(arrays.call(), Size(keys), arrays.Upload(keys), row_ids);
+    return arrays.Download(row_ids, Size(keys));
+  }
+
+  /// As Find, of which TryFind does all or nothing.
+  Ids TryFindThenFind(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    auto* row_ids = arrays.Empty<int64_t>(Size(keys));
+    const Ids before = arrays.Download(row_ids, Size(keys));
+    const bool is_done = table_->TryFind(arrays.call(), Size(keys), arrays.Upload(keys), row_ids);
+    const Ids after = arrays.Download(row_ids, Size(keys));
+    if (is_done) return after;
+    CHECK_TRUE(after == before);
+    return Find(keys);
+  }
+
+  Ids FindOrInsert(const Ids& keys, bool are_distinct = false, const Floats& rows = {}) const {
+    CallWithArrays arrays(tested_);
+    auto* row_ids = arrays.Empty<int64_t>(Size(keys));
+    table_->FindOrInsert(arrays.call(), Size(keys), arrays.Upload(keys), are_distinct,
+                         rows.empty() ? nullptr : arrays.Upload(rows), planes_, row_ids);
+    return arrays.Download(row_ids, Size(keys));
+  }
+
+  AppendedKeys Append(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    auto* room = arrays.Empty<int64_t>(Size(keys));
+    return table_->Append(arrays.call(), Size(keys), arrays.Upload(keys), room);
+  }
+
+  Floats Gather(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    const int64_t count = Size(keys) * options().dim;
+    auto* out = arrays.Empty<float>(count);
+    table_->GatherRows(arrays.call(), Size(keys), arrays.Upload(keys), *rows_, out);
+    return arrays.Download(out, count);
+  }
+
+  int64_t Erase(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    return table_->Erase(arrays.call(), Size(keys), arrays.Upload(keys));
+  }
+
+  int64_t Evict(const Ids& keys) const {
+    CallWithArrays arrays(tested_);
+    return table_->Evict(arrays.call(), Size(keys), arrays.Upload(keys));
+  }
+  void ReturnRows(int64_t num_rows) const { table_->ReturnRows(*tested_.NewCall(), num_rows); }
+
+  struct Entries {
+    Ids keys;
+    Ids row_ids;
+  };
+  Entries Export() const {
+    CallWithArrays arrays(tested_);
+    const TableEntries entries = table_->Export(arrays.call());
+    return {arrays.Download(entries.keys, entries.count),
+            arrays.Download(entries.row_ids, entries.count)};
+  }
+
+  Entries ExportRows(int64_t first_row, int64_t num_rows) const {
+    CallWithArrays arrays(tested_);
+    auto* keys = arrays.Empty<int64_t>(num_rows);
+    auto* row_ids = arrays.Empty<int64_t>(num_rows);
+    const int64_t count = table_->ExportRows(arrays.call(), first_row, num_rows, keys, row_ids);
+    return {arrays.Download(keys, count), arrays.Download(row_ids, count)};
+  }
+
+  void Reserve(int64_t num_keys) const { table_->Reserve(*tested_.NewCall(), num_keys, planes_); }
+  void Clear() const { table_->Clear(*tested_.NewCall()); }
+  void InsertAll() const { table_->InsertAll(*tested_.NewCall(), planes_); }
+  int64_t FirstWithoutRow(const Ids& row_ids) const {
+    CallWithArrays arrays(tested_);
+    return table_->FirstWithoutRow(arrays.call(), Size(row_ids), arrays.Upload(row_ids));
+  }
+
+  Floats Row(int64_t row_id) const { return Read(*rows_, row_id); }
+  Floats Slot(int64_t row_id) const { return Read(*slot_, row_id); }
+  void WriteRow(int64_t row_id, float value) const {
+    const std::unique_ptr<Call> call = tested_.NewCall();
+    tested_.engine.Fill(*call, rows_->data() + row_id * options().dim, options().dim, value);
+    tested_.engine.Fill(*call, slot_->data() + row_id * kSlotWidth, kSlotWidth, value);
+  }
+
+  Floats FirstValueOf(int64_t key) const {
+    Floats row(static_cast<size_t>(options().dim));
+    WriteFirstValue(options().first_value, key, options().dim, row.data());
+    return row;
+  }
+  /// The row and its slot hold what a row holds when it appears.
+  void CheckIsFresh(int64_t key, int64_t row_id) const {
+    CHECK_TRUE(Row(row_id) == FirstValueOf(key));
+    CHECK_TRUE(Slot(row_id) == Floats(kSlotWidth, kSlotValue));
+  }
+
+ private:
+  Floats Read(const Plane& plane, int64_t row_id) const {
+    CallWithArrays arrays(tested_);
+    return arrays.Download(plane.data() + row_id * plane.width(), plane.width());
+  }
+
+  const TestedEngine& tested_;
+  std::shared_ptr<Table> table_;
+  std::shared_ptr<Plane> rows_;
+  std::shared_ptr<Plane> slot_;
+  Planes planes_;
+};
+
+}  // namespace sok::testing
+
+#endif  // SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_

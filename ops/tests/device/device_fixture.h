@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays and tables on a queue, for tests that run on CPU threads and, compiled by nvcc, on a GPU.
+#ifndef SOK_OPS_TESTS_DEVICE_DEVICE_FIXTURE_H_
+#define SOK_OPS_TESTS_DEVICE_DEVICE_FIXTURE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ops/device/device_table.h"
+#include "ops/tests/check.h"
+
+#ifdef __CUDACC__
+#include "ops/cuda/cuda_queue.cuh"
+#else
+#include "ops/tests/conformance/unruly_executor.h"
+#include "ops/tests/host_queue/host_queue.h"
+#endif
+
+namespace sok::testing {
+
+#ifdef __CUDACC__
+using TestQueue = CudaQueue;
+
+struct QueueForTests {
+  CudaQueue queue{0};
+};
+#else
+using TestQueue = HostQueue;
+
+struct QueueForTests {
+  UnrulyExecutor executor{4};
+  HostQueue queue{executor};
+};
+#endif
+
+using Ids = std::vector<int64_t>;
+
+template <typename Value>
+int64_t Size(const std::vector<Value>& values) {
+  return static_cast<int64_t>(values.size());
+}
+
+/// An array on the queue's device.
+template <typename Value>
+class DeviceArray {
+ public:
+  DeviceArray(TestQueue& queue, int64_t count)
+      : queue_(queue), count_(count), buffer_(queue, (count + 1) * kBytes) {
+    const QueueCall<TestQueue> call(queue, {});
+    queue.FillBytes(data(), 0xA5, count * kBytes);  // so that nothing is right by chance
+  }
+  DeviceArray(TestQueue& queue, const std::vector<Value>& values)
+      : DeviceArray(queue, Size(values)) {
+    const QueueCall<TestQueue> call(queue, {});
+    queue.CopyFromHost(data(), values.data(), count_ * kBytes);
+  }
+
+  Value* data() const { return buffer_.template as<Value>(); }
+  std::vector<Value> ToHost() const {
+    const QueueCall<TestQueue> call(queue_, {});
+    std::vector<Value> values(static_cast<size_t>(count_));
+    queue_.CopyToHost(values.data(), data(), count_ * kBytes);
+    return values;
+  }
+
+ private:
+  static constexpr int64_t kBytes = sizeof(Value);
+
+  TestQueue& queue_;
+  int64_t count_;
+  DeviceBuffer<TestQueue> buffer_;
+};
+
+inline TableOptions Options(int64_t capacity, int64_t dim = 3) {
+  TableOptions options;
+  options.name = "users";
+  options.dim = dim;
+  options.capacity = capacity;
+  options.first_value = {FirstValue::Kind::kUniform, 1.0f, 2.0f, FirstValueStream(1, "users")};
+  return options;
+}
+
+/// A table on a queue with the plane of its rows.
+class DeviceTableWithRows : private QueueForTests {
+ public:
+  explicit DeviceTableWithRows(const TableOptions& options)
+      : table(queue, options), rows_(queue, options.capacity, options.dim) {}
+
+  Ids Find(const Ids& keys) {
+    const DeviceArray<int64_t> device_keys(queue, keys);
+    const DeviceArray<int64_t> row_ids(queue, Size(keys));
+    table.Find({}, Size(keys), device_keys.data(), row_ids.data());
+    return row_ids.ToHost();
+  }
+
+  Ids FindOrInsert(const Ids& keys, bool are_distinct = false) {
+    const DeviceArray<int64_t> device_keys(queue, keys);
+    const DeviceArray<int64_t> row_ids(queue, Size(keys));
+    table.FindOrInsert({}, Size(keys), device_keys.data(), are_distinct, nullptr, {&rows_, {}},
+                       row_ids.data());
+    return row_ids.ToHost();
+  }
+
+  int64_t Erase(const Ids& keys) {
+    return table.Erase({}, Size(keys), DeviceArray<int64_t>(queue, keys).data());
+  }
+
+  /// Slots of the index. Does not ask for the counters, by which the table would learn something.
+  int64_t NumSlots() const { return table.index().num_buckets * DeviceBucket::kSlots; }
+
+  /// Keys that are counted as having passed a full bucket.
+  int64_t NumPassed() {
+    const QueueCall<TestQueue> call(queue, {});
+    std::vector<DeviceBucket> buckets(static_cast<size_t>(table.index().num_buckets));
+    queue.CopyToHost(buckets.data(), table.index().buckets, table.index_bytes());
+    int64_t sum = 0;
+    for (const DeviceBucket& bucket : buckets) sum += bucket.num_passed;
+    return sum;
+  }
+
+  DeviceTable<TestQueue> table;
+
+ private:
+  GrowingRows<TestQueue> rows_;
+};
+
+}  // namespace sok::testing
+
+#endif  // SOK_OPS_TESTS_DEVICE_DEVICE_FIXTURE_H_

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coordinators of several ranks where one fails, leaves, or does something else.
+#include "ops/tests/exchange/coordinator_fixture.h"
+
+namespace sok::testing {
+namespace {
+
+/// As where a layer has another combiner on one rank.
+SOK_TEST(LookupsThatAreDescribedDifferently) {
+  Ranks ranks(3);
+  const auto look_up = [&](int rank, const std::string& text) {
+    const Collective collective =
+        ranks[rank].Begin({"layer", StepIdOf(rank, 0), false, std::make_shared<Description>(text)});
+    return Submit(ranks[rank], collective, Request(rank, 3, 0, "layer"));
+  };
+  for (const std::string table : {"first", "second"}) {
+    std::vector<std::future<Outcome>> results;
+    for (int rank = 0; rank < 3; ++rank)
+      results.push_back(look_up(rank, "users: sum\n" + table + ": dim 4"));
+    for (auto& result : results) CHECK_EQ(result.get().error, "");
+  }
+  std::vector<std::future<Outcome>> results;
+  for (int rank = 0; rank < 3; ++rank)
+    results.push_back(look_up(rank, rank == 1 ? "users: sum\nfirst: dim 4" : "users: sum\nnew"));
+  for (auto& result : results) {
+    const Outcome seen = result.get();
+    CheckFailed(seen, Words{"exchange layer", "ranks 0, 2 have 'new', rank 1 has 'first: dim 4'"});
+    CHECK_TRUE(seen.code == ErrorCode::kInvalidArgument);
+  }
+}
+
+SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
+  Ranks ranks(3);
+  auto waiting = SubmitFirst(ranks[0], 0, 3, 0, "layer_0");
+  auto other = SubmitFirst(ranks[2], 2, 3, 0, "layer_1");
+  const Collective collective = Begin(ranks[1], 1, 0, "layer_0");
+  ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kOutOfCapacity, "table is full");
+  CheckFailed(waiting.get(), Words{"exchange layer_0", "rank 1 failed", "table is full"});
+  // What comes late in that step fails, too; rank 1 says it in its own words and with its code.
+  const Outcome own = Submit(ranks[1], collective, Request(1, 3, 0, "layer_0")).get();
+  CheckFailed(own, Words{"table is full"});
+  CHECK_TRUE(own.code == ErrorCode::kOutOfCapacity);
+  CheckFailed(SubmitFirst(ranks[2], 2, 3, 0, "layer_0").get(), Words{"rank 1"});
+  CheckFailed(SubmitFirst(ranks[1], 1, 3, 0, "layer_1").get(), Words{"table is full"});
+  CheckFailed(other.get(), Words{"exchange layer_1", "rank 1", "table is full"});
+  CheckFailed(SubmitFirst(ranks[0], 0, 3, 0, "layer_1").get(), Words{"rank 1"});
+  RunSteps(ranks, 2, 5, 100, 23, 1);
+}
+
+/// What a rank has sent before its step fails completes what the others wait for; no more does.
+SOK_TEST(AFailureAfterARequestWasSent) {
+  Pair ranks;
+  std::vector<Collective> collectives;
+  std::vector<std::future<Outcome>> results;
+  for (int rank = 0; rank < 2; ++rank) {
+    collectives.push_back(Begin(ranks[rank], rank, 0, "layer"));
+    results.push_back(Submit(ranks[rank], collectives.back(), Request(rank, 2, 0, "layer")));
+  }
+  ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kAborted, "cancelled");
+  ranks.DeliverAll();
+  CheckReceived(results[0].get(), 0, 2, 0, "layer");
+  results[1].wait();  // complete or cancelled, whichever came first
+  auto next = Submit(ranks[0], collectives[0], Request(0, 2, 0, "layer", "rows"));
+  CheckFailed(next.get(), Words{"exchange layer/rows", "rank 1 failed in this step: cancelled"});
+}
+
+/// What a rank sent for a step that failed then is not that of its next one.
+SOK_TEST(WhatCameForAStepThatFailedIsDropped) {
+  Pair ranks;
+  const auto ask = [&](int rank, int64_t step) {
+    return SubmitFirst(ranks[rank], rank, 2, step, "layer");
+  };
+  auto early = ask(0, 0);
+  ranks.DeliverAll();
+  ranks[0].FailStep(StepIdOf(0, 0), ErrorCode::kAborted, "cancelled");
+  ranks.DeliverAll();
+  auto late = ask(1, 0);
+  ranks.DeliverAll();
+  CheckFailed(early.get(), Words{"cancelled"});
+  CheckFailed(late.get(), Words{"rank 0 failed in this step: cancelled"});
+  auto first = ask(0, 1);
+  ranks.DeliverAll();
+  auto second = ask(1, 1);
+  ranks.DeliverAll();
+  CheckReceived(first.get(), 0, 2, 1, "layer");
+  CheckReceived(second.get(), 1, 2, 1, "layer");
+}
+
+SOK_TEST(FailuresOfSeveralRanksInOneStep) {
+  Ranks ranks(4);
+  for (int64_t step = 0; step < 20; ++step) {
+    std::vector<std::future<Outcome>> results;
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string number = std::to_string(rank);
+      results.push_back(SubmitFirst(ranks[rank], rank, 4, step, "layer/" + number));
+      ranks[rank].FailStep(StepIdOf(rank, step), ErrorCode::kAborted, "reason " + number);
+    }
+    for (auto& result : results) CheckFailed(result.get(), Words{"reason"});
+  }
+  RunSteps(ranks, 2, 3, 0, 29, 20);
+}
+
+/// As a graph's step that fails in an op before its keys are sent, and goes on with the next batch.
+SOK_TEST(AStepThatDiesBeforeItExchangesShiftsNothing) {
+  Ranks ranks(2);
+  RunSteps(ranks, 1, 2, 0, 31);
+  ranks[1].End(Begin(ranks[1], 1, 2, "layer_0"));
+  std::thread other([&] {
+    CheckFailed(SubmitFirst(ranks[0], 0, 2, 2, "layer_0").get(),
+                Words{"exchange layer_0", "rank 1 is past it", "step 2 of layer_0"});
+    RunLayer(ranks, 0, 3, "layer_0");
+  });
+  RunLayer(ranks, 1, 3, "layer_0");
+  other.join();
+}
+
+/// Rank 1 leaves out a call: all are told at once who looks up what, and go on with the next call.
+SOK_TEST(OtherEagerCallsFailOnAllRanks) {
+  Ranks ranks(3);
+  std::vector<std::future<Outcome>> results;
+  for (int rank = 0; rank < 3; ++rank) {
+    const Collective collective = BeginEagerly(ranks[rank], rank == 1 ? "users" : "items");
+    results.push_back(Submit(ranks[rank], collective, Request(rank, 3, 0, "keys")));
+  }
+  CheckFailed(results[0].get(), Words{"exchange items", "rank 1 looks up users in call 0"});
+  CheckFailed(results[1].get(), Words{"exchange users", "looks up items in call 0"});
+  CheckFailed(results[2].get(), Words{"exchange items", "rank 1 looks up users in call 0"});
+  results.clear();
+  for (int rank = 0; rank < 3; ++rank) {
+    const Collective collective = BeginEagerly(ranks[rank], "users");
+    results.push_back(Submit(ranks[rank], collective, Request(rank, 3, 1, "keys")));
+  }
+  for (int rank = 0; rank < 3; ++rank)
+    CheckReceived(results[static_cast<size_t>(rank)].get(), rank, 3, 1, "keys");
+}
+
+/// TensorFlow runs an op of eager code as a step of its own.
+SOK_TEST(AnEagerOpThatFailsFailsTheLookupThatBeganLast) {
+  Ranks ranks(2);
+  const Collective mine = BeginEagerly(ranks[0], "users"), theirs = BeginEagerly(ranks[1], "users");
+  auto keys = Submit(ranks[0], mine, Request(0, 2, 0, "keys"));
+  ranks[1].FailStep(-99, ErrorCode::kOutOfCapacity, "table is full");
+  CheckFailed(keys.get(), Words{"exchange users", "rank 1 failed in this step: table is full"});
+  CheckFailed(Submit(ranks[1], theirs, Request(1, 2, 0, "keys")).get(), Words{"table is full"});
+}
+
+/// The gradient of an earlier call, when others have gone on.
+SOK_TEST(ALookupThatHasEndedIsNotWaitedFor) {
+  Ranks ranks(2);
+  const Collective mine = BeginEagerly(ranks[0], "users"), theirs = BeginEagerly(ranks[1], "users");
+  auto keys = Submit(ranks[0], mine, Request(0, 2, 0, "keys"));
+  CheckReceived(Submit(ranks[1], theirs, Request(1, 2, 0, "keys")).get(), 1, 2, 0, "keys");
+  CheckReceived(keys.get(), 0, 2, 0, "keys");
+  ranks[1].End(theirs);
+  CheckFailed(Submit(ranks[0], mine, Request(0, 2, 0, "gradients", "gradients")).get(),
+              Words{"users/gradients", "rank 1 is past it", "call 0 has ended there"});
+}
+
+SOK_TEST(ALeavingRankEndsTheWaitOfOthers) {
+  Ranks ranks(3);
+  RunSteps(ranks, 2, 3, 0, 29);
+  auto waiting = SubmitFirst(ranks[0], 0, 3, 50, "layer");
+  ranks[2].Leave();
+  CheckFailed(waiting.get(), Words{"exchange layer", "rank 2 has left"});
+  while (!ranks[1].is_closed()) std::this_thread::yield();
+  CheckFailed(SubmitFirst(ranks[1], 1, 3, 50, "layer").get(), Words{"rank 2 has left"});
+}
+
+SOK_TEST(AMissingRequestFailsItsStepInTime) {
+  Ranks ranks(3, 3.0);  // which the steps after it need, where the machine is slow
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const std::string name : {"layer", "another"}) ranks[rank].NoteLookup(name);
+  }
+  const auto began = std::chrono::steady_clock::now();
+  auto other = SubmitFirst(ranks[1], 1, 3, 0, "another");
+  auto first = SubmitFirst(ranks[0], 0, 3, 0, "layer");
+  auto third = SubmitFirst(ranks[2], 2, 3, 0, "layer");
+  const Outcome result = first.get();
+  CheckFailed(result, Words{"exchange layer", "for rank 1", "SOK_STALL_TIMEOUT_SECONDS"});
+  CheckFailed(result, Words{"rank 1 has begun 1 steps and waits for another/keys"});
+  CheckFailed(third.get(), Words{"exchange layer", "rank 1"});
+  CheckFailed(other.get(), Words{"exchange another"});
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+  CHECK_TRUE(waited.count() > 2.9);
+  CheckFailed(SubmitFirst(ranks[1], 1, 3, 0, "layer").get(), Words{"SOK_STALL_TIMEOUT"});
+  RunSteps(ranks, 3, 3, 0, 31, 1);
+}
+
+/// The framework would cancel it, without saying why, and other ranks might be told that first.
+SOK_TEST(AStallFailsWhatElseTheStepWaitsFor) {
+  Ranks ranks(2, /*stall_seconds=*/0.4);
+  auto first = SubmitFirst(ranks[0], 0, 2, 0, "first");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  auto second = SubmitFirst(ranks[0], 0, 2, 0, "second");
+  for (auto* waiting : {&first, &second}) {
+    CheckFailed(waiting->get(), Words{"waited 0 s for rank 1", "SOK_STALL_TIMEOUT_SECONDS"});
+  }
+}
+
+SOK_TEST(ARequestTwiceInAStepFails) {
+  Ranks ranks(2);
+  const Collective collective = Begin(ranks[0], 0, 0, "layer");
+  auto first = Submit(ranks[0], collective, Request(0, 2, 0, "layer"));
+  CheckFailed(Submit(ranks[0], collective, Request(0, 2, 0, "layer")).get(),
+              Words{"layer", "twice"});
+  auto other = SubmitFirst(ranks[1], 1, 2, 0, "layer");
+  CheckReceived(first.get(), 0, 2, 0, "layer");
+  CheckReceived(other.get(), 1, 2, 0, "layer");
+  CheckFailed(Submit(ranks[0], collective, Request(0, 2, 0, "layer")).get(),
+              Words{"layer", "twice"});
+}
+
+/// Rank 0 has built the model of an evaluation before the one that both train: the same lookup has
+/// other names, which never meet.
+SOK_TEST(LookupsThatCanNeverMeetFailAtOnce) {
+  Ranks ranks(2);
+  for (const std::string name : {"layer", "layer:2"}) ranks[0].NoteLookup(name);
+  ranks[1].NoteLookup("layer");
+  const auto began = std::chrono::steady_clock::now();
+  auto second = SubmitFirst(ranks[0], 0, 2, 0, "layer:2");
+  auto first = SubmitFirst(ranks[1], 1, 2, 0, "layer");
+  CheckFailed(second.get(), Words{"exchange layer:2", "rank 1 has no lookup 'layer:2'",
+                                  "waits for layer/keys", "in the same order on all ranks"});
+  ranks[0].FailStep(StepIdOf(0, 0), ErrorCode::kAborted, "the other lookup failed");
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
+  CHECK_TRUE(waited.count() < 30.0);
+  SubmitFirst(ranks[0], 0, 2, 1, "layer").get();
+  CHECK_EQ(first.get().error, "");
+}
+
+SOK_TEST(AbortEndsAllWaits) {
+  Pair ranks;
+  auto waiting = SubmitFirst(ranks[0], 0, 2, 0, "layer");
+  ranks[0].Abort("lost rank 1");
+  CheckFailed(waiting.get(), Words{"exchange layer", "lost rank 1"});
+  CheckFailed(SubmitFirst(ranks[0], 0, 2, 1, "layer").get(), Words{"lost rank 1"});
+  CHECK_TRUE(ranks[0].is_closed());
+}
+
+/// What arrives is no message: the core's error, no crash.
+SOK_TEST(BytesThatAreNoMessage) {
+  Pair ranks;
+  auto waiting = SubmitFirst(ranks[0], 0, 2, 0, "layer");
+  RequestHeader header{{1, 0}, "layer", NameHash("keys"), nullptr};
+  const std::string bytes = HeaderWriter().Write(header).bytes;
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    CHECK_THROWS(ErrorCode::kIo, Words{"rank"},
+                 ranks[0].Receive(1, std::string_view(bytes).substr(0, size), false));
+  }
+  ranks[0].Receive(1, bytes, false);
+  CHECK_THROWS(ErrorCode::kIo, Words{"rank 1 has sent layer twice"},
+               ranks[0].Receive(1, bytes, false));
+  ranks[0].Abort("lost");
+  CheckFailed(waiting.get(), Words{"lost"});
+}
+
+}  // namespace
+}  // namespace sok::testing
+
+SOK_TEST_MAIN()

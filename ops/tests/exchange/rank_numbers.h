@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a job whose ranks are all on one host.
+#ifndef SOK_OPS_TESTS_EXCHANGE_RANK_NUMBERS_H_
+#define SOK_OPS_TESTS_EXCHANGE_RANK_NUMBERS_H_
+
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+namespace sok::testing {
+
+/// 0, 1, ..., num_ranks - 1.
+inline std::vector<int> RankNumbers(int num_ranks) {
+  std::vector<int> numbers(static_cast<size_t>(num_ranks));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+}  // namespace sok::testing
+
+#endif  // SOK_OPS_TESTS_EXCHANGE_RANK_NUMBERS_H_

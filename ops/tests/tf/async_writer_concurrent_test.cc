@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes that another thread writes: all of them in order, or the error of the one that failed.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "ops/tests/check.h"
+#include "ops/tf/checkpoint/bundle/async_writer.h"
+
+namespace sok {
+namespace {
+
+constexpr int kParts = 1000;
+
+/// Of another length each time.
+std::string Part(int number) {
+  return std::string(static_cast<size_t>(number % 17), 'a' + number % 26);
+}
+
+void Put(AsyncWriter& writer, const std::string& part) {
+  std::copy(part.begin(), part.end(), writer.Buffer(part.size()));
+  writer.Put(part.size());
+}
+
+SOK_TEST(AllIsWrittenInOrder) {
+  std::string expected, written;
+  AsyncWriter writer(
+      [&](const char* bytes, size_t num_bytes) { written.append(bytes, num_bytes); });
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    for (int i = 0; i < kParts; ++i) {
+      expected += Part(i);
+      Put(writer, Part(i));
+    }
+    writer.Finish();
+    CHECK_EQ(written, expected);
+  }
+}
+
+SOK_TEST(AnErrorComesToTheCaller) {
+  int num_writes = 0;
+  AsyncWriter writer([&](const char*, size_t) {
+    if (++num_writes == 3) Throw(ErrorCode::kNoSpace, "the disk is full");
+  });
+  CHECK_THROWS(ErrorCode::kNoSpace, {"the disk is full"}, {
+    for (int i = 0; i < kParts; ++i) Put(writer, Part(i));
+  });
+  CHECK_THROWS(ErrorCode::kNoSpace, {"the disk is full"}, writer.Buffer(1));
+  CHECK_THROWS(ErrorCode::kNoSpace, {"the disk is full"}, writer.Finish());
+  CHECK_EQ(num_writes, 3);
+}
+
+SOK_TEST(WhatWaitsIsDroppedAtTheEnd) {
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    std::string written;
+    {
+      AsyncWriter writer([&](const char* bytes, size_t size) { written.append(bytes, size); });
+      Put(writer, "first");
+      Put(writer, "second");
+    }
+    CHECK_TRUE(std::string("firstsecond").rfind(written, 0) == 0);
+  }
+}
+
+}  // namespace
+}  // namespace sok
+
+SOK_TEST_MAIN()

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps that begin, wait and end beside checkpoints, on threads of their own.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ops/tests/check.h"
+#include "ops/tf/steps/step_registry.h"
+
+namespace sok {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong(60'000);
+constexpr milliseconds kAtOnce(0);
+
+/// What a step is known by.
+struct Run {
+  explicit Run(StepRegistry& of) : registry(of) { step = registry.Join(this, &container).step; }
+  ~Run() {
+    if (!is_forgotten) registry.Forget(this);
+  }
+  bool Enter(const std::vector<CollectiveId>& collectives = {}) {
+    return registry.Enter(step, "lookup", collectives);
+  }
+
+  StepRegistry& registry;
+  char container = 0;
+  int64_t step = 0;
+  bool is_forgotten = false;
+};
+
+/// Enters, and waits while it may not.
+void EnterOrWait(StepRegistry& registry, int64_t step) {
+  if (registry.Enter(step, "lookup", {})) return;
+  const auto may = std::make_shared<std::promise<void>>();
+  registry.Await(step, "lookup", {}, [may] { may->set_value(); });
+  may->get_future().wait();
+}
+
+SOK_TEST(AStepIsKnownByOneObject) {
+  StepRegistry registry;
+  const char identity = 0, container = 0, of_function = 0;
+  const auto first = registry.Join(&identity, &container);
+  CHECK_TRUE(first.is_first && !first.is_in_container && first.step != StepRegistry::kUnseen);
+  const auto again = registry.Join(&identity, &container);
+  CHECK_TRUE(!again.is_first && again.is_in_container);
+  const auto called = registry.Join(&identity, &of_function);
+  CHECK_TRUE(!called.is_first && !called.is_in_container);
+  CHECK_EQ(again.step, first.step);
+  CHECK_EQ(called.step, first.step);
+  registry.Forget(&identity);
+  CHECK_TRUE(registry.Join(&identity, &container).step != first.step);
+}
+
+SOK_TEST(AStepThatIsHeldHasNotEnded) {
+  StepRegistry registry;
+  Run cancelled(registry);
+  CHECK_TRUE(cancelled.Enter());
+  registry.Hold(cancelled.step);
+  registry.Forget(&cancelled);
+  cancelled.is_forgotten = true;
+  Run other(registry);
+  registry.Close(other.step);
+  CHECK_TRUE(!registry.EndCut(kAtOnce));
+  registry.Release(cancelled.step);
+  CHECK_TRUE(registry.EndCut(kAtOnce));
+  registry.Release(cancelled.step);  // it has ended
+  registry.Open();
+}
+
+SOK_TEST(RowsOfEvictedKeysWaitForStepsThatUsedTheTable) {
+  StepRegistry registry;
+  const char table = 0, other_table = 0;
+  EvictedRows rows;
+  {
+    Run before(registry), elsewhere(registry);
+    registry.Use(before.step, &table);
+    registry.Use(elsewhere.step, &other_table);
+    rows.Add(registry, 3);
+    Run after(registry);
+    registry.Use(after.step, &table);
+    registry.Use(elsewhere.step, &table);
+    rows.Add(registry, 2);
+    CHECK_EQ(rows.NumReturnable(registry, &table), 0);
+    registry.Forget(&before);
+    before.is_forgotten = true;
+    CHECK_EQ(rows.NumReturnable(registry, &table), 3);
+    rows.Returned(3);
+    CHECK_EQ(rows.NumReturnable(registry, &table), 0);
+  }
+  CHECK_EQ(rows.NumReturnable(registry, &table), 2);
+  registry.Use(StepRegistry::kUnseen, &table);
+  CHECK_EQ(rows.NumReturnable(registry, &table), 2);
+  rows.Add(registry, 4);
+  CHECK_EQ(rows.NumReturnable(registry, &table), 2);
+}
+
+SOK_TEST(RowsThatAStepHasGivenAreItsOwnAndOfTheseContents) {
+  StepRegistry registry;
+  Run step(registry), other(registry);
+  registry.Give(step.step, 1, {7, 5});
+  registry.Give(step.step, 1, {6});
+  registry.Give(StepRegistry::kUnseen, 1, {9});
+  CHECK_TRUE((registry.GivenRows(step.step, 1) == std::vector<int64_t>{5, 6, 7}));
+  CHECK_TRUE(registry.GivenRows(step.step, 2).empty());
+  CHECK_TRUE(registry.GivenRows(other.step, 1).empty());
+  CHECK_TRUE(registry.GivenRows(StepRegistry::kUnseen, 1).empty());
+}
+
+SOK_TEST(StepsThatHaveNotBegunWaitWhileItIsClosed) {
+  StepRegistry registry;
+  Run begun(registry), saves(registry), waits(registry);
+  CHECK_TRUE(begun.Enter());
+  CHECK_TRUE(saves.Enter());
+  registry.Close(saves.step);
+  registry.Close(saves.step);  // another checkpoint
+  CHECK_TRUE(begun.Enter());
+  CHECK_TRUE(saves.Enter());
+  CHECK_TRUE(!waits.Enter());
+  int num_woken = 0;
+  registry.Await(waits.step, "lookup", {}, [&] { ++num_woken; });
+  registry.Await(StepRegistry::kUnseen, "lookup", {}, [&] { ++num_woken; });
+  CHECK_EQ(registry.Running().size(), size_t{1});
+  CHECK_TRUE(registry.Running()[0].find("'lookup' 0 s ago") != std::string::npos);
+  registry.Open();
+  CHECK_EQ(num_woken, 0);
+  registry.Open();
+  CHECK_EQ(num_woken, 2);
+  CHECK_EQ(registry.Running().size(), size_t{2});
+}
+
+SOK_TEST(StepsUpToTheCutBegin) {
+  StepRegistry registry;
+  constexpr uint64_t kUsers = 11, kItems = 12;
+  Run saves(registry), fourth(registry), fifth(registry), sixth(registry);
+  CHECK_TRUE(fourth.Enter({{kUsers, 4}}));
+  CHECK_TRUE((registry.Begun() == StepRegistry::Cut{{kUsers, 4}}));
+  registry.Close(saves.step);
+  int num_woken = 0;
+  const auto woken = [&] { ++num_woken; };
+  CHECK_TRUE(!fifth.Enter({{kUsers, 5}}));
+  registry.Await(fifth.step, "users", {{kUsers, 5}}, woken);
+  registry.Await(fifth.step, "items", {{kItems, 5}}, woken);
+  registry.Await(sixth.step, "users", {{kUsers, 6}}, woken);
+  registry.Raise({{kUsers, 5}, {kItems, 4}});  // another rank has begun the fifth step
+  CHECK_EQ(num_woken, 2);                      // its lookup of items, too
+  registry.AwaitChange(kLong);                 // which is beyond the cut: others are to know
+  CHECK_TRUE((registry.Begun() == StepRegistry::Cut{{kUsers, 5}, {kItems, 5}}));
+  registry.Raise(registry.Begun());
+  auto ends = std::async(std::launch::async, [&] {
+    for (Run* each : {&fourth, &fifth}) {
+      registry.Forget(each);
+      each->is_forgotten = true;
+    }
+  });
+  registry.AwaitChange(kLong);
+  CHECK_TRUE(registry.Running().empty());
+  ends.wait();
+  CHECK_TRUE(registry.EndCut(kAtOnce));
+  CHECK_TRUE(!Run(registry).Enter({{kUsers, 5}}));
+  registry.Open();
+  CHECK_EQ(num_woken, 3);
+}
+
+SOK_TEST(CheckpointsSeeWholeSteps) {
+  StepRegistry registry;
+  std::array<std::atomic<int64_t>, 2> tables{};
+  std::atomic<bool> is_over{false};
+  std::vector<std::future<void>> trainers;
+  for (int i = 0; i < 3; ++i) {
+    trainers.push_back(std::async(std::launch::async, [&] {
+      while (!is_over) {
+        Run run(registry);
+        for (auto& table : tables) {
+          EnterOrWait(registry, run.step);
+          registry.Use(run.step, &table);
+          ++table;
+          std::this_thread::yield();
+        }
+      }
+    }));
+  }
+  std::vector<std::future<void>> savers;
+  for (int i = 0; i < 2; ++i) {
+    savers.push_back(std::async(std::launch::async, [&] {
+      for (int64_t number = 0, before = -1; number < 100; ++number) {
+        Run run(registry);
+        registry.Close(run.step);
+        CHECK_TRUE(registry.EndCut(kLong));
+        const int64_t saved = tables[0];
+        CHECK_EQ(tables[1], saved);
+        registry.Open();
+        CHECK_TRUE(saved >= before);
+        before = saved;
+      }
+    }));
+  }
+  for (auto& saver : savers) saver.get();
+  is_over = true;
+  for (auto& trainer : trainers) trainer.get();
+}
+
+}  // namespace
+}  // namespace sok
+
+SOK_TEST_MAIN()

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// Marks the functions of the op library that Python calls.
+#ifndef SOK_OPS_TF_BASE_EXPORTED_H_
+#define SOK_OPS_TF_BASE_EXPORTED_H_
+
+#define SOK_EXPORT extern "C" __attribute__((visibility("default")))
+
+#endif  // SOK_OPS_TF_BASE_EXPORTED_H_

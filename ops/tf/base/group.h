@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops on a group of lookups: each argument is a list with one tensor for each of them.
+#ifndef SOK_OPS_TF_BASE_GROUP_H_
+#define SOK_OPS_TF_BASE_GROUP_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/tf/base/border.h"
+#include "ops/tf/base/engine_of_op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace sok {
+
+/// The inputs and outputs of an op that are lists with a tensor for each item.
+class Group {
+ public:
+  /// Of an op whose attribute N is the number of items.
+  explicit Group(tensorflow::OpKernelContext* ctx)
+      : ctx_(ctx), size_(static_cast<int>(ctx->op_kernel().def().attr().at("N").i())) {}
+
+  int size() const { return size_; }
+
+  const tensorflow::Tensor& Input(const char* list, int item) const {
+    return sok::Input(ctx_, list, item);
+  }
+  const tensorflow::Tensor& Vector(const char* list, int item) const {
+    return InputOfRank(ctx_, list, 1, item);
+  }
+  const tensorflow::Tensor& Matrix(const char* list, int item) const {
+    return InputOfRank(ctx_, list, 2, item);
+  }
+  const tensorflow::ResourceHandle& Handle(const char* list, int item) const {
+    return HandleIn(ctx_, list, item);
+  }
+  tensorflow::Tensor& Output(const char* list, int item,
+                             const tensorflow::TensorShape& shape) const {
+    return sok::Output(ctx_, list, shape, item);
+  }
+  void SetOutput(const char* list, int item, const tensorflow::Tensor& tensor) const {
+    sok::SetOutput(ctx_, list, tensor, item);
+  }
+
+ private:
+  tensorflow::OpKernelContext* const ctx_;
+  const int size_;
+};
+
+/// Calls work(call, item) for each item of a group, in their order; ends with the first that fails.
+void ForEachItem(tensorflow::OpKernelContext* ctx,
+                 const std::function<void(OpCall& call, int item)>& work);
+
+/// As above, but items of the CPU that are alike in size are worked on at the same time, each on
+/// one of TensorFlow's threads; throws what the first of the items that failed threw. `work` takes
+/// no lock: who holds a table's may be waiting for these threads. The size of an item is that of
+/// its tensor in the input `list`.
+void ForEachItemAtOnce(tensorflow::OpKernelContext* ctx, const char* list,
+                       const std::function<void(OpCall& call, int item)>& work);
+
+/// As above, for work that needs locks, which `try_work` may only try to get: what it returned
+/// false for is left to `work`, on the op's own thread.
+void TryEachItemAtOnce(tensorflow::OpKernelContext* ctx, const char* list,
+                       const std::function<bool(OpCall& call, int item)>& try_work,
+                       const std::function<void(OpCall& call, int item)>& work);
+
+/// A list attribute that has a value for each item of the op's attribute N.
+template <typename T>
+std::vector<T> ItemAttributes(tensorflow::OpKernelConstruction* ctx, const char* name) {
+  auto values = Attribute<std::vector<T>>(ctx, name);
+  const auto num_items = Attribute<int64_t>(ctx, "N");
+  if (static_cast<int64_t>(values.size()) != num_items) {
+    Throw(ErrorCode::kInvalidArgument, ctx->def().name(), ": ", name, " must have ", num_items,
+          " values, got ", values.size());
+  }
+  return values;
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_BASE_GROUP_H_

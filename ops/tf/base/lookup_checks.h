@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ops on keys and rows ask of their inputs, on whatever device these are. kInvalidArgument.
+#ifndef SOK_OPS_TF_BASE_LOOKUP_CHECKS_H_
+#define SOK_OPS_TF_BASE_LOOKUP_CHECKS_H_
+
+#include <string>
+
+#include "ops/engine/bags.h"
+#include "ops/engine/table_options.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace sok {
+
+void CheckBatchOfKeys(const std::string& op_name, int64_t num_keys);
+
+/// `initial_rows` must be [number of keys, dim].
+void CheckInitialRows(const TableOptions& options, const tensorflow::Tensor& keys,
+                      const tensorflow::Tensor& initial_rows);
+
+/// One gradient for each bag.
+void CheckGradientsOfBags(const std::string& op_name, const tensorflow::Tensor& gradients,
+                          const Bags& bags);
+
+/// `values` of gradients must be [number of row ids, dim].
+void CheckRowGradients(const TableOptions& options, const tensorflow::Tensor& values,
+                       int64_t num_row_ids);
+
+/// `values` must be [n >= 1, dim], and `keys` [n].
+void CheckLoadedValues(const TableOptions& options, const tensorflow::Tensor& keys,
+                       const tensorflow::Tensor& values);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_BASE_LOOKUP_CHECKS_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that wait for others without holding a thread.
+#ifndef SOK_OPS_TF_BASE_OP_WAITER_H_
+#define SOK_OPS_TF_BASE_OP_WAITER_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/cancellation.h"
+
+namespace sok {
+
+/// Waits until it is woken, once, with what it has waited for, or its step is cancelled.
+template <typename... Results>
+class OpWaiter {
+ public:
+  using Done = std::function<void(const absl::Status&, Results...)>;
+
+  /// Calls `done` once: with `cancelled`, and no results, when the step of `manager` (or null) is
+  /// cancelled first.
+  static std::shared_ptr<OpWaiter> Make(tensorflow::CancellationManager* manager,
+                                        const absl::Status& cancelled, Done done) {
+    std::shared_ptr<OpWaiter> waiter(new OpWaiter(manager, std::move(done)));
+    if (manager == nullptr) return waiter;
+    waiter->token_ = manager->get_cancellation_token();
+    const auto cancel = [waiter, cancelled] {
+      if (!waiter->is_over_.exchange(true)) waiter->done_(cancelled, Results{}...);
+    };
+    if (!manager->RegisterCallback(waiter->token_, cancel)) cancel();
+    return waiter;
+  }
+
+  /// False: it was woken before.
+  bool Wake(const absl::Status& status, Results... results) {
+    if (is_over_.exchange(true)) return false;
+    if (manager_ != nullptr) manager_->DeregisterCallback(token_);
+    done_(status, std::move(results)...);
+    return true;
+  }
+
+ private:
+  OpWaiter(tensorflow::CancellationManager* manager, Done done)
+      : manager_(manager), done_(std::move(done)) {}
+
+  std::atomic<bool> is_over_{false};
+  tensorflow::CancellationManager* const manager_;
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+  const Done done_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_BASE_OP_WAITER_H_

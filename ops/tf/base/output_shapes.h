@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes that the outputs of several ops have.
+#ifndef SOK_OPS_TF_BASE_OUTPUT_SHAPES_H_
+#define SOK_OPS_TF_BASE_OUTPUT_SHAPES_H_
+
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+
+/// Vectors of unknown lengths.
+absl::Status AllVectors(tensorflow::shape_inference::InferenceContext* c);
+
+/// A vector, then matrices, of unknown sizes.
+absl::Status VectorAndMatrices(tensorflow::shape_inference::InferenceContext* c);
+
+/// Rows, as many floats wide as the attribute `dims` says.
+absl::Status RowsOfDims(tensorflow::shape_inference::InferenceContext* c);
+
+/// Those of the first inputs, one for each output.
+absl::Status ShapesOfInputs(tensorflow::shape_inference::InferenceContext* c);
+
+/// Those of the second list of inputs.
+absl::Status ShapesOfSecondList(tensorflow::shape_inference::InferenceContext* c);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_BASE_OUTPUT_SHAPES_H_

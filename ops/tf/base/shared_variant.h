@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ops of a process hand on to each other in a tensor, and share.
+#ifndef SOK_OPS_TF_BASE_SHARED_VARIANT_H_
+#define SOK_OPS_TF_BASE_SHARED_VARIANT_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "ops/tf/base/border.h"
+#include "tensorflow/core/framework/variant.h"
+#include "tensorflow/core/framework/variant_encode_decode.h"
+#include "tensorflow/core/framework/variant_tensor_data.h"
+
+namespace sok {
+
+/// What stands in the tensor. It never leaves the process.
+template <typename T>
+struct SharedVariant {
+  std::shared_ptr<T> shared;
+
+  static constexpr char kTypeName[] = "sok::SharedVariant";
+  std::string TypeName() const { return kTypeName; }
+  void Encode(tensorflow::VariantTensorData* data) const { data->set_type_name(kTypeName); }
+  bool Decode(const tensorflow::VariantTensorData&) { return false; }
+};
+
+/// Makes an output a scalar that has it.
+template <typename T>
+void OutputShared(tensorflow::OpKernelContext* ctx, const char* name, std::shared_ptr<T> shared) {
+  Output(ctx, name, {}).scalar<tensorflow::Variant>()() = SharedVariant<T>{std::move(shared)};
+}
+
+/// What is in a variant tensor; null: nothing, or something else.
+template <typename T>
+std::shared_ptr<T> SharedIn(const tensorflow::Tensor& tensor) {
+  if (tensor.dims() != 0) return nullptr;
+  const auto* variant = tensor.scalar<tensorflow::Variant>()().get<SharedVariant<T>>();
+  return variant == nullptr ? nullptr : variant->shared;
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_BASE_SHARED_VARIANT_H_

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/checkpoint/bundle/checkpoint_files.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <iomanip>
+#include <random>
+#include <sstream>
+
+#include "ops/base/error.h"
+#include "ops/tf/base/file_errors.h"
+#include "ops/tf/checkpoint/bundle/bundle_index.h"
+#include "tensorflow/core/platform/path.h"
+#include "tensorflow/core/util/tensor_bundle/naming.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+constexpr char kTemporary[] = "_temp_";
+constexpr char kInUse[] = "/in_use";
+constexpr char kMerged[] = "/merged";
+constexpr size_t kMachineDigits = 8, kIdDigits = 24;
+constexpr int64_t kLongNanoseconds = int64_t{3600} * 1000 * 1000 * 1000;
+
+/// Until it starts again. Locks tell the processes of one machine alone.
+std::string MachineDigits() {
+  std::string boot_id;
+  if (!tf::ReadFileToString(tf::Env::Default(), "/proc/sys/kernel/random/boot_id", &boot_id).ok())
+    boot_id = "unknown";
+  std::ostringstream digits;
+  digits << std::hex << std::setfill('0') << std::setw(kMachineDigits)
+         << (std::hash<std::string>()(boot_id) & 0xffffffff);
+  return digits.str();
+}
+
+bool IsId(const std::string& text) {
+  return text.size() == kIdDigits &&
+         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+/// {name of the checkpoint, id}, of the folder in which its parts are; empty: it is none.
+std::pair<std::string, std::string> NameAndId(const std::string& folder) {
+  const size_t at = folder.rfind(kTemporary);
+  if (at == std::string::npos || at == 0) return {};
+  std::string id = folder.substr(at + sizeof(kTemporary) - 1);
+  return IsId(id) ? std::make_pair(folder.substr(0, at), id)
+                  : std::pair<std::string, std::string>();
+}
+
+/// Of a file of data, <name>.data-00000-of-00002; 0: it is none of this name.
+int64_t NumShardsIn(const std::string& file, const std::string& name) {
+  int shard = 0, num_shards = 0;
+  if (file.compare(0, name.size(), name) != 0) return 0;
+  const std::string end = file.substr(name.size());
+  if (std::sscanf(end.c_str(), ".data-%5d-of-%5d", &shard, &num_shards) != 2) return 0;
+  return tf::DataFilename(name, shard, num_shards) == file ? num_shards : 0;
+}
+
+/// That the index of a checkpoint speaks of; 0: there is none that could be read.
+int64_t NumShardsOf(tf::Env* env, const std::string& prefix) {
+  try {
+    return BundleIndex(env, prefix).num_shards();
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+void Sync(const std::string& path) {
+  if (IsLocalPath(path)) SyncToDisk(path);
+}
+
+std::string ParentOf(const std::string& prefix) {
+  const std::string parent(tf::io::Dirname(prefix));
+  return parent.empty() ? "." : parent;
+}
+
+/// As the file system of this machine knows it.
+std::string WithoutScheme(const std::string& prefix) {
+  static const std::string kScheme = "file://";
+  return prefix.compare(0, kScheme.size(), kScheme) == 0 ? prefix.substr(kScheme.size()) : prefix;
+}
+
+}  // namespace
+
+std::string CheckpointFiles::NewId() {
+  std::random_device random;
+  std::ostringstream id;
+  id << MachineDigits() << std::hex << std::setfill('0');
+  for (size_t digits = kMachineDigits; digits < kIdDigits; digits += 8)
+    id << std::setw(8) << random();
+  return id.str();
+}
+
+CheckpointFiles::CheckpointFiles(tf::Env* env, const std::string& prefix, const std::string& id,
+                                 int64_t rank)
+    : env_(env),
+      prefix_(WithoutScheme(prefix)),
+      parent_(ParentOf(prefix_)),
+      folder_(prefix_ + kTemporary + id),
+      rank_(rank) {
+  if (rank_ != 0) {  // it is there, unless this rank has a disk of its own: Commit tells
+    ThrowOfFile(env_->RecursivelyCreateDir(folder_), folder_);
+    return;
+  }
+  ThrowOfFile(env_->RecursivelyCreateDir(parent_), parent_);
+  const FolderLock lock(parent_, FolderLock::Mode::kShared);
+  ThrowOfFile(env_->RecursivelyCreateDir(folder_), folder_);
+  if (IsLocalPath(folder_)) in_use_.emplace(folder_ + kInUse);
+}
+
+CheckpointFiles::~CheckpointFiles() {
+  if (!env_->FileExists(folder_).ok()) return;
+  if (rank_ == 0) {
+    int64_t files = 0, folders = 0;
+    env_->DeleteRecursively(folder_, &files, &folders).IgnoreError();
+    return;
+  }
+  env_->DeleteFile(tf::MetaFilename(PartOf(rank_))).IgnoreError();
+  env_->DeleteFile(tf::DataFilename(PartOf(rank_), 0, 1)).IgnoreError();
+  env_->DeleteDir(folder_).IgnoreError();  // where it is a disk of this rank's own
+}
+
+std::string CheckpointFiles::PartOf(int64_t rank) const {
+  return folder_ + "/part-" + std::to_string(rank);
+}
+
+void CheckpointFiles::Commit(const std::vector<int64_t>& data_bytes) {
+  CheckParts(data_bytes);
+  const FolderLock lock(parent_, FolderLock::Mode::kAlone);
+  Merge(static_cast<int>(data_bytes.size()));
+  RemoveUnusedData(std::string(tf::io::Basename(prefix_)));
+  if (IsLocalPath(parent_)) RemoveAbandoned();
+}
+
+void CheckpointFiles::CheckParts(const std::vector<int64_t>& data_bytes) const {
+  for (size_t rank = 0; rank < data_bytes.size(); ++rank) {
+    const std::string path = tf::DataFilename(PartOf(static_cast<int64_t>(rank)), 0, 1);
+    uint64_t num_bytes = 0;
+    const absl::Status status = env_->GetFileSize(path, &num_bytes);
+    if (status.ok() && static_cast<int64_t>(num_bytes) == data_bytes[rank]) continue;
+    Throw(ErrorCode::kFailedPrecondition, "rank ", rank, " has written its part of the checkpoint ",
+          prefix_, ", ", data_bytes[rank], " bytes, but rank 0 does not find it in ", path,
+          ": the folder is not the same on all ranks. Save to one that all machines share, or set "
+          "SOK_CHECKPOINTS_ON_RANK_0=1 for all ranks: rank 0 then writes all of it");
+  }
+}
+
+/// One more file of data, which is empty, where the checkpoint that is to be replaced has as many.
+void CheckpointFiles::Merge(int num_parts) {
+  BundleEntries merged;
+  for (int part = 0; part < num_parts; ++part)
+    MergeEntries(ReadIndex(env_, PartOf(part)), part, &merged);
+  int num_shards = num_parts;
+  if (NumShardsOf(env_, prefix_) == num_parts) {
+    const std::string path = tf::DataFilename(PartOf(num_shards++), 0, 1);
+    ThrowOfFile(tf::WriteStringToFile(env_, path, ""), path);
+  }
+  const std::string index = tf::MetaFilename(folder_ + kMerged);
+  WriteIndex(env_, folder_ + kMerged, merged, num_shards);
+  Sync(index);
+  for (int shard = 0; shard < num_shards; ++shard) {
+    const std::string place = tf::DataFilename(prefix_, shard, num_shards);
+    ThrowOfFile(env_->RenameFile(tf::DataFilename(PartOf(shard), 0, 1), place), place);
+  }
+  Sync(parent_);
+  const std::string place = tf::MetaFilename(prefix_);
+  ThrowOfFile(env_->RenameFile(index, place), place);
+  Sync(parent_);
+}
+
+/// Data that the index does not speak of, if there is one.
+void CheckpointFiles::RemoveUnusedData(const std::string& name) const {
+  const std::string prefix = tf::io::JoinPath(parent_, name);
+  const int64_t num_shards = NumShardsOf(env_, prefix);
+  if (num_shards == 0 && env_->FileExists(tf::MetaFilename(prefix)).ok()) return;
+  std::vector<std::string> files;
+  if (!env_->GetChildren(parent_, &files).ok()) return;
+  for (const std::string& file : files) {
+    const int64_t of = NumShardsIn(file, name);
+    if (of != 0 && of != num_shards)
+      env_->DeleteFile(tf::io::JoinPath(parent_, file)).IgnoreError();
+  }
+}
+
+/// What saves that died have left.
+void CheckpointFiles::RemoveAbandoned() const {
+  std::vector<std::string> folders;
+  if (!env_->GetChildren(parent_, &folders).ok()) return;
+  for (const std::string& each : folders) {
+    const auto [name, id] = NameAndId(each);
+    const std::string folder = tf::io::JoinPath(parent_, each);
+    if (id.empty() || folder == folder_ || !IsAbandoned(folder, id)) continue;
+    RemoveUnusedData(name);
+    int64_t num_files = 0, num_folders = 0;
+    env_->DeleteRecursively(folder, &num_files, &num_folders).IgnoreError();
+  }
+}
+
+/// Locks hold on one machine only: of another one, what has long not been written.
+bool CheckpointFiles::IsAbandoned(const std::string& folder, const std::string& id) const {
+  const std::string machine = MachineDigits();
+  tf::FileStatistics state, now;
+  if (id.compare(0, kMachineDigits, machine) != 0) {
+    if (!env_->Stat(folder, &state).ok() || !env_->Stat(tf::MetaFilename(prefix_), &now).ok() ||
+        state.mtime_nsec > now.mtime_nsec - kLongNanoseconds)
+      return false;
+  }
+  sok::RemoveAbandoned(folder + kInUse);
+  return !env_->FileExists(folder + kInUse).ok();
+}
+
+}  // namespace sok

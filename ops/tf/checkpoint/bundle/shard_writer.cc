@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/checkpoint/bundle/shard_writer.h"
+
+#include <utility>
+
+#include "ops/base/local_files.h"
+#include "ops/tf/base/border.h"
+#include "ops/tf/base/file_errors.h"
+#include "ops/tf/checkpoint/bundle/checkpoint_progress.h"
+#include "tensorflow/core/framework/tensor_shape.pb.h"
+#include "tensorflow/core/framework/tensor_slice.h"
+#include "tensorflow/core/lib/hash/crc32c.h"
+#include "tensorflow/core/util/saved_tensor_slice_util.h"
+#include "tensorflow/core/util/tensor_bundle/naming.h"
+#include "tensorflow/core/util/tensor_bundle/tensor_bundle.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+constexpr int64_t kBytesToSync = 16 << 20;
+
+/// TensorFlow's own writer knows all dtypes.
+void WriteTensors(tf::Env* env, const std::string& prefix,
+                  const std::vector<TensorToSave>& tensors) {
+  tf::BundleWriter writer(env, prefix);
+  ThrowOfFile(writer.status(), prefix);
+  for (const TensorToSave& tensor : tensors) {
+    if (tensor.slice.empty()) {
+      ThrowOfFile(writer.Add(tensor.name, tensor.value), prefix);
+      continue;
+    }
+    tf::TensorShape shape, slice_shape;
+    tf::TensorSlice slice;
+    ThrowIfError(tf::checkpoint::ParseShapeAndSlice(tensor.slice, &shape, &slice, &slice_shape));
+    if (slice_shape != tensor.value.shape()) {
+      Throw(ErrorCode::kInvalidArgument, tensor.name, " has the shape ",
+            tensor.value.shape().DebugString(), ", but its slice ", tensor.slice, " has the shape ",
+            slice_shape.DebugString());
+    }
+    ThrowOfFile(writer.AddSlice(tensor.name, shape, slice, tensor.value), prefix);
+  }
+  ThrowOfFile(writer.Finish(), prefix);
+}
+
+void Sync(const std::string& path) {
+  if (IsLocalPath(path)) SyncToDisk(path);
+}
+
+}  // namespace
+
+ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
+                         const std::vector<TensorToSave>& tensors)
+    : env_(env), prefix_(prefix), data_path_(tf::DataFilename(prefix, 0, 1)) {
+  WriteTensors(env_, prefix_, tensors);
+  entries_ = ReadIndex(env_, prefix_);
+  uint64_t num_bytes = 0;
+  ThrowOfFile(env_->GetFileSize(data_path_, &num_bytes), data_path_);
+  num_bytes_ = static_cast<int64_t>(num_bytes);
+  ThrowOfFile(env_->NewAppendableFile(data_path_, &data_), data_path_);
+}
+
+ShardWriter::ShardWriter() = default;
+
+ShardWriter::~ShardWriter() = default;
+
+void ShardWriter::SetSink(Sink sink) {
+  async_writer_.reset();  // may be in the sink that is there
+  sink_ = std::move(sink);
+}
+
+void ShardWriter::Begin(const std::string& name, tf::DataType dtype, const tf::TensorShape& shape,
+                        int64_t first, int64_t count) {
+  if (count == shape.dim_size(0)) return BeginWhole(name, dtype, shape);
+  tf::TensorSlice slice(shape.dims());
+  slice.set_start(0, first);
+  slice.set_length(0, count);
+  tf::BundleEntryProto full;
+  full.set_dtype(dtype);
+  shape.AsProto(full.mutable_shape());
+  slice.AsProto(full.add_slices());
+  AddEntry(name, full);
+  tf::TensorShape part = shape;
+  part.set_dim(0, count);
+  BeginWhole(tf::checkpoint::EncodeTensorNameSlice(name, slice), dtype, part);
+}
+
+void ShardWriter::BeginWhole(const std::string& name, tf::DataType dtype,
+                             const tf::TensorShape& shape) {
+  name_ = name;
+  entry_.Clear();
+  entry_.set_dtype(dtype);
+  shape.AsProto(entry_.mutable_shape());
+  entry_.set_offset(num_bytes_);
+  entry_.set_size(shape.num_elements() * tf::DataTypeSize(dtype));
+  bytes_to_come_ = entry_.size();
+  sum_ = 0;
+}
+
+void ShardWriter::Append(const void* data, size_t num_bytes) {
+  if (async_writer_) async_writer_->Finish();
+  Write(static_cast<const char*>(data), num_bytes);
+}
+
+char* ShardWriter::Buffer(size_t num_bytes) {
+  if (!async_writer_) {
+    async_writer_ = std::make_unique<AsyncWriter>(
+        [this](const char* bytes, size_t size) { Write(bytes, size); });
+  }
+  return async_writer_->Buffer(num_bytes);
+}
+
+void ShardWriter::AppendBuffer(size_t num_bytes) { async_writer_->Put(num_bytes); }
+
+void ShardWriter::Write(const char* data, size_t num_bytes) {
+  if (data_ == nullptr) {
+    sink_(data, num_bytes);
+  } else {
+    ThrowOfFile(data_->Append(absl::string_view(data, num_bytes)), data_path_);
+  }
+  sum_ = tf::crc32c::Extend(sum_, data, num_bytes);
+  bytes_to_come_ -= static_cast<int64_t>(num_bytes);
+  num_bytes_ += static_cast<int64_t>(num_bytes);
+  NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
+  bytes_not_synced_ += static_cast<int64_t>(num_bytes);
+  if (data_ == nullptr || bytes_not_synced_ < kBytesToSync || !IsLocalPath(data_path_)) return;
+  BeginSync(data_path_);  // the disk is not to wait for the last byte
+  bytes_not_synced_ = 0;
+}
+
+void ShardWriter::End() {
+  if (async_writer_) async_writer_->Finish();
+  if (bytes_to_come_ != 0) {
+    Throw(ErrorCode::kIo, name_, " to save is ", bytes_to_come_, " bytes shorter than its shape");
+  }
+  entry_.set_crc32c(tf::crc32c::Mask(sum_));
+  AddEntry(name_, entry_);
+}
+
+void ShardWriter::AddEntry(const std::string& name, const tf::BundleEntryProto& entry) {
+  if (entries_.emplace(name, entry.SerializeAsString()).second) return;
+  Throw(ErrorCode::kInvalidArgument, "two tensors of the checkpoint have the name ", name,
+        ": give the saver a dict with distinct names");
+}
+
+int64_t ShardWriter::Finish() {
+  if (data_ == nullptr) return num_bytes_;
+  ThrowOfFile(data_->Close(), data_path_);
+  data_.reset();
+  Sync(data_path_);
+  WriteIndex(env_, prefix_, entries_, /*num_shards=*/1);
+  return num_bytes_;
+}
+
+ReceivedPart::ReceivedPart(tf::Env* env, const std::string& prefix)
+    : env_(env), prefix_(prefix), data_path_(tf::DataFilename(prefix, 0, 1)) {
+  ThrowOfFile(env_->NewWritableFile(data_path_, &data_), data_path_);
+}
+
+void ReceivedPart::Append(const char* data, size_t num_bytes) {
+  ThrowOfFile(data_->Append(absl::string_view(data, num_bytes)), data_path_);
+  if (IsLocalPath(data_path_)) BeginSync(data_path_);
+}
+
+void ReceivedPart::Finish(const BundleEntries& entries) {
+  ThrowOfFile(data_->Close(), data_path_);
+  Sync(data_path_);
+  WriteIndex(env_, prefix_, entries, /*num_shards=*/1);
+}
+
+}  // namespace sok

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move whole tables: to and from SOK's pair of files, out of tensors and into them. What
+// they move stands in the host's memory: that is where files are.
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/tf/base/lookup_checks.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/checkpoint/dump/dump_reader.h"
+#include "ops/tf/checkpoint/dump/dump_writer.h"
+#include "ops/tf/checkpoint/dump/table_gather.h"
+#include "ops/tf/ranks/whole_table_op.h"
+#include "ops/tf/tables/restored_keys.h"
+#include "ops/tf/tables/table_contents.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokExportTable")
+    .Input("table: resource")
+    .Output("keys: int64")
+    .Output("rows: float")
+    .SetIsStateful()
+    .SetShapeFn(VectorAndMatrices)
+    .Doc("All keys of the table with their rows, in the order of row ids.");
+
+REGISTER_OP("SokRowsInUse")
+    .Input("table: resource")
+    .Output("row_ids: int64")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc("The row ids of all keys in the table, ascending.");
+
+REGISTER_OP("SokDumpTable")
+    .Input("table: resource")
+    .Input("folder: string")
+    .Input("collectives: num_collectives * variant")
+    .Attr("num_collectives: int >= 0")
+    .Attr("table_name: string")
+    .Attr("Tkey: {int64, uint32}")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Writes the keys, and their rows in the same order, to <folder>/<table_name>_keys.file and "
+        "_values.file, and their description to <table_name>.dump. Replaces an earlier dump "
+        "atomically once all bytes are on the disk; all ranks end as rank 0, which writes. "
+        "`collectives`: one if other ranks take part, else none.");
+
+REGISTER_OP("SokRestoreTable")
+    .Input("table: resource")
+    .Input("folder: string")
+    .Input("collectives: num_collectives * variant")
+    .Attr("num_collectives: int >= 0")
+    .Attr("table_name: string")
+    .Attr("Tkey: {int64, uint32}")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes the table hold exactly the contents of the files, on all ranks or on none. Files "
+        "that do not fit leave it unchanged. `collectives` as for SokDumpTable.");
+
+REGISTER_OP("SokLoadTable")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Input("values: float")
+    .Input("collectives: num_collectives * variant")
+    .Attr("num_collectives: int >= 0")
+    .Attr("Tkey: {int64, uint32, int32} = DT_INT64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes the table hold exactly those of the keys [n] that it owns, with their rows `values` "
+        "[n, dim], on all ranks or on none. `collectives` as for SokDumpTable.");
+
+class ExportTableOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      resource->NoteStep(ctx);
+      resource->WithPlanes(call, [&](const TableView& view) {
+        TableContents contents(call, view);
+        const int64_t size = contents.size();
+        int64_t* keys = Data<int64_t>(Output(ctx, "keys", {size}));
+        contents.Read(0, size, keys, Data<float>(Output(ctx, "rows", {size, view.options().dim})));
+      });
+    });
+  }
+};
+
+class RowsInUseOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      resource->NoteStep(ctx);
+      resource->WithTable([&](Table& table) {
+        const TableEntries held = table.Export(call);
+        call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {held.count})),
+                                   held.row_ids,
+                                   held.count * static_cast<int64_t>(sizeof(int64_t)));
+      });
+    });
+  }
+};
+
+DumpPlaces PlacesOf(tf::OpKernelContext* ctx, const std::string& name) {
+  return {Input(ctx, "folder").scalar<tf::tstring>()(), name};
+}
+
+/// Rank 0 writes; the others send it their part. Steps go on meanwhile: what they change of a row
+/// may be in the files or not.
+class DumpTableOp : public WholeTableOp {
+ public:
+  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
+      : WholeTableOp(ctx),
+        name_(Attribute<std::string>(ctx, "table_name")),
+        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator) override {
+    std::optional<DumpWriter> writer;  // rank 0's
+    communicator.Begin();
+    communicator.AwaitTurn();
+    table.WithPlanes(call, [&](const TableView& view) {
+      communicator.GiveTurn();
+      TableContents contents(call, view);
+      TableGather gather(communicator, view.options());
+      if (view.options().placement.rank != 0) {
+        gather.Send(contents);
+        return;
+      }
+      writer.emplace(ctx->env(), PlacesOf(ctx, name_), key_bytes_, view.options().dim);
+      gather.Receive(contents, [&](int64_t key, const char* row) { writer->Append(key, row); });
+    });
+    if (writer) writer->Commit();  // a disk takes its time, and steps do not wait for it
+    communicator.Share();
+  }
+
+ private:
+  const std::string name_;
+  const int64_t key_bytes_;
+};
+
+KeysOf KindOfKeys(tf::OpKernelConstruction* ctx) {
+  switch (Attribute<tf::DataType>(ctx, "Tkey")) {
+    case tf::DT_UINT32:
+      return KeysOf::kUint32;
+    case tf::DT_INT32:
+      return KeysOf::kInt32;
+    default:
+      return KeysOf::kInt64;
+  }
+}
+
+std::vector<int64_t> OwnedKeys(const TableOptions& options, const std::vector<int64_t>& keys) {
+  std::vector<int64_t> owned;
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
+               [&](int64_t key) { return options.placement.IsOwned(key); });
+  return owned;
+}
+
+/// Puts those of a part's keys that this rank owns into the table, with their rows [count, dim].
+void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys, const float* rows,
+                 TableFiller& filler) {
+  std::vector<int64_t> owned_keys;
+  std::vector<float> owned_rows;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!options.placement.IsOwned(keys[i])) continue;
+    owned_keys.push_back(keys[i]);
+    owned_rows.insert(owned_rows.end(), rows + i * options.dim, rows + (i + 1) * options.dim);
+  }
+  filler.Insert(static_cast<int64_t>(owned_keys.size()), owned_keys.data(), owned_rows.data());
+}
+
+/// As all ranks say what they have read, all come to the same.
+void CheckSameDump(const std::vector<std::string>& read_by_ranks, const DumpPlaces& places) {
+  const std::string difference = DifferenceOf(read_by_ranks);
+  if (difference.empty()) return;
+  Throw(ErrorCode::kFailedPrecondition, "the ranks have read different dumps, ", places.keys(),
+        ": ", difference,
+        "; was one written meanwhile, or is the folder not the same on all ranks? No rank has "
+        "restored it: restore again");
+}
+
+class RestoreTableOp : public WholeTableOp {
+ public:
+  explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
+      : WholeTableOp(ctx),
+        name_(Attribute<std::string>(ctx, "table_name")),
+        keys_(KindOfKeys(ctx)) {}
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator) override {
+    const DumpPlaces places = PlacesOf(ctx, name_);
+    communicator.Begin();
+    communicator.AwaitTurn();
+    table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+      communicator.GiveTurn();
+      const TableOptions& options = view.options();
+      DumpReader reader(ctx->env(), places, options.dim);
+      const std::vector<int64_t> keys = reader.ReadKeys();
+      const std::vector<int64_t> owned = OwnedKeys(options, keys);
+      CheckKeysFit(options, owned, keys_);
+      TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
+      reader.ForEachChunk(RowsOfPart(options.dim),
+                          [&](int64_t first, int64_t count, const float* rows) {
+                            InsertOwned(options, count, keys.data() + first, rows, filler);
+                          });
+      CheckSameDump(communicator.Share(reader.WhatWasRead()), places);
+    });
+  }
+
+ private:
+  const std::string name_;
+  const KeysOf keys_;
+};
+
+class LoadTableOp : public WholeTableOp {
+ public:
+  explicit LoadTableOp(tf::OpKernelConstruction* ctx) : WholeTableOp(ctx), keys_(KindOfKeys(ctx)) {}
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator) override {
+    const tf::Tensor& given = Input(ctx, "keys");
+    const tf::Tensor& values = Input(ctx, "values");
+    communicator.Begin();
+    communicator.AwaitTurn();
+    table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+      communicator.GiveTurn();
+      const TableOptions& options = view.options();
+      CheckLoadedValues(options, given, values);
+      const std::vector<int64_t> keys(Data<int64_t>(given),
+                                      Data<int64_t>(given) + given.NumElements());
+      const std::vector<int64_t> owned = OwnedKeys(options, keys);
+      CheckKeysFit(options, owned, keys_);
+      TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
+      const int64_t most = RowsOfPart(options.dim);
+      for (int64_t first = 0; first < values.dim_size(0); first += most) {
+        InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
+                    Data<float>(values) + first * options.dim, filler);
+      }
+      communicator.Share();
+    });
+  }
+
+ private:
+  const KeysOf keys_;
+};
+
+SOK_REGISTER_KERNEL(
+    Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
+    ExportTableOp);
+SOK_REGISTER_KERNEL(Name("SokRowsInUse").HostMemory("table"), RowsInUseOp);
+SOK_REGISTER_KERNEL(
+    Name("SokDumpTable").HostMemory("table").HostMemory("folder").HostMemory("collectives"),
+    DumpTableOp);
+SOK_REGISTER_KERNEL(
+    Name("SokRestoreTable").HostMemory("table").HostMemory("folder").HostMemory("collectives"),
+    RestoreTableOp);
+SOK_REGISTER_KERNEL(Name("SokLoadTable")
+                        .HostMemory("table")
+                        .HostMemory("keys")
+                        .HostMemory("values")
+                        .HostMemory("collectives"),
+                    LoadTableOp);
+
+}  // namespace
+}  // namespace sok

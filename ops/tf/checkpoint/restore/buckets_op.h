@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ops have in common that read a table from a checkpoint of DeepRec's layout.
+#ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_BUCKETS_OP_H_
+#define SOK_OPS_TF_CHECKPOINT_RESTORE_BUCKETS_OP_H_
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ops/tf/checkpoint/layout/checkpoint_series.h"
+#include "ops/tf/checkpoint/layout/saved_buckets.h"
+#include "ops/tf/ranks/whole_table_op.h"
+#include "ops/tf/tables/restored_keys.h"
+
+namespace sok {
+
+/// What the table is to hold, read before what it held is touched.
+struct PartsToRestore {
+  std::vector<std::string> parts;
+  std::vector<SavedKeys> rows;  // of each part
+  std::vector<int64_t> keys;    // of all parts
+  std::vector<int64_t> versions, freqs;
+  std::vector<int64_t> filtered_keys, filtered_versions, filtered_freqs;
+};
+
+/// What is known of keys, of whole tables and of increments in turn.
+class MergedKeys {
+ public:
+  explicit MergedKeys(PartsToRestore* all);
+
+  void Remove(const std::vector<int64_t>& keys);
+  /// An increment says of all keys without rows how often they came.
+  void Add(const PartsToRestore& later);
+
+ private:
+  PartsToRestore& all_;
+  std::unordered_map<int64_t, size_t> places_;
+};
+
+/// Attributes: of the rows, then of the slots `slot_names`, `heads` and `tails` of the names;
+/// `slot_is_required`, `num_buckets`, `num_parts`, `part`; `Tkey`.
+class BucketsOp : public WholeTableOp {
+ protected:
+  explicit BucketsOp(tensorflow::OpKernelConstruction* ctx);
+
+  WantedKeys Wanted(const TableOptions& options) const {
+    return {num_buckets_, num_parts_, part_, options.placement};
+  }
+  std::vector<PlaneName> NamesOfIncrement() const;
+
+  static PartsToRestore ReadKeys(SavedBuckets& saved, const PlaneName& name,
+                                 const WantedKeys& wanted);
+  /// Keys of an increment that have no rows any more.
+  static std::vector<int64_t> GoneKeys(SavedBuckets& saved, const PlaneName& name,
+                                       const PartsToRestore& found, const WantedKeys& wanted);
+  /// What later keys start by, which is the same for all parts.
+  std::optional<uint64_t> StreamOf(SavedBuckets& saved) const;
+  /// Whether the checkpoint has no tensor of a slot; says so.
+  static bool IsMissing(SavedBuckets& saved, const PartsToRestore& found, const PlaneName& name);
+  /// Calls use(count, keys, rows) for parts of what is wanted of a slot.
+  static void ForEachRowOfSlot(SavedBuckets& saved, const PartsToRestore& found,
+                               const PlaneName& name, const WantedKeys& wanted, int64_t width,
+                               const UseRows& use);
+  /// What tells what was found from what another checkpoint has.
+  static std::string SignatureOf(SavedBuckets& saved, const PartsToRestore& found,
+                                 const std::vector<PlaneName>& names);
+
+  const std::vector<std::string> slot_names_;
+  const std::vector<bool> slot_is_required_;
+  const int64_t num_buckets_, num_parts_, part_;
+  const KeysOf keys_;
+  std::vector<PlaneName> names_;  // of the rows, then of the slots
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_CHECKPOINT_RESTORE_BUCKETS_OP_H_

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that read what is to be restored before anything is replaced, so that what cannot be restored
+// changes nothing.
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/tf/base/shared_variant.h"
+#include "ops/tf/checkpoint/restore/buckets_op.h"
+#include "ops/tf/checkpoint/restore/restored_together.h"
+#include "ops/tf/checkpoint/restore/rows_op.h"
+#include "ops/tf/ranks/checkpoint_barrier.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/util/saved_tensor_slice_util.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokHoldsKeys")
+    .Input("tables: num_tables * resource")
+    .Input("collectives: num_collectives * variant")
+    .Output("holds_keys: bool")
+    .Attr("num_tables: int >= 0")
+    .Attr("num_collectives: int >= 0")
+    .Attr("num_ranks: int >= 1")
+    .Attr("rank: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc("Whether any of the tables holds a key, on any rank.");
+
+REGISTER_OP("SokCheckRows")
+    .Input("table: resource")
+    .Input("prefix: string")
+    .Input("reads: bool")
+    .Input("collectives: num_collectives * variant")
+    .Attr("num_collectives: int >= 0")
+    .Attr("table_name: string")
+    .Attr("titles: list(string) >= 1")
+    .Attr("slot_names: list(string) >= 0")
+    .Attr("widths: list(int) >= 0")
+    .Attr("Tkey: {int64, uint32}")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Fails on all ranks if SokRestoreRows would fail on any, and changes nothing. Unless it "
+        "`reads`, it checks the index only.");
+
+REGISTER_OP("SokCheckBuckets")
+    .Input("table: resource")
+    .Input("prefix: string")
+    .Input("reads: bool")
+    .Input("collectives: num_collectives * variant")
+    .Attr("num_collectives: int >= 0")
+    .Attr("heads: list(string) >= 1")
+    .Attr("tails: list(string) >= 1")
+    .Attr("slot_names: list(string) >= 0")
+    .Attr("slot_is_required: list(bool) >= 0")
+    .Attr("num_buckets: int >= 1")
+    .Attr("num_parts: int >= 1 = 1")
+    .Attr("part: int >= 0 = 0")
+    .Attr("Tkey: {int64, int32}")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Fails on all ranks if SokRestoreBuckets would fail on any, and changes nothing. Unless it "
+        "`reads`, it does nothing.");
+
+REGISTER_OP("SokCheckTensors")
+    .Input("prefix: string")
+    .Input("reads: bool")
+    .Input("collectives: num_collectives * variant")
+    .Attr("num_collectives: int >= 0")
+    .Attr("names: list(string) >= 0")
+    .Attr("slices: list(string) >= 0")
+    .Attr("dtypes: list(type) >= 0")
+    .Attr("shapes: list(shape) >= 0")
+    .Attr("num_ranks: int >= 1")
+    .Attr("rank: int >= 0")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Fails on all ranks if on any RestoreV2 would fail or would give tensors of other shapes "
+        "than the known ones. Unless it `reads`, it checks the index only.");
+
+REGISTER_OP("SokReleaseCheckpointBarrier")
+    .Input("steps: variant")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc("Releases the steps that SokHoldCheckpointBarrier holds.");
+
+class HoldsKeysOp : public CommunicatingOp {
+ public:
+  explicit HoldsKeysOp(tf::OpKernelConstruction* ctx)
+      : CommunicatingOp(ctx),
+        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
+        rank_(Attribute<int64_t>(ctx, "rank")) {}
+
+ protected:
+  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+    OpCall call(ctx);
+    tf::OpInputList tables;
+    ThrowIfError(ctx->input_list("tables", &tables));
+    bool holds_keys = false;
+    for (const tf::Tensor& handle : tables) {
+      LookupTable(ctx, handle.scalar<tf::ResourceHandle>()())->WithTable([&](Table& table) {
+        holds_keys = holds_keys || table.Size(call).num_keys > 0;
+      });
+    }
+    RankCommunicator communicator(ctx, num_ranks_, rank_, std::move(held));
+    communicator.Begin();
+    const std::vector<std::string> all = communicator.Share(holds_keys ? "holds" : "");
+    *Data<bool>(Output(ctx, "holds_keys", {})) =
+        std::any_of(all.begin(), all.end(), [](const std::string& each) { return !each.empty(); });
+  }
+
+ private:
+  const int64_t num_ranks_, rank_;
+};
+
+bool Reads(tf::OpKernelContext* ctx, const char* input) {
+  return Input(ctx, input).scalar<bool>()();
+}
+
+class CheckRowsOp : public RowsOp {
+ public:
+  explicit CheckRowsOp(tf::OpKernelConstruction* ctx) : RowsOp(ctx) {}
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator) override {
+    const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
+    communicator.Begin();
+    ReadOnAllRanks(communicator, prefix, [&] {
+      const Chain chain = OpenChain(prefix);
+      TableOptions options;
+      table.WithSlots(call, slot_names_, [&](const TableView& view) {
+        options = view.options();
+        for (const auto& link : chain) CheckShapes(view, *link);
+      });
+      chain[0]->saved.StreamIn(name_ + "/seed");
+      if (Reads(ctx, "reads")) CheckContents(options, chain);
+      return SignatureOf(chain);
+    });
+  }
+
+ private:
+  void CheckContents(const TableOptions& options, const Chain& chain) const {
+    std::vector<int64_t> held;  // ascending
+    for (const auto& link : chain) {
+      std::vector<int64_t> keys = ReadLink(options, *link);
+      SortKeysThatFit(options, &keys, keys_);
+      if (link->is_whole()) {
+        held = std::move(keys);
+        continue;
+      }
+      std::vector<int64_t> gone =
+          ReadOwnedKeys(link->saved, name_ + kGoneEnding, options.placement);
+      std::sort(gone.begin(), gone.end());
+      std::vector<int64_t> kept, all;
+      std::set_difference(held.begin(), held.end(), gone.begin(), gone.end(),
+                          std::back_inserter(kept));
+      std::set_union(kept.begin(), kept.end(), keys.begin(), keys.end(), std::back_inserter(all));
+      held = std::move(all);
+      CheckNumKeysFits(options, static_cast<int64_t>(held.size()));
+    }
+  }
+
+  /// The keys that this rank owns.
+  std::vector<int64_t> ReadLink(const TableOptions& options, Link& link) const {
+    link.owned = OwnedKeys::Count(link.saved, KeysIn(link), options.placement);
+    if (link.is_whole()) CheckNumKeysFits(options, link.owned.count);
+    std::vector<int64_t> keys;
+    keys.reserve(static_cast<size_t>(link.owned.count));
+    OwnedRows rows(options.placement);
+    SavedStreams(link.saved, NamesIn(link))
+        .ForEachBlock([&](int64_t first) { return link.owned.pieces.count(first) > 0; },
+                      [&](const SavedBlock& block) {
+                        rows.Choose(block);
+                        keys.insert(keys.end(), rows.keys().begin(), rows.keys().end());
+                      });
+    return keys;
+  }
+};
+
+class CheckBucketsOp : public BucketsOp {
+ public:
+  explicit CheckBucketsOp(tf::OpKernelConstruction* ctx) : BucketsOp(ctx) {}
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator) override {
+    const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
+    communicator.Begin();
+    ReadOnAllRanks(communicator, prefix, [&]() -> std::string {
+      if (!Reads(ctx, "reads")) return "";
+      TableOptions options;
+      std::vector<int64_t> widths;  // of the rows, then of the slots
+      table.WithSlots(call, slot_names_, [&](const TableView& view) {
+        options = view.options();
+        widths.push_back(options.dim);
+        for (const size_t place : view.places)
+          widths.push_back(view.planes.slots[place].plane->width());
+      });
+      return Check(options, widths, ChainOf(prefix));
+    });
+  }
+
+ private:
+  std::string Check(const TableOptions& options, const std::vector<int64_t>& widths,
+                    const std::vector<std::string>& chain) const {
+    std::string signature;
+    SavedBuckets whole(chain.front());
+    StreamOf(whole);
+    PartsToRestore held = CheckLink(options, widths, names_, whole, &signature);
+    if (chain.size() == 1) return signature;
+    MergedKeys merged(&held);
+    for (size_t i = 1; i < chain.size(); ++i) {
+      SavedBuckets saved(chain[i]);
+      const std::vector<PlaneName> names = NamesOfIncrement();
+      const PartsToRestore found = CheckLink(options, widths, names, saved, &signature);
+      merged.Remove(GoneKeys(saved, names.front(), found, Wanted(options)));
+      merged.Add(found);
+      CheckNumKeysFits(options, static_cast<int64_t>(held.keys.size()));
+    }
+    return signature;
+  }
+
+  PartsToRestore CheckLink(const TableOptions& options, const std::vector<int64_t>& widths,
+                           const std::vector<PlaneName>& names, SavedBuckets& saved,
+                           std::string* signature) const {
+    const WantedKeys wanted = Wanted(options);
+    PartsToRestore found = ReadKeys(saved, names.front(), wanted);
+    CheckKeysFit(options, found.keys, keys_);
+    const auto read = [](int64_t, const int64_t*, const float*) {};
+    for (const SavedKeys& rows : found.rows) saved.ForEachChunk(rows, widths[0], read);
+    for (size_t i = 1; i < names.size(); ++i) {
+      if (!slot_is_required_[i - 1] && IsMissing(saved, found, names[i])) continue;
+      ForEachRowOfSlot(saved, found, names[i], wanted, widths[i], read);
+    }
+    *signature += SignatureOf(saved, found, names);
+    return found;
+  }
+};
+
+class CheckTensorsOp : public CommunicatingOp {
+ public:
+  explicit CheckTensorsOp(tf::OpKernelConstruction* ctx)
+      : CommunicatingOp(ctx),
+        names_(Attribute<std::vector<std::string>>(ctx, "names")),
+        slices_(Attribute<std::vector<std::string>>(ctx, "slices")),
+        dtypes_(Attribute<std::vector<tf::DataType>>(ctx, "dtypes")),
+        shapes_(Attribute<std::vector<tf::PartialTensorShape>>(ctx, "shapes")),
+        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
+        rank_(Attribute<int64_t>(ctx, "rank")) {
+    const size_t count = names_.size();
+    OP_REQUIRES(ctx, slices_.size() == count && dtypes_.size() == count && shapes_.size() == count,
+                absl::InvalidArgumentError(
+                    "slices, dtypes and shapes must have a value for each of names"));
+  }
+
+ protected:
+  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+    const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
+    RankCommunicator communicator(ctx, num_ranks_, rank_, std::move(held));
+    communicator.Begin();
+    ReadOnAllRanks(communicator, prefix, [&] {
+      SavedTensors saved(prefix);
+      std::vector<tf::TensorSlice> slices;
+      for (size_t i = 0; i < names_.size(); ++i) slices.push_back(CheckedSlice(saved, i));
+      for (size_t i = 0; Reads(ctx, "reads") && i < names_.size(); ++i)
+        saved.Verify(names_[i], slices[i]);
+      return std::string();
+    });
+  }
+
+ private:
+  tf::TensorSlice CheckedSlice(SavedTensors& saved, size_t i) const {
+    const tf::TensorShape shape = saved.ShapeOf(names_[i], dtypes_[i]);
+    tf::TensorShape whole, part;
+    tf::TensorSlice slice(shape.dims());
+    if (!slices_[i].empty()) {
+      ThrowIfError(tf::checkpoint::ParseShapeAndSlice(slices_[i], &whole, &slice, &part));
+    }
+    const tf::PartialTensorShape& expected =
+        slices_[i].empty() ? shapes_[i] : tf::PartialTensorShape(whole);
+    if (expected.IsCompatibleWith(shape)) return slice;
+    Throw(ErrorCode::kInvalidArgument, names_[i], " in the checkpoint ", saved.prefix(),
+          " has the shape ", shape.DebugString(), ", and its variable ", expected.DebugString(),
+          ": make the variable as it was saved");
+  }
+
+  const std::vector<std::string> names_, slices_;
+  const std::vector<tf::DataType> dtypes_;
+  const std::vector<tf::PartialTensorShape> shapes_;
+  const int64_t num_ranks_, rank_;
+};
+
+class ReleaseBarrierOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    if (auto steps = SharedIn<CheckpointBarrier>(Input(ctx, "steps"))) steps->LetGo();
+  }
+};
+
+// On a GPU: checkpoints are on the host.
+SOK_REGISTER_KERNEL(
+    Name("SokHoldsKeys").HostMemory("tables").HostMemory("collectives").HostMemory("holds_keys"),
+    HoldsKeysOp);
+SOK_REGISTER_KERNEL(Name("SokCheckRows")
+                        .HostMemory("table")
+                        .HostMemory("prefix")
+                        .HostMemory("reads")
+                        .HostMemory("collectives"),
+                    CheckRowsOp);
+SOK_REGISTER_KERNEL(Name("SokCheckBuckets")
+                        .HostMemory("table")
+                        .HostMemory("prefix")
+                        .HostMemory("reads")
+                        .HostMemory("collectives"),
+                    CheckBucketsOp);
+SOK_REGISTER_KERNEL(
+    Name("SokCheckTensors").HostMemory("prefix").HostMemory("reads").HostMemory("collectives"),
+    CheckTensorsOp);
+SOK_REGISTER_KERNEL(Name("SokReleaseCheckpointBarrier").HostMemory("steps"), ReleaseBarrierOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op behind tf.train.Saver.restore that fills a table from the slices of all ranks.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/checkpoint/restore/restored_together.h"
+#include "ops/tf/checkpoint/restore/rows_op.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokRestoreRows")
+    .Input("table: resource")
+    .Input("prefix: string")
+    .Input("collectives: num_collectives * variant")
+    .Output("row_ids: int64")
+    .Output("of_variables: num_variables * float")
+    .Attr("num_collectives: int >= 0")
+    .Attr("num_variables: int >= 0")
+    .Attr("table_name: string")
+    .Attr("titles: list(string) >= 1")
+    .Attr("slot_names: list(string) >= 0")
+    .Attr("widths: list(int) >= 0")
+    .Attr("Tkey: {int64, uint32}")
+    .SetIsStateful()
+    .SetShapeFn(VectorAndMatrices)
+    .Doc(
+        "Makes the table hold exactly the keys <table_name>/keys of the checkpoint that this rank "
+        "owns, with their rows and slots, on all ranks or on none; slots that are not named start "
+        "at their initial value. An increment is applied to the checkpoints that it is based on. "
+        "If the checkpoint does not fit, the table stays unchanged. `titles` name the rows, the "
+        "slots and ordinary variables; of the latter it outputs the rows, of `widths`, and their "
+        "row ids.");
+
+class RestoreRowsOp : public RowsOp {
+ public:
+  explicit RestoreRowsOp(tf::OpKernelConstruction* ctx) : RowsOp(ctx) {}
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator) override {
+    const std::string prefix = Input(ctx, "prefix").scalar<tf::tstring>()();
+    const Chain chain = OpenChain(prefix);
+    communicator.Begin();
+    communicator.AwaitTurn();
+    const auto fill = [&](const TableView& view, const TableView& fresh) {
+      communicator.GiveTurn();
+      ReadOnAllRanks(communicator, prefix, [&] {
+        for (const auto& link : chain) {
+          CheckShapes(view, *link);
+          link->owned = OwnedKeys::Count(link->saved, KeysIn(*link), view.options().placement);
+        }
+        if (chain.size() == 1) CheckNumKeysFits(view.options(), chain[0]->owned.count);
+        Fill(ctx, call, chain, fresh);
+        return SignatureOf(chain);
+      });
+    };
+    table.Replace(call, slot_names_, fill, chain[0]->saved.StreamIn(name_ + "/seed"));
+  }
+
+ private:
+  /// Where rows go.
+  struct Target {
+    Target(tf::OpKernelContext* ctx, OpCall& op_call, const TableView& view,
+           const std::vector<int64_t>& widths, const Chain& chain)
+        : call(op_call),
+          fresh(view),
+          filler(op_call, view, chain[0]->owned.count, MostKeys(chain)),
+          rows(op_call, *view.planes.rows, RowsOfPart(view.options().dim)),
+          of_variables(ctx, widths, NumKeys(chain)),
+          other_slots(view.planes.slots) {
+      for (const size_t place : view.places) {
+        Plane& plane = *view.planes.slots[place].plane;
+        slots.emplace_back(call, plane, RowsOfPart(plane.width()));
+        other_slots[place].initial_value = 0;  // as what was never written
+      }
+    }
+
+    static int64_t MostKeys(const Chain& chain) {
+      int64_t most = 0;
+      for (const auto& link : chain) most = std::max(most, link->owned.count);
+      return most;
+    }
+    static int64_t NumKeys(const Chain& chain) {
+      int64_t count = 0;
+      for (const auto& link : chain) count += link->owned.count;
+      return count;
+    }
+
+    OpCall& call;
+    const TableView& fresh;
+    TableFiller filler;
+    RowMover rows;
+    std::vector<RowMover> slots;
+    RowsOfVariables of_variables;
+    std::vector<Planes::Slot> other_slots;
+  };
+
+  void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain,
+            const TableView& fresh) const {
+    Target target(ctx, call, fresh, widths_, chain);
+    for (const auto& link : chain) {
+      if (!link->is_whole()) {
+        RemoveGone(*link, &target);
+        target.filler.Expect(fresh.table.Size(call).num_keys + link->owned.count);
+      }
+      FillFrom(*link, &target);
+    }
+    target.of_variables.Output(ctx);
+  }
+
+  /// Keys that the increment says have no rows any more.
+  void RemoveGone(Link& link, Target* target) const {
+    OpCall& call = target->call;
+    const std::vector<int64_t> gone =
+        ReadOwnedKeys(link.saved, name_ + kGoneEnding, target->fresh.options().placement);
+    const auto count = static_cast<int64_t>(gone.size());
+    if (count == 0) return;
+    const int64_t* keys = call.OnDevice(gone.data(), count);
+    auto* row_ids = call.Temporary<int64_t>(count);
+    target->fresh.table.Find(call, count, keys, row_ids);
+    target->of_variables.Remove(call, count, row_ids);
+    target->fresh.table.Erase(call, count, keys);
+  }
+
+  void FillFrom(Link& link, Target* target) const {
+    const TableOptions& options = target->fresh.options();
+    SavedStreams streams(link.saved, NamesIn(link));
+    OwnedRows rows(options.placement);
+    SavedStreams::Place place;
+    if (options.use_hash_index && link.is_whole() && link.owned.count <= options.capacity &&
+        link.owned.pieces_are_whole && streams.AreSlicedAlike())
+      place = PlaceInPlanes(link.owned.count, target);
+    streams.ForEachBlock([&](int64_t first) { return link.owned.pieces.count(first) > 0; },
+                         [&](const SavedBlock& block) {
+                           rows.Choose(block);
+                           if (rows.count() == 0) return;
+                           CheckKeysAre(options, rows.keys(), keys_);
+                           Put(rows, link, target);
+                         },
+                         place);
+    if (target->filler.EndAppending() > 0) ThrowRepeatedKey(link, options);
+  }
+
+  /// Where the rows of a whole checkpoint are in the end, if that is in the host's memory: as
+  /// Append gives them their row ids. Nobody reads there meanwhile.
+  SavedStreams::Place PlaceInPlanes(int64_t count, Target* target) const {
+    if (!target->call.engine().IsHostMemory()) return nullptr;
+    target->rows.ExpectRows(count);
+    for (RowMover& slot : target->slots) slot.ExpectRows(count);
+    return [target](size_t tensor, int64_t row) -> char* {
+      if (tensor == 0 || tensor > 1 + target->slots.size()) return nullptr;
+      RowMover& mover = tensor == 1 ? target->rows : target->slots[tensor - 2];
+      return reinterpret_cast<char*>(mover.rows() + row * mover.width());
+    };
+  }
+
+  void Put(OwnedRows& rows, Link& link, Target* target) const {
+    const TableOptions& options = target->fresh.options();
+    if (link.is_whole() && options.use_hash_index) {
+      Append(rows, target);
+      return;
+    }
+    const int64_t num_before = target->fresh.table.Size(target->call).num_keys;
+    Insert(rows, link.is_whole(), target);
+    const int64_t num_keys = target->fresh.table.Size(target->call).num_keys;
+    if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, options);
+  }
+
+  /// To rows that follow one another.
+  void Append(OwnedRows& rows, Target* target) const {
+    const int64_t count = rows.count();
+    const int64_t first = target->filler.Append(count, rows.keys().data());
+    target->rows.FromHostInOrder(count, first, rows.Of(1, target->rows.width()));
+    size_t next = 2;
+    for (RowMover& slot : target->slots)
+      slot.FromHostInOrder(count, first, rows.Of(next++, slot.width()));
+    for (const Planes::Slot& slot : target->other_slots) {
+      if (slot.initial_value == 0) continue;
+      const int64_t width = slot.plane->width();
+      slot.plane->ExpectRows(first + count);
+      target->call.engine().Fill(target->call, slot.plane->data() + first * width, count * width,
+                                 slot.initial_value);
+    }
+    target->of_variables.AddInOrder(count, first,
+                                    [&](size_t i) { return rows.Of(next + i, widths_[i]); });
+  }
+
+  /// `are_fresh`: no row of these has come before.
+  void Insert(OwnedRows& rows, bool are_fresh, Target* target) const {
+    const int64_t dim = target->rows.width();
+    const float* values = rows.Of(1, dim);
+    const int64_t* row_ids = target->filler.Insert(rows.count(), rows.keys().data(), values,
+                                                   /*are_distinct=*/false);
+    if (!are_fresh) target->rows.FromHost(rows.count(), row_ids, values);
+    size_t next = 2;
+    for (RowMover& slot : target->slots)
+      slot.FromHost(rows.count(), row_ids, rows.Of(next++, slot.width()));
+    target->of_variables.Add(target->call, rows.count(), row_ids, !are_fresh,
+                             [&](size_t i) { return rows.Of(next + i, widths_[i]); });
+  }
+
+  [[noreturn]] void ThrowRepeatedKey(Link& link, const TableOptions& options) const {
+    CheckKeysFit(options, ReadOwnedKeys(link.saved, KeysIn(link), options.placement), keys_);
+    Throw(ErrorCode::kDataLoss, KeysIn(link), " in the checkpoint ", link.saved.prefix(),
+          " has changed while it was read");
+  }
+};
+
+// On a GPU: checkpoints are on the host.
+SOK_REGISTER_KERNEL(Name("SokRestoreRows")
+                        .HostMemory("table")
+                        .HostMemory("prefix")
+                        .HostMemory("collectives")
+                        .HostMemory("row_ids")
+                        .HostMemory("of_variables"),
+                    RestoreRowsOp);
+
+}  // namespace
+}  // namespace sok

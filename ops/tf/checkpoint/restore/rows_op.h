@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ops have in common that read a table's keys, rows and slots from a checkpoint with a tensor
+// of each.
+#ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_ROWS_OP_H_
+#define SOK_OPS_TF_CHECKPOINT_RESTORE_ROWS_OP_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/tf/checkpoint/layout/checkpoint_series.h"
+#include "ops/tf/checkpoint/layout/restored_rows.h"
+#include "ops/tf/ranks/whole_table_op.h"
+#include "ops/tf/tables/restored_keys.h"
+
+namespace sok {
+
+/// Attributes: `table_name`; `titles`, names of the rows, of the slots `slot_names` and of ordinary
+/// variables, which have rows of `widths`; `Tkey`.
+class RowsOp : public WholeTableOp {
+ protected:
+  explicit RowsOp(tensorflow::OpKernelConstruction* ctx);
+
+  /// One checkpoint of those that a table is restored from.
+  struct Link {
+    Link(const std::string& prefix, bool is_first)
+        : saved(prefix), ending(is_first ? "" : kIncrementEnding) {}
+
+    bool is_whole() const { return ending.empty(); }
+
+    SavedTensors saved;
+    const std::string ending;  // of the names of its tensors
+    OwnedKeys owned;
+  };
+  using Chain = std::vector<std::unique_ptr<Link>>;
+
+  static Chain OpenChain(const std::string& prefix);
+  std::string KeysIn(const Link& link) const { return name_ + "/keys" + link.ending; }
+  std::vector<std::string> NamesIn(const Link& link) const;  // of keys, then of titles
+
+  /// Throws where it has not a row of the right width for each key; reads the index alone.
+  void CheckShapes(const TableView& view, Link& link) const;
+  /// What tells it from others.
+  std::string SignatureOf(const Chain& chain) const;
+
+  const std::string name_;
+  const std::vector<std::string> titles_;  // of the rows, the slots and the variables
+  const std::vector<std::string> slot_names_;
+  const std::vector<int64_t> widths_;
+  const KeysOf keys_;
+
+ private:
+  void CheckHasSlot(Link& link, const std::string& title) const;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_CHECKPOINT_RESTORE_ROWS_OP_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op that waits for the moment that a checkpoint is of.
+#include <memory>
+#include <utility>
+
+#include "ops/tf/base/shared_variant.h"
+#include "ops/tf/ranks/checkpoint_barrier.h"
+#include "ops/tf/ranks/whole_table_op.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokHoldCheckpointBarrier")
+    .Input("collectives: num_collectives * variant")
+    .Output("steps: variant")
+    .Attr("num_collectives: int >= 0")
+    .Attr("num_ranks: int >= 1")
+    .Attr("rank: int >= 0")
+    .Attr("most_seconds: float")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "Ends when no step that uses tables runs on any rank, and keeps others from beginning "
+        "until SokCommitCheckpoint, or the end of the step. All ranks run it. After most_seconds "
+        "it fails on all ranks and names the steps that have not ended.");
+
+class HoldBarrierOp : public CommunicatingOp {
+ public:
+  explicit HoldBarrierOp(tf::OpKernelConstruction* ctx)
+      : CommunicatingOp(ctx),
+        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
+        rank_(Attribute<int64_t>(ctx, "rank")),
+        most_seconds_(Attribute<float>(ctx, "most_seconds")) {}
+
+ protected:
+  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+    RankCommunicator communicator(ctx, num_ranks_, rank_, std::move(held));
+    OutputShared(ctx, "steps",
+                 std::make_shared<CheckpointBarrier>(ctx, communicator, most_seconds_));
+  }
+
+ private:
+  const int64_t num_ranks_, rank_;
+  const float most_seconds_;
+};
+
+SOK_REGISTER_KERNEL(Name("SokHoldCheckpointBarrier").HostMemory("collectives").HostMemory("steps"),
+                    HoldBarrierOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ops of one save hand on to each other.
+#ifndef SOK_OPS_TF_CHECKPOINT_SAVE_CHECKPOINT_TRANSACTION_H_
+#define SOK_OPS_TF_CHECKPOINT_SAVE_CHECKPOINT_TRANSACTION_H_
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/tf/checkpoint/bundle/checkpoint_files.h"
+#include "ops/tf/checkpoint/bundle/shard_writer.h"
+#include "ops/tf/checkpoint/layout/checkpoint_series.h"
+#include "ops/tf/ranks/checkpoint_barrier.h"
+#include "ops/tf/tables/row_fingerprints.h"
+
+namespace sok {
+
+/// This rank's part of a checkpoint that is being made.
+struct CheckpointTransaction {
+  CheckpointTransaction(int64_t ranks, int64_t of_rank, bool is_on_rank_0)
+      : num_ranks(ranks), rank(of_rank), on_rank_0(is_on_rank_0) {}
+
+  std::shared_ptr<CheckpointBarrier> steps;  // that wait until all is written
+  std::mutex mutex;                          // ops add to it one after the other
+  std::optional<CheckpointFiles> files;      // none where they are rank 0's alone
+  std::unique_ptr<ShardWriter> writer;
+  std::vector<std::unique_ptr<ReceivedPart>> received;  // rank 0: of the ranks 1, 2, ...
+  std::optional<CheckpointInSeries> series;             // none: increments are not asked for
+  std::vector<std::unique_ptr<RowChanges>> changes;     // of each table, in a series
+  const int64_t num_ranks, rank;
+  const bool on_rank_0;
+
+  bool is_increment() const { return series && series->base; }
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_CHECKPOINT_SAVE_CHECKPOINT_TRANSACTION_H_

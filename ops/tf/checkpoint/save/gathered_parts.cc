@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/checkpoint/save/gathered_parts.h"
+
+#include <algorithm>
+
+namespace sok {
+namespace {
+
+constexpr int64_t kRoundBytes = 16 << 20;  // of all ranks: rank 0 has them several times
+
+}  // namespace
+
+void GatheredParts::Send(const char* data, size_t num_bytes) {
+  const auto most = static_cast<size_t>(kRoundBytes / communicator_.num_ranks());
+  for (size_t first = 0; first < num_bytes; first += most)
+    Round(/*has_more=*/true, data + first, std::min(most, num_bytes - first), nullptr);
+}
+
+void GatheredParts::EndSending() {
+  while (Round(/*has_more=*/false, nullptr, 0, nullptr)) {
+  }
+}
+
+void GatheredParts::Receive(const Use& use) {
+  while (Round(/*has_more=*/false, nullptr, 0, use)) {
+  }
+}
+
+/// Whether some rank has more.
+bool GatheredParts::Round(bool has_more, const char* data, size_t num_bytes, const Use& use) {
+  const char said = has_more ? 1 : 0;
+  std::vector<char> bytes{said};
+  bytes.insert(bytes.end(), data, data + num_bytes);
+  bytes.insert(bytes.end(), static_cast<size_t>(communicator_.num_ranks() - 1), said);
+  std::vector<int64_t> sizes(static_cast<size_t>(communicator_.num_ranks()), 1);
+  sizes[0] += static_cast<int64_t>(num_bytes);
+  bool is_more_to_come = false;
+  int64_t rank = 0;
+  for (const std::string& part : communicator_.Exchange(std::move(bytes), std::move(sizes))) {
+    is_more_to_come = is_more_to_come || part.at(0) != 0;
+    if (part.size() > 1) use(rank, part.data() + 1, part.size() - 1);
+    ++rank;
+  }
+  return is_more_to_come;
+}
+
+}  // namespace sok

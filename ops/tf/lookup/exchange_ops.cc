@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that carry the keys of a group of lookups to the ranks that own them, rows back, and
+// gradients to the owners: one request each. Ranks meet in the host's memory.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/exchange/payload/sharded_request.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/lookup/bags_input.h"
+#include "ops/tf/lookup/exchanged_rows.h"
+#include "ops/tf/lookup/packed_rows.h"
+#include "ops/tf/ranks/exchange_op.h"
+#include "ops/tf/tables/absent_rows.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokExchangeKeys")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Input("inverse: N * int32")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Input("collective: variant")
+    .Attr("N: int >= 1")
+    .Attr("combiners: list(string)")
+    .Attr("dims: list(int)")
+    .Attr("key_bytes: list(int)")
+    .Attr("has_gradients: bool")
+    .Attr("wire_dtypes: list(string) = []")
+    .Output("requested_keys: N * int64")
+    .Output("requested_places: N * int32")
+    .Output("requested_splits: N * int64")
+    .Output("requested_weights: N * float")
+    .Output("requested_counts: N * int64")
+    .Output("replies: N * int32")
+    .Output("reply_splits: N * int64")
+    .Output("reply_weights: N * float")
+    .Output("reply_counts: N * int64")
+    .Output("factors: N * float")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "Requests from the owner of each distinct key, given by the table's placement, its row, or "
+        "sums of rows by bag if these take fewer bytes; `has_gradients` tells whether gradients "
+        "will follow, and wire_dtypes how both travel. Requests of other ranks to this one are "
+        "sums of rows. requested_keys [requested_places], with distinct requested_keys, are the "
+        "keys of these rows; requested_weights, or none, multiply them; requested_splits, of "
+        "length 0 if each row is requested alone, cuts them into sums; requested_counts is "
+        "[num_ranks]. This rank will receive reply_counts [num_ranks] rows, of which `replies`, "
+        "multiplied by reply_weights, or none, and cut by reply_splits, add up to each bag; "
+        "`factors`, or none, then multiply the bag. With combiner 'none', `replies` gives the row "
+        "of each occurrence.");
+
+REGISTER_OP("SokExchangeRows")
+    .Input("rows: N * resource")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Input("row_ids: N * int64")
+    .Input("absent_rows: N * float")
+    .Input("inverse: N * int32")
+    .Input("requested_splits: N * int64")
+    .Input("requested_weights: N * float")
+    .Input("requested_counts: N * int64")
+    .Input("reply_counts: N * int64")
+    .Input("replies: N * int32")
+    .Input("collective: variant")
+    .Attr("N: int >= 1")
+    .Attr("dims: list(int)")
+    .Attr("all_keys_have_rows: bool")
+    .Attr("wire_dtypes: list(string) = []")
+    .Output("output: N * float")
+    .SetIsStateful()
+    .SetShapeFn(RowsOfDims)
+    .Doc(
+        "Replies to other ranks, and outputs their replies [sum of reply_counts, dim] to this "
+        "rank. `keys` are the distinct requested keys, with their row_ids, and `inverse` gives the "
+        "place of each row among them; requested_splits cuts these into sums, unless its length is "
+        "0. `replies` is for gradients: how often each reply counts. Rows travel in wire_dtypes, "
+        "float32, bfloat16 or float16 for each item, or all as float32; this rank's own rows are "
+        "rounded to it, too.");
+
+REGISTER_OP("SokExchangeGradients")
+    .Input("gradients: N * float")
+    .Input("requested_counts: N * int64")
+    .Input("reply_counts: N * int64")
+    .Input("collective: variant")
+    .Attr("N: int >= 1")
+    .Attr("occurrence: int = 0")
+    .Attr("wire_dtypes: list(string) = []")
+    .Output("received: N * float")  // not stateful: functions would run one after the other
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) {
+        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, c->Dim(c->input(i), 1)));
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "Sends the gradient of each reply to the rank that gave it; outputs the gradients of the "
+        "sums that this rank was requested [sum of requested_counts, dim]. `occurrence` numbers "
+        "the ops of a lookup; wire_dtypes as of SokExchangeRows.");
+
+class ExchangeKeysOp : public ExchangeOp {
+ public:
+  explicit ExchangeKeysOp(tf::OpKernelConstruction* ctx)
+      : ExchangeOp(ctx), num_trips_(Attribute<bool>(ctx, "has_gradients") ? 2 : 1) {
+    FailOpOnThrow(ctx, [&] {
+      combiners_ = CombinersOf(ctx);
+      dims_ = ItemAttributes<int64_t>(ctx, "dims");
+      key_bytes_ = ItemAttributes<int64_t>(ctx, "key_bytes");
+      wire_dtypes_ = WireDtypesOf(ctx);
+      for (const int64_t bytes : key_bytes_) {
+        if (bytes == 4 || bytes == 8) continue;
+        Throw(ErrorCode::kInvalidArgument, "key_bytes must be 4 or 8, got ", bytes);
+      }
+    });
+  }
+
+ protected:
+  void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
+    OpCall call(ctx);
+    const Group group(ctx);
+    std::vector<ShardedRequest> requests;
+    for (int i = 0; i < group.size(); ++i) {
+      requests.push_back(Request(ctx, call, group, i));
+      OutputVector(ctx, "replies", requests.back().replies, i);
+      OutputVector(ctx, "reply_splits", requests.back().reply_splits, i);
+      OutputVector(ctx, "reply_weights", requests.back().reply_weights, i);
+      OutputVector(ctx, "reply_counts", requests.back().reply_counts, i);
+      OutputVector(ctx, "factors", requests.back().factors, i);
+    }
+    JoinedRequest joined = JoinRequests(requests);
+    request->data = std::move(joined.data);
+    request->send_bytes = std::move(joined.send_bytes);
+  }
+
+  void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+    const Group group(ctx);
+    const auto parts = SplitRequests(key_bytes_.size(), result.parts);
+    for (int i = 0; i < group.size(); ++i) {
+      const auto item = static_cast<size_t>(i);
+      const RequestedSums requested =
+          ReadRequests(static_cast<size_t>(key_bytes_[item]), parts[item]);
+      OutputVector(ctx, "requested_keys", requested.keys, i);
+      OutputVector(ctx, "requested_places", requested.key_places, i);
+      OutputVector(ctx, "requested_splits", requested.row_splits, i);
+      OutputVector(ctx, "requested_weights", requested.weights, i);
+      OutputVector(ctx, "requested_counts", requested.counts, i);
+    }
+  }
+
+ private:
+  ShardedRequest Request(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
+    const auto item = static_cast<size_t>(i);
+    const tf::Tensor& keys = group.Vector("keys", i);
+    ShardedRequestOptions options;
+    LookupTable(ctx, group.Handle("tables", i))->WithTable([&](Table& table) {
+      options.placement = table.options().placement;
+    });
+    options.key_bytes = static_cast<size_t>(key_bytes_[item]);
+    options.dim = dims_[item];
+    options.num_trips = num_trips_;
+    options.float_bytes = WireBytes(wire_dtypes_[item]);
+    const Bags bags = CheckedBags(call,
+                                  {combiners_[item], keys.NumElements(), group.Vector("inverse", i),
+                                   group.Vector("row_splits", i), &group.Vector("weights", i)},
+                                  name().c_str());
+    return MakeRequest(options, bags, Data<int64_t>(keys));
+  }
+
+  const int64_t num_trips_;
+  std::vector<Combiner> combiners_;
+  std::vector<int64_t> dims_;
+  std::vector<int64_t> key_bytes_;
+  std::vector<WireDtype> wire_dtypes_;
+};
+
+class ExchangeRowsOp : public ExchangeOp {
+ public:
+  explicit ExchangeRowsOp(tf::OpKernelConstruction* ctx)
+      : ExchangeOp(ctx), all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")) {
+    FailOpOnThrow(ctx, [&] {
+      dims_ = ItemAttributes<int64_t>(ctx, "dims");
+      wire_dtypes_ = WireDtypesOf(ctx);
+    });
+  }
+
+ protected:
+  void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
+    OpCall call(ctx);
+    const Group group(ctx);
+    const auto kept = RankThatKeeps(ctx, call, wire_dtypes_);
+    const RowLayout layout(name(), group, "requested_counts", dims_, wire_dtypes_, kept);
+    const RowLayout received(name(), group, "reply_counts", dims_, wire_dtypes_, kept);
+    request->send_bytes = layout.bytes_of_ranks();
+    const bool is_on_host = call.engine().IsHostMemory();
+    std::shared_ptr<float[]> room(is_on_host ? new float[layout.num_floats()] : nullptr);
+    float* next = room.get();
+    std::vector<const float*> rows;
+    for (int i = 0; i < group.size(); ++i) {
+      const int64_t count = layout.num_rows(i) * dims_[static_cast<size_t>(i)];
+      float* const replies = is_on_host ? next : call.Temporary<float>(count);
+      Answer(ctx, call, group, layout, i, {replies, KeptRows(ctx, group, layout, received, i)});
+      rows.push_back(replies);
+      next += is_on_host ? count : 0;
+    }
+    SendRows(call, layout, rows, std::move(room), request);
+  }
+
+  void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+    const Group group(ctx);
+    const auto kept = RankThatKeeps(ctx, OpCall(ctx), wire_dtypes_);
+    const RowLayout layout(name(), group, "reply_counts", dims_, wire_dtypes_, kept);
+    OutputReceived(ctx, group, layout, dims_, result, "output");
+  }
+
+ private:
+  /// Where the rows of an item go.
+  struct Places {
+    float* all;   // those of a kept run are left out
+    float* kept;  // of that run; null: there is none
+  };
+
+  /// Where this rank's rows for itself stand among those that it gets.
+  float* KeptRows(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
+                  const RowLayout& received, int i) const {
+    const RowRun& to = received.kept_run(i);
+    received.CheckKept(i, layout);
+    if (to.num_floats == 0) return nullptr;
+    return ReceivedRows(ctx, group, received, dims_, "output", i) + to.first_float;
+  }
+
+  void Answer(tf::OpKernelContext* ctx, OpCall& call, const Group& group, const RowLayout& layout,
+              int i, const Places& places) const {
+    const tf::Tensor& row_ids = group.Vector("row_ids", i);
+    const tf::Tensor& splits = group.Vector("requested_splits", i);
+    const Bags sums = CheckedBags(
+        call,
+        {splits.NumElements() == 0 ? Combiner::kNone : Combiner::kSum, row_ids.NumElements(),
+         group.Vector("inverse", i), splits, &group.Vector("requested_weights", i)},
+        name().c_str());
+    layout.CheckNumRows(i, sums.num_bags);
+    LookupTable(ctx, group.Handle("tables", i))->WithPlanes(call, [&](const TableView& view) {
+      const int64_t dim = dims_[static_cast<size_t>(i)];
+      if (view.options().dim != dim) {
+        Throw(ErrorCode::kInvalidArgument, name(), ": table '", view.options().name, "' has dim ",
+              view.options().dim, ", not ", dim);
+      }
+      const float* absent = all_keys_have_rows_
+                                ? nullptr
+                                : AbsentRows(call, view, group.Vector("keys", i), row_ids,
+                                             group.Matrix("absent_rows", i));
+      Pool(call, sums, dim,
+           {view.RowsOf(ctx, group.Handle("rows", i)), Data<int64_t>(row_ids), absent},
+           layout.kept_run(i), places);
+    });
+  }
+
+  static void Pool(OpCall& call, const Bags& sums, int64_t dim, const RowSource& source,
+                   const RowRun& kept, const Places& places) {
+    if (places.kept == nullptr || sums.combiner != Combiner::kNone) {
+      call.engine().PoolRows(call, sums, dim, source, places.all);
+      if (places.kept) std::copy_n(places.all + kept.first_float, kept.num_floats, places.kept);
+      return;
+    }
+    const int64_t begin = kept.first_float / dim, end = begin + kept.num_floats / dim;
+    const auto pool = [&](int64_t first, int64_t last, float* to) {
+      Bags rows = sums;
+      rows.inverse += first;
+      rows.num_keys = rows.num_bags = last - first;
+      if (last > first) call.engine().PoolRows(call, rows, dim, source, to);
+    };
+    pool(0, begin, places.all);
+    pool(begin, end, places.kept);
+    pool(end, sums.num_bags, places.all + end * dim);
+  }
+
+  const bool all_keys_have_rows_;
+  std::vector<int64_t> dims_;
+  std::vector<WireDtype> wire_dtypes_;
+};
+
+class ExchangeGradientsOp : public ExchangeOp {
+ public:
+  explicit ExchangeGradientsOp(tf::OpKernelConstruction* ctx) : ExchangeOp(ctx) {
+    FailOpOnThrow(ctx, [&] { wire_dtypes_ = WireDtypesOf(ctx); });
+  }
+
+ protected:
+  void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
+    OpCall call(ctx);
+    const Group group(ctx);
+    const auto kept = RankThatKeeps(ctx, call, wire_dtypes_);
+    const RowLayout layout(name(), group, "reply_counts", Dims(group), wire_dtypes_, kept);
+    request->send_bytes = layout.bytes_of_ranks();
+    std::vector<const float*> rows;
+    auto tensors = std::make_shared<std::vector<tf::Tensor>>();
+    for (int i = 0; i < group.size(); ++i) {
+      const tf::Tensor& gradients = group.Input("gradients", i);
+      layout.CheckNumRows(i, gradients.dim_size(0));
+      rows.push_back(Data<float>(gradients));
+      tensors->push_back(gradients);
+    }
+    SendRows(call, layout, rows, std::move(tensors), request);
+  }
+
+  void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+    const Group group(ctx);
+    const std::vector<int64_t> dims = Dims(group);
+    const auto kept = RankThatKeeps(ctx, OpCall(ctx), wire_dtypes_);
+    const RowLayout sent(name(), group, "reply_counts", dims, wire_dtypes_, kept);
+    const RowLayout layout(name(), group, "requested_counts", dims, wire_dtypes_, kept);
+    for (int i = 0; i < group.size(); ++i) {
+      layout.CheckKept(i, sent);
+      const RowRun& to = layout.kept_run(i);
+      if (to.num_floats == 0) continue;
+      const float* from = Data<float>(group.Input("gradients", i)) + sent.kept_run(i).first_float;
+      std::copy_n(from, to.num_floats,
+                  ReceivedRows(ctx, group, layout, dims, "received", i) + to.first_float);
+    }
+    OutputReceived(ctx, group, layout, dims, result, "received");
+  }
+
+ private:
+  static std::vector<int64_t> Dims(const Group& group) {
+    std::vector<int64_t> dims;
+    for (int i = 0; i < group.size(); ++i) {
+      dims.push_back(group.Matrix("gradients", i).dim_size(1));
+    }
+    return dims;
+  }
+
+  std::vector<WireDtype> wire_dtypes_;
+};
+
+// On a GPU: keys travel from the host.
+SOK_REGISTER_KERNEL(Name("SokExchangeKeys")
+                        .HostMemory("tables")
+                        .HostMemory("keys")
+                        .HostMemory("inverse")
+                        .HostMemory("row_splits")
+                        .HostMemory("weights")
+                        .HostMemory("collective")
+                        .HostMemory("requested_keys")
+                        .HostMemory("requested_places")
+                        .HostMemory("requested_splits")
+                        .HostMemory("requested_weights")
+                        .HostMemory("requested_counts")
+                        .HostMemory("replies")
+                        .HostMemory("reply_splits")
+                        .HostMemory("reply_weights")
+                        .HostMemory("reply_counts")
+                        .HostMemory("factors"),
+                    ExchangeKeysOp);
+SOK_REGISTER_KERNEL(Name("SokExchangeRows")
+                        .HostMemory("rows")
+                        .HostMemory("tables")
+                        .HostMemory("requested_counts")
+                        .HostMemory("reply_counts")
+                        .HostMemory("replies")
+                        .HostMemory("collective"),
+                    ExchangeRowsOp);
+SOK_REGISTER_KERNEL(Name("SokExchangeGradients")
+                        .HostMemory("requested_counts")
+                        .HostMemory("reply_counts")
+                        .HostMemory("collective"),
+                    ExchangeGradientsOp);
+
+}  // namespace
+}  // namespace sok

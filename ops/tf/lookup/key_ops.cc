@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops from keys to row ids: distinct keys, and the rows of keys in their tables.
+#include <algorithm>
+#include <vector>
+
+#include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/group.h"
+#include "ops/tf/base/lookup_checks.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/base/step_failure.h"
+#include "ops/tf/ranks/collective_handle.h"
+#include "ops/tf/tables/absent_rows.h"
+#include "ops/tf/tables/table_resource.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+using tf::shape_inference::ShapeHandle;
+
+REGISTER_OP("SokDistinctKeys")
+    .Input("keys: Tkeys")
+    .Attr("N: int >= 1")
+    .Attr("Tkeys: list({int64, uint32, int32}) >= 1")
+    .Output("distinct_keys: N * int64")
+    .Output("inverse: N * int32")
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i < c->num_inputs(); ++i) {
+        ShapeHandle keys;
+        TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 1, &keys));
+        c->set_output(i, c->Vector(InferenceContext::kUnknownDim));
+        c->set_output(c->num_inputs() + i, keys);
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The distinct keys of each item in the order of their first appearance, and the place of "
+        "each key among them.");
+
+REGISTER_OP("SokFindRows")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Input("collectives: num_collectives * variant")
+    .Attr("N: int >= 1")
+    .Attr("num_collectives: int >= 0 = 0")
+    .Attr("insert: bool")
+    .Attr("keys_are_distinct: bool")
+    .Output("row_ids: N * int64")
+    .SetIsStateful()
+    .SetShapeFn(ShapesOfSecondList)
+    .Doc(
+        "The row of each key. A key without a row gets one with its first value if `insert`, else "
+        "the row id -1. `keys_are_distinct`: the caller knows that the keys of each item are "
+        "distinct. If an item fails, its table is unchanged, but keys of items before it have been "
+        "inserted. `collectives`: that of the lookup, if other ranks take part. While a checkpoint "
+        "is written, steps that have not begun wait here.");
+
+REGISTER_OP("SokInsertAbsent")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Input("found: N * int64")
+    .Attr("N: int >= 1")
+    .Output("row_ids: N * int64")
+    .SetIsStateful()
+    .SetShapeFn(ShapesOfSecondList)
+    .Doc(
+        "Gives rows to keys that have none: those whose row id in `found`, from SokFindRows, is "
+        "-1. The keys of each item are distinct. If an item fails, its table is unchanged, but "
+        "keys of items before it have been inserted.");
+
+REGISTER_OP("SokInsertRows")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Input("initial_rows: float")
+    .Output("row_ids: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->input(1));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "As SokFindRows with `insert`, but the row of a new key starts as in initial_rows "
+        "[num_keys, dim].");
+
+class DistinctKeysOp : public tf::OpKernel {
+ public:
+  explicit DistinctKeysOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { ItemAttributes<tf::DataType>(ctx, "Tkeys"); });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      ForEachItemAtOnce(ctx, "keys", [&](OpCall& call, int i) {
+        const tf::Tensor& keys = group.Vector("keys", i);
+        CheckBatchOfKeys(name(), keys.NumElements());
+        int32_t* inverse = Data<int32_t>(group.Output("inverse", i, keys.shape()));
+        tf::Tensor room;
+        ThrowIfError(ctx->allocate_temp(tf::DT_INT64, keys.shape(), &room));
+        const int64_t num_distinct = MakeDistinct(call, keys, Data<int64_t>(room), inverse);
+        group.SetOutput("distinct_keys", i, room.Slice(0, num_distinct));
+      });
+    });
+  }
+
+ private:
+  static int64_t MakeDistinct(OpCall& call, const tf::Tensor& keys, int64_t* distinct_keys,
+                              int32_t* inverse) {
+    const auto distinct = [&](auto* typed_keys) {
+      return call.engine().DistinctKeys(call, keys.NumElements(), typed_keys, distinct_keys,
+                                        inverse);
+    };
+    switch (keys.dtype()) {
+      case tf::DT_UINT32:
+        return distinct(static_cast<const uint32_t*>(keys.data()));
+      case tf::DT_INT32:
+        return distinct(static_cast<const int32_t*>(keys.data()));
+      default:
+        return distinct(static_cast<const int64_t*>(keys.data()));
+    }
+  }
+};
+
+/// With it a step begins to use tables.
+class FindRowsOp : public tf::AsyncOpKernel {
+ public:
+  explicit FindRowsOp(tf::OpKernelConstruction* ctx)
+      : tf::AsyncOpKernel(ctx),
+        insert_(Attribute<bool>(ctx, "insert")),
+        keys_are_distinct_(Attribute<bool>(ctx, "keys_are_distinct")) {}
+
+  void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
+    const auto find = [this, ctx, done](const absl::Status& status) {
+      FailStepOnThrow(ctx, [&] {
+        ThrowIfError(status);
+        FindAll(ctx);
+      });
+      done();
+    };
+    bool may_go_on = false;
+    FailStepOnThrow(
+        ctx, [&] { may_go_on = SessionSteps::Of(ctx)->Enter(ctx, CollectivesIn(ctx), find); });
+    if (!ctx->status().ok()) return done();
+    if (may_go_on) find(absl::OkStatus());
+  }
+
+ private:
+  static std::vector<CollectiveId> CollectivesIn(tf::OpKernelContext* ctx) {
+    const std::shared_ptr<const CollectiveHandle> held = OptionalCollective(ctx);
+    if (!held) return {};
+    return {held->collective().id};
+  }
+
+  void FindAll(tf::OpKernelContext* ctx) const {
+    const Group group(ctx);
+    std::vector<int64_t*> row_ids;
+    for (int i = 0; i < group.size(); ++i) {
+      row_ids.push_back(Data<int64_t>(group.Output("row_ids", i, group.Vector("keys", i).shape())));
+    }
+    const auto find = [&](OpCall& call, int i) {
+      Find(ctx, call, group, i, row_ids[static_cast<size_t>(i)]);
+    };
+    if (insert_) {  // where an item fails, those behind it insert nothing
+      ForEachItem(ctx, find);
+      return;
+    }
+    const auto try_find = [&](OpCall& call, int i) {
+      const tf::Tensor& keys = group.Input("keys", i);
+      return LookupTable(ctx, group.Handle("tables", i))
+          ->TryFind(call, keys.NumElements(), Data<int64_t>(keys), row_ids[static_cast<size_t>(i)]);
+    };
+    TryEachItemAtOnce(ctx, "keys", try_find, find);
+  }
+
+  void Find(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i,
+            int64_t* row_ids) const {
+    const tf::Tensor& keys = group.Input("keys", i);
+    const int64_t num_keys = keys.NumElements();
+    const auto resource = LookupTable(ctx, group.Handle("tables", i));
+    resource->NoteStep(ctx);
+    if (insert_) {
+      resource->WithRoom(call, num_keys, [&](const TableView& view) {
+        view.table.FindOrInsert(call, num_keys, Data<int64_t>(keys), keys_are_distinct_, nullptr,
+                                view.planes, row_ids);
+      });
+    } else {
+      resource->Find(ctx, call, num_keys, Data<int64_t>(keys), row_ids);
+    }
+  }
+
+  const bool insert_;
+  const bool keys_are_distinct_;
+};
+
+class InsertAbsentOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      ForEachItem(ctx, [&](OpCall& call, int i) { Insert(ctx, call, group, i); });
+    });
+  }
+
+ private:
+  void Insert(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i) const {
+    const tf::Tensor& keys = group.Vector("keys", i);
+    const tf::Tensor& found = group.Vector("found", i);
+    if (found.NumElements() != keys.NumElements()) {
+      Throw(ErrorCode::kInvalidArgument, name(), ": found must have a row id for each of ",
+            keys.NumElements(), " keys, got ", found.NumElements());
+    }
+    if (!MayHaveAbsent(call, found)) {
+      group.SetOutput("row_ids", i, found);
+      return;
+    }
+    int64_t* row_ids = Data<int64_t>(group.Output("row_ids", i, keys.shape()));
+    if (!call.engine().IsHostMemory()) {  // to search for all takes less time than to wait
+      FindOrInsert(ctx, call, group.Handle("tables", i), keys.NumElements(), Data<int64_t>(keys),
+                   row_ids);
+      return;
+    }
+    std::copy_n(Data<int64_t>(found), found.NumElements(), row_ids);
+    InsertSome(ctx, call, group.Handle("tables", i), Data<int64_t>(keys), keys.NumElements(),
+               row_ids);
+  }
+
+  static void InsertSome(tf::OpKernelContext* ctx, OpCall& call, const tf::ResourceHandle& table,
+                         const int64_t* keys, int64_t num_keys, int64_t* row_ids) {
+    std::vector<int64_t> places, absent_keys;
+    for (int64_t i = 0; i < num_keys; ++i) {
+      if (row_ids[i] != kNoRow) continue;
+      places.push_back(i);
+      absent_keys.push_back(keys[i]);
+    }
+    const auto num_absent = static_cast<int64_t>(places.size());
+    std::vector<int64_t> inserted(places.size());
+    FindOrInsert(ctx, call, table, num_absent, absent_keys.data(), inserted.data());
+    for (size_t i = 0; i < places.size(); ++i) row_ids[places[i]] = inserted[i];
+  }
+
+  static void FindOrInsert(tf::OpKernelContext* ctx, OpCall& call, const tf::ResourceHandle& table,
+                           int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+    LookupTable(ctx, table)->WithRoom(call, num_keys, [&](const TableView& view) {
+      view.table.FindOrInsert(call, num_keys, keys, /*keys_are_distinct=*/true, nullptr,
+                              view.planes, row_ids);
+    });
+  }
+};
+
+class InsertRowsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
+      const tf::Tensor& initial_rows = InputOfRank(ctx, "initial_rows", 2);
+      int64_t* row_ids = Data<int64_t>(Output(ctx, "row_ids", keys.shape()));
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      resource->NoteStep(ctx);
+      resource->WithRoom(call, keys.NumElements(), [&](const TableView& view) {
+        CheckInitialRows(view.options(), keys, initial_rows);
+        view.table.FindOrInsert(call, keys.NumElements(), Data<int64_t>(keys),
+                                /*keys_are_distinct=*/false, Data<float>(initial_rows), view.planes,
+                                row_ids);
+      });
+    });
+  }
+};
+
+SOK_REGISTER_KERNEL(Name("SokDistinctKeys"), DistinctKeysOp);
+SOK_REGISTER_KERNEL(Name("SokFindRows").HostMemory("tables").HostMemory("collectives"), FindRowsOp);
+SOK_REGISTER_KERNEL(Name("SokInsertAbsent").HostMemory("tables"), InsertAbsentOp);
+SOK_REGISTER_KERNEL(Name("SokInsertRows").HostMemory("table"), InsertRowsOp);
+
+}  // namespace
+}  // namespace sok

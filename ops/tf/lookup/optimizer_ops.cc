@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fused optimizers: one op applies any rule to the rows of a group of tables and their states.
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ops/tf/base/group.h"
+#include "ops/tf/base/step_failure.h"
+#include "ops/tf/lookup/row_gradients.h"
+#include "ops/tf/tables/planes_of_group.h"
+#include "ops/tf/tables/table_resource.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokApplyRule")
+    .Input("rows: N * resource")
+    .Input("states: num_state_variables * resource")
+    .Input("tables: N * resource")
+    .Input("gradients: N * float")
+    .Input("row_ids: N * int64")
+    .Input("hyperparameters: num_hyperparameters * float")
+    .Attr("N: int >= 1")
+    .Attr("num_state_variables: int >= 0")
+    .Attr("num_hyperparameters: int >= 1")
+    .Attr("rule: {'sgd', 'adagrad', 'adam', 'adamw', 'decay', 'ftrl', 'momentum', 'rmsprop'}")
+    .Attr("rows_to_update: {'given', 'in_use'}")
+    .Attr("row_ids_are_distinct: list(bool)")
+    .Attr("use_nesterov: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Applies a rule of ops/engine/rules.h to a group of tables. Its states are slots of a "
+        "table: one variable for each, or all side by side in one; `states` are the first of each "
+        "table, then the second. hyperparameters are scalars in the order of the rule's fields. "
+        "'in_use': rows that are not in row_ids have a gradient of zero. On a GPU, row_ids that "
+        "are known to be distinct are not checked; ids without a row are skipped. Hyperparameters "
+        "that TensorFlow's ops refuse are refused. If an item is refused, no table has changed.");
+
+/// The rule called `name` with these hyperparameters; kInvalidArgument when their number is
+/// another.
+class RuleMaker {
+ public:
+  RuleMaker(const std::string& name, bool use_nesterov, const std::vector<float>& values)
+      : name_(name), use_nesterov_(use_nesterov), values_(values) {}
+
+  Rule Make() const {
+    if (name_ == "sgd") return SgdRule{At(0, 1)};
+    if (name_ == "adagrad") return AdagradRule{At(0, 2), At(1, 2)};
+    if (name_ == "adam") return AdamRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+    if (name_ == "adamw") return AdamWRule{{At(0, 5), At(1, 5), At(2, 5), At(3, 5)}, At(4, 5)};
+    if (name_ == "decay") return DecayRule{At(0, 2), At(1, 2)};
+    if (name_ == "ftrl") return Ftrl();
+    if (name_ == "momentum") return MomentumRule{At(0, 2), At(1, 2), use_nesterov_};
+    return RmspropRule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+  }
+
+ private:
+  /// With a learning rate of 0 it would be a division by it.
+  FtrlRule Ftrl() const {
+    const FtrlRule rule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
+    CheckIs(rule.learning_rate > 0.0f, "learning rate", "above 0", rule.learning_rate);
+    CheckIs(rule.l1 >= 0.0f, "l1", "at least 0", rule.l1);
+    CheckIs(rule.l2 >= 0.0f, "l2", "at least 0", rule.l2);
+    CheckIs(rule.l2_shrinkage >= 0.0f, "l2 shrinkage", "at least 0", rule.l2_shrinkage);
+    return rule;
+  }
+
+  void CheckIs(bool is_good, const char* what, const char* wanted, float value) const {
+    if (is_good) return;
+    Throw(ErrorCode::kInvalidArgument, "the rule '", name_, "' takes a ", what, " ", wanted,
+          ", got ", value);
+  }
+
+  float At(size_t place, size_t count) const {
+    if (values_.size() == count) return values_[place];
+    Throw(ErrorCode::kInvalidArgument, "the rule '", name_, "' has ", count,
+          " hyperparameters, got ", values_.size());
+  }
+
+  const std::string& name_;
+  const bool use_nesterov_;
+  const std::vector<float>& values_;
+};
+
+class ApplyRuleOp : public tf::OpKernel {
+ public:
+  explicit ApplyRuleOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        rule_(Attribute<std::string>(ctx, "rule")),
+        use_nesterov_(Attribute<bool>(ctx, "use_nesterov")),
+        all_in_use_(Attribute<std::string>(ctx, "rows_to_update") == "in_use") {
+    FailOpOnThrow(ctx, [&] {
+      row_ids_are_distinct_ = ItemAttributes<bool>(ctx, "row_ids_are_distinct");
+      const auto num_items = static_cast<int>(Attribute<int64_t>(ctx, "N"));
+      const auto num_variables = static_cast<int>(Attribute<int64_t>(ctx, "num_state_variables"));
+      if (num_variables % num_items != 0) {
+        Throw(ErrorCode::kInvalidArgument, "the rule '", rule_,
+              "' takes the same number of states for each ", "of ", num_items, " tables, got ",
+              num_variables);
+      }
+      num_states_ = num_variables / num_items;
+    });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      const Rule rule = RuleOf(ctx);
+      OpCall call(ctx);
+      const PlanesOfGroup planes(ctx, call, group, "tables");
+      std::vector<Update> updates;
+      for (int i = 0; i < group.size(); ++i) {
+        updates.push_back(CheckedUpdate(ctx, call, group, i, planes.view(i), rule));
+      }
+      const auto apply = [&](OpCall& item_call, int i) {
+        Apply(item_call, planes.view(i).table, rule, updates[static_cast<size_t>(i)]);
+      };
+      if (all_in_use_) {  // takes locks
+        ForEachItem(ctx, apply);
+      } else {
+        ForEachItemAtOnce(ctx, "gradients", apply);
+      }
+    });
+  }
+
+ private:
+  struct Update {
+    RulePlanes planes;
+    RowGradients gradients;
+  };
+
+  Rule RuleOf(tf::OpKernelContext* ctx) const {
+    const int num_values = ctx->num_inputs() - PlaceOfInput(ctx, "hyperparameters");  // the last
+    std::vector<float> values;
+    for (int i = 0; i < num_values; ++i) {
+      values.push_back(InputOfRank(ctx, "hyperparameters", 0, i).scalar<float>()());
+    }
+    return RuleMaker(rule_, use_nesterov_, values).Make();
+  }
+
+  Update CheckedUpdate(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int item,
+                       const TableView& view, const Rule& rule) const {
+    const tf::Tensor& values = group.Matrix("gradients", item);
+    const tf::Tensor& row_ids = group.Vector("row_ids", item);
+    const bool are_distinct = row_ids_are_distinct_[static_cast<size_t>(item)];
+    return {PlanesOf(ctx, group, item, view, rule),
+            CheckedRowGradients(call, view.table, values, row_ids, are_distinct)};
+  }
+
+  void Apply(OpCall& call, Table& table, const Rule& rule, const Update& update) const {
+    const RowGradients& gradients = update.gradients;
+    if (all_in_use_) {
+      table.ApplyToRowsInUse(call, rule, update.planes, gradients.count, gradients.row_ids,
+                             gradients.values);
+    } else {
+      table.ApplyToRows(call, rule, update.planes, gradients.count, gradients.row_ids,
+                        gradients.values);
+    }
+  }
+
+  static float* RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle,
+                       const TableView& view) {
+    Plane& rows = view.PlaneOf(ctx, handle);
+    if (&rows == view.planes.rows) return rows.data();
+    Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " is a slot of table '",
+          view.options().name, "', not its rows");
+  }
+
+  RulePlanes PlanesOf(tf::OpKernelContext* ctx, const Group& group, int item, const TableView& view,
+                      const Rule& rule) const {
+    RulePlanes planes;
+    planes.dim = view.options().dim;
+    planes.rows = RowsOf(ctx, group.Handle("rows", item), view);
+    const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
+    for (int i = 0; i < num_states_; ++i) {
+      const Plane& plane = view.PlaneOf(ctx, group.Handle("states", i * group.size() + item));
+      const int in_plane = num_states_ == 1 ? wanted : 1;
+      if (num_states_ > kMaxStates || (num_states_ != wanted && num_states_ != 1) ||
+          plane.width() != in_plane * planes.dim) {
+        Throw(ErrorCode::kInvalidArgument, "table '", view.options().name, "': the rule '", rule_,
+              "' has ", wanted, " states of ", planes.dim, " floats, got ", num_states_,
+              " variables, one of width ", plane.width());
+      }
+      for (int state = 0; state < in_plane; ++state) {
+        planes.states[i + state] = {plane.data() + state * planes.dim, plane.width()};
+      }
+    }
+    if (num_states_ == 0 && wanted > 0) {
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_, "' has ", wanted,
+            " states, got none");
+    }
+    return planes;
+  }
+
+  const std::string rule_;
+  const bool use_nesterov_;
+  const bool all_in_use_;
+  std::vector<bool> row_ids_are_distinct_;
+  int num_states_ = 0;
+};
+
+SOK_REGISTER_KERNEL(Name("SokApplyRule")
+                        .HostMemory("rows")
+                        .HostMemory("states")
+                        .HostMemory("tables")
+                        .HostMemory("hyperparameters"),
+                    ApplyRuleOp);
+
+}  // namespace
+}  // namespace sok

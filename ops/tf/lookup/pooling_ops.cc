@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops between rows and bags: rows pooled, and gradients of bags merged to one slice for each row.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/tf/base/group.h"
+#include "ops/tf/base/lookup_checks.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/base/step_failure.h"
+#include "ops/tf/lookup/bags_input.h"
+#include "ops/tf/tables/absent_rows.h"
+#include "ops/tf/tables/planes_of_group.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+using tf::shape_inference::ShapeHandle;
+
+REGISTER_OP("SokPoolRows")
+    .Input("rows: N * resource")
+    .Input("tables: N * resource")
+    .Input("keys: N * int64")
+    .Input("row_ids: N * int64")
+    .Input("absent_rows: N * float")
+    .Input("inverse: N * int32")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Attr("N: int >= 1")
+    .Attr("combiners: list(string)")
+    .Attr("dims: list(int)")
+    .Attr("all_keys_have_rows: bool")
+    .Output("output: N * float")
+    .SetIsStateful()
+    .SetShapeFn(RowsOfDims)
+    .Doc(
+        "The pooled rows of each bag [num_bags, dim]; with combiner 'none', the row of each "
+        "occurrence. weights [num_keys] multiply rows, and a mean divides by their sum; length 0: "
+        "all are 1. Keys with the row id -1 read absent_rows [number of such keys, dim], or, if "
+        "that is empty, their first values.");
+
+REGISTER_OP("SokPoolReceivedRows")
+    .Input("rows: N * float")
+    .Input("inverse: N * int32")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Input("factors: N * float")
+    .Attr("N: int >= 1")
+    .Attr("combiners: list(string)")
+    .Attr("rows_may_be_alone: bool = false")
+    .Output("output: N * float")
+    .SetShapeFn([](InferenceContext* c) {
+      for (int i = 0; i < c->num_outputs(); ++i) {
+        ShapeHandle rows;
+        TF_RETURN_IF_ERROR(c->WithRank(c->input(i), 2, &rows));
+        c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, c->Dim(rows, 1)));
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "As SokPoolRows, for rows [number of replies, dim] received from other ranks. factors "
+        "[num_bags] replace the factors of a mean, since a row may be a sum of several; length 0: "
+        "no replacement. rows_may_be_alone: row_splits of length 0 make each row a bag of its own, "
+        "whatever the combiner.");
+
+REGISTER_OP("SokMergeGradients")
+    .Input("gradients: N * float")
+    .Input("counted: Tcounted")
+    .Input("inverse: N * int32")
+    .Input("row_splits: N * int64")
+    .Input("weights: N * float")
+    .Input("factors: N * float")
+    .Attr("N: int >= 1")
+    .Attr("Tcounted: list({int64, float}) >= 1")
+    .Attr("combiners: list(string)")
+    .Attr("rows_may_be_alone: bool = false")
+    .Output("merged: N * float")
+    .SetShapeFn([](InferenceContext* c) {
+      const int num_items = c->num_outputs();
+      for (int i = 0; i < num_items; ++i) {
+        c->set_output(i, c->Matrix(c->Dim(c->input(num_items + i), 0), c->Dim(c->input(i), 1)));
+      }
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The gradient of each distinct row, summed over its occurrences; gradients is [num_bags, "
+        "dim]. `counted` has one element, or row, for each distinct row; weights, factors and "
+        "rows_may_be_alone as of the lookup.");
+
+/// The combiner of each item of an op that has `rows_may_be_alone`.
+class CombinersOfItems {
+ public:
+  explicit CombinersOfItems(tf::OpKernelConstruction* ctx)
+      : combiners_(CombinersOf(ctx)), may_be_alone_(Attribute<bool>(ctx, "rows_may_be_alone")) {}
+
+  Combiner Of(int item, const tf::Tensor& row_splits) const {
+    if (may_be_alone_ && row_splits.NumElements() == 0) return Combiner::kNone;
+    return combiners_[static_cast<size_t>(item)];
+  }
+
+ private:
+  std::vector<Combiner> combiners_;
+  bool may_be_alone_ = false;
+};
+
+class PoolRowsOp : public tf::OpKernel {
+ public:
+  explicit PoolRowsOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx), all_keys_have_rows_(Attribute<bool>(ctx, "all_keys_have_rows")) {
+    FailOpOnThrow(ctx, [&] { combiners_ = CombinersOf(ctx); });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      OpCall call(ctx);
+      const PlanesOfGroup planes(ctx, call, group, "tables");
+      std::vector<RowSource> sources;
+      for (int i = 0; i < group.size(); ++i) {
+        sources.push_back(SourceOf(ctx, call, group, i, planes.view(i)));
+      }
+      ForEachItemAtOnce(ctx, "inverse", [&](OpCall& item_call, int i) {
+        Pool(item_call, group, i, planes.view(i).options().dim, sources[static_cast<size_t>(i)]);
+      });
+    });
+  }
+
+ private:
+  RowSource SourceOf(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i,
+                     const TableView& view) const {
+    const tf::Tensor& row_ids = group.Vector("row_ids", i);
+    RowSource source;
+    source.plane = view.RowsOf(ctx, group.Handle("rows", i));
+    source.row_ids = Data<int64_t>(row_ids);
+    if (!all_keys_have_rows_) {
+      source.absent_values =
+          AbsentRows(call, view, group.Vector("keys", i), row_ids, group.Matrix("absent_rows", i));
+    }
+    return source;
+  }
+
+  void Pool(OpCall& call, const Group& group, int i, int64_t dim, const RowSource& source) const {
+    const Bags bags = CheckedBags(
+        call,
+        {combiners_[static_cast<size_t>(i)], group.Input("row_ids", i).NumElements(),
+         group.Vector("inverse", i), group.Vector("row_splits", i), &group.Vector("weights", i)},
+        name().c_str());
+    call.engine().PoolRows(call, bags, dim, source,
+                           Data<float>(group.Output("output", i, {bags.num_bags, dim})));
+  }
+
+  const bool all_keys_have_rows_;
+  std::vector<Combiner> combiners_;
+};
+
+class PoolReceivedRowsOp : public tf::OpKernel {
+ public:
+  explicit PoolReceivedRowsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { combiners_.emplace(ctx); });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      ForEachItemAtOnce(ctx, "rows", [&](OpCall& call, int i) {
+        const tf::Tensor& rows = group.Matrix("rows", i);
+        const int64_t dim = rows.dim_size(1);
+        const tf::Tensor& splits = group.Vector("row_splits", i);
+        const Bags bags =
+            CheckedBags(call,
+                        {combiners_->Of(i, splits), rows.dim_size(0), group.Vector("inverse", i),
+                         splits, &group.Vector("weights", i), &group.Vector("factors", i)},
+                        name().c_str());
+        call.engine().PoolRows(call, bags, dim, {Data<float>(rows), nullptr, nullptr},
+                               Data<float>(group.Output("output", i, {bags.num_bags, dim})));
+      });
+    });
+  }
+
+ private:
+  std::optional<CombinersOfItems> combiners_;
+};
+
+class MergeGradientsOp : public tf::OpKernel {
+ public:
+  explicit MergeGradientsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] {
+      combiners_.emplace(ctx);
+      ItemAttributes<tf::DataType>(ctx, "Tcounted");
+    });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      ForEachItemAtOnce(ctx, "gradients", [&](OpCall& call, int i) { Merge(call, group, i); });
+    });
+  }
+
+ private:
+  void Merge(OpCall& call, const Group& group, int i) const {
+    const tf::Tensor& gradients = group.Matrix("gradients", i);
+    const int64_t num_distinct =
+        group.Input("counted", i).dims() > 0 ? group.Input("counted", i).dim_size(0) : 0;
+    const tf::Tensor& splits = group.Vector("row_splits", i);
+    const Bags bags =
+        CheckedBags(call,
+                    {combiners_->Of(i, splits), num_distinct, group.Vector("inverse", i), splits,
+                     &group.Vector("weights", i), &group.Vector("factors", i)},
+                    name().c_str());
+    CheckGradientsOfBags(name(), gradients, bags);
+    if (call.engine().IsHostMemory() && IsOneToOneInOrder(bags)) {  // nothing to add up
+      group.SetOutput("merged", i, gradients);
+      return;
+    }
+    const int64_t dim = gradients.dim_size(1);
+    call.engine().MergeGradients(call, bags, dim, Data<float>(gradients),
+                                 Data<float>(group.Output("merged", i, {num_distinct, dim})));
+  }
+
+  std::optional<CombinersOfItems> combiners_;
+};
+
+SOK_REGISTER_KERNEL(Name("SokPoolRows").HostMemory("rows").HostMemory("tables"), PoolRowsOp);
+SOK_REGISTER_KERNEL(Name("SokPoolReceivedRows"), PoolReceivedRowsOp);
+SOK_REGISTER_KERNEL(Name("SokMergeGradients"), MergeGradientsOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that turn the bags of keys that TensorFlow has into checked row splits, on the host.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ops/engine/bags.h"
+#include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/group.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/base/step_failure.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokRowSplits")
+    .Input("indices: N * int64")
+    .Input("dense_shape: N * int64")
+    .Input("values: Tvalues")
+    .Attr("N: int >= 1")
+    .Attr("Tvalues: list(type) >= 1")
+    .Attr("layer_names: list(string)")
+    .Attr("slot_nums: list(int)")
+    .Attr("max_nnzs: list(int)")
+    .Output("row_splits: N * int64")
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "Row splits [num_rows + 1] of SparseTensors. Checks their indices [num_keys, 2], and that "
+        "there are as many `values`. max_nnz 0: any number of keys in a row.");
+
+REGISTER_OP("SokCheckedSplits")
+    .Input("row_splits: Tsplits")
+    .Input("values: Tvalues")
+    .Attr("N: int >= 1")
+    .Attr("Tsplits: list({int32, int64}) >= 1")
+    .Attr("Tvalues: list(type) >= 1")
+    .Attr("layer_names: list(string)")
+    .Attr("slot_nums: list(int)")
+    .Attr("max_nnzs: list(int)")
+    .Attr("are_samples: list(bool)")
+    .Output("checked_splits: N * int64")
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "The row splits of RaggedTensors, checked: they ascend from 0 to the number of `values`, "
+        "make a multiple of slot_num bags, and bags of at most max_nnz keys (0: any number). With "
+        "are_samples, they instead cut bags into samples, each of slot_num bags.");
+
+REGISTER_OP("SokCheckedWeights")
+    .Input("weights: N * float")
+    .Input("places: N * int64")
+    .Input("shapes: N * int64")
+    .Input("places_of_ids: N * int64")
+    .Input("shapes_of_ids: N * int64")
+    .Attr("N: int >= 1")
+    .Attr("names: list(string)")
+    .Output("checked_weights: N * float")
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "The weights, checked to stand where the ids do. `places` are the indices of a "
+        "SparseTensor, [num_ids, rank], whose dense_shape are `shapes`, or the row splits of a "
+        "RaggedTensor. `names` are the names of the ids in messages.");
+
+// A bag without keys has a row in the output, too.
+constexpr int64_t kMaxBags = kMaxBatchKeys;
+
+/// What the ops are told of the layer that an item is for.
+struct LayerOfItem {
+  std::string name;
+  int64_t slot_num;
+  int64_t max_nnz;  // INT64_MAX: any number
+
+  void CheckNumBags(int64_t num_bags, const char* bags, const char* where) const {
+    if (num_bags > kMaxBags) {
+      Throw(ErrorCode::kInvalidArgument, name, ": a ", bags, " may have ", kMaxBags, " rows", where,
+            ", got ", num_bags);
+    }
+    if (num_bags < 0 || num_bags % slot_num != 0) {
+      Throw(ErrorCode::kInvalidArgument, name, ": the ", bags, " has ", num_bags, " rows", where,
+            ", which is not a multiple of slot_num = ", slot_num,
+            "; its rows are sample * slot_num + slot");
+    }
+  }
+};
+
+std::vector<LayerOfItem> LayersOfItems(tf::OpKernelConstruction* ctx) {
+  const auto names = ItemAttributes<std::string>(ctx, "layer_names");
+  const auto slot_nums = ItemAttributes<int64_t>(ctx, "slot_nums");
+  const auto max_nnzs = ItemAttributes<int64_t>(ctx, "max_nnzs");
+  std::vector<LayerOfItem> layers;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (slot_nums[i] < 1 || max_nnzs[i] < 0) {
+      Throw(ErrorCode::kInvalidArgument, names[i], ": slot_num must be at least 1, got ",
+            slot_nums[i], ", and max_nnz at least 0, got ", max_nnzs[i]);
+    }
+    layers.push_back({names[i], slot_nums[i], max_nnzs[i] == 0 ? INT64_MAX : max_nnzs[i]});
+  }
+  return layers;
+}
+
+class RowSplitsOp : public tf::OpKernel {
+ public:
+  explicit RowSplitsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] {
+      layers_ = LayersOfItems(ctx);
+      ItemAttributes<tf::DataType>(ctx, "Tvalues");
+    });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      const std::vector<int> firsts = FirstsOfEqualItems(group);
+      ForEachItemAtOnce(ctx, "indices", [&](OpCall&, int i) {
+        const auto item = static_cast<size_t>(i);
+        if (firsts[item] == i) Split(group, i, layers_[item]);
+      });
+      for (int i = 0; i < group.size(); ++i) {
+        const int first = firsts[static_cast<size_t>(i)];
+        if (first == i) continue;
+        group.SetOutput("row_splits", i,
+                        *ctx->mutable_output(PlaceOfOutput(ctx, "row_splits", first)));
+      }
+    });
+  }
+
+ private:
+  /// For each item the first one that has the same splits, as that is given the same indices: ids
+  /// of several features that come as the columns of a matrix.
+  std::vector<int> FirstsOfEqualItems(const Group& group) const {
+    std::map<const void*, int> by_indices;
+    std::vector<int> firsts;
+    for (int i = 0; i < group.size(); ++i) {
+      const int first = by_indices.emplace(group.Input("indices", i).data(), i).first->second;
+      firsts.push_back(AreEqual(group, first, i) ? first : i);
+    }
+    return firsts;
+  }
+
+  bool AreEqual(const Group& group, int first, int second) const {
+    const LayerOfItem& layer = layers_[static_cast<size_t>(first)];
+    const LayerOfItem& other = layers_[static_cast<size_t>(second)];
+    return group.Input("indices", first).shape() == group.Input("indices", second).shape() &&
+           group.Input("dense_shape", first).data() == group.Input("dense_shape", second).data() &&
+           group.Input("dense_shape", first).shape() ==
+               group.Input("dense_shape", second).shape() &&
+           group.Input("values", first).NumElements() ==
+               group.Input("values", second).NumElements() &&
+           layer.slot_num == other.slot_num && layer.max_nnz == other.max_nnz;
+  }
+
+  static void Split(const Group& group, int item, const LayerOfItem& layer) {
+    const tf::Tensor& indices = group.Matrix("indices", item);
+    const tf::Tensor& dense_shape = group.Vector("dense_shape", item);
+    if (indices.dim_size(1) != 2 || dense_shape.NumElements() != 2) {
+      Throw(ErrorCode::kInvalidArgument, layer.name,
+            ": the SparseTensor must have rank 2, [bags, most keys of a bag], got rank ",
+            dense_shape.NumElements());
+    }
+    const int64_t num_values = group.Input("values", item).NumElements();
+    if (num_values != indices.dim_size(0)) {
+      Throw(ErrorCode::kInvalidArgument, layer.name, ": the SparseTensor has ", indices.dim_size(0),
+            " indices and ", num_values, " values; they must have the same length");
+    }
+    const int64_t num_bags = dense_shape.vec<int64_t>()(0);
+    layer.CheckNumBags(num_bags, "SparseTensor", " (dense_shape[0])");
+    RowSplitsFromIndices(layer.name, num_values, Data<int64_t>(indices), num_bags, layer.max_nnz,
+                         Data<int64_t>(group.Output("row_splits", item, {num_bags + 1})));
+  }
+
+  std::vector<LayerOfItem> layers_;
+};
+
+class CheckedSplitsOp : public tf::OpKernel {
+ public:
+  explicit CheckedSplitsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] {
+      layers_ = LayersOfItems(ctx);
+      are_samples_ = ItemAttributes<bool>(ctx, "are_samples");
+      ItemAttributes<tf::DataType>(ctx, "Tsplits");
+      ItemAttributes<tf::DataType>(ctx, "Tvalues");
+    });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      ForEachItemAtOnce(ctx, "row_splits", [&](OpCall&, int i) {
+        const tf::Tensor& splits = group.Vector("row_splits", i);
+        if (splits.dtype() == tf::DT_INT32) {
+          Check<int32_t>(group, i, splits);
+        } else {
+          Check<int64_t>(group, i, splits);
+        }
+      });
+    });
+  }
+
+ private:
+  template <typename Split>
+  void Check(const Group& group, int item, const tf::Tensor& splits) const {
+    const LayerOfItem& layer = layers_[static_cast<size_t>(item)];
+    const bool are_samples = are_samples_[static_cast<size_t>(item)];
+    const int64_t num_bags = splits.NumElements() - 1;
+    const int64_t num_values = group.Input("values", item).NumElements();
+    const Split* given = Data<Split>(splits);
+    if (num_bags < 0 || given[0] != 0 || given[num_bags] != num_values) {
+      Throw(ErrorCode::kInvalidArgument, layer.name,
+            ": the row_splits of the RaggedTensor must ascend from 0 to its number of values, ",
+            num_values, ", got ",
+            num_bags < 0 ? "none"
+                         : std::to_string(given[0]) + " to " + std::to_string(given[num_bags]));
+    }
+    if (!are_samples) layer.CheckNumBags(num_bags, "RaggedTensor", "");
+    int64_t* checked = Data<int64_t>(group.Output("checked_splits", item, splits.shape()));
+    checked[0] = 0;
+    for (int64_t bag = 0; bag < num_bags; ++bag) {
+      checked[bag + 1] = given[bag + 1];
+      const int64_t size = checked[bag + 1] - checked[bag];
+      if (size < 0) ThrowDescends(layer, bag, checked);
+      if (are_samples ? size != layer.slot_num : size > layer.max_nnz) {
+        ThrowSize(layer, are_samples, bag, size);
+      }
+    }
+  }
+
+  [[noreturn]] static void ThrowDescends(const LayerOfItem& layer, int64_t bag,
+                                         const int64_t* splits) {
+    Throw(ErrorCode::kInvalidArgument, layer.name,
+          ": the row_splits of the RaggedTensor must ascend, but row ", bag, " is from ",
+          splits[bag], " to ", splits[bag + 1]);
+  }
+
+  [[noreturn]] static void ThrowSize(const LayerOfItem& layer, bool is_sample, int64_t bag,
+                                     int64_t size) {
+    if (is_sample) {
+      Throw(ErrorCode::kInvalidArgument, layer.name,
+            ": each sample of the RaggedTensor must have slot_num = ", layer.slot_num,
+            " slots, but sample ", bag, " has ", size);
+    }
+    Throw(ErrorCode::kInvalidArgument, layer.name, ": a slot may have max_nnz = ", layer.max_nnz,
+          " keys, but row ", bag, " of the RaggedTensor has ", size,
+          "; raise max_nnz or drop keys");
+  }
+
+  std::vector<LayerOfItem> layers_;
+  std::vector<bool> are_samples_;
+};
+
+class CheckedWeightsOp : public tf::OpKernel {
+ public:
+  explicit CheckedWeightsOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] { names_ = ItemAttributes<std::string>(ctx, "names"); });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      for (int i = 0; i < group.size(); ++i) {
+        const std::string& name = names_[static_cast<size_t>(i)];
+        const tf::Tensor& places = group.Input("places", i);
+        CheckNumber(name, group.Vector("weights", i).NumElements(), places);
+        CheckEqual(name, "shape", group.Input("shapes", i), group.Input("shapes_of_ids", i));
+        CheckEqual(name, places.dims() == 2 ? "indices" : "row_splits", places,
+                   group.Input("places_of_ids", i));
+        group.SetOutput("checked_weights", i, group.Input("weights", i));
+      }
+    });
+  }
+
+ private:
+  static void CheckNumber(const std::string& name, int64_t num_weights, const tf::Tensor& places) {
+    int64_t expected = places.dims() == 2 ? places.dim_size(0) : 0;
+    if (places.dims() == 1 && places.NumElements() > 0) {
+      expected = Data<int64_t>(places)[places.NumElements() - 1];
+    }
+    if (num_weights == expected) return;
+    Throw(ErrorCode::kInvalidArgument, name, ": sp_weights has ", num_weights, " values for the ",
+          expected, " places that sp_ids has");
+  }
+
+  static void CheckEqual(const std::string& name, const char* what, const tf::Tensor& of_weights,
+                         const tf::Tensor& of_ids) {
+    const int64_t* weights = Data<int64_t>(of_weights);
+    const int64_t* ids = Data<int64_t>(of_ids);
+    const int64_t size = std::min(of_weights.NumElements(), of_ids.NumElements());
+    const int64_t first =
+        weights == ids ? size : std::mismatch(weights, weights + size, ids).first - weights;
+    if (first == size && of_weights.shape() == of_ids.shape()) return;
+    const auto value = [&](const tf::Tensor& tensor) {
+      return first < tensor.NumElements() ? std::to_string(Data<int64_t>(tensor)[first])
+                                          : "nothing";
+    };
+    Throw(ErrorCode::kInvalidArgument, name, ": sp_weights must have the ", what,
+          " of the ids, so that each id has a weight, but its ", what, ", of shape ",
+          of_weights.shape().DebugString(), ", have ", value(of_weights), " at ", first,
+          " where those of the ids, of shape ", of_ids.shape().DebugString(), ", have ",
+          value(of_ids));
+  }
+
+  std::vector<std::string> names_;
+};
+
+// On a GPU: indices come from the host, as what is read from files does; of values only the number
+// is looked at, wherever they are.
+SOK_REGISTER_KERNEL(
+    Name("SokRowSplits").HostMemory("indices").HostMemory("dense_shape").HostMemory("row_splits"),
+    RowSplitsOp);
+SOK_REGISTER_KERNEL(Name("SokCheckedSplits").HostMemory("row_splits").HostMemory("checked_splits"),
+                    CheckedSplitsOp);
+SOK_REGISTER_KERNEL(Name("SokCheckedWeights")
+                        .HostMemory("places")
+                        .HostMemory("shapes")
+                        .HostMemory("places_of_ids")
+                        .HostMemory("shapes_of_ids"),
+                    CheckedWeightsOp);
+
+}  // namespace
+}  // namespace sok

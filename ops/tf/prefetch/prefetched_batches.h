@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches whose tensors are made while the step before runs: what one thread puts, steps take.
+#ifndef SOK_OPS_TF_PREFETCH_PREFETCHED_BATCHES_H_
+#define SOK_OPS_TF_PREFETCH_PREFETCHED_BATCHES_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/tf/base/op_waiter.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+
+namespace sok {
+
+class PrefetchedBatch;
+
+using PrefetchWaiter = OpWaiter<std::shared_ptr<PrefetchedBatch>>;
+
+/// kCancelled.
+absl::Status PrefetchEnded();
+
+/// The tensors of a batch, in slots that are filled in any order, or why it has failed.
+class PrefetchedBatch : public std::enable_shared_from_this<PrefetchedBatch> {
+ public:
+  void Put(int64_t slot, std::vector<tensorflow::Tensor> tensors);
+  void Fail(const absl::Status& status);
+
+  /// Wakes when the slot is filled, or the batch has failed, with the batch and its status.
+  void WaitForSlot(int64_t slot, std::shared_ptr<PrefetchWaiter> waiter);
+  /// As above, when as many slots are filled; or kCancelled after Cancel.
+  void WaitForAll(int64_t num_slots, std::shared_ptr<PrefetchWaiter> waiter);
+  void Cancel();
+
+  /// Of a slot that is filled.
+  std::vector<tensorflow::Tensor> tensors(int64_t slot) const;
+
+ private:
+  using Waiters = std::vector<std::shared_ptr<PrefetchWaiter>>;
+  void Wake(Waiters waiters, const absl::Status& status);
+
+  mutable std::mutex mutex_;
+  std::map<int64_t, std::vector<tensorflow::Tensor>> slots_;
+  absl::Status status_;
+  bool is_cancelled_ = false;
+  std::map<int64_t, Waiters> waiting_;  // by slot
+  int64_t num_slots_ = 0;               // of the one that waits for all
+  Waiters waiting_for_all_;
+};
+
+/// The batches of a session, in their order.
+class PrefetchedBatches : public tensorflow::ResourceBase {
+ public:
+  explicit PrefetchedBatches(int64_t capacity) : capacity_(capacity) {}
+  std::string DebugString() const override { return "prefetched batches"; }
+
+  /// From now on there is somebody who begins batches.
+  void Start();
+  /// Nobody does any more; what is being made is cancelled.
+  void Close();
+
+  /// Gives a new batch, current() from then on, when a step has asked for one and fewer than
+  /// `capacity` wait to be taken.
+  void Begin(std::shared_ptr<PrefetchWaiter> waiter);
+  /// The batch that is being made; null: there is none.
+  std::shared_ptr<PrefetchedBatch> current();
+  /// Gives the oldest batch to a step, filled or not. A step that ends while it waits has had its
+  /// batch all the same: ranks go on with the same ones. kFailedPrecondition without Start;
+  /// kOutOfRange after Close when all have been taken.
+  void Next(std::shared_ptr<PrefetchWaiter> waiter);
+
+ private:
+  void Match(std::unique_lock<std::mutex> lock);
+
+  const int64_t capacity_;
+  std::mutex mutex_;
+  bool is_started_ = false;
+  bool is_closed_ = false;
+  bool is_wanted_ = false;                                 // a step has asked
+  std::deque<std::shared_ptr<PrefetchWaiter>> beginning_;  // wait for room
+  std::deque<std::shared_ptr<PrefetchWaiter>> steps_;      // wait for a batch
+  std::deque<std::shared_ptr<PrefetchedBatch>> batches_;
+  std::shared_ptr<PrefetchedBatch> current_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_PREFETCH_PREFETCHED_BATCHES_H_

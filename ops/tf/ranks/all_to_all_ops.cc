@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two halves of a round, with Horovod's all-to-all between them. A graph runs them in a loop,
+// so that rounds need no Python: a rank whose script holds its lock for long replies the others.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ops/tf/base/border.h"
+#include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/ranks/exchange_service.h"
+#include "tensorflow/core/framework/allocation_description.pb.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokNextPart")
+    .Input("go_on: bool")
+    .Output("data: uint8")
+    .Output("send_bytes: int32")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::UnknownShape)
+    .Doc(
+        "Waits until a round of the exchange is due, and outputs the bytes that this rank sends in "
+        "it, by destination rank. The bytes of the previous round must have been taken.");
+
+REGISTER_OP("SokTakePart")
+    .Input("data: uint8")
+    .Input("received_bytes: int32")
+    .Output("go_on: bool")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc("Takes the bytes of a round, by source rank. go_on: the exchanges have not ended.");
+
+/// Bytes where they stand, as a tensor.
+class BytesBuffer : public tf::TensorBuffer {
+ public:
+  explicit BytesBuffer(std::vector<char> bytes)
+      : tf::TensorBuffer(bytes.data()), bytes_(std::move(bytes)) {}
+  size_t size() const override { return bytes_.size(); }
+  tf::TensorBuffer* root_buffer() override { return this; }
+  void FillAllocationDescription(tf::AllocationDescription* description) const override {
+    description->set_requested_bytes(static_cast<int64_t>(bytes_.size()));
+    description->set_allocator_name("sok_exchange");
+  }
+
+ private:
+  const std::vector<char> bytes_;
+};
+
+AllToAllTransport& Transport() {
+  const std::shared_ptr<AllToAllTransport> transport = CurrentAllToAll();
+  if (!transport) Throw(ErrorCode::kFailedPrecondition, "this process exchanges nothing in rounds");
+  return *transport;  // which lives as long as the process
+}
+
+class NextPartOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      AllToAllTransport::Outgoing outgoing = Transport().Next();
+      const std::vector<int64_t>& bytes = outgoing.send_bytes;
+      std::copy(bytes.begin(), bytes.end(),
+                Data<int32_t>(Output(ctx, "send_bytes", {static_cast<int64_t>(bytes.size())})));
+      const auto num_bytes = static_cast<int64_t>(outgoing.data.size());
+      tf::core::RefCountPtr<tf::TensorBuffer> buffer(new BytesBuffer(std::move(outgoing.data)));
+      SetOutput(ctx, "data",
+                tf::Tensor(tf::DT_UINT8, tf::TensorShape({num_bytes}), std::move(buffer)));
+    });
+  }
+};
+
+class TakePartOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const tf::Tensor& data = InputOfRank(ctx, "data", 1);
+      const tf::Tensor& sizes = InputOfRank(ctx, "received_bytes", 1);
+      std::string_view left(data.tensor_data().data(), data.tensor_data().size());
+      std::vector<std::string_view> by_source;
+      for (int64_t source = 0; source < sizes.NumElements(); ++source) {
+        const auto num_bytes = static_cast<size_t>(Data<int32_t>(sizes)[source]);
+        by_source.push_back(left.substr(0, num_bytes));
+        left.remove_prefix(std::min(num_bytes, left.size()));
+      }
+      Output(ctx, "go_on", {}).scalar<bool>()() = Transport().Take(by_source);
+    });
+  }
+};
+
+SOK_REGISTER_KERNEL(
+    Name("SokNextPart").HostMemory("go_on").HostMemory("data").HostMemory("send_bytes"),
+    NextPartOp);
+SOK_REGISTER_KERNEL(
+    Name("SokTakePart").HostMemory("data").HostMemory("received_bytes").HostMemory("go_on"),
+    TakePartOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The op by which all ranks check that they were set up alike.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/tf/base/border.h"
+#include "ops/tf/ranks/exchange_op.h"
+#include "ops/tf/ranks/exchange_service.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokCheckSame")
+    .Input("signature: string")
+    .Input("collective: variant")
+    .Output("status: string")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::UnknownShape)
+    .Doc("Fails on all ranks, naming the difference, unless all have the same signature lines.");
+
+class CheckSameOp : public ExchangeOp {
+ public:
+  using ExchangeOp::ExchangeOp;
+
+ protected:
+  void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
+    const std::string text(Input(ctx, "signature").scalar<tf::tstring>()());
+    const int num_ranks = CurrentCoordinator()->num_ranks();
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      request->data.insert(request->data.end(), text.begin(), text.end());
+      request->send_bytes.push_back(static_cast<int64_t>(text.size()));
+    }
+  }
+
+  void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
+    const std::vector<std::string> signatures(result.parts.begin(), result.parts.end());
+    const std::string difference = DifferenceOf(signatures);
+    if (!difference.empty()) {
+      Throw(ErrorCode::kInvalidArgument, "the ranks disagree: ", difference,
+            "; all ranks must call sok.Init alike and make the same layers in the same order");
+    }
+    Output(ctx, "status", {}).scalar<tf::tstring>()() = "OK";
+  }
+};
+
+REGISTER_KERNEL_BUILDER(Name("SokCheckSame").Device(tf::DEVICE_CPU), CheckSameOp);
+REGISTER_KERNEL_BUILDER(Name("SokCheckSame")
+                            .Device(tf::DEVICE_GPU)
+                            .HostMemory("signature")
+                            .HostMemory("collective")
+                            .HostMemory("status"),
+                        CheckSameOp);
+
+}  // namespace
+}  // namespace sok

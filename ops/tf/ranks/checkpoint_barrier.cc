@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/ranks/checkpoint_barrier.h"
+
+#include <algorithm>
+#include <chrono>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "ops/base/error.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using Clock = std::chrono::steady_clock;
+
+// Steps that end sooner need one agreement, and the barrier.
+constexpr std::chrono::milliseconds kBetweenAgreements(200);
+
+/// What a rank tells the others, or all of them.
+struct Report {
+  bool is_late = false;
+  StepRegistry::Cut begun;
+  std::vector<std::string> running;
+
+  std::string ToText() const {
+    std::ostringstream text;
+    text << is_late << ' ' << begun.size();
+    for (const auto& [lookup_hash, number] : begun) text << ' ' << lookup_hash << ' ' << number;
+    for (const std::string& step : running) text << '\n' << step;
+    return text.str();
+  }
+
+  /// Adds that of another rank. `whose`: before its steps, in messages.
+  void Add(const std::string& text, const std::string& whose) {
+    std::istringstream words(text);
+    bool is_rank_late = false;
+    size_t num_lookups = 0;
+    words >> is_rank_late >> num_lookups;
+    is_late = is_late || is_rank_late;
+    while (num_lookups-- > 0) {
+      uint64_t lookup_hash = 0;
+      int64_t number = 0;
+      words >> lookup_hash >> number;
+      int64_t& last = begun.try_emplace(lookup_hash, number).first->second;
+      last = std::max(last, number);
+    }
+    std::string step;
+    for (std::getline(words, step); std::getline(words, step);) running.push_back(whose + step);
+  }
+};
+
+class Waits {
+ public:
+  Waits(tf::OpKernelContext* ctx, RankCommunicator& communicator, StepRegistry& registry,
+        double most_seconds)
+      : manager_(ctx->cancellation_manager()),
+        communicator_(communicator),
+        registry_(registry),
+        most_(most_seconds) {}
+
+  void Await() {
+    for (Report all = Agreed(); !all.running.empty(); all = Agreed()) {
+      if (all.is_late) ThrowLate(all.running);
+      registry_.Raise(all.begun);
+      registry_.AwaitChange(kBetweenAgreements);
+    }
+    // What began here because another rank waited for it ends without others by now.
+    while (!registry_.EndCut(kBetweenAgreements)) {
+      CheckNotCancelled();
+      if (IsLate()) ThrowLate(registry_.Running());
+    }
+  }
+
+ private:
+  bool IsLate() const { return Clock::now() - began_ > most_; }
+
+  Report Agreed() {
+    CheckNotCancelled();
+    const std::vector<std::string> texts =
+        communicator_.Share(Report{IsLate(), registry_.Begun(), registry_.Running()}.ToText());
+    Report all;
+    for (size_t rank = 0; rank < texts.size(); ++rank)
+      all.Add(texts[rank], texts.size() > 1 ? "rank " + std::to_string(rank) + ": " : "");
+    return all;
+  }
+
+  void CheckNotCancelled() const {
+    if (manager_ != nullptr && manager_->IsCancelled())
+      Throw(ErrorCode::kCancelled, "the checkpoint was cancelled before it began");
+  }
+
+  [[noreturn]] void ThrowLate(const std::vector<std::string>& running) const {
+    std::string steps;
+    for (const std::string& step : running) steps += (steps.empty() ? "" : "; ") + step;
+    Throw(ErrorCode::kDeadlineExceeded, "no checkpoint was written, and what was there stays: ",
+          "steps that began before it have not ended after ", most_.count(),
+          " s, SOK_STALL_TIMEOUT_SECONDS: ", steps,
+          ". Save again when they have ended, or give them more time. A step must not wait for one "
+          "that begins after it, which the save holds, nor for a rank whose thread saves");
+  }
+
+  tf::CancellationManager* const manager_;
+  RankCommunicator& communicator_;
+  StepRegistry& registry_;
+  const std::chrono::duration<double> most_;
+  const Clock::time_point began_ = Clock::now();
+};
+
+}  // namespace
+
+CheckpointBarrier::CheckpointBarrier(tf::OpKernelContext* ctx, RankCommunicator& communicator,
+                                     double most_seconds)
+    : steps_(SessionSteps::Of(ctx)) {
+  const int64_t own_step = steps_->StepOf(ctx);
+  communicator.Begin();  // steps may have to go on until all ranks have come here
+  steps_->registry().Close(own_step);
+  try {
+    Waits(ctx, communicator, steps_->registry(), most_seconds).Await();
+  } catch (...) {
+    LetGo();
+    throw;
+  }
+}
+
+void CheckpointBarrier::LetGo() {
+  if (steps_ == nullptr) return;
+  steps_->registry().Open();
+  steps_.reset();
+}
+
+}  // namespace sok

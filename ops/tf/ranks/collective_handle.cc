@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/ranks/collective_handle.h"
+
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "ops/tf/base/border.h"
+#include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/base/shared_variant.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/variant_op_registry.h"
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+using CollectiveVariant = SharedVariant<const CollectiveHandle>;
+
+namespace {
+
+/// Whether ranks meet there by the order of calls: in functions and eager code. TensorFlow gives
+/// session steps ids above zero, and calls of functions, as which it also runs ops of eager code,
+/// ids below or none.
+bool IsOrdered(tf::OpKernelContext* ctx) { return ctx->step_id() <= 0; }
+
+/// What tapes ask of a variant that has no gradient: a gradient that says nothing.
+absl::Status NoCollective(tf::OpKernelContext*, const CollectiveVariant&, CollectiveVariant* none) {
+  *none = {};
+  return absl::OkStatus();
+}
+absl::Status NoSum(tf::OpKernelContext*, const CollectiveVariant&, const CollectiveVariant&,
+                   CollectiveVariant* none) {
+  *none = {};
+  return absl::OkStatus();
+}
+
+REGISTER_OP("SokBeginCollective")
+    .Attr("lookup: string")
+    .Attr("description: string = ''")
+    .Attr("graph: int = 0")
+    .Attr("is_eager: bool = false")
+    .Output("collective: variant")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "Begins a lookup that other ranks take part in; its exchanges carry the collective. Ranks "
+        "meet by the name `lookup`: in functions and eager code by the order of calls, in a "
+        "session's graph by how often it began there. `graph` tells the graphs of a process apart. "
+        "TensorFlow runs ops of eager code as functions: with `is_eager`, the op is not part of "
+        "one, and each lookup is a call of its own. A `description`, in lines, must be the same on "
+        "all ranks.");
+
+REGISTER_OP("SokBeginPrefetchedCollective")
+    .Input("start: int64")
+    .Attr("lookup: string")
+    .Attr("description: string = ''")
+    .Attr("graph: int = 0")
+    .Attr("is_eager: bool = false")
+    .Output("collective: variant")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "As SokBeginCollective, for a thread that prefetches. Ranks meet anew after each `start` "
+        "of the thread: it may have prefetched different numbers of batches on each when it "
+        "ended.");
+
+class BeginCollectiveOp : public tf::OpKernel {
+ public:
+  explicit BeginCollectiveOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        lookup_(Attribute<std::string>(ctx, "lookup")),
+        description_(std::make_shared<Description>(Attribute<std::string>(ctx, "description"))),
+        is_eager_(Attribute<bool>(ctx, "is_eager")),
+        name_in_graph_(lookup_) {
+    const auto graph = Attribute<int64_t>(ctx, "graph");
+    if (graph > 0) name_in_graph_ += " of graph " + std::to_string(graph);
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+      if (!coordinator) {
+        Throw(ErrorCode::kFailedPrecondition, name(),
+              ": this process is not connected to the other ranks; make the table in this process");
+      }
+      LookupCall call;
+      call.lookup = IsOrdered(ctx) ? lookup_ : name_in_graph_;
+      if (ctx->num_inputs() > 0)
+        call.lookup += " of start " + std::to_string(Input(ctx, "start").scalar<int64_t>()());
+      if (!is_eager_) call.step_id = StepIdOf(ctx);
+      call.is_ordered = IsOrdered(ctx);
+      call.description = description_;
+      Collective collective = coordinator->Begin(call);
+      OutputShared(
+          ctx, "collective",
+          std::make_shared<const CollectiveHandle>(std::move(coordinator), std::move(collective)));
+    });
+  }
+
+ private:
+  const std::string lookup_;
+  const std::shared_ptr<const Description> description_;
+  const bool is_eager_;
+  std::string name_in_graph_;
+};
+
+SOK_REGISTER_KERNEL(Name("SokBeginCollective").HostMemory("collective"), BeginCollectiveOp);
+SOK_REGISTER_KERNEL(
+    Name("SokBeginPrefetchedCollective").HostMemory("start").HostMemory("collective"),
+    BeginCollectiveOp);
+
+}  // namespace
+
+CollectiveHandle::CollectiveHandle(std::shared_ptr<Coordinator> coordinator, Collective collective)
+    : coordinator_(std::move(coordinator)), collective_(std::move(collective)) {}
+
+CollectiveHandle::~CollectiveHandle() {
+  // A child of fork() has another one, or none: the lock of its parent's may be held for ever.
+  if (CurrentCoordinator() == coordinator_) coordinator_->End(collective_);
+}
+
+std::shared_ptr<const CollectiveHandle> CollectiveHandleIn(const tf::Tensor& tensor) {
+  if (auto held = SharedIn<const CollectiveHandle>(tensor)) return held;
+  Throw(ErrorCode::kInvalidArgument,
+        "input `collective` must be the output of SokBeginCollective, got ", tensor.DebugString());
+}
+
+std::shared_ptr<const CollectiveHandle> OptionalCollective(tf::OpKernelContext* ctx) {
+  tf::OpInputList collectives;
+  ThrowIfError(ctx->input_list("collectives", &collectives));
+  return collectives.size() == 0 ? nullptr : CollectiveHandleIn(collectives[0]);
+}
+
+CancelWatch::CancelWatch(tf::OpKernelContext* ctx,
+                         const std::shared_ptr<const CollectiveHandle>& held)
+    : manager_(held ? ctx->cancellation_manager() : nullptr) {
+  if (manager_ == nullptr) return;
+  token_ = manager_->get_cancellation_token();
+  const auto fail = [held, step_id = StepIdOf(ctx)] {
+    const std::string message = "the step was cancelled, or another op of it failed";
+    if (step_id) held->coordinator().FailStep(step_id, ErrorCode::kCancelled, message);
+    held->coordinator().FailLookup(held->collective(), ErrorCode::kCancelled, message);
+  };
+  if (!manager_->RegisterCallback(token_, fail)) fail();
+}
+
+void CancelWatch::Stop() {
+  if (manager_ != nullptr) manager_->DeregisterCallback(token_);
+  manager_ = nullptr;
+}
+
+}  // namespace sok
+
+namespace tensorflow {  // the macros name what is in it
+
+REGISTER_UNARY_VARIANT_UNARY_OP_FUNCTION(ZEROS_LIKE_VARIANT_UNARY_OP, DEVICE_CPU,
+                                         sok::CollectiveVariant, sok::NoCollective);
+REGISTER_UNARY_VARIANT_BINARY_OP_FUNCTION(ADD_VARIANT_BINARY_OP, DEVICE_CPU, sok::CollectiveVariant,
+                                          sok::NoSum);
+
+}  // namespace tensorflow

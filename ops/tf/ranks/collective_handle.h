@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives of lookups as tensors: what the exchanges of one lookup have in common, from the
+// forward pass to the backward pass, which in eager code and functions are calls of their own.
+#ifndef SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_
+#define SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "ops/exchange/rendezvous/coordinator.h"
+#include "ops/tf/base/step_failure.h"
+#include "ops/tf/ranks/exchange_service.h"
+#include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace sok {
+
+/// A collective that ends with the last who holds it: then no op can ask for an exchange any more.
+class CollectiveHandle {
+ public:
+  CollectiveHandle(std::shared_ptr<Coordinator> coordinator, Collective collective);
+  ~CollectiveHandle();
+  CollectiveHandle(const CollectiveHandle&) = delete;
+  CollectiveHandle& operator=(const CollectiveHandle&) = delete;
+
+  Coordinator& coordinator() const { return *coordinator_; }
+  const std::shared_ptr<Coordinator>& shared_coordinator() const { return coordinator_; }
+  const Collective& collective() const { return collective_; }
+
+ private:
+  const std::shared_ptr<Coordinator> coordinator_;
+  const Collective collective_;
+};
+
+/// The collective in a scalar variant tensor.
+std::shared_ptr<const CollectiveHandle> CollectiveHandleIn(const tensorflow::Tensor& tensor);
+
+/// The collective in an op's input list `collectives`; null: the list is empty.
+std::shared_ptr<const CollectiveHandle> OptionalCollective(tensorflow::OpKernelContext* ctx);
+
+/// While it lives: when another op of the step fails, or its time is over, no rank waits for the
+/// lookup any more.
+class CancelWatch {
+ public:
+  CancelWatch(tensorflow::OpKernelContext* ctx,
+              const std::shared_ptr<const CollectiveHandle>& held);
+  ~CancelWatch() { Stop(); }
+  CancelWatch(const CancelWatch&) = delete;
+  CancelWatch& operator=(const CancelWatch&) = delete;
+
+  void Stop();
+
+ private:
+  tensorflow::CancellationManager* manager_;  // null: nothing to watch
+  tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
+};
+
+/// As FailStepOnThrow; what has thrown is part of the lookup of `held`, if there is one. Nothing
+/// may pass: it would end the thread of the exchanges.
+template <typename Body>
+void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const CollectiveHandle* held,
+                       Body&& body) {
+  FailStepOnThrow(ctx, [&] {
+    try {
+      body();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      Throw(ErrorCode::kInvalidArgument, ctx->op_kernel().name(), ": ", error.what());
+    }
+  });
+  if (held && !ctx->status().ok()) {
+    held->coordinator().FailLookup(held->collective(), CodeOf(ctx->status()),
+                                   std::string(ctx->status().message()));
+  }
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/ranks/exchange_op.h"
+
+#include <memory>
+#include <utility>
+
+#include "ops/tf/base/border.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+absl::Status StatusOf(const ExchangeResult& result) {
+  return ToStatus(Error(result.code, result.error));
+}
+
+}  // namespace
+
+ExchangeOp::ExchangeOp(tf::OpKernelConstruction* ctx)
+    : tf::AsyncOpKernel(ctx), exchange_(type_string()) {
+  if (!ctx->HasAttr("occurrence")) return;
+  const auto occurrence = Attribute<int64_t>(ctx, "occurrence");
+  if (occurrence > 0) exchange_ += "_" + std::to_string(occurrence);
+}
+
+/// What an op has asked other ranks for.
+struct ExchangeOp::Asked {
+  tf::OpKernelContext* ctx;
+  std::shared_ptr<const CollectiveHandle> held;
+  CancelWatch watch;
+  DoneCallback done;
+};
+
+void ExchangeOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
+  std::shared_ptr<const CollectiveHandle> held;
+  ExchangeRequest request;
+  FailLookupOnThrow(ctx, nullptr, [&] { held = CollectiveHandleIn(Input(ctx, "collective")); });
+  if (held) FailLookupOnThrow(ctx, held.get(), [&] { Send(ctx, &request); });
+  if (!ctx->status().ok()) {
+    done();
+    return;
+  }
+  const std::shared_ptr<Asked> asked(new Asked{ctx, held, {ctx, held}, std::move(done)});
+  request.collective = held->collective();
+  request.exchange = exchange_;
+  request.step_id = StepIdOf(ctx);
+  request.done = [this, asked](const ExchangeResult& result) { Take(asked, result); };
+  held->shared_coordinator()->Submit(std::move(request));  // the context may be gone afterwards
+}
+
+void ExchangeOp::Take(const std::shared_ptr<Asked>& asked, const ExchangeResult& result) {
+  tf::OpKernelContext* const ctx = asked->ctx;
+  if (!result.error.empty()) {
+    ctx->CtxFailure(StatusOf(result));
+  } else {
+    FailLookupOnThrow(ctx, asked->held.get(), [&] { Receive(ctx, result); });
+  }
+  asked->watch.Stop();
+  asked->done();
+}
+
+}  // namespace sok

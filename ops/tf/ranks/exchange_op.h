@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all ops that wait for other ranks have in common.
+#ifndef SOK_OPS_TF_RANKS_EXCHANGE_OP_H_
+#define SOK_OPS_TF_RANKS_EXCHANGE_OP_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ops/exchange/rendezvous/coordinator.h"
+#include "ops/tf/ranks/collective_handle.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace sok {
+
+/// An op whose second half runs when the exchange has come back. A step waits for other ranks
+/// without holding a thread. Ops of a lookup have its collective as the input "collective"; where
+/// one lookup has several ops of a type, the attribute "occurrence" numbers them.
+class ExchangeOp : public tensorflow::AsyncOpKernel {
+ public:
+  explicit ExchangeOp(tensorflow::OpKernelConstruction* ctx);
+
+  void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
+
+ protected:
+  /// Fills the request's data, or pieces, and send_bytes.
+  virtual void Send(tensorflow::OpKernelContext* ctx, ExchangeRequest* request) = 0;
+  /// Makes the outputs that Send has not made.
+  virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;
+
+ private:
+  struct Asked;
+
+  void Take(const std::shared_ptr<Asked>& asked, const ExchangeResult& result);
+
+  std::string exchange_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_RANKS_EXCHANGE_OP_H_

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/ranks/exchange_service.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/exchange/transport/by_host.h"
+#include "ops/exchange/transport/shared_memory.h"
+#include "ops/tf/base/border.h"
+#include "ops/tf/base/exported.h"
+#include "ops/tf/base/step_failure.h"
+
+namespace sok {
+namespace {
+
+struct Service {
+  std::mutex mutex;
+  std::shared_ptr<SharedMemoryTransport> memory;  // of ranks of this host; null: none
+  std::shared_ptr<AllToAllTransport> all_to_all;  // null: all ranks share memory
+  std::shared_ptr<Transport> transport;           // of all ranks
+  std::shared_ptr<Coordinator> coordinator;
+};
+
+/// A child of fork() has one of its own: it has none of the threads, and locks may have been held
+/// when it was made. Never destroyed: threads may outlive static destruction.
+std::atomic<Service*>& TheServicePointer() {
+  static std::atomic<Service*> service{new Service};
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { TheServicePointer() = new Service; });
+  static_cast<void>(registered);
+  return service;
+}
+
+/// A copy of one of the service's pointers.
+template <typename T>
+std::shared_ptr<T> Current(std::shared_ptr<T> Service::* pointer) {
+  Service& service = *TheServicePointer();
+  const std::lock_guard<std::mutex> lock(service.mutex);
+  return service.*pointer;
+}
+
+void SetMemory(std::shared_ptr<SharedMemoryTransport> memory) {
+  Service& service = *TheServicePointer();
+  const std::lock_guard<std::mutex> lock(service.mutex);
+  service.memory = std::move(memory);
+}
+
+void Start(const CoordinatorOptions& options, const AllToAllOptions& of_all_to_all) {
+  Service& service = *TheServicePointer();
+  const std::lock_guard<std::mutex> lock(service.mutex);
+  service.transport = service.memory;
+  if (!service.memory || service.memory->ranks().size() < static_cast<size_t>(options.num_ranks)) {
+    service.all_to_all = std::make_shared<AllToAllTransport>(of_all_to_all);
+    service.transport = service.all_to_all;
+    if (service.memory) {
+      service.transport = std::make_shared<ByHostTransport>(service.memory, service.memory->ranks(),
+                                                            service.all_to_all);
+    }
+  }
+  service.coordinator = std::make_shared<Coordinator>(options, service.transport);
+}
+
+void CopyText(const std::string& text, char* to, int64_t size) {
+  std::strncpy(to, text.c_str(), static_cast<size_t>(size) - 1);
+  to[size - 1] = '\0';
+}
+
+/// Runs a body for Python. What it throws becomes `error`, cut off at `size`; nothing: "".
+template <typename Body>
+void SayWhatFails(char* error, int64_t size, Body&& body) {
+  error[0] = '\0';
+  try {
+    body();
+  } catch (const std::exception& thrown) {
+    CopyText(thrown.what(), error, size);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Coordinator> CurrentCoordinator() { return Current(&Service::coordinator); }
+
+std::shared_ptr<AllToAllTransport> CurrentAllToAll() { return Current(&Service::all_to_all); }
+
+StepId StepIdOf(tensorflow::OpKernelContext* ctx) {
+  return ctx->step_id() == 0 ? StepId() : StepId(ctx->step_id());
+}
+
+void FailStepOnRanks(tensorflow::OpKernelContext* ctx) {
+  const std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
+  if (!coordinator) return;
+  coordinator->FailStep(StepIdOf(ctx), CodeOf(ctx->status()), std::string(ctx->status().message()));
+}
+
+}  // namespace sok
+
+using sok::Current;
+using sok::CurrentCoordinator;
+using sok::Service;
+
+/// How many threads the loops of this rank's ops use, beside other ranks on the same processors.
+SOK_EXPORT void sok_exchange_limit_threads(int num_threads) { sok::LimitOpThreads(num_threads); }
+
+SOK_EXPORT int sok_exchange_most_threads() { return sok::MostOpThreads(); }
+
+// Memory that the ranks of one host share, if all of them can: each offers its own, and connects to
+// all of them. Then sok_exchange_start, on all ranks.
+
+/// ranks: those of this host, num_ranks, this one at `place`; ring_bytes: for each of them;
+/// address: [process id, descriptor, token] of the memory; error: as of SayWhatFails.
+SOK_EXPORT void sok_exchange_offer_memory(int place, const int* ranks, int num_ranks,
+                                          int64_t ring_bytes, int64_t* address, char* error,
+                                          int64_t error_size) {
+  sok::SayWhatFails(error, error_size, [&] {
+    auto memory = std::make_shared<sok::SharedMemoryTransport>(
+        place, std::vector<int>(ranks, ranks + num_ranks), ring_bytes);
+    const sok::SharedMemoryAddress own = memory->address();
+    address[0] = own.process_id;
+    address[1] = own.descriptor;
+    address[2] = static_cast<int64_t>(own.token);
+    sok::SetMemory(std::move(memory));
+  });
+}
+
+/// addresses: of all those ranks, [num_ranks, 3].
+SOK_EXPORT void sok_exchange_connect_memory(int num_ranks, const int64_t* addresses, char* error,
+                                            int64_t error_size) {
+  sok::SayWhatFails(error, error_size, [&] {
+    std::vector<sok::SharedMemoryAddress> all;
+    for (const int64_t* next = addresses; next != addresses + 3 * num_ranks; next += 3) {
+      all.push_back({next[0], next[1], static_cast<uint64_t>(next[2])});
+    }
+    Current(&Service::memory)->Connect(all);
+  });
+}
+
+SOK_EXPORT void sok_exchange_drop_memory() { sok::SetMemory(nullptr); }
+
+/// The ranks exchange from now on: through memory that all of them share, or by rounds that each
+/// drives by SokNextPart and SokTakePart. most_bytes: of a round.
+SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds,
+                                   double heartbeat_seconds, int64_t most_bytes) {
+  sok::CoordinatorOptions options;
+  options.rank = rank;
+  options.num_ranks = num_ranks;
+  options.stall_seconds = stall_seconds;
+  sok::AllToAllOptions of_all_to_all;
+  of_all_to_all.rank = rank;
+  of_all_to_all.num_ranks = num_ranks;
+  of_all_to_all.heartbeat_seconds = heartbeat_seconds;
+  of_all_to_all.most_bytes = most_bytes;
+  sok::Start(options, of_all_to_all);
+}
+
+// Before that, and in a process that no others are connected to, the rest does nothing.
+
+/// For how many seconds other ranks have given no sign of life.
+SOK_EXPORT double sok_exchange_silent_seconds() {
+  const auto transport = Current(&Service::transport);
+  return transport ? transport->SilentSeconds() : 0.0;
+}
+
+/// Why nothing can be exchanged any more; empty: it can.
+SOK_EXPORT void sok_exchange_failure(char* text, int64_t size) {
+  const auto transport = Current(&Service::transport);
+  sok::CopyText(transport ? transport->failure() : "", text, size);
+}
+
+/// A graph of this process has a lookup of that name.
+SOK_EXPORT void sok_exchange_note_lookup(const char* name) {
+  if (const auto coordinator = CurrentCoordinator()) coordinator->NoteLookup(name);
+}
+
+SOK_EXPORT void sok_exchange_abort(const char* reason) {
+  if (const auto coordinator = CurrentCoordinator()) coordinator->Abort(reason);
+}
+
+SOK_EXPORT void sok_exchange_leave() {
+  if (const auto coordinator = CurrentCoordinator()) coordinator->Leave();
+}
+
+SOK_EXPORT int sok_exchange_is_closed() {
+  const auto coordinator = CurrentCoordinator();
+  return coordinator && coordinator->is_closed() ? 1 : 0;
+}
+
+/// counters: [exchanges, rounds, payload bytes, negotiation bytes].
+SOK_EXPORT void sok_exchange_counters(int64_t* counters) {
+  const auto coordinator = CurrentCoordinator();
+  const auto all_to_all = sok::CurrentAllToAll();
+  const sok::ExchangeCounters current =
+      coordinator ? coordinator->counters() : sok::ExchangeCounters();
+  const int64_t values[] = {current.exchanges, all_to_all ? all_to_all->num_rounds() : 0,
+                            current.payload_bytes, current.negotiation_bytes};
+  std::memcpy(counters, values, sizeof(values));
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/ranks/rank_communicator.h"
+
+#include <exception>
+#include <future>
+#include <utility>
+
+#include "ops/base/error.h"
+
+namespace sok {
+
+RankCommunicator::RankCommunicator(tensorflow::OpKernelContext* ctx, int64_t num_ranks,
+                                   int64_t rank, std::shared_ptr<const CollectiveHandle> held)
+    : step_id_(StepIdOf(ctx)),
+      num_ranks_(num_ranks),
+      rank_(rank),
+      held_(std::move(held)),
+      watch_(ctx, held_) {}
+
+std::vector<std::string> RankCommunicator::Exchange(std::vector<char> data,
+                                                    std::vector<int64_t> send_bytes) {
+  if (!held_) {
+    Throw(ErrorCode::kFailedPrecondition,
+          "the table is shared with other ranks, but this process is not connected to them");
+  }
+  Meet(/*is_patient=*/true);  // who is late need not keep what the others send
+  ExchangeRequest request;
+  request.data = std::move(data);
+  request.send_bytes = std::move(send_bytes);
+  request.is_patient = true;
+  return Submit(std::move(request));
+}
+
+void RankCommunicator::Meet(bool is_patient) {
+  if (!held_) return;
+  ExchangeRequest request;
+  request.send_bytes.resize(static_cast<size_t>(num_ranks_), 0);
+  request.is_patient = is_patient;
+  Submit(std::move(request));
+}
+
+std::vector<std::string> RankCommunicator::Share(const std::string& text) {
+  if (!held_) return {text};
+  ExchangeRequest request;
+  for (int64_t rank = 0; rank < num_ranks_; ++rank) {
+    request.data.insert(request.data.end(), text.begin(), text.end());
+    request.send_bytes.push_back(static_cast<int64_t>(text.size()));
+  }
+  request.is_patient = true;
+  return Submit(std::move(request));
+}
+
+std::vector<std::string> RankCommunicator::Submit(ExchangeRequest request) {
+  std::promise<std::vector<std::string>> promise;
+  request.collective = held_->collective();
+  request.exchange = "part_" + std::to_string(num_exchanges_++);
+  request.step_id = step_id_;
+  request.done = [&promise](const ExchangeResult& result) {
+    try {  // nothing may pass: it would end the thread of the exchanges
+      if (!result.error.empty()) Throw(result.code, result.error);
+      promise.set_value({result.parts.begin(), result.parts.end()});
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  };
+  held_->coordinator().Submit(std::move(request));
+  return promise.get_future().get();
+}
+
+}  // namespace sok

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/ranks/whole_table_op.h"
+
+#include <utility>
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+void CommunicatingOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
+  ctx->env()->SchedClosure([this, ctx, done] {
+    std::shared_ptr<const CollectiveHandle> held;
+    FailLookupOnThrow(ctx, nullptr, [&] { held = OptionalCollective(ctx); });
+    if (ctx->status().ok()) FailLookupOnThrow(ctx, held.get(), [&] { Run(ctx, held); });
+    done();
+  });
+}
+
+void WholeTableOp::Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) {
+  OpCall call(ctx);
+  const auto table = LookupTable(ctx, HandleIn(ctx, "table"));
+  table->NoteStep(ctx);
+  Placement placement;
+  table->WithTable([&](Table& made) { placement = made.options().placement; });
+  RankCommunicator communicator(ctx, placement.num_ranks, placement.rank, std::move(held));
+  Move(ctx, call, *table, communicator);
+}
+
+}  // namespace sok

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/steps/session_steps.h"
+
+#include <utility>
+
+#include "ops/tf/base/border.h"
+#include "ops/tf/base/op_waiter.h"
+#include "tensorflow/core/common_runtime/device.h"
+#include "tensorflow/core/common_runtime/device_mgr.h"
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+/// In a container of a step, which TensorFlow empties when what it is of has ended.
+class SessionSteps::Witness : public tf::ResourceBase {
+ public:
+  Witness(SessionSteps* steps, int64_t step) : step_(step) {
+    steps->Ref();
+    steps_.reset(steps);
+    steps_->registry_.Hold(step_);
+  }
+  ~Witness() override { steps_->registry_.Release(step_); }
+  std::string DebugString() const override { return "a step that uses tables"; }
+
+ private:
+  tf::core::RefCountPtr<SessionSteps> steps_;
+  const int64_t step_;
+};
+
+tf::core::RefCountPtr<SessionSteps> SessionSteps::Of(tf::OpKernelContext* ctx) {
+  tf::ResourceMgr* manager = ctx->resource_manager();
+  if (ctx->function_library() != nullptr && ctx->function_library()->device_mgr() != nullptr)
+    manager = ctx->function_library()->device_mgr()->HostCPU()->resource_manager();
+  SessionSteps* steps = nullptr;
+  ThrowIfError(manager->LookupOrCreate<SessionSteps>(manager->default_container(), "sok_steps",
+                                                     &steps, [](SessionSteps** made) {
+                                                       *made = new SessionSteps;
+                                                       return absl::OkStatus();
+                                                     }));
+  return tf::core::RefCountPtr<SessionSteps>(steps);
+}
+
+int64_t SessionSteps::StepOf(tf::OpKernelContext* ctx) {
+  tf::CancellationManager* const manager = ctx->cancellation_manager();
+  if (manager == nullptr) return StepRegistry::kUnseen;
+  tf::ScopedStepContainer* const container = ctx->step_container();
+  const StepRegistry::Membership joined = registry_.Join(manager, container);
+  // That of eager code has no number, and is never emptied.
+  if (!joined.is_in_container && container != nullptr && container->StepId() != 0) {
+    Witness* witness = nullptr;
+    ThrowIfError(container->LookupOrCreate<Witness>(ctx->resource_manager(), "sok_step", &witness,
+                                                    [&](Witness** made) {
+                                                      *made = new Witness(this, joined.step);
+                                                      return absl::OkStatus();
+                                                    }));
+    witness->Unref();
+  }
+  if (!joined.is_first) return joined.step;
+  Ref();  // until the manager calls back, once, when it goes at the latest
+  const auto forget = [this, manager] {
+    registry_.Forget(manager);
+    Unref();
+  };
+  if (!manager->RegisterCallback(manager->get_cancellation_token(), forget)) {
+    forget();
+    Throw(ErrorCode::kCancelled, "the step was cancelled before its first lookup");
+  }
+  return joined.step;
+}
+
+bool SessionSteps::Enter(tf::OpKernelContext* ctx, const std::vector<CollectiveId>& collectives,
+                         GoOn go_on) {
+  const int64_t step = StepOf(ctx);
+  const std::string& lookup = ctx->op_kernel().name();
+  if (registry_.Enter(step, lookup, collectives)) return true;
+  // Not on the thread that opens the gate, which may not be there any more when the op ends.
+  const auto on_thread_of_step = [runner = ctx->runner(), go_on](const absl::Status& status) {
+    if (runner == nullptr) return go_on(status);
+    (*runner)([go_on, status] { go_on(status); });
+  };
+  const auto waiter =
+      OpWaiter<>::Make(ctx->cancellation_manager(),
+                       absl::CancelledError("the step ended while it waited for a checkpoint"),
+                       on_thread_of_step);  // `ctx` may be gone from here on
+  registry_.Await(step, lookup, collectives, [waiter] { waiter->Wake(absl::OkStatus()); });
+  return false;
+}
+
+}  // namespace sok

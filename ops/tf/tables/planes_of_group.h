@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of a group of lookups, all of them locked for one op.
+#ifndef SOK_OPS_TF_TABLES_PLANES_OF_GROUP_H_
+#define SOK_OPS_TF_TABLES_PLANES_OF_GROUP_H_
+
+#include <memory>
+#include <vector>
+
+#include "ops/tf/base/group.h"
+#include "ops/tf/tables/table_resource.h"
+
+namespace sok {
+
+/// As TableResource::WithPlanes of each item's table, until it goes; so that items can be worked on
+/// at the same time by threads that take no lock. Ops lock tables in one order, each table once.
+class PlanesOfGroup {
+ public:
+  /// `list`: the input that has the tables' handles.
+  PlanesOfGroup(tensorflow::OpKernelContext* ctx, OpCall& call, const Group& group,
+                const char* list);
+
+  const TableView& view(int item) const { return *views_[static_cast<size_t>(item)]; }
+
+ private:
+  std::vector<tensorflow::core::RefCountPtr<TableResource>> tables_;  // [number of items]
+  std::vector<std::unique_ptr<LockedPlanes>> locked_;                 // of each table once
+  std::vector<const TableView*> views_;                               // [number of items]
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLES_PLANES_OF_GROUP_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/tables/restored_keys.h"
+
+#include <algorithm>
+
+#include "ops/base/error.h"
+
+namespace sok {
+namespace {
+
+void CheckKeysAreIn(const TableOptions& options, const std::vector<int64_t>& keys, int64_t least,
+                    int64_t most, const char* problem) {
+  for (const int64_t key : keys) {
+    if (key >= least && key <= most) continue;
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " to restore is ",
+          problem);
+  }
+}
+
+}  // namespace
+
+void CheckKeysFit(const TableOptions& options, std::vector<int64_t> keys, KeysOf are) {
+  SortKeysThatFit(options, &keys, are);
+}
+
+void SortKeysThatFit(const TableOptions& options, std::vector<int64_t>* keys, KeysOf are) {
+  std::sort(keys->begin(), keys->end());
+  const auto repeat = std::adjacent_find(keys->begin(), keys->end());
+  if (repeat != keys->end()) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", *repeat,
+          " appears twice among the keys to restore");
+  }
+  CheckNumKeysFits(options, static_cast<int64_t>(keys->size()));
+  CheckKeysAre(options, *keys, are);
+  if (options.use_hash_index) return;
+  const int64_t num_rows = options.placement.NumRows(options.capacity);
+  for (const int64_t key : *keys) {
+    if (options.placement.RowOf(key, num_rows) < 0) ThrowForeignKey(options, key);
+  }
+}
+
+void CheckNumKeysFits(const TableOptions& options, int64_t num_keys) {
+  if (num_keys <= options.capacity) return;
+  Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "': ", num_keys,
+        " keys to restore, but its capacity is ", options.capacity,
+        " rows; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers)");
+}
+
+void CheckKeysAre(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are) {
+  if (are == KeysOf::kUint32) {
+    CheckKeysAreIn(options, keys, 0, UINT32_MAX,
+                   "not a uint32, the table's key_dtype; use key_dtype='int64'");
+  } else if (are == KeysOf::kInt32) {
+    CheckKeysAreIn(options, keys, INT32_MIN, INT32_MAX,
+                   "not an int32, the table's key_dtype; use key_dtype=tf.int64");
+  }
+}
+
+}  // namespace sok

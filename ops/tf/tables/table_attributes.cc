@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/tables/table_attributes.h"
+
+#include <string>
+
+#include "ops/tf/base/border.h"
+
+namespace sok {
+namespace {
+
+FirstValue::Kind ParseFirstValueKind(const std::string& name) {
+  if (name == "uniform") return FirstValue::Kind::kUniform;
+  if (name == "normal") return FirstValue::Kind::kNormal;
+  if (name == "truncated_normal") return FirstValue::Kind::kTruncatedNormal;
+  if (name == "constant") return FirstValue::Kind::kConstant;
+  return FirstValue::Kind::kPreset;
+}
+
+Placement::Kind ParsePlacementKind(const std::string& name) {
+  if (name == "modulo") return Placement::Kind::kModulo;
+  if (name == "one_rank") return Placement::Kind::kOneRank;
+  if (name == "range") return Placement::Kind::kRange;
+  return Placement::Kind::kReplicated;
+}
+
+}  // namespace
+
+TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+  TableOptions options;
+  options.name = Attribute<std::string>(ctx, "table_name");
+  options.dim = Attribute<int64_t>(ctx, "dim");
+  options.capacity = Attribute<int64_t>(ctx, "capacity");
+  options.use_hash_index = Attribute<bool>(ctx, "use_hash_index");
+  Placement& placement = options.placement;
+  placement.kind = ParsePlacementKind(Attribute<std::string>(ctx, "placement_kind"));
+  placement.num_ranks = Attribute<int64_t>(ctx, "num_ranks");
+  placement.rank = Attribute<int64_t>(ctx, "rank");
+  placement.owner_rank = Attribute<int64_t>(ctx, "owner_rank");
+  placement.num_keys = Attribute<int64_t>(ctx, "num_keys");
+  options.first_value.kind = ParseFirstValueKind(Attribute<std::string>(ctx, "first_value"));
+  options.first_value.low_or_mean = Attribute<float>(ctx, "low_or_mean");
+  options.first_value.high_or_stddev = Attribute<float>(ctx, "high_or_stddev");
+  options.first_value.period = Attribute<int64_t>(ctx, "first_value_period");
+  return options;
+}
+
+HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+  HistoryOptions options;
+  options.is_kept = Attribute<bool>(ctx, "keeps_history");
+  options.filter_freq = Attribute<int64_t>(ctx, "filter_freq");
+  options.bloom.num_counters = Attribute<int64_t>(ctx, "bloom_counters");
+  options.bloom.num_hashes = Attribute<int64_t>(ctx, "bloom_hashes");
+  options.bloom.counter_bytes = Attribute<int64_t>(ctx, "bloom_counter_bytes");
+  options.value_without_row = Attribute<float>(ctx, "value_without_row");
+  options.evicts = Attribute<bool>(ctx, "evicts");
+  CheckHistoryOptions(options);
+  const bool has_use = options.filter_freq > 0 || options.bloom.num_counters > 0 || options.evicts;
+  if (has_use && !options.is_kept) {
+    Throw(ErrorCode::kInvalidArgument,
+          "filter_freq, bloom_counters and evicts need keeps_history=true");
+  }
+  if (options.is_kept && !Attribute<bool>(ctx, "use_hash_index")) {
+    Throw(ErrorCode::kInvalidArgument, "keeps_history needs use_hash_index=true");
+  }
+  return options;
+}
+
+SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
+  SlotOptions options;
+  options.name = Attribute<std::string>(ctx, "slot_name");
+  options.plane.capacity = Attribute<int64_t>(ctx, "capacity");
+  options.plane.width = Attribute<int64_t>(ctx, "width");
+  options.initial_value = Attribute<float>(ctx, "initial_value");
+  options.plane.rows_fill_in_order = Attribute<bool>(ctx, "rows_fill_in_order");
+  return options;
+}
+
+}  // namespace sok

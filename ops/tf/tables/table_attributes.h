@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ops that make tables and slots are told by their attributes.
+#ifndef SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_
+#define SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_
+
+#include "ops/cpu/key_history.h"
+#include "ops/engine/table_options.h"
+#include "ops/tf/tables/table_slots.h"
+
+namespace sok {
+
+/// All but the seed of first values, which is an input.
+TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+
+/// Throws kInvalidArgument.
+HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+
+SlotOptions SlotOptionsFrom(tensorflow::OpKernelConstruction* ctx);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_

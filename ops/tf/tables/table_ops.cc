@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that make tables and their planes.
+#include <string>
+#include <utility>
+
+#include "ops/tf/base/border.h"
+#include "ops/tf/tables/table_attributes.h"
+#include "ops/tf/tables/table_resource.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokTableHandle")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .Output("table: resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc("A handle to the table named shared_name.");
+
+REGISTER_OP("SokTableInitialize")
+    .Input("table: resource")
+    .Input("rows: resource")
+    .Input("seed: int64")
+    .Attr("table_name: string")
+    .Attr("dim: int >= 1")
+    .Attr("capacity: int >= 1")
+    .Attr("use_hash_index: bool")
+    .Attr("placement_kind: {'modulo', 'one_rank', 'range', 'replicated'}")
+    .Attr("num_ranks: int >= 1")
+    .Attr("rank: int >= 0")
+    .Attr("owner_rank: int >= 0 = 0")
+    .Attr("num_keys: int >= 0 = 0")
+    .Attr("first_value: {'uniform', 'normal', 'truncated_normal', 'constant', 'preset'}")
+    .Attr("low_or_mean: float")
+    .Attr("high_or_stddev: float")
+    .Attr("first_value_period: int >= 0 = 0")
+    .Attr("keeps_history: bool = false")
+    .Attr("filter_freq: int >= 0 = 0")
+    .Attr("bloom_counters: int >= 0 = 0")
+    .Attr("bloom_hashes: int >= 1 = 1")
+    .Attr("bloom_counter_bytes: int >= 1 = 8")
+    .Attr("value_without_row: float = 0.0")
+    .Attr("evicts: bool = false")
+    .Attr("first_value_name: string = ''")
+    .Attr("keep_existing: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes an empty table whose rows [capacity, dim] are the variable `rows`; with "
+        "keep_existing, only if it does not exist yet. A capacity of 2^32 - 1 stands for no "
+        "declared capacity: the variable then has as many rows as there is memory for, and grows "
+        "with the keys. With a first_value_period, a key starts as the key floormod(key, "
+        "first_value_period) does; with a first_value_name, as in the table of that name. "
+        "keeps_history: SokAdmitKeys records how often each key came, and when last. A key gets "
+        "its row once it has come filter_freq times, counted exactly or in a counting Bloom "
+        "filter; until then it reads value_without_row. evicts: SokEvictKeys may run.");
+
+REGISTER_OP("SokTableAttachSlot")
+    .Input("table: resource")
+    .Input("slot: resource")
+    .Attr("slot_name: string")
+    .Attr("capacity: int >= 1")
+    .Attr("width: int >= 1")
+    .Attr("initial_value: float")
+    .Attr("rows_fill_in_order: bool")
+    .Attr("keep_existing: bool = false")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes the variable `slot` a plane [capacity, width] of the table; its rows start as "
+        "initial_value. With keep_existing, only if it is not a plane of the table yet.");
+
+REGISTER_OP("SokTableDetachSlot")
+    .Input("table: resource")
+    .Input("slot: resource")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc("Makes the table forget the variable `slot`; does nothing if either no longer exists.");
+
+REGISTER_OP("SokTableSize")
+    .Input("table: resource")
+    .Output("num_keys: int64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc("The number of keys in the table.");
+
+REGISTER_OP("SokTablePreset")
+    .Input("table: resource")
+    .Input("values: float")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Writes `values` [capacity, dim] to the rows. Keys start as these if the table's first "
+        "value is 'preset'.");
+
+REGISTER_OP("SokReadRows")
+    .Input("rows: resource")
+    .Input("table: resource")
+    .Output("values: float")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "All rows [capacity, dim] of the variable `rows`, which may be a slot, in the order of row "
+        "ids; rows that were never in use are zeros. Without a declared capacity: the rows that "
+        "the variable shows.");
+
+class TableInitializeOp : public tf::OpKernel {
+ public:
+  explicit TableInitializeOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        keep_existing_(Attribute<bool>(ctx, "keep_existing")),
+        first_value_name_(Attribute<std::string>(ctx, "first_value_name")),
+        options_(TableOptionsFrom(ctx)) {
+    FailOpOnThrow(ctx, [&] { history_ = HistoryOptionsFrom(ctx); });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      TableOptions options = options_;
+      options.first_value.stream =
+          FirstValueStream(Input(ctx, "seed").scalar<int64_t>()(),
+                           first_value_name_.empty() ? options.name : first_value_name_);
+      OpCall call(ctx);
+      LookupOrMakeTable(ctx, "table")
+          ->Initialize(call, options, history_, LookupOrMakeVariable(ctx, "rows"), keep_existing_);
+    });
+  }
+
+ private:
+  const bool keep_existing_;
+  const std::string first_value_name_;
+  const TableOptions options_;
+  HistoryOptions history_;
+};
+
+class TableAttachSlotOp : public tf::OpKernel {
+ public:
+  explicit TableAttachSlotOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        keep_existing_(Attribute<bool>(ctx, "keep_existing")),
+        options_(SlotOptionsFrom(ctx)) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      LookupOrMakeTable(ctx, "table")
+          ->AttachSlot(call, options_, LookupOrMakeVariable(ctx, "slot"), keep_existing_);
+    });
+  }
+
+ private:
+  const bool keep_existing_;
+  const SlotOptions options_;
+};
+
+class TableDetachSlotOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    tf::core::RefCountPtr<TableResource> table;
+    tf::core::RefCountPtr<tf::Var> slot;
+    if (tf::LookupResource(ctx, HandleIn(ctx, "table"), &table).ok() &&
+        tf::LookupResource(ctx, HandleIn(ctx, "slot"), &slot).ok()) {
+      table->DetachSlot(slot.get());
+    }
+  }
+};
+
+class TableSizeOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      LookupTable(ctx, HandleIn(ctx, "table"))->WithTable([&](Table& table) {
+        Output(ctx, "num_keys", {}).scalar<int64_t>()() = table.Size(call).num_keys;
+      });
+    });
+  }
+};
+
+class TablePresetOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      LookupTable(ctx, HandleIn(ctx, "table"))->SetPreset(call, Input(ctx, "values"));
+    });
+  }
+};
+
+class ReadRowsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      resource->WithRoom(call, 0, [&](const TableView& view) {
+        view.table.InsertAll(call, view.planes);
+        const Plane& plane = view.PlaneOf(ctx, HandleIn(ctx, "rows"));
+        const int64_t width = plane.width();
+        const int64_t num_rows = view.NumWrittenRows(call, plane);
+        float* values = Data<float>(Output(ctx, "values", {view.num_rows, width}));
+        call.engine().CopyOnDevice(call, values, plane.data(),
+                                   num_rows * width * static_cast<int64_t>(sizeof(float)));
+        call.engine().Fill(call, values + num_rows * width, (view.num_rows - num_rows) * width,
+                           0.0f);
+      });
+    });
+  }
+};
+
+SOK_REGISTER_KERNEL(Name("SokTableHandle").HostMemory("table"),
+                    tf::ResourceHandleOp<TableResource>);
+SOK_REGISTER_KERNEL(
+    Name("SokTableInitialize").HostMemory("table").HostMemory("rows").HostMemory("seed"),
+    TableInitializeOp);
+SOK_REGISTER_KERNEL(Name("SokTableAttachSlot").HostMemory("table").HostMemory("slot"),
+                    TableAttachSlotOp);
+SOK_REGISTER_KERNEL(Name("SokTableDetachSlot").HostMemory("table").HostMemory("slot"),
+                    TableDetachSlotOp);
+SOK_REGISTER_KERNEL(Name("SokTableSize").HostMemory("table").HostMemory("num_keys"), TableSizeOp);
+SOK_REGISTER_KERNEL(Name("SokTablePreset").HostMemory("table"), TablePresetOp);
+SOK_REGISTER_KERNEL(Name("SokReadRows").HostMemory("rows").HostMemory("table"), ReadRowsOp);
+
+}  // namespace
+}  // namespace sok

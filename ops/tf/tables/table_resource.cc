@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/tables/table_resource.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <utility>
+
+#include "ops/tf/base/border.h"
+
+namespace sok {
+
+namespace tf = tensorflow;
+
+namespace {
+
+constexpr int64_t kFillBytes = 4 << 20;
+
+/// Writes the initial value of a slot to the rows of all keys that are held.
+void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane& plane) {
+  const int64_t width = options.plane.width;
+  const TableEntries held = table.Export(call);
+  plane.Reserve(table.Size(call).num_rows);
+  if (options.initial_value == 0.0f && !std::signbit(options.initial_value)) return;
+  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(float));
+  const int64_t most = std::min(held.count, std::max<int64_t>(1, kFillBytes / row_bytes));
+  auto* chunk = call.Temporary<float>(most * width);
+  call.engine().Fill(call, chunk, most * width, options.initial_value);
+  for (int64_t first = 0; first < held.count; first += most) {
+    call.engine().ScatterRows(call, std::min(most, held.count - first), width, held.row_ids + first,
+                              chunk, plane.data());
+  }
+}
+
+/// Rows that an insert may need while it waits for room and runs.
+class PromisedRows {
+ public:
+  PromisedRows(std::atomic<int64_t>& all, int64_t count) : all_(all), count_(count) {
+    all_ += count_;
+  }
+  ~PromisedRows() { all_ -= count_; }
+  PromisedRows(const PromisedRows&) = delete;
+  PromisedRows& operator=(const PromisedRows&) = delete;
+
+ private:
+  std::atomic<int64_t>& all_;
+  const int64_t count_;
+};
+
+}  // namespace
+
+int64_t TableView::NumWrittenRows(Call& call, const Plane& plane) const {
+  if (has_preset && &plane == planes.rows) return options().capacity;
+  return table.Size(call).num_rows;
+}
+
+Plane& TableView::PlaneOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
+  const VariablePtr variable = LookupVariable(ctx, handle);
+  for (size_t i = 0; i < variables.size(); ++i) {
+    if (variables[i] == variable.get()) return i == 0 ? *planes.rows : *planes.slots[i - 1].plane;
+  }
+  Throw(ErrorCode::kFailedPrecondition, "variable ", handle.name(), " is not a slot of table '",
+        options().name,
+        "' in this session: run its initializer (tf.global_variables_initializer()) first");
+}
+
+const float* TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
+  const Plane& plane = PlaneOf(ctx, handle);
+  if (plane.width() == options().dim) return plane.data();
+  Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " has rows of ", plane.width(),
+        " floats, but the dim of table '", options().name, "' is ", options().dim);
+}
+
+void TableResource::Initialize(OpCall& call, const TableOptions& options,
+                               const HistoryOptions& history, VariablePtr rows,
+                               bool keep_existing) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);  // nobody sees the variable and another plane
+  if (keep_existing && table_) return;
+  std::shared_ptr<Table> table = call.engine().MakeTable(options);
+  const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
+  std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
+  PlaneVariable fresh(std::move(rows), plane_options);
+  if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // steps that run may read these
+  auto fresh_history = history.is_kept ? std::make_unique<KeyHistory>(history) : nullptr;
+  slots_.RemoveOtherCapacities(options.capacity);
+  slots_.Remove(fresh.variable());
+  rows_ = std::move(fresh);
+  table_ = std::move(table);
+  history_ = std::move(fresh_history);
+  notes_steps_ = history.is_kept && (history.evicts || history.has_filter());
+  ForgetContents();
+  fingerprints_->Forget();
+  preset_ = tf::Tensor();
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  rows_.Put(std::move(plane));
+  ShowRows();
+}
+
+void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  const TableOptions& options = table_->options();
+  if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name,
+          "': the initializer gave values of shape ", values.shape().DebugString(), ", expected [",
+          options.capacity, ", ", options.dim, "]");
+  }
+  rows_.plane()->Reserve(options.capacity);
+  UseView(call, View({}),
+          [&](const TableView& view) { WritePreset(call, *view.planes.rows, values); });
+  preset_ = values;
+}
+
+void TableResource::WritePreset(OpCall& call, Plane& rows, const tf::Tensor& values) const {
+  if (values.dims() != 2) return;
+  rows.Reserve(table_->options().capacity);
+  call.engine().CopyOnDevice(call, rows.data(), values.data(),
+                             static_cast<int64_t>(values.TotalBytes()));
+}
+
+void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
+                               bool keep_existing) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  if (keep_existing && slots_.Has(options.name, variable.get())) return;
+  if (table_ && table_->options().capacity != options.plane.capacity) {
+    Throw(ErrorCode::kInvalidArgument, "slot ", options.name, " has ", options.plane.capacity,
+          " rows, but table '", name_, "' has ", table_->options().capacity);
+  }
+  if (table_ && rows_.variable() == variable.get()) {
+    Throw(ErrorCode::kInvalidArgument, "slot ", options.name,
+          ": its variable is that of the rows of table '", name_, "'");
+  }
+  std::shared_ptr<Plane> plane = call.engine().MakePlane(options.plane);
+  if (table_) {
+    if (!HasCapacity()) plane->Reserve(rows_.num_rows());  // steps that run may read these
+    FillRowsInUse(call, *table_, options, *plane);
+  }
+  slots_.Put({options, PlaneVariable(std::move(variable), options.plane)});
+  fingerprints_->Forget();  // these have no such slot
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  slots_.all().back().plane.Put(std::move(plane));
+  ShowRows();
+}
+
+void TableResource::DetachSlot(const tf::Var* variable) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  slots_.Remove(variable);
+  fingerprints_->Forget();
+}
+
+void TableResource::WithTable(const std::function<void(Table& table)>& use) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  use(*table_);
+}
+
+void TableResource::Find(tf::OpKernelContext* ctx, OpCall& call, int64_t num_keys,
+                         const int64_t* keys, int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  table_->Find(call, num_keys, keys, row_ids);
+  if (!history_ || !history_->options().has_filter()) return;
+  const std::lock_guard<FairSharedMutex> no_admission(history_->mutex());
+  const std::vector<int64_t> given = steps_->registry().GivenRows(steps_->StepOf(ctx), contents_);
+  if (given.empty()) return;
+  std::vector<int64_t> found(static_cast<size_t>(num_keys));
+  call.CopyToHost(found.data(), row_ids, num_keys);
+  for (int64_t& row_id : found) {
+    if (std::binary_search(given.begin(), given.end(), row_id)) row_id = kNoRow;
+  }
+  call.CopyFromHost(row_ids, found.data(), num_keys);
+}
+
+void TableResource::ForgetContents() {
+  static std::atomic<int64_t> last_contents{0};
+  contents_ = ++last_contents;
+  evicted_ = {};
+}
+
+bool TableResource::TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+  std::shared_lock<FairSharedMutex> lock(mutex_, std::try_to_lock);
+  if (!lock || !table_ || history_) return false;
+  return table_->TryFind(call, num_keys, keys, row_ids);
+}
+
+void TableResource::WithSlots(OpCall& call, const std::vector<std::string>& slot_names,
+                              const Use& use) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  UseView(call, View(slot_names), use);
+}
+
+void TableResource::WithAlone(OpCall& call, const std::vector<std::string>& slot_names,
+                              const std::vector<tf::Var*>& others, const Use& use) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  const TableView view = View(slot_names);
+  std::vector<tf::Var*> variables = view.variables;
+  variables.insert(variables.end(), others.begin(), others.end());
+  for (;; TakeBack(call, view)) {
+    const VariableLocks locks(variables, VariableLocks::Mode::kAlone);
+    if (!AreInVariables()) continue;
+    use(view);
+    return;
+  }
+}
+
+std::unique_ptr<LockedPlanes> TableResource::LockPlanes(OpCall& call) {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  std::unique_ptr<LockedPlanes> locked(new LockedPlanes(std::move(lock), View({})));
+  for (;; TakeBack(call, locked->view())) {
+    locked->variables_.emplace(locked->view().variables, VariableLocks::Mode::kShared);
+    if (AreInVariables()) return locked;
+    locked->variables_.reset();
+  }
+}
+
+void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
+  std::optional<PromisedRows> promised;
+  for (;; MakeRoom(call)) {
+    std::shared_lock<FairSharedMutex> lock(mutex_);
+    CheckInitialized();
+    if (!HasCapacity() && !promised) promised.emplace(promised_rows_, num_keys);
+    if (!HasCapacity() && !HasRoom(call)) continue;
+    ReturnRows(call);
+    UseView(call, View({}), use);
+    return;
+  }
+}
+
+/// Lets new keys have the rows of evicted ones that no step holds any more.
+void TableResource::ReturnRows(OpCall& call) {
+  if (!history_ || !history_->options().evicts) return;
+  const std::lock_guard<FairSharedMutex> one_by_one(history_->mutex());
+  const int64_t num_rows = evicted_.NumReturnable(steps_->registry(), this);
+  if (num_rows == 0) return;
+  table_->ReturnRows(call, num_rows);  // may fail
+  evicted_.Returned(num_rows);
+}
+
+void TableResource::MakeRoom(OpCall& call) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  const int64_t num_rows = NumRowsToCome(call);
+  TakeBack(call, View({}));
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  try {
+    ForEachPlane([&](PlaneVariable& plane) { plane.plane()->Reserve(num_rows); });
+  } catch (...) {
+    ShowRows();  // some have moved before memory was refused
+    throw;
+  }
+  ShowRows();
+}
+
+/// Makes all variables show as many rows as each plane has memory for: a stock op that takes
+/// several of them compares their shapes. Needs all their locks.
+void TableResource::ShowRows() {
+  int64_t num_rows = kMaxRows;
+  ForEachPlane([&](const PlaneVariable& plane) {
+    if (!plane.has_capacity()) num_rows = std::min(num_rows, plane.plane()->num_rows());
+  });
+  ForEachPlane([&](PlaneVariable& plane) { plane.Show(num_rows); });
+}
+
+/// How many rows there may be when all inserts that wait or run have ended. The promises are read
+/// first: an insert that ends in between is counted twice, not left out.
+int64_t TableResource::NumRowsToCome(OpCall& call) const {
+  const TableOptions& options = table_->options();
+  if (!options.use_hash_index) return options.capacity;
+  const int64_t promised = promised_rows_;
+  return std::min(options.capacity, table_->Size(call).num_rows + promised);
+}
+
+bool TableResource::HasCapacity() const { return rows_.has_capacity(); }
+
+bool TableResource::HasRoom(OpCall& call) const { return rows_.num_rows() >= NumRowsToCome(call); }
+
+void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_names,
+                            const Fill& fill, std::optional<uint64_t> stream) {
+  std::unique_lock<FairSharedMutex> lock(mutex_);
+  std::shared_ptr<Table> table;
+  std::unique_ptr<KeyHistory> history;
+  std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then of slots_
+  UseView(call, View(slot_names), [&](const TableView& view) {
+    TableOptions options = view.options();
+    if (stream) options.first_value.stream = *stream;
+    table = call.engine().MakeTable(options);
+    if (history_) history = std::make_unique<KeyHistory>(history_->options());
+    TableView fresh{*table};
+    fresh.history = history.get();
+    fresh.places = view.places;
+    fresh.has_preset = view.has_preset;
+    fresh.num_rows = view.num_rows;
+    fresh.variables = view.variables;
+    ForEachPlane([&](const PlaneVariable& old) {
+      planes.push_back(call.engine().MakePlane(old.options()));
+      planes.back()->Reserve(old.plane()->num_rows());  // steps that run may read rows there were
+    });
+    fresh.planes.rows = planes.front().get();
+    for (size_t i = 0; i < view.planes.slots.size(); ++i) {
+      fresh.planes.slots.push_back({planes[i + 1].get(), view.planes.slots[i].initial_value});
+    }
+    WritePreset(call, *fresh.planes.rows, preset_);
+    fill(view, fresh);
+  });
+  table_ = std::move(table);
+  history_ = std::move(history);
+  ForgetContents();
+  fingerprints_->Forget();
+  const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
+  auto plane = planes.begin();
+  ForEachPlane([&](PlaneVariable& replaced) { replaced.Put(std::move(*plane++)); });
+  ShowRows();
+}
+
+void TableResource::CheckInitialized() const {
+  if (!table_) ThrowNotInitialized(name_);
+}
+
+template <typename Visit>
+void TableResource::ForEachPlane(const Visit& visit) {
+  if (table_) visit(rows_);
+  for (TableSlot& slot : slots_.all()) visit(slot.plane);
+}
+
+std::vector<tf::Var*> TableResource::Variables() {
+  std::vector<tf::Var*> variables;
+  ForEachPlane([&](const PlaneVariable& plane) { variables.push_back(plane.variable()); });
+  return variables;
+}
+
+TableView TableResource::View(const std::vector<std::string>& slot_names) const {
+  CheckInitialized();
+  TableView view{*table_};
+  view.history = history_.get();
+  view.has_preset = preset_.dims() == 2;
+  view.num_rows = rows_.num_rows();
+  view.variables.push_back(rows_.variable());
+  if (!slot_names.empty()) view.places = slots_.PlacesOf(slot_names, name_);
+  view.planes.rows = rows_.plane().get();
+  for (const TableSlot& slot : slots_.all()) {
+    view.variables.push_back(slot.plane.variable());
+    view.planes.slots.push_back({slot.plane.plane().get(), slot.options.initial_value});
+  }
+  return view;
+}
+
+void TableResource::UseView(OpCall& call, const TableView& view, const Use& use) {
+  for (;; TakeBack(call, view)) {
+    const VariableLocks locks(view.variables, VariableLocks::Mode::kShared);
+    if (!AreInVariables()) continue;
+    use(view);
+    return;
+  }
+}
+
+bool TableResource::AreInVariables() const {
+  const std::vector<TableSlot>& slots = slots_.all();
+  return rows_.IsInVariable() && std::all_of(slots.begin(), slots.end(), [](const TableSlot& slot) {
+           return slot.plane.IsInVariable();
+         });
+}
+
+void TableResource::TakeBack(OpCall& call, const TableView& view) {
+  const VariableLocks locks(view.variables, VariableLocks::Mode::kAlone);
+  ForEachPlane([&](PlaneVariable& plane) {
+    plane.TakeBack(call, [&] { return view.NumWrittenRows(call, *plane.plane()); });
+  });
+}
+
+std::string TableResource::DebugString() const {
+  std::shared_lock<FairSharedMutex> lock(mutex_);
+  return (table_ ? "table " : "uninitialized table ") + name_;
+}
+
+tf::core::RefCountPtr<TableResource> LookupOrMakeTable(tf::OpKernelContext* ctx,
+                                                       const char* input) {
+  tf::core::RefCountPtr<TableResource> table;
+  const tf::ResourceHandle& handle = HandleIn(ctx, input);
+  auto steps = SessionSteps::Of(ctx);
+  ThrowIfError(
+      tf::LookupOrCreateResource<TableResource>(ctx, handle, &table, [&](TableResource** made) {
+        *made = new TableResource(handle.name(), std::move(steps));
+        return absl::OkStatus();
+      }));
+  return table;
+}
+
+tf::core::RefCountPtr<TableResource> LookupTable(tf::OpKernelContext* ctx,
+                                                 const tf::ResourceHandle& handle) {
+  tf::core::RefCountPtr<TableResource> table;
+  if (!tf::LookupResource(ctx, handle, &table).ok()) ThrowNotInitialized(handle.name());
+  return table;
+}
+
+}  // namespace sok

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`assign_from`: sets a table to the rows that a checkpoint or dump has of it or another table."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.files.table_names import BUCKETS, ROWS, find_tables
+from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable, restore_buckets
+from sok_compat.checkpoint.parts.names_of_parts import whole_name
+from sok_compat.checkpoint.streams.key_files import (
+    collectives_of_table,
+    load_rows,
+    restore_from_files,
+)
+from sok_compat.checkpoint.streams.stored_tensors import chain_of, tensors_in
+from sok_compat.runtime.op_library import ops
+
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
+
+def assign_from(
+    table: Table, source: str | os.PathLike[str], name: str | None = None
+) -> tf.Operation:
+    """Replaces a table's contents by the keys and rows of a table in a checkpoint or dump.
+
+    Optimizer slots start with their initial values. All ranks run the op, and each takes the keys
+    that it owns, whichever rank saved them. If something does not fit, the table stays as it was.
+
+    Args:
+      table: the Table, initialized.
+      source: the prefix of a checkpoint, in any layout; a folder with checkpoints, of which the
+        latest is chosen now; or a folder of dumps, written by dump_to_files, sok.Saver or
+        `python -m sok_compat.checkpoint import`.
+      name: of the table there, without a part; the table's own if None.
+
+    Returns:
+      The op. Running it raises as assign_rows does, and DataLossError for damaged files.
+
+    Raises:
+      ValueError: the checkpoint has no such table; or the table is one of several parts, and the
+        checkpoint is not in DeepRec's layout; or the checkpoint is an increment in that layout, and
+        the table is not one of DeepRec's.
+      tf.errors.NotFoundError: there is no such checkpoint.
+    """
+    source = os.fspath(source)
+    name = whole_name(table) if name is None else name
+    prefix = source
+    if tf.io.gfile.isdir(source):
+        prefix = tf.train.latest_checkpoint(source)
+        if prefix is None:
+            _raise_for_part(table, source)
+            return restore_from_files(table, source, name)
+    whole = chain_of(prefix)[0]
+    tensors = tensors_in(whole)
+    saved = _table_called(name, whole, tensors)
+    collectives = collectives_of_table(table, "assign")
+    if saved.layout == BUCKETS and table.saver_layout is BucketSaveable:
+        return restore_buckets(table, prefix, [(name, "")], collectives=collectives)
+    _raise_for_part(table, prefix)
+    if saved.layout == ROWS:
+        return _restore_rows(table, prefix, name, collectives)
+    if whole != prefix:
+        raise ValueError(
+            f"{prefix} is an increment of {whole}, which has {name} in DeepRec's layout: assign an "
+            "embedding variable from it, or restore it and save a whole checkpoint"
+        )
+    keys = tf.cast(
+        _tensor(prefix, saved.keys, tf.dtypes.as_dtype(tensors[saved.keys[0]][0])), tf.int64
+    )
+    return load_rows(table, keys, _tensor(prefix, saved.rows, tf.float32), collectives)
+
+
+def _table_called(name, prefix, tensors):
+    found = find_tables(tensors)
+    for saved in found:
+        if saved.name == name:
+            return saved
+    raise ValueError(
+        f"the checkpoint {prefix} has no table {name}; its tables: "
+        f"{', '.join(saved.name for saved in found) or 'none'}"
+    )
+
+
+def _raise_for_part(table, source):
+    if table.part is not None and table.part.count > 1:
+        raise ValueError(
+            f"{table.table_name} is one of {table.part.count} parts, which can only be assigned "
+            f"from checkpoints in DeepRec's layout, and {source} is not one: create the table "
+            "without a partitioner"
+        )
+
+
+def _restore_rows(table, prefix, name, collectives):
+    with tf.device(table.device):
+        row_ids, _ = ops.sok_restore_rows(
+            table.table_handle,
+            prefix,
+            collectives,
+            num_variables=0,
+            table_name=name,
+            titles=[f"{name}/rows"],
+            slot_names=[],
+            widths=[],
+            Tkey=table.key_dtype,
+        )
+        return tf.group(row_ids)
+
+
+def _tensor(prefix, names, dtype):
+    """The concatenation of all parts' tensors, read when it is run."""
+    with tf.device("/cpu:0"):
+        parts = tf.raw_ops.RestoreV2(
+            prefix=prefix,
+            tensor_names=list(names),
+            shape_and_slices=[""] * len(names),
+            dtypes=[dtype] * len(names),
+        )
+        return tf.concat(parts, axis=0)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables in tf.train.Checkpoint, saved and restored by all ranks together."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.objects.objects_on_rank_0 import restore_objects_from_rank_0
+from sok_compat.checkpoint.parts.object_tables import ObjectTable
+from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, StoredTensor
+from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0
+from sok_compat.checkpoint.streams.streamed_save import StreamedTable, save_checkpoint
+from sok_compat.ranks.allgather_strings import value_of_rank_0
+from sok_compat.runtime import integrations
+from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0
+from sok_compat.runtime.tf_versions import (
+    BaseSaverBuilder,
+    SaveableCompatibilityConverter,
+    Variable,
+    functional_saver,
+)
+from sok_compat.tables.slot_names import owner_by_name
+from sok_compat.tables.table import has_rows_of_a_rank, is_part_of_table
+
+_last = threading.local()  # .path: of the last checkpoint saved with other ranks
+_graphs: weakref.WeakSet = weakref.WeakSet()  # that save checkpoints with other ranks
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    tables: list[StreamedTable]
+    specs: list  # SaveSpecs of everything else
+    tensors: list[StoredTensor]  # one for each of `specs`
+
+
+def save_objects_with_tables() -> None:
+    """Makes every tf.train.Checkpoint save and restore tables as tf.train.Saver does."""
+    integrations.apply("tf.train.Checkpoint, its saver", lambda saver: _SaverOfObjects)
+    integrations.apply("tf.train.CheckpointManager._sweep", _sweeping_on_rank_0)
+    restore_objects_from_rank_0()
+
+
+class _SaverOfObjects(functional_saver.MultiDeviceSaver):
+    """The saver of a tf.train.Checkpoint; ops move tables' contents between them and files."""
+
+    def __init__(
+        self,
+        serialized_tensors: Mapping[Any, Any],
+        registered_savers: Mapping[str, Any] | None = None,
+        call_with_mapped_captures: Any = None,
+    ) -> None:
+        tables, others = _split(serialized_tensors)
+        self._held: _Held | None = None
+        if tables:
+            _raise_for_others(tables, registered_savers)
+            _raise_for_ordinary_slots(others, tables)
+            specs = list(_specs(others))
+            tensors = [StoredTensor.of(spec, owner) for spec, owner in specs]
+            self._held = _Held(tables, [spec for spec, _ in specs], tensors)
+        super().__init__(others, registered_savers, call_with_mapped_captures)
+
+    def save(self, file_prefix: tf.Tensor, options: Any = None) -> tf.Operation | None:
+        """As TensorFlow's; with tables, all ranks that share them save together."""
+        held = self._held
+        if held is None:
+            return super().save(file_prefix, options)
+        is_shared = any(each.table.ranks.size > 1 for each in held.tables)
+        if not tf.executing_eagerly():
+            _check_disk_is_shared(held)
+            if is_shared:
+                _graphs.add(tf.compat.v1.get_default_graph())
+            return save_checkpoint(file_prefix, held.tables, held.specs)
+
+        # One step of all ranks, which fails as a whole.
+        @tf.function(autograph=False, input_signature=[tf.TensorSpec([], tf.string)])
+        def save_all(path):
+            save_checkpoint(path, held.tables, held.specs)
+
+        path = tf.convert_to_tensor(file_prefix)
+        save_all.get_concrete_function()(path)
+        _last.path = path.numpy().decode() if is_shared else None
+        return None
+
+    def restore(self, file_prefix: tf.Tensor, options: Any = None) -> dict[str, Any]:
+        """As TensorFlow's, tables first; if something does not fit, everything stays as it was."""
+        held = self._held
+        if held is None:
+            return super().restore(file_prefix, options)
+        if not tf.executing_eagerly():
+            _check_disk_is_shared(held)
+        # In eager mode, tables of parts look up rows, which would wait for the end of the restore.
+        holds_steps = not tf.executing_eagerly() or all(
+            isinstance(each, ObjectTable) for each in held.tables
+        )
+        path = tf.convert_to_tensor(file_prefix)
+        checked = CheckedRestore(path, held.tables, held.tensors, holds_steps)
+        restored: list[tf.Operation] = []
+        found: dict[str, Any] = {}
+        try:
+            for each in held.tables:
+                each.path, each.restored = checked.path, restored
+                found[each.name] = each.restore(None, None)
+            found.update(super().restore(checked.path, options) or {})
+        finally:
+            end = checked.end([*found.values()])
+        return {**found, f"{held.tables[0].name} (end)": end}
+
+
+def _split(serialized_tensors):
+    """([StreamedTable], the other tensors)."""
+    tables, others = [], type(serialized_tensors)()
+    for owner, tensors in serialized_tensors.items():
+        saveables = owner.saveables if isinstance(owner, SaveableCompatibilityConverter) else []
+        found = [saveable for saveable in saveables if isinstance(saveable, StreamedTable)]
+        tables += found
+        if not found:
+            others[owner] = tensors
+    return tables, others
+
+
+def _raise_for_others(tables, registered_savers):
+    if registered_savers:
+        names = [each.table.table_name for each in tables]
+        raise NotImplementedError(
+            f"tf.train.Checkpoint does not save the tables {names} beside objects that have savers "
+            f"of their own, {sorted(registered_savers)}: use a checkpoint for each"
+        )
+
+
+def _raise_for_ordinary_slots(others, tables):
+    """Raises for optimizers' ordinary variables of tables: their rows follow a rank's row ids."""
+    for variable in others:
+        if (
+            not isinstance(variable, Variable)
+            or is_part_of_table(variable)
+            or not has_rows_of_a_rank(variable)
+        ):
+            continue
+        known = [table for each in tables for table in each.tables]
+        table = owner_by_name(variable.name.partition(":")[0], known)
+        raise NotImplementedError(
+            f"{variable.name}, which an optimizer has made for the table {table.table_name}, does "
+            "not know its keys: make the optimizer's slots in an OptimizerScope, around "
+            "apply_gradients or by OptimizerScope(model.trainable_variables).build(optimizer), or "
+            "take the one of the same name in keras.optimizers in the place of "
+            "keras.optimizers.legacy"
+        )
+
+
+def _specs(serialized_tensors):
+    """Yields (SaveSpec, the object that it belongs to)."""
+    for owner, tensors in serialized_tensors.items():
+        for name, given in tensors.items():
+            by_slice = given if isinstance(given, dict) else {"": given}
+            for slice_spec, tensor in by_slice.items():
+                if not isinstance(tensor, BaseSaverBuilder.SaveSpec):
+                    tensor = BaseSaverBuilder.SaveSpec(tensor, slice_spec, name)
+                yield tensor, owner
+
+
+def _check_disk_is_shared(held):
+    if are_on_rank_0() and any(each.table.ranks.size > 1 for each in held.tables):
+        raise NotImplementedError(
+            f"{CHECKPOINTS_ON_RANK_0.name}=1 is for tf.train.Saver, also in sessions and "
+            "estimators, and for tf.train.Checkpoint in eager mode: in a graph, "
+            "tf.train.Checkpoint and Keras save and restore tables of several ranks on a disk that "
+            "all of them share"
+        )
+
+
+def _sweeping_on_rank_0(sweep):
+    """Lets rank 0 decide how many checkpoints are kept, and delete the others.
+
+    Each rank still writes its own `checkpoint` file, with its own paths to the same checkpoints.
+    """
+
+    @functools.wraps(sweep)
+    def sweep_on_rank_0(self):
+        if not _is_of_ranks(self.latest_checkpoint):
+            return sweep(self)
+
+        def sweep_here():
+            sweep(self)
+            return [len(self._maybe_delete), self._last_preserved_timestamp]
+
+        num_kept, self._last_preserved_timestamp = _value_of_rank_0(sweep_here)
+        while len(self._maybe_delete) > num_kept:
+            self._maybe_delete.popitem(last=False)
+        return None
+
+    return sweep_on_rank_0
+
+
+def _is_of_ranks(path):
+    """Whether all ranks saved a checkpoint together, so that rank 0 manages its files."""
+    if tf.executing_eagerly():
+        return path is not None and getattr(_last, "path", None) == path
+    return tf.compat.v1.get_default_graph() in _graphs
+
+
+def _value_of_rank_0(make):
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    return value_of_rank_0("tf.train.Checkpoint", make, graph)

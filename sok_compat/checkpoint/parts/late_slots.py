@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Restores slots that an optimizer creates after its table was restored, in eager mode."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.checkpoint.files.bundle import Bundle
+from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.stored_array import PIECE_BYTES, together
+from sok_compat.checkpoint.streams.files_of_rank_0 import copy_at
+from sok_compat.checkpoint.streams.stored_tensors import tensors_in
+from sok_compat.runtime.op_library import ops
+
+if TYPE_CHECKING:
+    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.table import Table
+
+
+class LateSlots:
+    """A table's slots in a checkpoint, some of which do not exist yet in the program."""
+
+    def __init__(self, table: Table, name: str, path: tf.Tensor) -> None:
+        """Reads the slots' names.
+
+        Args:
+          table: the Table.
+          name: of the table in the checkpoint.
+          path: of the checkpoint, a scalar string tensor with a value.
+        """
+        # The table holds this object by its `fill_slot`, so it is never dead here.
+        self._table: Callable[[], Any] = weakref.ref(table)
+        self._name, self._path = name, path.numpy().decode()
+        self._copy = copy_at(self._path)  # keeps the files until then
+        names = tensors_in(self._path)
+        self._titles = {title for title in names if title.startswith(f"{name}/slots/")}
+        self._taken: set[str] = set()
+
+    def takes(self, title: str) -> bool:
+        """Whether the checkpoint has this slot; if so, it counts as restored from now on."""
+        if title in self._titles:
+            self._taken.add(title)
+        return title in self._titles
+
+    def raise_for_missing(self, titles: Iterable[str]) -> None:
+        """Raises tf.errors.NotFoundError if the checkpoint lacks one of these slots."""
+        missing = sorted(set(titles) - self._titles)
+        if missing:
+            table = self._table()
+            raise tf.errors.NotFoundError(
+                None,
+                None,
+                f"the checkpoint {self._path} has no {missing} of the table {table.table_name}, "
+                f"which an optimizer has made; its slots there: {sorted(self._titles) or 'none'}. "
+                "To start slots afresh, restore before the optimizer has made them, or take keys "
+                f"and rows alone: sok_compat.checkpoint.assign_from(table, {self._path!r}, "
+                f"{self._name!r})",
+            )
+
+    def await_slots(self, title_of: Callable[[SlotVariable], str]) -> None:
+        """Fills slots that are created from now on from the checkpoint.
+
+        Args:
+          title_of: returns the name of a slot in the checkpoint.
+        """
+        is_complete = self._taken == self._titles
+        self._table().fill_slot = None if is_complete else lambda s: self._fill(s, title_of(s))
+
+    def _fill(self, slot, title):
+        if not self.takes(title):
+            logging.getLogger(__name__).warning(
+                "%s starts afresh: the checkpoint %s, which the table was restored from, has only "
+                "the slots %s", slot.name, self._path, sorted(self._titles),
+            )  # fmt: skip
+            return
+        for keys, rows in self._pieces(slot, title):
+            self._write(slot, keys, rows)
+
+    def _pieces(self, slot, title):
+        """Yields (keys [n], rows [n, width])."""
+        try:
+            keys, rows = self._arrays(title)
+            if rows.shape != (keys.shape[0], slot.width):
+                raise tf.errors.InvalidArgumentError(
+                    None,
+                    None,
+                    f"{title} in the checkpoint {self._path} has the shape {list(rows.shape)}, but "
+                    f"{slot.name} needs {[keys.shape[0], slot.width]}",
+                )
+            if isinstance(rows, np.ndarray):
+                yield keys, rows
+            else:
+                yield from together([keys, rows], max(1, PIECE_BYTES // rows.row_bytes))
+        except (FileError, OSError) as error:
+            raise tf.errors.DataLossError(
+                None,
+                None,
+                f"{slot.name} cannot be filled from the checkpoint that its table was restored "
+                f"from, which must stay until optimizers have made their slots: {error}",
+            ) from error
+
+    def _arrays(self, title):
+        names = f"{self._name}/keys", title
+        if "://" in self._path:
+            reader = tf.train.load_checkpoint(self._path)
+            return [reader.get_tensor(name) for name in names]
+        bundle = Bundle(self._path)
+        return [bundle.array(name) for name in names]
+
+    def _write(self, slot, keys, rows):
+        table = self._table()
+        is_owned = table.placement.is_owned(keys)
+        with tf.device(table.device):
+            (row_ids,) = ops.sok_find_rows(
+                [table.table_handle],
+                [keys[is_owned]],
+                [],
+                insert=False,
+                keys_are_distinct=True,
+            )
+            is_held = row_ids.numpy() >= 0
+            tf.raw_ops.ResourceScatterUpdate(
+                resource=slot.handle, indices=row_ids[is_held], updates=rows[is_owned][is_held]
+            )

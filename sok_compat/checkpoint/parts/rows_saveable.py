@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`RowsSaveable`: a table and its slots in a tf.train.Saver, one tensor each over all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.streams.streamed_save import StreamedTable, collectives_of
+from sok_compat.runtime.op_library import ops
+
+if TYPE_CHECKING:
+    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.table import Table
+
+
+class RowsSaveable(StreamedTable):
+    """A table's contents: the n keys of all ranks, rank by rank, each rank's in the order of row
+    ids:
+      <name>/keys: int64 [n].
+      <name>/rows: float32 [n, dim].
+      the name of each slot: float32 [n, width of the slot].
+      <name>/seed: int64, of a table whose initial rows are random: seeds those of later keys.
+
+    Restoring replaces the table's contents by the keys that this rank owns, whichever rank saved
+    them. The table may have another capacity, and need not be initialized. If something does not
+    fit, all ranks keep what they held.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        name: str,
+        slot_names: Sequence[str | None] | None = None,
+        variables: Sequence[tuple[str, tf.Variable]] = (),
+        slots: Sequence[SlotVariable] | None = None,
+    ) -> None:
+        """Creates no ops.
+
+        Args:
+          table: the Table.
+          name: of the table in the checkpoint.
+          slot_names: of its slots there, in their order; a slot's own name if None.
+          variables: [(name in the checkpoint, variable)] of slots that are ordinary variables, with
+            one row for each of the table's.
+          slots: its slots; table.slots if None.
+        """
+        self._slots = list(table.slots if slots is None else slots)
+        self._variables = [variable for _, variable in variables]
+        given = slot_names or [None] * len(self._slots)
+        slot_names = [x or slot.op.name for x, slot in zip(given, self._slots)]
+        self._titles = [f"{name}/rows", *slot_names, *(title for title, _ in variables)]
+        super().__init__(table, name)
+
+    def description(self) -> str:
+        """See the base class."""
+        return f"{self.table.kind()}, saved as {self._titles}"
+
+    def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
+        """See the base class."""
+        return ops.sok_save_table(
+            self.table.table_handle,
+            checkpoint,
+            [variable.handle for variable in self._variables],
+            collectives,
+            table_name=self.name,
+            titles=self._titles,
+            slot_names=[slot.plane_name for slot in self._slots],
+            Tkey=tf.int64,
+        )
+
+    def _planes(self):
+        """See the base class."""
+        return [self.table, *self._slots]
+
+    def check(
+        self, path: tf.Tensor, reads: tf.Tensor, collectives: list[tf.Tensor]
+    ) -> tf.Operation | None:
+        """See the base class."""
+        with tf.device(self.table.device):
+            return ops.sok_check_rows(
+                self.table.table_handle, path, reads, collectives, **self._what_to_read()
+            )
+
+    def _what_to_read(self):
+        """Attributes of SokCheckRows and SokRestoreRows."""
+        return {
+            "table_name": self.name,
+            "titles": self._titles,
+            "slot_names": [slot.plane_name for slot in self._slots],
+            "widths": [variable.shape[1] for variable in self._variables],
+            "Tkey": self.table.key_dtype,
+        }
+
+    def restore(
+        self,
+        restored_tensors: Sequence[tf.Tensor] | None,
+        restored_shapes: Sequence[tf.TensorShape] | None,
+    ) -> tf.Operation:
+        """Returns the op that fills the table."""
+        del restored_tensors, restored_shapes
+        table = self.table
+        # One table at a time saves memory.
+        with tf.control_dependencies(self.restored[-1:]), tf.device(table.device):
+            row_ids, of_variables = ops.sok_restore_rows(
+                table.table_handle,
+                self.path,
+                collectives_of(table.ranks, f"restore_{self.name}", self.description()),
+                num_variables=len(self._variables),
+                **self._what_to_read(),
+            )
+        assigned = [
+            _assign_rows(variable, row_ids, rows)
+            for variable, rows in zip(self._variables, of_variables)
+        ]
+        restored = tf.group(row_ids, *assigned)
+        self.restored.append(restored)
+        return restored
+
+
+def _assign_rows(variable, row_ids, rows):
+    """Assigns rows to a variable; all others get their initial value."""
+    with tf.device(variable.device):
+        first = tf.convert_to_tensor(variable.initial_value)
+        value = tf.tensor_scatter_nd_update(first, row_ids[:, tf.newaxis], rows)
+        return variable.assign(value, read_value=False)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Series of checkpoints: a whole one, and increments with the changes since their predecessor.
+
+See ops/tf/checkpoint/layout/checkpoint_series.h.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.files.series_entry import SERIES
+from sok_compat.checkpoint.streams.stored_tensors import tensors_in
+
+
+@dataclasses.dataclass(frozen=True)
+class Saved:
+    """A checkpoint of a series."""
+
+    path: str
+    id: str  # '' if a table has been replaced since, so that increments are impossible
+
+    @property
+    def as_base(self) -> str:
+        """The input `base` of SokBeginCheckpoint for an increment of this checkpoint."""
+        return f"{os.path.basename(self.path)}\n{self.id}"
+
+
+def is_increment(path: str) -> bool:
+    """Whether a checkpoint is an increment; also False if it cannot be read."""
+    try:
+        return tensors_in(path).get(SERIES) == ("string", (3,))
+    except tf.errors.OpError:
+        return False

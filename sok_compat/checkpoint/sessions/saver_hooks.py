@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.train.CheckpointSaverHook on several ranks: all save the same checkpoint in the same step."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.sessions.saving_steps import saving_steps
+from sok_compat.ranks.allgather_strings import allgather_strings
+
+tf1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Saving:
+    """Path and interval of a tf.train.CheckpointSaverHook; all ranks follow rank 0's."""
+
+    path: str  # without the step
+    seconds: float | None  # between two checkpoints; None if `steps` counts
+    steps: int | None
+
+    @classmethod
+    def of(cls, hook: tf.compat.v1.train.CheckpointSaverHook) -> Saving:
+        """The path and interval of a hook."""
+        seconds, steps = hook._timer._every_secs, hook._timer._every_steps
+        seconds = None if seconds is None else float(seconds)
+        return cls(str(hook._save_path), seconds, None if steps is None else int(steps))
+
+
+def saver_of(
+    hook: tf.compat.v1.train.CheckpointSaverHook | None,
+    scaffold: tf.compat.v1.train.Scaffold | None,
+) -> tf.compat.v1.train.Saver | None:
+    """The tf.train.Saver of a hook; None if the session will create it.
+
+    Args:
+      hook: the hook; None for a hook without a saver or scaffold of its own.
+      scaffold: the session's scaffold, if it was given one.
+    """
+    if hook is not None and hook._saver is not None:
+        return hook._saver
+    given = scaffold if hook is None or hook._scaffold is None else hook._scaffold
+    if given is not None and given.saver is not None:
+        return given.saver
+    savers = tf1.get_collection(tf1.GraphKeys.SAVERS)
+    return savers[0] if savers else None
+
+
+class SavesOnAllRanks(tf.compat.v1.train.SessionRunHook):
+    """Replaces a tf.train.CheckpointSaverHook.
+
+    Only rank 0 writes the graph and events. Each rank calls its own listeners; if one asks to stop,
+    all ranks stop.
+    """
+
+    def __init__(
+        self,
+        saving: Saving,
+        is_first: bool,
+        has_listeners: bool,
+        hook: tf.compat.v1.train.CheckpointSaverHook | None,
+        scaffold: tf.compat.v1.train.Scaffold | None,
+    ) -> None:
+        """Creates no op.
+
+        Args:
+          saving: rank 0's path and interval.
+          is_first: whether this is rank 0.
+          has_listeners: whether some rank has listeners.
+          hook: this rank's own CheckpointSaverHook, if any.
+          scaffold: the session's scaffold, if it was given one.
+        """
+        self._saving, self._is_first, self._has_listeners = saving, is_first, has_listeners
+        self._hook: Any = hook  # on rank 0, never None
+        self._scaffold = scaffold
+        self._graph = tf1.get_default_graph()
+        self._steps = saving_steps(saving.seconds, saving.steps, self._graph)
+
+    def begin(self) -> None:
+        """As the replaced hook; creates no op."""
+        if self._is_first:
+            self._hook.begin()
+        else:
+            for listener in self._listeners:
+                listener.begin()
+        self._global_step = tf1.train.get_global_step()
+        if self._global_step is None:
+            raise RuntimeError("Global step should be created to use CheckpointSaverHook.")
+
+    def after_create_session(self, session: tf.compat.v1.Session, coord: Any) -> None:
+        """Saves the session's initial state, as the replaced hook does."""
+        step = int(session.run(self._global_step))
+        if self._is_first:
+            self._hook.after_create_session(session, coord)
+            self._share_stop(False)
+            self._steps.note_saved(step)
+        else:
+            self._save(session, step)
+
+    def after_run(self, run_context: tf.compat.v1.train.SessionRunContext, run_values: Any) -> None:
+        """Saves if a checkpoint is due in this step."""
+        del run_values
+        session = run_context.session
+        step = int(session.run(self._global_step))
+        is_due = not self._steps.is_saved(step) and self._steps.is_due(step)
+        if is_due and self._save(session, step):
+            run_context.request_stop()
+
+    def end(self, session: tf.compat.v1.Session) -> None:
+        """Saves unless the last step has been saved."""
+        step = int(session.run(self._global_step))
+        if not self._steps.is_saved(step):
+            self._save(session, step)
+        for listener in self._listeners:
+            listener.end(session, step)
+
+    @property
+    def _listeners(self):
+        return [] if self._hook is None else self._hook._listeners
+
+    def _save(self, session, step):
+        """Saves; returns whether a listener of some rank asks to stop."""
+        self._steps.note_saved(step)
+        if self._is_first:
+            return self._share_stop(self._hook._save(session, step))
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        saver = saver_of(self._hook, self._scaffold)
+        saver.save(session, self._saving.path, global_step=step)
+        return self._share_stop(
+            any([listener.after_save(session, step) for listener in self._listeners])
+        )
+
+    def _share_stop(self, is_asked):
+        if not self._has_listeners:
+            return bool(is_asked)
+        return any(
+            allgather_strings("stop_after_checkpoint", "stop" if is_asked else "", self._graph)
+        )

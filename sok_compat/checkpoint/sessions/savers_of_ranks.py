@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tf.train.Saver.save on several ranks: all write one checkpoint, and rank 0 manages its files.
+
+The ops of a saver with tables write the checkpoint, on all ranks together. Rank 0 writes the
+`checkpoint` file and the meta graph, and deletes old checkpoints.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.sessions.tables_left_out import warn_of_tables_left_out
+from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0, path_on_this_rank
+from sok_compat.checkpoint.streams.progress import logged
+from sok_compat.ranks.allgather_strings import allgather_strings
+from sok_compat.ranks.exchange import first_line
+from sok_compat.ranks.identity import horovod_ranks
+from sok_compat.runtime.tf_versions import checkpoint_management
+from sok_compat.tables.table import is_shared_table
+
+# {graph: {name of the save tensor: whether all ranks save it}}
+_are_shared: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def saves_with_other_ranks(saver: tf.compat.v1.train.Saver, graph: tf.Graph) -> bool:
+    """Whether all ranks take part when a tf.train.Saver saves, as it has shared tables.
+
+    Args:
+      saver: the saver; it need not be built yet.
+      graph: its graph.
+    """
+    saver_def = getattr(saver, "saver_def", None)
+    if saver_def is None:  # not built yet: it will save all variables
+        return has_shared_tables(graph)
+    name = saver_def.save_tensor_name
+    known = _are_shared.setdefault(graph, {})
+    if name not in known:
+        known[name] = _waits_for_ranks(graph.get_tensor_by_name(name).op)
+    return known[name]
+
+
+def has_shared_tables(graph: tf.Graph) -> bool:
+    """Whether a graph has tables that several ranks share."""
+    variables = graph.get_collection(tf.compat.v1.GraphKeys.GLOBAL_VARIABLES)
+    return any(is_shared_table(variable) for variable in variables)
+
+
+def _waits_for_ranks(op):
+    """Whether an op depends on a collective; also for imported graphs."""
+    seen, ahead = set(), [op]
+    while ahead:
+        op = ahead.pop()
+        if op.type == "SokBeginCollective":
+            return True
+        if op not in seen:
+            seen.add(op)
+            ahead += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+    return False
+
+
+def saving_with_other_ranks(save: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps tf.train.Saver.save: for shared tables it saves as described above."""
+    signature = inspect.signature(save)
+
+    @functools.wraps(save)
+    def save_with_other_ranks(self, sess, save_path, *args, **kwargs):
+        with logged(f"saving {save_path}"):
+            if not _meets_other_ranks(self, sess):
+                return save(self, sess, save_path, *args, **kwargs)
+            given = signature.bind(self, sess, save_path, *args, **kwargs)
+            given.apply_defaults()
+            options = dict(given.arguments)
+            # Bad arguments raise here, before other ranks wait.
+            path = save(**{**options, "write_state": False, "write_meta_graph": False})
+            _look_after_files(self, path, options)
+            return path
+
+    return save_with_other_ranks
+
+
+def restoring_where_files_are(restore: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps tf.train.Saver.restore: if only rank 0 has the files, it sends them to the others."""
+
+    @functools.wraps(restore)
+    def restore_where_files_are(self, sess, save_path):
+        with logged(f"restoring {save_path}"):
+            if not _meets_other_ranks(self, sess) or not are_on_rank_0():
+                return restore_all(self, sess, save_path)
+            with path_on_this_rank(save_path, sess.graph) as path:
+                return restore_all(self, sess, path)
+
+    def restore_all(saver, session, path):
+        if getattr(session, "graph", None):  # otherwise TensorFlow raises
+            warn_of_tables_left_out(path, session.graph)
+        return restore(saver, session, path)
+
+    return restore_where_files_are
+
+
+def _meets_other_ranks(saver, session):
+    graph = getattr(session, "graph", None)  # TensorFlow raises if None
+    return not saver._is_empty and graph is not None and saves_with_other_ranks(saver, graph)
+
+
+def _look_after_files(saver, path, options):
+    """Rank 0 updates the files beside a checkpoint; all ranks wait for it.
+
+    Raises:
+      Exception: on rank 0, its error.
+      tf.errors.UnknownError: on the other ranks, if rank 0 failed.
+    """
+    is_first, error = horovod_ranks().rank == 0, None
+    if options["write_state"]:
+        saver._RecordLastCheckpoint(path)
+    try:
+        if is_first:
+            _write_files(saver, path, options)
+        else:  # rank 0 deletes them
+            saver._checkpoints_to_be_deleted.clear()
+    except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
+        error = raised
+    said = "" if error is None else f"{type(error).__name__}: {first_line(error)}"
+    (of_rank_0, *_) = allgather_strings(
+        "saved_checkpoint", said, options["sess"].graph, is_patient=True
+    )
+    if error is not None:
+        raise error
+    if of_rank_0:
+        raise tf.errors.UnknownError(
+            None,
+            None,
+            f"{path} is saved, but not the files that rank 0 writes beside it: {of_rank_0}",
+        )
+
+
+def _write_files(saver, path, options):
+    """Writes the files beside a checkpoint in the order of tf.train.Saver.save."""
+    if options["write_state"]:
+        checkpoint_management.update_checkpoint_state_internal(
+            save_dir=os.path.dirname(path),
+            model_checkpoint_path=path,
+            all_model_checkpoint_paths=saver.last_checkpoints,
+            latest_filename=options["latest_filename"],
+            save_relative_paths=saver._save_relative_paths,
+        )
+        saver._MaybeDeleteOldCheckpoints(meta_graph_suffix=options["meta_graph_suffix"])
+    if options["write_meta_graph"]:
+        file = checkpoint_management.meta_graph_filename(path, options["meta_graph_suffix"])
+        with options["sess"].graph.as_default():
+            saver.export_meta_graph(
+                file,
+                strip_default_attrs=options["strip_default_attrs"],
+                save_debug_info=options["save_debug_info"],
+            )

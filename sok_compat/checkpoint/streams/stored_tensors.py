@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists a checkpoint's tensors and the checkpoints that it needs, on any file system.
+
+TensorFlow's own reader ends the process if an index is damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+
+import tensorflow as tf
+
+from sok_compat.ranks.exchange import first_line
+from sok_compat.runtime.op_library import ops
+
+tf1 = tf.compat.v1
+
+
+def tensors_in(path: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """{name: (name of the dtype, shape)} of a checkpoint's tensors.
+
+    Raises:
+      tf.errors.OpError: it cannot be read, or is damaged (DataLossError).
+    """
+    names, dtypes, num_dimensions, sizes = _answer(ops.sok_list_tensors, path)
+    rest = iter(sizes.tolist())
+    return {
+        tf.compat.as_text(name): (
+            tf.dtypes.as_dtype(dtype).name,
+            tuple(itertools.islice(rest, count)),
+        )
+        for name, dtype, count in zip(names, dtypes.tolist(), num_dimensions.tolist())
+    }
+
+
+def chain_of(path: str) -> list[str]:
+    """Paths of the checkpoints that one consists of: a whole one, each increment, and itself, last.
+
+    Raises:
+      tf.errors.NotFoundError: one is missing; the message names the file.
+      tf.errors.FailedPreconditionError: one has been replaced since the next was saved.
+      tf.errors.DataLossError: one is damaged.
+    """
+    return [tf.compat.as_text(each) for each in _answer(ops.sok_chain_of, path)]
+
+
+def _answer(ask, path):
+    """Runs an op on a path, in graph or eager mode; the session takes no GPU memory."""
+    with tf.Graph().as_default():
+        answer = ask(tf.compat.as_text(path))
+        session = tf1.Session(config=tf1.ConfigProto(device_count={"GPU": 0}))
+        try:
+            with contextlib.closing(session):
+                return session.run(answer)
+        except tf.errors.OpError as error:  # without the graph's stack trace
+            raise type(error)(None, None, first_line(error, 4000)) from None

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ops of a saver with tables: all ranks stream their contents to one checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0
+from sok_compat.checkpoint.streams.self_reading import SelfReadingSaveable
+from sok_compat.ranks.collectives import begin_collective
+from sok_compat.ranks.identity import is_connected
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0, STALL_TIMEOUT
+from sok_compat.runtime.tf_versions import BaseSaverBuilder
+
+if TYPE_CHECKING:
+    from sok_compat.ranks.identity import Ranks
+    from sok_compat.tables.table import Table
+
+
+class StreamedTable(SelfReadingSaveable):
+    """A table in a saver. Ops move its contents between table and files, without a tensor.
+
+    table: the Table.
+    """
+
+    def __init__(self, table: Table, name: str) -> None:
+        """Creates no ops; `name` is the table's in the checkpoint."""
+        self.table = table
+        spec = BaseSaverBuilder.SaveSpec(_no_tensor, "", name, tf.float32, table.device)
+        super().__init__(table.handle, [spec], name)
+
+    @property
+    def tables(self) -> list[Table]:
+        """The Tables that it saves."""
+        return [self.table]
+
+    def description(self) -> str:
+        """One line that must be the same on all ranks."""
+        raise NotImplementedError
+
+    def specs_of_rank(self) -> list[BaseSaverBuilder.SaveSpec]:
+        """The ordinary tensors, or slices of them, that this rank saves."""
+        return []
+
+    def make_missing(self) -> list[tf.Operation]:
+        """Ops that initialize the tables and slots that a restore fills, unless they are."""
+        if tf.executing_eagerly():
+            return []
+        return [each.initialize_if_missing() for each in self._planes()]
+
+    def _planes(self):
+        """The tables and slots that a restore fills."""
+        raise NotImplementedError
+
+    def save(self, checkpoint: tf.Tensor, collectives: list[tf.Tensor]) -> tf.Operation:
+        """Returns the op that adds this rank's contents of the table.
+
+        Args:
+          checkpoint: the open checkpoint transaction, a scalar variant tensor.
+          collectives: the op's collectives; [] for a single rank.
+        """
+        raise NotImplementedError
+
+
+def save_checkpoint(
+    path: tf.Tensor,
+    tables: Sequence[StreamedTable],
+    specs: Sequence[BaseSaverBuilder.SaveSpec],
+    base: tf.Tensor | None = None,
+) -> tf.Operation:
+    """Returns the op that writes a checkpoint of tables and tensors.
+
+    All ranks that share the tables run it with the same path; if only rank 0 has the files, its
+    path counts. Rank 0 writes all other tensors. The checkpoint appears, or replaces an earlier
+    one, atomically after all ranks have written their parts. A failure on one rank is one on all,
+    and keeps the earlier checkpoint.
+
+    Args:
+      path: of the checkpoint, a scalar string tensor.
+      tables: at least one.
+      specs: the other tensors.
+      base: the checkpoint that this is an increment of, a scalar string tensor as of
+        series.Saved.as_base; '' for a whole checkpoint that increments may follow; None for one
+        without increments.
+    """
+    ranks = max((each.table.ranks for each in tables), key=lambda ranks: ranks.size)
+    # Begins all collectives first, so that other ranks do not wait for a rank that fails.
+    lines = [each.description() for each in tables]
+    on_rank_0 = are_on_rank_0() and ranks.size > 1
+    agreed = [f"{CHECKPOINTS_ON_RANK_0.name}={on_rank_0:d}", *lines]
+    to_hold = collectives_of(ranks, "save", "\n".join(agreed))
+    to_begin = collectives_of(ranks, "begin")
+    to_save = [
+        collectives_of(ranks, f"save_{each.name}", line) for each, line in zip(tables, lines)
+    ]
+    to_commit = collectives_of(ranks, "commit")
+    with tf.device("/cpu:0"):
+        own_specs = [*specs] if ranks.rank == 0 else []
+        steps = checkpoint_barrier(ranks, to_hold)
+        with tf.control_dependencies(_before_save(tables, steps)):
+            own_specs += [spec for each in tables for spec in each.specs_of_rank()]
+            values = [(spec, _read_now(spec.tensor)) for spec in own_specs]
+            saved = [(spec, value) for spec, value in values if value is not None]
+            checkpoint = ops.sok_begin_checkpoint(
+                path,
+                [value for _, value in saved],
+                to_begin,
+                [] if base is None else [base],
+                steps,
+                names=[spec.name for spec, _ in saved],
+                slices=[spec.slice_spec or "" for spec, _ in saved],
+                num_ranks=ranks.size,
+                rank=ranks.rank,
+                on_rank_0=on_rank_0,
+            )
+    last = checkpoint.op
+    for each, collectives in zip(tables, to_save):
+        with tf.control_dependencies([last]), tf.device(each.table.device):
+            last = each.save(checkpoint, collectives)
+    with tf.control_dependencies([last]), tf.device("/cpu:0"):
+        return ops.sok_commit_checkpoint(checkpoint, to_commit)
+
+
+def checkpoint_barrier(ranks: Ranks, collectives: list[tf.Tensor]) -> tf.Tensor:
+    """A tensor that holds training steps on all ranks as long as it exists."""
+    with tf.device("/cpu:0"):
+        return ops.sok_hold_checkpoint_barrier(
+            collectives, num_ranks=ranks.size, rank=ranks.rank, most_seconds=STALL_TIMEOUT.value()
+        )
+
+
+def collectives_of(ranks: Ranks, what: str, description: str = "") -> list[tf.Tensor]:
+    """The collectives of a saver's op: one, or [] for a single rank.
+
+    Args:
+      ranks: the Ranks that run it.
+      what: the op's purpose, the same on all ranks.
+      description: lines that must be the same on all ranks.
+    """
+    if ranks.size == 1 or not is_connected():
+        return []
+    with tf.name_scope(""):  # savers without tables may differ between ranks
+        return [begin_collective(f"tf.train.Saver ({what})", description, "tf.train.Saver.meet")]
+
+
+def _before_save(tables, steps):
+    """The ops to run, after the barrier, before the tables are read."""
+    with tf.control_dependencies([steps]):
+        found = [each.table.before_save() for each in tables]
+    return [steps.op, *(op for op in found if op is not None)]
+
+
+def _read_now(tensor):
+    """A saver's tensor; that of a variable is read again by an op that waits for the barrier.
+
+    The first read, of a saver in a graph, waits for nothing. Returns None for None.
+    """
+    read = tensor if tf.is_symbolic_tensor(tensor) else None
+    while read is not None and read.op.type == "Identity":
+        read = read.op.inputs[0]
+    if read is None or read.op.type != "ReadVariableOp":
+        return tensor
+    (handle,) = read.op.inputs
+    with tf.device(handle.device):
+        value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=read.dtype)
+    with tf.device("/cpu:0"):
+        return tf.identity(value)
+
+
+def _no_tensor():
+    return tf.zeros([0])  # only read by a saver with reshape=True, which tables ignore

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepRec's collective mode: strategy, sessions, estimators and exports of several ranks."""

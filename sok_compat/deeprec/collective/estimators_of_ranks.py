@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`CollectiveStrategy.estimator`: tf.estimator on several ranks, its folder on rank 0."""
+
+import functools
+import inspect
+
+import tensorflow.compat.v1 as tf
+
+from sok_compat.checkpoint.streams.stored_tensors import tensors_in
+from sok_compat.deeprec.collective.distributed_strategy import is_collective
+from sok_compat.deeprec.collective.sessions_of_ranks import session_config, with_broadcast
+from sok_compat.ranks.allgather_strings import value_of_rank_0
+from sok_compat.ranks.collectives import graphs_of_one_rank
+from sok_compat.ranks.identity import current_ranks
+
+
+def make_estimator(model_fn, *args, **kwargs):
+    """An Estimator whose methods all ranks call alike.
+
+    Args:
+      model_fn: as of tf.estimator.Estimator.
+      *args, **kwargs: its other arguments. Other ranks than 0 have a temporary model_dir of their
+        own.
+
+    Raises:
+      NotImplementedError: this TensorFlow has no tf.estimator.
+    """
+    if not hasattr(tf, "estimator"):
+        raise NotImplementedError(
+            f"TensorFlow {tf.__version__} has no tf.estimator, which ended with 2.15: take "
+            "tf.train.MonitoredTrainingSession, or TensorFlow 2.15"
+        )
+    return _estimator_class()(model_fn, *args, **kwargs)
+
+
+@functools.cache
+def _estimator_class():
+    class CollectiveEstimator(_Methods, tf.estimator.Estimator):
+        """As of tf.estimator; each rank trains and evaluates on its share. API of DeepRec."""
+
+    return CollectiveEstimator
+
+
+class _Methods:
+    """Before a tf.estimator.Estimator.
+
+    Sessions start with the ordinary variables of rank 0, and, where there are embedding variables,
+    with the checkpoint that rank 0 finds; all ranks save those together.
+    """
+
+    def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
+        config = tf.estimator.RunConfig() if config is None else config
+        config = config.replace(session_config=session_config(config.session_config))
+        if current_ranks().rank != 0:
+            model_dir, config = None, config.replace(model_dir=None)
+        self._saves_by_itself = True  # and not by a hook of the script's
+        super().__init__(self._checked(model_fn), model_dir, config, params, warm_start_from)
+
+    def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
+        """As of tf.estimator; where rank 0 resumes, all ranks begin with its step."""
+        if max_steps is not None and max_steps <= self._first_step():
+            tf.logging.info("Skipping training: max_steps=%s is done already.", max_steps)
+            return self
+        hooks = with_broadcast(hooks)
+        self._saves_by_itself = not _saves(hooks)
+        return super().train(input_fn, hooks, steps, max_steps, saving_listeners)
+
+    def _first_step(self):
+        """What training begins with, by the checkpoint of rank 0, as tf.estimator finds it."""
+
+        def saved_step():
+            checkpoint, name = self.latest_checkpoint(), tf.GraphKeys.GLOBAL_STEP
+            is_there = checkpoint and name in tensors_in(checkpoint)
+            return int(tf.train.load_variable(checkpoint, name)) if is_there else 0
+
+        return value_of_rank_0("first_step", saved_step)
+
+    def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
+        """As of tf.estimator, of this rank's share."""
+        return super().evaluate(input_fn, steps, with_broadcast(hooks), checkpoint_path, name)
+
+    def predict(
+        self,
+        input_fn,
+        predict_keys=None,
+        hooks=None,
+        checkpoint_path=None,
+        yield_single_examples=True,
+    ):
+        """As of tf.estimator, of this rank's share."""
+        hooks = with_broadcast(hooks)
+        return super().predict(
+            input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples
+        )
+
+    def train_and_evaluate(self, train_spec, eval_spec, eval_every_n_iter=None, eval_history=None):
+        """Trains, and evaluates at the end.
+
+        Args:
+          train_spec: a tf.estimator.TrainSpec.
+          eval_spec: a tf.estimator.EvalSpec; its times do not count, and rank 0 exports once.
+          eval_every_n_iter: evaluates, and writes a checkpoint, every so many steps as well.
+          eval_history: a list that gets the metrics of each evaluation.
+
+        Returns:
+          The metrics of the last evaluation.
+        """
+        history = [] if eval_history is None else eval_history
+        num_before = len(history)
+
+        def evaluate():
+            spec = eval_spec
+            history.append(self.evaluate(spec.input_fn, spec.steps, spec.hooks, name=spec.name))
+
+        listeners = list(getattr(train_spec, "saving_listeners", None) or [])
+        if eval_every_n_iter:
+            self._config = self._config.replace(save_checkpoints_steps=eval_every_n_iter)
+            listeners.append(_Evaluation(evaluate))
+        self.train(
+            train_spec.input_fn,
+            list(train_spec.hooks),
+            max_steps=train_spec.max_steps,
+            saving_listeners=listeners,
+        )
+        if len(history) == num_before:  # or there was nothing left to train
+            evaluate()
+        if current_ranks().rank == 0:
+            for exporter in eval_spec.exporters or []:
+                folder = f"{self.model_dir}/export/{exporter.name}"
+                exporter.export(self, folder, self.latest_checkpoint(), history[-1], True)
+        return history[-1]
+
+    def export_saved_model(self, *args, **kwargs):
+        """As of tf.estimator, on rank 0, with the rows of all ranks; None on the others."""
+        return self._exported(super().export_saved_model, args, kwargs)
+
+    def export_savedmodel(self, *args, **kwargs):
+        """The same, by its older name and arguments."""
+        return self._exported(super().export_savedmodel, args, kwargs)
+
+    def experimental_export_all_saved_models(self, *args, **kwargs):
+        """The same, of several modes."""
+        return self._exported(super().experimental_export_all_saved_models, args, kwargs)
+
+    def _exported(self, export, args, kwargs):
+        if current_ranks().rank != 0:
+            return None
+        with graphs_of_one_rank():
+            return export(*args, **kwargs)
+
+    def _checked(self, model_fn):
+        def checked(*args, **kwargs):
+            spec = model_fn(*args, **kwargs)
+            return self._saving_after_broadcast(spec) if is_collective() else spec
+
+        checked.__signature__ = inspect.signature(model_fn)  # by which arguments are given
+        return checked
+
+    def _saving_after_broadcast(self, spec):
+        """The EstimatorSpec, with a hook that writes checkpoints in the same steps on all ranks.
+
+        The Estimator's own comes before the broadcast of rank 0's step, from which steps count.
+        """
+        steps = self.config.save_checkpoints_steps
+        if spec.mode != tf.estimator.ModeKeys.TRAIN or not steps or not self._saves_by_itself:
+            return spec
+        if _saves([*spec.training_hooks, *spec.training_chief_hooks]):
+            return spec
+        hook = tf.train.CheckpointSaverHook(
+            self.model_dir,
+            save_steps=steps,
+            scaffold=spec.scaffold,
+            save_graph_def=self.config.checkpoint_save_graph_def,
+        )
+        return spec._replace(training_hooks=[*spec.training_hooks, hook])
+
+
+def _saves(hooks):
+    return any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks)
+
+
+class _Evaluation(tf.train.CheckpointSaverListener):
+    """Calls a function at each checkpoint but the one that training starts with."""
+
+    def __init__(self, evaluate):
+        self._evaluate = evaluate
+        self._is_first = True
+
+    def after_save(self, session, global_step_value):
+        del session, global_step_value
+        if not self._is_first:
+            self._evaluate()
+        self._is_first = False

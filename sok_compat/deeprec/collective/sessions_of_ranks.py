@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tf.train.MonitoredTrainingSession` under the strategy 'collective': the same start on all ranks,
+files from rank 0 alone."""
+
+import atexit
+import copy
+import inspect
+import shutil
+import tempfile
+
+import tensorflow.compat.v1 as tf
+
+from sok_compat.checkpoint.saver.increment_hook import IncrementalSaverHook
+from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
+from sok_compat.deeprec.collective.distributed_strategy import is_collective
+from sok_compat.ranks.horovod.communicator import active_horovod
+from sok_compat.ranks.identity import current_ranks
+
+_SIGNATURE = inspect.signature(tf.train.MonitoredTrainingSession)
+_OF_RANK_0 = ("checkpoint_dir", "summary_dir", "chief_only_hooks")
+
+
+def monitored_training_session(*args, save_incremental_checkpoint_secs=None, **kwargs):
+    """As of tf.compat.v1.train, by its arguments; API of TensorFlow 1.
+
+    Under the strategy 'collective' ordinary variables start as on rank 0, whose folders and hooks
+    for chiefs count: `is_chief` does not matter, and other ranks ignore theirs. Embedding variables
+    are restored and saved by all ranks, as one checkpoint. Other ranks run summaries in the same
+    steps, for what these need of other ranks, so `save_summaries_secs` raises.
+
+    save_incremental_checkpoint_secs, of DeepRec: between whole checkpoints, what has changed is
+    saved, each so many seconds, as of sok_compat's IncrementalSaver; None, 0: it is not.
+
+    Raises:
+      ValueError: several ranks, and save_summaries_secs; save_incremental_checkpoint_secs without a
+        checkpoint_dir, or with a scaffold whose saver is no IncrementalSaver.
+    """
+    options = _SIGNATURE.bind(*args, **kwargs).arguments
+    if save_incremental_checkpoint_secs:
+        _save_increments(options, save_incremental_checkpoint_secs)
+    if not is_collective():
+        return tf.train.MonitoredTrainingSession(**options)
+    options["is_chief"] = True  # others would wait for one in this process
+    has_summaries = options.get("summary_dir") or options.get("checkpoint_dir")
+    if current_ranks().size > 1 and has_summaries and options.get("save_summaries_secs"):
+        raise ValueError(
+            "save_summaries_secs: ranks write summaries in the same steps, got "
+            f"{options['save_summaries_secs']}; use save_summaries_steps"
+        )
+    if current_ranks().rank != 0:
+        options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
+        if has_summaries:
+            options["summary_dir"] = _temporary_folder()
+    options["hooks"] = with_broadcast(options.get("hooks"))
+    options["config"] = session_config(options.get("config"))
+    return tf.train.MonitoredTrainingSession(**options)
+
+
+def _save_increments(options, seconds):
+    """Puts a saver and a hook into the arguments of a session."""
+    folder = options.get("checkpoint_dir")
+    is_first = not is_collective() or current_ranks().rank == 0  # whose folder counts
+    if is_first and not folder:
+        raise ValueError(
+            f"save_incremental_checkpoint_secs={seconds} needs a checkpoint_dir, got {folder!r}"
+        )
+    scaffold = options.setdefault("scaffold", tf.train.Scaffold()) or tf.train.Scaffold()
+    if scaffold.saver is None:
+        # As the one that the scaffold would make.
+        scaffold._saver = IncrementalSaver(sharded=True, allow_empty=True)
+    if not isinstance(scaffold.saver, IncrementalSaver):
+        raise ValueError(
+            "save_incremental_checkpoint_secs needs a scaffold without a saver, or with a "
+            f"sok_compat.checkpoint.IncrementalSaver, got {type(scaffold.saver).__name__}"
+        )
+    options["scaffold"] = scaffold
+    hook = IncrementalSaverHook(scaffold.saver, folder or "", save_secs=seconds)
+    options["hooks"] = [*(options.get("hooks") or []), hook]
+
+
+def with_broadcast(hooks):
+    """The hooks, behind one that gives all ranks the ordinary variables of rank 0."""
+    if not is_collective():
+        return list(hooks or [])
+    return [_Broadcast(), *(hooks or [])]
+
+
+class _Broadcast(tf.train.SessionRunHook):
+    """As Horovod's own hook, which is not there without tf.estimator."""
+
+    def begin(self):
+        self._broadcast = active_horovod().broadcast_global_variables(0)
+
+    def after_create_session(self, session, coord):
+        del coord
+        session.run(self._broadcast)
+
+
+def _temporary_folder():
+    folder = tempfile.mkdtemp(prefix="sok_compat_summaries_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def session_config(config=None):
+    """A copy of a tf.ConfigProto for a process that has one of the machine's devices.
+
+    Memory of GPUs is taken as it is needed, and of several GPUs that the process sees it gets that
+    of its local rank, unless the script names one.
+    """
+    config = tf.ConfigProto(allow_soft_placement=True) if config is None else copy.deepcopy(config)
+    config.gpu_options.allow_growth = True
+    config.gpu_options.force_gpu_compatible = True
+    num_gpus = len(tf.config.list_physical_devices("GPU"))
+    horovod = active_horovod()
+    local_rank = 0 if horovod is None else horovod.local_rank()
+    if not config.gpu_options.visible_device_list and local_rank < num_gpus > 1:
+        config.gpu_options.visible_device_list = str(local_rank)
+    return config
+
+
+NAMES = {"train.MonitoredTrainingSession": monitored_training_session}

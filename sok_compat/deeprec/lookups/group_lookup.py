@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nn.group_embedding_lookup_sparse` and `nn.group_embedding_lookup`: one lookup of many tables."""
+
+import sys
+
+import tensorflow as tf
+
+from sok_compat.deeprec.lookups.ordinary_lookup import (
+    ordinary_rows,
+    pool_ordinary,
+    rows_of_sequence,
+)
+from sok_compat.deeprec.variables.embedding_variable import (
+    EmbeddingVariable,
+    PartitionedEmbeddingVariable,
+)
+from sok_compat.lookup.bags_of_keys import BagsOfKeys, checked_weights, split_bags
+from sok_compat.lookup.find_rows import WITH_GRADIENT
+from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.keys import in_shape_of
+from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
+
+COMBINERS = ("mean", "sum")
+
+
+def group_embedding_lookup_sparse(
+    params,
+    sp_ids,
+    combiners,
+    sp_weights=None,
+    partition_strategy="mod",
+    is_sequence=False,
+    params_num_per_group=sys.maxsize,
+    name=None,
+):
+    """Looks up bags of ids in many variables, by a number of ops that does not grow with them.
+
+    API of DeepRec. As tf.nn.safe_embedding_lookup_sparse for each, but ids and weights are taken
+    as they are: a negative id is a key of an embedding variable, and no weight is left out. The
+    mean is over the sum of weights, as in TensorFlow; no gradient flows to the weights of pooled
+    rows of embedding variables.
+
+    Args:
+      params: list or tuple of EmbeddingVariables and ordinary variables, of any dims; one may come
+        several times. Or one of them.
+      sp_ids: for each, tf.SparseTensor [batch, columns] with sorted rows, or tf.RaggedTensor
+        [batch, (ids)], of integers.
+      combiners: for each 'mean' or 'sum'; None: all 'mean'.
+      sp_weights: None, or for each None (all ones), or floats in the places of sp_ids: a
+        tf.SparseTensor, or with ragged ids a tf.RaggedTensor. A string is the partition_strategy:
+        in older scripts that comes fourth, sp_weights fifth and name sixth.
+      partition_strategy: ignored.
+      is_sequence: True: nothing is pooled.
+      params_num_per_group: ignored; it changes no result.
+      name: of the ops; None: 'group_embedding_lookup'.
+
+    Returns:
+      A list of float32 tensors [batch, dim], with a static dim; rows without ids are zeros. With
+      is_sequence [batch, columns, dim], zeros where there is no id.
+
+    Raises:
+      ValueError: params is None; lists of different lengths; a combiner, or ids, of another kind;
+        is_sequence is no bool.
+      TypeError: a variable of several parts, or no variable; weights of another kind.
+      tf.errors.InvalidArgumentError: when run: unsorted rows, weights in other places than ids.
+    """
+    if isinstance(sp_weights, str):  # the older order
+        sp_weights, partition_strategy = partition_strategy, sp_weights
+        sp_weights = None if isinstance(sp_weights, str) else sp_weights
+        if isinstance(is_sequence, str):
+            is_sequence, name = False, is_sequence
+    del partition_strategy, params_num_per_group
+    _check_is_bool("is_sequence", is_sequence)
+    params, sp_ids = _checked_params(params), _as_list(sp_ids)
+    combiners = _checked_combiners(combiners, len(params))
+    weights = [None] * len(params) if sp_weights is None else _as_list(sp_weights)
+    _check_lengths(combiners, {"sp_ids": sp_ids, "params": params, "sp_weights": weights})
+    with tf.name_scope(name or "group_embedding_lookup"):
+        bags = [
+            _checked_bags(i, *given, to_sparse=is_sequence)
+            for i, given in enumerate(zip(params, sp_ids, weights))
+        ]
+        if is_sequence:
+            return _sequences(params, bags)
+        return _pooled(params, bags, combiners)
+
+
+def group_embedding_lookup(params, ids, partition_strategy="mod", name=None):
+    """Looks up ids in many variables, by a number of ops that does not grow with them.
+
+    API of DeepRec, where it is for the strategy 'localized' and one-dimensional ids only.
+
+    Args:
+      params: as of group_embedding_lookup_sparse.
+      ids: for each, a tensor of integers, of any shape.
+      partition_strategy: ignored.
+      name: of the ops; None: 'group_embedding_lookup'.
+
+    Returns:
+      A list of float32 tensors [*shape of the ids, dim].
+
+    Raises:
+      ValueError: params is None; lists of different lengths.
+      TypeError: as of group_embedding_lookup_sparse; ids that are no integers.
+    """
+    del partition_strategy
+    params, ids = _checked_params(params), _as_list(ids)
+    if len(params) != len(ids):
+        raise ValueError(
+            f"group_embedding_lookup needs as many ids as params, got {len(ids)} and {len(params)}"
+        )
+    with tf.name_scope(name or "group_embedding_lookup"):
+        ids = [_integers(i, param, values) for i, (param, values) in enumerate(zip(params, ids))]
+        rows = _rows(params, [tf.reshape(values, [-1]) for values in ids])
+        return [
+            in_shape_of(values, found, dim)
+            for found, values, dim in zip(rows, ids, map(_dim_of, params))
+        ]
+
+
+def _pooled(params, bags, combiners):
+    splits = split_bags(bags)
+    outputs = [None] * len(params)
+    lookups = {}
+    for i, (param, keys, combiner) in enumerate(zip(params, splits, combiners)):
+        if isinstance(param, EmbeddingVariable):
+            lookups[i] = Lookup(param, keys.keys, keys.row_splits, combiner, keys.weights)
+        else:
+            outputs[i] = pool_ordinary(param, keys, combiner)
+    for i, output in zip(lookups, lookup_group(list(lookups.values()), WITH_GRADIENT)):
+        outputs[i] = output
+    for output, param, one in zip(outputs, params, bags):
+        output.set_shape([one.bags.shape[0], _dim_of(param)])
+    return outputs
+
+
+def _sequences(params, bags):
+    weights = checked_weights(bags)
+    with tf.control_dependencies([values for values in weights if values is not None]):
+        rows = _rows(params, [one.bags.values for one in bags])
+    return [
+        rows_of_sequence(found, one.bags, values, dim)
+        for found, one, values, dim in zip(rows, bags, weights, map(_dim_of, params))
+    ]
+
+
+def _rows(params, keys):
+    """The row of each key [n]: [n, dim] for each of params."""
+    tables = [i for i, param in enumerate(params) if isinstance(param, EmbeddingVariable)]
+    rows = lookup_group([Lookup(params[i], keys[i]) for i in tables], WITH_GRADIENT)
+    found = dict(zip(tables, rows))
+    return [
+        found[i] if i in found else ordinary_rows(param, keys[i]) for i, param in enumerate(params)
+    ]
+
+
+def _dim_of(param):
+    return tf.compat.dimension_value(param.shape[-1])
+
+
+def _checked_params(params):
+    if params is None:
+        raise ValueError("params must be specified")
+    return [_checked_param(param) for param in _as_list(params)]
+
+
+def _checked_param(param):
+    if isinstance(param, (PartitionedVariable, PartitionedEmbeddingVariable)):
+        parts = list(param)
+        if len(parts) > 1:
+            raise TypeError(
+                f"group lookups do not take variables of several parts, got {param.name} of "
+                f"{len(parts)}: make it without a partitioner"
+            )
+        param = parts[0]
+    is_tensor = isinstance(param, tf.Tensor) and param.shape.rank == 2
+    if not isinstance(param, Variable) and not is_tensor:
+        raise TypeError(
+            f"params must be embedding variables or variables, got {type(param).__name__}"
+        )
+    return param
+
+
+def _as_list(values):
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _check_is_bool(name, value):
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def _check_lengths(combiners, others):
+    for name, values in others.items():
+        if len(values) != len(combiners):
+            raise ValueError(
+                f"group_embedding_lookup_sparse needs as many {name} as combiners, got "
+                f"{len(values)} and {len(combiners)}"
+            )
+
+
+def _checked_combiners(combiners, number):
+    if combiners is None:
+        return ["mean"] * number
+    combiners = _as_list(combiners)
+    for combiner in combiners:
+        if combiner not in COMBINERS:
+            raise ValueError(f"combiners must be one of 'mean' or 'sum', got {combiner!r}")
+    return combiners
+
+
+def _checked_bags(number, param, ids, weights, to_sparse):
+    """BagsOfKeys with int64 keys and float32 weights, of one form."""
+    name = f"sp_ids[{number}]"
+    if isinstance(ids, tf.compat.v1.SparseTensorValue):
+        ids = tf.SparseTensor.from_value(ids)
+    if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
+        raise ValueError(f"{name} is neither SparseTensor nor RaggedTensor, got {ids!r}")
+    if ids.shape.rank not in (None, 2) or getattr(ids, "ragged_rank", 1) != 1:
+        raise ValueError(f"{name} must have two dimensions, [batch, ids], got {ids.shape}")
+    if isinstance(weights, tf.compat.v1.SparseTensorValue):
+        weights = tf.SparseTensor.from_value(weights)
+    if weights is not None and not isinstance(weights, (tf.SparseTensor, tf.RaggedTensor)):
+        raise TypeError(f"sp_weights[{number}] must be None or SparseTensor, got {weights!r}")
+    if isinstance(weights, tf.RaggedTensor) and isinstance(ids, tf.SparseTensor):
+        raise TypeError(f"sp_weights[{number}] must be a SparseTensor, as {name} is")
+    if weights is not None and not weights.dtype.is_floating:
+        raise TypeError(f"sp_weights[{number}] must be floats, got {weights.dtype.name}")
+    if isinstance(ids, tf.RaggedTensor) and (to_sparse or isinstance(weights, tf.SparseTensor)):
+        ids = ids.to_sparse()
+        weights = weights.to_sparse() if isinstance(weights, tf.RaggedTensor) else weights
+    if weights is not None and not weights.shape.is_compatible_with(ids.shape):
+        raise ValueError(
+            f"sp_weights[{number}] must have the shape of {name}, {ids.shape}, got {weights.shape}"
+        )
+    keys = _with_values(ids, _integers(number, param, ids.values))
+    if weights is not None:
+        weights = _with_values(weights, tf.cast(weights.values, tf.float32))
+    return BagsOfKeys(keys, name, weights=weights)
+
+
+def _with_values(bags, values):
+    bags = bags.with_values(values)
+    is_ragged = isinstance(bags, tf.RaggedTensor)
+    return bags.with_row_splits_dtype(tf.int64) if is_ragged else bags
+
+
+def _integers(number, param, ids):
+    if isinstance(param, EmbeddingVariable):
+        return param.checked_ids(ids)
+    if isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
+        raise TypeError(f"ids[{number}] must be a dense tensor, got {type(ids).__name__}")
+    ids = tf.convert_to_tensor(ids)
+    if not ids.dtype.is_integer:
+        raise TypeError(f"ids[{number}] must be integers, got {ids.dtype.name}")
+    return tf.cast(ids, tf.int64)
+
+
+NAMES = {
+    "nn.group_embedding_lookup": group_embedding_lookup,
+    "nn.group_embedding_lookup_sparse": group_embedding_lookup_sparse,
+}

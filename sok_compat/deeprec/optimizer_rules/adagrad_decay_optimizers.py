@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepRec's Adagrad whose accumulators decay, for embedding variables and ordinary ones."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from sok_compat.deeprec.optimizer_rules.ordinary_updates import ActsFirst
+from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdagradOptimizer
+from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
+from sok_compat.training.update_lock import alone
+
+_UNKNOWN = -1  # decays: as many as were due in the checkpoint, which does not say
+
+
+class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
+    """Adagrad whose accumulators shrink each time that so many steps are over. API of DeepRec.
+
+    Before the first update at a global step of k * accumulator_decay_step or more, all accumulators
+    of a variable, those of rows without a gradient, too, become accumulator *
+    accumulator_decay_rate, but no less than initial_accumulator_value. Of an embedding variable it
+    is one pass over the rows in use; all other steps touch their own rows. How often it was done is
+    a slot, the scalar '<variable>/<name>/decays'.
+    """
+
+    updates_one_by_one = True
+
+    def __init__(
+        self,
+        learning_rate,
+        global_step,
+        initial_accumulator_value=0.1,
+        accumulator_decay_step=100000,
+        accumulator_decay_rate=0.9,
+        use_locking=False,
+        name="AdagradDecay",
+    ):
+        """As of tf.compat.v1.train.AdagradOptimizer, and:
+
+        Args:
+          learning_rate: a number, a scalar tensor, or a callable that gives one.
+          global_step: the variable or integer tensor that counts steps, from 0.
+          initial_accumulator_value: what accumulators start as and do not fall below, above 0.
+          accumulator_decay_step: steps from one decay to the next, at least 1.
+          accumulator_decay_rate: above 0, at most 1.
+          use_locking: whether steps that run at once update a variable one by one.
+          name: of the optimizer.
+
+        Raises:
+          ValueError: a number out of range, or no global_step.
+        """
+        super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
+        if global_step is None:
+            raise ValueError(
+                f"{name} needs global_step, got None: pass tf.train.get_or_create_global_step()"
+            )
+        if accumulator_decay_step < 1:
+            raise ValueError(
+                f"accumulator_decay_step must be at least 1, got {accumulator_decay_step}"
+            )
+        if not 0 < accumulator_decay_rate <= 1:
+            raise ValueError(
+                "accumulator_decay_rate must be above 0 and at most 1, got "
+                f"{accumulator_decay_rate}"
+            )
+        self._global_step = global_step
+        self._decay_step, self._decay_rate = accumulator_decay_step, accumulator_decay_rate
+
+    def _create_slots(self, var_list):
+        super()._create_slots(var_list)
+        for variable in var_list:
+            none_yet = tf.zeros([], tf.int64)
+            decays = self._get_or_make_slot(variable, none_yet, "decays", f"{self._name}/decays")
+            decays.value_if_not_saved = _UNKNOWN  # in files of DeepRec
+
+    def _prepare(self):
+        super()._prepare()
+        self._due = tf.cast(self._global_step, tf.int64) // int(self._decay_step)
+
+    def before_update(self, variable, indices):
+        """See the base class."""
+        del indices
+        if self._use_locking and isinstance(variable, EmbeddingVariable):
+            return alone(variable, lambda: self._decay_if_due(variable), [self._due])
+        return self._decay_if_due(variable)
+
+    def _decay_if_due(self, variable):
+        decays = self.get_slot(variable, "decays")
+        done = decays.read_value()
+        missed = tf.where(tf.equal(done, _UNKNOWN), tf.zeros_like(done), self._due - done)
+        is_even = tf.equal(done, self._due)
+        return tf.group(tf.compat.v1.cond(is_even, tf.no_op, lambda: self._decay(variable, missed)))
+
+    def _decay(self, variable, times):
+        """All accumulators; `times` below 0, after a return to an earlier step, leaves them."""
+        rate = tf.pow(self._decay_rate, tf.cast(tf.maximum(times, 0), tf.float32))
+        accumulator = self.get_slot(variable, "accumulator")
+        least = self._initial_accumulator_value
+        if isinstance(variable, EmbeddingVariable):
+            with tf.device(variable.device):
+                rule = self._applied("decay", [accumulator], [rate, least])
+                rule = dataclasses.replace(rule, use_locking=False, rows_to_update="in_use")
+                nothing = tf.zeros([0, variable.dim]), tf.zeros([0], tf.int64)
+                decayed = rule.apply(variable, *nothing)
+        else:
+            shrunk = accumulator.read_value() * tf.cast(rate, accumulator.dtype.base_dtype)
+            decayed = accumulator.assign(
+                tf.maximum(shrunk, tf.cast(least, shrunk.dtype)), use_locking=self._use_locking
+            )
+        with tf.control_dependencies([decayed]):
+            decays = self.get_slot(variable, "decays")
+            return tf.group(decays.assign(self._due, use_locking=self._use_locking))
+
+
+class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
+    """AdagradDecayOptimizer under another name: DeepRec documents no other numbers for it."""
+
+    def __init__(
+        self,
+        learning_rate,
+        global_step,
+        initial_accumulator_value=0.1,
+        accumulator_decay_step=100000,
+        accumulator_decay_rate=0.9,
+        use_locking=False,
+        name="AdagradDecayV2",
+    ):
+        """As of AdagradDecayOptimizer."""
+        super().__init__(
+            learning_rate,
+            global_step,
+            initial_accumulator_value,
+            accumulator_decay_step,
+            accumulator_decay_rate,
+            use_locking,
+            name,
+        )

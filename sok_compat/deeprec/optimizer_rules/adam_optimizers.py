@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DeepRec's kinds of Adam, for embedding variables and ordinary ones."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from sok_compat.deeprec.optimizer_rules.embedding_trainer import TrainsEmbeddingVariables
+from sok_compat.deeprec.optimizer_rules.ordinary_updates import (
+    ActsFirst,
+    assign_rows,
+    rows_of,
+    subtract_from_rows,
+)
+from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdamOptimizer
+from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
+from sok_compat.training.fused_adam import adam_step_size
+
+_train = tf.compat.v1.train
+
+
+class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
+    """Adam whose beta powers are each variable's own. API of DeepRec.
+
+    Sparse gradients move their rows only, of ordinary variables, too. m and v are the slots
+    '<variable>/<name>' and '<variable>/<name>_1', the powers scalars, '..._2' and '..._3'.
+    """
+
+    updates_one_by_one = True
+
+    def __init__(
+        self,
+        learning_rate=0.001,
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-8,
+        use_locking=False,
+        apply_sparse_rmsprop=False,
+        name="AdamAsync",
+    ):
+        """As of tf.compat.v1.train.AdamOptimizer, and:
+
+        Args:
+          learning_rate: a number, a scalar tensor, or a callable that gives one, as the next three.
+          beta1: decay of m.
+          beta2: decay of v.
+          epsilon: added to sqrt(v).
+          use_locking: whether steps that run at once update a variable one by one.
+          apply_sparse_rmsprop: sparse gradients go by v = beta2 v + (1 - beta2) g^2, m = beta1 m +
+            learning_rate g / sqrt(v + epsilon), row -= m.
+          name: of the optimizer.
+        """
+        super().__init__(use_locking, name)
+        self._numbers = learning_rate, beta1, beta2, epsilon
+        self._apply_sparse_rmsprop = apply_sparse_rmsprop
+
+    def _create_slots(self, var_list):
+        _, *betas, _ = (self._call_if_callable(number) for number in self._numbers)
+        for variable in var_list:
+            self._zeros_slot(variable, "m", self._name)
+            self._zeros_slot(variable, "v", self._name)
+            for number, beta in enumerate(betas, 1):
+                first, op_name = tf.convert_to_tensor(beta), f"{self._name}_{number + 1}"
+                self._get_or_make_slot(variable, first, f"beta{number}_power", op_name)
+
+    def _prepare(self):
+        self._tensors = [
+            tf.convert_to_tensor(self._call_if_callable(number), name=name)
+            for number, name in zip(self._numbers, ("learning_rate", "beta1", "beta2", "epsilon"))
+        ]
+
+    def rule_of(self, variable, slots):
+        """See the base class."""
+        learning_rate, beta1, beta2, epsilon = self._tensors
+        if self._apply_sparse_rmsprop:
+            numbers = [learning_rate, beta2, beta1, epsilon]
+            return self._applied("rmsprop", [slots["v"], slots["m"]], numbers)
+        numbers = [self._step_size(variable, tf.float32), beta1, beta2, epsilon]
+        return self._applied("adam", [slots["m"], slots["v"]], numbers)
+
+    def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
+        update = super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
+        is_embedding = isinstance(handle, EmbeddingVariable)
+        return self._with_next_powers(handle, update) if is_embedding else update
+
+    def _apply_dense(self, grad, var):
+        return self._update(var, grad, None)
+
+    def _resource_apply_dense(self, grad, handle):
+        if isinstance(handle, EmbeddingVariable):
+            return super()._resource_apply_dense(grad, handle)
+        return self._update(handle, grad, None)
+
+    def _apply_sparse(self, grad, var):
+        return self._update(var, grad.values, grad.indices)
+
+    def _resource_apply_sparse(self, grad, handle, indices):
+        return self._update(handle, grad, indices)
+
+    def _update(self, variable, gradient, indices):
+        """A step of an ordinary variable; `indices` are those of rows, distinct, or None: all."""
+        dtype = variable.dtype.base_dtype
+        learning_rate, beta1, beta2, epsilon = (tf.cast(x, dtype) for x in self._tensors)
+        m, v = (self.get_slot(variable, name) for name in ("m", "v"))
+        new_m, new_v = beta1 * rows_of(m, indices), beta2 * rows_of(v, indices)
+        new_v += (1 - beta2) * gradient**2
+        if self._apply_sparse_rmsprop and indices is not None:
+            new_m += learning_rate * gradient / tf.sqrt(new_v + epsilon)
+            move = new_m
+        else:
+            new_m += (1 - beta1) * gradient
+            move = self._step_size(variable, dtype) * new_m / (tf.sqrt(new_v) + epsilon)
+        with tf.control_dependencies([new_m, new_v, move]):
+            update = tf.group(
+                assign_rows(m, new_m, indices, self._use_locking),
+                assign_rows(v, new_v, indices, self._use_locking),
+                subtract_from_rows(variable, move, indices, self._use_locking),
+            )
+        return self._with_next_powers(variable, update)
+
+    def _powers(self, variable):
+        return [self.get_slot(variable, name) for name in ("beta1_power", "beta2_power")]
+
+    def _step_size(self, variable, dtype):
+        powers = [power.read_value() for power in self._powers(variable)]
+        return adam_step_size(self._tensors[0], *powers, dtype=dtype)
+
+    def _with_next_powers(self, variable, update):
+        """`update`, after which the variable's powers are those of the next step."""
+        with tf.control_dependencies([update]):
+            return tf.group(*[
+                power.assign(power.read_value() * beta, use_locking=self._use_locking)
+                for power, beta in zip(self._powers(variable), self._tensors[1:3])
+            ])  # fmt: skip
+
+
+class AdamWOptimizer(ActsFirst, AdamOptimizer):
+    """Adam with decoupled weight decay: before its update, row -= weight_decay * row. API of
+    DeepRec, which has it of tf.contrib.opt.
+
+    The decay is not scaled by the learning rate. A sparse gradient decays its rows only; of an
+    ordinary variable, Adam then moves all rows, and of an embedding variable those of the gradient.
+    """
+
+    def __init__(
+        self,
+        weight_decay,
+        learning_rate=0.001,
+        beta1=0.9,
+        beta2=0.999,
+        epsilon=1e-8,
+        use_locking=False,
+        name="AdamW",
+    ):
+        """As of tf.compat.v1.train.AdamOptimizer, and:
+
+        Args:
+          weight_decay: a number, a scalar tensor, or a callable that gives one, as the next four.
+          learning_rate: of Adam.
+          beta1: decay of m.
+          beta2: decay of v.
+          epsilon: added to sqrt(v).
+          use_locking: whether steps that run at once update a variable one by one.
+          name: of the optimizer.
+        """
+        super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
+        self._weight_decay = weight_decay
+        self._decay_var_list = None
+
+    def minimize(self, *args, decay_var_list=None, **kwargs):
+        """As of any Optimizer, and `decay_var_list`: variables that decay; None: all."""
+        self._decay_var_list = decay_var_list
+        try:
+            return super().minimize(*args, **kwargs)
+        finally:
+            self._decay_var_list = None
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None, decay_var_list=None):
+        """As of any Optimizer, and `decay_var_list`: variables that decay; None: all."""
+        if decay_var_list is None:
+            return super().apply_gradients(grads_and_vars, global_step, name)
+        before, self._decay_var_list = self._decay_var_list, decay_var_list
+        try:
+            return super().apply_gradients(grads_and_vars, global_step, name)
+        finally:
+            self._decay_var_list = before
+
+    def _prepare(self):
+        super()._prepare()
+        weight_decay = self._call_if_callable(self._weight_decay)
+        self._weight_decay_t = tf.convert_to_tensor(weight_decay, name="weight_decay")
+
+    def _decays(self, variable):
+        return self._decay_var_list is None or any(v is variable for v in self._decay_var_list)
+
+    def rule_of(self, variable, slots):
+        """See the base class."""
+        adam = super().rule_of(variable, slots)
+        if not self._decays(variable):
+            return adam
+        weight_decay = tf.cast(self._weight_decay_t, tf.float32)
+        numbers = [*adam.hyperparameters, weight_decay]
+        return dataclasses.replace(adam, name="adamw", hyperparameters=numbers)
+
+    def before_update(self, variable, indices):
+        """See the base class; the rule of embedding variables does it by itself."""
+        if isinstance(variable, EmbeddingVariable) or not self._decays(variable):
+            return tf.no_op()
+        rows = rows_of(variable, indices)
+        decay = tf.cast(self._weight_decay_t, rows.dtype) * rows
+        return tf.group(subtract_from_rows(variable, decay, indices, self._use_locking))

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How TF1 optimizers train embedding variables: by the rules of the op library.
+
+A step touches the rows of its keys only: m and v of other rows do not decay in Adam, as in DeepRec.
+State is planes beside the rows, '<variable>/<optimizer>', whose memory follows the keys. Variables
+that one lookup has read, and whose rule has the same hyperparameters, are updated by one op.
+"""
+
+import contextlib
+
+import tensorflow as tf
+
+from sok_compat.deeprec.optimizer_rules.gradient_averages import AveragesGradients
+from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS, EmbeddingVariable
+from sok_compat.runtime.tf_versions import constant_value
+from sok_compat.tables.rows.row_ids import giver_of_rows
+from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.training.stock_rules import AppliedRule, Update, apply_together
+
+
+class TrainsEmbeddingVariables(AveragesGradients):
+    """Before a tf.compat.v1.train.Optimizer: its slots and updates of embedding variables.
+
+    fills: {slot name: attribute of the optimizer that rows of the slot start as}; others: zeros.
+    updates_one_by_one: whether something comes before or after the update of each variable.
+    """
+
+    fills = {}
+    updates_one_by_one = False
+    _waiting = None  # [Update] of the apply_gradients that runs
+
+    def rule_of(self, variable, slots):
+        """The AppliedRule of a step.
+
+        Args:
+          variable: the EmbeddingVariable.
+          slots: {slot name: its SlotVariable, or ordinary variable}.
+        """
+        raise NotImplementedError
+
+    def _zeros_slot(self, var, slot_name, op_name):
+        if not isinstance(var, EmbeddingVariable):
+            return super()._zeros_slot(var, slot_name, op_name)
+        return self._slot_of(var, slot_name, op_name, 0.0)
+
+    def _get_or_make_slot_with_initializer(
+        self, var, initializer, shape, dtype, slot_name, op_name
+    ):
+        if not isinstance(var, EmbeddingVariable):
+            return super()._get_or_make_slot_with_initializer(
+                var, initializer, shape, dtype, slot_name, op_name
+            )
+        return self._slot_of(var, slot_name, op_name, getattr(self, self.fills[slot_name]))
+
+    def _slot_of(self, variable, slot_name, op_name, fill):
+        slots = self._slot_dict(slot_name)
+        key = variable.op.graph, variable.op.name  # as get_slot() knows it by
+        if key not in slots:
+            with tf.name_scope(""):  # beside the variable, wherever this is called
+                name = f"{variable.table_name}/{op_name}"
+                slots[key] = SlotVariable(variable, name, variable.dim, float(fill))
+            tf.compat.v1.add_to_collection(EV_INIT_SLOT_OPS, slots[key].initializer)
+        return slots[key]
+
+    def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
+        if not isinstance(handle, EmbeddingVariable):
+            return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
+        slots = {name: self.get_slot(handle, name) for name in self.get_slot_names()}
+        with tf.device(handle.device):
+            rule = self.rule_of(handle, slots)
+            gradients = tf.cast(grad, tf.float32)
+            if rule.use_locking or self.updates_one_by_one or self._waiting is None:
+                return rule.apply(handle, gradients, indices)
+            self._waiting.append(Update(rule, handle, gradients, indices))
+            return tf.no_op()  # see _finish
+
+    def apply_gradients(self, *args, **kwargs):
+        """As of the base class."""
+        with self._collected_updates():
+            return super().apply_gradients(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _collected_updates(self):
+        before, self._waiting = self._waiting, []
+        try:
+            yield
+        finally:
+            self._waiting = before
+
+    def _finish(self, update_ops, name_scope):
+        updates = [*update_ops]
+        for together in _groups(self._waiting or []):
+            with tf.device(together[0].table.device), tf.name_scope("update_embedding_variables"):
+                updates.append(apply_together(together))
+        self._waiting = None
+        return super()._finish(updates, name_scope)
+
+    def _resource_apply_dense(self, grad, handle):
+        if not isinstance(handle, EmbeddingVariable):
+            return super()._resource_apply_dense(grad, handle)
+        raise NotImplementedError(
+            f"the embedding variable {handle.table_name} takes the gradients of lookups, "
+            "tf.IndexedSlices; got a dense one"
+        )
+
+    def _applied(self, rule, states, hyperparameters):
+        """An AppliedRule with float32 scalars."""
+        return AppliedRule(
+            rule,
+            [state.handle for state in states],
+            [tf.cast(x, tf.float32) for x in hyperparameters],
+            use_locking=self._use_locking,
+        )
+
+
+def _groups(updates):
+    """Lists of those that one op can do."""
+    groups = {}
+    for update in updates:
+        rule = update.rule
+        numbers = (_number(tensor) for tensor in rule.hyperparameters)
+        kind = rule.name, rule.use_nesterov, update.table.device, giver_of_rows(update.row_ids)
+        groups.setdefault((*kind, *numbers), []).append(update)
+    return groups.values()
+
+
+def _number(tensor):
+    """What says that hyperparameters are equal."""
+    value = constant_value(tensor)
+    return tensor.name if value is None else float(value)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an EmbeddingVariableOption's filter and eviction mean for a table."""
+
+import tensorflow as tf
+
+from sok_compat.deeprec.variables.options import CBFFilter
+from sok_compat.runtime.settings import RECORD_FREQUENCIES, RECORD_VERSIONS
+from sok_compat.tables.key_history import BloomCounts, KeyHistory
+
+
+def steps_to_live_of(option, steps_to_live):
+    """After how many steps a key goes; None: never.
+
+    Args:
+      option: an EmbeddingVariableOption.
+      steps_to_live: of get_embedding_variable, which a GlobalStepEvict overrides.
+    """
+    return getattr(option.evict, "steps_to_live", None) or steps_to_live or None
+
+
+def l2_threshold_of(option):
+    """Below which half of a row's squared norm its key goes; None: none goes."""
+    threshold = getattr(option.evict, "l2_weight_threshold", -1.0)
+    return threshold if threshold > 0 else None
+
+
+def history_of(option, steps_to_live, num_ranks):
+    """The KeyHistory of an embedding variable's table on one of `num_ranks` ranks; None: none.
+
+    Args:
+      option: an EmbeddingVariableOption.
+      steps_to_live: of get_embedding_variable.
+      num_ranks: a Bloom filter is shared out among them.
+    """
+    key_filter = option.filter_strategy
+    freq = getattr(key_filter, "filter_freq", 0)
+    evicts = bool(steps_to_live_of(option, steps_to_live) or l2_threshold_of(option))
+    if freq <= 0 and not evicts and not _is_recorded():
+        return None
+    return KeyHistory(
+        max(0, freq),
+        _bloom_of(key_filter, num_ranks) if freq > 0 else None,
+        option.init.default_value_no_permission,
+        evicts,
+    )
+
+
+def _is_recorded():
+    return RECORD_FREQUENCIES.value() or RECORD_VERSIONS.value()
+
+
+def _bloom_of(key_filter, num_ranks):
+    """None: exact counts, also of a CBFFilter without a size, as in DeepRec."""
+    if not isinstance(key_filter, CBFFilter) or key_filter.max_element_size <= 0:
+        return None
+    most_keys = -(-key_filter.max_element_size // num_ranks)
+    probability = key_filter.false_positive_probability
+    return BloomCounts.of(most_keys, probability, tf.as_dtype(key_filter.counter_type).size)

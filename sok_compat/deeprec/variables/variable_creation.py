@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`get_embedding_variable`: embedding variables by name, in variable scopes."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import math
+import operator
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.loading.init_from_checkpoint import start_from
+from sok_compat.deeprec.variables.embedding_variable import (
+    KEY_DTYPES,
+    EmbeddingVariable,
+    PartitionedEmbeddingVariable,
+)
+from sok_compat.deeprec.variables.options import (
+    EmbeddingVariableOption,
+    StorageType,
+    check_is_supported,
+)
+from sok_compat.runtime.devices import can_use_gpus
+from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
+
+_logger = logging.getLogger(__name__)
+
+tf1 = tf.compat.v1
+
+_warned_of = set()  # the first variable that has no GPU
+
+
+def get_embedding_variable(
+    name,
+    embedding_dim,
+    key_dtype=tf.int64,
+    value_dtype=None,
+    initializer=None,
+    regularizer=None,
+    trainable=True,
+    collections=None,
+    caching_device=None,
+    partitioner=None,
+    validate_shape=True,
+    custom_getter=None,
+    constraint=None,
+    steps_to_live=None,
+    init_data_source=None,
+    ev_option=None,
+):
+    """The embedding variable of that name in the current variable scope. API of DeepRec.
+
+    Made when first asked for, found again under `reuse`, as with tf.get_variable. It grows with the
+    keys that come. Other arguments are as of tf.get_variable; caching_device and validate_shape
+    change nothing.
+
+    Args:
+      name: in the current variable scope.
+      embedding_dim: floats in a row, an int >= 1.
+      key_dtype: tf.int64 or tf.int32.
+      value_dtype: tf.float32, or None for it.
+      initializer: what rows start as, where `ev_option.init.initializer` is None; see
+        `first_value_of`. Key k starts as floormod(k, default_value_dim) does.
+      collections: besides GraphKeys.EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
+      partitioner: its number of parts counts; None: the scope's.
+      steps_to_live: as a GlobalStepEvict, which comes before it.
+      ev_option: an EmbeddingVariableOption; None: that of its defaults.
+
+    Returns:
+      An EmbeddingVariable, or, with a partitioner, a PartitionedEmbeddingVariable of variables
+      called <name>/part_0 and so on.
+
+    Raises:
+      ValueError: in eager mode; an argument out of range; under `reuse`, a variable of that name
+        with other sizes or of another kind, or none; a checkpoint to start from does not have it.
+      NotImplementedError: storage types other than DRAM and HBM, an init_data_source; a regularizer
+        or constraint, also of the scope: there is no dense tensor.
+    """
+    del caching_device, validate_shape
+    option = EmbeddingVariableOption() if ev_option is None else ev_option
+    scope = tf1.get_variable_scope()
+    _check_arguments(name, embedding_dim, value_dtype, option)
+    _check_no_dense_argument(name, regularizer or scope.regularizer, constraint or scope.constraint)
+    check_is_supported(name, option, steps_to_live, init_data_source)
+    settings = dict(trainable=trainable, custom_getter=custom_getter, collections=collections)
+    wanted = _Wanted(embedding_dim, key_dtype, initializer, option, steps_to_live, settings)
+    return wanted.get(name, _num_parts(partitioner or scope.partitioner, embedding_dim))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Wanted:
+    """What a variable is made as; `settings` are those of tf.get_variable."""
+
+    embedding_dim: int
+    key_dtype: Any
+    initializer: Any
+    option: EmbeddingVariableOption
+    steps_to_live: Any
+    settings: dict
+
+    def get(self, name, num_parts):
+        """Made or found; num_parts None: not partitioned."""
+        if num_parts is None:
+            return self._get(name)
+        parts = []
+        for i in range(num_parts):
+            part = TablePart(i, num_parts)
+            first_value = parts[0].first_value if parts else None
+            parts.append(self._get(name + part.suffix, part, first_value))
+        return PartitionedEmbeddingVariable(parts[0].table_name.removesuffix("/part_0"), parts)
+
+    def _get(self, name, part=None, first_value=None):
+        """By tf.get_variable: its names, its reuse, its custom getters."""
+        make = functools.partial(self._make, part=part, first_value=first_value)
+        scope = tf1.get_variable_scope()
+        with (
+            _device_of(self.option, name),
+            tf.variable_creator_scope(make),
+            tf1.variable_scope(scope, auxiliary_name_scope=False) as inner,
+        ):
+            inner.set_partitioner(None)
+            found = tf1.get_variable(
+                name,
+                [self.embedding_dim],
+                tf.float32,
+                tf1.zeros_initializer(),
+                use_resource=True,
+                **self.settings,
+            )
+        return _checked(found, self.key_dtype, part)
+
+    def _make(self, next_creator, part, first_value, **kwargs):
+        variable = EmbeddingVariable(
+            kwargs["name"],
+            self.embedding_dim,
+            _checked_key_dtype(kwargs["name"], self.key_dtype),
+            self.initializer,
+            kwargs["trainable"],
+            kwargs["collections"],
+            self.option,
+            make_variable=next_creator,  # not this one again
+            steps_to_live=self.steps_to_live,
+            part=part,
+            first_value=first_value,
+        )
+        checkpoint = self.option.ckpt
+        if checkpoint is not None and checkpoint.ckpt_to_load_from is not None:
+            start_from(variable, checkpoint.ckpt_to_load_from, checkpoint.tensor_name_in_ckpt)
+        return variable
+
+
+def _checked(variable, key_dtype, part):
+    if not isinstance(variable, EmbeddingVariable):
+        raise ValueError(
+            f"{variable.name} is there already, and is no embedding variable but "
+            f"{type(variable).__name__}"
+        )
+    if part is not None and variable.part != part:
+        count = variable.part.count if variable.part else "no"
+        raise ValueError(
+            f"{variable.table_name} is there already as one of {count} parts, asked for as one of "
+            f"{part.count}: each number of parts shares the keys in another way"
+        )
+    wanted = _checked_key_dtype(variable.table_name, key_dtype)
+    if variable.key_dtype_of_ids != wanted:
+        raise ValueError(
+            f"{variable.table_name} is there already with key_dtype "
+            f"{variable.key_dtype_of_ids.name}, asked for with {wanted.name}"
+        )
+    return variable
+
+
+def _check_arguments(name, embedding_dim, value_dtype, option):
+    if tf.executing_eagerly():
+        raise ValueError(
+            f"{name}: embedding variables are for graph mode, as in DeepRec: use a tf.Graph, or "
+            "tf.compat.v1.disable_eager_execution()"
+        )
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"the name of an embedding variable must be a string, got {name!r}")
+    try:
+        is_size = operator.index(embedding_dim) >= 1
+    except TypeError:
+        is_size = False
+    if not is_size:
+        raise ValueError(f"{name}: embedding_dim must be an int >= 1, got {embedding_dim!r}")
+    if value_dtype is not None and tf.as_dtype(value_dtype) != tf.float32:
+        raise ValueError(f"{name}: value_dtype must be float32, got {value_dtype!r}")
+    if not isinstance(option, EmbeddingVariableOption):
+        raise ValueError(f"{name}: ev_option must be an EmbeddingVariableOption, got {option!r}")
+
+
+def _check_no_dense_argument(name, regularizer, constraint):
+    for argument, value in {"regularizer": regularizer, "constraint": constraint}.items():
+        if value is not None:
+            raise NotImplementedError(
+                f"{name}: a {argument} takes all rows of an embedding variable as a dense tensor, "
+                f"which it is not, got {value!r}; regularize what lookups give"
+            )
+
+
+def _checked_key_dtype(name, key_dtype):
+    try:
+        dtype = tf.as_dtype(key_dtype)
+    except TypeError:
+        dtype = None
+    if dtype not in KEY_DTYPES:
+        raise ValueError(f"{name}: key_dtype must be int64 or int32, got {key_dtype!r}")
+    return dtype
+
+
+def _num_parts(partitioner, embedding_dim):
+    """None without a partitioner."""
+    if partitioner is None:
+        return None
+    shape = tf.TensorShape([NUM_BUCKETS, embedding_dim])
+    return math.prod(int(parts) for parts in partitioner(shape=shape, dtype=tf.float32))
+
+
+def _device_of(option, name):
+    """A context in which the table is on the device of its storage type."""
+    if option.storage_option.storage_type is not StorageType.HBM:
+        return contextlib.nullcontext()
+    if can_use_gpus():
+        return tf.device("/GPU:0")
+    if not _warned_of:
+        _warned_of.add(name)
+        _logger.warning(
+            "%s: storage type HBM, but no GPU for tables: rows of variables are in DRAM", name
+        )
+    return contextlib.nullcontext()
+
+
+NAMES = {"get_embedding_variable": get_embedding_variable}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients of tables in branches of conditions that look nothing up.
+
+TensorFlow makes zeros of a variable's shape for them, as many rows as the table's capacity. Of a
+table most of these rows are not there, and optimizers move the others.
+"""
+
+import functools
+import weakref
+
+import tensorflow as tf
+
+from sok_compat.lookup.group_gradients import dense_shape_of
+from sok_compat.runtime import integrations
+from sok_compat.runtime.tf_versions import control_flow_ops
+
+_TABLE = "_sok_compat_table_of_rows"  # an attribute of handles: a weak reference to the table
+
+
+def note_lookup(table):
+    """For lookups: of one in a function or a branch, other branches are expected."""
+    if tf.executing_eagerly():
+        return
+    graph = tf.compat.v1.get_default_graph()
+    if hasattr(graph, "outer_graph") or graph._get_control_flow_context() is not None:
+        setattr(table.handle, _TABLE, weakref.ref(table))
+        make_no_zeros_of_tables()
+
+
+def make_no_zeros_of_tables():
+    """Gives slices of no rows for branches that are differentiated from now on."""
+    integrations.apply("tf.cond, gradients", _with_empty_slices)
+    integrations.apply("tf.cond of TensorFlow 1, gradients", _with_empty_slices_of_switches)
+
+
+def _with_empty_slices(create_zeros):
+    @functools.wraps(create_zeros)
+    def create_zeros_but_of_tables(forward_graphs, grad_graphs):
+        outputs = [graph.structured_outputs for graph in grad_graphs]
+        for place, gradients in enumerate(zip(*outputs)):
+            if not any(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
+                continue
+            for forward, graph, gradient in zip(forward_graphs, grad_graphs, gradients):
+                table = _table_of(forward.inputs[place])
+                if gradient is None and table is not None:
+                    with graph.as_default():
+                        empty = _no_rows(table, forward.inputs[place])
+                    graph.structured_outputs[place] = empty
+        return create_zeros(forward_graphs, grad_graphs)
+
+    return create_zeros_but_of_tables
+
+
+def _with_empty_slices_of_switches(zeros_like):
+    @functools.wraps(zeros_like)
+    def zeros_but_of_tables(op, index):
+        context = op._get_control_flow_context()
+        table = _table_of(op.inputs[0]) if op.type == "Switch" else None
+        if table is None or context is None:
+            return zeros_like(op, index)
+        # As TensorFlow's: there where the other branch is taken.
+        handle = control_flow_ops.switch(op.inputs[0], context.pred)[1 - context.branch]
+        with tf.control_dependencies([tf.identity(handle)]):
+            return _no_rows(table, handle)
+
+    return zeros_but_of_tables
+
+
+def _table_of(handle):
+    """The table whose rows a handle, or what it was captured or switched from, is of; or None."""
+    while handle is not None and not hasattr(handle, _TABLE):
+        if not tf.is_symbolic_tensor(handle):
+            return None
+        if handle.op.type == "Switch":
+            handle = handle.op.inputs[0]
+            continue
+        captures = getattr(handle.graph, "captures", ())
+        handle = next((outer for outer, inner in captures if inner is handle), None)
+    return None if handle is None else getattr(handle, _TABLE)()
+
+
+def _no_rows(table, handle):
+    """Slices of the types that gradients of lookups have."""
+    return tf.IndexedSlices(
+        tf.zeros([0, table.dim]), tf.zeros([0], tf.int64), dense_shape_of(handle)
+    )

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All-gathers of strings, by which ranks communicate between steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.ranks.collectives import begin_collective, graph_beside
+from sok_compat.ranks.exchange import first_line
+from sok_compat.ranks.identity import current_ranks, is_connected
+from sok_compat.runtime.op_library import ops
+
+tf1 = tf.compat.v1
+
+_rooms: dict[tuple[str, bool], _Room] = {}  # {(where, is_patient): _Room}
+_rooms_beside: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: the same}
+_making = threading.Lock()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Room:
+    session: Any
+    text: Any
+    texts: Any
+
+
+def allgather_strings(
+    where: str, text: str = "", graph: tf.Graph | None = None, is_patient: bool = False
+) -> list[str]:
+    """Gathers a string from each rank; all ranks wait for one another here.
+
+    Args:
+      where: name of the collective, for messages; valid as the name of an op.
+      text: this rank's string.
+      graph: of the session that the call is about, if any. Ranks whose sessions have diverged can
+        meet again for another graph.
+      is_patient: whether to wait without a timeout, for ranks that are sure to come.
+
+    Returns:
+      The strings of all ranks, by rank.
+
+    Raises:
+      tf.errors.UnknownError: another rank has failed or left, or has not come here within the
+        timeout of a step.
+    """
+    return [each.decode() for each in allgather_bytes(where, text.encode(), graph, is_patient)]
+
+
+def allgather_bytes(
+    where: str, data: bytes = b"", graph: tf.Graph | None = None, is_patient: bool = False
+) -> list[bytes]:
+    """As allgather_strings, for bytes."""
+    if not is_connected():
+        return [data]
+    room = _room(where, graph, is_patient)
+    try:
+        return room.session.run(room.texts, {room.text: data}).tolist()
+    except tf.errors.OpError as error:  # without the graph's stack trace
+        raise type(error)(None, None, first_line(error, 4000)) from None
+
+
+def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None = None) -> Any:
+    """Calls make() on rank 0 only, and returns its value on all ranks.
+
+    Args:
+      where: as for allgather_strings.
+      make: returns a value that JSON can represent.
+      graph: as for allgather_strings.
+
+    Raises:
+      Exception: on rank 0, the error of make().
+      tf.errors.UnknownError: on the other ranks, if make() raised; or as for allgather_strings.
+    """
+    if not is_connected():
+        return make()
+    said: dict[str, Any] = {}
+    error: Exception | None = None
+    if current_ranks().rank == 0:
+        try:
+            said = {"value": make()}
+        except Exception as raised:  # noqa: BLE001  whatever it is, others must not wait
+            error = raised
+            said = {"error": f"{type(raised).__name__}: {first_line(raised)}"}
+    said = json.loads(allgather_strings(where, json.dumps(said), graph)[0])
+    if error is not None:
+        raise error
+    if "error" in said:
+        raise tf.errors.UnknownError(None, None, f"{where}: rank 0 has failed: {said['error']}")
+    return said["value"]
+
+
+def _room(where, beside, is_patient):
+    with _making:
+        rooms = _rooms if beside is None else _rooms_beside.setdefault(beside, {})
+        key = where, is_patient
+        if key not in rooms:
+            rooms[key] = _make_room(where, beside, is_patient)
+        return rooms[key]
+
+
+def _make_room(where, beside, is_patient):
+    with graph_beside(beside).as_default() as graph, tf.device("CPU:0"):
+        text = tf1.placeholder(tf.string, [])
+        collective = begin_collective(where, op_name=f"sok_compat.{where}")
+        texts = ops.sok_allgather_strings(text, collective, is_patient=is_patient)
+    # The session has its own thread: a training graph that fills TensorFlow's pool must not stop
+    # ranks from communicating.
+    config = tf1.ConfigProto(device_count={"GPU": 0}, intra_op_parallelism_threads=1)
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.session_inter_op_thread_pool.add(num_threads=1)
+    return _Room(tf1.Session(graph=graph, config=config), text, texts)

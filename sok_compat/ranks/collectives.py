@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives of lookups and other ops, matched between ranks by equal names."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import note_lookup, ops
+from sok_compat.runtime.tf_versions import CondBranchFuncGraph
+
+_lookups: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: Counter of names}
+_reductions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # the same for reductions
+_occurrences: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: Counter of names}
+_graph_numbers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {session's graph: number}
+_next_graph_number = itertools.count()
+_numbers_apart = itertools.count(1 << 32)  # of graphs that only one rank builds
+_NUMBER_OF_ALL = -1  # of graphs that all ranks have, whatever other graphs they build
+_building = threading.local()  # .is_apart: whether a graph of one rank is being built
+
+
+def begin_collective(
+    name: str,
+    description: str = "",
+    op_name: str = "lookup",
+    begin: Callable[..., tf.Tensor] = ops.sok_begin_collective,
+) -> tf.Tensor:
+    """Begins a collective, of a lookup or another op that all ranks take part in.
+
+    Args:
+      name: the same on all ranks; several collectives of a step may have one name.
+      description: lines that must be the same on all ranks; if not, the collective fails and names
+        the first difference.
+      op_name: name of the op in graphs.
+      begin: the op, as a function of its attributes.
+
+    Returns:
+      A scalar variant tensor, the collective's handle. While a rank keeps it, the others wait for
+      that rank's exchanges.
+    """
+    # It begins before everything else, and for untaken branches as well: even if a step fails
+    # early, all ranks have begun the same lookups.
+    with tf.control_dependencies(None), _out_of_branches(), tf.device("CPU:0"):
+        if tf.executing_eagerly():
+            return ops.sok_begin_collective(lookup=name, description=description, is_eager=True)
+        graph = tf.compat.v1.get_default_graph()
+        path, outermost = _functions_around(graph)
+        name = "/".join([*path, name])
+        count = _lookups.setdefault(graph, collections.Counter())
+        count[name] += 1
+        if count[name] > 1:
+            name += f":{count[name]}"
+        number = _number_of(outermost)
+        note_lookup(f"{name} of graph {number}" if number > 0 else name)
+        return begin(lookup=name, description=description, graph=number, name=op_name)
+
+
+def graph_beside(graph: tf.Graph | None = None) -> tf.Graph:
+    """A new tf.Graph whose collectives match those of its counterparts on other ranks.
+
+    Args:
+      graph: the session's graph that identifies it; None if it is the same for all graphs.
+    """
+    beside = tf.Graph()
+    _graph_numbers[beside] = _NUMBER_OF_ALL if graph is None else _number_of(graph)
+    return beside
+
+
+def is_of_one_rank() -> bool:
+    """Whether the graph being built is one that other ranks do not build."""
+    return getattr(_building, "is_apart", False)
+
+
+@contextlib.contextmanager
+def graphs_of_one_rank() -> Iterator[None]:
+    """Context for building graphs that other ranks do not build: they get no common numbers, and
+    their tables belong to this rank alone."""
+    before = is_of_one_rank()
+    _building.is_apart = True
+    try:
+        yield
+    finally:
+        _building.is_apart = before
+
+
+def named_reduction(what: str) -> dict[str, Any]:
+    """The arguments {name, ignore_name_scope} for one of Horovod's collectives.
+
+    In a graph, ranks with the same reductions in the same order get the same names, whatever else
+    their graphs contain. In eager mode it is empty, as Horovod picks names itself.
+
+    Args:
+      what: name of the reduced value, such as a variable's; need not be unique.
+    """
+    if tf.executing_eagerly():
+        return {}
+    graph = tf.compat.v1.get_default_graph()
+    is_function = hasattr(graph, "outer_graph")  # each call of a function has a scope
+    name = ".".join([*_functions_around(graph)[0], what])
+    count = _reductions.setdefault(graph, collections.Counter())
+    count[name] += 1
+    name = re.sub("[^A-Za-z0-9_.-]", "_", f"sok_compat.{name}.{count[name]}")
+    return {"name": name, "ignore_name_scope": not is_function}
+
+
+def gradient_occurrence(collective: tf.Tensor) -> int:
+    """Number of earlier gradients of a lookup in the function or graph being built.
+
+    Args:
+      collective: the lookup's.
+    """
+    if tf.executing_eagerly():
+        return 0
+    graph = _around_branches(tf.compat.v1.get_default_graph())
+    collective = _outside_of_branches(collective)
+    name = collective.name if tf.is_symbolic_tensor(collective) else "eager"
+    count = _occurrences.setdefault(graph, collections.Counter())
+    count[name] += 1
+    return count[name] - 1
+
+
+def _out_of_branches():
+    """Context of the graph around the branches of tf.cond."""
+    if tf.executing_eagerly():
+        return contextlib.nullcontext()
+    innermost = tf.compat.v1.get_default_graph()
+    graph = _around_branches(innermost)
+    return contextlib.nullcontext() if graph is innermost else graph.as_default()
+
+
+def _around_branches(graph):
+    while isinstance(graph, CondBranchFuncGraph):
+        graph = graph.outer_graph
+    return graph
+
+
+def _outside_of_branches(tensor):
+    """The tensor outside of all branches that a branch has captured as this one."""
+    while tf.is_symbolic_tensor(tensor) and isinstance(tensor.graph, CondBranchFuncGraph):
+        captured = [outer for outer, inner in tensor.graph.captures if inner is tensor]
+        if not captured:
+            break
+        (tensor,) = captured
+    return tensor
+
+
+def _functions_around(graph):
+    """(names of the functions being built, outermost first; the graph around them)."""
+    names = []
+    while hasattr(graph, "outer_graph"):
+        # Without the numbers that make names unique in a process.
+        names.insert(0, re.sub(r"(_\d+)+$", "", graph.name))
+        graph = graph.outer_graph
+    return names, graph
+
+
+def _number_of(graph):
+    if graph not in _graph_numbers:
+        _graph_numbers[graph] = next(_numbers_apart if is_of_one_rank() else _next_graph_number)
+    return _graph_numbers[graph]

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod below the ranks; the only folder that uses it."""

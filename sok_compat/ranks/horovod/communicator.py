@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod's ranks, and its collectives below exchanges; helpers.py adapts its helpers."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.ranks.collectives import named_reduction
+from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.settings import EXCHANGE_BY_NCCL
+
+tf1 = tf.compat.v1
+
+
+# Launchers set the number of ranks in these: horovodrun, mpirun.
+_SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE")
+
+
+def active_horovod(user: str = "tables are made") -> Any:
+    """horovod.tensorflow, if the script imported and initialized it; else None.
+
+    Args:
+      user: what needs Horovod, for messages.
+
+    Raises:
+      RuntimeError: the script was launched as one of several ranks, but its Horovod is not ready.
+    """
+    horovod: Any = sys.modules.get("horovod.tensorflow")
+    if hasattr(horovod, "is_initialized") and horovod.is_initialized():
+        return horovod
+    if "horovod" in sys.modules and launched_size() > 1:
+        raise RuntimeError(
+            f"this process was launched as one of {launched_size()} ranks, but "
+            + (
+                f"Horovod is not initialized: call hvd.init() before {user}"
+                if hasattr(horovod, "is_initialized")
+                else "horovod.tensorflow is not imported, or its import failed: a Horovod that was "
+                "built for another TensorFlow does that. Build it again: pip install "
+                "--no-cache-dir --force-reinstall --no-build-isolation horovod"
+            )
+        )
+    return None
+
+
+def horovod_module(path: str) -> ModuleType:
+    """Imports a module of Horovod, such as "tensorflow.keras"."""
+    return importlib.import_module(f"horovod.{path}")
+
+
+def launched_size() -> int:
+    """The number of ranks that the launcher started, 1 if it is unknown."""
+    sizes = [os.environ.get(variable, "") for variable in _SIZE_VARIABLES]
+    return max(int(size) if size.isdecimal() else 1 for size in sizes)
+
+
+def start_horovod(user: str) -> Any:
+    """Imports and initializes horovod.tensorflow; None if it is not installed and there is only one
+    process.
+
+    Args:
+      user: what needs Horovod, for messages.
+
+    Raises:
+      ImportError: Horovod cannot be imported or initialized.
+    """
+    if launched_size() == 1 and importlib.util.find_spec("horovod") is None:
+        return None
+    try:
+        horovod = importlib.import_module("horovod.tensorflow")
+        if not horovod.is_initialized():  # each init() adds a shutdown() at the end of the process
+            horovod.init()
+    except Exception as error:  # each part of Horovod fails in its own way
+        raise ImportError(
+            f"{user} needs Horovod, and it failed: {type(error).__name__}: {error}. "
+            "python -m sok_compat.doctor checks it; to train in one process without Horovod, "
+            f"leave {user} out"
+        ) from error
+    return horovod
+
+
+def exchange_device(horovod: Any) -> str:
+    """The device that exchanges bytes: "GPU:0", by NCCL, if EXCHANGE_BY_NCCL is set; else "CPU:0".
+
+    Raises:
+      ValueError: the setting is neither 0 nor 1.
+      RuntimeError: this Horovod has no NCCL, or the process does not see exactly one GPU.
+    """
+    if not EXCHANGE_BY_NCCL.value():
+        return "CPU:0"
+    if not horovod.nccl_built():
+        raise RuntimeError(
+            f"{EXCHANGE_BY_NCCL.name}=1, but this Horovod was built without NCCL: build it with "
+            f"HOROVOD_GPU_OPERATIONS=NCCL, or unset {EXCHANGE_BY_NCCL.name}"
+        )
+    gpus = tf.config.get_visible_devices("GPU")
+    if len(gpus) != 1:  # a process's sessions cannot have different device orders
+        raise RuntimeError(
+            f"{EXCHANGE_BY_NCCL.name}=1 needs a process that sees exactly one GPU, this one sees "
+            f"{len(gpus)}: set CUDA_VISIBLE_DEVICES for each rank before TensorFlow is imported, "
+            "or tf.config.set_visible_devices before tables are made"
+        )
+    return "GPU:0"
+
+
+class Collectives:
+    """Horovod's collectives on bytes, in their own graph and session.
+
+    One thread calls them, in the same order on all ranks, whatever the training graphs do.
+
+    Attributes:
+      rank, size: Horovod's.
+      is_on_host: whether bytes are exchanged from host memory.
+    """
+
+    def __init__(self, horovod: Any) -> None:
+        self.rank = horovod.rank()
+        self.size = horovod.size()
+        self._device = exchange_device(horovod)
+        self.is_on_host = self._device == "CPU:0"
+        self._horovod = horovod
+        with tf.Graph().as_default() as graph:
+            self._bytes = tf1.placeholder(tf.uint8, [None])
+            self._splits = tf1.placeholder(tf.int32, [self.size])
+            self._exchanged = self._exchange(self._bytes, self._splits)
+            self._rounds = tf.while_loop(
+                lambda go_on: go_on, self._exchange_part, [tf.constant(True)], parallel_iterations=1
+            )
+        # The session has its own threads: a training graph that fills TensorFlow's pool must not
+        # stop ranks from communicating.
+        config = tf1.ConfigProto(intra_op_parallelism_threads=1)
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        if self.is_on_host:
+            config.device_count["GPU"] = 0
+        else:  # leaves the GPU's memory to tables
+            config.gpu_options.allow_growth = True
+            config.allow_soft_placement = True
+        config.session_inter_op_thread_pool.add(num_threads=2)
+        self._session = tf1.Session(graph=graph, config=config)
+
+    def alltoall(self, data: np.ndarray, send_bytes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Exchanges `data` uint8 [n], in parts of `send_bytes` [size] for each rank.
+
+        Returns:
+          (received bytes uint8 [m], their sizes by source rank int32 [size]).
+        """
+        return self._session.run(
+            self._exchanged, {self._bytes: data, self._splits: send_bytes.astype(np.int32)}
+        )
+
+    def run_rounds(self) -> None:
+        """Runs all-to-alls with the data of this rank's lookups, until the exchanges end."""
+        self._session.run(self._rounds)
+
+    def _exchange_part(self, go_on):
+        with tf.device("CPU:0"):
+            data, send_bytes = ops.sok_next_part(go_on)
+        received, received_bytes = self._exchange(data, send_bytes)
+        with tf.device("CPU:0"):
+            return ops.sok_take_part(received, received_bytes)
+
+    def _exchange(self, data, splits):
+        with tf.device(self._device):
+            return self._horovod.alltoall(
+                data, splits, name="sok_compat.exchange", ignore_name_scope=True
+            )
+
+
+def sum_over_ranks(tensor: tf.Tensor) -> tf.Tensor:
+    """The sum of a tensor over all ranks."""
+    horovod = active_horovod()
+    if horovod is None or horovod.size() == 1:
+        return tensor
+    return horovod.allreduce(tensor, op=horovod.Sum, **named_reduction("sum"))
+
+
+def is_broadcast(tensor: Any) -> bool:
+    """Whether a tensor is the output of hvd.broadcast."""
+    return tf.is_symbolic_tensor(tensor) and tensor.op.type == "HorovodBroadcast"

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The number of processes that train together, and their connection."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from sok_compat.ranks.collectives import is_of_one_rank
+from sok_compat.ranks.exchange import CommunicationStats, ExchangeThread
+from sok_compat.ranks.horovod.communicator import (
+    Collectives,
+    active_horovod,
+)
+from sok_compat.ranks.horovod.helpers import (
+    adapt_helpers,
+    leave_tables_out,
+    refuse_early_tape,
+)
+from sok_compat.ranks.shared_gradients import watch_gradients
+from sok_compat.runtime import integrations
+from sok_compat.runtime.seeds import draw_seed
+
+_exchange_thread: Any = None  # the ExchangeThread, once this process connects to other ranks
+_connecting = threading.Lock()
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+    """This process among those that share the tables."""
+
+    rank: int = 0
+    size: int = 1
+
+
+def horovod_ranks() -> Ranks | None:
+    """The ranks of the Horovod that the script has initialized; None without Horovod."""
+    horovod = active_horovod()
+    return None if horovod is None else Ranks(horovod.rank(), horovod.size())
+
+
+def current_ranks() -> Ranks:
+    """The Ranks of this process; those of one process without Horovod."""
+    return horovod_ranks() or Ranks()
+
+
+def connect_ranks(
+    is_sharded: Callable[[Any], bool],
+    is_shared_table: Callable[[Any], bool],
+    user: str = "tables are made",
+) -> Ranks:
+    """Connects this process to the ranks of Horovod, if the script has initialized it.
+
+    Every creation of a table calls it, on all ranks. The first call waits for the others; later
+    calls cost nothing. In graphs of one rank, a table belongs to that rank alone.
+
+    Args:
+      is_sharded: returns whether a variable has rows of this rank, for Horovod's helpers.
+      is_shared_table: returns whether a variable is a table with rows on several ranks.
+      user: what needs the ranks, for messages.
+
+    Returns:
+      The Ranks that share the table.
+
+    Raises:
+      RuntimeError: another rank does not connect within the timeout of a step.
+    """
+    horovod = active_horovod(user)
+    if horovod is None:
+        return Ranks()
+    if horovod.size() == 1 or is_of_one_rank():
+        integrations.when_there_are_tables(lambda: leave_tables_out(horovod, is_sharded))
+        return Ranks()
+    global _exchange_thread
+    with _connecting:
+        if _exchange_thread is None:
+            _exchange_thread = ExchangeThread(Collectives(horovod))
+            integrations.when_there_are_tables(lambda: adapt_helpers(horovod, is_sharded))
+            integrations.when_there_are_tables(
+                lambda: watch_gradients(is_shared_table, refuse_early_tape)
+            )
+    _exchange_thread.leave_at_exit()  # the script may have called hvd.init() once more
+    _exchange_thread.wait_for_ranks(user)
+    return Ranks(horovod.rank(), horovod.size())
+
+
+def random_seed() -> int:
+    """A seed if the script gives none: the same on all ranks; a new one each time on one rank."""
+    return draw_seed() if _exchange_thread is None else _exchange_thread.seed
+
+
+def is_connected() -> bool:
+    """Whether this process exchanges with other ranks."""
+    return _exchange_thread is not None
+
+
+def communication_stats() -> CommunicationStats:
+    """Counters of this rank's exchanges since it connected; zeros if one process trains alone."""
+    if _exchange_thread is None:
+        return CommunicationStats(0, 0, 0, 0)
+    return _exchange_thread.stats()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks, in eager mode, that all ranks create the same tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from sok_compat.ranks.collectives import begin_collective
+from sok_compat.runtime.op_library import ops
+
+if TYPE_CHECKING:
+    from sok_compat.ranks.identity import Ranks
+
+
+def check_same_table(ranks: Ranks, description: str) -> None:
+    """Fails on all ranks, naming the difference, unless all create the same table now.
+
+    Args:
+      ranks: the Ranks.
+      description: of the table, one line.
+
+    Raises:
+      tf.errors.InvalidArgumentError: the ranks' descriptions differ.
+    """
+    if ranks.size > 1:
+        check_same_on_all_ranks(tf.constant(description.encode()))
+
+
+def check_same_on_all_ranks(signature: tf.Tensor) -> tf.Tensor:
+    """Fails on all ranks, naming the difference, unless all have the same lines.
+
+    Args:
+      signature: a scalar string tensor, lines.
+
+    Returns:
+      A scalar string tensor, b"OK".
+    """
+    collective = begin_collective("sok.Init", op_name="SokInitCollective")
+    return ops.sok_check_same(signature, collective, name="SokInit")

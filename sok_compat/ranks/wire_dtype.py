@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dtype of rows and gradients sent between ranks, a setting of each graph."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.runtime.settings import WIRE_DTYPE, WIRE_DTYPES
+
+_of_graphs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_of_eager_code: list[str] = []  # at most one
+
+
+def wire_dtype() -> str:
+    """The wire dtype of lookups that are built now.
+
+    It is the one that `set_wire_dtype` was given for the outermost graph, or for eager mode; else
+    the environment's SOK_WIRE_DTYPE; else 'float32'.
+
+    Raises:
+      ValueError: SOK_WIRE_DTYPE has an invalid value.
+    """
+    with tf.init_scope():
+        if tf.executing_eagerly():
+            chosen = _of_eager_code[0] if _of_eager_code else None
+        else:
+            chosen = _of_graphs.get(tf.compat.v1.get_default_graph())
+    return chosen or WIRE_DTYPE.value()
+
+
+def set_wire_dtype(name: str | tf.DType | None) -> None:
+    """Sets the wire dtype for lookups built from now on, in the default graph or in eager mode.
+
+    Args:
+      name: 'float32', 'bfloat16' or 'float16', or the tf.DType; None for the environment's.
+
+    Raises:
+      ValueError: the dtype is none of these.
+    """
+    name = None if name is None else checked_wire_dtype(name)
+    with tf.init_scope():
+        if tf.executing_eagerly():
+            _of_eager_code[:] = [] if name is None else [name]
+        else:
+            _of_graphs[tf.compat.v1.get_default_graph()] = name
+
+
+def checked_wire_dtype(name: Any) -> str:
+    """The name of a wire dtype, given as its name or tf.DType.
+
+    Raises:
+      ValueError: it is none of WIRE_DTYPES.
+    """
+    text = name.name if isinstance(name, tf.DType) else name
+    if text not in WIRE_DTYPES:
+        raise ValueError(f"wire_dtype must be one of {', '.join(WIRE_DTYPES)}, got {name!r}")
+    return text

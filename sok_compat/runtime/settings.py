@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All environment variables of this package, as listed in docs/use/configuration.md.
+
+No TensorFlow.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, Callable
+
+_SWITCH = {"0": False, "1": True}
+WIRE_DTYPES = ("float32", "bfloat16", "float16")
+
+
+def _seconds(text):
+    seconds = float(text)
+    if not seconds > 0:
+        raise ValueError
+    return seconds
+
+
+def _one_of(*names):
+    return {name: name for name in names}.__getitem__
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """An environment variable, the same on all ranks."""
+
+    name: str
+    default: str
+    values: str  # description of the valid values, for messages
+    parse: Callable[[str], Any]  # raises KeyError or ValueError for an invalid value
+    effect: str
+    set_by: str  # its typical users
+
+    def value(self) -> Any:
+        """The value in the environment, or the default.
+
+        Raises:
+          ValueError: the environment has an invalid value.
+        """
+        text = os.environ.get(self.name, self.default)
+        try:
+            return self.parse(text)
+        except (KeyError, ValueError):
+            raise ValueError(f"{self.name} must be {self.values}, got {text!r}") from None
+
+
+STALL_TIMEOUT = Setting(
+    "SOK_STALL_TIMEOUT_SECONDS",
+    "60",
+    "a number of seconds > 0",
+    _seconds,
+    "how long `sok.Init`, the first table, a lookup and a save wait for another rank before they "
+    "fail and name it",
+    "scripts where a rank may be away for longer",
+)
+SHARED_MEMORY = Setting(
+    "SOK_SHARED_MEMORY",
+    "1",
+    "0 or 1",
+    _SWITCH.__getitem__,
+    "0: ranks of one host exchange through Horovod, too",
+    "debugging",
+)
+WIRE_DTYPE = Setting(
+    "SOK_WIRE_DTYPE",
+    "float32",
+    f"one of {', '.join(WIRE_DTYPES)}",
+    _one_of(*WIRE_DTYPES),
+    "dtype of rows and gradients between ranks, unless `sok.Init` says it",
+    "ranks that wait for the network",
+)
+EXCHANGE_BY_NCCL = Setting(
+    "SOK_EXCHANGE_BY_NCCL",
+    "0",
+    "0 or 1",
+    _SWITCH.__getitem__,
+    "1: exchanges go from GPU to GPU; needs a Horovod with NCCL and one GPU for each rank",
+    "hosts with a fast network between GPUs only",
+)
+CHECKPOINTS_ON_RANK_0 = Setting(
+    "SOK_CHECKPOINTS_ON_RANK_0",
+    "0",
+    "0 (all ranks write to a disk that they share) or 1 (rank 0 writes all files)",
+    _SWITCH.__getitem__,
+    "1: rank 0 alone writes and reads the files of checkpoints",
+    "hosts without a shared disk",
+)
+COLLECTIVE_STRATEGY = Setting(
+    "COLLECTIVE_STRATEGY",
+    "sok",
+    "'sok' or 'hb'",
+    _one_of("sok", "hb"),
+    "none: both of DeepRec's engines are this package",
+    "scripts for DeepRec",
+)
+RECORD_FREQUENCIES, RECORD_VERSIONS = (
+    Setting(
+        name,
+        "0",
+        "any text",
+        lambda text: text.lower() in ("1", "true"),
+        f"1 or true: DeepRec's variables record {what} each key is looked up, for `{reader}`, also "
+        "without a filter or eviction",
+        "scripts for DeepRec",
+    )
+    for name, what, reader in (
+        ("TF_RECORD_FREQ", "how often and when", "get_frequency"),
+        ("TF_RECORD_VERSION", "when and how often", "get_version"),
+    )
+)
+SETTINGS = (
+    STALL_TIMEOUT,
+    SHARED_MEMORY,
+    WIRE_DTYPE,
+    EXCHANGE_BY_NCCL,
+    CHECKPOINTS_ON_RANK_0,
+    COLLECTIVE_STRATEGY,
+    RECORD_FREQUENCIES,
+    RECORD_VERSIONS,
+)
+
+
+class SettingsDifferError(RuntimeError):
+    """The ranks' environment variables differ."""
+
+
+def settings_in_words() -> str:
+    """This rank's settings, as one line of ASCII for the other ranks."""
+    return json.dumps({setting.name: _in_words(setting) for setting in SETTINGS})
+
+
+def check_same_on_all_ranks(lines: Sequence[str]) -> None:
+    """Raises unless all ranks have the same settings.
+
+    Args:
+      lines: settings_in_words() of all ranks, by rank.
+
+    Raises:
+      SettingsDifferError: settings differ; the message has each rank's values.
+    """
+    of_ranks = [json.loads(line) for line in lines]
+    different = []
+    for setting in SETTINGS:
+        ranks_of: dict[str, list[str]] = {}
+        for rank, words in enumerate(of_ranks):
+            ranks_of.setdefault(words[setting.name], []).append(str(rank))
+        if len(ranks_of) > 1:
+            said = [f"{value!r} on rank {', '.join(ranks)}" for value, ranks in ranks_of.items()]
+            different.append(f"{setting.name} is {', '.join(said)}")
+    if different:
+        raise SettingsDifferError(
+            f"the environment must be the same on all ranks: {'; '.join(different)}. Set it in "
+            "the command that starts them (horovodrun passes its own on, mpirun with -x)"
+        )
+
+
+def _in_words(setting):
+    try:
+        return str(setting.value())
+    except ValueError:  # raised again where the setting is used
+        return os.environ[setting.name]

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The integrations with TensorFlow and Keras, listed in integrations.py."""
+
+import tensorflow as tf
+
+from sok_compat.runtime.integration import Integration
+from sok_compat.runtime.tf_versions import (
+    DefaultStrategyExtended,
+    MonitoredSessionOfAnyKind,
+    checkpoint,
+    checkpoint_utils,
+    clip_ops,
+    cond_v2,
+    control_flow_state,
+    distribute,
+    functional_saver,
+    gradients_util,
+    hdf5_format,
+    keras,
+    saver_module,
+    warm_starting_util,
+)
+
+_TENSORFLOW = "TensorFlow 2.15 to 2.21"
+
+
+def _integration(name, purpose, tested_by, owner, attribute, parameters, *, of=None, **others):
+    """`owner` is a function, as some objects do not exist on all releases; `of` names its class."""
+    return Integration(
+        name=name,
+        purpose=purpose,
+        tested_on=_TENSORFLOW,
+        tested_by=f"tests/{tested_by}.py",
+        qualname=f"{of}.{attribute}" if of else attribute,
+        parameters=parameters,
+        places=lambda: [(owner(), attribute)],
+        **others,
+    )
+
+
+_OF_CHECKPOINTS = (
+    _integration(
+        "tf.train.Saver, its builder",
+        "a saver with a table saves its keys, rows and slots, not just its rows",
+        "saver/test_tf_saver",
+        lambda: saver_module,
+        "BulkSaverBuilder",
+        ("write_version",),
+        overridden={
+            "_build_internal": (
+                "self", "names_to_saveables", "reshape", "sharded", "max_to_keep",
+                "keep_checkpoint_every_n_hours", "name", "restore_sequentially", "filename",
+                "build_save", "build_restore",
+            ),
+            "_AddSaveOps": ("self", "filename_tensor", "saveables"),
+            "_AddShardedSaveOps": ("self", "filename_tensor", "per_device"),
+            "_AddRestoreOps": (
+                "self", "filename_tensor", "saveables", "restore_sequentially", "reshape",
+                "preferred_shard", "name",
+            ),
+            "_AddShardedRestoreOps": (
+                "self", "filename_tensor", "per_device", "restore_sequentially", "reshape",
+            ),
+            "bulk_restore": (
+                "self", "filename_tensor", "saveables", "preferred_shard", "restore_sequentially",
+            ),
+        },
+    ),
+    _integration(
+        "tf.train.Saver.save",
+        "logs its progress; on several ranks, only rank 0 writes the files beside a checkpoint "
+        "with tables",
+        "distributed/checkpoints/test_checkpoints",
+        lambda: tf.compat.v1.train.Saver,
+        "save",
+        ("self", "sess", "save_path", "global_step", "latest_filename", "meta_graph_suffix",
+         "write_meta_graph", "write_state", "strip_default_attrs", "save_debug_info"),
+        of="Saver",
+    ),
+    _integration(
+        "tf.train.Saver.restore",
+        "logs its progress, and the tables that a graph lacks; if only rank 0 has the checkpoint, "
+        "other ranks get a copy",
+        "distributed/checkpoints/test_checkpoints",
+        lambda: tf.compat.v1.train.Saver,
+        "restore",
+        ("self", "sess", "save_path"),
+        of="Saver",
+    ),
+    _integration(
+        "tf.train.Checkpoint, its saver",
+        "object-based checkpoints hold keys, rows and slots of tables, of all ranks",
+        "distributed/checkpoints/test_object_checkpoints",
+        lambda: functional_saver,
+        "MultiDeviceSaver",
+        ("serialized_tensors", "registered_savers", "call_with_mapped_captures"),
+        overridden={
+            method: ("self", "file_prefix", "options") for method in ("save", "restore")
+        },
+    ),
+    _integration(
+        "tf.train.Checkpoint.restore, by path",
+        "if only rank 0 has the checkpoint, other ranks get a copy",
+        "distributed/checkpoints/test_object_checkpoints",
+        lambda: checkpoint.TrackableSaver,
+        "restore",
+        ("self", "save_path", "options"),
+        of="TrackableSaver",
+    ),
+    _integration(
+        "tf.train.CheckpointManager._sweep",
+        "on several ranks, only rank 0 decides which checkpoints are kept, and deletes the others",
+        "distributed/checkpoints/test_object_checkpoints",
+        lambda: tf.train.CheckpointManager,
+        "_sweep",
+        ("self",),
+        of="CheckpointManager",
+    ),
+    _integration(
+        "tf.train.SessionManager",
+        "on several ranks, sessions with tables restore the checkpoint that rank 0 finds",
+        "distributed/checkpoints/test_resuming",
+        lambda: tf.compat.v1.train.SessionManager,
+        "_restore_checkpoint",
+        ("self", "master", "saver", "checkpoint_dir", "checkpoint_filename_with_path",
+         "wait_for_checkpoint", "max_wait_secs", "config"),
+        of="SessionManager",
+    ),
+    _integration(
+        "tf.train.MonitoredSession",
+        "on several ranks, hooks save a checkpoint with tables in the same steps",
+        "distributed/checkpoints/test_resuming",
+        lambda: MonitoredSessionOfAnyKind,
+        "__init__",
+        ("self", "session_creator", "hooks", "should_recover", "stop_grace_period_secs"),
+        of="_MonitoredSession",
+    ),
+    _integration(
+        "tf.train.init_from_checkpoint",
+        "loads DeepRec's tables, raises for others, and warns of those in a scope",
+        "deeprec/checkpoints/test_start_from_checkpoint",
+        lambda: checkpoint_utils,
+        "_init_from_checkpoint",
+        ("ckpt_dir_or_file", "assignment_map"),
+    ),
+    _integration(
+        "tf.train.warm_start",
+        "passes tables to init_from_checkpoint by name; they are not tensors with one",
+        "deeprec/checkpoints/test_start_from_checkpoint",
+        lambda: warm_starting_util,
+        "_infer_var_name",
+        ("var",),
+    ),
+    _integration(
+        "tf.keras.Model.save_weights, to .h5",
+        "raises for a table, as the file would have its rows without their keys",
+        "variables/test_kept_rows",
+        lambda: hdf5_format,
+        "save_subset_weights_to_hdf5_group",
+        ("f", "weights"),
+    ),
+)  # fmt: skip
+_OF_GRADIENTS = (
+    _integration(
+        "tf.GradientTape.gradient",
+        "on several ranks, marks the gradients of tables, to recognise them later",
+        "runtime/test_shared_gradients",
+        lambda: tf.GradientTape,
+        "gradient",
+        ("self", "target", "sources", "output_gradients", "unconnected_gradients"),
+        of="GradientTape",
+    ),
+    _integration(
+        "tf.gradients",
+        "the same, also for the optimizers of tf.compat.v1.train",
+        "runtime/test_shared_gradients",
+        lambda: gradients_util,
+        "_GradientsHelper",
+        ("ys", "xs", "grad_ys", "name", "colocate_gradients_with_ops", "gate_gradients",
+         "aggregation_method", "stop_gradients", "unconnected_gradients", "src_graph"),
+        newer_parameters=("optimize_identity_n",),
+    ),
+    _integration(
+        "tf.cond, gradients",
+        "a branch without a lookup in a table gives empty slices, not zeros for all rows",
+        "layers/test_control_flow",
+        lambda: cond_v2,
+        "_create_zeros_for_none_grads",
+        ("forward_graphs", "grad_graphs"),
+    ),
+    _integration(
+        "tf.cond of TensorFlow 1, gradients",
+        "the same for the older control flow",
+        "layers/test_control_flow",
+        lambda: control_flow_state,
+        "ZerosLike",
+        ("op", "index"),
+    ),
+    _integration(
+        "tf.clip_by_global_norm",
+        "on several ranks, warns once of tables: the norm covers only this rank's rows",
+        "runtime/test_shared_gradients",
+        lambda: clip_ops,  # Keras calls this one, too
+        "global_norm",
+        ("t_list", "name"),
+    ),
+)  # fmt: skip
+_OF_OPTIMIZERS = (
+    _integration(
+        "tf.distribute.StrategyExtended.update",
+        "a strategy with one replica updates tables, though it has not wrapped them; optimizers of "
+        "tf.keras.optimizers compute on the rows in use; moving averages of tables raise",
+        "runtime/test_strategies",
+        lambda: distribute.StrategyExtended,
+        "update",
+        ("self", "var", "fn", "args", "kwargs", "group"),
+        of="StrategyExtendedV2",
+    ),
+    *(
+        _integration(
+            f"tf.distribute.{owner}.colocate_vars_with",
+            f"slots that stock optimizers make beside a table {how}",
+            tested_by,
+            found,
+            "colocate_vars_with",
+            ("self", "colocate_with_variable"),
+            of=of,
+        )
+        for owner, how, tested_by, found, of in (
+            ("StrategyExtended", "follow the table in a strategy", "runtime/test_strategies",
+             lambda: distribute.StrategyExtended, "StrategyExtendedV2"),
+            ("get_strategy().extended", "are planes of it in scripts without an OptimizerScope",
+             "distributed_embeddings/test_plans_on_ranks",
+             lambda: DefaultStrategyExtended,
+             "_DefaultDistributionExtended"),
+        )
+    ),
+    _integration(
+        "tf.keras.optimizers.Optimizer.build",
+        "creates slots of tables as planes, without initial values for the declared capacity",
+        "optimizers/test_keras_optimizers",
+        lambda: keras.optimizers.Optimizer.__base__,
+        "build",
+        ("self", "var_list"),
+        of="_BaseOptimizer",
+    ),
+)  # fmt: skip
+ON_TENSORFLOW = (*_OF_CHECKPOINTS, *_OF_GRADIENTS, *_OF_OPTIMIZERS)

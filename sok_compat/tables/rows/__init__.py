@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and writes of the rows of a table."""

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations with switches that TensorFlow 2 does not have, and arguments of sessions."""
+
+import copy
+import types
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from sok_compat.deeprec.collective.savers import Saver
+from sok_compat.deeprec.collective.session_config import NAMES
+from sok_compat.deeprec.collective.sessions_of_ranks import monitored_training_session
+from sok_compat.deeprec.namespace.namespaces import Namespace
+
+ConfigProto, GraphOptions, OptimizerOptions = (
+    NAMES[name] for name in ("ConfigProto", "GraphOptions", "OptimizerOptions")
+)
+
+
+def nested():
+    """A configuration that is made from the inside."""
+    options = OptimizerOptions(do_smart_stage=True, global_jit_level=OptimizerOptions.ON_1)
+    graph = GraphOptions(optimizer_options=options, no_such_switch=3)
+    return ConfigProto(graph_options=graph, allow_soft_placement=True)
+
+
+def copied():
+    config = ConfigProto()
+    config.CopyFrom(nested())
+    return config
+
+
+def merged():
+    config = ConfigProto(graph_options=GraphOptions(place_pruned_graph=True))
+    config.graph_options.optimizer_options.MergeFrom(nested().graph_options.optimizer_options)
+    config.graph_options.no_such_switch = 3
+    return config
+
+
+@pytest.mark.parametrize("make", [nested, copied, merged, lambda: copy.deepcopy(nested())])
+def test_what_was_set_can_be_read_again(make):
+    graph = make().graph_options
+    assert graph.optimizer_options.do_smart_stage is True
+    assert graph.optimizer_options.global_jit_level == OptimizerOptions.ON_1
+    assert graph.no_such_switch == 3
+
+
+def test_a_copy_has_switches_of_its_own():
+    config, other = nested(), copied()
+    other.graph_options.optimizer_options.do_smart_stage = False
+    other.CopyFrom(ConfigProto())
+    assert config.graph_options.optimizer_options.do_smart_stage is True
+    with pytest.raises(AttributeError):
+        other.graph_options.optimizer_options.do_smart_stage  # noqa: B018
+
+
+def test_messages_that_are_deeprecs_own(caplog):
+    config = ConfigProto()
+    pool = config.session_stage_subgraph_thread_pool.add()
+    pool.inter_op_threads_num = 8
+    config.graph_options.rewrite_options.multi_stream_opts.multi_stream_num = 2
+    options = config.graph_options.optimizer_options
+    options.smart_stage_options.runner_options.threads = 3
+    read = copy.deepcopy(config)
+    assert [p.inter_op_threads_num for p in read.session_stage_subgraph_thread_pool] == [8]
+    assert read.graph_options.rewrite_options.multi_stream_opts.multi_stream_num == 2
+    read.graph_options.optimizer_options.smart_stage_options.runner_options.threads = 4
+    assert options.smart_stage_options.runner_options.threads == 3
+    assert "multi_stream_opts is ignored: TensorFlow" in caplog.text
+    with pytest.raises(AttributeError):
+        config.session_stage_thread_pool  # noqa: B018  no name of DeepRec's, either
+
+
+def test_what_increments_need():
+    with pytest.raises(ValueError, match="secs=60 needs a checkpoint_dir, got None"):
+        monitored_training_session(save_incremental_checkpoint_secs=60)
+    with tf.Graph().as_default():
+        tf.get_variable("x", [])
+        scaffold = tf.train.Scaffold(saver=tf.train.Saver())
+        with pytest.raises(ValueError, match="without a saver, or with a .*, got Saver"):
+            monitored_training_session(
+                checkpoint_dir="unused", scaffold=scaffold, save_incremental_checkpoint_secs=60
+            )
+    with pytest.raises(NotImplementedError, match="restore=True.: use .*IncrementalSaver"):
+        Saver(incremental_save_restore=True)
+    with tf.Graph().as_default():
+        tf.get_variable("x", [])
+        assert Saver(max_to_keep=1, incremental_save_restore=False).saver_def.max_to_keep == 1
+
+
+def test_a_tensorflow_without_estimators_says_so():
+    tensorflow = Namespace("tf", "", types.ModuleType("stock"), {})
+    with pytest.raises(AttributeError, match=r"no tf\.estimator, .* take tf\.train\.Monitored"):
+        tensorflow.estimator  # noqa: B018

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that run the same lookups, and have something else around them, train as one process."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from tests.distributed.launch import reports, run_ranks
+
+IN_FUNCTIONS = [
+    "nothing", "print", "assert", "identity", "branch before", "no data", "names before",
+    "branch of logits", "map of logits", "loss scale",
+]  # fmt: skip
+IN_GRAPHS = [*IN_FUNCTIONS, "summary", "hooks"]
+ENVIRONMENT = {"SOK_STALL_TIMEOUT_SECONDS": 90}
+
+
+@functools.cache
+def losses(num_ranks, is_eager):
+    """{what rank 0 has: the losses of steps, summed over ranks}"""
+    extras = IN_FUNCTIONS if is_eager else IN_GRAPHS
+    environment = {**ENVIRONMENT, **({"SOK_TEST_EAGER": 1} if is_eager else {})}
+    ranks = reports(run_ranks("failures.unlike_ranks", num_ranks, *extras, environment=environment))
+    return {extra: np.sum([rank[extra] for rank in ranks], axis=0) for extra in extras}
+
+
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("extra", IN_GRAPHS)
+def test_in_graphs(extra, num_ranks):
+    np.testing.assert_allclose(
+        losses(num_ranks, False)[extra], losses(1, False)["nothing"], rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("extra", IN_FUNCTIONS)
+def test_in_functions(extra, num_ranks):
+    np.testing.assert_allclose(
+        losses(num_ranks, True)[extra], losses(1, True)["nothing"], rtol=1e-4
+    )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horovod's own helpers beside tables."""

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What travels as bfloat16 or float16: rounded once, also a rank's own; summed as float32."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.distributed.launch import reports, run_ranks
+
+NUM_RANKS = 2
+DTYPES = ("float32", "bfloat16", "float16")
+KEY_BYTES = 8
+
+
+@functools.cache
+def launched():
+    """One launch tries all dtypes."""
+    return reports(run_ranks("numbers.wire_dtypes", NUM_RANKS))
+
+
+@pytest.fixture(params=DTYPES)
+def dtype(request):
+    return request.param
+
+
+def of_all_ranks(dtype, what):
+    """{key: value}, of the ranks that own the keys."""
+    return {key: value for rank in launched() for key, value in what(rank[dtype]).items()}
+
+
+def as_travelled(values, dtype):
+    """`values`, rounded."""
+    if dtype == "float16":  # what it has not travels as the largest
+        beyond = np.isfinite(values) & (np.abs(values) > 65504)
+        values = np.where(beyond, np.copysign(65504, values), values)
+    return values.astype(tf.as_dtype(dtype).as_numpy_dtype).astype(np.float32)
+
+
+def test_rows_are_rounded_alike_wherever_they_come_from(dtype):
+    owned = of_all_ranks("float32", lambda seen: seen["own"][0])
+    assert len(owned) == 40
+    for rank in launched():
+        for key, row in enumerate(rank[dtype]["rows"]):
+            np.testing.assert_array_equal(row, as_travelled(owned[key], dtype))
+
+
+def test_sums_at_owners_are_of_float32_and_rounded_once(dtype):
+    owned = of_all_ranks("float32", lambda seen: seen["own"][1])
+    for rank in launched():
+        for bag, row in enumerate(rank[dtype]["sums"]):
+            keys = np.arange(24 * bag, 24 * (bag + 1))
+            by_owner = [
+                np.sum([owned[key] for key in keys[keys % NUM_RANKS == owner]], 0, np.float64)
+                for owner in range(NUM_RANKS)
+            ]
+            unit = {"float32": 2.0**-22, "bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
+            error = np.abs(row - sum(by_owner))
+            assert np.all(error <= 1.01 * unit * sum(map(np.abs, by_owner)) + 1e-5)
+
+
+def test_gradients_are_rounded_and_summed_as_float32(dtype):
+    rng = np.random.default_rng(5)
+    gradients = rng.normal(size=[NUM_RANKS, 40, 16]).astype(np.float32)
+    merged = of_all_ranks(dtype, lambda seen: seen["gradients"])
+    assert sorted(merged) == list(range(40))
+    for key in range(3, 40):
+        expected = sum(as_travelled(gradients[rank, key], dtype) for rank in range(NUM_RANKS))
+        np.testing.assert_array_equal(merged[key], expected)
+    largest = {"float32": 1e6, "bfloat16": 999424.0, "float16": 65504.0}[dtype]
+    assert set(merged[0]) == {np.float32(largest)}
+    assert set(merged[1]) == {-np.inf} and np.isnan(merged[2]).all()
+
+
+def test_what_float16_has_not_is_counted(dtype):
+    counts = [rank[dtype]["saturated"] for rank in launched()]
+    assert counts == [16 if dtype == "float16" else 0, 0]
+
+
+def test_bytes(dtype):
+    num_floats = 2 * 20 * 16  # rows there, gradients back
+    floats_bytes = num_floats * (4 if dtype == "float32" else 2)
+    for rank in launched():
+        header_bytes = rank[dtype]["bytes"] - 20 * KEY_BYTES - floats_bytes
+        assert 0 <= header_bytes <= 16
+
+
+def test_counts_of_keys_are_exact(dtype):
+    """A key gets a row when it has come 2 * 257 times, another one came 2 * 256 times."""
+    assert sorted(sum((rank[dtype]["counted"] for rank in launched()), [])) == [7]
