@@ -108,12 +108,12 @@ _OF_CHECKPOINTS = (
         of="TrackableSaver",
     ),
     _integration(
-        "tf.train.CheckpointManager._sweep",
-        "on several ranks, only rank 0 decides which checkpoints are kept, and deletes the others",
+        "tf.train.CheckpointManager.save",
+        "on several ranks, rank 0 alone decides which checkpoints are kept, and deletes the others",
         "distributed/checkpoints/test_object_checkpoints",
         lambda: tf.train.CheckpointManager,
-        "_sweep",
-        ("self",),
+        "save",
+        ("self", "checkpoint_number", "check_interval", "options"),
         of="CheckpointManager",
     ),
     _integration(

@@ -48,7 +48,7 @@ OF_SAVERS = [
     "tf.train.Saver, its builder",
     "tf.train.Checkpoint, its saver",
     "tf.train.Checkpoint.restore, by path",
-    "tf.train.CheckpointManager._sweep",
+    "tf.train.CheckpointManager.save",
     "tf.keras.Model.save_weights, to .h5",
 ]
 BY_WHOM = {

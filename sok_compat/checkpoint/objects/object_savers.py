@@ -18,6 +18,7 @@ from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, Stored
 from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.ranks.allgather_strings import value_of_rank_0
+from sok_compat.ranks.identity import is_connected
 from sok_compat.runtime import integrations
 from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0
 from sok_compat.runtime.tf_versions import (
@@ -43,7 +44,7 @@ class _Held:
 def save_objects_with_tables() -> None:
     """Makes every tf.train.Checkpoint save and restore tables as tf.train.Saver does."""
     integrations.apply("tf.train.Checkpoint, its saver", lambda saver: _SaverOfObjects)
-    integrations.apply("tf.train.CheckpointManager._sweep", _sweeping_on_rank_0)
+    integrations.apply("tf.train.CheckpointManager.save", _managed_by_rank_0)
     restore_objects_from_rank_0()
 
 
@@ -175,27 +176,41 @@ def _check_disk_is_shared(held):
         )
 
 
-def _sweeping_on_rank_0(sweep):
+def _managed_by_rank_0(save):
     """Lets rank 0 decide how many checkpoints are kept, and delete the others.
 
     Each rank still writes its own `checkpoint` file, with its own paths to the same checkpoints.
+    Ranks return together: Keras's BackupAndRestore deletes the folder once one of them has.
     """
 
-    @functools.wraps(sweep)
-    def sweep_on_rank_0(self):
-        if not _is_of_ranks(self.latest_checkpoint):
-            return sweep(self)
+    @functools.wraps(save)
+    def save_with_ranks(self, *args, **kwargs):
+        if not is_connected():
+            return save(self, *args, **kwargs)
+        max_to_keep, self._max_to_keep = self._max_to_keep, None  # nothing is deleted in save()
+        try:
+            path = save(self, *args, **kwargs)
+        finally:
+            self._max_to_keep = max_to_keep
+        if path is None:
+            return path
+        if not _is_of_ranks(path):
+            self._sweep()
+            self._record_state()
+            return path
 
         def sweep_here():
-            sweep(self)
+            self._sweep()
             return [len(self._maybe_delete), self._last_preserved_timestamp]
 
         num_kept, self._last_preserved_timestamp = _value_of_rank_0(sweep_here)
         while len(self._maybe_delete) > num_kept:
             self._maybe_delete.popitem(last=False)
-        return None
+        self._record_state()
+        _value_of_rank_0(lambda: None)
+        return path
 
-    return sweep_on_rank_0
+    return save_with_ranks
 
 
 def _is_of_ranks(path):
