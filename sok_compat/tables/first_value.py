@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initializers, turned into what a row holds when its key first comes."""
+"""`FirstValue`: the initial contents of rows, parsed from an initializer."""
+
+from __future__ import annotations
 
 import contextlib
 import dataclasses
 import math
 import threading
-from typing import Callable, Optional
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
@@ -18,76 +21,76 @@ _TRUNCATED_DEVIATION = 0.87962566103423978
 
 @dataclasses.dataclass(frozen=True)
 class FirstValue:
-    """What a row holds when its key first comes.
+    """The initial contents of rows.
 
     kind:
       'uniform', 'normal', 'truncated_normal', 'constant': a function of (seed, table name, key,
-        column), whenever and in whatever company the key comes.
-      'evaluated': `initializer` is run for the keys of a step that are new.
-      'preset': `initializer` is run once for the whole table; the n-th key gets the n-th row
+        column), independent of when a key comes and of the keys beside it.
+      'evaluated': `initializer` runs for the new keys of each step.
+      'preset': `initializer` runs once for the whole table; the n-th key gets the n-th row
         (without a hash index: key n).
     """
 
     kind: str
     low_or_mean: float = 0.0
     high_or_stddev: float = 0.0
-    seed: Optional[int] = None  # the initializer's own, if it has one
-    initializer: Optional[Callable] = None
-    period: Optional[int] = None  # a key starts as the key floormod(key, period) does
-    name: Optional[str] = None  # of the table that keys start as in; None: their own
-    rows: Optional[tf.Variable] = None  # [period, dim]: of 'evaluated', in the initializer's place
-    called: str = "the initializer of a table"  # the initializer, in messages
+    seed: int | None = None  # the initializer's own, if it has one
+    initializer: Any = None  # of 'evaluated' and 'preset': a callable of (shape, dtype)
+    period: int | None = None  # a key starts as floormod(key, period) would
+    name: str | None = None  # of the table whose initial rows these are; None: their own
+    rows: tf.Variable | None = None  # [period, dim]: of 'evaluated', instead of initializer
+    called: str = "the initializer of a table"  # the initializer's name in messages
 
-    def __str__(self):
+    def __str__(self) -> str:
         numbers = [self.low_or_mean, self.high_or_stddev, self.seed]
         words = [self.kind, *(str(number) for number in numbers if number is not None)]
         return " ".join(words if self.period is None else [*words, f"period {self.period}"])
 
-    def whole_table(self, shape):
-        """What a 'preset' table's initializer gives for its `shape`, float32.
+    def whole_table(self, shape: Sequence[int | None]) -> tf.Tensor:
+        """Returns the float32 rows of a 'preset' table of this shape.
 
         Raises:
-          ValueError: it raises, or gives something else.
+          ValueError: the initializer raises, or returns something else.
         """
         try:
             values = self.evaluate(shape)
         except Exception as error:  # noqa: BLE001  whatever a foreign initializer raises
             raise ValueError(
-                f"{self.called} must give numbers for (shape={shape}, dtype=tf.float32); "
+                f"{self.called} must return numbers for (shape={shape}, dtype=tf.float32); "
                 f"{self.initializer!r} failed: {error}"
             ) from error
         if not values.shape.is_compatible_with(shape):
             raise ValueError(
-                f"{self.called} must give the shape that it is asked for, {shape}; "
-                f"{self.initializer!r} gave {values.shape}"
+                f"{self.called} must return values of the requested shape {shape}; "
+                f"{self.initializer!r} returned {values.shape}"
             )
         return values
 
     @property
-    def is_given(self):
-        """Whether the op library is given the rows of keys that are not in the table."""
+    def is_given(self) -> bool:
+        """Whether the op library receives the rows of new keys instead of computing them."""
         return self.kind == "evaluated"
 
     @property
-    def op_kind(self):
-        """The kind as the op library knows it: it is given the rows that are 'evaluated'."""
+    def op_kind(self) -> str:
+        """The kind as the op library knows it, which receives 'evaluated' rows."""
         return "constant" if self.kind == "evaluated" else self.kind
 
-    def evaluate(self, shape):
-        """What `initializer` gives for a shape [n, dim], as float32.
+    def evaluate(self, shape: tf.Tensor | Sequence[int | None]) -> tf.Tensor:
+        """Returns the initializer's values of a shape [n, dim], as float32.
 
         Raises:
-          TypeError: it gives no real numbers.
+          TypeError: they are not real numbers.
         """
         return _as_floats(self.initializer(shape, dtype=tf.float32))
 
 
-_building = threading.local()  # .first_value: of all tables that are made
+_building = threading.local()  # .first_value: that of all tables being made
 
 
 @contextlib.contextmanager
-def all_rows_start_as(first_value):
-    """A context in which tables are made with that FirstValue, whatever their initializers."""
+def all_rows_start_as(first_value: FirstValue) -> Iterator[None]:
+    """Context in which all tables get this FirstValue, whatever their initializers."""
     before = getattr(_building, "first_value", None)
     _building.first_value = first_value
     try:
@@ -96,25 +99,30 @@ def all_rows_start_as(first_value):
         _building.first_value = before
 
 
-def _as_floats(values):
+def _as_floats(values: Any) -> tf.Tensor:
     values = tf.convert_to_tensor(values)
     if not (values.dtype.is_floating or values.dtype.is_integer or values.dtype.is_bool):
-        raise TypeError(f"it gave {values.dtype.name}, not real numbers")
+        raise TypeError(f"it returned {values.dtype.name}, not real numbers")
     return tf.cast(values, tf.float32)
 
 
-def parse_initializer(initializer, shape, use_hash_index=True, called=FirstValue.called):
-    """The FirstValue that an initializer asks for.
+def parse_initializer(
+    initializer: Any,
+    shape: Sequence[int | None],
+    use_hash_index: bool = True,
+    called: str = FirstValue.called,
+) -> FirstValue:
+    """Returns the FirstValue of an initializer.
 
     Args:
-      initializer: None (uniform in [-0.05, 0.05)), a name that Keras knows, or a Keras or TF1
-        initializer: a callable of (shape, dtype). Or a FirstValue, which is the answer.
+      initializer: None (uniform in [-0.05, 0.05)), a name that Keras knows, a Keras or TF1
+        initializer (a callable of (shape, dtype)), or a FirstValue, which is returned as it is.
       shape: of the whole table, [capacity, dim]; without a capacity [None, dim].
-      use_hash_index: False: all rows are there from the start, so none is evaluated later.
-      called: what messages call the initializer.
+      use_hash_index: False: all rows exist from the start, so none is evaluated later.
+      called: the initializer's name in messages.
 
     Raises:
-      ValueError: it stands for no initializer, or goes by a number of rows that is unknown.
+      ValueError: it is not an initializer, or depends on an unknown number of rows.
     """
     first_value = getattr(_building, "first_value", None)
     if first_value is not None:
@@ -127,20 +135,20 @@ def parse_initializer(initializer, shape, use_hash_index=True, called=FirstValue
         initializer = _known_to_keras(initializer, called)
     if shape[0] is None and _goes_by_number_of_rows(initializer):
         raise ValueError(
-            f"{called} {initializer!r} goes by the number of rows: the table needs a capacity, got "
-            "None"
+            f"{called} {initializer!r} depends on the number of rows: the table needs a capacity, "
+            "got None"
         )
     pure = _as_pure_function(initializer, shape)
     return pure or _as_evaluated(initializer, shape, use_hash_index, called)
 
 
-def _goes_by_number_of_rows(initializer):
+def _goes_by_number_of_rows(initializer: Any) -> bool:
     is_scaled = type(initializer).__name__ == "UniformUnitScaling"
     return is_scaled or getattr(initializer, "mode", None) in ("fan_in", "fan_avg")
 
 
-def _known_to_keras(initializer, called):
-    """The initializer that a name, a class or a configuration stands for."""
+def _known_to_keras(initializer: Any, called: str) -> Callable:
+    """Returns the initializer that a name, class or configuration denotes."""
     try:
         found = keras.initializers.get(initializer)
     except (TypeError, ValueError) as error:
@@ -150,18 +158,17 @@ def _known_to_keras(initializer, called):
     return found
 
 
-def _must_be(initializer, called):
+def _must_be(initializer: Any, called: str) -> str:
     is_value = isinstance(initializer, (int, float, list, tuple, np.ndarray, tf.Tensor, Variable))
     what = type(initializer).__name__ if is_value else repr(initializer)
     return (
         f"{called} must be None, a name that Keras knows, or a callable of (shape, dtype), got "
-        f"{what}"
-        + ("; for values of your own: tf.constant_initializer(values)" if is_value else "")
+        f"{what}" + ("; for given values, use tf.constant_initializer(values)" if is_value else "")
     )
 
 
 def _as_pure_function(initializer, shape):
-    """For the stock distributions, whose parameters are known; None for everything else."""
+    """Returns the FirstValue of a stock distribution with known parameters; None for all others."""
     kind = type(initializer)
     if kind.__module__.split(".")[0] not in ("tensorflow", "keras", "tf_keras"):
         return None
@@ -188,7 +195,7 @@ def _as_pure_function(initializer, shape):
 
 def _random(kind, first, second, initializer):
     seed = getattr(initializer, "seed", None)
-    if hasattr(initializer, "_init_seed"):  # Keras 3 draws a seed where it was given none
+    if hasattr(initializer, "_init_seed"):  # Keras 3 draws a seed if given none
         seed = initializer._init_seed
     return FirstValue(kind, float(first), float(second), None if seed is None else int(seed))
 
@@ -208,7 +215,9 @@ def _variance_scaling(initializer, shape):
     return _random("truncated_normal", 0.0, math.sqrt(variance) / _TRUNCATED_DEVIATION, initializer)
 
 
-def _as_evaluated(initializer, shape, use_hash_index, called):
+def _as_evaluated(
+    initializer: Callable, shape: Sequence[int | None], use_hash_index: bool, called: str
+) -> FirstValue:
     """'evaluated' if rows come with keys and the initializer can make any number, else 'preset'."""
     if not use_hash_index:
         return FirstValue("preset", initializer=initializer, called=called)
@@ -223,15 +232,17 @@ def _takes_unknown_number(initializer, dim):
         return _as_floats(initializer(tf.stack([num_rows, dim]), dtype=tf.float32))
 
     try:
-        if tf.executing_eagerly():  # a function may use what the initializer has, a graph may not
+        if (
+            tf.executing_eagerly()
+        ):  # a function may capture the initializer's tensors, a graph may not
             trace = tf.function(first_rows, autograph=False).get_concrete_function
             shape = trace(tf.TensorSpec([], tf.int32)).outputs[0].shape
         else:
             with tf.Graph().as_default():
                 shape = first_rows(tf.compat.v1.placeholder(tf.int32, [])).shape
-    except Exception:  # noqa: BLE001  whatever a foreign initializer raises: it wants a known shape
+    except Exception:  # noqa: BLE001  any error of a foreign initializer: it needs a known shape
         return False
-    # A number of rows that is known is a table of its own, whatever was asked for.
+    # An initializer that returns a known number of rows ignores the requested one.
     return shape.rank is None or (
         shape.is_compatible_with([None, dim]) and shape.as_list()[0] is None
     )

@@ -1,37 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads and updates of whole planes on a GPU, where only rows in use have memory."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import tensorflow as tf
 
 from sok_compat.runtime.devices import is_on_gpu
 from sok_compat.runtime.op_library import ops
+from sok_compat.tables.variable_mixin import VariableMixin
 
 PLANE_READS = ("ReadVariableOp", "SokReadRows")  # ops that read a whole plane
 
 
-class GpuPlane:
-    """Before BaseResourceVariable, for a table or slot: what its methods do as a whole is done for
-    rows in use, or, in a graph, left to the scope around it (training/update_scope.py), which does
-    that. A slot has its `table`; `table_handle` is the table's. Nothing changes for a plane on the
-    CPU."""
+class GpuPlane(VariableMixin):
+    """Base class, before BaseResourceVariable, of tables and slots on a GPU.
 
-    def assign_sub(self, delta, use_locking=None, name=None, read_value=True):
+    Updates of the whole plane apply to the rows in use. In a graph, an open scope
+    (training/update_scope.py) does this instead. A slot has its `table`; `table_handle` is the
+    table's. Planes on the CPU behave as ordinary variables.
+    """
+
+    def assign_sub(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> tf.Operation | tf.Variable:
         """Subtracts [capacity, width]."""
         if not self._updates_rows_itself():
             return super().assign_sub(delta, use_locking, name, read_value)
         return self._update_rows_in_use(tf.raw_ops.ResourceScatterSub, delta, name, read_value)
 
-    def assign_add(self, delta, use_locking=None, name=None, read_value=True):
+    def assign_add(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> tf.Operation | tf.Variable:
         """Adds [capacity, width]."""
         if not self._updates_rows_itself():
             return super().assign_add(delta, use_locking, name, read_value)
         return self._update_rows_in_use(tf.raw_ops.ResourceScatterAdd, delta, name, read_value)
 
-    def _updates_rows_itself(self):
+    def _updates_rows_itself(self) -> bool:
         if not is_on_gpu(self):
             return False
         is_in_graph = self._in_graph_mode and not tf.compat.v1.get_default_graph().building_function
-        table = getattr(self, "table", self)
+        table: Any = getattr(self, "table", self)
         return not (is_in_graph and table.num_scopes > 0)
 
     def _update_rows_in_use(self, scatter, delta, name, read_value):
@@ -45,7 +64,7 @@ class GpuPlane:
         return self._lazy_read(update) if read_value else update
 
     def _lazy_read(self, op):
-        """What updates return: the variable after them, which is read if somebody asks."""
+        """Returns the variable after an update, to be read on demand."""
         unread = super()._lazy_read(op)
         if not is_on_gpu(self):
             return unread
@@ -59,7 +78,7 @@ class GpuPlane:
             unread._graph_element = read()
         return unread
 
-    def _read_rows(self):
+    def _read_rows(self) -> tf.Tensor:
         with tf.device(self.device):
             values = ops.sok_read_rows(self.handle, self.table_handle)
         values.set_shape(self.shape)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a table knows of its keys besides their rows: how often they came, and when last."""
+"""The history of a table's keys: how often they came, and when last."""
+
+from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Optional
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
+from sok_compat.tables.variable_mixin import VariableMixin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +23,10 @@ class BloomCounts:
     counter_bytes: int
 
     @classmethod
-    def of(cls, most_keys, false_positive_probability, counter_bytes):
-        """The smallest one in which `most_keys` keys are taken for others with that probability.
+    def of(
+        cls, most_keys: int, false_positive_probability: float, counter_bytes: int
+    ) -> BloomCounts:
+        """Returns the smallest filter of this false positive probability for `most_keys` keys.
 
         Args:
           most_keys: an int >= 1.
@@ -34,22 +40,22 @@ class BloomCounts:
 
 @dataclasses.dataclass(frozen=True)
 class KeyHistory:
-    """That a table keeps counts and steps, 16 bytes a row, and what it does by them.
+    """How a table uses counts and steps of its keys, which take 16 bytes a row.
 
-    filter_freq: a key gets its row when it has come so often in steps that trained; until then a
-      lookup reads `value_without_row` in all columns, and its gradient is left out. Up to 1: a key
-      gets its row when it comes.
-    bloom: what counts keys without a row; None: exact counts.
+    filter_freq: a key gets its row after this many occurrences in training steps; until then a
+      lookup reads `value_without_row` in all columns, and its gradient is dropped. 0 or 1: a key
+      gets its row at once.
+    bloom: the filter that counts keys without a row; None: exact counts.
     evicts: whether `evict` may be called.
     """
 
     filter_freq: int = 0
-    bloom: Optional[BloomCounts] = None
+    bloom: BloomCounts | None = None
     value_without_row: float = 0.0
     evicts: bool = False
 
-    def op_attributes(self):
-        """Of the op that makes the table."""
+    def op_attributes(self) -> dict[str, Any]:
+        """Attributes of the op that makes the table."""
         bloom = self.bloom or BloomCounts(0, 1, 8)
         return {
             "keeps_history": True,
@@ -60,38 +66,40 @@ class KeyHistory:
         }
 
 
-def _without_num(bloom):
+def _without_num(bloom: BloomCounts) -> Iterator[tuple[str, int]]:
     for name, number in dataclasses.asdict(bloom).items():
         yield name.removeprefix("num_"), number
 
 
-def checked_history(history, use_hash_index, first_value_kind):
-    """The KeyHistory, or None.
+def checked_history(
+    history: KeyHistory | None, use_hash_index: bool, first_value_kind: str
+) -> KeyHistory | None:
+    """Returns the KeyHistory, or None.
 
     Raises:
-      ValueError: there is one, but no hash index; it evicts, but rows were made all at once, so
-        that those of evicted keys could not start again.
+      ValueError: the history has no hash index, or evicts keys of a 'preset' table, whose rows
+        could not start again.
     """
     if history is not None and history.evicts and first_value_kind == "preset":
-        raise ValueError("a table whose initializer makes all rows at once evicts no keys")
+        raise ValueError("a table whose initializer makes all rows at once cannot evict keys")
     if history is not None and not use_hash_index:
         raise ValueError(
-            f"a table without a hash index keeps no history of its keys, got {history}"
+            f"a table without a hash index cannot keep a history of its keys, got {history}"
         )
     return history
 
 
-class HasHistory:
-    """The part of a Table that asks for the history of keys, of this rank.
+class HasHistory(VariableMixin):
+    """Base class of tables: the history of the keys of this rank.
 
-    history: a KeyHistory; None: none is kept, and these methods raise.
+    history: a KeyHistory; None: no history is kept, and these methods raise.
     """
 
-    history = None
+    history: KeyHistory | None = None
 
-    def key_history(self, keys):
-        """(counts, steps) of keys, int64 [n] each: how often a key came in steps that trained, and
-        the global step of the last one. 0 and -1 for keys that this rank knows nothing of.
+    def key_history(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns (counts, steps) of keys, int64 [n] each: how often a key came in training steps,
+        and the global step of the last one; 0 and -1 for unknown keys.
 
         Raises:
           ValueError: no history is kept.
@@ -100,9 +108,10 @@ class HasHistory:
         with tf.device(self.device):
             return tuple(ops.sok_key_history(self.table_handle, keys))
 
-    def waiting_keys(self):
-        """(keys, counts, steps) of keys that have come, but have no row yet, int64 [n] each; those
-        in a Bloom filter are not known.
+    def waiting_keys(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns (keys, counts, steps) of keys that have come but have no row yet, int64 [n] each.
+
+        Keys in a Bloom filter are missing.
 
         Raises:
           ValueError: no history is kept.
@@ -111,8 +120,8 @@ class HasHistory:
         with tf.device(self.device):
             return tuple(ops.sok_export_waiting_keys(self.table_handle))
 
-    def import_history(self, keys, counts, steps):
-        """An op that makes this what is known of distinct keys, of which some may have no row.
+    def import_history(self, keys: tf.Tensor, counts: tf.Tensor, steps: tf.Tensor) -> tf.Operation:
+        """Returns an op that sets the history of distinct keys, with or without rows.
 
         Raises:
           ValueError: no history is kept.
@@ -121,20 +130,25 @@ class HasHistory:
         with tf.device(self.device):
             return ops.sok_import_history(self.table_handle, keys, counts, steps)
 
-    def evict(self, step, steps_to_live=None, l2_threshold=None):
-        """Takes their rows from keys. Steps that run keep reading the rows that they have found;
-        nobody else gets these before they have ended.
+    def evict(
+        self,
+        step: int | tf.Tensor,
+        steps_to_live: int | None = None,
+        l2_threshold: float | None = None,
+    ) -> tf.Tensor:
+        """Evicts keys. Running steps keep the rows that they have found; no other key gets these
+        rows before the steps have ended.
 
         Args:
-          step: the global step, an integer tensor; -1: the one after the last that counted.
-          steps_to_live: keys go that came last before step - steps_to_live; None: none do.
-          l2_threshold: keys go of whose row half the squared norm is below it; None: none do.
+          step: the global step, an integer tensor; -1: the one after the last counted step.
+          steps_to_live: evicts keys that came last before step - steps_to_live; None: no keys.
+          l2_threshold: evicts keys whose row has half a squared norm below it; None: no keys.
 
         Returns:
-          How many keys went, a scalar int64 tensor.
+          The number of evicted keys, a scalar int64 tensor.
 
         Raises:
-          ValueError: the table was not made with a history that evicts.
+          ValueError: the table's history does not evict.
         """
         if self.history is None or not self.history.evicts:
             raise ValueError(
@@ -149,13 +163,13 @@ class HasHistory:
                 l2_threshold=l2_threshold or 0.0,
             )
 
-    def before_save(self):
-        """What is to run before a checkpoint of the table is written: an operation, or None."""
+    def before_save(self) -> tf.Operation | None:
+        """Returns the op to run before a checkpoint of the table is written, or None."""
         return None
 
-    def _check_has_history(self, method):
+    def _check_has_history(self, method: str) -> None:
         if self.history is None:
             raise ValueError(
-                f"{method} of {self.table_name}: no history of its keys is kept, neither for a "
-                "filter nor for eviction"
+                f"{method}: the table {self.table_name} keeps no history of its keys, neither for "
+                "a filter nor for eviction"
             )

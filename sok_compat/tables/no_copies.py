@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where TensorFlow would copy a table as an ordinary variable, without its keys."""
+"""Refuses the copies that TensorFlow makes of variables: a table's would lack its keys."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from sok_compat.tables.variable_mixin import VariableMixin
 
 
-class NoCopies:
-    """Before BaseResourceVariable, for a table."""
+class NoCopies(VariableMixin):
+    """Base class, before BaseResourceVariable, of tables."""
 
-    def _export_to_saved_model_graph(self, *args, **kwargs):
+    def _export_to_saved_model_graph(self, *args: Any, **kwargs: Any) -> NoReturn:
         """For tf.saved_model.save and Keras's model.save in eager mode.
 
         Raises:
@@ -18,11 +24,11 @@ class NoCopies:
             f"model.save_weights with a path without an ending, or {self.words.save}"
         )
 
-    def _copy_trackable_to_cpu(self, object_map):
-        """For checkpoints that are written while training goes on.
+    def _copy_trackable_to_cpu(self, object_map: Any) -> NoReturn:
+        """For asynchronous checkpoints.
 
         Raises:
-          ValueError: always; TensorFlow passes over a NotImplementedError.
+          ValueError: always; TensorFlow ignores a NotImplementedError.
         """
         raise ValueError(
             f"the table {self.table_name} cannot be saved with "

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Placement`: which rank owns which keys of a table; ops/base/placement.h in Python."""
 
+from __future__ import annotations
+
 import dataclasses
 import enum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.ranks.identity import Ranks
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class PlacementKind(enum.Enum):
@@ -23,8 +29,7 @@ class PlacementKind(enum.Enum):
 class Placement:
     """Where a table's rows live. Make it with one of the class methods.
 
-    Nobody else divides by the number of ranks: what needs an owner asks a Placement, here or in the
-    op library.
+    Only a Placement, here or in the op library, computes the owner of a key.
     """
 
     kind: PlacementKind
@@ -32,7 +37,7 @@ class Placement:
     owner_rank: int = 0  # ONE_RANK
     num_keys: int = 0  # RANGE
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not 0 <= self.owner_rank < self.ranks.size:
             raise ValueError(
                 f"owner_rank must be at least 0 and below the {self.ranks.size} ranks, got "
@@ -42,44 +47,44 @@ class Placement:
             raise ValueError(f"num_keys must be at least 1, got {self.num_keys}")
 
     @classmethod
-    def by_modulo(cls, ranks: Ranks):
+    def by_modulo(cls, ranks: Ranks) -> Placement:
         """Rank floormod(key, number of ranks) owns a key, as in SparseOperationKit and DeepRec."""
         return cls(PlacementKind.MODULO, ranks)
 
     @classmethod
-    def on_one_rank(cls, ranks: Ranks, owner_rank: int):
+    def on_one_rank(cls, ranks: Ranks, owner_rank: int) -> Placement:
         """One rank owns all keys.
 
         Raises:
-          ValueError: there is no such rank.
+          ValueError: no such rank exists.
         """
         return cls(PlacementKind.ONE_RANK, ranks, owner_rank=owner_rank)
 
     @classmethod
-    def by_range(cls, ranks: Ranks, num_keys: int):
+    def by_range(cls, ranks: Ranks, num_keys: int) -> Placement:
         """Each rank owns a contiguous part of [0, num_keys); the first num_keys % number of
         ranks parts are one key longer.
 
         Raises:
-          ValueError: num_keys below 1.
+          ValueError: num_keys is below 1.
         """
         return cls(PlacementKind.RANGE, ranks, num_keys=num_keys)
 
     @classmethod
-    def replicated(cls, ranks: Ranks):
-        """Every rank owns all keys, and has rows of its own for them."""
+    def replicated(cls, ranks: Ranks) -> Placement:
+        """Every rank owns all keys, with rows of its own."""
         return cls(PlacementKind.REPLICATED, ranks)
 
     @property
     def is_spread(self) -> bool:
-        """Whether a lookup has to ask other ranks."""
+        """Whether a lookup sends requests to other ranks."""
         return self.ranks.size > 1 and self.kind is not PlacementKind.REPLICATED
 
-    def owner(self, keys):
-        """The rank that owns each of `keys`, int64 of their shape.
+    def owner(self, keys: ArrayLike) -> np.ndarray:
+        """Returns the rank that owns each of `keys`, int64 of their shape.
 
-        With by_range, keys outside of [0, num_keys) belong to the first or the last rank, whose
-        table refuses them.
+        With by_range, keys outside [0, num_keys) belong to the first or last rank, whose table
+        refuses them.
         """
         keys = np.asarray(keys, np.int64)
         if self.kind is PlacementKind.MODULO:
@@ -90,22 +95,24 @@ class Placement:
         rank = self.owner_rank if self.kind is PlacementKind.ONE_RANK else self.ranks.rank
         return np.full(keys.shape, rank, np.int64)
 
-    def owner_in_graph(self, keys):
-        """As `owner`, of a tensor, with by_modulo.
+    def owner_in_graph(self, keys: tf.Tensor) -> tf.Tensor:
+        """As `owner`, for a tensor, with by_modulo.
 
         Raises:
-          NotImplementedError: the keys are spread in another way.
+          NotImplementedError: the placement is another.
         """
         if self.kind is not PlacementKind.MODULO:
-            raise NotImplementedError(f"the owner in a graph, of keys by {self.kind.value}")
+            raise NotImplementedError(
+                f"owner_in_graph needs placement by modulo, got {self.kind.value}"
+            )
         return tf.math.floormod(keys, self.ranks.size)
 
-    def is_owned(self, keys):
+    def is_owned(self, keys: ArrayLike) -> np.ndarray:
         """Whether this rank owns each of `keys`, bool of their shape."""
         return self.owner(keys) == self.ranks.rank
 
-    def local_key(self, keys):
-        """The row of each owned key in a table without a hash index, int64 of their shape."""
+    def local_key(self, keys: ArrayLike) -> np.ndarray:
+        """Returns each owned key's row in a table without a hash index, int64 of their shape."""
         keys = np.asarray(keys, np.int64)
         if self.kind is PlacementKind.MODULO:
             return keys // self.ranks.size
@@ -114,12 +121,12 @@ class Placement:
         return keys
 
     def range_begin(self, rank: int) -> int:
-        """With by_range: the first key of a rank; of the number of ranks: num_keys."""
+        """With by_range: the first key of a rank; num_keys for rank = number of ranks."""
         size, longer = divmod(self.num_keys, self.ranks.size)
         return rank * size + min(rank, longer)
 
-    def op_attributes(self) -> dict:
-        """What SokTableInitialize takes."""
+    def op_attributes(self) -> dict[str, Any]:
+        """Attributes of SokTableInitialize."""
         return {
             "placement_kind": self.kind.value,
             "num_ranks": self.ranks.size,

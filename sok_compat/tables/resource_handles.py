@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handles of tables and planes.
 
-In a graph a handle is an op, found again by its name. In eager mode it is a value of its own, and
-what it refers to is freed with the Python object that holds it.
+In a graph a handle is an op, found again by its name. In eager mode it is a value, and its resource
+is freed with the Python object that owns it.
 """
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -21,28 +24,28 @@ from sok_compat.runtime.tf_versions import (
 _next_unique_id = itertools.count()
 
 
-def name_from_scope(scope):
-    """The name of a variable whose ops are in the name scope `scope`; unique in the default graph.
+def name_from_scope(scope: str) -> str:
+    """Returns the name of a variable with ops in the name scope `scope`, unique in its graph.
 
-    Eager mode does not keep name scopes apart, so there the name is registered. As in a graph,
-    names start over with tf.keras.backend.clear_session().
+    Eager mode does not make name scopes unique, so the name is registered with the default graph.
+    As in a graph, names start over with tf.keras.backend.clear_session().
     """
     name = scope.rstrip("/")
     if not tf.executing_eagerly():
         return name
     graph = tf.compat.v1.get_default_graph()
-    while hasattr(graph, "outer_graph"):  # a function that is being traced
+    while hasattr(graph, "outer_graph"):  # a function being traced
         graph = graph.outer_graph
     return graph.unique_name(name)
 
 
-def unique_id(name):
-    """No other variable of this process has it, also not one that is gone."""
+def unique_id(name: str) -> str:
+    """Returns an id that no variable of this process has had."""
     return f"{name}_{next(_next_unique_id)}"
 
 
-def plane_handle(name, scope, shape):
-    """The handle of a float32 resource variable, without a value yet.
+def plane_handle(name: str, scope: str, shape: Sequence[int | None]) -> tf.Tensor:
+    """Creates the handle of a float32 resource variable without a value.
 
     Args:
       name: of the variable.
@@ -56,15 +59,17 @@ def plane_handle(name, scope, shape):
     return mark_handle_of_plane(handle)
 
 
-def table_handle(name):
-    """The handle of a table, not initialized yet."""
+def table_handle(name: str) -> tf.Tensor:
+    """Creates the handle of a table, not initialized."""
     shared_name = anonymous_name() if tf.executing_eagerly() else name + "/table"
     return ops.sok_table_handle(shared_name=shared_name, name="table")
 
 
-def deleters(*handles):
-    """What the handles' owner holds, so that their resources go when it goes; in a graph nothing,
-    since there they belong to the session."""
+def deleters(*handles: tf.Tensor) -> list[EagerResourceDeleter]:
+    """Returns objects that free the handles' resources when the owner of these objects is freed.
+
+    The list is empty in a graph, where resources belong to the session.
+    """
     if not tf.executing_eagerly():
         return []
     return [EagerResourceDeleter(handle, handle.device) for handle in handles]

@@ -1,42 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose slot a variable is, by its name: optimizers give no other sign."""
+"""Finds the table of a slot by the slot's name; optimizers give no other sign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
 
-def owner_by_name(variable_name, tables):
-    """The table that an optimizer made a variable for; None if there is none.
 
-    A slot's name has the table's in it, after the variable scope that is around, if any. So the
-    name of a table in a name scope, 'tower/x', can hold that of another, 'x': the longest one owns.
+def owner_by_name(variable_name: str, tables: Iterable[Table]) -> Table | None:
+    """Returns the table that an optimizer made a variable for, or None.
+
+    A slot's name contains its table's, perhaps after a variable scope. Of several such tables, as
+    'x' and 'tower/x', the one with the longest name owns the slot.
 
     Args:
       variable_name: without ':0'.
-      tables: Tables, besides those of the graph.
+      tables: Tables to consider besides those of the graph.
     """
     owners = [
         table
         for table in (*tables, *_tables_of_graph())
         if f"/{table.table_name}/" in f"/{variable_name}/"
     ]
-    return max(owners, key=lambda table: len(table.table_name), default=None)
+    owner = max(owners, key=lambda table: len(table.table_name), default=None)
+    return owner
 
 
-def is_named_as_by_newer_keras(variable_name, table):
-    """Whether it is a slot of an optimizer of tf.keras.optimizers: 'm/<table>'; all others name
-    theirs '<table>/m'.
+def is_named_as_by_newer_keras(variable_name: str, table: Table) -> bool:
+    """Whether an optimizer of tf.keras.optimizers made a slot: it names slots 'm/<table>', all
+    others '<table>/m'.
 
     Args:
-      variable_name: of a slot, without ':0'.
-      table: the Table that it may belong to.
+      variable_name: of the slot, without ':0'.
+      table: the Table that the slot may belong to.
     """
     scope, _, last = variable_name.rpartition("/")
     owner = f"/{table.table_name}"
     return f"/{scope}/{last}".endswith(owner) and not f"/{scope}".endswith(owner)
 
 
-def _tables_of_graph():
-    """Nothing in eager mode, where no graph knows its variables."""
+def _tables_of_graph() -> list[Table]:
+    """Tables of the graph; none in eager mode."""
     with tf.init_scope():
         variables = [] if tf.executing_eagerly() else tf.compat.v1.global_variables()
     return [variable for variable in variables if hasattr(variable, "table_name")]

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An optimizer's slot for a table: a plane that shares the table's row ids."""
 
+from __future__ import annotations
+
 import functools
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -21,41 +25,49 @@ from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.rows.row_updates import raise_for_kept_rows
 from sok_compat.tables.rows.shown_rows import ShownRows
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
 
 class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
-    """`[capacity, width]` floats beside a table's rows; memory is used for rows in use only. Where
-    the table has no capacity, `[None, width]`: as many rows as the table's variable shows.
+    """`[capacity, width]` floats beside a table's rows, with memory for the rows in use only.
 
+    Without a capacity the shape is `[None, width]`: as many rows as the table's variable shows.
     Optimizers treat it as any resource variable. It is in GLOBAL_VARIABLES, not trainable.
 
-    plane_name: by which the op library knows it.
+    plane_name: its name in the op library.
     """
 
-    def __init__(self, table_variable, name, width, fill, is_vector=False):
+    def __init__(
+        self, table_variable: Table, name: str, width: int, fill: float, is_vector: bool = False
+    ) -> None:
         """Makes the slot.
 
         Args:
           table_variable: the Table.
           name: the slot's full name, without the current name scope.
           width: floats in a row of the slot.
-          fill: what a row of the slot holds when its key comes.
-          is_vector: whether it shows [n] to the optimizer (shown_rows.py); its width is 1.
+          fill: initial value of the slot's rows.
+          is_vector: whether a slot of width 1 shows [n] to the optimizer (shown_rows.py).
         """
         self.width, self.fill, self.is_vector = width, fill, is_vector
-        with tf.init_scope():  # out of functions and branches
+        with tf.init_scope():  # outside functions and branches
             self._make(table_variable, name, [table_variable.capacity, width], fill)
 
-    def _make(self, table_variable, name, shape, fill):
+    def _make(
+        self, table_variable: Table, name: str, shape: Sequence[int | None], fill: float
+    ) -> None:
         in_graph = not tf.executing_eagerly()
         self._rows_belong_to_keys = table_variable.use_hash_index
         self.words = table_variable.words
-        self.table = table_variable if in_graph else None  # in eager mode it is not kept alive
+        # Not kept alive in eager mode.
+        self.table: Any = table_variable if in_graph else None
         with tf.name_scope(name) as scope, tf.device(table_variable.device):
             slot_name = resource_handles.name_from_scope(scope)
             unique_id = resource_handles.unique_id(slot_name)
             handle = resource_handles.plane_handle(slot_name, scope, shape)
             self.table_handle = table_variable.table_handle
-            # In a graph a slot that is made again takes the place of the earlier one.
+            # In a graph, a slot that is made again replaces the earlier one.
             self.plane_name = slot_name if in_graph else unique_id
             self._attach = functools.partial(
                 ops.sok_table_attach_slot,
@@ -91,34 +103,35 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
             table_variable.slots.append(self)
         table_variable.note_slot(self)
 
-    def __repr__(self):
-        """Without the rows, of which there may be very many."""
+    def __repr__(self) -> str:
+        """Leaves the rows out, of which there may be many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def _read_variable_op(self, *args, **kwargs):
-        # Without a capacity, too: in a function this op waits for the keys that make it grow.
+        # Also without a capacity: in a function, this op waits for the keys that make it grow.
         if is_on_gpu(self) or self.shape[0] is None:
             return self._read_rows()
         return super()._read_variable_op(*args, **kwargs)
 
     def _as_graph_element(self):
-        """What a session fetches. Savers look at _graph_element, and do not run it."""
+        """The tensor that a session fetches. Savers look at _graph_element but do not run it."""
         return self._fetched if is_on_gpu(self) else super()._as_graph_element()
 
-    def initialize_if_missing(self):
-        """An op that makes the slot unless it is there: for what is to fill it."""
+    def initialize_if_missing(self) -> tf.Operation:
+        """Returns an op that makes the slot unless it exists."""
         with tf.device(self.table.device):
             return self._attach(keep_existing=True)
 
     def _gather_saveables_for_checkpoint(self):
-        """Nothing of its own: tf.train.Checkpoint saves it with its table."""
+        """Returns nothing: tf.train.Checkpoint saves a slot with its table."""
         return {}
 
-    def assign(self, value, *args, **kwargs):
-        """As any variable's; nothing for what hvd.broadcast gives: each rank's rows are its own.
+    def assign(self, value: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
+        """As a variable's, but ignores a result of hvd.broadcast: each rank's rows are its own.
 
         Raises:
-          NotImplementedError: the table has a hash index, and value is one that was kept.
+          NotImplementedError: the table has a hash index, and value is kept elsewhere (see
+            raise_for_kept_rows).
         """
         if is_broadcast(value):
             return tf.no_op()
@@ -128,20 +141,22 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
 
 
 class _Detacher:
-    """Makes the table forget a slot whose owner is gone, in eager mode. As EagerResourceDeleter, an
-    object of its own, so that the owner can be part of a reference cycle."""
+    """Detaches a slot from its table when the slot's owner is freed, in eager mode.
 
-    def __init__(self, table_handle, slot_handle):
+    As EagerResourceDeleter, it is a separate object, so the owner can be in a reference cycle.
+    """
+
+    def __init__(self, table_handle: tf.Tensor, slot_handle: tf.Tensor) -> None:
         self._handles = table_handle, slot_handle
         self._context = eager_context()  # must outlive this: __del__ runs an op
 
-    def __del__(self):
-        if sys is None or sys.is_finalizing():  # what it would call may be gone
+    def __del__(self) -> None:
+        if sys is None or sys.is_finalizing():  # needed modules may be gone
             return
-        with eager_mode():  # wherever the garbage collector runs
+        with eager_mode():  # the garbage collector may run anywhere
             ops.sok_table_detach_slot(*self._handles)
 
 
-def _read(handle):
+def _read(handle: tf.Tensor) -> tf.Tensor:
     with tf.name_scope("Read"):
         return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)

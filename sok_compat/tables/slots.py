@@ -1,43 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`slot_for`: the planes in which an optimizer keeps its state of a table."""
+"""`slot_for`: the planes that hold an optimizer's state of a table."""
+
+from __future__ import annotations
 
 import weakref
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from sok_compat.tables.slot_variable import SlotVariable
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
 
 class AskedSlots:
-    """Those that were asked for, of one table: {optimizer: {name: SlotVariable}}."""
+    """The slots of one table that `slot_for` has made: {optimizer: {name: SlotVariable}}."""
 
-    def __init__(self):
-        self._by_name = {}  # of optimizers that are strings
-        self._by_object = weakref.WeakKeyDictionary()  # a slot goes with its optimizer
+    def __init__(self) -> None:
+        # Of optimizers that are strings.
+        self._by_name: dict[str, dict[str, SlotVariable]] = {}
+        # A slot is freed with its optimizer.
+        self._by_object: weakref.WeakKeyDictionary[Any, dict[str, SlotVariable]] = (
+            weakref.WeakKeyDictionary()
+        )
 
-    def of(self, optimizer):
-        slots = self._by_name if isinstance(optimizer, str) else self._by_object
+    def of(self, optimizer: Any) -> dict[str, SlotVariable]:
+        """Returns the slots of an optimizer by name."""
+        slots: Any = self._by_name if isinstance(optimizer, str) else self._by_object
         return slots.setdefault(optimizer, {})
 
 
-def slot_for(table, optimizer, name, width=None, fill=0.0):
-    """The plane of that optimizer and name beside a table's rows; made when first asked for.
+def slot_for(
+    table: Table, optimizer: Any, name: str, width: int | None = None, fill: float = 0.0
+) -> SlotVariable:
+    """Returns the plane of an optimizer and a name beside a table's rows; the first call makes it.
 
-    It lives as long as the table and the optimizer. Its own name, by which checkpoints know it, is
+    It lives as long as the table and the optimizer. Its name in checkpoints is
     '<table_name>/<name>', made unique.
 
     Args:
       table: the Table.
-      optimizer: whose it is: an object, told from others by identity, or a string.
+      optimizer: the owner: an object, compared by identity, or a string.
       name: which of the optimizer's slots.
       width: floats in a row of the slot; None: the table's dim.
-      fill: what a row of the slot holds when its key comes.
+      fill: initial value of the slot's rows.
 
     Returns:
-      The SlotVariable, float32 [capacity, width], or [None, width] of a table without a capacity.
+      The SlotVariable, float32 [capacity, width]; [None, width] if the table has no capacity.
 
     Raises:
-      ValueError: it was made with another width or fill.
+      ValueError: the slot was made with another width or fill.
     """
     width = table.dim if width is None else width
     slots = table.asked_slots.of(optimizer)
@@ -47,7 +60,7 @@ def slot_for(table, optimizer, name, width=None, fill=0.0):
     slot = slots[name]
     if (slot.width, slot.fill) != (width, float(fill)):
         raise ValueError(
-            f"the slot {slot.name} was made with width {slot.width} and fill {slot.fill}, and is "
-            f"asked for with width {width} and fill {float(fill)}"
+            f"the slot {slot.name} was made with width {slot.width} and fill {slot.fill}, but "
+            f"slot_for got width {width} and fill {float(fill)}"
         )
     return slot

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Table`: keys -> rows, as TensorFlow and its optimizers see it. No face, no lookup."""
 
+from __future__ import annotations
+
 import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -39,9 +43,17 @@ from sok_compat.tables.table_arguments import (
 from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words
 
-DEFAULT_SEED = 1  # of first values: a fixed one, so that it is the same on all ranks
+if TYPE_CHECKING:
+    from sok_compat.ranks.identity import Ranks
+    from sok_compat.tables.key_history import KeyHistory
+    from sok_compat.tables.saved_parts import SavedPart
+    from sok_compat.tables.table_part import TablePart
 
-_eager_tables = weakref.WeakValueDictionary()  # {unique id: table}; graphs know their variables
+
+DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
+
+# {unique id: table}; graphs know their variables
+_eager_tables: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
 
 
 class Table(
@@ -58,65 +70,65 @@ class Table(
     """Keys -> rows of `dim` float32.
 
     `handle` is an ordinary resource variable over the rows, `[capacity, dim]`, so that
-    `tf.gradients` and stock optimizers work on it; rows stand in the order in which their keys
-    came. `table_handle` is the table itself, keys to row ids. Memory is used for rows in use, not
-    for the capacity. It is on the CPU, or on the GPU that the `tf.device` around it names
+    `tf.gradients` and stock optimizers work on it; rows are in the order in which their keys came.
+    `table_handle` is the table itself, which maps keys to row ids. Memory is used for rows in use,
+    not for the capacity. The table is on the CPU, or on the GPU of the enclosing `tf.device`
     (docs/understand/cuda.md).
 
-    Without a capacity the variable is `[None, dim]`: it and its slots show as many rows as there is
-    memory for now, and more when keys come. What reads all of it at once, `value()` and optimizers
-    with dense gradients, sees that number of rows.
+    Without a capacity the variable is `[None, dim]`: it and its slots show the rows that have
+    memory, and grow with new keys. Reads of the whole variable, such as `value()` and optimizers
+    with dense gradients, see this number of rows.
 
-    In a graph, running `initializer` makes the table, and again empties it. In eager mode it is
-    made at once, and freed with this object.
+    In a graph, running `initializer` makes the table, and empties it when run again. In eager mode
+    the table is made at once, and freed with this object.
 
     Attributes:
-      table_name: unique; what first values and checkpoints go by. Of it `name` is made ('x:0').
-      capacity: rows on this rank, at most; None: as many as there is memory for.
+      table_name: unique; the name for first values and checkpoints. `name` is 'x:0' for 'x'.
+      capacity: most rows on this rank; None: limited by memory only.
       dim: floats in a row.
       key_dtype: tf.int64 or tf.uint32, of keys in files.
       use_hash_index: False: the row of a key is key // number of ranks.
       first_value: the FirstValue of rows.
-      seed: of first values, where first_value has none of its own.
-      initial_rows: [capacity, dim], where an initializer makes the whole table at once.
+      seed: of first values, if first_value has none.
+      initial_rows: [capacity, dim], if the initializer makes the whole table at once; else None.
       placement: which rank owns which keys.
-      history: the KeyHistory; None: nothing is known of keys but their rows.
-      slots: the SlotVariables made for it; in eager mode they are not kept, see `living_slots`.
-      asked_slots: those that `slot_for` has made.
-      num_scopes: scopes that are open and turn updates of its planes into those of rows in use.
+      history: the KeyHistory, or None.
+      slots: its SlotVariables; empty in eager mode, see `living_slots`.
+      asked_slots: the slots that `slot_for` has made.
+      num_scopes: number of open scopes that limit updates of its planes to the rows in use.
     """
 
     words = Words()
-    make_saveable = None  # of (table, name): what a checkpoint holds of it; set by `checkpoint`
-    saver_layout = None  # a class of `checkpoint`, in the place of what that has for tf.train.Saver
+    # (table, name) -> its saveable in a tf.train.Checkpoint; set by `checkpoint`.
+    make_saveable: Any = None
+    saver_layout: Any = None  # a class of `checkpoint` that replaces its default for tf.train.Saver
     slots_are_planes = False  # those of stock optimizers, without a scope (training/stock_slots.py)
-    saved_parts = ()  # SavedParts: whoever made them has it saved as these
-    saved_with = None  # in a graph, who saves them: what has saveable(), a PartsSaveable
-    part = None  # the TablePart, of a table that is one
-    fill_slot = None  # of (slot): what gives one that is made from now on its rows
-    _known_slots = ()  # weak references
+    saved_parts: Sequence[SavedPart] = ()  # the parts that checkpoints hold instead of the table
+    saved_with: Any = None  # in a graph, the object whose saveable() saves saved_parts
+    part: TablePart | None = None  # None: a whole table
+    fill_slot: Callable[[SlotVariable], Any] | None = None  # called with each slot made from now on
+    _known_slots: tuple[weakref.ref[SlotVariable], ...] = ()
 
     def __init__(
         self,
-        capacity,
-        dim,
-        initializer=None,
+        capacity: int | None,
+        dim: int,
+        initializer: Any = None,
         *,
-        key_dtype=None,
-        use_hash_index=True,
-        name="Table",
-        seed=None,
-        trainable=True,
-        placement=None,
-        collections=None,
-        history=None,
-    ):
+        key_dtype: Any = None,
+        use_hash_index: bool = True,
+        name: str = "Table",
+        seed: int | None = None,
+        trainable: bool = True,
+        placement: Placement | None = None,
+        collections: Iterable[str] | None = None,
+        history: KeyHistory | None = None,
+    ) -> None:
         """Makes the table; in a graph, its ops.
 
         Args:
           capacity: most rows on this rank, an int >= 1: a limit, not an allocation. None: no
-            limit, for which the table needs a hash index, and an initializer that can make rows
-            one after the other.
+            limit; this needs a hash index and an initializer that makes rows one by one.
           dim: floats in a row, an int >= 1.
           initializer: see `parse_initializer`.
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
@@ -124,23 +136,24 @@ class Table(
           name: made unique in the current name scope of the default graph, also in eager mode.
           seed: of first values, with `table_name` and the key: an int, the same on all ranks.
             None: DEFAULT_SEED.
-          trainable: whether it is put into TRAINABLE_VARIABLES.
-          placement: which rank owns which keys; None: by modulo over Horovod's ranks, if the
-            script initialized it, else on this one.
-          collections: of the graph that it is put into; None: GLOBAL_VARIABLES.
-          history: a KeyHistory, for lookups whose gradients insert; it needs a hash index.
+          trainable: whether to add the table to TRAINABLE_VARIABLES.
+          placement: which rank owns which keys; None: by modulo over the ranks of Horovod, if the
+            script initialized it, else this rank owns all.
+          collections: the graph collections to add it to; None: GLOBAL_VARIABLES.
+          history: a KeyHistory, for lookups whose gradients insert keys; it needs a hash index.
 
         Raises:
-          RuntimeError: under a tf.distribute strategy of several replicas.
+          RuntimeError: a tf.distribute strategy has several replicas.
           tf.errors.InvalidArgumentError: in eager mode, the ranks make different tables.
-          ValueError: an argument out of range.
+          ValueError: an argument is out of range.
         """
         raise_under_several_replicas(type(self).__name__)
         integrations.expect_tables()
         self.capacity, self.dim = checked_sizes(capacity, dim)
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
-        self.slots, self.asked_slots = [], AskedSlots()
+        self.slots: list[SlotVariable] = []
+        self.asked_slots = AskedSlots()
         self.num_scopes = 0
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
@@ -152,12 +165,12 @@ class Table(
         self.initial_rows = None
         self.placement = placement or Placement.by_modulo(connected_ranks())
         self.seed = DEFAULT_SEED if seed is None else seed
-        with tf.init_scope():  # out of functions and branches; waits for nothing that is around
+        with tf.init_scope():  # outside functions, branches and control dependencies
             self._make(name, trainable, shape)
             if not tf.executing_eagerly():
                 self._add_to_collections(collections)
 
-    def _check_needs_no_capacity(self):
+    def _check_needs_no_capacity(self) -> None:
         if not self.use_hash_index:
             raise ValueError("a table without a hash index needs a capacity, got None")
         if self.first_value.kind == "preset":
@@ -166,7 +179,7 @@ class Table(
                 "once, for which the table needs a capacity, got None"
             )
 
-    def _make(self, name, trainable, shape):
+    def _make(self, name: str, trainable: bool, shape: Sequence[int | None]) -> None:
         in_graph = not tf.executing_eagerly()
         with tf.name_scope(name) as scope, tf.device(table_device()):
             self.table_name = resource_handles.name_from_scope(scope)
@@ -194,15 +207,18 @@ class Table(
             _eager_tables[self._unique_id] = self
             check_same_table(self.ranks, self.description())
 
-    def _make_reads(self, handle, scope):
-        """What an imported meta graph reads the rows by; and, by the name that
-        convert_variables_to_constants reads a variable by, an op that says why it cannot."""
+    def _make_reads(self, handle: tf.Tensor, scope: str) -> tf.Tensor:
+        """Returns the read of the rows for imported meta graphs.
+
+        Also makes an op that refuses convert_variables_to_constants, under the name that this
+        function reads variables by.
+        """
         with tf.name_scope(f"{scope}Read/"):
             refuse = tf.raw_ops.Assert(
                 condition=False,
                 data=[
                     f"a graph with tables cannot be frozen, got {self.table_name}: constants would "
-                    "have their rows, but not the keys. Export it with tf.compat.v1.saved_model, "
+                    "have the rows, but not the keys. Export it with tf.compat.v1.saved_model, "
                     "which saves both"
                 ],
             )
@@ -210,27 +226,27 @@ class Table(
                 tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
             return tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32, name="Rows")
 
-    def _fetched_rows(self, handle, shape):
-        """What a session gives for the table."""
-        # The read itself a saver of TensorFlow's would take for an ordinary variable.
+    def _fetched_rows(self, handle: tf.Tensor, shape: Sequence[int | None]) -> tf.Tensor:
+        """Returns the tensor that a session fetches for the table."""
+        # TensorFlow's savers would take the read itself for an ordinary variable.
         return tf.identity(self._read_rows_of(handle, shape, name="Read"))
 
-    def _add_to_collections(self, collections):
+    def _add_to_collections(self, collections: Iterable[str] | None) -> None:
         keys = tf.compat.v1.GraphKeys
         collections = {keys.GLOBAL_VARIABLES} if collections is None else set(collections)
         if self.trainable:
             collections.add(keys.TRAINABLE_VARIABLES)
         tf.compat.v1.add_to_collections(sorted(collections), self)
 
-    def description(self):
-        """One line of what all ranks must agree on when it is made."""
+    def description(self) -> str:
+        """One line that must be the same on all ranks when the table is made."""
         return (
             f"{self.kind()}, capacity {self.capacity}, first value {self.first_value}, "
             f"seed {self._first_seed}"
         )
 
-    def kind(self):
-        """What all ranks must agree on when they use it together, in one line."""
+    def kind(self) -> str:
+        """One line that must be the same on all ranks when they use the table together."""
         return (
             f"table {self.table_name}: dim {self.dim}, use_hash_index {self.use_hash_index}, "
             f"key_dtype {self.key_dtype.name}"
@@ -238,31 +254,31 @@ class Table(
         )
 
     @property
-    def op_capacity(self):
+    def op_capacity(self) -> int:
         """The capacity as the op library knows it."""
         return UNDECLARED_CAPACITY if self.capacity is None else self.capacity
 
     @property
-    def ranks(self):
-        """The Ranks that share it."""
+    def ranks(self) -> Ranks:
+        """The Ranks that share the table."""
         return self.placement.ranks
 
     @classmethod
     def _variable_call(cls, *args, **kwargs):
-        """Keeps TensorFlow from matching positional arguments with those of tf.Variable."""
+        """Stops TensorFlow from matching positional arguments with those of tf.Variable."""
         return None
 
-    def initialize_if_missing(self):
-        """An op that makes the table, empty, unless it is there: for what is to fill it."""
+    def initialize_if_missing(self) -> tf.Operation:
+        """Returns an op that makes an empty table unless the table exists."""
         with tf.device(self.device):
             return self._make_initializer(self.handle, keep_existing=True)
 
-    def replace_initializer(self, op):
-        """Makes `op`, which makes the table and fills it, what `initializer` is from now on."""
+    def replace_initializer(self, op: tf.Operation) -> None:
+        """Replaces `initializer` by `op`, which makes the table and fills it."""
         self._initializer_op = op
 
-    def _make_initializer(self, handle, keep_existing=False):
-        """No rank waits for another in it: one may resume where another one is fresh."""
+    def _make_initializer(self, handle: tf.Tensor, keep_existing: bool = False) -> tf.Operation:
+        """Runs no collective: one rank may resume while another starts fresh."""
         is_there = var_is_initialized_op(handle) if keep_existing else None
         with tf.control_dependencies([is_there] if keep_existing else []):
             initialize = self._table_initialize(handle, keep_existing)
@@ -278,7 +294,7 @@ class Table(
         with tf.control_dependencies([initialize]):
             return tf.cond(is_there, tf.no_op, preset) if keep_existing else preset()
 
-    def _table_initialize(self, handle, keep_existing):
+    def _table_initialize(self, handle: tf.Tensor, keep_existing: bool) -> tf.Operation:
         first = self.first_value
         return ops.sok_table_initialize(
             self.table_handle,
@@ -300,37 +316,37 @@ class Table(
         )
 
     @property
-    def _first_seed(self):
+    def _first_seed(self) -> int:
         return self.seed if self.first_value.seed is None else self.first_value.seed
 
-    def living_slots(self):
-        """The SlotVariables made for it that are there, in the order in which they were made."""
+    def living_slots(self) -> list[SlotVariable]:
+        """Returns the existing SlotVariables of the table, oldest first."""
         slots = [slot for known in self._known_slots if (slot := known()) is not None]
         self._known_slots = tuple(weakref.ref(slot) for slot in slots)
         return slots
 
-    def note_slot(self, slot):
-        """For a SlotVariable of it, when that is made."""
+    def note_slot(self, slot: SlotVariable) -> None:
+        """Registers a SlotVariable of the table that has just been made."""
         self._known_slots += (weakref.ref(slot),)
         if self.fill_slot is not None:
             self.fill_slot(slot)
 
-    def num_keys(self):
-        """A scalar int64 tensor: the keys in the table."""
+    def num_keys(self) -> tf.Tensor:
+        """Returns the number of keys in the table, a scalar int64 tensor."""
         return ops.sok_table_size(self.table_handle)
 
-    def export(self):
-        """All keys int64 [n] and their rows float32 [n, dim], in the order of row ids."""
+    def export(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns all keys int64 [n] and their rows float32 [n, dim], in the order of row ids."""
         keys, rows = ops.sok_export_table(self.table_handle)
         rows.set_shape([None, self.dim])
         return keys, rows
 
-    def _gather_saveables_for_checkpoint(self):
-        """For tf.train.Checkpoint: the table with its slots; nothing where its parts are saved by
-        another object.
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Callable[[str], Any]]:
+        """For tf.train.Checkpoint: the table with its slots; nothing if another object saves its
+        parts.
 
         Raises:
-          RuntimeError: nobody has said what a checkpoint holds of tables.
+          RuntimeError: save_tables_in_checkpoints has not been called.
         """
         if self.saved_parts:
             return {}
@@ -341,21 +357,21 @@ class Table(
             )
         return {"table": lambda name: self.make_saveable(self, name)}
 
-    def to_proto(self, export_scope=None):
-        """For meta graphs: the rows' variable. What is saved of it is in the graph's saver."""
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """For meta graphs: the variable of the rows. The graph's saver knows what to save of it."""
         proto = super().to_proto(export_scope)
         if proto is not None:
             read = self._imported_read.name
             proto.snapshot_name = read.removeprefix(f"{export_scope}/") if export_scope else read
         return proto
 
-    def __repr__(self):
-        """Without the rows, of which there may be very many."""
+    def __repr__(self) -> str:
+        """Leaves the rows out, of which there may be many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
 
-def connected_ranks(user="sok_compat.tables.connected_ranks()"):
-    """The Ranks of this process, ready to exchange: Horovod's, if the script initialized it.
+def connected_ranks(user: str = "sok_compat.tables.connected_ranks()") -> Ranks:
+    """Returns the Ranks of this process, connected: Horovod's, if the script initialized it.
 
     Args:
       user: what calls this, for messages.
@@ -366,26 +382,27 @@ def connected_ranks(user="sok_compat.tables.connected_ranks()"):
     return connect_ranks(has_rows_of_a_rank, is_shared_table, user)
 
 
-def is_part_of_table(variable):
-    """Whether it is a table or a slot of one, of which each rank has its own rows."""
+def is_part_of_table(variable: Any) -> bool:
+    """Whether a variable is a table or a slot, with rows of this rank."""
     return isinstance(variable, (Table, SlotVariable))
 
 
-def has_rows_of_a_rank(variable):
-    """The same, or an ordinary variable that an optimizer has made as a slot of a table, as those
-    of tf.keras.optimizers.legacy do: it has the table's shape, and its name has the table's."""
+def has_rows_of_a_rank(variable: Any) -> bool:
+    """Whether a variable is a table, a slot, or an ordinary variable that an optimizer made as a
+    slot, as those of tf.keras.optimizers.legacy do: its shape is the table's, and its name contains
+    the table's."""
     if is_part_of_table(variable):
         return True
     if getattr(variable, "trainable", True) or not hasattr(variable, "name"):
         return False
-    # Of tables of one name, which others may still hold, one of its shape.
+    # Several tables may have one name; the slot belongs to one of its shape.
     alike = [table for table in _eager_tables.values() if variable.shape == table.shape]
     table = owner_by_name(variable.name.partition(":")[0], alike)
     return table is not None and variable.shape.rank == 2 and variable.shape == table.shape
 
 
-def is_shared_table(variable):
-    """Whether it is a table with rows on several ranks, whose gradients are sums over ranks."""
+def is_shared_table(variable: Any) -> bool:
+    """Whether a variable is a table with rows on several ranks; gradients are sums over these."""
     return isinstance(variable, Table) and variable.placement.is_spread
 
 

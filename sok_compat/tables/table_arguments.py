@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what a table is made with."""
+"""Checks of a table's arguments."""
+
+from __future__ import annotations
 
 import operator
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,11 +13,11 @@ MAX_TABLE_BYTES = 1 << 47  # as kMostPlaneBytes in ops/engine/plane_options.h
 UNDECLARED_CAPACITY = (1 << 32) - 1  # as kMaxRows in ops/engine/table_options.h
 
 
-def checked_key_dtype(key_dtype):
-    """tf.int64 or tf.uint32, from a dtype, a name or None.
+def checked_key_dtype(key_dtype: Any) -> tf.DType:
+    """Returns tf.int64 or tf.uint32 for a dtype, its name or None.
 
     Raises:
-      ValueError: another dtype, or none.
+      ValueError: key_dtype is anything else.
     """
     try:
         dtype = tf.int64 if key_dtype is None else tf.as_dtype(key_dtype)
@@ -25,11 +28,11 @@ def checked_key_dtype(key_dtype):
     return dtype
 
 
-def checked_sizes(capacity, dim):
-    """Both as ints, if a table of these sizes can be; a capacity of None stays.
+def checked_sizes(capacity: Any, dim: Any) -> tuple[int | None, int]:
+    """Returns (capacity, dim) as ints; a capacity of None stays None.
 
     Raises:
-      ValueError: one is no int >= 1, or the rows are more than can be addressed.
+      ValueError: one is not an int >= 1, or the rows exceed the address space.
     """
     for name, size in {"capacity": capacity, "dim": dim}.items():
         is_undeclared = name == "capacity" and size is None
@@ -39,7 +42,7 @@ def checked_sizes(capacity, dim):
     if capacity is None:
         return None, dim
     if capacity == UNDECLARED_CAPACITY:
-        raise ValueError(f"a capacity of {capacity} cannot be declared: give one less, or None")
+        raise ValueError(f"a capacity of {capacity} is reserved: use a smaller one, or None")
     if capacity * dim * tf.float32.size > MAX_TABLE_BYTES:
         raise ValueError(
             f"a table of {capacity} rows of {dim} floats does not fit into the {MAX_TABLE_BYTES} "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods of tf.Variable that mean nothing for a table, and say so."""
+"""Methods of tf.Variable that are undefined for a table, and raise."""
 
 _TO_READ = ("gather_nd", "sparse_read")
 _TO_WRITE = (
@@ -19,7 +19,7 @@ _TO_WRITE = (
 
 
 class UndefinedMethods:
-    """Before BaseResourceVariable, for a table: these methods raise NotImplementedError."""
+    """Base class, before BaseResourceVariable, of tables: its methods raise."""
 
 
 def _not_implemented(method):

@@ -146,6 +146,6 @@ def test_parts_know_of_their_own_keys(graph):
         freqs, versions = session.run(known)
         assert freqs.tolist() == [[0, 3, 1], [2, 3, 0]]
         assert versions.tolist() == [[-1, 0, 0], [0, 0, -1]]
-    with pytest.raises(ValueError, match="no history of its keys is kept"):
+    with pytest.raises(ValueError, match="keeps no history of its keys"):
         plain = get_embedding_variable("p", 2, partitioner=tf1.fixed_size_partitioner(2))
         plain.get_frequency([1])

@@ -37,9 +37,9 @@ def test_keys_are_counted_with_gradients_only(graph):
 
 
 def test_what_a_table_was_not_made_for(graph):
-    with pytest.raises(ValueError, match="without a hash index keeps no history"):
+    with pytest.raises(ValueError, match="without a hash index cannot keep a history"):
         Table(4, 2, "ones", use_hash_index=False, history=KeyHistory())
-    with pytest.raises(ValueError, match="makes all rows at once evicts no keys"):
+    with pytest.raises(ValueError, match="makes all rows at once cannot evict keys"):
         Table(4, 2, tf.keras.initializers.Orthogonal(), history=KeyHistory(evicts=True))
     plain, counting = Table(4, 2, "ones"), Table(4, 2, "ones", history=KeyHistory())
     for table in (plain, counting):
@@ -50,7 +50,7 @@ def test_what_a_table_was_not_made_for(graph):
         plain.waiting_keys,
         lambda: plain.import_history([1], [1], [1]),
     ):
-        with pytest.raises(ValueError, match="of Table: no history of its keys is kept"):
+        with pytest.raises(ValueError, match="the table Table keeps no history of its keys"):
             ask()
     assert plain.before_save() is None and counting.before_save() is None
     assert "KeyHistory" in counting.kind() and "KeyHistory" not in plain.kind()

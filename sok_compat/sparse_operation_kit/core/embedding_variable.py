@@ -40,6 +40,7 @@ class EmbeddingVariable(Table):
         clip="sok.clip_by_global_norm",
         others="sok.split_embedding_variable_from_others(variables)[1]",
     )
+    capacity: int  # never None
 
     def __init__(
         self,

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rows start as, where the op library does not know it by itself."""
+"""Initial rows that the op library cannot compute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
 
-def first_rows(table, keys):
-    """What the rows of keys start as.
+
+def first_rows(table: Table, keys: tf.Tensor) -> tf.Tensor:
+    """Returns the initial rows of keys.
 
     Args:
       table: a Table whose first value `is_given`.

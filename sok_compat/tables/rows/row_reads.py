@@ -1,63 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads of a table's rows, as TensorFlow and its optimizers read any variable."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
+from sok_compat.tables.variable_mixin import VariableMixin
 
 
-class RowReads:
-    """Before BaseResourceVariable, for a table: what gives its rows, by row id."""
+class RowReads(VariableMixin):
+    """Base class, before BaseResourceVariable, of tables: reads of rows by row id."""
 
-    def value(self):
-        """The rows [capacity, dim] in the order of row ids; rows that no key has yet are zeros."""
+    def value(self) -> tf.Tensor:
+        """Returns the rows [capacity, dim] in the order of row ids; zeros for unused rows."""
         variable_accessed(self)
         return self._read_rows_of(self.handle, [self.capacity, self.dim])
 
-    def read_value(self):
+    def read_value(self) -> tf.Tensor:
         """As value()."""
         return self.value()
 
-    def numpy(self):
+    def numpy(self) -> np.ndarray:
         """value() as an array, in eager mode, of a table without a hash index.
 
         Raises:
-          NotImplementedError: it has one: rows without their keys are half a table, which Keras's
-            get_weights and .h5 files would take for the whole. Or it is graph mode.
+          NotImplementedError: in graph mode, or with a hash index, as Keras's get_weights and .h5
+            files would save rows without their keys.
         """
         if self.use_hash_index and tf.executing_eagerly():
             raise NotImplementedError(
-                f"numpy() of the table {self.table_name} would be rows without their keys: "
-                f"export() gives both, value().numpy() the rows alone, and {self.words.save} saves "
-                "tables. If Keras called it: get_weights, .h5 files and EarlyStopping("
+                f"numpy() of the table {self.table_name} would return rows without their keys: "
+                f"export() returns both, value().numpy() the rows alone, and {self.words.save} "
+                "saves tables. If Keras called it: get_weights, .h5 files and EarlyStopping("
                 "restore_best_weights=True) work on tables with "
                 f"{self.words.without_index} only; model.save_weights with a path without an "
                 "ending, and tf.train.Checkpoint, save all"
             )
         return super().numpy()
 
-    def __array__(self, dtype=None):
-        """value() for NumPy, which asks for it also where it puts variables into an array."""
+    def __array__(self, dtype: Any = None) -> np.ndarray:
+        """value() for NumPy, which also calls it to put variables into an array."""
         return np.asarray(self.value(), dtype)
 
     @property
-    def initial_value(self):
-        """As of other variables in eager mode; in a graph it has the shape that others ask for:
-        rows start when their keys come."""
+    def initial_value(self) -> tf.Tensor:
+        """In a graph, zeros of the rows' shape, as each row starts with its key; in eager mode, as
+        of other variables."""
         if not tf.executing_eagerly():
             return tf.zeros([self.capacity or 0, self.dim])
         return super().initial_value
 
-    def initialized_value(self):
-        """As value(), after the initializer: a table that is not there yet is made first."""
+    def initialized_value(self) -> tf.Tensor:
+        """As value(), but initializes the table first if necessary."""
         if tf.executing_eagerly():
             return self.value()
         with tf.init_scope(), tf.control_dependencies([self.initialize_if_missing()]):
             handle, value = tf.identity(self.handle), self._read_rows_of(self.handle, self.shape)
-            # TensorFlow puts the op that makes this in the place of the handle (output 0) where
-            # the value is used to initialize another variable.
+            # If the value initializes another variable, TensorFlow replaces the handle by output 0
+            # of this op.
             value = tf.raw_ops.IdentityN(input=[handle, value])[1]
         value.set_shape(self.shape)
         return value

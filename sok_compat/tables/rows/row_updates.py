@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of a table's rows, for optimizers that call methods of the variable."""
+"""Updates of a table's rows, for optimizers that call the variable's methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -7,6 +11,11 @@ from sok_compat.ranks.horovod.communicator import is_broadcast
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.gpu_plane import PLANE_READS
 from sok_compat.tables.slot_names import is_named_as_by_newer_keras
+from sok_compat.tables.variable_mixin import VariableMixin
+
+if TYPE_CHECKING:
+    from sok_compat.tables.words import Words
+
 
 _NEWER_KERAS_IN_GRAPH = (
     "those do not work in graph mode (apply_gradients counts a step and updates nothing); take the "
@@ -14,25 +23,25 @@ _NEWER_KERAS_IN_GRAPH = (
 )
 
 
-def raise_for_kept_rows(value, name, words):
-    """Refuses to assign what is no tensor computed now, but was kept: an array, a variable, a feed.
+def raise_for_kept_rows(value: Any, name: str, words: Words) -> None:
+    """Refuses to assign an array, a variable or a placeholder.
 
-    Keras's set_weights and `.h5` files assign such, and optimizers with use_ema. It has no keys:
-    rows that have come since would become zeros, and where keys came in another order all would be
-    those of other keys.
+    Keras's set_weights and `.h5` files assign these, and optimizers with use_ema. Such values have
+    no keys: newer rows would become zeros, and keys that came in another order would get the rows
+    of other keys.
 
     Args:
-      value: to be assigned.
-      name: of the table, or of a slot of it.
+      value: the value to assign.
+      name: of the table or slot.
       words: the table's.
 
     Raises:
-      NotImplementedError: it is such a value.
+      NotImplementedError: value is one of these.
     """
     is_fed = (
         tf.is_symbolic_tensor(value)
         and value.op.type == "Placeholder"
-        and not value.graph.building_function  # where an argument is one
+        and not value.graph.building_function  # where arguments are placeholders
     )
     if isinstance(value, tf.Tensor) and not is_fed:
         return
@@ -45,21 +54,27 @@ def raise_for_kept_rows(value, name, words):
     )
 
 
-class RowUpdates:
-    """`assign`, `assign_add` and the `scatter_...` that go by row id, over `handle`.
+class RowUpdates(VariableMixin):
+    """`assign`, `assign_add` and the `scatter_...` by row id, on `handle`.
 
-    Row ids are those of the table's gradients, not keys. Where an id comes twice, both are added
-    or subtracted, and one of the two stays in an update.
+    Row ids are those of the table's gradients, not keys. Repeated ids are all added or subtracted;
+    an update keeps one of them.
     """
 
-    def assign(self, value, use_locking=None, name=None, read_value=True):
-        """Gives the rows in use what `value` [capacity, dim] holds for them, as of value().
+    def assign(
+        self,
+        value: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> tf.Operation | tf.Variable:
+        """Sets the rows in use to those of `value` [capacity, dim], for optimizers.
 
-        So that optimizers can; nothing for what hvd.broadcast gives: each rank's rows are its own.
+        Ignores a result of hvd.broadcast: each rank's rows are its own.
 
         Raises:
-          NotImplementedError: a value of another shape; with a hash index, one that was kept; in a
-            graph, one of an optimizer of tf.keras.optimizers.
+          NotImplementedError: value has another shape; with a hash index, it is kept elsewhere (see
+            raise_for_kept_rows); in a graph, an optimizer of tf.keras.optimizers computed it.
         """
         del use_locking
         if is_broadcast(value):
@@ -69,28 +84,40 @@ class RowUpdates:
         value = tf.convert_to_tensor(value, tf.float32)
         if not value.shape.is_compatible_with(self.shape) or value.shape.rank == 0:
             raise NotImplementedError(
-                f"assign to the table {self.table_name} takes the shape {self.shape}, got "
+                f"assign to the table {self.table_name} needs the shape {self.shape}, got "
                 f"{value.shape}: rows belong to keys. Use an optimizer, or {self.words.set_rows} "
                 "to set rows"
             )
         self._raise_for_newer_keras("assign", value)
-        with tf.control_dependencies([value]):  # value() may have brought all rows into use
+        with tf.control_dependencies([value]):  # value() may have allocated all rows
             row_ids = ops.sok_rows_in_use(self.table_handle)
         update = tf.raw_ops.ResourceScatterUpdate(
             resource=self.handle, indices=row_ids, updates=tf.gather(value, row_ids), name=name
         )
         return self._lazy_read(update) if read_value else update
 
-    def assign_sub(self, delta, use_locking=None, name=None, read_value=True):
+    def assign_sub(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> tf.Operation | tf.Variable:
         """Subtracts [capacity, dim] from the rows.
 
         Raises:
-          NotImplementedError: in a graph, a delta of an optimizer of tf.keras.optimizers.
+          NotImplementedError: in a graph, an optimizer of tf.keras.optimizers computed delta.
         """
         self._raise_for_newer_keras("assign_sub", delta)
         return super().assign_sub(delta, use_locking, name, read_value)
 
-    def assign_add(self, delta, use_locking=None, name=None, read_value=True):
+    def assign_add(
+        self,
+        delta: Any,
+        use_locking: bool | None = None,
+        name: str | None = None,
+        read_value: bool = True,
+    ) -> tf.Operation | tf.Variable:
         """Adds [capacity, dim] to the rows, in eager mode and in functions.
 
         Raises:
@@ -99,25 +126,30 @@ class RowUpdates:
         self._raise_in_graph("assign_add")
         return super().assign_add(delta, use_locking, name, read_value)
 
-    def scatter_add(self, sparse_delta, use_locking=False, name=None):
+    def scatter_add(
+        self, sparse_delta: tf.IndexedSlices, use_locking: bool = False, name: str | None = None
+    ) -> tf.Operation | tf.Variable:
         """Adds tf.IndexedSlices to rows; returns the op, or in eager mode the variable.
 
         Raises:
-          TypeError: sparse_delta is no tf.IndexedSlices.
-          NotImplementedError: in a graph. There `tf.raw_ops.ResourceScatterAdd` on `handle`
-            does it.
+          TypeError: sparse_delta is not a tf.IndexedSlices.
+          NotImplementedError: in a graph; use `tf.raw_ops.ResourceScatterAdd` on `handle`.
           tf.errors.InvalidArgumentError: when run: a row id is not in [0, capacity).
         """
         del use_locking
         self._raise_in_graph("scatter_add")
         return self._scatter("add", tf.raw_ops.ResourceScatterAdd, sparse_delta, name)
 
-    def scatter_sub(self, sparse_delta, use_locking=False, name=None):
-        """As `scatter_add`, but subtracts, and in graphs, too."""
+    def scatter_sub(
+        self, sparse_delta: tf.IndexedSlices, use_locking: bool = False, name: str | None = None
+    ) -> tf.Operation | tf.Variable:
+        """As `scatter_add`, but subtracts, also in graphs."""
         del use_locking
         return self._scatter("sub", tf.raw_ops.ResourceScatterSub, sparse_delta, name)
 
-    def scatter_update(self, sparse_delta, use_locking=False, name=None):
+    def scatter_update(
+        self, sparse_delta: tf.IndexedSlices, use_locking: bool = False, name: str | None = None
+    ) -> tf.Operation | tf.Variable:
         """As `scatter_sub`, but replaces rows."""
         del use_locking
         return self._scatter("update", tf.raw_ops.ResourceScatterUpdate, sparse_delta, name)
@@ -137,8 +169,8 @@ class RowUpdates:
             )
         return self if tf.executing_eagerly() else op
 
-    def _raise_for_newer_keras(self, method, value):
-        """For those whose only calls are those of stock Adam: they are known by their slots."""
+    def _raise_for_newer_keras(self, method: str, value: Any) -> None:
+        """Recognises, by their slots, the optimizers that call the same methods as stock Adam."""
         if not tf.is_symbolic_tensor(value) or not _is_in_graph():
             return
         others = _planes_in(value) - {self.table_name}
@@ -148,7 +180,7 @@ class RowUpdates:
                 f"tf.keras.optimizers: {_NEWER_KERAS_IN_GRAPH}"
             )
 
-    def _raise_in_graph(self, method):
+    def _raise_in_graph(self, method: str) -> None:
         if _is_in_graph():
             raise NotImplementedError(
                 f"{method} is not defined for the table {self.table_name} in graph mode: its rows "
@@ -157,13 +189,13 @@ class RowUpdates:
             )
 
 
-def _is_in_graph():
+def _is_in_graph() -> bool:
     graph = tf.compat.v1.get_default_graph()
     return not tf.executing_eagerly() and not graph.building_function
 
 
-def _planes_in(tensor):
-    """Names of variables that a graph's tensor is computed from, all of one shape."""
+def _planes_in(tensor: tf.Tensor) -> set[str]:
+    """Returns the names of variables of its shape that a graph's tensor is computed from."""
     names, seen, to_visit = set(), set(), [tensor]
     while to_visit:
         op = to_visit.pop().op

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of some keys, set to given ones; the others, and slots of optimizers, stay."""
+"""Sets the rows of given keys; other rows and optimizer slots stay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
 
-def write_rows(table, keys, rows):
+
+def write_rows(table: Table, keys: tf.Tensor, rows: tf.Tensor) -> tf.Operation | None:
     """Sets the rows of keys that this rank owns.
 
     Args:
@@ -18,7 +25,7 @@ def write_rows(table, keys, rows):
       The op; None in eager mode.
 
     Raises:
-      tf.errors.InvalidArgumentError: when run: a key of another rank, or out of range.
+      tf.errors.InvalidArgumentError: when run: a key is out of range or owned by another rank.
     """
     rows = tf.convert_to_tensor(rows, tf.float32)
     with tf.device(table.device):

@@ -1,31 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and slots that show their rows in use only, for optimizers that compute on all they see.
+"""Tables and slots that show only their rows in use, for optimizers that update whole variables.
 
 Inside `showing_rows_in_use` the variable of a table and its slots have the shape [n, width]: row i
-is that of the i-th key in use. What reads, assigns, gathers or scatters goes to these rows, so an
-optimizer of whole variables costs rows in use. Only for the thread that is inside.
+belongs to the i-th key in use. Reads, assignments, gathers and scatters apply to these rows, so the
+optimizer's cost follows the rows in use. The effect is limited to the calling thread.
 """
+
+from __future__ import annotations
 
 import contextlib
 import dataclasses
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
+from sok_compat.tables.variable_mixin import VariableMixin
 
-_shown = threading.local()  # .by_table: {id of a table's handle: what it shows}
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
+
+_shown = threading.local()  # .by_table: {id of a table's handle: RowsInUse or SomeRows}
 
 
 @dataclasses.dataclass(frozen=True)
 class RowsInUse:
-    """What a table shows."""
+    """The rows that a table shows."""
 
     row_ids: tf.Tensor  # int64 [n], ascending
 
-    def localized(self, gradient):
-        """A gradient of the table (row ids, or [capacity, dim]) as one of what it shows."""
+    def localized(self, gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+        """Converts a gradient of the table (row ids, or [capacity, dim]) to the shown rows."""
         if not isinstance(gradient, tf.IndexedSlices):
             return tf.gather(gradient, self.row_ids)
         places = tf.searchsorted(self.row_ids, tf.cast(gradient.indices, tf.int64))
@@ -35,32 +45,32 @@ class RowsInUse:
 
 @dataclasses.dataclass(frozen=True)
 class SomeRows:
-    """What a table shows whose slots are being made: a few rows in the place of the capacity."""
+    """A small number of rows, shown instead of the capacity while slots are made."""
 
     num_rows: int
 
 
 @contextlib.contextmanager
-def showing_rows_in_use(table):
-    """Gives the RowsInUse that `table` and its slots show inside."""
+def showing_rows_in_use(table: Table) -> Iterator[RowsInUse]:
+    """Context in which `table` and its slots show their rows in use; yields the RowsInUse."""
     with tf.device(table.device):
         rows = RowsInUse(ops.sok_rows_in_use(table.table_handle))
     with _showing(table, rows):
         yield rows
 
 
-def showing_some_rows(table):
-    """Inside, the shape of `table` is [a few, dim], a few being a number that is not the dim."""
+def showing_some_rows(table: Table) -> AbstractContextManager[None]:
+    """Context in which the shape of `table` is [n, dim], with a small n other than dim."""
     return _showing(table, SomeRows(table.dim + 1))
 
 
-def is_showing_some_rows(table):
-    """Whether it is inside of `showing_some_rows`."""
+def is_showing_some_rows(table: Table) -> bool:
+    """Whether `table` is inside `showing_some_rows`."""
     return isinstance(table._shown(), SomeRows)
 
 
 @contextlib.contextmanager
-def _showing(table, rows):
+def _showing(table: Table, rows: RowsInUse | SomeRows) -> Iterator[None]:
     if not hasattr(_shown, "by_table"):
         _shown.by_table = {}
     place = id(table.table_handle)
@@ -75,33 +85,35 @@ def _showing(table, rows):
             _shown.by_table[place] = before
 
 
-class ShownRows:
-    """Before everything else in a table or slot: does to the rows that are shown what is asked for
-    all; outside of `showing_rows_in_use` nothing changes. `table_handle` is the table's."""
+class ShownRows(VariableMixin):
+    """First base class of tables and slots: applies reads and updates to the shown rows.
 
-    is_vector = False  # a slot of one number a row shows [n], not [n, 1]
+    Outside `showing_rows_in_use` the next class applies. `table_handle` is the table's.
+    """
+
+    is_vector = False  # True: a slot of width 1 shows [n], not [n, 1]
 
     @property
-    def shape(self):
-        """Of what is shown."""
+    def shape(self) -> tf.TensorShape:
+        """The shape of the shown rows."""
         shape, shown = super().shape, self._shown()
         if shown is None:
             return shape
         num_rows = shown.num_rows if isinstance(shown, SomeRows) else None
         return tf.TensorShape([num_rows] if self.is_vector else [num_rows, shape[1]])
 
-    def value(self):
-        """What is shown."""
+    def value(self) -> tf.Tensor:
+        """Returns the shown rows."""
         rows = self._rows_in_use()
         return super().value() if rows is None else self._gather(rows.row_ids)
 
-    def read_value(self):
+    def read_value(self) -> tf.Tensor:
         """As value()."""
         rows = self._rows_in_use()
         return super().read_value() if rows is None else self._gather(rows.row_ids)
 
-    def sparse_read(self, indices, name=None):
-        """Some of what is shown, as tf.gather."""
+    def sparse_read(self, indices: tf.Tensor, name: str | None = None) -> tf.Tensor:
+        """Gathers from the shown rows."""
         rows = self._rows_in_use()
         if rows is None:
             return super().sparse_read(indices, name)
@@ -114,14 +126,14 @@ class ShownRows:
             return NotImplemented
         return self.value()
 
-    def _shown(self):
+    def _shown(self) -> RowsInUse | SomeRows | None:
         return getattr(_shown, "by_table", {}).get(id(getattr(self, "table_handle", None)))
 
-    def _rows_in_use(self):
+    def _rows_in_use(self) -> RowsInUse | None:
         shown = self._shown()
         return shown if isinstance(shown, RowsInUse) else None
 
-    def _gather(self, row_ids):
+    def _gather(self, row_ids: tf.Tensor) -> tf.Tensor:
         variable_accessed(self)
         with tf.device(self.device):
             rows = tf.raw_ops.ResourceGather(
@@ -130,7 +142,7 @@ class ShownRows:
         return tf.squeeze(rows, axis=-1) if self.is_vector else rows
 
     def _scatter_shown(self, scatter, values, row_ids):
-        """The op; in eager mode the variable, as of its own methods."""
+        """Returns the op; in eager mode the variable, as the variable's own methods do."""
         values = tf.convert_to_tensor(values, tf.float32)
         values = values[..., tf.newaxis] if self.is_vector else values
         with tf.device(self.device):
@@ -138,8 +150,8 @@ class ShownRows:
         return self if tf.executing_eagerly() else done
 
 
-def _updating(method, scatter):
-    """`method` of a variable, with `scatter` in its place where rows in use are shown."""
+def _updating(method: str, scatter: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns `method` of a variable, replaced by `scatter` while rows in use are shown."""
 
     def update(self, value, *args, **kwargs):
         rows = self._rows_in_use()
@@ -150,7 +162,7 @@ def _updating(method, scatter):
         return self._scatter_shown(scatter, value.values, tf.gather(rows.row_ids, value.indices))
 
     update.__name__ = method
-    update.__doc__ = "Changes the rows that are shown; outside of that, see the next class."
+    update.__doc__ = "Updates the shown rows; outside showing_rows_in_use, see the next class."
     return update
 
 
