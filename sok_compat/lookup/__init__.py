@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A step's lookups: keys to output, and gradients back to rows."""
+"""Lookups of a step: from keys to pooled rows, and gradients back to rows."""

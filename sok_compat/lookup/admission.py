@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of a step that trains are counted, and get rows when they have come often enough."""
+"""Counts the keys of training steps, and gives rows to keys that have come often enough."""
+
+from __future__ import annotations
 
 import contextlib
 import contextvars
 import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -11,16 +15,18 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import reroute_input
 
 _logger = logging.getLogger("sok_compat")
-_step = contextvars.ContextVar("step", default=None)
+_step: contextvars.ContextVar[Any] = contextvars.ContextVar("step", default=None)
+
+# (places of the keys that a step trains, their row ids), int64 vectors, a list with one per table.
+Admitted = tuple[list[tf.Tensor], list[tf.Tensor]]
 
 
 @contextlib.contextmanager
-def counting_by(step):
-    """Gradients that are built inside count their keys in this step.
+def counting_by(step: tf.Tensor | tf.Variable | None) -> Iterator[None]:
+    """Context in which gradients that are built count their keys by this step.
 
     Args:
-      step: an integer variable or tensor; None: the one by which the graph counts already, or its
-        global step.
+      step: an integer variable or tensor; None: the graph's current one, or its global step.
     """
     token = _step.set(step)
     try:
@@ -29,11 +35,11 @@ def counting_by(step):
         _step.reset(token)
 
 
-def occurrences(places, row_ids):
-    """How often each of distinct keys came.
+def occurrences(places: tf.Tensor, row_ids: tf.Tensor) -> tf.Tensor:
+    """Counts the occurrences of each distinct key.
 
     Args:
-      places: int32 [number of occurrences]: the place of each one's key.
+      places: int32 [number of occurrences]: the index of each one's key.
       row_ids: [number of distinct keys].
 
     Returns:
@@ -43,19 +49,25 @@ def occurrences(places, row_ids):
     return tf.raw_ops.Bincount(arr=places, size=tf.size(row_ids), weights=none)
 
 
-def admit_keys(tables, keys, row_ids, counts, absent_rows):
-    """Counts keys, and gives rows to those that are to have one; see the op.
+def admit_keys(
+    tables: Sequence[tf.Tensor],
+    keys: Sequence[tf.Tensor],
+    row_ids: Sequence[tf.Tensor],
+    counts: Sequence[tf.Tensor],
+    absent_rows: Sequence[tf.Tensor],
+) -> Admitted:
+    """Counts keys, and gives rows to the admitted ones; see SokAdmitKeys.
 
     Args:
       tables: handles of tables that keep a history.
       keys: int64 [n] for each, distinct.
-      row_ids: int64 [n] for each, as the lookup found them: -1 where a key had no row.
+      row_ids: int64 [n] for each, as the lookup found them: -1 for keys without a row.
       counts: float32 [n] for each.
-      absent_rows: for each, what rows start as where row_ids are -1, or [0, dim]: what the op
-        library makes.
+      absent_rows: for each, the initial rows of keys without a row, or [0, dim] if the op library
+        computes them.
 
     Returns:
-      (places of the keys that this step trains, their row ids), int64 vectors, for each.
+      (places of the keys that this step trains, their row ids), int64 vectors, one per table.
     """
     rows_to_train = ops.sok_admit_keys(
         tables,
@@ -70,19 +82,21 @@ def admit_keys(tables, keys, row_ids, counts, absent_rows):
     return places, [tf.gather(ids, where) for ids, where in zip(rows_to_train, places)]
 
 
-def admission_of(op):
-    """What remember_admission was given for this op of a lookup; None: its keys are not counted
-    yet. Each of several gradients of it trains the same rows."""
+def admission_of(op: tf.Operation) -> Admitted | None:
+    """Returns the admission remembered for an op of a lookup; None if its keys are not counted yet.
+
+    All gradients of the op train the same rows.
+    """
     return _admissions(op).get(_place(op))
 
 
-def remember_admission(op, admitted):
-    """Keeps what admit_keys has returned for an op of a lookup."""
+def remember_admission(op: tf.Operation, admitted: Admitted) -> None:
+    """Remembers the result of admit_keys for an op of a lookup."""
     _admissions(op)[_place(op)] = admitted
 
 
-def _admissions(op):
-    """Those of the graph that is being built, if the op is in it; else nothing is kept."""
+def _admissions(op: tf.Operation) -> dict[Any, Admitted]:
+    """Admissions of the graph being built, if the op is in it; else an empty dict."""
     if tf.executing_eagerly():
         return {}
     graph = tf.compat.v1.get_default_graph()
@@ -94,15 +108,15 @@ def _admissions(op):
 
 
 def _place(op):
-    """A loop's gradient has a context of its own: what is made there is of no use elsewhere."""
+    """Key of an op in _admissions, with the control flow context, as tensors stay within a loop."""
     if tf.executing_eagerly():
         return None  # the op there has no name
     context = tf.compat.v1.get_default_graph()._get_control_flow_context()
     return op.name, context
 
 
-def counted_step(graph):
-    """What gradients in a graph count by, or would; None: there is nothing yet."""
+def counted_step(graph: tf.Graph) -> tf.Tensor | tf.Variable | None:
+    """Returns the step by which gradients in a graph count, or would count, or None."""
     with graph.as_default():
         for kept in ("_sok_step", "_sok_assumed_step"):
             if hasattr(graph, kept):
@@ -110,12 +124,13 @@ def counted_step(graph):
         return tf.compat.v1.train.get_global_step()
 
 
-def count_by_applied(step):
-    """Gradients of the default graph that were built without a step count by this one, with which
-    they are applied; once: a later one that differs logs a warning.
+def count_by_applied(step: tf.Tensor | tf.Variable | None) -> None:
+    """Makes gradients of the default graph that were built without a step count by `step`.
+
+    Applies once: a later, different step logs a warning.
 
     Args:
-      step: an integer variable or tensor; None: nothing changes.
+      step: the step with which they are applied, an integer variable or tensor; None: no change.
     """
     graph = tf.compat.v1.get_default_graph()
     assumed = getattr(graph, "_sok_assumed_step", None)
@@ -129,15 +144,15 @@ def count_by_applied(step):
                 reroute_input(assumed.op, 0, tf.cast(step, tf.int64))
     elif before.name != step.name:
         _logger.warning(
-            "apply_gradients(global_step=%s): keys of embedding variables are counted, and "
-            "evicted, by %s, with which gradients were applied before",
+            "apply_gradients(global_step=%s): keys of embedding variables are still counted and "
+            "evicted by %s, the step of an earlier apply_gradients",
             step.name,
             before.name,
         )
 
 
-def _current_step():
-    with tf.init_scope():  # out of functions and branches
+def _current_step() -> tf.Tensor:
+    with tf.init_scope():  # outside functions and branches
         graph = tf.compat.v1.get_default_graph()
         step = _step.get()
         if step is None:
@@ -149,8 +164,8 @@ def _current_step():
     return tf.cast(step, tf.int64)
 
 
-def _assumed_step(graph):
-    """The global step, for gradients that may be applied with another one."""
+def _assumed_step(graph: tf.Graph) -> tf.Tensor | tf.Variable:
+    """The global step, until gradients are applied with another one."""
     if tf.executing_eagerly():
         return tf.compat.v1.train.get_or_create_global_step()
     if not hasattr(graph, "_sok_assumed_step"):

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags of keys in the forms that TensorFlow has for them, as keys and checked row splits."""
+"""Splits sparse and ragged bags into keys and checked row splits."""
+
+from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple, Optional
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -17,9 +20,9 @@ class BagsOfKeys:
     bags: tf.SparseTensor [batch * slot_num, max_nnz] in row order, or tf.RaggedTensor
       [batch * slot_num, (keys)] or [batch, slot_num, (keys)].
     name: of the layer, for messages.
-    slot_num: bags of a sample.
+    slot_num: bags in a sample.
     max_nnz: most keys in a bag; 0: any number.
-    weights: of the keys, float32 in the same form and the same places; None: none.
+    weights: of the keys, float32 with the form and indices of bags; or None.
     """
 
     bags: Any
@@ -34,11 +37,11 @@ class SplitKeys(NamedTuple):
 
     keys: tf.Tensor
     row_splits: tf.Tensor
-    weights: Optional[tf.Tensor] = None
+    weights: tf.Tensor | None = None
 
 
-def split_bags(group):
-    """The keys, row splits and weights of a group of bags, checked by one op for each form.
+def split_bags(group: Sequence[BagsOfKeys]) -> list[SplitKeys]:
+    """Returns the keys, row splits and weights of a group of bags; one op checks each form.
 
     Args:
       group: list of `BagsOfKeys`.
@@ -47,12 +50,12 @@ def split_bags(group):
       A `SplitKeys` for each.
 
     Raises:
-      TypeError: bags are neither a SparseTensor nor a RaggedTensor, or weights are another form.
-      ValueError: their rank does not fit.
-      tf.errors.InvalidArgumentError: when run: bags that are no multiple of slot_num, more than
-        max_nnz keys in a bag; a SparseTensor with unsorted rows, or other than one value for each
-        index; a RaggedTensor whose row splits do not ascend from 0 to its number of values; weights
-        that do not stand where the keys do.
+      TypeError: bags are neither a SparseTensor nor a RaggedTensor, or weights have another form.
+      ValueError: bags have a wrong rank.
+      tf.errors.InvalidArgumentError: when run: the number of bags is not a multiple of slot_num; a
+        bag has more than max_nnz keys; a SparseTensor has unsorted rows, or not one value for each
+        index; row splits of a RaggedTensor do not ascend from 0 to its number of values; weights
+        have other indices than the keys.
     """
     forms = [_form_of(one) for one in group]
     weights = checked_weights(group)
@@ -69,18 +72,18 @@ def split_bags(group):
     ]
 
 
-def checked_weights(group):
-    """The weights of a group of bags, checked by one op.
+def checked_weights(group: Sequence[BagsOfKeys]) -> list[tf.Tensor | None]:
+    """Returns the weights of a group of bags, checked by one op.
 
     Args:
       group: list of `BagsOfKeys`; SparseTensors may be of any rank.
 
     Returns:
-      float32 [num_keys] for each; None where it has none.
+      float32 [num_keys] for each, or None.
 
     Raises:
-      TypeError: weights are no float32, or of another form than the bags.
-      tf.errors.InvalidArgumentError: when run: weights that do not stand where the keys do.
+      TypeError: weights are not float32, or have another form than the bags.
+      tf.errors.InvalidArgumentError: when run: weights have other indices than the keys.
     """
     weights = [_values_of_weights(one) for one in group]
     weighted = [i for i, values in enumerate(weights) if values is not None]
@@ -103,27 +106,27 @@ def checked_weights(group):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Check:
-    """One item of an op: the splits, or indices, of as many values."""
+    """One item of a checking op: the splits or indices of some values."""
 
     bags: BagsOfKeys
     places: tf.Tensor  # indices, or row splits
     values: tf.Tensor
-    dense_shape: Optional[tf.Tensor] = None  # of a SparseTensor
-    are_samples: bool = False  # the splits cut bags into samples
+    dense_shape: tf.Tensor | None = None  # of a SparseTensor
+    are_samples: bool = False  # the splits divide bags, not keys
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Form:
     keys: tf.Tensor
     gives_splits: _Check
-    samples: Optional[_Check] = None
+    samples: _Check | None = None
 
     @property
-    def checks(self):
+    def checks(self) -> list[_Check]:
         return [check for check in (self.samples, self.gives_splits) if check is not None]
 
 
-def _split_by_tensorflow(form, weights):
+def _split_by_tensorflow(form: _Form, weights: tf.Tensor | None) -> SplitKeys:
     check = form.gives_splits
     splits = check.places
     if check.dense_shape is not None:
@@ -131,7 +134,7 @@ def _split_by_tensorflow(form, weights):
     return SplitKeys(form.keys, tf.cast(splits, tf.int64), weights)
 
 
-def _form_of(one):
+def _form_of(one: BagsOfKeys) -> _Form:
     if isinstance(one.bags, tf.RaggedTensor):
         return _ragged(one)
     if isinstance(one.bags, tf.SparseTensor):
@@ -142,7 +145,7 @@ def _form_of(one):
     )
 
 
-def _sparse(one):
+def _sparse(one: BagsOfKeys) -> _Form:
     bags = one.bags
     if bags.shape.rank not in (None, 2):
         raise ValueError(
@@ -152,7 +155,7 @@ def _sparse(one):
     return _Form(bags.values, _Check(one, bags.indices, bags.values, bags.dense_shape))
 
 
-def _ragged(one):
+def _ragged(one: BagsOfKeys) -> _Form:
     bags = one.bags
     if bags.flat_values.shape.rank != 1 or bags.ragged_rank > 2:
         raise ValueError(
@@ -166,7 +169,7 @@ def _ragged(one):
     return _Form(keys, _Check(one, splits[-1], keys), samples)
 
 
-def _values_of_weights(one):
+def _values_of_weights(one: BagsOfKeys) -> tf.Tensor | None:
     weights = one.weights
     if weights is None:
         return None
@@ -181,14 +184,14 @@ def _values_of_weights(one):
 
 
 def _places_and_shape(bags):
-    """Where the values stand, as SokCheckedWeights takes it."""
+    """Returns the indices or row splits, and the shape, for SokCheckedWeights."""
     if isinstance(bags, tf.SparseTensor):
         return bags.indices, bags.dense_shape
     splits = [tf.cast(each, tf.int64) for each in bags.nested_row_splits]
     return splits[0] if len(splits) == 1 else tf.concat(splits, 0), tf.constant([], tf.int64)
 
 
-def _sparse_splits(checks):
+def _sparse_splits(checks: Sequence[_Check]) -> list[tf.Tensor]:
     if not checks:
         return []
     return ops.sok_row_splits(
@@ -198,7 +201,7 @@ def _sparse_splits(checks):
     )
 
 
-def _ragged_splits(checks):
+def _ragged_splits(checks: Sequence[_Check]) -> list[tf.Tensor]:
     if not checks:
         return []
     return ops.sok_checked_splits(
@@ -209,7 +212,7 @@ def _ragged_splits(checks):
     )
 
 
-def _lengths_and_limits(checks):
+def _lengths_and_limits(checks: Sequence[_Check]) -> dict[str, list]:
     return {
         "values": [check.values for check in checks],
         "layer_names": [check.bags.name for check in checks],

@@ -1,24 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A group of lookups in tables that are on one rank each, of which that rank alone has the keys,
-for all ranks: each gets its part. No keys travel; rows and gradients do as of any group."""
+"""Lookups whose keys only the owner of a table has, for the batch of all ranks.
+
+Each table is on one rank. Keys are not exchanged; rows and gradients are, as of any group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from sok_compat.lookup.group import ShardedRequest, description_of, distinct_keys, exchanged_rows
+from sok_compat.lookup.group import (
+    Lookup,
+    ShardedRequest,
+    description_of,
+    distinct_keys,
+    exchanged_rows,
+)
 from sok_compat.ranks.collectives import begin_collective, gradient_occurrence
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
 
+if TYPE_CHECKING:
+    from sok_compat.ranks.identity import Ranks
+
 
 @tf.autograph.experimental.do_not_convert
-def lookup_batch_at_owner(lookups, outputs_of_rank, insert):
-    """The part of this rank of what each lookup gives.
+def lookup_batch_at_owner(
+    lookups: Sequence[Lookup], outputs_of_rank: tf.Tensor, insert: bool
+) -> list[tf.Tensor]:
+    """Returns this rank's part of each lookup's output.
 
     Args:
-      lookups: list of `Lookup`, of the same tables on all ranks, which are on one rank each, and on
-        one device; on the rank of its table a lookup has the bags of rank 0, then those of rank 1,
-        and so on, and on others none.
-      outputs_of_rank: scalar int64: bags, or keys without bags, that each lookup has for each rank.
+      lookups: list of `Lookup`, of the same tables on all ranks and on one device. A lookup has the
+        bags of rank 0, 1 and so on at the owner of its table, and none on other ranks.
+      outputs_of_rank: scalar int64: bags (or keys, without bags) of each lookup for each rank.
       insert: bool, as of `lookup_group`.
 
     Returns:
@@ -26,7 +43,7 @@ def lookup_batch_at_owner(lookups, outputs_of_rank, insert):
       differentiable by the tables, whose gradients are sums over ranks.
 
     Raises:
-      tf.errors.InvalidArgumentError: when run, on all ranks: a key that is none of its table; a
+      tf.errors.InvalidArgumentError: when run, on all ranks: a key is out of its table's range; a
         lookup has another number of bags.
     """
     for lookup in lookups:
@@ -51,50 +68,51 @@ def lookup_batch_at_owner(lookups, outputs_of_rank, insert):
         return exchanged_rows(lookups, requested, insert)
 
 
-def begin_batch_at_owner(lookups, insert):
-    """The collective of `lookup_batch_at_owner`, also for failures before it: see `begin_group`."""
+def begin_batch_at_owner(lookups: Sequence[Lookup], insert: bool) -> tf.Tensor:
+    """Begins the collective of `lookup_batch_at_owner`; see `begin_group`."""
     return begin_collective(*description_of(lookups, insert, ["whole"] * len(lookups)))
 
 
-def _splits(lookup):
+def _splits(lookup: Lookup) -> tf.Tensor:
     if lookup.row_splits is not None:
         return lookup.row_splits
     return tf.range(tf.size(lookup.keys, tf.int64) + 1)
 
 
-def _weights(lookup):
-    """What rows are multiplied by before they are added up: for means, too."""
+def _weights(lookup: Lookup) -> tf.Tensor:
+    """Factors of rows in a sum: 1 / length of the bag for means, else none."""
     if lookup.combiner != "mean":
         return tf.constant([], tf.float32)
-    lengths = lookup.row_splits[1:] - lookup.row_splits[:-1]
+    splits: tf.Tensor = lookup.row_splits
+    lengths = splits[1:] - splits[:-1]
     return tf.repeat(1 / tf.cast(tf.maximum(lengths, 1), tf.float32), lengths)
 
 
-def _counts_at_owner(lookup, outputs_of_rank):
-    """[ranks] of the outputs that this rank gives to each."""
+def _counts_at_owner(lookup: Lookup, outputs_of_rank: tf.Tensor) -> tf.Tensor:
+    """Returns the number of outputs that this rank sends to each rank, [ranks]."""
     placement = lookup.table.placement
     is_owner = placement.owner_rank == placement.ranks.rank
     return tf.fill([placement.ranks.size], outputs_of_rank * int(is_owner))
 
 
-def _counts_of_owner(lookup, outputs_of_rank):
-    """[ranks] of the outputs that this rank gets from each."""
+def _counts_of_owner(lookup: Lookup, outputs_of_rank: tf.Tensor) -> tf.Tensor:
+    """Returns the number of outputs that this rank receives from each rank, [ranks]."""
     placement = lookup.table.placement
     return tf.one_hot(placement.owner_rank, placement.ranks.size, outputs_of_rank, 0, 0, tf.int64)
 
 
-def number_of_each_rank(number, ranks, name):
-    """int64 [ranks]: what each rank says; all ranks take part.
+def number_of_each_rank(number: tf.Tensor, ranks: Ranks, name: str) -> tf.Tensor:
+    """Gathers one number of each rank, int64 [ranks], in a collective.
 
     Args:
-      number: scalar int64 of this rank, at least 0 and below 2^31.
+      number: scalar int64 of this rank, in [0, 2^31).
       ranks: the Ranks.
-      name: the same on all ranks.
+      name: of the collective, the same on all ranks.
     """
     collective = begin_collective(name)
     one_each = tf.ones([ranks.size], tf.int64)
     with tf.device("CPU:0"):
-        sent = tf.bitcast(tf.cast(number, tf.int32), tf.float32)  # bytes travel as they are
+        sent = tf.bitcast(tf.cast(number, tf.int32), tf.float32)  # the exchange copies bytes
         (received,) = ops.sok_exchange_gradients(
             gradients=[tf.fill([ranks.size, 1], sent)],
             requested_counts=[one_each],

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of tables in branches of conditions that look nothing up.
+"""Gradients of tables for branches of conditions without a lookup.
 
-TensorFlow makes zeros of a variable's shape for them, as many rows as the table's capacity. Of a
-table most of these rows are not there, and optimizers move the others.
+TensorFlow makes zeros of the variable's shape for them, with as many rows as the table's capacity.
+Most of these rows do not exist, and optimizers would update the others.
 """
+
+from __future__ import annotations
 
 import functools
 import weakref
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -14,11 +17,15 @@ from sok_compat.lookup.group_gradients import dense_shape_of
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import control_flow_ops
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
+
 _TABLE = "_sok_compat_table_of_rows"  # an attribute of handles: a weak reference to the table
 
 
-def note_lookup(table):
-    """For lookups: of one in a function or a branch, other branches are expected."""
+def note_lookup(table: Table) -> None:
+    """Every lookup calls it; in a function or branch, it prepares for branches without a lookup."""
     if tf.executing_eagerly():
         return
     graph = tf.compat.v1.get_default_graph()
@@ -27,8 +34,8 @@ def note_lookup(table):
         make_no_zeros_of_tables()
 
 
-def make_no_zeros_of_tables():
-    """Gives slices of no rows for branches that are differentiated from now on."""
+def make_no_zeros_of_tables() -> None:
+    """Makes TensorFlow use empty slices instead, in branches differentiated from now on."""
     integrations.apply("tf.cond, gradients", _with_empty_slices)
     integrations.apply("tf.cond of TensorFlow 1, gradients", _with_empty_slices_of_switches)
 
@@ -58,7 +65,7 @@ def _with_empty_slices_of_switches(zeros_like):
         table = _table_of(op.inputs[0]) if op.type == "Switch" else None
         if table is None or context is None:
             return zeros_like(op, index)
-        # As TensorFlow's: there where the other branch is taken.
+        # As in TensorFlow: alive if the other branch is taken.
         handle = control_flow_ops.switch(op.inputs[0], context.pred)[1 - context.branch]
         with tf.control_dependencies([tf.identity(handle)]):
             return _no_rows(table, handle)
@@ -66,8 +73,8 @@ def _with_empty_slices_of_switches(zeros_like):
     return zeros_but_of_tables
 
 
-def _table_of(handle):
-    """The table whose rows a handle, or what it was captured or switched from, is of; or None."""
+def _table_of(handle: tf.Tensor) -> Table | None:
+    """Returns the table of a handle, or of the handle it was captured or switched from; or None."""
     while handle is not None and not hasattr(handle, _TABLE):
         if not tf.is_symbolic_tensor(handle):
             return None
@@ -79,8 +86,8 @@ def _table_of(handle):
     return None if handle is None else getattr(handle, _TABLE)()
 
 
-def _no_rows(table, handle):
-    """Slices of the types that gradients of lookups have."""
+def _no_rows(table: Table, handle: tf.Tensor) -> tf.IndexedSlices:
+    """Returns empty slices, of the types that gradients of lookups have."""
     return tf.IndexedSlices(
         tf.zeros([0, table.dim]), tf.zeros([0], tf.int64), dense_shape_of(handle)
     )

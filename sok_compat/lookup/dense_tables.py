@@ -1,24 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups in tables that are two dense arrays, by TensorFlow's own ops: for graphs that are served
-where the op library is not."""
+"""Lookups by TensorFlow's own ops in tables stored as two dense arrays.
+
+They are for graphs that are served without the op library.
+"""
+
+from __future__ import annotations
 
 import contextlib
 import dataclasses
 import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from sok_compat.lookup.pooling import pool_rows
 
-_reading = threading.local()  # .arrays_of: of the innermost context
+if TYPE_CHECKING:
+    from sok_compat.lookup.group import Lookup
+    from sok_compat.tables.table import Table
+
+
+_reading = threading.local()  # .arrays_of: that of the innermost context
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DenseTable:
-    """What a table holds, for reading alone.
+    """The contents of a table, read-only.
 
-    keys: int64 [n + 1], ascending; the last one, the greatest int64, is there for the search.
-    rows: float32 [n + period, dim]: of the keys, then those that other keys have: the row
+    keys: int64 [n + 1], ascending; the last one, the greatest int64, is a sentinel.
+    rows: float32 [n + period, dim]: those of the keys; any other key has the row
       n + floormod(key, period).
     """
 
@@ -26,8 +37,8 @@ class DenseTable:
     rows: tf.Tensor
     period: int = 1
 
-    def rows_of(self, keys):
-        """float32 [n, dim], of keys int64 [n]."""
+    def rows_of(self, keys: tf.Tensor) -> tf.Tensor:
+        """Returns the rows float32 [n, dim] of keys int64 [n]."""
         num_keys = tf.size(self.keys, out_type=tf.int64) - 1
         places = tf.searchsorted(self.keys, keys, out_type=tf.int64)
         is_there = tf.equal(tf.gather(self.keys, places), keys) & (places < num_keys)
@@ -36,11 +47,11 @@ class DenseTable:
 
 
 @contextlib.contextmanager
-def dense_tables(arrays_of):
-    """A context in which lookups are built of TensorFlow's ops.
+def dense_tables(arrays_of: Callable[[Table], DenseTable] | None) -> Iterator[None]:
+    """Context in which lookups use TensorFlow's own ops.
 
     Args:
-      arrays_of: a function of a Table that gives its DenseTable.
+      arrays_of: returns the DenseTable of a Table; None: lookups use the op library.
     """
     before = getattr(_reading, "arrays_of", None)
     _reading.arrays_of = arrays_of
@@ -50,22 +61,24 @@ def dense_tables(arrays_of):
         _reading.arrays_of = before
 
 
-def tables_are_dense():
-    """Whether such a context is open."""
+def tables_are_dense() -> bool:
+    """Whether a context of `dense_tables` applies."""
     return getattr(_reading, "arrays_of", None) is not None
 
 
-def look_up_dense(lookup):
-    """As `lookup_group` with insert=False, of one `Lookup` with keys int64."""
+def look_up_dense(lookup: Lookup) -> tf.Tensor:
+    """As `lookup_group` with insert=False, for one `Lookup` with int64 keys."""
     rows = _reading.arrays_of(lookup.table).rows_of(lookup.keys)
     if lookup.row_splits is None:
         return rows
     return pool_rows(rows, lookup.row_splits, lookup.combiner, lookup.weights)
 
 
-def split_sparse(indices, dense_shape, slot_num):
-    """The row splits int64 [rows + 1] of a SparseTensor's indices; fails for rows that do not
-    ascend, or are no multiple of slot_num."""
+def split_sparse(indices: tf.Tensor, dense_shape: tf.Tensor, slot_num: int) -> tf.Tensor:
+    """Returns the row splits int64 [rows + 1] of a SparseTensor's indices.
+
+    Fails when run if the rows do not ascend, or their number is not a multiple of slot_num.
+    """
     rows = indices[:, 0]
     checks = [
         tf.debugging.Assert(tf.reduce_all(rows[1:] >= rows[:-1]), ["rows must ascend, got", rows]),

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys to row ids, and what keys without a row start as."""
+"""Finds the row ids of keys, and the initial rows of keys without a row."""
+
+from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Union
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.rows.first_rows import first_rows
+
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
 
 
 class _When(enum.Enum):
@@ -14,20 +21,26 @@ class _When(enum.Enum):
 
 
 WITH_GRADIENT = _When.WITH_GRADIENT
+Insert = Union[bool, tf.Tensor, _When]  # see `lookup_group`
 
 
-def find_rows(tables, keys, insert, collective=None):
-    """The rows of a group's keys.
+def find_rows(
+    tables: Sequence[Table],
+    keys: Sequence[tf.Tensor],
+    insert: Insert,
+    collective: tf.Tensor | None = None,
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """Finds the rows of a group's keys.
 
     Args:
       tables: list of Tables.
       keys: int64 [n] for each.
       insert: as of `lookup_group`.
-      collective: of the lookup, which other ranks take part in; None: alone.
+      collective: of the lookup; None: no other rank takes part.
 
     Returns:
-      (row ids int64 [n], -1 for keys without a row; rows [number of these, dim], or [0, dim] where
-      they are first values that the op library makes), a list for each.
+      Two lists, with an item for each table: row ids int64 [n], -1 for keys without a row; initial
+      rows [number of keys without a row, dim], or [0, dim] if the op library computes them.
     """
     if insert is WITH_GRADIENT:
         insert = False
@@ -59,8 +72,10 @@ def find_rows(tables, keys, insert, collective=None):
     return row_ids, absent_rows
 
 
-def _first_rows(table, keys, row_ids, insert):
-    """(row ids, rows of the keys without one), as `first_rows` gives them now."""
+def _first_rows(
+    table: Table, keys: tf.Tensor, row_ids: tf.Tensor, insert: bool
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns (row ids, initial rows of the keys without a row), from `first_rows`."""
     positions = tf.where(row_ids < 0)
     absent_keys = tf.gather(keys, positions[:, 0])
     absent_rows = first_rows(table, absent_keys)
@@ -70,14 +85,20 @@ def _first_rows(table, keys, row_ids, insert):
     return tf.tensor_scatter_nd_update(row_ids, positions, inserted), tf.zeros([0, table.dim])
 
 
-def insert_absent(tables, keys, row_ids, absent_rows):
-    """Gives rows to keys that had none when a lookup found them.
+def insert_absent(
+    tables: Sequence[tf.Tensor],
+    keys: Sequence[tf.Tensor],
+    row_ids: Sequence[tf.Tensor],
+    absent_rows: Sequence[tf.Tensor],
+) -> list[tf.Tensor]:
+    """Inserts the keys for which a lookup found no row.
 
     Args:
       tables: handles of tables.
       keys: int64 [n] for each, distinct.
-      row_ids: int64 [n] for each, as the lookup found them: -1 where a key had no row.
-      absent_rows: for each, what these rows start as, or [0, dim]: what the op library makes.
+      row_ids: int64 [n] for each, as the lookup found them: -1 for keys without a row.
+      absent_rows: for each, the initial rows of these keys, or [0, dim] if the op library computes
+        them.
 
     Returns:
       Row ids int64 [n] for each.

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A group of lookups: keys -> distinct keys -> row ids -> pooled rows, and its gradient.
 
-Every step of a group is one op, whatever the number of tables, their dims, combiners and key
-dtypes; for many tables on one process's CPU it is two that run at once. On several ranks the group
-is one request of each exchange. One lookup is a group of one.
+Every stage of a group is one op for any number of tables, dims, combiners and key dtypes, or two
+concurrent ops for many tables on one process's CPU. On several ranks a group is one request in each
+exchange. A single lookup is a group of one.
 """
+
+from __future__ import annotations
 
 import contextlib
 import dataclasses
 import itertools
-from typing import NamedTuple, Optional
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from sok_compat.lookup.branches import note_lookup
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
-from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows
+from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.lookup.prefetch import prefetched_request
@@ -25,58 +29,59 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed
 from sok_compat.tables.table import Table
 
-_TABLES_OF_TWO_PARTS = 8  # from so many on, two ops of half of them take less time than one
+_TABLES_OF_TWO_PARTS = 8  # at least; then two ops of half of them take less time than one
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Lookup:
-    """What is looked up in one table.
+    """A lookup in one table.
 
     table: the table.
     keys: [num_keys], in the table's key_dtype, or int32 for int64.
-    row_splits: int64 [num_bags + 1], ascending from 0 to num_keys; None: nothing is pooled.
-    combiner: of bags, 'sum' or 'mean' (over the keys in the bag, repeats counted; with weights,
-      over their sum).
-    weights: float32 [num_keys], what the row of each key in a bag is multiplied by; None: nothing.
-      No gradient flows to them.
+    row_splits: int64 [num_bags + 1], ascending from 0 to num_keys; None: no pooling.
+    combiner: of bags, 'sum' or 'mean' (over all keys of the bag, with repeats; with weights, over
+      the sum of weights).
+    weights: float32 [num_keys], factors of the rows in a bag; None: 1. They get no gradient.
     """
 
     table: Table
     keys: tf.Tensor
-    row_splits: Optional[tf.Tensor] = None
+    row_splits: tf.Tensor | None = None
     combiner: str = "none"
-    weights: Optional[tf.Tensor] = None
+    weights: tf.Tensor | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if (self.row_splits is None) != (self.combiner == "none"):
             raise ValueError(
-                f"a lookup in {self.table.table_name} has row_splits and a combiner, or neither; "
-                f"got the combiner {self.combiner!r}"
+                f"a lookup in {self.table.table_name} needs both row_splits and a combiner, or "
+                f"neither; got the combiner {self.combiner!r}"
             )
         if self.weights is not None and self.row_splits is None:
-            raise ValueError(f"weights are of bags: the lookup in {self.table.table_name} has none")
+            raise ValueError(
+                f"weights need row_splits: the lookup in {self.table.table_name} has none"
+            )
 
 
 @tf.autograph.experimental.do_not_convert
-def lookup_group(lookups, insert):
-    """The rows of each lookup, pooled where it has bags.
+def lookup_group(lookups: Sequence[Lookup], insert: Insert) -> list[tf.Tensor]:
+    """Returns the rows of each lookup, pooled if it has bags.
 
     Args:
       lookups: list of `Lookup`; several may be of one table.
-      insert: bool, or a scalar bool tensor; a key that its table does not hold gets a row (True),
-        or only its first value in the output (False). WITH_GRADIENT: only its first value, and a
-        row when a gradient of the output is computed.
+      insert: whether a new key gets a row: True; False: the output has its first value only; or a
+        scalar bool tensor. WITH_GRADIENT: as False, and the key gets a row when a gradient of the
+        output is computed.
 
     Returns:
-      A float32 tensor for each lookup: [num_keys, dim], or [num_bags, dim] with zeros for a bag
-      without keys; differentiable by the tables. Where only some of them are used, tables of the
-      others get gradients of zeros.
+      A float32 tensor for each lookup: [num_keys, dim], or [num_bags, dim] with zeros for empty
+      bags; differentiable by the tables. If only some outputs are used, the tables of the others
+      get gradients of zeros.
 
     When run, an error of one lookup leaves its table as it was; keys of others may be inserted.
 
     Raises:
-      ValueError: insert is WITH_GRADIENT in eager mode, where nothing is known of gradients yet; it
-        is neither that nor False for a table that keeps a history.
+      ValueError: insert is WITH_GRADIENT in eager mode; or it is neither WITH_GRADIENT nor False
+        for a table that keeps a history.
     """
     if tables_are_dense():
         return [look_up_dense(_read_only(lookup, insert)) for lookup in lookups]
@@ -88,23 +93,23 @@ def lookup_group(lookups, insert):
     return [outputs[lookup] for lookup in lookups]
 
 
-def _read_only(lookup, insert):
-    """The lookup, with int64 keys."""
+def _read_only(lookup: Lookup, insert: Insert) -> Lookup:
+    """Returns the lookup with int64 keys."""
     if insert is True or isinstance(insert, tf.Tensor):
         raise ValueError(
-            f"a lookup in {lookup.table.table_name} inserts keys, which a graph that is served "
-            "cannot: build it with training=False"
+            f"a lookup in {lookup.table.table_name} inserts keys, which a served graph cannot "
+            "do: build it with training=False"
         )
     keys = tf.cast(checked_keys(lookup.table, lookup.keys), tf.int64)
     return dataclasses.replace(lookup, keys=keys)
 
 
-def _gradients_of(table, insert):
-    """A context in which ops have the gradients that insert."""
+def _gradients_of(table: Table, insert: Insert) -> AbstractContextManager[Any]:
+    """Context in which ops get gradients that insert keys, if `insert` requires it."""
     if insert is not WITH_GRADIENT:
         if table.history is not None and insert is not False:
             raise ValueError(
-                f"the table {table.table_name} counts keys where gradients are computed: look them "
+                f"the table {table.table_name} counts keys when gradients are computed: look them "
                 f"up with insert=WITH_GRADIENT or False, not {insert}"
             )
         return contextlib.nullcontext()
@@ -114,8 +119,8 @@ def _gradients_of(table, insert):
     return tf.compat.v1.get_default_graph().gradient_override_map(kinds)
 
 
-def _by_kind(lookups):
-    groups = {}
+def _by_kind(lookups: Iterable[Lookup]) -> Collection[list[Lookup]]:
+    groups: dict[tuple, list[Lookup]] = {}
     for lookup in lookups:
         table = lookup.table
         kind = table.device, table.placement.is_spread, table.history is not None
@@ -123,29 +128,31 @@ def _by_kind(lookups):
     return groups.values()
 
 
-def _lookup_on_device(group, insert):
+def _lookup_on_device(group: list[Lookup], insert: Insert) -> list[tf.Tensor]:
     for lookup in group:
         variable_accessed(lookup.table)
         note_lookup(lookup.table)
     bags = [x for lookup in group for x in (lookup.row_splits, lookup.weights) if x is not None]
     look_up = _lookup_at_owners if group[0].table.placement.is_spread else _lookup_here
-    outputs = {}
+    by_lookup: dict[Lookup, tf.Tensor] = {}
     with tf.device(group[0].table.device):
         parts = _parts(group)
         for part in parts:
-            with tf.control_dependencies(bags):  # no key of bags that are refused is inserted
+            with tf.control_dependencies(bags):  # inserts no keys of invalid bags
                 keys, inverse = distinct_keys(part, insert)
-            outputs.update(zip(part, look_up(part, keys, inverse, insert)))
-        outputs = [outputs[lookup] for lookup in group]
-        # As outputs of one op: tables of those that are not used have gradients of zeros.
+            by_lookup.update(zip(part, look_up(part, keys, inverse, insert)))
+        outputs = [by_lookup[lookup] for lookup in group]
+        # Outputs of one op, so tables of unused ones get gradients of zeros.
         return outputs if len(parts) == 1 else tf.identity_n(outputs)
 
 
-def _parts(group):
-    """Lists of lookups whose ops run at the same time: one op at a time leaves threads with nothing
-    to do before and after its loops. Those of a table stay together, in their order. On several
-    ranks a group stays one request of each exchange."""
-    by_table = {}
+def _parts(group: list[Lookup]) -> list[list[Lookup]]:
+    """Divides a group into lists of lookups whose ops run at the same time.
+
+    A single op leaves threads idle before and after its loops. Lookups of one table stay together,
+    in their order. On several ranks a group stays whole.
+    """
+    by_table: dict[Any, list[Lookup]] = {}
     for lookup in group:
         by_table.setdefault(lookup.table.ref(), []).append(lookup)
     placement, device = group[0].table.placement, group[0].table.device
@@ -158,8 +165,10 @@ def _parts(group):
     return [list(itertools.chain(*part)) for part in (tables[:middle], tables[middle:])]
 
 
-def _lookup_here(group, keys, inverse, insert):
-    """The pooled rows of distinct keys, of which this rank has all."""
+def _lookup_here(
+    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor], insert: Insert
+) -> list[tf.Tensor]:
+    """Returns the pooled rows of distinct keys that this rank owns."""
     keys, inverse = _prefetched_distinct(keys, inverse)
     row_ids, absent_rows = find_rows([lookup.table for lookup in group], keys, insert)
     return ops.sok_pool_rows(
@@ -176,8 +185,10 @@ def _lookup_here(group, keys, inverse, insert):
     )
 
 
-def _lookup_at_owners(group, keys, inverse, insert):
-    """The pooled rows of distinct keys, requested of the ranks that own them."""
+def _lookup_at_owners(
+    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor], insert: Insert
+) -> list[tf.Tensor]:
+    """Returns the pooled rows of distinct keys, requested of their owners."""
     requested = _request_of_owners(group, keys, inverse, insert)
     return ops.sok_pool_received_rows(
         rows=exchanged_rows(group, requested, insert),
@@ -189,10 +200,15 @@ def _lookup_at_owners(group, keys, inverse, insert):
     )
 
 
-def description_of(group, insert, details):
-    """The name and description of the collective of a group, the same on all ranks.
+def description_of(
+    group: Sequence[Lookup], insert: Insert, details: Iterable[str]
+) -> tuple[str, str]:
+    """Returns the name and description of a group's collective, the same on all ranks.
 
-    details: a text of each lookup.
+    Args:
+      group: the lookups.
+      insert: as of `lookup_group`.
+      details: one text for each lookup.
     """
     name = "+".join(lookup.table.table_name for lookup in group)
     lines = [
@@ -202,20 +218,20 @@ def description_of(group, insert, details):
     return name if insert is not False else f"{name} (read)", "\n".join(lines)
 
 
-def _description_of_requests(group, insert):
+def _description_of_requests(group: Sequence[Lookup], insert: Insert) -> tuple[str, str]:
     return description_of(group, insert, [f"combiner {lookup.combiner}" for lookup in group])
 
 
-def begin_group(lookups, insert):
-    """The collective of the first exchange of `lookup_group`.
+def begin_group(lookups: Iterable[Lookup], insert: Insert) -> tf.Tensor:
+    """Begins the collective of the first exchange of `lookup_group`.
 
-    For failures before it in eager mode: other ranks are told in that exchange.
+    In eager mode, an earlier failure is reported to the other ranks in this exchange.
     """
     return begin_collective(*_description_of_requests(next(iter(_by_kind(lookups))), insert))
 
 
 class ShardedRequest(NamedTuple):
-    """The outputs of SokExchangeKeys, a list each, and the collective of the exchanges after it."""
+    """The outputs of SokExchangeKeys, a list each, and the collective of later exchanges."""
 
     requested_keys: list
     requested_places: list
@@ -223,15 +239,17 @@ class ShardedRequest(NamedTuple):
     requested_weights: list
     requested_counts: list
     replies: list
-    reply_splits: Optional[list]  # None: replies are not added up
-    reply_weights: Optional[list]
+    reply_splits: list | None  # None: replies are not pooled
+    reply_weights: list | None
     reply_counts: list
-    factors: Optional[list]
+    factors: list | None
     collective: tf.Tensor
 
 
-def exchanged_rows(group, requested, insert):
-    """The replies that this rank gets, a tensor [replies, dim] for each lookup.
+def exchanged_rows(
+    group: Sequence[Lookup], requested: ShardedRequest, insert: Insert
+) -> list[tf.Tensor]:
+    """Returns the replies to this rank, a tensor [replies, dim] for each lookup.
 
     Args:
       group: list of `Lookup`, of tables on one device, spread over the same ranks.
@@ -258,8 +276,10 @@ def exchanged_rows(group, requested, insert):
     )
 
 
-def _request_of_owners(group, keys, inverse, insert):
-    """The requests of ranks to one another, in this step or prefetched."""
+def _request_of_owners(
+    group: Sequence[Lookup], keys: list[tf.Tensor], inverse: list[tf.Tensor], insert: Insert
+) -> ShardedRequest:
+    """Returns the requests that this rank received, in this step or prefetched."""
     described = _description_of_requests(group, insert)
 
     def send_request(inputs, collective):
@@ -290,50 +310,54 @@ def _request_of_owners(group, keys, inverse, insert):
         if prefetched is None
         else _in_lists(prefetched, len(group))
     )
-    return ShardedRequest(*requested, collective)
+    return ShardedRequest._make([*requested, collective])
 
 
-def _in_lists(tensors, size):
+def _in_lists(tensors: Sequence[tf.Tensor], size: int) -> list[Sequence[tf.Tensor]]:
     return [tensors[begin : begin + size] for begin in range(0, len(tensors), size)]
 
 
-def _handles(group):
+def _handles(group: Iterable[Lookup]) -> dict[str, list[tf.Tensor]]:
     return {
         "rows": [lookup.table.handle for lookup in group],
         "tables": [lookup.table.table_handle for lookup in group],
     }
 
 
-def _dims(group):
+def _dims(group: Iterable[Lookup]) -> list[int]:
     return [lookup.table.dim for lookup in group]
 
 
-def _combiners(group):
+def _combiners(group: Iterable[Lookup]) -> list[str]:
     return [lookup.combiner for lookup in group]
 
 
 def _prefetched_distinct(keys, inverse):
-    """The same, from before the step where nothing else is needed."""
+    """Returns the prefetched (keys, inverse), or the given ones if nothing is prefetched."""
     prefetched = prefetched_request([*keys, *inverse], lambda copies, _: copies)
     return (keys, inverse) if prefetched is None else _in_lists(prefetched, len(keys))
 
 
-def _row_splits(group):
+def _row_splits(group: Iterable[Lookup]) -> list[tf.Tensor]:
     none = tf.constant([], tf.int64)
     return [none if lookup.row_splits is None else lookup.row_splits for lookup in group]
 
 
-def _weights(group):
+def _weights(group: Iterable[Lookup]) -> list[tf.Tensor]:
     none = tf.constant([], tf.float32)
     return [none if lookup.weights is None else lookup.weights for lookup in group]
 
 
-def distinct_keys(group, insert):
-    """([keys int64], [place of each occurrence's key among them]), a tensor for each lookup; keys
-    are distinct where need be."""
+def distinct_keys(
+    group: Sequence[Lookup], insert: Insert
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """Returns ([keys int64], [index of each occurrence's key]), a tensor for each lookup.
+
+    The keys are distinct if the lookup requires it.
+    """
     keys = [checked_keys(lookup.table, lookup.keys) for lookup in group]
-    inverse = [None] * len(group)
-    repeated = []  # those that must be told apart
+    inverse: list[tf.Tensor] = [None] * len(group)
+    repeated = []  # lookups that need distinct keys
     for i, lookup in enumerate(group):
         if _needs_distinct_keys(lookup.table, insert):
             repeated.append(i)
@@ -347,9 +371,11 @@ def distinct_keys(group, insert):
     return keys, inverse
 
 
-def _needs_distinct_keys(table, insert):
-    """Whether repeated keys have to be known. To find them again, which their cache lines still are
-    near for, takes less time than to tell them apart."""
+def _needs_distinct_keys(table: Table, insert: Insert) -> bool:
+    """Whether a lookup needs distinct keys.
+
+    Otherwise finding a repeated key again, in the cache, takes less time than deduplication.
+    """
     travels = table.placement.is_spread  # each key once
     first = table.first_value
     return insert is not False or travels or first.is_given or first.kind == "preset"

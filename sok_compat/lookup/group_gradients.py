@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of the ops of a group of lookups: one slice for each row that was read."""
+"""Gradients of a group's ops: one slice for each row that was read."""
+
+from __future__ import annotations
 
 import tensorflow as tf
 
@@ -15,8 +17,8 @@ from sok_compat.runtime.op_arguments import arguments_of, gradients_of
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_shape
 
-# Of ops whose gradient inserts keys, in the place of the gradients of these types; and where tables
-# keep a history of their keys.
+# {type of an op: the gradient that replaces its own} to insert keys. COUNTING also counts them in
+# the tables' histories.
 INSERTING = {
     "SokPoolRows": "SokPoolRowsThenInsert",
     "SokExchangeRows": "SokExchangeRowsThenInsert",
@@ -32,16 +34,16 @@ def _as_tensors(gradients):
 
 
 def _none(values):
-    """For weights or factors that there are not."""
+    """Empty weights or factors."""
     return [tf.constant([], tf.float32)] * len(values)
 
 
-tf.no_gradient("SokExchangeKeys")  # of its weights and factors
+tf.no_gradient("SokExchangeKeys")  # for its weights and factors
 
 
 @tf.RegisterGradient("SokPoolRows")
 def _pool_rows_gradient(op, *gradients):
-    with tf.device(op.inputs[0].device):  # the tables'
+    with tf.device(op.inputs[0].device):  # that of the tables
         return _pool_rows_gradient_there(op, gradients, inserts=False)
 
 
@@ -69,7 +71,7 @@ def _pool_rows_gradient_there(op, gradients, inserts):
     all_have_rows = inserts or op.get_attr("all_keys_have_rows")
     if inserts:
         row_ids = insert_absent(given.tables, given.keys, row_ids, given.absent_rows)
-    elif not all_have_rows:  # the keys may not have been made distinct
+    elif not all_have_rows:  # the keys may repeat
         row_ids, numbers = ops.sok_distinct_keys(row_ids, N=len(row_ids))
         inverse = [tf.gather(number, places) for number, places in zip(numbers, inverse)]
     merged = _merged_after_reads(op, gradients, given, row_ids, inverse)
@@ -77,9 +79,9 @@ def _pool_rows_gradient_there(op, gradients, inserts):
 
 
 def _merged_after_reads(op, gradients, given, row_ids, inverse):
-    # The forward pass must have read its rows before an optimizer changes them, also where the
-    # gradient does not depend on the output.
-    with tf.control_dependencies([tf.identity(op.outputs[0])]):  # captured, in a tf.cond
+    # The forward pass must read its rows before an optimizer changes them, even if the gradient
+    # does not depend on the output.
+    with tf.control_dependencies([tf.identity(op.outputs[0])]):  # captured in a tf.cond
         return ops.sok_merge_gradients(
             gradients=_as_tensors(gradients),
             counted=row_ids,
@@ -100,7 +102,7 @@ def _admit(op, given, counts):
 
 @tf.RegisterGradient("SokMergeGradients")
 def _merge_gradients_gradient(op, *gradients):
-    """Of second order: what is summed for a row is spread to its occurrences, as in a lookup."""
+    """Second order: spreads the values of a row to its occurrences, as a lookup does."""
     given = arguments_of(op)
     spread = ops.sok_pool_received_rows(
         rows=_as_tensors(gradients),
@@ -138,8 +140,8 @@ def _exchange_rows_gradient_at(op, gradients, given, row_ids, inserts):
 
 @tf.RegisterGradient(COUNTING["SokExchangeRows"])
 def _exchange_rows_gradient_with_counts(op, *gradients):
-    """Gradients, and with the first of them, as float32, how often each reply counts: the owner of
-    a row knows no occurrences."""
+    """Also sends, with the first gradients, the number of occurrences of each reply as float32: the
+    owner of a row does not know them."""
     given = arguments_of(op)
     gradients = _as_tensors(gradients)
     with tf.device(given.rows[0].device):
@@ -159,12 +161,12 @@ def _exchange_rows_gradient_with_counts(op, *gradients):
 
 
 def _exchanged_gradients(op, given, gradients):
-    """The gradients of this rank's replies in an op, [replies, columns]."""
+    """Returns the gradients of the replies that this rank sent, [replies, columns]."""
     return _exchanged(given, gradients, _wire_dtypes(op), 1)
 
 
 def _exchanged_gradients_and_counts(op, given, gradients, counts):
-    """As _exchanged_gradients, and what goes with them as it is, [replies, columns] too."""
+    """As _exchanged_gradients, and exchanges counts [replies, columns] unchanged."""
     wire_dtypes = [*_wire_dtypes(op), *["float32"] * len(counts)]
     received = _exchanged(given, [*gradients, *counts], wire_dtypes, 2)
     return received[: len(gradients)], received[len(gradients) :]
@@ -182,7 +184,7 @@ def _exchanged(given, values, wire_dtypes, times):
 
 
 def _wire_dtypes(op):
-    """Of each item of an exchange."""
+    """Returns the wire dtype of each item of an exchange."""
     names = [name.decode() for name in op.get_attr("wire_dtypes")]
     return names or ["float32"] * op.get_attr("N")
 
@@ -203,7 +205,7 @@ def _merged_at_owner(received, given, row_ids, are_weighted=True):
 
 @tf.RegisterGradient("SokExchangeGradients")
 def _exchange_gradients_gradient(op, *gradients):
-    """Of second order: back the way that the gradients came."""
+    """Second order: returns values to the ranks that sent the gradients."""
     given = arguments_of(op)
     with tf.device(op.outputs[0].device):
         returned = ops.sok_exchange_gradients(
@@ -234,13 +236,13 @@ def _pool_received_rows_gradient(op, *gradients):
 
 
 def _slices(op, rows, merged, row_ids, all_have_rows):
-    """The gradients of the tables' rows: one slice for each row that the op read."""
+    """Returns the tables' gradients: one slice for each row that the op read."""
     dims = op.get_attr("dims")
     return [_slices_of_table(*table, all_have_rows) for table in zip(rows, merged, row_ids, dims)]
 
 
 def _trained_slices(op, rows, merged, places, row_ids):
-    """As _slices, of the keys at `places`, which have these row ids."""
+    """As _slices, for the keys at `places`, which have these row ids."""
     merged = [tf.gather(values, where) for values, where in zip(merged, places)]
     return _slices(op, rows, merged, row_ids, all_have_rows=True)
 
@@ -251,14 +253,16 @@ def _slices_of_table(rows, merged, row_ids, dim, all_have_rows):
         has_row = row_ids >= 0
         merged, row_ids = tf.boolean_mask(merged, has_row), tf.boolean_mask(row_ids, has_row)
     elif tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
-        row_ids = tf.identity(row_ids)  # captured: the gradient is taken in a function of its own
+        row_ids = tf.identity(row_ids)  # captured by a separate gradient function
     return tf.IndexedSlices(merged, row_ids, dense_shape_of(rows))
 
 
-def dense_shape_of(rows):
-    """[capacity, dim]; as int32, as of stock lookups, where it fits: tf.cond of control flow v1
-    merges only slices of the same types. Without a capacity, as many rows as there are, up to the
-    largest int32."""
+def dense_shape_of(rows: tf.Tensor) -> tf.Tensor:
+    """Returns [capacity, dim]; without a capacity, the number of rows, up to the largest int32.
+
+    It is int32 if it fits, as of stock lookups: tf.cond of control flow v1 merges only slices of
+    equal types.
+    """
     shape = variable_shape(rows, out_type=tf.int64)
     sizes = constant_value(shape)
     if sizes is None:

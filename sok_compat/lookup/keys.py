@@ -1,34 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys as lookups take them."""
+"""Checks and shapes of the keys of lookups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
 
-def checked_keys(table, keys, name=None):
-    """`keys` in the table's key_dtype, or int32 for int64: ops widen them.
+
+def checked_keys(table: Table, keys: Any, name: str | None = None) -> tf.Tensor:
+    """Returns `keys` as a tensor of the table's key_dtype, or int32 for int64: ops widen them.
 
     Args:
       table: the Table that is read.
-      keys: a tensor, or what can become one.
-      name: of who asks, for the message; None: the table's.
+      keys: a tensor, or a value that converts to one.
+      name: of the caller, for the message; None: the table's.
 
     Raises:
-      ValueError: another dtype.
+      ValueError: keys have another dtype.
     """
     keys = tf.convert_to_tensor(keys)
     is_narrower = keys.dtype == tf.int32 and table.key_dtype == tf.int64
     if keys.dtype != table.key_dtype and not is_narrower:
         wanted = "int64 or int32" if table.key_dtype == tf.int64 else table.key_dtype.name
         raise ValueError(
-            f"{name or table.table_name}: keys must be {wanted}, by the key_dtype "
+            f"{name or table.table_name}: keys must be {wanted}, as the key_dtype is "
             f"{table.key_dtype.name}, got {keys.dtype.name}; use tf.cast, or key_dtype='int64' or "
             "'uint32'"
         )
     return keys
 
 
-def in_shape_of(keys, rows, dim):
-    """The row of each key, where the keys are. Of one unknown axis at most no shape is computed.
+def in_shape_of(keys: tf.Tensor, rows: tf.Tensor, dim: int) -> tf.Tensor:
+    """Reshapes rows to the keys' shape, statically if at most one axis is unknown.
 
     Args:
       keys: a tensor of any shape.
@@ -41,7 +48,7 @@ def in_shape_of(keys, rows, dim):
     sizes = [None, None] if keys.shape.rank is None else keys.shape.as_list()
     if len(sizes) == 1:
         output = rows
-    elif sizes.count(None) <= 1 and 0 not in sizes:  # -1 beside a 0 could be anything
+    elif sizes.count(None) <= 1 and 0 not in sizes:  # -1 beside a 0 is ambiguous
         return tf.reshape(rows, [*(-1 if size is None else size for size in sizes), dim])
     else:
         output = tf.reshape(rows, tf.concat([tf.shape(keys), [dim]], 0))

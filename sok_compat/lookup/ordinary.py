@@ -1,29 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of ordinary variables, pooled by bags."""
+"""Pools rows of ordinary variables by bags."""
+
+from __future__ import annotations
 
 import tensorflow as tf
 
-import sok_compat.lookup.group_gradients  # noqa: F401  of the ops
+import sok_compat.lookup.group_gradients  # noqa: F401  registers gradients
 from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.op_library import ops
 
 
-def pooled_rows_of(variable, keys, row_splits, combiner):
-    """The rows of a variable, pooled by bags, without a row for each occurrence of a key.
+def pooled_rows_of(
+    variable: tf.Tensor | tf.Variable, keys: tf.Tensor, row_splits: tf.Tensor, combiner: str
+) -> tf.Tensor:
+    """Returns rows of a variable, pooled by bags, without a copy of the row for each occurrence.
 
     Args:
-      variable: a variable or tensor [rows, dim], of any floats.
-      keys: int32 or int64 [n], rows of it.
+      variable: a variable or tensor [rows, dim], of any float dtype.
+      keys: int32 or int64 [n], in [0, rows).
       row_splits: int64 [num_bags + 1], ascending from 0 to n.
       combiner: 'sum' or 'mean'.
 
     Returns:
-      [num_bags, dim] of the variable's dtype; zeros for bags without keys. Its gradient has one
+      [num_bags, dim] of the variable's dtype; zeros for empty bags. Its gradient has one
       slice for each distinct key.
 
     Raises:
-      tf.errors.InvalidArgumentError: when run: a key that is no row.
+      tf.errors.InvalidArgumentError: when run: a key is out of range.
     """
     if variable.dtype != tf.float32 or tables_are_dense():
         return pool_rows(tf.gather(variable, keys), row_splits, combiner)

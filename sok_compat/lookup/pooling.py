@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags pooled by TensorFlow's own ops."""
+"""Pools bags by TensorFlow's own ops."""
+
+from __future__ import annotations
 
 import tensorflow as tf
 
 
-def pool_rows(rows, row_splits, combiner, weights=None):
-    """Pools rows by TensorFlow's own ops, also where gradients flow to weights.
+def pool_rows(
+    rows: tf.Tensor, row_splits: tf.Tensor, combiner: str, weights: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Pools rows by TensorFlow's own ops, which also give weights gradients.
 
     Args:
       rows: [n, dim].
       row_splits: int64 [num_bags + 1], ascending from 0 to n.
       combiner: 'sum' or 'mean' (over the sum of weights).
-      weights: [n], what each row is multiplied by; None: nothing.
+      weights: [n], factors of the rows; None: 1.
 
     Returns:
-      [num_bags, dim]; zeros for bags without keys.
+      [num_bags, dim]; zeros for empty bags.
     """
     num_bags = tf.size(row_splits) - 1
     bag_of_row = tf.ragged.row_splits_to_segment_ids(row_splits)

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The next batch, and what its lookups request of owners, made while a step runs.
+"""Prefetches the next batch, and the requests of its lookups, while a step runs.
 
-A thread makes batches (`PrefetchRunner`); steps take them. Between the two stand slots of a batch,
-of tensors: the first has the batch itself. What a step computes from it alone, and a lookup needs
-before rows are read, is computed by the thread instead, in copies of the step's ops.
+A thread makes batches (`PrefetchRunner`), and steps take them. A batch has slots of tensors: the
+first slot holds the batch itself. The thread also computes inputs of lookups that depend on the
+batch alone, in copies of the step's ops.
 """
+
+from __future__ import annotations
 
 import contextlib
 import itertools
 import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,39 +22,37 @@ from sok_compat.runtime.op_library import ops
 _logger = logging.getLogger("sok_compat")
 tf1 = tf.compat.v1
 
-_numbers = itertools.count()  # of batches of a process, by which their slots are found
+_numbers = itertools.count()  # of the batches of a process; part of their name
 tf.no_gradient("SokPrefetchTake")
 _CONTROL_FLOW = ("Enter", "RefEnter", "Merge", "RefMerge", "NextIteration", "Exit", "Switch")
 
 
-def prefetch_lookups(batch, capacity=1):
-    """The batch that an input pipeline gives, read while the step before runs; and so is asked of
-    other ranks what lookups need of it. The numbers are those without, bit for bit.
+def prefetch_lookups(batch: Any, capacity: int = 1) -> Any:
+    """Reads the next batch, and exchanges the keys of its lookups, during the current step.
 
-    In graphs. Around what `iterator.get_next()` gives, or what is computed from it: whatever layers
-    look up must depend on nothing else, no placeholder and no variable, or it is asked for in the
-    step as ever. A thread makes the batches; MonitoredSession starts it, in another session
-    `tf.train.start_queue_runners(sess)` does, before the first step.
+    The numbers are the same as without it, bit for bit. For graphs only. Wrap the output of
+    `iterator.get_next()`, or values computed from it. Keys that also depend on a placeholder or a
+    variable are exchanged in their step. A thread makes the batches: MonitoredSession starts it; in
+    other sessions call `tf.train.start_queue_runners(sess)` before the first step.
 
-    Rows are read in their step, and keys get rows there. So a key that its table cannot take, and
-    anything else that is wrong with a batch, fails the step that takes it; the end of the data
-    raises tf.errors.OutOfRangeError there. Each `session.run` of a tensor that depends on the batch
-    takes one, on all ranks alike.
+    Rows are read, and keys get rows, in the step that takes the batch. An invalid key or another
+    error of a batch fails this step, and the end of the data raises tf.errors.OutOfRangeError
+    there. Each `session.run` of a tensor that depends on the batch takes one, on all ranks alike.
 
     Args:
       batch: tensors, SparseTensors or RaggedTensors, or a nest of them.
-      capacity: batches that may wait to be taken, an int >= 1; one more is being made.
+      capacity: most batches that wait for a step, an int >= 1; one more is being made.
 
     Returns:
       As `batch`.
 
     Raises:
-      ValueError: in eager mode or in a function; no tensor; capacity out of range.
+      ValueError: in eager mode or in a function; batch has no tensor; capacity is out of range.
     """
     if tf.executing_eagerly() or hasattr(tf1.get_default_graph(), "outer_graph"):
         raise ValueError(
-            "sok.prefetch_lookups is for graphs of sessions: in eager mode and functions, "
-            "tf.data.Dataset.prefetch reads ahead"
+            "sok.prefetch_lookups is for graphs of sessions; in eager mode and functions, use "
+            "tf.data.Dataset.prefetch"
         )
     if not isinstance(capacity, int) or capacity < 1:
         raise ValueError(f"capacity must be an int >= 1, got {capacity!r}")
@@ -62,13 +64,16 @@ def prefetch_lookups(batch, capacity=1):
     )
 
 
-def prefetched_request(inputs, send_request):
-    """The result of `send_request` by the thread that makes batches; None: the step has to send it.
+def prefetched_request(
+    inputs: Sequence[tf.Tensor],
+    send_request: Callable[[list[tf.Tensor], Callable[..., tf.Tensor]], list[tf.Tensor]],
+) -> list[tf.Tensor] | None:
+    """Returns the prefetched result of `send_request`; None if the step has to send the request.
 
     Args:
       inputs: tensors of the step.
-      send_request: a function of these tensors as the thread has them, and of what begins its
-        lookups, that gives a list of tensors.
+      send_request: called with the thread's copies of the inputs and its `begin_collective`;
+        returns a list of tensors.
     """
     if tf.executing_eagerly():
         return None
@@ -84,10 +89,10 @@ class _Batches:
     """The batches of one call of prefetch_lookups.
 
     Attributes:
-      taken: what a step has of `sources`, in their order.
+      taken: the step's tensors for `sources`, in their order.
     """
 
-    def __init__(self, sources, capacity):
+    def __init__(self, sources: Sequence[Any], capacity: int) -> None:
         graph = tf1.get_default_graph()
         self._graph = graph
         number = len(getattr(graph, "_sok_prefetched_batches", ()))
@@ -99,18 +104,18 @@ class _Batches:
         sources = [tf.convert_to_tensor(source) for source in sources]
         self.taken = self.put_and_take(sources)
         self._sources = {taken.name: source for taken, source in zip(self.taken, sources)}
-        self._depends = {}  # {name of an op: whether it depends on a batch}
-        self._refused = set()
+        self._depends: dict[str, bool] = {}  # {name of an op: whether it depends on a batch}
+        self._refused: set[str] = set()
         if not hasattr(graph, "_sok_prefetched_batches"):
             graph._sok_prefetched_batches = []
         graph._sok_prefetched_batches.append(self)
 
-    def begin_collective(self, **attributes):
-        """As ops.sok_begin_collective, of the thread."""
+    def begin_collective(self, **attributes: Any) -> tf.Tensor:
+        """As ops.sok_begin_collective, for the thread."""
         return ops.sok_begin_prefetched_collective(start=self._runner.start, **attributes)
 
-    def put_and_take(self, tensors):
-        """The step's of what the thread has as `tensors`."""
+    def put_and_take(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Puts the thread's `tensors` into a slot, and returns the step's tensors taken from it."""
         slot = len(self._runner.puts)
         with tf.control_dependencies(None), tf.device("CPU:0"):
             self._runner.puts.append(ops.sok_prefetch_put(tensors, slot=slot, **self._where))
@@ -120,9 +125,9 @@ class _Batches:
             mine.set_shape(source.shape)
         return list(taken)
 
-    def copies_of(self, inputs):
-        """The tensors, computed from what the thread has; None: they depend on no batch, or on
-        something else, too."""
+    def copies_of(self, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor] | None:
+        """Returns copies of the inputs computed by the thread; None unless they depend on the batch
+        alone."""
         if any(tensor.graph is not self._graph for tensor in inputs):
             return None
         if not any(self._is_of_batch(tensor.op) for tensor in inputs):
@@ -135,7 +140,7 @@ class _Batches:
         for op in nodes:
             node = graph_def.node.add()
             node.CopyFrom(op.node_def)
-            node.attr.pop("_class", None)  # places beside ops that are not copied
+            node.attr.pop("_class", None)  # colocation with ops that are not copied
         with tf.control_dependencies(None), _no_scope(self._graph):
             needed = {name for node in graph_def.node for name in map(_output_name, node.input)}
             known = {name: t for name, t in self._sources.items() if name in needed}
@@ -146,8 +151,8 @@ class _Batches:
         copied = {**dict(zip(wanted, copied)), **self._sources}
         return [copied[tensor.name] for tensor in inputs]
 
-    def _is_of_batch(self, op):
-        """Whether it depends on what a step takes; what is known of ops is kept."""
+    def _is_of_batch(self, op: tf.Operation) -> bool:
+        """Whether an op depends on the batch; results are cached."""
         waiting = [op]
         while waiting:
             last = waiting[-1]
@@ -163,8 +168,10 @@ class _Batches:
                 self._depends[last.name] = any(self._depends.get(each.name) for each in before)
         return self._depends[op.name]
 
-    def _nodes_before(self, tensors):
-        """(the ops between what a step takes and `tensors`; what of them cannot be copied)."""
+    def _nodes_before(
+        self, tensors: Sequence[tf.Tensor]
+    ) -> tuple[Sequence[tf.Operation], str | None]:
+        """Returns (the ops between the batch and `tensors`, why one cannot be copied or None)."""
         found, waiting = {}, [t.op for t in tensors if t.name not in self._sources]
         while waiting:
             op = waiting.pop()
@@ -178,18 +185,18 @@ class _Batches:
             waiting.extend(op.control_inputs)
         return list(found.values()), None
 
-    def _say(self, problem):
+    def _say(self, problem: str) -> None:
         if problem not in self._refused:
             self._refused.add(problem)
             _logger.warning("sok.prefetch_lookups: keys are exchanged in their step: %s", problem)
 
 
-def _before(op):
+def _before(op: tf.Operation) -> list[tf.Operation]:
     return [*(tensor.op for tensor in op.inputs), *op.control_inputs]
 
 
-def _why_not(op):
-    """Why an op cannot be run by the thread; None: it can."""
+def _why_not(op: tf.Operation) -> str | None:
+    """Returns why the thread cannot run an op, or None."""
     if op.type in ("SokPrefetchTake", "SokPrefetchNext") or op.type.startswith("Placeholder"):
         return f"they depend on {op.name} ({op.type})"
     if op.type in _CONTROL_FLOW:
@@ -201,12 +208,12 @@ def _why_not(op):
     return None
 
 
-def _output_name(name):
-    """Of an input in a NodeDef."""
+def _output_name(name: str) -> str:
+    """Returns the full name of an input in a NodeDef."""
     return name if ":" in name or name.startswith("^") else f"{name}:0"
 
 
 @contextlib.contextmanager
-def _no_scope(graph):
+def _no_scope(graph: tf.Graph) -> Iterator[None]:
     with graph.name_scope(None):
         yield

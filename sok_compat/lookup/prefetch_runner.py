@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The thread that prefetches batches; sessions start it with their queue runners."""
 
+from __future__ import annotations
+
 import itertools
 import threading
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,28 +13,29 @@ from sok_compat.ranks.exchange import first_line
 from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1
-_MOST_CHARACTERS = 4000  # of what an error says
+_MOST_CHARACTERS = 4000  # of an error's message
 
 
-class PrefetchRunner(tf1.train.QueueRunner):
-    """Makes a batch as soon as there is room for it, from the first step on.
+class PrefetchRunner(tf.compat.v1.train.QueueRunner):
+    """Makes a batch whenever there is room for one, from the first step on.
 
-    What fails there fails the step that takes the batch, so it is no error of the thread's.
+    An error in a batch fails the step that takes the batch, not the thread.
 
     Attributes:
-      puts: the ops that put something into the batch; more may come.
+      puts: the ops that fill the slots of a batch; more may come.
       start: int64 scalar tensor, how often the thread has been started in this graph.
     """
 
-    # As a QueueRunner in a meta graph, it has nothing to run: steps of a graph that was imported
-    # say that nothing makes their batches.
+    # Imported from a meta graph, this QueueRunner runs nothing, and steps report that no thread
+    # makes their batches.
 
-    def __init__(self, where):
-        """
+    def __init__(self, where: dict[str, Any]) -> None:
+        """Makes the ops.
+
         Args:
-          where: the attributes of ops that say which batches.
+          where: the attributes that identify the batches in ops.
         """
-        self.puts = []
+        self.puts: list[tf.Operation] = []
         self.start = tf1.placeholder(tf.int64, [], name="prefetch_start")
         self._num_puts = tf1.placeholder(tf.int64, [], name="prefetch_num_puts")
         self._code = tf1.placeholder(tf.int32, [], name="prefetch_code")
@@ -41,17 +45,24 @@ class PrefetchRunner(tf1.train.QueueRunner):
         self._fail_op = ops.sok_prefetch_fail(self._code, self._message, **where)
         self._start_op = ops.sok_prefetch_start(**where)
         self._close_op = self._cancel_op = ops.sok_prefetch_close(**where)
-        self._queue = self._num_puts  # of which a meta graph has the name
-        self._enqueue_ops, self._queue_closed_exception_types = [], ()
+        self._queue = self._num_puts  # only its name is in meta graphs
+        self._enqueue_ops: list = []
+        self._queue_closed_exception_types = ()
         self._starts = itertools.count()
 
     @property
-    def exceptions_raised(self):
-        """None: they are those of the steps."""
+    def exceptions_raised(self) -> list:
+        """Always empty: steps raise the errors."""
         return []
 
-    def create_threads(self, sess, coord=None, daemon=False, start=False):
-        """As a QueueRunner's: what makes batches, and what ends that when `coord` asks to stop."""
+    def create_threads(
+        self,
+        sess: tf.compat.v1.Session,
+        coord: tf.train.Coordinator | None = None,
+        daemon: bool = False,
+        start: bool = False,
+    ) -> list[threading.Thread]:
+        """As a QueueRunner's: a thread that makes batches, and with `coord` one that stops it."""
         sess.run(self._start_op)
         threads = [threading.Thread(target=self._make, args=(sess, next(self._starts), coord))]
         if coord is not None:
@@ -64,7 +75,9 @@ class PrefetchRunner(tf1.train.QueueRunner):
                 thread.start()
         return threads
 
-    def _make(self, session, start, coord):
+    def _make(
+        self, session: tf.compat.v1.Session, start: int, coord: tf.train.Coordinator | None
+    ) -> None:
         feeds = {self.start: start, self._num_puts: len(self.puts)}
         try:
             while coord is None or not coord.should_stop():
@@ -75,8 +88,8 @@ class PrefetchRunner(tf1.train.QueueRunner):
         except (tf.errors.OpError, RuntimeError):  # the session has ended
             return
 
-    def _fill(self, session, feeds):
-        """Makes the batch that has begun; whether there may be more."""
+    def _fill(self, session: tf.compat.v1.Session, feeds: dict) -> bool:
+        """Makes a batch that has begun; returns whether more may follow."""
         try:
             session.run([*self.puts, self._all_op], feeds)
         except tf.errors.OpError as error:
@@ -86,9 +99,9 @@ class PrefetchRunner(tf1.train.QueueRunner):
             return not isinstance(error, tf.errors.OutOfRangeError)
         return True
 
-    def _close_on_stop(self, session, coord):
+    def _close_on_stop(self, session: tf.compat.v1.Session, coord: tf.train.Coordinator) -> None:
         coord.wait_for_stop()
         try:
             session.run(self._close_op)
-        except (tf.errors.OpError, RuntimeError):  # it has ended
+        except (tf.errors.OpError, RuntimeError):  # the session has ended
             return

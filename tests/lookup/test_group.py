@@ -131,7 +131,7 @@ def test_what_no_lookup_has(graph):
         Lookup(table, keys, splits)
     with pytest.raises(ValueError, match="row_splits and a combiner, or neither"):
         Lookup(table, keys, combiner="sum")
-    with pytest.raises(ValueError, match="weights are of bags"):
+    with pytest.raises(ValueError, match="weights need row_splits"):
         Lookup(table, keys, weights=tf.constant([1.0]))
     with pytest.raises(ValueError, match="keys must be int64 or int32"):
         lookup_group([Lookup(table, tf.constant([1.0]))], True)

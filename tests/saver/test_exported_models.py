@@ -189,7 +189,7 @@ def test_a_folder_that_is_there_stays(trained):
         ({"stock_ops": True}, "cannot start as its first values, uniform .*missing_keys='zeros'"),
         (
             {"stock_ops": True, "missing_keys": "zeros", "build": lambda: model(training=True)},
-            "inserts keys, which a graph that is served cannot: build it with training=False",
+            "inserts keys, which a served graph cannot do: build it with training=False",
         ),
         ({"build": lambda: 3}, "build must return .inputs, outputs.*got 3"),
     ],
