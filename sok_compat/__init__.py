@@ -5,16 +5,20 @@ The names are those of `sok_compat.sparse_operation_kit`. Importing this module 
 TensorFlow comes with the first name that needs it, so that `sok_compat.HashTable` works without it.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from sok_compat import sparse_operation_kit as _face
 
 __all__ = [*_face.__all__]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'sok_compat' has no attribute {name!r}")
     return getattr(_face, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted((*globals(), *__all__))

@@ -6,6 +6,8 @@ Ends with status 0 if tables can be trained in one process, else 1. Whatever mig
 in a process of its own. With a script, names are found as that would: its folder comes first.
 """
 
+from __future__ import annotations
+
 import argparse
 import dataclasses
 import importlib.metadata
@@ -16,6 +18,8 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 REBUILD = (
     "pip install --force-reinstall --no-cache-dir --no-deps sok_compat (or, from a checkout, "
@@ -38,12 +42,12 @@ class Finding:
     text: str
     remedy: str = ""
 
-    def __str__(self):
+    def __str__(self) -> str:
         remedy = f"\n{'':22}To get it: {self.remedy}" if self.remedy else ""
         return f"{self.status:8}{self.subject:14}{self.text}{remedy}"
 
 
-def examine(script=None):
+def examine(script: str | None = None) -> list[Finding]:
     """All Findings, in the order in which one thing needs another."""
     tensorflow = _probe(
         "import tensorflow as tf; result = {'version': tf.__version__,"
@@ -59,7 +63,7 @@ def examine(script=None):
     return [*findings, _cuda_compiler(), *_gpus(tensorflow)]
 
 
-def _import_name(script=None):
+def _import_name(script: str | None = None) -> Finding:
     """What `import sparse_operation_kit` gives in the script's folder, and why."""
     folder = os.path.dirname(os.path.abspath(script)) if script else ""
     found = _probe(
@@ -84,7 +88,7 @@ def _import_name(script=None):
     return Finding("ok", subject, f"sparse_operation_kit is sok_compat's{passed_over}")
 
 
-def _engine():
+def _engine() -> Finding:
     found = _probe(
         "import sok_compat; from sok_compat.engine import _engine;"
         " table = sok_compat.HashTable(dim=1, capacity=1);"
@@ -97,7 +101,7 @@ def _engine():
     return Finding("broken", "hash table", found["error"], REBUILD)
 
 
-def _tensorflow(found):
+def _tensorflow(found: dict[str, Any]) -> Finding:
     built_for = _built_for()
     if "version" in found:
         return Finding("ok", "TensorFlow", found["version"])
@@ -108,7 +112,7 @@ def _tensorflow(found):
     return Finding("broken", "TensorFlow", "not installed; HashTable works without it", remedy)
 
 
-def _keras(tensorflow_version):
+def _keras(tensorflow_version: str) -> Finding:
     major, minor = tensorflow_version.split(".")[:2]
     if (int(major), int(minor)) < (2, 16):
         return Finding("ok", "Keras 2", f"part of TensorFlow {tensorflow_version}")
@@ -128,7 +132,7 @@ def _keras(tensorflow_version):
     return Finding("ok", "Keras 2", f"tf-keras {installed}{hint}")
 
 
-def _op_library(tensorflow_version):
+def _op_library(tensorflow_version: str) -> Finding:
     built_for = _built_for()
     if built_for is None:
         text = "sok_compat was built without it: TensorFlow's ops are not there"
@@ -147,7 +151,7 @@ def _op_library(tensorflow_version):
     return Finding("ok", "op library", f"built for TensorFlow {built_for}, {kernels}")
 
 
-def _horovod(tensorflow_version):
+def _horovod(tensorflow_version: str) -> Finding:
     installed = _installed_version("horovod")
     if installed is None:
         return Finding("missing", "Horovod", "not installed: one process only", REBUILD_HOROVOD)
@@ -176,7 +180,7 @@ def _horovod_built_for():
         return json.load(file).get("tensorflow")
 
 
-def _integrations(has_horovod):
+def _integrations(has_horovod: bool) -> Finding:
     found = _probe(
         ("import horovod.tensorflow; " if has_horovod else "")
         + f"{_ALL_INTEGRATIONS} from sok_compat.runtime.integrations import INTEGRATIONS;"
@@ -192,7 +196,7 @@ def _integrations(has_horovod):
     return Finding("ok", "changes", text)
 
 
-def print_changes():
+def print_changes() -> int:
     """Prints the table of what is changed in other libraries; the exit status: 1 without
     TensorFlow."""
     found = _probe(
@@ -209,7 +213,7 @@ def print_changes():
     return 0
 
 
-def _cuda_compiler():
+def _cuda_compiler() -> Finding:
     compiler = os.environ.get("CUDACXX") or shutil.which("nvcc")
     if compiler is None:
         text = "no nvcc on PATH: sok_compat is built for the CPU only"
@@ -222,7 +226,7 @@ def _cuda_compiler():
     return Finding("ok", "CUDA compiler", (release or [compiler])[0].strip())
 
 
-def _gpus(tensorflow):
+def _gpus(tensorflow: dict[str, Any]) -> Iterator[Finding]:
     lister = shutil.which("nvidia-smi")
     listed = subprocess.run([lister, "-L"], capture_output=True, text=True) if lister else None
     names = listed.stdout.splitlines() if listed and listed.returncode == 0 else []
@@ -236,7 +240,7 @@ def _gpus(tensorflow):
         yield Finding("missing", "GPU for models", f"TensorFlow {reason}", remedy)
 
 
-def _built_for():
+def _built_for() -> str | None:
     try:
         from sok_compat.runtime import _build_info
     except ImportError:
@@ -244,14 +248,14 @@ def _built_for():
     return _build_info.TENSORFLOW_VERSION
 
 
-def _installed_version(distribution):
+def _installed_version(distribution: str) -> str | None:
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
 
 
-def _probe(code):
+def _probe(code: str) -> dict[str, Any]:
     """What `code` leaves in `result`, run by another Python; {'error': a line} if it fails."""
     program = f"import json; {code}; print(); print(json.dumps(result))"
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
@@ -272,7 +276,7 @@ def _probe(code):
     return {"error": (run.stderr.strip().splitlines() or ["no message"])[-1]}
 
 
-def main(arguments=()):
+def main(arguments: Sequence[str] = ()) -> int:
     """Prints the report; the exit status says whether training can start."""
     parser = argparse.ArgumentParser(prog="python -m sok_compat.doctor", description=__doc__)
     parser.add_argument("script", nargs="?", help="the script that is to run")

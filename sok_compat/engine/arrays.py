@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a caller passes as keys and rows -> arrays for the C++ module, or a clear error."""
+"""Converts a caller's keys and rows to arrays for the C++ module."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 KEY_DTYPES = {name: np.dtype(name) for name in ("int64", "uint32")}
 
 
-def parse_key_dtype(key_dtype) -> np.dtype:
-    """np.dtype('int64') or np.dtype('uint32')."""
+def parse_key_dtype(key_dtype: Any) -> np.dtype:
+    """Returns np.dtype('int64') or np.dtype('uint32')."""
     try:
         dtype = np.dtype(key_dtype)
     except TypeError:
@@ -17,8 +24,8 @@ def parse_key_dtype(key_dtype) -> np.dtype:
     return dtype
 
 
-def as_keys(keys, key_dtype: np.dtype) -> np.ndarray:
-    """`keys` as a contiguous int64 vector, from any integer type with values within `key_dtype`."""
+def as_keys(keys: ArrayLike, key_dtype: np.dtype) -> np.ndarray:
+    """Returns `keys`, integers within `key_dtype`, as a contiguous int64 vector."""
     array = keys if isinstance(keys, np.ndarray) else _array_of(keys)
     if array.dtype.kind == "O" and all(isinstance(key, (int, np.integer)) for key in array.flat):
         _check_range(array, key_dtype)
@@ -27,8 +34,8 @@ def as_keys(keys, key_dtype: np.dtype) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def check_key_array(array, key_dtype: np.dtype) -> None:
-    """Raises if `array`, of NumPy or CuPy, is no vector of integers within `key_dtype`."""
+def check_key_array(array: Any, key_dtype: np.dtype) -> None:
+    """Raises unless a NumPy or CuPy array is a vector of integers within `key_dtype`."""
     if array.dtype.kind not in "iu":
         raise TypeError(f"keys must be integers, got an array of {array.dtype}")
     if array.ndim != 1:
@@ -37,15 +44,15 @@ def check_key_array(array, key_dtype: np.dtype) -> None:
         _check_range(array, key_dtype)
 
 
-def as_rows(rows, num_keys: int, dim: int, what: str) -> np.ndarray:
-    """`rows` as a contiguous float32 matrix [num_keys, dim]."""
+def as_rows(rows: ArrayLike, num_keys: int, dim: int, what: str) -> np.ndarray:
+    """Returns `rows` as a contiguous float32 matrix [num_keys, dim]."""
     array = np.asarray(rows)
     check_row_array(array, num_keys, dim, what)
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def check_row_array(array, num_keys: int, dim: int, what: str) -> None:
-    """Raises if `array`, of NumPy or CuPy, is no matrix of numbers [num_keys, dim]."""
+def check_row_array(array: Any, num_keys: int, dim: int, what: str) -> None:
+    """Raises unless a NumPy or CuPy array is a matrix of real numbers [num_keys, dim]."""
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{what} must be real numbers, got an array of {array.dtype}")
     if array.shape != (num_keys, dim):
@@ -55,8 +62,8 @@ def check_row_array(array, num_keys: int, dim: int, what: str) -> None:
         )
 
 
-def _array_of(keys) -> np.ndarray:
-    """np.asarray, but integers of which NumPy would make floats stay integers, or objects."""
+def _array_of(keys: ArrayLike) -> np.ndarray:
+    """np.asarray, except that mixed integers do not become floats, but objects."""
     array = np.asarray(keys)
     if array.size == 0:
         return array.astype(np.int64)
@@ -67,10 +74,10 @@ def _array_of(keys) -> np.ndarray:
     return array
 
 
-def _check_range(array, key_dtype):
+def _check_range(array: Any, key_dtype: np.dtype) -> None:
     limits = np.iinfo(key_dtype)
     low, high = limits.min, limits.max
-    if array.dtype.kind != "O":  # in the type of the array, or 2**63 is compared as a float
+    if array.dtype.kind != "O":  # in the array's dtype, or NumPy compares 2**63 as a float
         own = np.iinfo(array.dtype)
         low, high = array.dtype.type(max(low, own.min)), array.dtype.type(min(high, own.max))
     outside = ((array < low) | (array > high)).ravel()

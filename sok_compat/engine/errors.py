@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tables raise beside Python's own exceptions."""
+"""Exceptions of tables besides Python's own."""
 
 
 class CapacityError(RuntimeError):
-    """A table has no room for all new keys of a call; it is as it was before the call."""
+    """A table has no room for all new keys of a call; the call has changed nothing."""

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """HashTable: integer keys -> rows of float32 that grow with the keys, on NumPy or CuPy arrays."""
 
+from __future__ import annotations
+
 import operator
 import os
 import re
-from typing import Optional
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from sok_compat.engine.arrays import parse_key_dtype
 from sok_compat.engine.cupy_arrays import CupyArrays
 from sok_compat.engine.initializers import (
     Constant,
+    Initializer,
     Normal,
     TruncatedNormal,
     Uniform,
@@ -32,22 +35,21 @@ class HashTable:
     """A table of rows, each `dim` float32, by integer key.
 
     A key gets the next free row id (0, 1, 2, ...) when it is inserted and keeps it until it is
-    erased. Its row starts with a first value that depends on `seed`, `name` and the key alone, so
-    that two tables agree whatever the order in which keys come.
+    erased. The first value of its row depends on `seed`, `name` and the key only, not on the order
+    in which keys come.
 
-    Keys are one-dimensional arrays or sequences of integers and may repeat. All methods may be
-    called from several threads at once, and a call that raises leaves the table as it was.
+    Keys are one-dimensional arrays or sequences of integers and may repeat. All methods are
+    thread-safe, and a call that raises leaves the table as it was.
 
-    A child of `os.fork` has a copy of its own, whose calls run on the caller's thread alone; tables
-    made there have threads. Where another thread was in a call of the table when the child was
-    made, its calls raise RuntimeError in the child.
+    A child of `os.fork` has its own copy, whose calls run on the caller's thread alone; tables made
+    there have threads. If another thread was in a call of the table during the fork, calls of the
+    copy raise RuntimeError.
 
-    With device="cuda:0" keys and rows live in the memory of that GPU. Methods then take arrays on
-    it (CuPy's, or any with __cuda_array_interface__ or DLPack), or what they take on the CPU, and
-    return CuPy arrays. Calls run on CuPy's current stream, or on the one given as `stream` (CuPy's,
-    any with __cuda_stream__, or a handle), and take effect in the order in which they were made
-    also where streams differ. `find`, `gather` and, as long as the table need not grow, `insert`
-    return before they have run; the others wait.
+    With device="cuda:0" keys and rows are in the memory of that GPU. Methods also take arrays on it
+    (CuPy's, or any with __cuda_array_interface__ or DLPack), and return CuPy arrays. Calls run on
+    CuPy's current stream, or on `stream` (CuPy's, any object with __cuda_stream__, or a handle);
+    they take effect in the order of the calls, even on different streams. `find`, `gather` and,
+    unless the table has to grow, `insert` return before they have run; the others wait.
 
     >>> table = HashTable(dim=2, initializer="zeros")
     >>> table.insert([7, -1, 7])
@@ -64,31 +66,31 @@ class HashTable:
         capacity: int = 1 << 28,
         *,
         name: str = "table",
-        initializer="uniform",
+        initializer: Initializer | str = "uniform",
         seed: int = 0,
-        key_dtype="int64",
-        num_threads: Optional[int] = None,
+        key_dtype: Any = "int64",
+        num_threads: int | None = None,
         device: str = "cpu",
-    ):
-        """An empty table.
+    ) -> None:
+        """Makes an empty table.
 
         Args:
           dim: floats in a row.
-          capacity: how many keys the table may hold. A limit, not an allocation: memory comes with
+          capacity: most keys that the table may hold: a limit, not an allocation. Memory grows with
             the keys.
-          name: appears in error messages, and is part of what first values depend on.
+          name: for error messages; first values depend on it.
           initializer: Uniform, Normal, TruncatedNormal or Constant, or "uniform", "normal",
             "truncated_normal", "zeros" or "ones".
           seed: any int64.
           key_dtype: "int64", where every value is an ordinary key, or "uint32".
-          num_threads: threads that share the work of a large call; None: as many as this process
-            has processors. On a GPU it has no effect.
+          num_threads: threads that share the work of a large call; None: one for each processor of
+            this process. It has no effect on a GPU.
           device: "cpu", "cuda" (the first GPU) or "cuda:<number>".
 
         Raises:
-          ValueError: for a number below 1, or a name that is not in the lists above.
-          RuntimeError: if there is no such GPU, no CuPy, or this build has no CUDA back end.
-          MemoryError: if the system refuses the address space for `capacity` rows.
+          ValueError: a number is below 1, or a name is not in the lists above.
+          RuntimeError: the GPU, CuPy or this build's CUDA back end is missing.
+          MemoryError: the system refuses the address space for `capacity` rows.
         """
         initializer = parse_initializer(initializer)
         low_or_mean, high_or_stddev = (*vars(initializer).values(), 0.0)[:2]
@@ -115,6 +117,7 @@ class HashTable:
 
     @property
     def name(self) -> str:
+        """The table's name."""
         return self._name
 
     @property
@@ -124,11 +127,12 @@ class HashTable:
 
     @property
     def capacity(self) -> int:
-        """How many keys the table may hold."""
+        """Most keys that the table may hold."""
         return self._capacity
 
     @property
     def key_dtype(self) -> np.dtype:
+        """int64 or uint32."""
         return self._key_dtype
 
     @property
@@ -138,23 +142,23 @@ class HashTable:
 
     @property
     def size(self) -> int:
-        """How many keys the table holds; also `len(table)`."""
+        """Number of keys in the table; also `len(table)`."""
         return self._stored.size
 
     @property
     def index_bytes(self) -> int:
-        """Bytes of memory of the keys and their row ids."""
+        """Bytes of memory for the keys and their row ids."""
         return self._stored.index_bytes
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of memory of the rows, those of erased keys that wait for new ones included."""
+        """Bytes of memory for the rows, including free rows of erased keys."""
         return self._stored.row_bytes
 
     def __len__(self) -> int:
         return self.size
 
-    def __contains__(self, key) -> bool:
+    def __contains__(self, key: Any) -> bool:
         return bool(self.find([key])[0] >= 0)
 
     def __repr__(self) -> str:
@@ -163,14 +167,14 @@ class HashTable:
             f"key_dtype={str(self.key_dtype)!r}, size={self.size})"
         )
 
-    def insert(self, keys, rows=None, *, stream=None) -> np.ndarray:
-        """Makes the table hold all `keys`, and returns their row ids, int64 [number of keys].
+    def insert(self, keys: Any, rows: Any = None, *, stream: Any = None) -> np.ndarray:
+        """Inserts the new ones of `keys`, and returns all row ids, int64 [number of keys].
 
-        Keys that it already holds keep their rows. New ones get theirs from `rows` [number of keys,
-        dim] (where a new key repeats, its first one), or the initializer's first value.
+        Keys in the table keep their rows. New keys get theirs from `rows` [number of keys, dim] (a
+        repeated key its first one), or else their first value.
 
         Raises:
-          CapacityError: if the new keys do not all fit; none of them is inserted then.
+          CapacityError: the new keys do not all fit; none of them is inserted.
         """
         with self._arrays.on_stream(stream):
             keys = self._keys(keys)
@@ -180,18 +184,18 @@ class HashTable:
             self._call("insert", len(keys), keys, rows, row_ids)
         return row_ids
 
-    def find(self, keys, *, stream=None) -> np.ndarray:
-        """The row ids of `keys`, int64 [number of keys]; -1 for keys that are not held."""
+    def find(self, keys: Any, *, stream: Any = None) -> np.ndarray:
+        """Returns the row ids of `keys`, int64 [number of keys]; -1 for keys not in the table."""
         with self._arrays.on_stream(stream):
             keys = self._keys(keys)
             row_ids = self._arrays.empty(len(keys), np.int64)
             self._call("find", len(keys), keys, row_ids)
         return row_ids
 
-    def gather(self, keys, *, stream=None) -> np.ndarray:
-        """The rows of `keys`, float32 [number of keys, dim].
+    def gather(self, keys: Any, *, stream: Any = None) -> np.ndarray:
+        """Returns the rows of `keys`, float32 [number of keys, dim].
 
-        A key that the table does not hold gives its first value, and is not inserted.
+        A key that is not in the table reads its first value, and is not inserted.
         """
         with self._arrays.on_stream(stream):
             keys = self._keys(keys)
@@ -199,49 +203,49 @@ class HashTable:
             self._call("gather", len(keys), keys, rows)
         return rows
 
-    def scatter_add(self, keys, values, *, stream=None) -> None:
+    def scatter_add(self, keys: Any, values: Any, *, stream: Any = None) -> None:
         """Adds values [number of keys, dim] to the rows of `keys`; repeated keys add up in order.
 
         Raises:
-          KeyError: naming the first key that the table does not hold; no row is changed then.
+          KeyError: a key is not in the table; no row is changed.
         """
         self._update("scatter_add", keys, values, "values", stream)
 
-    def assign(self, keys, rows, *, stream=None) -> None:
-        """Replaces the rows of `keys` by rows [number of keys, dim]; a repeated key's last wins.
+    def assign(self, keys: Any, rows: Any, *, stream: Any = None) -> None:
+        """Replaces the rows of `keys` by rows [number of keys, dim]; the last repeated key wins.
 
         Raises:
-          KeyError: naming the first key that the table does not hold; no row is changed then.
+          KeyError: a key is not in the table; no row is changed.
         """
         self._update("assign", keys, rows, "rows", stream)
 
-    def erase(self, keys, *, stream=None) -> int:
-        """Forgets those of `keys` that the table holds, and returns how many they were.
+    def erase(self, keys: Any, *, stream: Any = None) -> int:
+        """Erases `keys`, and returns the number of those that were in the table.
 
-        New keys may get their rows. A key that comes back starts with its first value again.
+        New keys may reuse their rows. A key that is inserted again starts with its first value.
         """
         with self._arrays.on_stream(stream):
             keys = self._keys(keys)
             return self._call("erase", len(keys), keys)
 
-    def export(self, *, stream=None) -> tuple:
-        """All keys [size], in the order of row ids, and their rows, float32 [size, dim]."""
+    def export(self, *, stream: Any = None) -> tuple:
+        """Returns all keys [size], in the order of row ids, and their rows, float32 [size, dim]."""
         with self._arrays.on_stream(stream):
             room, num_held = -1, self.size
-            while num_held > room:  # at first, and where another thread has inserted keys since
+            while num_held > room:  # first, and after inserts of other threads
                 room = num_held
                 keys = self._arrays.empty(room, np.int64)
                 rows = self._arrays.empty((room, self.dim), np.float32)
                 num_held = self._call("export", room, keys, rows)
-            # One may also have erased some.
+            # Another thread may also have erased some.
             return keys[:num_held].astype(self.key_dtype, copy=False), rows[:num_held]
 
-    def clear(self, *, stream=None) -> None:
-        """Forgets all keys and gives their memory back."""
+    def clear(self, *, stream: Any = None) -> None:
+        """Erases all keys and frees their memory."""
         with self._arrays.on_stream(stream):
             self._call("clear")
 
-    def _update(self, call, keys, rows, what, stream):
+    def _update(self, call: str, keys: Any, rows: Any, what: str, stream: Any) -> None:
         with self._arrays.on_stream(stream):
             keys = self._keys(keys)
             rows = self._arrays.rows(rows, len(keys), self.dim, what)
@@ -252,23 +256,23 @@ class HashTable:
                     f"{num_held}; insert it before {call}"
                 )
 
-    def _keys(self, keys) -> np.ndarray:
+    def _keys(self, keys: Any) -> np.ndarray:
         return self._arrays.keys(keys, self._key_dtype)
 
-    def _call(self, name, *arguments):
-        """Calls the table in C++ on the current stream, with the addresses of arrays; None is 0."""
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """Calls the C++ table on the current stream, with the addresses of arrays (0 for None)."""
         addresses = [
             argument if isinstance(argument, int) else self._address(argument)
             for argument in arguments
         ]
         return getattr(self._stored, name)(self._arrays.current_stream(), *addresses)
 
-    def _address(self, array) -> int:
+    def _address(self, array: Any) -> int:
         return 0 if array is None else self._arrays.address(array)
 
 
-def _parse_device(device: str):
-    """None for "cpu", the number of the GPU for "cuda" or "cuda:<number>"."""
+def _parse_device(device: str) -> int | None:
+    """Returns None for "cpu", the GPU's number for "cuda" or "cuda:<number>"."""
     match = re.fullmatch(r"cpu|cuda(?::(\d+))?", device) if isinstance(device, str) else None
     if not match:
         raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:<number>', got {device!r}")
@@ -285,7 +289,7 @@ def _arrays_on_gpu(number: int) -> CupyArrays:
     return CupyArrays(number)
 
 
-def _whole_number(what, value, low, high=(1 << 63) - 1) -> int:
+def _whole_number(what: str, value: Any, low: int, high: int = (1 << 63) - 1) -> int:
     try:
         number = operator.index(value)
     except TypeError:

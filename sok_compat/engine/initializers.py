@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a row looks when its key first appears. Values only; the numbers are made in C++."""
+"""Initializers: the distributions of first values. C++ computes the numbers."""
+
+from __future__ import annotations
 
 import dataclasses
-from typing import Union
+from typing import Any, Union, get_args
 
 
-def _check_stddev(normal):
+def _check_stddev(normal: Normal | TruncatedNormal) -> None:
     if not normal.stddev >= 0:
         raise ValueError(f"{type(normal).__name__} needs stddev >= 0, got {normal.stddev}")
 
 
 @dataclasses.dataclass(frozen=True)
 class Uniform:
-    """Evenly in [low, high)."""
+    """Uniform in [low, high)."""
 
     low: float = -0.05
     high: float = 0.05
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not self.low <= self.high:
             raise ValueError(f"Uniform needs low <= high, got low={self.low}, high={self.high}")
 
@@ -29,31 +31,31 @@ class Normal:
     mean: float = 0.0
     stddev: float = 0.05
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_stddev(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class TruncatedNormal:
-    """Normal, given that it lies within two standard deviations of the mean."""
+    """Normal, limited to two standard deviations around the mean."""
 
     mean: float = 0.0
     stddev: float = 0.05
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_stddev(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class Constant:
-    """The same number everywhere."""
+    """The same number in every column."""
 
     value: float = 0.0
 
 
 Initializer = Union[Uniform, Normal, TruncatedNormal, Constant]
 
-_BY_NAME = {
+_BY_NAME: dict[str, Initializer] = {
     "uniform": Uniform(),
     "normal": Normal(),
     "truncated_normal": TruncatedNormal(),
@@ -62,9 +64,9 @@ _BY_NAME = {
 }
 
 
-def parse_initializer(initializer) -> Initializer:
-    """The initializer itself, or the one that a name stands for."""
-    if isinstance(initializer, Initializer.__args__):
+def parse_initializer(initializer: Any) -> Initializer:
+    """Returns the initializer itself, or the one that a name denotes."""
+    if isinstance(initializer, get_args(Initializer)):
         return initializer
     if not isinstance(initializer, str):
         raise TypeError(

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of tables on the CPU: NumPy's."""
 
+from __future__ import annotations
+
 import contextlib
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -9,7 +12,7 @@ from sok_compat.engine.arrays import as_keys, as_rows
 
 
 class NumpyArrays:
-    """What HashTable wants of arrays; see cupy_arrays.CupyArrays for those on a GPU."""
+    """HashTable's interface to arrays on the CPU; see cupy_arrays.CupyArrays for a GPU."""
 
     keys = staticmethod(as_keys)
     rows = staticmethod(as_rows)
@@ -17,16 +20,19 @@ class NumpyArrays:
 
     @staticmethod
     def address(array: np.ndarray) -> int:
+        """Returns the address of an array's first element."""
         return array.ctypes.data
 
     @staticmethod
     def current_stream() -> int:
+        """Returns 0: the CPU has no streams."""
         return 0
 
     @staticmethod
-    def on_stream(stream):
+    def on_stream(stream: object) -> AbstractContextManager[None]:
+        """Context of a call; stream must be None."""
         if stream is not None:
             raise ValueError(
-                f"stream is for tables on a GPU, and this one is on the CPU, got {stream!r}"
+                f"stream is for tables on a GPU, but this one is on the CPU, got {stream!r}"
             )
         return contextlib.nullcontext()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that read their tables, as other processes load them."""
+"""Exports models, with read-only tables, for serving."""
 
 from sok_compat.serving.saved_model import export_saved_model
 

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a graph as dense arrays, in variables of TensorFlow's."""
+"""The tables of a graph as dense arrays, in ordinary variables."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,41 +17,41 @@ from sok_compat.tables.table import Table, is_part_of_table
 
 tf1 = tf.compat.v1
 
-_END = np.array([np.iinfo(np.int64).max])  # behind the keys; see DenseTable
+_END = np.array([np.iinfo(np.int64).max])  # sentinel after the keys; see DenseTable
 
 
 class ArraysOfTables:
-    """Makes them as lookups ask for them, and fills them from the tables."""
+    """Creates the arrays of tables that lookups use, and fills them from the tables."""
 
-    def __init__(self):
-        self._arrays = {}  # {reference to a Table: _Arrays}
+    def __init__(self) -> None:
+        self._arrays: dict[Any, _Arrays] = {}  # {reference to a Table: _Arrays}
 
-    def of(self, table):
-        """The DenseTable of a Table, for `dense_tables`."""
+    def of(self, table: Table) -> DenseTable:
+        """Returns the DenseTable of a Table, for `dense_tables`."""
         if table.ref() not in self._arrays:
             with tf.init_scope():
                 self._arrays[table.ref()] = _Arrays(table)
         return self._arrays[table.ref()].dense
 
-    def variables(self):
-        """Those that hold the arrays."""
+    def variables(self) -> list[tf.Variable]:
+        """Returns the variables that hold the arrays."""
         return [each for arrays in self._arrays.values() for each in arrays.variables]
 
     @staticmethod
-    def other_variables():
-        """Those of the graph that are no tables."""
+    def other_variables() -> list[tf.Variable]:
+        """Returns the graph's variables that are neither tables nor slots."""
         variables = tf1.global_variables()
         return [variable for variable in variables if not is_part_of_table(variable)]
 
-    def fill(self, session):
-        """Copies what the tables hold."""
+    def fill(self, session: tf.compat.v1.Session) -> None:
+        """Copies the contents of the tables into the arrays."""
         for arrays in self._arrays.values():
             arrays.fill(session)
 
 
 class _Arrays:
-    def __init__(self, table):
-        """Adds the ops; raises ValueError where stock ops cannot know first values."""
+    def __init__(self, table: Table) -> None:
+        """Makes the ops; raises ValueError if stock ops cannot compute the first values."""
         name = f"{table.table_name}/served_"
         self._keys = _variable(f"{name}keys", tf.int64, [None])
         self._rows = _variable(f"{name}rows", tf.float32, [None, table.dim])
@@ -62,10 +66,10 @@ class _Arrays:
         ]
 
     @property
-    def dense(self):
+    def dense(self) -> DenseTable:
         return DenseTable(*self.variables, self._period)
 
-    def fill(self, session):
+    def fill(self, session: tf.compat.v1.Session) -> None:
         absent_rows = self._absent_rows
         if not isinstance(absent_rows, np.ndarray):
             absent_rows = session.run(absent_rows)
@@ -75,8 +79,8 @@ class _Arrays:
         session.run(self._assign, dict(zip(self._feeds, arrays)))
 
 
-def _variable(name, dtype, shape):
-    # Of no collection: checkpoints that the graph is restored from do not have it.
+def _variable(name: str, dtype: tf.DType, shape: Sequence[int | None]) -> tf.Variable:
+    # In no collection: checkpoints that restore the graph do not have it.
     return tf1.Variable(
         tf.zeros([each or 0 for each in shape], dtype),
         trainable=False,
@@ -87,8 +91,8 @@ def _variable(name, dtype, shape):
     )
 
 
-def _rows_of_absent_keys(table):
-    """A tensor, or array, [period, dim]."""
+def _rows_of_absent_keys(table: Table) -> np.ndarray | tf.Tensor | tf.Variable:
+    """Returns the rows [period, dim] of keys that are not in the table; see DenseTable."""
     first, history = table.first_value, table.history
     if history is not None and history.filter_freq:
         return np.full([1, table.dim], history.value_without_row, np.float32)
@@ -98,8 +102,8 @@ def _rows_of_absent_keys(table):
         return first.rows
     if first.period is None:
         raise ValueError(
-            f"with stock_ops keys that {table.table_name} does not have cannot start as its "
-            f"first values, {first}, which only ops of sok_compat know: give missing_keys='zeros', "
+            f"with stock_ops, keys that {table.table_name} does not have cannot get its first "
+            f"values, {first}, which only ops of sok_compat compute: give missing_keys='zeros', "
             "or stock_ops=False"
         )
     first = dataclasses.replace(first, name=first.name or table.table_name)

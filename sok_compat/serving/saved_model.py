@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`export_saved_model`: a trained model, as a SavedModel that other processes load."""
+"""`export_saved_model`: writes a trained model as a SavedModel for other processes."""
+
+from __future__ import annotations
 
 import contextlib
 import functools
 import os
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Union
 
 import tensorflow as tf
 
@@ -15,55 +20,57 @@ from sok_compat.serving.arrays_of_tables import ArraysOfTables
 from sok_compat.serving.stock_graph import StockGraph
 from sok_compat.tables.first_value import FirstValue, all_rows_start_as
 
+if TYPE_CHECKING:
+    Checkpoint = Union[str, os.PathLike[str], Callable[[tf.compat.v1.Session], Any]]
+
 tf1 = tf.compat.v1
 
-FIRST_VALUES, ZEROS = "first_values", "zeros"  # what missing_keys is one of
-_OPTIONS = {"tags": ["serve"], "clear_devices": True, "strip_default_attrs": True}
+FIRST_VALUES, ZEROS = "first_values", "zeros"  # values of missing_keys
+_OPTIONS: dict[str, Any] = {"tags": ["serve"], "clear_devices": True, "strip_default_attrs": True}
 
 
 def export_saved_model(
-    folder,
-    build,
-    checkpoint,
+    folder: str | os.PathLike[str],
+    build: Callable[[], Any],
+    checkpoint: Checkpoint,
     *,
-    stock_ops=False,
-    missing_keys=FIRST_VALUES,
-    assets_extra=None,
-    as_text=False,
-    **options,
-):
-    """Writes a SavedModel of a checkpoint, whose tables are read and never written.
+    stock_ops: bool = False,
+    missing_keys: str = FIRST_VALUES,
+    assets_extra: dict[str, str | os.PathLike[str]] | None = None,
+    as_text: bool = False,
+    **options: Any,
+) -> str | None:
+    """Writes a SavedModel of a checkpoint, with read-only tables.
 
-    Of several ranks rank 0 writes, from a checkpoint of all, and the others return at once; the
-    model needs one process.
+    With several ranks, rank 0 writes it from a checkpoint of all ranks, and the others return at
+    once. The model is served by one process.
 
     Args:
-      folder: str or path, of the SavedModel; it must not be there yet.
-      build: a function that builds the model for serving, in a graph of its own, with
-        training=False. It returns (inputs, outputs), two dicts {name: tensor}, or a SignatureDef,
-        or {name: SignatureDef}.
-      checkpoint: what has the values: a path as tf.train.Saver.save returns it, a folder, of which
-        it is the latest, or a function of a session that restores all variables of the graph.
-      stock_ops: True: the graph has no op of sok_compat, and can be served where that is not
-        installed; each table is a sorted array of its keys and one of its rows. Lookups that are
-        not pooled give the same bits; sums may be rounded otherwise.
-      missing_keys: what keys give that a table does not have: 'first_values', what their rows start
-        as, or 'zeros'. With stock_ops first values must be constant, or repeat
-        (default_value_dim). Keys that a filter has not admitted have what it says, without
-        stock_ops.
-      assets_extra: {path below the model's assets.extra: file that is copied there}.
-      as_text: whether the graph is written as text.
-      **options: as of tf.compat.v1.saved_model.Builder.add_meta_graph_and_variables; without them
-        tags is ['serve'], and devices and attributes that have their default are left out.
+      folder: str or path of the SavedModel; it must not exist yet.
+      build: a function that builds the model for serving, in its own graph, with training=False. It
+        returns (inputs, outputs), two dicts {name: tensor}, or a SignatureDef, or
+        {name: SignatureDef}.
+      checkpoint: source of the values: a path returned by tf.train.Saver.save, a folder (its latest
+        checkpoint), or a function of a session that restores all variables of the graph.
+      stock_ops: whether the graph must have no ops of sok_compat, to be served where it is not
+        installed. Each table is then a sorted array of keys and an array of rows. Lookups without
+        pooling give the same bits; sums may round differently.
+      missing_keys: the rows of keys that a table does not have: 'first_values' or 'zeros'. With
+        stock_ops, first values must be constant, or repeat (default_value_dim). Without stock_ops,
+        keys that a filter has not admitted read the filter's value.
+      assets_extra: {path below the model's assets.extra: file to copy there}.
+      as_text: whether to write the graph as text.
+      **options: of tf.compat.v1.saved_model.Builder.add_meta_graph_and_variables; by default, tags
+        is ['serve'], and devices and default attributes are left out.
 
     Returns:
-      The folder, a str; None on other ranks than 0.
+      The folder, a str; None on ranks other than 0.
 
     Raises:
-      ValueError: missing_keys is neither; no checkpoint is in the folder; build inserts keys, or
-        returns something else; with stock_ops, first values that only sok_compat's ops know, or
-        ops of sok_compat that do not look keys up.
-      FileExistsError: the folder is there.
+      ValueError: missing_keys is neither; the folder has no checkpoint; build inserts keys, or
+        returns something else; with stock_ops, the graph needs first values or ops, other than
+        lookups, that only sok_compat has.
+      FileExistsError: the folder exists.
     """
     if missing_keys not in (FIRST_VALUES, ZEROS):
         raise ValueError(
@@ -83,12 +90,12 @@ def export_saved_model(
 
 
 @contextlib.contextmanager
-def _new_folder(folder):
-    """Gives the path of one that becomes `folder` at the end, or goes where something fails."""
+def _new_folder(folder: str) -> Iterator[str]:
+    """Yields a temporary path, renamed to `folder` at the end, or removed if an error occurs."""
     if os.path.exists(folder):
-        raise FileExistsError(f"{folder} is there already: export into a new folder")
+        raise FileExistsError(f"{folder} already exists: export into a new folder")
     partial = f"{folder}.partial"
-    shutil.rmtree(partial, ignore_errors=True)  # of an export that was killed
+    shutil.rmtree(partial, ignore_errors=True)  # left by a killed export
     try:
         yield partial
         os.rename(partial, folder)
@@ -97,18 +104,18 @@ def _new_folder(folder):
         raise
 
 
-def _starting_as(missing_keys):
+def _starting_as(missing_keys: str) -> AbstractContextManager[None]:
     if missing_keys == FIRST_VALUES:
         return contextlib.nullcontext()
     return all_rows_start_as(FirstValue("constant", 0.0))
 
 
-def _restoring(checkpoint):
-    """A function of a session that restores the graph's variables."""
+def _restoring(checkpoint: Checkpoint) -> Callable[[tf.compat.v1.Session], Any]:
+    """Returns a function of a session that restores the graph's variables."""
     return checkpoint if callable(checkpoint) else functools.partial(_restore_from, checkpoint)
 
 
-def _restore_from(checkpoint, session):
+def _restore_from(checkpoint: str | os.PathLike[str], session: tf.compat.v1.Session) -> None:
     path = os.fspath(checkpoint)
     if os.path.isdir(path):
         folder, path = path, tf.train.latest_checkpoint(path)
@@ -117,7 +124,12 @@ def _restore_from(checkpoint, session):
     tf1.train.Saver(allow_empty=True).restore(session, path)
 
 
-def _write(build, restore, builder, **options):
+def _write(
+    build: Callable[[], Any],
+    restore: Callable[[tf.compat.v1.Session], Any],
+    builder: Any,
+    **options: Any,
+) -> None:
     signatures = _signatures(build())
     saver = tf1.train.Saver(allow_empty=True, sharded=True)
     main_op = _main_op()
@@ -133,7 +145,12 @@ def _write(build, restore, builder, **options):
         )
 
 
-def _write_stock(build, restore, builder, **options):
+def _write_stock(
+    build: Callable[[], Any],
+    restore: Callable[[tf.compat.v1.Session], Any],
+    builder: Any,
+    **options: Any,
+) -> None:
     arrays = ArraysOfTables()
     with dense_tables(arrays.of):
         signatures = _signatures(build())
@@ -146,7 +163,7 @@ def _write_stock(build, restore, builder, **options):
         with tf.Graph().as_default():
             stock_saver, assets, main_op = stock.build()
             builder.add_meta_graph_and_variables(
-                session,  # of the graph that has the same ops by the same names, and more
+                session,  # of a graph with at least the same ops and names
                 signature_def_map=signatures,
                 assets_collection=assets,
                 main_op=main_op,
@@ -155,13 +172,13 @@ def _write_stock(build, restore, builder, **options):
             )
 
 
-def _main_op():
-    """What is run when the model is loaded."""
+def _main_op() -> tf.Operation:
+    """Returns the op that runs when the model is loaded."""
     return tf.group(tf1.local_variables_initializer(), tf1.tables_initializer(), name="when_loaded")
 
 
-def _signatures(built):
-    """{name: SignatureDef}, of what `build` returns."""
+def _signatures(built: Any) -> dict[str, Any]:
+    """Converts the result of `build` to {name: SignatureDef}."""
     if isinstance(built, tuple) and len(built) == 2 and all(isinstance(x, dict) for x in built):
         built = tf1.saved_model.predict_signature_def(*built)
     named = built
@@ -175,7 +192,7 @@ def _signatures(built):
     return named
 
 
-def _copy_assets(folder, assets):
+def _copy_assets(folder: str, assets: dict[str, str | os.PathLike[str]]) -> None:
     for below, file in assets.items():
         target = os.path.join(folder, below)
         os.makedirs(os.path.dirname(target), exist_ok=True)

@@ -1,27 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of a graph that serves, in a graph without ops of sok_compat."""
+"""Extracts the served part of a graph, which must have no ops of sok_compat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 tf1 = tf.compat.v1
 
-_OF_OURS = "Sok"  # what the names of our ops begin with
+_OF_OURS = "Sok"  # prefix of the types of our ops
 
 
 class StockGraph:
-    """What is needed of the default graph, to be built again in another one by the same names."""
+    """The served part of the default graph, to rebuild in another graph under the same names."""
 
-    def __init__(self, signatures, variables, saver, main_op):
-        """Takes it from the default graph, which is complete.
+    def __init__(
+        self,
+        signatures: dict[str, Any],
+        variables: Sequence[tf.Variable],
+        saver: tf.compat.v1.train.Saver,
+        main_op: tf.Operation,
+    ) -> None:
+        """Extracts it from the default graph, which is complete.
 
         Args:
           signatures: {name: SignatureDef}.
-          variables: all that are served.
+          variables: all served variables.
           saver: a tf.train.Saver of them.
-          main_op: what is run when the model is loaded.
+          main_op: the op that runs when the model is loaded.
 
         Raises:
-          ValueError: it has ops of sok_compat.
+          ValueError: the served part has ops of sok_compat.
         """
         graph_def = tf1.get_default_graph().as_graph_def()
         self._main_op = main_op.name
@@ -45,11 +56,11 @@ class StockGraph:
         in_graph = self._meta.collection_def[tf1.GraphKeys.GLOBAL_VARIABLES].bytes_list.value
         in_graph.extend(each.SerializeToString() for each in variables)
 
-    def build(self):
-        """Builds it in the default graph.
+    def build(self) -> tuple[tf.compat.v1.train.Saver, list[tf.Tensor], tf.Operation]:
+        """Rebuilds it in the default graph.
 
         Returns:
-          (its tf.train.Saver, tensors of asset files, the op that is run when it is loaded).
+          (tf.train.Saver, tensors of asset files, the op that runs when the model is loaded).
         """
         saver = tf1.train.import_meta_graph(self._meta)
         graph = tf1.get_default_graph()
@@ -57,8 +68,8 @@ class StockGraph:
         return saver, assets, graph.get_operation_by_name(self._main_op)
 
 
-def _places_of_signatures(signatures):
-    """Names of tensors."""
+def _places_of_signatures(signatures: dict[str, Any]) -> Iterator[str]:
+    """Yields the names of the signatures' tensors."""
     for signature in signatures.values():
         for tensor in [*signature.inputs.values(), *signature.outputs.values()]:
             if tensor.WhichOneof("encoding") == "coo_sparse":
@@ -72,8 +83,8 @@ def _places_of_signatures(signatures):
                 yield tensor.name
 
 
-def _keep_used_functions(graph_def):
-    """Drops functions that nothing calls; others may have ops that are served nowhere."""
+def _keep_used_functions(graph_def: Any) -> None:
+    """Drops unused functions, which may have ops that cannot be served."""
     functions = {each.signature.name: each for each in graph_def.library.function}
     used, nodes = {}, list(graph_def.node)
     while nodes:
@@ -88,20 +99,20 @@ def _keep_used_functions(graph_def):
         graph_def.library.function.add().ParseFromString(each)
 
 
-def _functions_of(node):
+def _functions_of(node: Any) -> Iterator[str]:
     yield node.op
     for value in node.attr.values():
         yield value.func.name
         yield from (each.name for each in value.list.func)
 
 
-def _check_has_none_of_ours(graph_def):
+def _check_has_none_of_ours(graph_def: Any) -> None:
     nodes = list(graph_def.node)
     for function in graph_def.library.function:
         nodes += function.node_def
     ours = [f"{node.name} ({node.op})" for node in nodes if node.op.startswith(_OF_OURS)]
     if ours:
         raise ValueError(
-            f"with stock_ops the outputs may need no op of sok_compat but lookups, got "
-            f"{ours[:3]}: leave them out of what build returns, or give stock_ops=False"
+            f"with stock_ops the outputs must need no ops of sok_compat other than lookups, got "
+            f"{ours[:3]}: leave them out of the result of build, or give stock_ops=False"
         )

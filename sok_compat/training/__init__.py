@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How optimizers update tables: fused rules, and what becomes of the updates of stock ones."""
+"""How optimizers update tables: fused rules, and rewritten updates of stock optimizers."""

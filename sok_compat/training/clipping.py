@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clipping by a norm over all ranks."""
+"""Clips gradients by their norm over all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -9,25 +13,33 @@ from sok_compat.tables.table import is_shared_table
 
 
 @tf.autograph.experimental.do_not_convert
-def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None, *, variables=None):
-    """As tf.clip_by_global_norm, with the norm that one process has of the same global batch.
+def clip_by_global_norm(
+    t_list: Sequence[tf.Tensor | tf.IndexedSlices | None],
+    clip_norm: float | tf.Tensor,
+    use_norm: float | tf.Tensor | None = None,
+    name: str | None = None,
+    *,
+    variables: Sequence[tf.Variable] | None = None,
+) -> tuple[list[tf.Tensor | tf.IndexedSlices | None], tf.Tensor]:
+    """As tf.clip_by_global_norm, with the norm that one process would have of the global batch.
 
-    Of a table it counts the rows of all ranks. Gradients of dense variables must be the same on all
-    ranks, so they are reduced before. All ranks call it alike. One process: tf.clip_by_global_norm.
+    The norm of a table includes the rows of all ranks. Gradients of dense variables must be reduced
+    before the call, so that they are the same on all ranks. All ranks must call it. On one process
+    it is tf.clip_by_global_norm.
 
     Args:
       t_list: list or tuple of gradients: tensors, IndexedSlices or None.
       clip_norm: the norm to clip to, > 0.
       use_norm: the norm, if it is known.
       name: of the ops.
-      variables: those that the gradients are of. None: tables are known by their gradients, except
-        inside a tf.function that gets gradients as arguments.
+      variables: one for each gradient. None: tables are recognised by their gradients, except in
+        a tf.function that gets gradients as arguments.
 
     Returns:
       (clipped, norm), clipped as t_list.
 
     Raises:
-      ValueError: variables are not as many as gradients.
+      ValueError: the numbers of variables and gradients differ.
     """
     gradients = list(t_list)
     if variables is not None and len(variables) != len(gradients):
@@ -40,8 +52,11 @@ def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None, *, variable
     return tf.clip_by_global_norm(gradients, clip_norm, use_norm, name)
 
 
-def _norm_over_ranks(gradients, variables):
-    """None where no table has rows on other ranks."""
+def _norm_over_ranks(
+    gradients: Sequence[tf.Tensor | tf.IndexedSlices | None],
+    variables: Sequence[tf.Variable] | None,
+) -> tf.Tensor | None:
+    """Returns the norm; None if no table has rows on other ranks."""
     if variables is None:
         is_shared = [table_of(gradient) is not None for gradient in gradients]
     else:
@@ -54,6 +69,6 @@ def _norm_over_ranks(gradients, variables):
     return tf.sqrt(2.0 * half_square)
 
 
-def _half_square(gradients):
+def _half_square(gradients: Iterable[tf.Tensor | tf.IndexedSlices]) -> tf.Tensor:
     values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
     return tf.add_n([tf.cast(tf.nn.l2_loss(v), tf.float32) for v in values] or [tf.zeros([])])

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam on tables by one fused op, for all optimizers that offer it."""
+"""Adam on tables as one fused op, for all optimizers that offer it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -7,38 +11,54 @@ from sok_compat.runtime.op_library import ops
 from sok_compat.tables.slots import slot_for
 from sok_compat.training.stock_rules import AppliedRule
 
+if TYPE_CHECKING:
+    from tensorflow.compat.v1.train import AdamOptimizer as _AdamMixin
+
+    from sok_compat.tables.slot_variable import SlotVariable
+    from sok_compat.tables.table import Table
+else:
+    _AdamMixin = object  # an optimizer lists AdamOptimizer itself as its last base
+
+
 SLOT_NAME = "Adam"
 
 
-def state_of(variable, optimizer):
-    """The slot of a table that holds m and v side by side: [capacity, 2 * dim], zeros."""
+def state_of(variable: Table, optimizer: Any) -> SlotVariable:
+    """Returns the table's slot that holds m and v side by side: [capacity, 2 * dim], zeros."""
     return slot_for(variable, optimizer, SLOT_NAME, width=2 * variable.dim)
 
 
-def slices_of_rows_in_use(variable, gradient):
-    """(gradients [n, dim], row ids [n]) of a dense gradient [capacity, dim], as of value()."""
-    with tf.control_dependencies([gradient]):  # so that this step's keys have come
+def slices_of_rows_in_use(variable: Table, gradient: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns (gradients [n, dim], row ids [n]) of a dense gradient [capacity, dim] of value()."""
+    with tf.control_dependencies([gradient]):  # then this step's keys have rows
         row_ids = ops.sok_rows_in_use(variable.table_handle)
     return tf.gather(gradient, row_ids), row_ids
 
 
-def adam_step_size(learning_rate, beta1_power, beta2_power, dtype=tf.float32):
-    """learning_rate * sqrt(1 - beta2_power) / (1 - beta1_power), a scalar. The same for all
-    variables of a step: once for these, it is seven ops less for each."""
+def adam_step_size(
+    learning_rate: float | tf.Tensor,
+    beta1_power: float | tf.Tensor,
+    beta2_power: float | tf.Tensor,
+    dtype: tf.DType = tf.float32,
+) -> tf.Tensor:
+    """Returns learning_rate * sqrt(1 - beta2_power) / (1 - beta1_power), a scalar.
+
+    All variables of a step can share it, which saves seven ops for each.
+    """
     learning_rate, beta1_power, beta2_power = (
         tf.cast(x, dtype) for x in (learning_rate, beta1_power, beta2_power)
     )
     return learning_rate * tf.sqrt(1.0 - beta2_power) / (1.0 - beta1_power)
 
 
-class StepSizeOfTables:
-    """Before a tf.compat.v1.train.AdamOptimizer: the step size that all tables of a step share."""
+class StepSizeOfTables(_AdamMixin):
+    """Base class, before tf.compat.v1.train.AdamOptimizer: a step size shared by all tables."""
 
-    def _prepare(self):
+    def _prepare(self) -> None:
         super()._prepare()
-        self._shared_step_size = None
+        self._shared_step_size: tf.Tensor = None
 
-    def _step_size_of_tables(self):
+    def _step_size_of_tables(self) -> tf.Tensor:
         if self._shared_step_size is None:
             powers = self._get_beta_accumulators()
             self._shared_step_size = adam_step_size(self._lr_t, *powers)
@@ -46,19 +66,19 @@ class StepSizeOfTables:
 
 
 def apply_adam(
-    variable,
-    state,
-    gradient,
-    row_ids,
+    variable: Table,
+    state: SlotVariable,
+    gradient: tf.Tensor,
+    row_ids: tf.Tensor,
     *,
-    step_size,
-    beta1,
-    beta2,
-    epsilon,
-    is_lazy,
-    use_locking=False,
-):
-    """One step on the rows of a table; repeated row ids are added up first.
+    step_size: float | tf.Tensor,
+    beta1: float | tf.Tensor,
+    beta2: float | tf.Tensor,
+    epsilon: float | tf.Tensor,
+    is_lazy: bool,
+    use_locking: bool = False,
+) -> tf.Operation:
+    """Applies one step to rows of a table; gradients of repeated row ids are added up first.
 
     Args:
       variable: the Table.
@@ -69,8 +89,8 @@ def apply_adam(
       beta1: decay of m.
       beta2: decay of v.
       epsilon: added to sqrt(v).
-      is_lazy: True: only rows in row_ids decay and move; False: all rows in use.
-      use_locking: whether steps that run at once do it one by one.
+      is_lazy: whether to update only the rows in row_ids; False: all rows in use.
+      use_locking: whether concurrent steps update the table one by one.
 
     Returns:
       The op.

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizers of tf.keras.optimizers on tables: their slots are planes, and what they compute
-on whole variables they compute on the rows in use.
+"""tf.keras.optimizers on tables: their slots become planes, and updates apply to the rows in use.
 
-In eager mode and functions. They read a variable and its slots, and assign to them, so a table and
-its slots show them the rows in use alone (tables/shown_rows.py): by the same ops, in the same
-order, with the same numbers as on an ordinary variable that has these rows.
+For eager mode and functions. These optimizers read a whole variable and its slots, and assign to
+them, so a table and its slots show them only the rows in use (tables/rows/shown_rows.py). The ops,
+their order and the numbers are those of an ordinary variable with these rows.
 """
+
+from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
 import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -24,25 +27,26 @@ from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot_or_variable
 from sok_compat.training.stock_slots import has_slots_saved_with_it, slots_apart
 
-_tables_of = weakref.WeakKeyDictionary()  # {optimizer: unique ids of tables with planes as slots}
+# {optimizer: unique ids of tables with planes as slots}
+_tables_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
-def update_rows_in_use_in_keras():
-    """Makes the optimizers of tf.keras.optimizers cost a table's rows in use, from now on."""
+def update_rows_in_use_in_keras() -> None:
+    """Makes tf.keras.optimizers update only the rows in use of tables, from now on."""
     integrations.when_there_are_tables(_change)
 
 
-def _change():
+def _change() -> None:
     integrations.apply("tf.keras.optimizers.Optimizer.build", _making_planes)
     around_updates(_of_rows_in_use)
 
 
 class _NoPlaneError(Exception):
-    """A slot that starts as anything but a constant fill, which no plane can."""
+    """The slot's initial value is not a constant fill, so it cannot be a plane."""
 
 
 def _making_planes(build):
-    """Every optimizer's build calls that of the base class first, and returns if it is built."""
+    """Every optimizer's `build` calls the base class first, and returns if it is built."""
 
     @functools.wraps(build)
     def build_with_planes(self, var_list):
@@ -50,8 +54,8 @@ def _making_planes(build):
         are_plain = not tables and not any(map(has_slots_saved_with_it, var_list))
         if self in _tables_of or are_plain or not tf.executing_eagerly():
             return build(self, var_list)
-        _tables_of[self] = set()  # the build below comes here again
-        # Other plans have other tables: what checkpoints number comes first.
+        _tables_of[self] = set()  # the build below calls this again
+        # Variables whose slots checkpoints number come first, as another plan has other tables.
         var_list = sorted(var_list, key=has_slots_saved_with_it)
         try:
             with slots_apart(self):
@@ -61,13 +65,13 @@ def _making_planes(build):
             return build(self, var_list)
         _tables_of[self] = {table._unique_id for table in tables}
         if tables:
-            self.jit_compile = False  # which is True where there is a GPU; XLA knows no tables
+            self.jit_compile = False  # True by default with a GPU, but XLA does not know tables
         return None
 
     return build_with_planes
 
 
-def _build_planes(optimizer, var_list, tables):
+def _build_planes(optimizer: Any, var_list: Sequence[tf.Variable], tables: Sequence[Table]) -> None:
     with contextlib.ExitStack() as stack:
         for table in tables:
             stack.enter_context(showing_some_rows(table))
@@ -75,19 +79,21 @@ def _build_planes(optimizer, var_list, tables):
         optimizer.build(var_list)
 
 
-def _make_variable(tables, next_creator, **kwargs):
+def _make_variable(
+    tables: Sequence[Table], next_creator: Callable[..., Any], **kwargs: Any
+) -> tf.Variable:
     variable = make_slot_or_variable(tables, next_creator, kwargs)
     table = owner_by_name(kwargs.get("name") or "", tables)
     if table is None or isinstance(variable, SlotVariable) or not variable.shape.rank:
         return variable
     has_rows = variable.shape[0] in (table.shape[0], table.capacity)
-    is_average = kwargs.get("initial_value") is table  # no update computes with it
+    is_average = kwargs.get("initial_value") is table  # updates do not compute with it
     if has_rows and not is_average:
         raise _NoPlaneError
     return variable
 
 
-def _is_by_rows(optimizer, variable):
+def _is_by_rows(optimizer: Any, variable: Any) -> bool:
     return (
         optimizer is not None
         and isinstance(variable, Table)
@@ -95,12 +101,12 @@ def _is_by_rows(optimizer, variable):
     )
 
 
-def _of_rows_in_use(table, update):
-    """An update, where it is one of these optimizers, on what the table shows.
+def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps an update so that it applies to the shown rows, if one of these optimizers made it.
 
     Args:
       table: the Table, or any other variable.
-      update: a function of it and, but for a decay of weights, its gradient.
+      update: a function of the variable and, except for weight decay, its gradient.
     """
     optimizer = _optimizer_of(update)
     if not _is_by_rows(optimizer, table):
@@ -116,7 +122,7 @@ def _of_rows_in_use(table, update):
 
 
 def _optimizer_of(update):
-    """The one whose method has made the function; None: that is not known, or another's."""
+    """Returns the Keras optimizer whose method made a function, or None."""
     function = inspect.unwrap(update)
     if not inspect.isfunction(function) or "self" not in function.__code__.co_freevars:
         return None
@@ -124,7 +130,7 @@ def _optimizer_of(update):
     return maker if isinstance(maker, keras.optimizers.Optimizer) else None
 
 
-def _updates_rows_of_batch(optimizer, gradient):
-    """Adagrad does, of a sparse gradient."""
+def _updates_rows_of_batch(optimizer: Any, gradient: tf.Tensor | tf.IndexedSlices) -> bool:
+    """Whether the update touches only the gradient's rows, as Adagrad with sparse gradients."""
     is_adagrad = type(optimizer).update_step is keras.optimizers.Adagrad.update_step
     return is_adagrad and isinstance(gradient, tf.IndexedSlices)

@@ -1,7 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ops of a graph do to whole planes of tables: reads, and updates computed from them."""
+"""Finds ops of a graph that read or update whole planes of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from sok_compat.tables.gpu_plane import PLANE_READS
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from sok_compat.tables.table import Table
+
 
 PLANE_UPDATES = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 _ELEMENTWISE = (
@@ -14,27 +25,29 @@ _LOOKUPS = ("SokPoolRows", "SokExchangeRows")
 _CHANGE_NOTHING = (*PLANE_READS, *_LOOKUPS, "ResourceGather", "VariableShape")
 
 
-def is_read(op, table_of):
-    """Whether an op reads a whole plane. `table_of`: {name of a plane's handle: its table}."""
+def is_read(op: tf.Operation, table_of: dict[str, Table]) -> bool:
+    """Whether an op reads a whole plane; `table_of` is {name of a plane's handle: its table}."""
     return op.type in PLANE_READS and op.inputs[0].name in table_of
 
 
 class PlaneUpdate:
-    """One op that gives a whole plane new values, and the expression behind them."""
+    """An op that updates a whole plane, and the expression that it assigns."""
 
-    def __init__(self, op, table_of, operations):
+    def __init__(
+        self, op: tf.Operation, table_of: dict[str, Table], operations: Sequence[tf.Operation]
+    ) -> None:
         self.op = op
         self.table = table_of[op.inputs[0].name]
-        self.inner = []  # ops of the expression, each after its inputs
-        self._reads = []
+        self.inner: list[tf.Operation] = []  # ops of the expression, each after its inputs
+        self._reads: list[tf.Operation] = []
         self._table_of = table_of
         self._operations = operations
         is_function = self._visit(op.inputs[1])
-        # What comes between a read that is older than `operations` and them, they do not tell.
+        # Ops between an older read and `operations` are unknown.
         self.is_elementwise = is_function and set() < set(self._reads) <= set(operations)
 
-    def _visit(self, tensor):
-        """Whether a tensor is a function, element by element, of planes of the table."""
+    def _visit(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor is an elementwise function of the table's planes."""
         op = tensor.op
         is_scalar_perhaps = op.type in _SCALARS_SOMETIMES and tensor.shape.rank is None
         if tensor.shape.rank == 0 or is_scalar_perhaps or op in self.inner:
@@ -48,14 +61,16 @@ class PlaneUpdate:
         self.inner.append(op)
         return True
 
-    def waited_for(self):
-        """What the ops of the expression and the update wait for, besides each other."""
+    def waited_for(self) -> list[tf.Operation]:
+        """Returns the control inputs of the expression and the update, without its own ops."""
         waited_for = [c for op in (*self.inner, self.op) for c in op.control_inputs]
         return [op for op in waited_for if op not in self.inner]
 
-    def reads_can_wait(self):
-        """Whether each plane could as well be read once all that is waited for has run: not if an
-        update comes after the read, which then is of the values before."""
+    def reads_can_wait(self) -> bool:
+        """Whether reads of the planes after all of `waited_for` give the same values.
+
+        They do not if an update of a plane may run between its read and then.
+        """
         among = set(self._operations)
         before_update = _ancestors(self.waited_for(), among)
         return not any(
@@ -66,31 +81,34 @@ class PlaneUpdate:
         )
 
 
-def _updates_of_plane(read, operations):
+def _updates_of_plane(read: tf.Operation, operations: Iterable[tf.Operation]) -> list[tf.Operation]:
     return [op for op in operations if _is_update_of_plane(op, read)]
 
 
-def _is_update_of_plane(op, read):
+def _is_update_of_plane(op: tf.Operation, read: tf.Operation) -> bool:
     return op.type not in _CHANGE_NOTHING and any(x is read.inputs[0] for x in op.inputs)
 
 
-def _is_overtaken(read, user, update, operations):
-    """Whether an update comes after a read, but not after the op that uses what was read."""
+def _is_overtaken(
+    read: tf.Operation, user: tf.Operation, update: tf.Operation, operations: Iterable[tf.Operation]
+) -> bool:
+    """Whether an update runs after a read, but perhaps before the op that uses the read value."""
     before = _ancestors([update], set(operations))
     return read in before and user not in before
 
 
-def is_read_for_good(read, operations):
-    """Whether no update of the plane comes after a read of it."""
+def is_read_for_good(read: tf.Operation, operations: Sequence[tf.Operation]) -> bool:
+    """Whether no update of the plane runs after a read of it."""
     return not any(
         read in _ancestors([update], set(operations))
         for update in _updates_of_plane(read, operations)
     )
 
 
-def _ancestors(to_visit, among):
-    """The ops of the set `among` that run before some ops, these included."""
-    found, to_visit = set(), list(to_visit)
+def _ancestors(to_visit: Iterable[tf.Operation], among: set[tf.Operation]) -> set[tf.Operation]:
+    """Returns the ops of the set `among` that run before some ops, and these ops themselves."""
+    found: set[tf.Operation] = set()
+    to_visit = list(to_visit)
     while to_visit:
         op = to_visit.pop()
         if op in among and op not in found:
@@ -99,17 +117,17 @@ def _ancestors(to_visit, among):
     return found
 
 
-def unused(operations, without):
-    """Those of `operations` whose results nobody takes, but others of them and the set `without`.
+def unused(operations: Sequence[tf.Operation], without: set[tf.Operation]) -> set[tf.Operation]:
+    """Returns those of `operations` whose results only unused ops and ops in `without` consume.
 
-    A read that has no takers yet may be somebody's who will take it, and has put it before an
-    update; but not what an update returns, which is a read that waits for it.
+    A read without a consumer may get one later, so it is unused only if it waits for an update:
+    then it is the result of that update.
 
     Args:
       operations: in the order in which they were made.
       without: ops that will not run.
     """
-    found = set()
+    found: set[tf.Operation] = set()
     for op in reversed(operations):
         takers = {taker for tensor in op.outputs for taker in tensor.consumers()}
         is_unused = takers <= found | without

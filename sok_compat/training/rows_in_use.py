@@ -6,16 +6,20 @@ Stock Adam and its like let the slots of all rows decay, and then move all rows:
     m = m * beta1                           AssignVariableOp(m, Mul(read m, beta1))
     rows -= rate * m / (sqrt(v) + epsilon)  AssignSubVariableOp(rows, ...)
 
-On a table that costs the declared capacity, and nearly all of it is zeros that stay zeros: a row
-that no key has yet starts with fresh slots when its key comes. So what is computed, element by
-element, from planes of one table and from scalars, and put back into a plane, is computed for the
-rows in use only, by the same ops: the numbers are the same bits. So is what a stock optimizer's op
-does with a gradient that was made dense, but by the rules of ops/engine/rules.h. TensorFlow's
-dense kernels compute RMSProp, Momentum with nesterov and Adagrad in another order: there a step
-gives the same numbers to about six digits.
+On a table this costs the declared capacity, almost all of it zeros that stay zeros: an unused row
+gets fresh slots when its key comes. So elementwise expressions of planes of one table and scalars
+that are assigned to a plane are computed for the rows in use only, by the same ops: the numbers are
+the same bits. A stock optimizer's op with a dense gradient is replaced by the rules of
+ops/engine/rules.h. TensorFlow's dense kernels compute RMSProp, Momentum with nesterov and Adagrad
+in another order, so these steps give the same numbers to about six digits.
 
-Not in a tf.function, which runs every update that was made while it was traced.
+A tf.function is left alone: it runs every update that was traced.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -35,6 +39,11 @@ from sok_compat.training.plane_updates import (
 )
 from sok_compat.training.stock_rules import inputs_of, rule_of
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+    from sok_compat.training.stock_rules import AppliedRule
+
+
 _SCATTERS = {
     "AssignVariableOp": tf.raw_ops.ResourceScatterUpdate,
     "AssignAddVariableOp": tf.raw_ops.ResourceScatterAdd,
@@ -42,7 +51,7 @@ _SCATTERS = {
 }
 
 
-def update_rows_in_use_only(operations, tables):
+def update_rows_in_use_only(operations: Sequence[tf.Operation], tables: Sequence[Table]) -> None:
     """Replaces updates of whole planes among operations that no session has run yet.
 
     Args:
@@ -54,20 +63,20 @@ def update_rows_in_use_only(operations, tables):
 
 
 class _Rewriting:
-    def __init__(self, operations, tables):
+    def __init__(self, operations: Sequence[tf.Operation], tables: Sequence[Table]) -> None:
         self._operations = operations
         self._table_of = {p.handle.name: t for t in tables for p in (t, *t.slots)}
         self._updates = self._updates_to_replace()
         self._rules = self._rules_of_dense_updates(tables)
         self._gathers = [op for op in operations if self._gathers_from_a_slot(op)]
         inner = {op for update in self._updates for op in update.inner}
-        self._left_out = unused(  # ops that nothing shall wait for any more
+        self._left_out = unused(  # ops that no other op waits for any more
             [op for op in operations if op in inner or is_read(op, self._table_of)],
             without={update.op for update in self._updates} | set(self._gathers),
         )
-        self._replaced = {}
+        self._replaced: dict[tf.Operation, tf.Operation] = {}
 
-    def run(self):
+    def run(self) -> None:
         for update in self._updates:
             self._replaced[update.op] = self._of_rows_in_use(update)
         for op, rule in self._rules.items():
@@ -79,7 +88,7 @@ class _Rewriting:
             if now != list(op.control_inputs):
                 replace_control_inputs(op, now)
 
-    def _updates_to_replace(self):
+    def _updates_to_replace(self) -> list[PlaneUpdate]:
         updates = [
             PlaneUpdate(op, self._table_of, self._operations)
             for op in self._operations
@@ -87,7 +96,7 @@ class _Rewriting:
         ]
         return [u for u in updates if u.is_elementwise and u.reads_can_wait()]
 
-    def _rules_of_dense_updates(self, tables):
+    def _rules_of_dense_updates(self, tables: Sequence[Table]) -> dict[tf.Operation, AppliedRule]:
         handles = {table.handle.name for table in tables}
         updates = [
             op
@@ -101,17 +110,17 @@ class _Rewriting:
             if rule is not None and rule.fits(self._table_of[op.inputs[0].name])
         }
 
-    def _by_rule(self, op, rule):
+    def _by_rule(self, op: tf.Operation, rule: AppliedRule) -> tf.Operation:
         """Makes the op that applies a dense gradient to the rows in use."""
         table, inputs = self._table_of[op.inputs[0].name], inputs_of(op)
         gradient = inputs["delta"] if "delta" in inputs else inputs["grad"]
-        before = [gradient, *self._waited_for(op.control_inputs)]  # it may bring rows into use
+        before = [gradient, *self._waited_for(op.control_inputs)]  # they may bring rows into use
         with tf.device(table.device), tf.control_dependencies(before):
             row_ids = ops.sok_rows_in_use(table.table_handle)
             return rule.apply(table, tf.gather(gradient, row_ids), row_ids)
 
-    def _waited_for(self, control_inputs):
-        """The same, with what took the place of ops that are left out or replaced."""
+    def _waited_for(self, control_inputs: Iterable[tf.Operation]) -> list[tf.Operation]:
+        """Returns the control inputs without ops that are left out, and with replaced ops."""
         waited_for = {}
         for op in control_inputs:
             if op in self._left_out:
@@ -122,15 +131,15 @@ class _Rewriting:
                 waited_for[self._replaced.get(op, op)] = None
         return list(waited_for)
 
-    def _of_rows_in_use(self, update):
-        """Makes the op that updates the rows in use, after all that the old ones waited for."""
-        still_used = [  # of the values before the update
+    def _of_rows_in_use(self, update: PlaneUpdate) -> tf.Operation:
+        """Makes the op that updates the rows in use, after all that the old ops waited for."""
+        still_used = [  # reads of the values before the update
             op for op in update.inner if op.type in PLANE_READS and op not in self._left_out
         ]
         waited_for = self._waited_for([*update.waited_for(), *still_used])
         with tf.device(update.table.device), tf.control_dependencies(waited_for):
             row_ids = ops.sok_rows_in_use(update.table.table_handle)
-            results = {}
+            results: dict[str, tf.Tensor] = {}
             for op in update.inner:
                 results[op.outputs[0].name] = _for_rows(op, row_ids, results)
             return _SCATTERS[update.op.type](
@@ -139,7 +148,7 @@ class _Rewriting:
                 updates=results[update.op.inputs[1].name],
             )
 
-    def _gathers_from_a_slot(self, op):
+    def _gathers_from_a_slot(self, op: tf.Operation) -> bool:
         if op.type != "GatherV2" or op.inputs[0].op.type not in PLANE_READS:
             return False
         is_by_row = constant_value(op.inputs[2]) == 0 and op.get_attr("batch_dims") == 0
@@ -151,8 +160,8 @@ class _Rewriting:
             and is_read_for_good(read, self._operations)
         )
 
-    def _gather_from_the_slot(self, op):
-        """Rows of a slot that was read as a whole are gathered from the slot itself."""
+    def _gather_from_the_slot(self, op: tf.Operation) -> None:
+        """Replaces a gather from a whole slot's read by a gather from the slot itself."""
         read = op.inputs[0].op
         waited_for = self._waited_for([*read.control_inputs, *op.control_inputs])
         device = self._table_of[read.inputs[0].name].device
@@ -166,8 +175,8 @@ class _Rewriting:
                     reroute_input(consumer, index, rows)
 
 
-def _for_rows(op, row_ids, results):
-    """The op's result for some rows. `results`: {name of a tensor of planes: that for the rows}."""
+def _for_rows(op: tf.Operation, row_ids: tf.Tensor, results: dict[str, tf.Tensor]) -> tf.Tensor:
+    """Computes an op for some rows; `results` is {name of a tensor of planes: its rows}."""
     if op.type in PLANE_READS:
         return tf.raw_ops.ResourceGather(resource=op.inputs[0], indices=row_ids, dtype=tf.float32)
     names = [argument.name for argument in op.op_def.input_arg]

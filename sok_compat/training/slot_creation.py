@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stock optimizers make as slots of tables, made as planes of these tables."""
+"""Makes the slots of stock optimizers for tables as planes of these tables."""
+
+from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,15 +15,23 @@ from sok_compat.tables.rows.shown_rows import is_showing_some_rows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
 
-def make_slot_or_variable(tables, next_creator, kwargs):
-    """A creator of variables, as of tf.variable_creator_scope: a SlotVariable for a slot of one of
-    some tables that starts as a constant fill, else what `next_creator` makes.
+
+def make_slot_or_variable(
+    tables: Sequence[Table], next_creator: Callable[..., Any], kwargs: dict[str, Any]
+) -> tf.Variable:
+    """Creates a variable, for tf.variable_creator_scope.
 
     Args:
-      tables: whose slots become planes.
-      next_creator: makes ordinary variables.
+      tables: the Tables whose slots become planes.
+      next_creator: creates ordinary variables.
       kwargs: arguments of the variable.
+
+    Returns:
+      A SlotVariable for a slot of one of the tables with a constant initial value, else the
+      variable of `next_creator`.
     """
     table = owner_by_name(kwargs.get("name") or "", tables)
     if not any(table is ours for ours in tables):  # `in` would compare rows
@@ -37,9 +49,9 @@ def make_slot_or_variable(tables, next_creator, kwargs):
     return SlotVariable(table, kwargs["name"], width, float(fill), is_vector)
 
 
-def _of_known_shape(initial_value, table):
-    """Of a table without a capacity, what Keras would call to make a slot of unknown shape, but for
-    one row: it is only looked at."""
+def _of_known_shape(initial_value: Any, table: Table) -> Any:
+    """Replaces Keras's function for a slot of unknown shape, of a table without a capacity, by one
+    for a single row, as the value is only inspected."""
     is_keras = isinstance(initial_value, functools.partial) and "shape" in initial_value.keywords
     if table.shape[0] is not None or not is_keras:
         return initial_value
@@ -48,12 +60,12 @@ def _of_known_shape(initial_value, table):
     return functools.partial(initial_value, shape=[1, table.dim])
 
 
-def _fill_value(initial_value, table):
-    """The float that a slot of the table's shape starts as, everywhere; None for other slots.
+def _fill_value(initial_value: Any, table: Table) -> float | np.float32 | None:
+    """Returns the constant initial value of a slot of the table's shape; None for other slots.
 
-    Never makes the value, which has the size of the declared capacity.
+    Never computes the value, which has the size of the declared capacity.
     """
-    if callable(initial_value):  # in eager mode: look at what it would compute
+    if callable(initial_value):  # in eager mode: inspect its graph
         with tf.Graph().as_default():
             return _fill_value(initial_value(), table)
     if not isinstance(initial_value, tf.Tensor):
@@ -62,12 +74,12 @@ def _fill_value(initial_value, table):
         return None
     if tf.is_symbolic_tensor(initial_value):
         return _constant_fill(initial_value)
-    first = tf.reshape(initial_value, [-1])[0]  # somebody has made it already
+    first = tf.reshape(initial_value, [-1])[0]  # it exists already
     return float(first) if tf.reduce_all(tf.equal(initial_value, first)) else None
 
 
-def _has_shape_of_rows(shape, table):
-    """Whether it is what `table` shows (tables/shown_rows.py), or has a number for each row."""
+def _has_shape_of_rows(shape: tf.TensorShape, table: Table) -> bool:
+    """Whether it is the shape that `table` shows (rows/shown_rows.py), or has one number a row."""
     if shape.rank == 1:
         return is_showing_some_rows(table) and shape[0] == table.shape[0]
     if table.shape[0] is None:
@@ -75,8 +87,8 @@ def _has_shape_of_rows(shape, table):
     return shape == table.shape
 
 
-def _constant_fill(tensor):
-    """The float32 that a graph's tensor is filled with, or None."""
+def _constant_fill(tensor: tf.Tensor) -> np.float32 | None:
+    """Returns the float32 that a graph's tensor is filled with, or None."""
     op = tensor.op
     if op.type == "Identity":
         return _constant_fill(op.inputs[0])
@@ -86,7 +98,7 @@ def _constant_fill(tensor):
     if op.type == "Const":
         values = op.get_attr("value").float_val
         return np.float32(values[0]) if len(values) == 1 else None
-    if op.type == "Mul":  # TF1's Ftrl: ones times what the slot starts with
-        factors = [_constant_fill(factor) for factor in op.inputs]
+    if op.type == "Mul":  # TF1's Ftrl: ones times the initial value
+        factors: list[Any] = [_constant_fill(factor) for factor in op.inputs]
         return None if None in factors else factors[0] * factors[1]
     return None

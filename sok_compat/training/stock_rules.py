@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the op library's rules a stock optimizer's update op applies, if any."""
+"""Maps update ops of stock optimizers to rules of the op library."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -15,25 +18,25 @@ from sok_compat.training.update_lock import alone
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AppliedRule:
-    """A rule, and the tensors of the update op that say how."""
+    """A rule, and its tensors from the update op."""
 
     name: str
-    states: list  # handles
-    hyperparameters: list  # scalars, in the order of the rule's fields
+    states: list[tf.Tensor]  # handles
+    hyperparameters: list[tf.Tensor]  # scalars, in the order of the rule's fields
     use_nesterov: bool = False
     use_locking: bool = False
-    rows_to_update: str = "given"  # 'in_use': rows without a gradient have one of zero
+    rows_to_update: str = "given"  # 'in_use': rows without a gradient get zeros
 
-    def fits(self, table):
-        """Whether its states are slots of the table, which then has rows for all of them."""
+    def fits(self, table: Table) -> bool:
+        """Whether its states are slots of the table, and its hyperparameters float32 scalars."""
         slots = [slot.handle for slot in table.slots]
         return all(any(state is slot for slot in slots) for state in self.states) and all(
             x.shape.rank == 0 and x.dtype == tf.float32 for x in self.hyperparameters
         )
 
-    def apply(self, table, gradients, row_ids):
-        """The op that does it to some rows of a table; the gradients of a row that is named more
-        than once are added up first."""
+    def apply(self, table: Table, gradients: tf.Tensor, row_ids: tf.Tensor) -> tf.Operation:
+        """Returns the op that applies the rule to rows of a table; gradients of repeated rows are
+        added up first."""
         update = Update(self, table, gradients, row_ids)
         if not self.use_locking:
             return apply_together([update])
@@ -42,7 +45,7 @@ class AppliedRule:
 
 
 class Update(NamedTuple):
-    """A rule for some rows of a table."""
+    """A rule to apply to rows of a table."""
 
     rule: AppliedRule
     table: Table
@@ -50,8 +53,8 @@ class Update(NamedTuple):
     row_ids: tf.Tensor  # int64 [n]
 
 
-def apply_together(updates):
-    """One op for updates by the same rule, with the first one's hyperparameters."""
+def apply_together(updates: Iterable[Update]) -> tf.Operation:
+    """Returns one op for updates by the same rule, with the first one's hyperparameters."""
     rules, tables, gradients, row_ids = zip(*updates)
     states_of_tables = [rule.states for rule in rules]
     return ops.sok_apply_rule(
@@ -68,31 +71,31 @@ def apply_together(updates):
     )
 
 
-def inputs_of(op):
-    """{name of an argument: tensor} of an op without list arguments."""
+def inputs_of(op: tf.Operation) -> dict[str, tf.Tensor]:
+    """Returns {name of an argument: tensor} of an op without list arguments."""
     return dict(zip([argument.name for argument in op.op_def.input_arg], op.inputs))
 
 
-def rule_of(op):
-    """The AppliedRule of a `ResourceApply...` or `ResourceSparseApply...` op; None: of no rule."""
+def rule_of(op: tf.Operation) -> AppliedRule | None:
+    """Returns the AppliedRule of a `ResourceApply...` or `ResourceSparseApply...` op, or None."""
     kind = op.type.replace("ResourceSparseApply", "").replace("ResourceApply", "")
     rule = _RULES[kind](op, inputs_of(op)) if kind in _RULES else None
     return rule and dataclasses.replace(rule, use_locking=op.get_attr("use_locking"))
 
 
-def _descent(op, inputs):
+def _descent(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule:
     del op
     return AppliedRule("sgd", [], [inputs["alpha"]])
 
 
-def _adagrad(op, inputs):
+def _adagrad(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule | None:
     if not op.get_attr("update_slots"):
         return None
     epsilon = inputs["epsilon"] if "epsilon" in inputs else tf.constant(0.0)
     return AppliedRule("adagrad", [inputs["accum"]], [inputs["lr"], epsilon])
 
 
-def _momentum(op, inputs):
+def _momentum(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule:
     return AppliedRule(
         "momentum",
         [inputs["accum"]],
@@ -101,13 +104,13 @@ def _momentum(op, inputs):
     )
 
 
-def _rmsprop(op, inputs):
+def _rmsprop(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule:
     del op
     hyperparameters = [inputs[name] for name in ("lr", "rho", "momentum", "epsilon")]
     return AppliedRule("rmsprop", [inputs["ms"], inputs["mom"]], hyperparameters)
 
 
-def _ftrl(op, inputs):
+def _ftrl(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule | None:
     if constant_value(inputs["lr_power"]) != -0.5 or op.get_attr("multiply_linear_by_lr"):
         return None
     shrinkage = inputs["l2_shrinkage"] if "l2_shrinkage" in inputs else tf.constant(0.0)

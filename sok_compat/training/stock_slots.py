@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slots that stock optimizers make for tables whose scripts know no scope: planes, as in one; and
-those of variables that are saved as tables are."""
+"""Makes slots of stock optimizers as planes without a scope, and tracks slots saved with tables."""
+
+from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import tensorflow as tf
 
@@ -12,38 +16,39 @@ from sok_compat.runtime.tf_versions import NoDependency, forget_dependency
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.training.slot_creation import make_slot_or_variable
 
-_apart = []  # of the optimizers whose slots are being made apart: the slots so far
+# For each open `slots_apart`: the slots made so far that are saved with their variables.
+_apart: list[list[tf.Variable]] = []
 
 
-def make_slots_as_planes():
-    """Makes stock optimizers, from now on, make their slots for tables with `slots_are_planes` as
-    planes of these tables.
+def make_slots_as_planes() -> None:
+    """Makes the slots of stock optimizers planes, from now on, for tables with `slots_are_planes`.
 
-    So each rank's slots have its own rows, and are saved with their table. Slots of variables with
-    `noted_slots` are noted there.
+    Each rank's slots then have its own rows, and are saved with their table. Slots of variables
+    with `noted_slots` are registered there.
     """
     integrations.when_there_are_tables(_change)
 
 
-def _change():
+def _change() -> None:
     around_slots(_making_planes)
 
 
-def has_slots_saved_with_it(variable):
-    """Whether it is saved by another object than itself, with what optimizers keep for it."""
+def has_slots_saved_with_it(variable: tf.Variable) -> bool:
+    """Whether another object saves a variable together with its slots."""
     return bool(getattr(variable, "saved_parts", ())) or hasattr(variable, "noted_slots")
 
 
 @contextlib.contextmanager
-def slots_apart(optimizer):
-    """A context in which an optimizer of tf.keras.optimizers makes all its slots.
+def slots_apart(optimizer: Any) -> Iterator[None]:
+    """Context in which an optimizer of tf.keras.optimizers makes all its slots.
 
-    By their numbers, checkpoints know all but those that are saved with the variables that they
-    are of: these come last, and are nothing of the optimizer's in a checkpoint. Where the context
-    ends with an exception, the optimizer has the variables that it had before.
+    Checkpoints identify an optimizer's variables by number. Slots that are saved with their
+    variables come last, and are no dependencies of the optimizer.
     """
-    numbered, made, apart = optimizer._variables, [], []
-    optimizer.__dict__["_variables"] = made  # what the optimizer appends to
+    numbered = optimizer._variables
+    made: list[tf.Variable] = []
+    apart: list[tf.Variable] = []
+    optimizer.__dict__["_variables"] = made  # the list that the optimizer appends to
     _apart.append(apart)
     try:
         yield
@@ -59,7 +64,7 @@ def slots_apart(optimizer):
                 forget_dependency(slots_of_kind, name)
 
 
-def _making_planes(variable):
+def _making_planes(variable: Any) -> AbstractContextManager[Any]:
     is_noted = hasattr(variable, "noted_slots")
     makes_planes = getattr(variable, "slots_are_planes", False)
     if not (is_noted or makes_planes or (_apart and has_slots_saved_with_it(variable))):
@@ -73,12 +78,12 @@ def _making_planes(variable):
         if is_noted:
             variable.noted_slots.note(slot)
         if _apart and (isinstance(slot, SlotVariable) or _is_saved_with(variable, slot)):
-            slot._serialize_to_tensors = dict  # nothing, also where a list of the optimizer has it
+            slot._serialize_to_tensors = dict  # saves nothing, even from a list of the optimizer
             _apart[-1].append(slot)
         return slot
 
     return tf.variable_creator_scope(creator)
 
 
-def _is_saved_with(variable, slot):
+def _is_saved_with(variable: tf.Variable, slot: tf.Variable) -> bool:
     return hasattr(variable, "noted_slots") and slot.shape == variable.shape

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What OptimizerScope makes of the update ops that stock optimizers build for tables.
+"""Speeds up the update ops that stock optimizers build for tables in an OptimizerScope.
 
-A table's gradient names each row once. A stock optimizer does not know that: it looks for repeats
-again before it updates. In the scope that search is left out, and the updates of gradient descent,
-Momentum, Adagrad, RMSProp and Ftrl are done by a fused op. The numbers of a step are the stock
-optimizer's: those of gradient descent to the bit, the others to about six digits, since
-TensorFlow's kernels take other roots or another order.
+A table's gradient contains each row once, but a stock optimizer merges repeats again before an
+update. The scope removes this merge, and replaces updates of gradient descent, Momentum, Adagrad,
+RMSProp and Ftrl by a fused op. The numbers are the stock optimizer's: for gradient descent to the
+bit, for the others to about six digits, since TensorFlow's kernels compute roots, or order
+operations, differently.
 """
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -14,16 +19,20 @@ from sok_compat.runtime.tf_versions import reroute_input
 from sok_compat.tables.rows.row_ids import rows_are_distinct
 from sok_compat.training.stock_rules import AppliedRule, inputs_of, rule_of
 
-# The second one is gradient descent's.
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
+
+# Prefixes of op types; the second is gradient descent's.
 _SPARSE_UPDATES = ("ResourceSparseApply", "ResourceScatterAdd")
 
 
-def speed_up(operations, tables):
+def speed_up(operations: Sequence[tf.Operation], tables: Sequence[Table]) -> None:
     """Rewires the sparse updates of tables among operations that have not run yet.
 
     Args:
       operations: of one graph, or of one function that is being traced.
-      tables: Tables that it uses.
+      tables: the Tables that they use.
     """
     updates = [op for op in operations if op.type.startswith(_SPARSE_UPDATES)]
     if not updates:
@@ -39,8 +48,8 @@ def speed_up(operations, tables):
             _speed_up(op, table)
 
 
-def _tables_by_handle(graph, tables):
-    """{name of the tensor that is the handle of a table's rows in `graph`: the table}."""
+def _tables_by_handle(graph: tf.Graph, tables: Sequence[Table]) -> dict[str, Table]:
+    """Returns {name of the tensor that is a table's handle in `graph`: the table}."""
     by_handle = {t.handle.name: t for t in tables if tf.is_symbolic_tensor(t.handle)}
     for outside, inside in getattr(graph, "captures", ()):  # a function's
         for table in tables:
@@ -49,7 +58,7 @@ def _tables_by_handle(graph, tables):
     return by_handle
 
 
-def _speed_up(op, table):
+def _speed_up(op: tf.Operation, table: Table) -> None:
     names = list(inputs_of(op))
     grad, indices = (op.inputs[names.index(name)] for name in ("grad", "indices"))
     if not _is_merged_in_vain(grad, indices):
@@ -62,7 +71,7 @@ def _speed_up(op, table):
     reroute_input(op, names.index("indices"), row_ids)
 
 
-def _speed_up_descent(op, table):
+def _speed_up_descent(op: tf.Operation, table: Table) -> None:
     """rows += -gradient * learning rate."""
     row_ids, product = op.inputs[1], op.inputs[2].op
     if product.type != "Mul" or product.inputs[0].op.type != "Neg":
@@ -74,22 +83,26 @@ def _speed_up_descent(op, table):
         reroute_input(op, 2, values)
 
 
-def _can_fuse(op, table, rule):
-    """In a graph: in a function, an op made now would run after what was made since the update."""
+def _can_fuse(op: tf.Operation, table: Table, rule: AppliedRule) -> bool:
+    """True in graphs only: in a function, a new op would run after ops made since the update."""
     return op.inputs[0] is table.handle and rule.fits(table)
 
 
-def _fuse(op, table, rule, values, row_ids):
-    """Makes the op that does an update, and returns the (gradients, row ids) that are left for the
-    stock one: none. It stays, as what the optimizer returned depends on it."""
+def _fuse(
+    op: tf.Operation, table: Table, rule: AppliedRule, values: tf.Tensor, row_ids: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Makes the fused op, and returns empty (gradients, row ids) for the stock op.
+
+    The stock op stays, as the optimizer's result depends on it.
+    """
     with tf.device(table.device), tf.control_dependencies(op.control_inputs):
         fused = rule.apply(table, values, tf.cast(row_ids, tf.int64))
     with tf.control_dependencies([fused]):
         return tf.zeros([0, table.dim]), tf.zeros([0], row_ids.dtype)
 
 
-def _is_merged_in_vain(grad, indices):
-    """Whether `grad` and `indices` are what TensorFlow's merging makes of rows named once."""
+def _is_merged_in_vain(grad: tf.Tensor, indices: tf.Tensor) -> bool:
+    """Whether `grad` and `indices` are TensorFlow's merge of rows that are distinct already."""
     return (
         indices.op.type == "Unique"
         and grad.op.type == "UnsortedSegmentSum"

@@ -1,23 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`use_locking` of updates by fused ops: steps that run at once update a table one by one."""
+"""`use_locking` of fused updates: concurrent steps update a table one by one."""
+
+from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
 
 _NUM_LOCKS = 16  # each has a thread; tables may share one
 
 
-def alone(table, update, after):
-    """Makes an update of a table that waits until no other one made here runs.
+def alone(
+    table: Table, update: Callable[[], tf.Operation], after: Sequence[tf.Tensor]
+) -> tf.Operation:
+    """Makes an update of a table that runs under the table's lock.
 
     Args:
       table: the Table.
       update: makes the op.
-      after: tensors that the op uses: nobody shall wait for them with the lock held.
+      after: tensors that the op uses; the lock is taken after them.
 
     Returns:
-      The op; what waits for it waits for the update.
+      The op that releases the lock after the update.
     """
     place = zlib.crc32(table.table_name.encode()) % _NUM_LOCKS  # the same in all graphs
     with tf.device("/CPU:0"), tf.control_dependencies(after):

@@ -85,7 +85,7 @@ def test_calls_go_to_the_stream_that_is_given(table, stored, stream, handle):
 
 @pytest.mark.parametrize("stream", [True, 1.5, "default"])
 def test_bad_streams(table, stream):
-    with pytest.raises(TypeError, match="stream must be a stream of CuPy.*integer, got"):
+    with pytest.raises(TypeError, match="stream must be a CuPy stream.*integer, got"):
         table.find([1], stream=stream)
 
 

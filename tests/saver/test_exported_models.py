@@ -176,7 +176,7 @@ with tf.Graph().as_default(), tf.Session() as session:
 def test_a_folder_that_is_there_stays(trained):
     folder, _, _ = trained
     (folder / "mine").mkdir()
-    with pytest.raises(FileExistsError, match="mine is there already: export into a new folder"):
+    with pytest.raises(FileExistsError, match="mine already exists: export into a new folder"):
         sok_compat.export_saved_model(folder / "mine", build, folder)
     assert not list((folder / "mine").iterdir())
 
@@ -186,7 +186,7 @@ def test_a_folder_that_is_there_stays(trained):
     [
         ({"missing_keys": "none"}, "missing_keys must be 'first_values' or 'zeros', got 'none'"),
         ({"checkpoint": "nowhere"}, "no checkpoint in .*nowhere"),
-        ({"stock_ops": True}, "cannot start as its first values, uniform .*missing_keys='zeros'"),
+        ({"stock_ops": True}, "cannot get its first values, uniform .*missing_keys='zeros'"),
         (
             {"stock_ops": True, "missing_keys": "zeros", "build": lambda: model(training=True)},
             "inserts keys, which a served graph cannot do: build it with training=False",
@@ -213,7 +213,7 @@ def test_ops_that_are_not_lookups_are_named(trained, tmp_path):
         (table,) = [each for each in tf1.global_variables() if "EmbeddingVariable:" in each.name]
         return inputs, {**outputs, "size": table.num_keys()}
 
-    with pytest.raises(ValueError, match="need no op of sok_compat but lookups, got .*SokTableSi"):
+    with pytest.raises(ValueError, match="no ops of sok_compat other than lookups, got .*SokTableSi"):
         sok_compat.export_saved_model(
             tmp_path / "exported", with_size, folder, stock_ops=True, missing_keys="zeros"
         )

@@ -32,7 +32,7 @@ def test_a_table_of_a_capacity_filters_and_evicts(graph):
 def test_keys_are_counted_with_gradients_only(graph):
     table = Table(4, 2, "ones", history=KeyHistory())
     for insert in (True, tf.constant(True)):
-        with pytest.raises(ValueError, match="Table counts keys where gradients are computed"):
+        with pytest.raises(ValueError, match="Table counts keys when gradients are computed"):
             looked_up(table, [7], insert)
 
 

@@ -51,7 +51,7 @@ def test_rows_start_with_fill(run):
 def test_another_shape_is_refused(run, wanted):
     table = Table(8, 2, name="x")
     slot_for(table, "optimizer", "m")
-    with pytest.raises(ValueError, match="x/m:0 was made with width 2 and fill 0.0, and is asked"):
+    with pytest.raises(ValueError, match="x/m:0 was made with width 2 and fill 0.0, but slot_for"):
         slot_for(table, "optimizer", "m", **wanted)
 
 

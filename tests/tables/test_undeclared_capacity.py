@@ -176,7 +176,7 @@ def test_a_slot_that_comes_late_has_the_rows_there_are(run):
     (dict(use_hash_index=False), "without a hash index needs a capacity"),
     (dict(initializer=tf.constant_initializer(np.ones([4, 3]))), "makes all rows at once"),
     (dict(initializer="lecun_normal"), "depends on the number of rows: the table needs a capacity"),
-    (dict(capacity=(1 << 32) - 1), "4294967295 cannot be declared: give one less, or None"),
+    (dict(capacity=(1 << 32) - 1), "4294967295 is reserved: use a smaller one, or None"),
 ])  # fmt: skip
 def test_what_needs_a_capacity(arguments, message):
     with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
