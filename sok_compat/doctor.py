@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What works here, what is missing, and how to get it: `python -m sok_compat.doctor [script]`;
-with `--changes`, what is changed in other libraries.
+"""Reports what works here, and how to get what is missing: `python -m sok_compat.doctor [script]`;
+with `--changes`, lists the changes to other libraries.
 
-Ends with status 0 if tables can be trained in one process, else 1. Whatever might not load is tried
-in a process of its own. With a script, names are found as that would: its folder comes first.
+The exit status is 0 if tables can be trained in one process, else 1. Each library is loaded in a
+separate process. With a script, imports are resolved as in the script: from its folder first.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ REBUILD_HOROVOD = (
     "folder of sok_compat's sources"
 )
 _PROBE_SECONDS = 300
-_ALL_INTEGRATIONS = "import sok_compat.ranks.horovod.integrations;"  # lists those with Horovod, too
+_ALL_INTEGRATIONS = (
+    "import sok_compat.ranks.horovod.integrations;"  # registers those of Horovod, too
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
     """One line of the report."""
 
-    status: str  # 'ok', 'missing' (an option is not there) or 'broken' (nothing works without)
+    status: str  # 'ok', 'missing' (an optional part) or 'broken' (a required part)
     subject: str
     text: str
     remedy: str = ""
@@ -48,7 +50,7 @@ class Finding:
 
 
 def examine(script: str | None = None) -> list[Finding]:
-    """All Findings, in the order in which one thing needs another."""
+    """Returns all Findings, each after those that it depends on."""
     tensorflow = _probe(
         "import tensorflow as tf; result = {'version': tf.__version__,"
         " 'cuda': tf.test.is_built_with_cuda(),"
@@ -64,7 +66,7 @@ def examine(script: str | None = None) -> list[Finding]:
 
 
 def _import_name(script: str | None = None) -> Finding:
-    """What `import sparse_operation_kit` gives in the script's folder, and why."""
+    """Finds which package `import sparse_operation_kit` imports in the script's folder, and why."""
     folder = os.path.dirname(os.path.abspath(script)) if script else ""
     found = _probe(
         f"import sys; sys.path[0] = {folder!r}; import _sok_compat_imports as alias;"
@@ -77,13 +79,15 @@ def _import_name(script: str | None = None) -> Finding:
         text = f"only `import sok_compat` works, not sparse_operation_kit: {found['error']}"
         return Finding("missing", subject, text, REBUILD)
     passed_over = (
-        f" instead of what is in {', '.join(found['not_built'])}: that has no native libraries, it "
-        "was not built"
+        f" instead of the one in {', '.join(found['not_built'])}, which has no native libraries: "
+        "it was not built"
         if found["not_built"]
         else ""
     )
     if found["built"]:
-        text = f"sparse_operation_kit is what is in {found['built'][0]}: it was built{passed_over}"
+        text = (
+            f"sparse_operation_kit is the one in {found['built'][0]}, which was built{passed_over}"
+        )
         return Finding("missing", subject, text, "`import sok_compat as sok` in the script")
     return Finding("ok", subject, f"sparse_operation_kit is sok_compat's{passed_over}")
 
@@ -171,7 +175,7 @@ def _horovod(tensorflow_version: str) -> Finding:
 
 
 def _horovod_built_for():
-    """The TensorFlow that Horovod notes beside itself; None: it notes none."""
+    """Returns the TensorFlow version in Horovod's metadata, or None."""
     spec = importlib.util.find_spec("horovod")
     path = os.path.join(os.path.dirname(spec.origin), "metadata.json") if spec else ""
     if not os.path.exists(path):
@@ -191,13 +195,13 @@ def _integrations(has_horovod: bool) -> Finding:
         return Finding("broken", "changes", found["error"])
     text = (
         f"{found['checked']} functions and classes of other libraries are replaced once there are "
-        "tables, and are those that were tested: --changes lists them"
+        "tables, and match the tested ones: --changes lists them"
     )
     return Finding("ok", "changes", text)
 
 
 def print_changes() -> int:
-    """Prints the table of what is changed in other libraries; the exit status: 1 without
+    """Prints the table of changes to other libraries; returns the exit status, 1 without
     TensorFlow."""
     found = _probe(
         f"{_ALL_INTEGRATIONS} from sok_compat.runtime.integrations import table_of_changes;"
@@ -216,7 +220,7 @@ def print_changes() -> int:
 def _cuda_compiler() -> Finding:
     compiler = os.environ.get("CUDACXX") or shutil.which("nvcc")
     if compiler is None:
-        text = "no nvcc on PATH: sok_compat is built for the CPU only"
+        text = "no nvcc on PATH: sok_compat will be built for the CPU only"
         return Finding("missing", "CUDA compiler", text, "NVIDIA's CUDA toolkit 12.0 or newer")
     try:
         shown = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
@@ -256,7 +260,7 @@ def _installed_version(distribution: str) -> str | None:
 
 
 def _probe(code: str) -> dict[str, Any]:
-    """What `code` leaves in `result`, run by another Python; {'error': a line} if it fails."""
+    """Runs `code` in another Python and returns its `result`; {'error': a line} if it fails."""
     program = f"import json; {code}; print(); print(json.dumps(result))"
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
@@ -277,11 +281,13 @@ def _probe(code: str) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Prints the report; the exit status says whether training can start."""
+    """Prints the report; returns exit status 0 if training can start, else 1."""
     parser = argparse.ArgumentParser(prog="python -m sok_compat.doctor", description=__doc__)
-    parser.add_argument("script", nargs="?", help="the script that is to run")
+    parser.add_argument("script", nargs="?", help="the script to run")
     parser.add_argument(
-        "--changes", action="store_true", help="list what is changed in other libraries, and why"
+        "--changes",
+        action="store_true",
+        help="list the changes to other libraries, and why they are made",
     )
     options = parser.parse_args(arguments)
     if options.changes:

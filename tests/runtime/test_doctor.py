@@ -81,7 +81,7 @@ def test_which_sparse_operation_kit_the_script_gets(tmp_path, monkeypatch):
     other.mkdir()
     beside, elsewhere = doctor._import_name(clone / "train.py"), doctor._import_name(other / "x.py")
     assert beside.status == elsewhere.status == "ok"
-    assert f"sok_compat's instead of what is in {clone / 'sparse_operation_kit'}" in beside.text
+    assert f"sok_compat's instead of the one in {clone / 'sparse_operation_kit'}" in beside.text
     assert "not built" in beside.text and "instead" not in elsewhere.text
     monkeypatch.setenv("PYTHONPATH", str(clone), prepend=os.pathsep)
     on_the_path = doctor._import_name(other / "x.py")
