@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sok_compat.engine.arrays import as_keys, as_rows, check_key_array, check_row_array
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 
 class CupyArrays:
@@ -96,7 +99,7 @@ def _is_on_gpu(array: Any) -> bool:
     return dlpack_device is not None and dlpack_device()[0] == 2  # kDLCUDA
 
 
-def _import_cupy():
+def _import_cupy() -> ModuleType:
     try:
         import cupy
     except ImportError as error:

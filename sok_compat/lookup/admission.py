@@ -107,7 +107,7 @@ def _admissions(op: tf.Operation) -> dict[Any, Admitted]:
     return graph._sok_admissions
 
 
-def _place(op):
+def _place(op: tf.Operation) -> tuple[str, Any] | None:
     """Key of an op in _admissions, with the control flow context, as tensors stay within a loop."""
     if tf.executing_eagerly():
         return None  # the op there has no name

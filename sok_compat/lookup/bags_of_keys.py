@@ -183,7 +183,7 @@ def _values_of_weights(one: BagsOfKeys) -> tf.Tensor | None:
     return weights.flat_values if isinstance(weights, tf.RaggedTensor) else weights.values
 
 
-def _places_and_shape(bags):
+def _places_and_shape(bags: tf.SparseTensor | tf.RaggedTensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the indices or row splits, and the shape, for SokCheckedWeights."""
     if isinstance(bags, tf.SparseTensor):
         return bags.indices, bags.dense_shape

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -40,7 +41,7 @@ def make_no_zeros_of_tables() -> None:
     integrations.apply("tf.cond of TensorFlow 1, gradients", _with_empty_slices_of_switches)
 
 
-def _with_empty_slices(create_zeros):
+def _with_empty_slices(create_zeros: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(create_zeros)
     def create_zeros_but_of_tables(forward_graphs, grad_graphs):
         outputs = [graph.structured_outputs for graph in grad_graphs]
@@ -58,7 +59,7 @@ def _with_empty_slices(create_zeros):
     return create_zeros_but_of_tables
 
 
-def _with_empty_slices_of_switches(zeros_like):
+def _with_empty_slices_of_switches(zeros_like: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(zeros_like)
     def zeros_but_of_tables(op, index):
         context = op._get_control_flow_context()

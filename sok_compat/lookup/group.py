@@ -68,9 +68,9 @@ def lookup_group(lookups: Sequence[Lookup], insert: Insert) -> list[tf.Tensor]:
 
     Args:
       lookups: list of `Lookup`; several may be of one table.
-      insert: whether a new key gets a row: True; False: the output has its first value only; or a
-        scalar bool tensor. WITH_GRADIENT: as False, and the key gets a row when a gradient of the
-        output is computed.
+      insert: bool, or a scalar bool tensor: whether new keys get rows; if not, the output has
+        their first values. WITH_GRADIENT: as False, but they get rows when a gradient of the output
+        is computed.
 
     Returns:
       A float32 tensor for each lookup: [num_keys, dim], or [num_bags, dim] with zeros for empty
@@ -313,7 +313,7 @@ def _request_of_owners(
     return ShardedRequest._make([*requested, collective])
 
 
-def _in_lists(tensors: Sequence[tf.Tensor], size: int) -> list[Sequence[tf.Tensor]]:
+def _in_lists(tensors: list[tf.Tensor], size: int) -> list[list[tf.Tensor]]:
     return [tensors[begin : begin + size] for begin in range(0, len(tensors), size)]
 
 
@@ -332,7 +332,9 @@ def _combiners(group: Iterable[Lookup]) -> list[str]:
     return [lookup.combiner for lookup in group]
 
 
-def _prefetched_distinct(keys, inverse):
+def _prefetched_distinct(
+    keys: list[tf.Tensor], inverse: list[tf.Tensor]
+) -> Sequence[list[tf.Tensor]]:
     """Returns the prefetched (keys, inverse), or the given ones if nothing is prefetched."""
     prefetched = prefetched_request([*keys, *inverse], lambda copies, _: copies)
     return (keys, inverse) if prefetched is None else _in_lists(prefetched, len(keys))

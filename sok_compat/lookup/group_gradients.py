@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Optional, Union
+
 import tensorflow as tf
 
 from sok_compat.lookup.admission import (
+    Admitted,
     admission_of,
     admit_keys,
     occurrences,
@@ -16,6 +21,10 @@ from sok_compat.ranks.collectives import gradient_occurrence
 from sok_compat.runtime.op_arguments import arguments_of, gradients_of
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_shape
+
+if TYPE_CHECKING:
+    # One for each input of an op.
+    Gradients = list[Optional[Union[tf.Tensor, tf.IndexedSlices]]]
 
 # {type of an op: the gradient that replaces its own} to insert keys. COUNTING also counts them in
 # the tables' histories.
@@ -29,11 +38,11 @@ COUNTING = {
 }
 
 
-def _as_tensors(gradients):
+def _as_tensors(gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
-def _none(values):
+def _none(values: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Empty weights or factors."""
     return [tf.constant([], tf.float32)] * len(values)
 
@@ -42,19 +51,19 @@ tf.no_gradient("SokExchangeKeys")  # for its weights and factors
 
 
 @tf.RegisterGradient("SokPoolRows")
-def _pool_rows_gradient(op, *gradients):
+def _pool_rows_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     with tf.device(op.inputs[0].device):  # that of the tables
         return _pool_rows_gradient_there(op, gradients, inserts=False)
 
 
 @tf.RegisterGradient(INSERTING["SokPoolRows"])
-def _pool_rows_gradient_with_insertion(op, *gradients):
+def _pool_rows_gradient_with_insertion(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     with tf.device(op.inputs[0].device):
         return _pool_rows_gradient_there(op, gradients, inserts=True)
 
 
 @tf.RegisterGradient(COUNTING["SokPoolRows"])
-def _pool_rows_gradient_with_counts(op, *gradients):
+def _pool_rows_gradient_with_counts(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     given = arguments_of(op)
     with tf.device(op.inputs[0].device):
         admitted = admission_of(op)
@@ -65,7 +74,9 @@ def _pool_rows_gradient_with_counts(op, *gradients):
         return gradients_of(op, rows=_trained_slices(op, given.rows, merged, *admitted))
 
 
-def _pool_rows_gradient_there(op, gradients, inserts):
+def _pool_rows_gradient_there(
+    op: tf.Operation, gradients: Sequence[tf.Tensor], inserts: bool
+) -> Gradients:
     given = arguments_of(op)
     row_ids, inverse = given.row_ids, given.inverse
     all_have_rows = inserts or op.get_attr("all_keys_have_rows")
@@ -78,7 +89,13 @@ def _pool_rows_gradient_there(op, gradients, inserts):
     return gradients_of(op, rows=_slices(op, given.rows, merged, row_ids, all_have_rows))
 
 
-def _merged_after_reads(op, gradients, given, row_ids, inverse):
+def _merged_after_reads(
+    op: tf.Operation,
+    gradients: Sequence[tf.Tensor],
+    given: SimpleNamespace,
+    row_ids: Sequence[tf.Tensor],
+    inverse: Sequence[tf.Tensor],
+) -> list[tf.Tensor]:
     # The forward pass must read its rows before an optimizer changes them, even if the gradient
     # does not depend on the output.
     with tf.control_dependencies([tf.identity(op.outputs[0])]):  # captured in a tf.cond
@@ -93,7 +110,7 @@ def _merged_after_reads(op, gradients, given, row_ids, inverse):
         )
 
 
-def _admit(op, given, counts):
+def _admit(op: tf.Operation, given: SimpleNamespace, counts: Sequence[tf.Tensor]) -> Admitted:
     """Counts the keys of a lookup, once for all gradients through it, and admits them."""
     admitted = admit_keys(given.tables, given.keys, given.row_ids, counts, given.absent_rows)
     remember_admission(op, admitted)
@@ -101,7 +118,7 @@ def _admit(op, given, counts):
 
 
 @tf.RegisterGradient("SokMergeGradients")
-def _merge_gradients_gradient(op, *gradients):
+def _merge_gradients_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     """Second order: spreads the values of a row to its occurrences, as a lookup does."""
     given = arguments_of(op)
     spread = ops.sok_pool_received_rows(
@@ -117,20 +134,26 @@ def _merge_gradients_gradient(op, *gradients):
 
 
 @tf.RegisterGradient("SokExchangeRows")
-def _exchange_rows_gradient(op, *gradients):
+def _exchange_rows_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     given = arguments_of(op)
     return _exchange_rows_gradient_at(op, gradients, given, given.row_ids, inserts=False)
 
 
 @tf.RegisterGradient(INSERTING["SokExchangeRows"])
-def _exchange_rows_gradient_with_insertion(op, *gradients):
+def _exchange_rows_gradient_with_insertion(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     given = arguments_of(op)
     with tf.device(op.inputs[0].device):
         row_ids = insert_absent(given.tables, given.keys, given.row_ids, given.absent_rows)
     return _exchange_rows_gradient_at(op, gradients, given, row_ids, inserts=True)
 
 
-def _exchange_rows_gradient_at(op, gradients, given, row_ids, inserts):
+def _exchange_rows_gradient_at(
+    op: tf.Operation,
+    gradients: Sequence[tf.Tensor],
+    given: SimpleNamespace,
+    row_ids: Sequence[tf.Tensor],
+    inserts: bool,
+) -> Gradients:
     all_have_rows = inserts or op.get_attr("all_keys_have_rows")
     with tf.device(given.rows[0].device):
         received = _exchanged_gradients(op, given, _as_tensors(gradients))
@@ -139,40 +162,49 @@ def _exchange_rows_gradient_at(op, gradients, given, row_ids, inserts):
 
 
 @tf.RegisterGradient(COUNTING["SokExchangeRows"])
-def _exchange_rows_gradient_with_counts(op, *gradients):
+def _exchange_rows_gradient_with_counts(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     """Also sends, with the first gradients, the number of occurrences of each reply as float32: the
     owner of a row does not know them."""
     given = arguments_of(op)
-    gradients = _as_tensors(gradients)
+    values = _as_tensors(gradients)
     with tf.device(given.rows[0].device):
         admitted = admission_of(op)
         if admitted is None:
             counts = [
                 occurrences(replies, gradient[:, 0])[:, tf.newaxis]
-                for gradient, replies in zip(gradients, given.replies)
+                for gradient, replies in zip(values, given.replies)
             ]
-            received, counts = _exchanged_gradients_and_counts(op, given, gradients, counts)
+            received, counts = _exchanged_gradients_and_counts(op, given, values, counts)
             counts = _merged_at_owner(counts, given, given.row_ids, are_weighted=False)
             admitted = _admit(op, given, [tf.reshape(count, [-1]) for count in counts])
         else:
-            received = _exchanged_gradients(op, given, gradients)
+            received = _exchanged_gradients(op, given, values)
         merged = _merged_at_owner(received, given, given.row_ids)
         return gradients_of(op, rows=_trained_slices(op, given.rows, merged, *admitted))
 
 
-def _exchanged_gradients(op, given, gradients):
+def _exchanged_gradients(
+    op: tf.Operation, given: SimpleNamespace, gradients: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
     """Returns the gradients of the replies that this rank sent, [replies, columns]."""
     return _exchanged(given, gradients, _wire_dtypes(op), 1)
 
 
-def _exchanged_gradients_and_counts(op, given, gradients, counts):
+def _exchanged_gradients_and_counts(
+    op: tf.Operation,
+    given: SimpleNamespace,
+    gradients: Sequence[tf.Tensor],
+    counts: Sequence[tf.Tensor],
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """As _exchanged_gradients, and exchanges counts [replies, columns] unchanged."""
     wire_dtypes = [*_wire_dtypes(op), *["float32"] * len(counts)]
     received = _exchanged(given, [*gradients, *counts], wire_dtypes, 2)
     return received[: len(gradients)], received[len(gradients) :]
 
 
-def _exchanged(given, values, wire_dtypes, times):
+def _exchanged(
+    given: SimpleNamespace, values: Sequence[tf.Tensor], wire_dtypes: Sequence[str], times: int
+) -> list[tf.Tensor]:
     return ops.sok_exchange_gradients(
         gradients=values,
         requested_counts=given.requested_counts * times,
@@ -183,13 +215,18 @@ def _exchanged(given, values, wire_dtypes, times):
     )
 
 
-def _wire_dtypes(op):
+def _wire_dtypes(op: tf.Operation) -> list[str]:
     """Returns the wire dtype of each item of an exchange."""
     names = [name.decode() for name in op.get_attr("wire_dtypes")]
     return names or ["float32"] * op.get_attr("N")
 
 
-def _merged_at_owner(received, given, row_ids, are_weighted=True):
+def _merged_at_owner(
+    received: Sequence[tf.Tensor],
+    given: SimpleNamespace,
+    row_ids: Sequence[tf.Tensor],
+    are_weighted: bool = True,
+) -> list[tf.Tensor]:
     no_factors = _none(row_ids)
     return ops.sok_merge_gradients(
         gradients=received,
@@ -204,7 +241,7 @@ def _merged_at_owner(received, given, row_ids, are_weighted=True):
 
 
 @tf.RegisterGradient("SokExchangeGradients")
-def _exchange_gradients_gradient(op, *gradients):
+def _exchange_gradients_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     """Second order: returns values to the ranks that sent the gradients."""
     given = arguments_of(op)
     with tf.device(op.outputs[0].device):
@@ -220,7 +257,7 @@ def _exchange_gradients_gradient(op, *gradients):
 
 
 @tf.RegisterGradient("SokPoolReceivedRows")
-def _pool_received_rows_gradient(op, *gradients):
+def _pool_received_rows_gradient(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     given = arguments_of(op)
     merged = ops.sok_merge_gradients(
         gradients=_as_tensors(gradients),
@@ -235,19 +272,33 @@ def _pool_received_rows_gradient(op, *gradients):
     return gradients_of(op, rows=list(merged))
 
 
-def _slices(op, rows, merged, row_ids, all_have_rows):
+def _slices(
+    op: tf.Operation,
+    rows: Sequence[tf.Tensor],
+    merged: Sequence[tf.Tensor],
+    row_ids: Sequence[tf.Tensor],
+    all_have_rows: bool,
+) -> list[tf.IndexedSlices]:
     """Returns the tables' gradients: one slice for each row that the op read."""
     dims = op.get_attr("dims")
     return [_slices_of_table(*table, all_have_rows) for table in zip(rows, merged, row_ids, dims)]
 
 
-def _trained_slices(op, rows, merged, places, row_ids):
+def _trained_slices(
+    op: tf.Operation,
+    rows: Sequence[tf.Tensor],
+    merged: Sequence[tf.Tensor],
+    places: Sequence[tf.Tensor],
+    row_ids: Sequence[tf.Tensor],
+) -> list[tf.IndexedSlices]:
     """As _slices, for the keys at `places`, which have these row ids."""
     merged = [tf.gather(values, where) for values, where in zip(merged, places)]
     return _slices(op, rows, merged, row_ids, all_have_rows=True)
 
 
-def _slices_of_table(rows, merged, row_ids, dim, all_have_rows):
+def _slices_of_table(
+    rows: tf.Tensor, merged: tf.Tensor, row_ids: tf.Tensor, dim: int, all_have_rows: bool
+) -> tf.IndexedSlices:
     merged.set_shape([None, dim])
     if not all_have_rows:
         has_row = row_ids >= 0

@@ -193,7 +193,7 @@ def _as_pure_function(initializer, shape):
     return FirstValue("constant", constants[kind.__name__]) if kind.__name__ in constants else None
 
 
-def _random(kind, first, second, initializer):
+def _random(kind: str, first: float, second: float, initializer: Any) -> FirstValue:
     seed = getattr(initializer, "seed", None)
     if hasattr(initializer, "_init_seed"):  # Keras 3 draws a seed if given none
         seed = initializer._init_seed
@@ -227,7 +227,7 @@ def _as_evaluated(
     return FirstValue(kind, initializer=initializer, called=called)
 
 
-def _takes_unknown_number(initializer, dim):
+def _takes_unknown_number(initializer: Callable, dim: int | None) -> bool:
     def first_rows(num_rows):
         return _as_floats(initializer(tf.stack([num_rows, dim]), dtype=tf.float32))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -53,7 +54,9 @@ class GpuPlane(VariableMixin):
         table: Any = getattr(self, "table", self)
         return not (is_in_graph and table.num_scopes > 0)
 
-    def _update_rows_in_use(self, scatter, delta, name, read_value):
+    def _update_rows_in_use(
+        self, scatter: Callable[..., tf.Operation], delta: Any, name: str | None, read_value: bool
+    ) -> tf.Operation | tf.Variable:
         delta = tf.convert_to_tensor(delta, tf.float32)
         delta.shape.assert_is_compatible_with(self.shape)
         with tf.device(self.device), tf.control_dependencies([delta]):
@@ -63,7 +66,7 @@ class GpuPlane(VariableMixin):
             )
         return self._lazy_read(update) if read_value else update
 
-    def _lazy_read(self, op):
+    def _lazy_read(self, op: tf.Operation) -> tf.Variable:
         """Returns the variable after an update, to be read on demand."""
         unread = super()._lazy_read(op)
         if not is_on_gpu(self):

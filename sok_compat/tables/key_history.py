@@ -77,8 +77,8 @@ def checked_history(
     """Returns the KeyHistory, or None.
 
     Raises:
-      ValueError: the history has no hash index, or evicts keys of a 'preset' table, whose rows
-        could not start again.
+      ValueError: a history without a hash index, or one that evicts keys of a 'preset' table,
+        whose rows could not start again.
     """
     if history is not None and history.evicts and first_value_kind == "preset":
         raise ValueError("a table whose initializer makes all rows at once cannot evict keys")

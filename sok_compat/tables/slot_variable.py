@@ -107,13 +107,13 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
         """Leaves the rows out, of which there may be many."""
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
-    def _read_variable_op(self, *args, **kwargs):
+    def _read_variable_op(self, *args: Any, **kwargs: Any) -> tf.Tensor:
         # Also without a capacity: in a function, this op waits for the keys that make it grow.
         if is_on_gpu(self) or self.shape[0] is None:
             return self._read_rows()
         return super()._read_variable_op(*args, **kwargs)
 
-    def _as_graph_element(self):
+    def _as_graph_element(self) -> tf.Tensor:
         """The tensor that a session fetches. Savers look at _graph_element but do not run it."""
         return self._fetched if is_on_gpu(self) else super()._as_graph_element()
 
@@ -122,7 +122,7 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
         with tf.device(self.table.device):
             return self._attach(keep_existing=True)
 
-    def _gather_saveables_for_checkpoint(self):
+    def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         """Returns nothing: tf.train.Checkpoint saves a slot with its table."""
         return {}
 

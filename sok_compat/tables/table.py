@@ -264,7 +264,7 @@ class Table(
         return self.placement.ranks
 
     @classmethod
-    def _variable_call(cls, *args, **kwargs):
+    def _variable_call(cls, *args: Any, **kwargs: Any) -> None:
         """Stops TensorFlow from matching positional arguments with those of tf.Variable."""
         return None
 

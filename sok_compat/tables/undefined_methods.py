@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Methods of tf.Variable that are undefined for a table, and raise."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
 _TO_READ = ("gather_nd", "sparse_read")
 _TO_WRITE = (
     "count_up_to",
@@ -22,7 +27,7 @@ class UndefinedMethods:
     """Base class, before BaseResourceVariable, of tables: its methods raise."""
 
 
-def _not_implemented(method):
+def _not_implemented(method: str) -> Callable[..., NoReturn]:
     def raise_not_implemented(self, *args, **kwargs):
         del args, kwargs
         instead = (

@@ -45,7 +45,7 @@ class _NoPlaneError(Exception):
     """The slot's initial value is not a constant fill, so it cannot be a plane."""
 
 
-def _making_planes(build):
+def _making_planes(build: Callable[..., Any]) -> Callable[..., Any]:
     """Every optimizer's `build` calls the base class first, and returns if it is built."""
 
     @functools.wraps(build)

@@ -43,7 +43,8 @@ def slots_apart(optimizer: Any) -> Iterator[None]:
     """Context in which an optimizer of tf.keras.optimizers makes all its slots.
 
     Checkpoints identify an optimizer's variables by number. Slots that are saved with their
-    variables come last, and are no dependencies of the optimizer.
+    variables come last, and are no dependencies of the optimizer. After an exception, the
+    optimizer has its earlier variables.
     """
     numbered = optimizer._variables
     made: list[tf.Variable] = []

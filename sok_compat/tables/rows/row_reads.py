@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,12 +68,19 @@ class RowReads(VariableMixin):
         value.set_shape(self.shape)
         return value
 
-    def _read_rows_of(self, handle, shape, name=None):
+    def _read_rows_of(
+        self,
+        handle: tf.Tensor,
+        shape: Sequence[int | None] | tf.TensorShape,
+        name: str | None = None,
+    ) -> tf.Tensor:
         values = ops.sok_read_rows(handle, self.table_handle, name=name)
         values.set_shape(shape)
         return values
 
-    def _dense_var_to_tensor(self, dtype=None, name=None, as_ref=False):
+    def _dense_var_to_tensor(
+        self, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False
+    ) -> tf.Tensor:
         del name, as_ref
         if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
             return NotImplemented
@@ -80,6 +88,6 @@ class RowReads(VariableMixin):
 
 
 @tf.RegisterGradient("SokReadRows")
-def _read_rows_gradient(op, gradient):
+def _read_rows_gradient(op: tf.Operation, gradient: tf.Tensor) -> tuple[tf.Tensor, None]:
     del op
     return gradient, None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
@@ -154,7 +155,13 @@ class RowUpdates(VariableMixin):
         del use_locking
         return self._scatter("update", tf.raw_ops.ResourceScatterUpdate, sparse_delta, name)
 
-    def _scatter(self, method, scatter, sparse_delta, name):
+    def _scatter(
+        self,
+        method: str,
+        scatter: Callable[..., tf.Operation],
+        sparse_delta: tf.IndexedSlices,
+        name: str | None,
+    ) -> tf.Operation | tf.Variable:
         if not isinstance(sparse_delta, tf.IndexedSlices):
             raise TypeError(
                 f"scatter_{method} of the table {self.table_name} takes tf.IndexedSlices with row "

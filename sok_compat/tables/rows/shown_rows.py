@@ -119,7 +119,9 @@ class ShownRows(VariableMixin):
             return super().sparse_read(indices, name)
         return self._gather(tf.gather(rows.row_ids, indices))
 
-    def _dense_var_to_tensor(self, dtype=None, name=None, as_ref=False):
+    def _dense_var_to_tensor(
+        self, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False
+    ) -> tf.Tensor:
         if self._rows_in_use() is None:
             return super()._dense_var_to_tensor(dtype, name, as_ref)
         if dtype is not None and not tf.as_dtype(dtype).is_compatible_with(tf.float32):
@@ -141,7 +143,9 @@ class ShownRows(VariableMixin):
             )
         return tf.squeeze(rows, axis=-1) if self.is_vector else rows
 
-    def _scatter_shown(self, scatter, values, row_ids):
+    def _scatter_shown(
+        self, scatter: Callable[..., tf.Operation], values: tf.Tensor, row_ids: tf.Tensor
+    ) -> tf.Operation | tf.Variable:
         """Returns the op; in eager mode the variable, as the variable's own methods do."""
         values = tf.convert_to_tensor(values, tf.float32)
         values = values[..., tf.newaxis] if self.is_vector else values
