@@ -19,10 +19,7 @@ from sok_compat.runtime.strategies import (
     accept_strategies,
     raise_under_several_replicas,
 )
-from sok_compat.runtime.tf_versions import (
-    BaseResourceVariable,
-    var_is_initialized_op,
-)
+from sok_compat.runtime.tf_versions import BaseResourceVariable, var_is_initialized_op
 from sok_compat.tables import resource_handles
 from sok_compat.tables.first_value import parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
@@ -35,11 +32,7 @@ from sok_compat.tables.rows.shown_rows import ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import AskedSlots
-from sok_compat.tables.table_arguments import (
-    UNDECLARED_CAPACITY,
-    checked_key_dtype,
-    checked_sizes,
-)
+from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_dtype, checked_sizes
 from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words
 
@@ -49,10 +42,9 @@ if TYPE_CHECKING:
     from sok_compat.tables.saved_parts import SavedPart
     from sok_compat.tables.table_part import TablePart
 
-
 DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
 
-# {unique id: table}; graphs know their variables
+# {unique id: table}; graphs know theirs
 _eager_tables: weakref.WeakValueDictionary[str, Table] = weakref.WeakValueDictionary()
 
 
@@ -210,8 +202,7 @@ class Table(
     def _make_reads(self, handle: tf.Tensor, scope: str) -> tf.Tensor:
         """Returns the read of the rows for imported meta graphs.
 
-        Also makes an op that refuses convert_variables_to_constants, under the name that this
-        function reads variables by.
+        Also makes an op, under the name that convert_variables_to_constants reads, that fails it.
         """
         with tf.name_scope(f"{scope}Read/"):
             refuse = tf.raw_ops.Assert(
