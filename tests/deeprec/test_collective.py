@@ -136,7 +136,7 @@ class TestEstimators:
 
 
 @pytest.mark.parametrize("strategy, message", [
-    ("parameter_server", "'parameter_server' is not supported: .*; take 'collective'"),
+    ("parameter_server", "'parameter_server' is not supported: .*; use 'collective'"),
     ("mirrored", "must be 'collective' or 'localized', got 'mirrored'"),
 ])  # fmt: skip
 def test_other_strategies_are_refused(strategy, message):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepRec's collective mode: strategy, sessions, estimators and exports of several ranks."""
+"""DeepRec's collective mode: strategy, sessions, estimators and exports on several ranks."""

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`CollectiveStrategy.estimator`: tf.estimator on several ranks, its folder on rank 0."""
+"""`CollectiveStrategy.estimator`: tf.estimator on several ranks, with its folder on rank 0."""
+
+from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow.compat.v1 as tf
 
@@ -13,21 +17,27 @@ from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.collectives import graphs_of_one_rank
 from sok_compat.ranks.identity import current_ranks
 
+if TYPE_CHECKING:
+    from tensorflow.compat.v1.estimator import Estimator as _Estimator
+else:
+    _Estimator = object
 
-def make_estimator(model_fn, *args, **kwargs):
-    """An Estimator whose methods all ranks call alike.
+
+def make_estimator(
+    model_fn: Callable[..., Any], *args: Any, **kwargs: Any
+) -> tf.estimator.Estimator:
+    """An Estimator whose methods all ranks have to call alike.
 
     Args:
-      model_fn: as of tf.estimator.Estimator.
-      *args, **kwargs: its other arguments. Other ranks than 0 have a temporary model_dir of their
-        own.
+      model_fn: as for tf.estimator.Estimator.
+      *args, **kwargs: its other arguments. Ranks other than 0 use a temporary model_dir.
 
     Raises:
       NotImplementedError: this TensorFlow has no tf.estimator.
     """
     if not hasattr(tf, "estimator"):
         raise NotImplementedError(
-            f"TensorFlow {tf.__version__} has no tf.estimator, which ended with 2.15: take "
+            f"TensorFlow {tf.__version__} has no tf.estimator, removed after 2.15: use "
             "tf.train.MonitoredTrainingSession, or TensorFlow 2.15"
         )
     return _estimator_class()(model_fn, *args, **kwargs)
@@ -36,37 +46,53 @@ def make_estimator(model_fn, *args, **kwargs):
 @functools.cache
 def _estimator_class():
     class CollectiveEstimator(_Methods, tf.estimator.Estimator):
-        """As of tf.estimator; each rank trains and evaluates on its share. API of DeepRec."""
+        """As tf.estimator.Estimator; each rank uses its share of the data. API of DeepRec."""
 
     return CollectiveEstimator
 
 
-class _Methods:
-    """Before a tf.estimator.Estimator.
+class _Methods(_Estimator):
+    """Mixin before a tf.estimator.Estimator.
 
-    Sessions start with the ordinary variables of rank 0, and, where there are embedding variables,
-    with the checkpoint that rank 0 finds; all ranks save those together.
+    Sessions start with the ordinary variables of rank 0, and embedding variables with the
+    checkpoint that rank 0 finds; all ranks save embedding variables together.
     """
 
-    def __init__(self, model_fn, model_dir=None, config=None, params=None, warm_start_from=None):
+    _config: tf.estimator.RunConfig  # of the Estimator
+
+    def __init__(
+        self,
+        model_fn: Callable[..., Any],
+        model_dir: str | None = None,
+        config: tf.estimator.RunConfig | None = None,
+        params: Any = None,
+        warm_start_from: Any = None,
+    ) -> None:
         config = tf.estimator.RunConfig() if config is None else config
         config = config.replace(session_config=session_config(config.session_config))
         if current_ranks().rank != 0:
             model_dir, config = None, config.replace(model_dir=None)
-        self._saves_by_itself = True  # and not by a hook of the script's
+        self._saves_by_itself = True  # not by a hook of the script
         super().__init__(self._checked(model_fn), model_dir, config, params, warm_start_from)
 
-    def train(self, input_fn, hooks=None, steps=None, max_steps=None, saving_listeners=None):
-        """As of tf.estimator; where rank 0 resumes, all ranks begin with its step."""
+    def train(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        steps: int | None = None,
+        max_steps: int | None = None,
+        saving_listeners: Sequence[tf.train.CheckpointSaverListener] | None = None,
+    ) -> _Methods:
+        """As in tf.estimator; if rank 0 resumes, all ranks start from its step."""
         if max_steps is not None and max_steps <= self._first_step():
-            tf.logging.info("Skipping training: max_steps=%s is done already.", max_steps)
+            tf.logging.info("Skipping training: max_steps=%s has been reached.", max_steps)
             return self
         hooks = with_broadcast(hooks)
         self._saves_by_itself = not _saves(hooks)
         return super().train(input_fn, hooks, steps, max_steps, saving_listeners)
 
     def _first_step(self):
-        """What training begins with, by the checkpoint of rank 0, as tf.estimator finds it."""
+        """The step in the checkpoint of rank 0 that tf.estimator would resume from, or 0."""
 
         def saved_step():
             checkpoint, name = self.latest_checkpoint(), tf.GraphKeys.GLOBAL_STEP
@@ -75,32 +101,45 @@ class _Methods:
 
         return value_of_rank_0("first_step", saved_step)
 
-    def evaluate(self, input_fn, steps=None, hooks=None, checkpoint_path=None, name=None):
-        """As of tf.estimator, of this rank's share."""
+    def evaluate(
+        self,
+        input_fn: Callable[..., Any],
+        steps: int | None = None,
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        checkpoint_path: str | None = None,
+        name: str | None = None,
+    ) -> dict[str, Any]:
+        """As in tf.estimator, on this rank's share of the data."""
         return super().evaluate(input_fn, steps, with_broadcast(hooks), checkpoint_path, name)
 
     def predict(
         self,
-        input_fn,
-        predict_keys=None,
-        hooks=None,
-        checkpoint_path=None,
-        yield_single_examples=True,
-    ):
-        """As of tf.estimator, of this rank's share."""
+        input_fn: Callable[..., Any],
+        predict_keys: Sequence[str] | str | None = None,
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        checkpoint_path: str | None = None,
+        yield_single_examples: bool = True,
+    ) -> Iterator[Any]:
+        """As in tf.estimator, on this rank's share of the data."""
         hooks = with_broadcast(hooks)
         return super().predict(
             input_fn, predict_keys, hooks, checkpoint_path, yield_single_examples
         )
 
-    def train_and_evaluate(self, train_spec, eval_spec, eval_every_n_iter=None, eval_history=None):
-        """Trains, and evaluates at the end.
+    def train_and_evaluate(
+        self,
+        train_spec: tf.estimator.TrainSpec,
+        eval_spec: tf.estimator.EvalSpec,
+        eval_every_n_iter: int | None = None,
+        eval_history: list[dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        """Trains, then evaluates.
 
         Args:
           train_spec: a tf.estimator.TrainSpec.
-          eval_spec: a tf.estimator.EvalSpec; its times do not count, and rank 0 exports once.
-          eval_every_n_iter: evaluates, and writes a checkpoint, every so many steps as well.
-          eval_history: a list that gets the metrics of each evaluation.
+          eval_spec: a tf.estimator.EvalSpec; its delays are ignored, and rank 0 exports once.
+          eval_every_n_iter: also evaluates, and writes a checkpoint, every so many steps.
+          eval_history: a list to append the metrics of each evaluation to.
 
         Returns:
           The metrics of the last evaluation.
@@ -122,7 +161,7 @@ class _Methods:
             max_steps=train_spec.max_steps,
             saving_listeners=listeners,
         )
-        if len(history) == num_before:  # or there was nothing left to train
+        if len(history) == num_before:  # also if nothing was left to train
             evaluate()
         if current_ranks().rank == 0:
             for exporter in eval_spec.exporters or []:
@@ -130,16 +169,16 @@ class _Methods:
                 exporter.export(self, folder, self.latest_checkpoint(), history[-1], True)
         return history[-1]
 
-    def export_saved_model(self, *args, **kwargs):
-        """As of tf.estimator, on rank 0, with the rows of all ranks; None on the others."""
+    def export_saved_model(self, *args: Any, **kwargs: Any) -> bytes | None:
+        """As in tf.estimator, on rank 0, with the rows of all ranks; None on other ranks."""
         return self._exported(super().export_saved_model, args, kwargs)
 
-    def export_savedmodel(self, *args, **kwargs):
-        """The same, by its older name and arguments."""
+    def export_savedmodel(self, *args: Any, **kwargs: Any) -> bytes | None:
+        """As above, with the older name and arguments."""
         return self._exported(super().export_savedmodel, args, kwargs)
 
-    def experimental_export_all_saved_models(self, *args, **kwargs):
-        """The same, of several modes."""
+    def experimental_export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes | None:
+        """As above, for several modes."""
         return self._exported(super().experimental_export_all_saved_models, args, kwargs)
 
     def _exported(self, export, args, kwargs):
@@ -153,13 +192,14 @@ class _Methods:
             spec = model_fn(*args, **kwargs)
             return self._saving_after_broadcast(spec) if is_collective() else spec
 
-        checked.__signature__ = inspect.signature(model_fn)  # by which arguments are given
+        checked.__signature__ = inspect.signature(model_fn)  # tells tf.estimator what to pass
         return checked
 
     def _saving_after_broadcast(self, spec):
-        """The EstimatorSpec, with a hook that writes checkpoints in the same steps on all ranks.
+        """The EstimatorSpec, with a hook that writes checkpoints at the same steps on all ranks.
 
-        The Estimator's own comes before the broadcast of rank 0's step, from which steps count.
+        The Estimator's own hook runs before the broadcast of rank 0's step, and so would count
+        steps from another one.
         """
         steps = self.config.save_checkpoints_steps
         if spec.mode != tf.estimator.ModeKeys.TRAIN or not steps or not self._saves_by_itself:
@@ -175,18 +215,18 @@ class _Methods:
         return spec._replace(training_hooks=[*spec.training_hooks, hook])
 
 
-def _saves(hooks):
+def _saves(hooks: Sequence[tf.train.SessionRunHook]) -> bool:
     return any(isinstance(hook, tf.train.CheckpointSaverHook) for hook in hooks)
 
 
 class _Evaluation(tf.train.CheckpointSaverListener):
-    """Calls a function at each checkpoint but the one that training starts with."""
+    """Calls a function after each checkpoint but the one written when training starts."""
 
-    def __init__(self, evaluate):
+    def __init__(self, evaluate: Callable[[], None]) -> None:
         self._evaluate = evaluate
         self._is_first = True
 
-    def after_save(self, session, global_step_value):
+    def after_save(self, session: tf.Session, global_step_value: int) -> None:
         del session, global_step_value
         if not self._is_first:
             self._evaluate()

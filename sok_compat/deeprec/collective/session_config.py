@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tf.ConfigProto` and the messages in it, which take switches that TensorFlow 2 does not have.
+"""`tf.ConfigProto` and the messages in it, with the fields that only DeepRec has.
 
-DeepRec has more of them, and what they switch changes no result. A protocol message cannot be
-subclassed, so one that ignores unknown fields is a message in a wrapper.
+Those fields change no result and are ignored. A protocol message cannot be subclassed, so a wrapper
+ignores them.
 """
+
+from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import Message
 
 _logger = logging.getLogger("sok_compat")
-_warned_of = set()  # (message, field)
-_MESSAGES = {  # {message: fields of it that are messages, or lists of such, in DeepRec alone}
+_warned_of: set[tuple[str, str]] = set()  # (message, field)
+_MESSAGES = {  # {message: its fields in DeepRec alone that are messages, or lists of messages}
     "ConfigProto": {"session_stage_subgraph_thread_pool"},
     "OptimizerOptions": {"async_embedding_options", "smart_stage_options"},
     "RewriterConfig": {"multi_stream_opts"},
@@ -21,47 +25,48 @@ _MESSAGES = {  # {message: fields of it that are messages, or lists of such, in 
 
 
 class IgnoredMessage:
-    """Stands for a message, or a list of messages, that TensorFlow does not have: takes any
-    field."""
+    """Replaces a message, or a list of messages, that TensorFlow does not have: takes any field."""
 
-    def __init__(self, **fields):
-        self._messages = []
+    def __init__(self, **fields: Any) -> None:
+        self._messages: list[IgnoredMessage] = []
         self.__dict__.update(fields)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         return self.__dict__.setdefault(name, IgnoredMessage())
 
-    def add(self, **fields):
-        """A new message at the end of the list."""
+    def add(self, **fields: Any) -> IgnoredMessage:
+        """Appends a message to the list and returns it."""
         self._messages.append(IgnoredMessage(**fields))
         return self._messages[-1]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._messages)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> IgnoredMessage:
         return self._messages[index]
 
 
 class LenientMessage:
-    """A protocol message that ignores fields that it does not have, with one warning for each.
+    """A protocol message that ignores unknown fields, with one warning for each.
 
-    What was set can be read again. TensorFlow takes it for the message itself.
+    Ignored values can be read back. TensorFlow takes this object for the message itself.
     """
 
     __slots__ = ("_ignored", "_message")
+    _ignored: dict[str, Any]
+    _message: Message
 
-    def __init__(self, message, ignored):
+    def __init__(self, message: Message, ignored: dict[str, Any]) -> None:
         object.__setattr__(self, "_message", message)
         object.__setattr__(self, "_ignored", ignored)  # {field: value}; {field: dict} below it
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self):
         return type(self._message)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name in self._ignored and name not in self._message.DESCRIPTOR.fields_by_name:
             return self._ignored[name]
         if name in _MESSAGES.get(self._message.DESCRIPTOR.name, ()):
@@ -74,48 +79,48 @@ class LenientMessage:
             return lambda other: self._take(value, other, clears=name == "CopyFrom")
         return value
 
-    def _take(self, merge, other, clears):
+    def _take(self, merge: Callable[[Any], None], other: Any, clears: bool) -> None:
         merge(_message_of(other))
         if clears:
             self._ignored.clear()
         _add_ignored(self._ignored, _ignored_of(other))
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         if name in self._message.DESCRIPTOR.fields_by_name:
             setattr(self._message, name, value)
         else:
             _warn_of(self._message.DESCRIPTOR.name, name)
             self._ignored[name] = value
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self._message == _message_of(other)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> LenientMessage:
         copied = type(self._message)()
         copied.CopyFrom(self._message)
         return LenientMessage(copied, copy.deepcopy(self._ignored, memo))
 
     __copy__ = lambda self: self.__deepcopy__({})  # noqa: E731
 
-    def __reduce_ex__(self, protocol):
+    def __reduce_ex__(self, protocol: Any) -> Any:
         return self._message.__reduce_ex__(protocol)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self._message)
 
     __repr__ = __str__
 
 
 class _LenientClass:
-    """Stands for a class of messages: makes those that are lenient."""
+    """Replaces a class of messages: makes LenientMessages."""
 
-    def __init__(self, message_class):
+    def __init__(self, message_class: Any) -> None:
         self._message_class = message_class
         self.__doc__ = message_class.__doc__
 
-    def __call__(self, **fields):
+    def __call__(self, **fields: Any) -> LenientMessage:
         known = self._message_class.DESCRIPTOR.fields_by_name
         given = {name: value for name, value in fields.items() if name in known}
         message = LenientMessage(
@@ -127,23 +132,23 @@ class _LenientClass:
                 setattr(message, name, value)
         return message
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._message_class, name)
 
-    def __instancecheck__(self, instance):
+    def __instancecheck__(self, instance: object) -> bool:
         return isinstance(_message_of(instance), self._message_class)
 
 
-def _message_of(value):
+def _message_of(value: Any) -> Any:
     return value._message if type(value) is LenientMessage else value
 
 
-def _ignored_of(value):
-    """A copy of what a message ignores; {}: it is another value, or ignores nothing."""
+def _ignored_of(value: Any) -> dict[str, Any]:
+    """A copy of a message's ignored fields; {} for other values."""
     return copy.deepcopy(value._ignored) if type(value) is LenientMessage else {}
 
 
-def _add_ignored(fields, others):
+def _add_ignored(fields: MutableMapping[str, Any], others: dict[str, Any]) -> None:
     for name, value in others.items():
         if isinstance(value, dict) and isinstance(fields.get(name), dict):
             _add_ignored(fields[name], value)
@@ -151,11 +156,11 @@ def _add_ignored(fields, others):
             fields[name] = value
 
 
-def _warn_of(message, field):
+def _warn_of(message: str, field: str) -> None:
     if (message, field) not in _warned_of:
         _warned_of.add((message, field))
         _logger.warning(
-            "%s.%s is ignored: TensorFlow %s has no such switch", message, field, tf.__version__
+            "%s.%s is ignored: TensorFlow %s has no such field", message, field, tf.__version__
         )
 
 

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tf.train.MonitoredTrainingSession` under the strategy 'collective': the same start on all ranks,
-files from rank 0 alone."""
+"""`tf.train.MonitoredTrainingSession` under the strategy 'collective': all ranks start alike, and
+only rank 0 writes files."""
+
+from __future__ import annotations
 
 import atexit
 import copy
 import inspect
 import shutil
 import tempfile
+from collections.abc import Iterable
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -20,32 +24,36 @@ _SIGNATURE = inspect.signature(tf.train.MonitoredTrainingSession)
 _OF_RANK_0 = ("checkpoint_dir", "summary_dir", "chief_only_hooks")
 
 
-def monitored_training_session(*args, save_incremental_checkpoint_secs=None, **kwargs):
-    """As of tf.compat.v1.train, by its arguments; API of TensorFlow 1.
+def monitored_training_session(
+    *args: Any, save_incremental_checkpoint_secs: float | None = None, **kwargs: Any
+) -> tf.train.MonitoredSession:
+    """As tf.compat.v1.train.MonitoredTrainingSession, with its arguments. API of TensorFlow 1.
 
-    Under the strategy 'collective' ordinary variables start as on rank 0, whose folders and hooks
-    for chiefs count: `is_chief` does not matter, and other ranks ignore theirs. Embedding variables
-    are restored and saved by all ranks, as one checkpoint. Other ranks run summaries in the same
-    steps, for what these need of other ranks, so `save_summaries_secs` raises.
+    Under the strategy 'collective', ordinary variables start with the values of rank 0. Only its
+    folders and `chief_only_hooks` are used: other ranks ignore theirs, and `is_chief` is ignored.
+    All ranks restore and save embedding variables, as one checkpoint. All ranks run summary ops in
+    the same steps, because these may need other ranks; so `save_summaries_secs` raises.
 
-    save_incremental_checkpoint_secs, of DeepRec: between whole checkpoints, what has changed is
-    saved, each so many seconds, as of sok_compat's IncrementalSaver; None, 0: it is not.
+    Args:
+      save_incremental_checkpoint_secs: of DeepRec: seconds between increments, which
+        sok_compat.checkpoint.IncrementalSaver saves between full checkpoints; None or 0: no
+        increments.
 
     Raises:
-      ValueError: several ranks, and save_summaries_secs; save_incremental_checkpoint_secs without a
-        checkpoint_dir, or with a scaffold whose saver is no IncrementalSaver.
+      ValueError: save_summaries_secs on several ranks; save_incremental_checkpoint_secs without a
+        checkpoint_dir, or with a scaffold whose saver is not an IncrementalSaver.
     """
-    options = _SIGNATURE.bind(*args, **kwargs).arguments
+    options: dict[str, Any] = _SIGNATURE.bind(*args, **kwargs).arguments
     if save_incremental_checkpoint_secs:
         _save_increments(options, save_incremental_checkpoint_secs)
     if not is_collective():
         return tf.train.MonitoredTrainingSession(**options)
-    options["is_chief"] = True  # others would wait for one in this process
+    options["is_chief"] = True  # a worker would wait for a chief in this process
     has_summaries = options.get("summary_dir") or options.get("checkpoint_dir")
     if current_ranks().size > 1 and has_summaries and options.get("save_summaries_secs"):
         raise ValueError(
-            "save_summaries_secs: ranks write summaries in the same steps, got "
-            f"{options['save_summaries_secs']}; use save_summaries_steps"
+            "all ranks must run summaries in the same steps, got save_summaries_secs="
+            f"{options['save_summaries_secs']}: use save_summaries_steps"
         )
     if current_ranks().rank != 0:
         options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
@@ -56,17 +64,17 @@ def monitored_training_session(*args, save_incremental_checkpoint_secs=None, **k
     return tf.train.MonitoredTrainingSession(**options)
 
 
-def _save_increments(options, seconds):
-    """Puts a saver and a hook into the arguments of a session."""
+def _save_increments(options: dict[str, Any], seconds: float) -> None:
+    """Adds a saver and a hook to the arguments of a session."""
     folder = options.get("checkpoint_dir")
-    is_first = not is_collective() or current_ranks().rank == 0  # whose folder counts
+    is_first = not is_collective() or current_ranks().rank == 0  # only its folder is used
     if is_first and not folder:
         raise ValueError(
             f"save_incremental_checkpoint_secs={seconds} needs a checkpoint_dir, got {folder!r}"
         )
     scaffold = options.setdefault("scaffold", tf.train.Scaffold()) or tf.train.Scaffold()
     if scaffold.saver is None:
-        # As the one that the scaffold would make.
+        # With the options that the scaffold itself would use.
         scaffold._saver = IncrementalSaver(sharded=True, allow_empty=True)
     if not isinstance(scaffold.saver, IncrementalSaver):
         raise ValueError(
@@ -78,35 +86,37 @@ def _save_increments(options, seconds):
     options["hooks"] = [*(options.get("hooks") or []), hook]
 
 
-def with_broadcast(hooks):
-    """The hooks, behind one that gives all ranks the ordinary variables of rank 0."""
+def with_broadcast(
+    hooks: Iterable[tf.train.SessionRunHook] | None,
+) -> list[tf.train.SessionRunHook]:
+    """The hooks, after one that broadcasts the ordinary variables of rank 0."""
     if not is_collective():
         return list(hooks or [])
     return [_Broadcast(), *(hooks or [])]
 
 
 class _Broadcast(tf.train.SessionRunHook):
-    """As Horovod's own hook, which is not there without tf.estimator."""
+    """As Horovod's own hook, which Horovod only has with tf.estimator."""
 
-    def begin(self):
+    def begin(self) -> None:
         self._broadcast = active_horovod().broadcast_global_variables(0)
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.Session, coord: Any) -> None:
         del coord
         session.run(self._broadcast)
 
 
-def _temporary_folder():
+def _temporary_folder() -> str:
     folder = tempfile.mkdtemp(prefix="sok_compat_summaries_")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def session_config(config=None):
-    """A copy of a tf.ConfigProto for a process that has one of the machine's devices.
+def session_config(config: tf.ConfigProto | None = None) -> tf.ConfigProto:
+    """A copy of a tf.ConfigProto for a process that uses one device of its machine.
 
-    Memory of GPUs is taken as it is needed, and of several GPUs that the process sees it gets that
-    of its local rank, unless the script names one.
+    GPU memory is allocated on demand. If the process sees several GPUs, it uses the GPU of its
+    local rank, unless the script names one.
     """
     config = tf.ConfigProto(allow_soft_placement=True) if config is None else copy.deepcopy(config)
     config.gpu_options.allow_growth = True
