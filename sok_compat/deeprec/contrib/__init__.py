@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of `tf.contrib` that scripts for embedding tables use; TensorFlow 2 has none of it."""
+"""The names of `tf.contrib` that embedding scripts use; TensorFlow 2 has no `tf.contrib`."""
+
+from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 _FILES = ("feature_column", "framework", "layers", "lookup", "training")  # beside this one
-_MOVED = {  # what became of a module: {name: path under tf}
+_MOVED = {  # {module of tf.contrib: its path under tf in TensorFlow 2}
     "data": "data.experimental",
     "rnn": "nn.rnn_cell",
 }
@@ -18,19 +21,19 @@ _INSTEAD = {
 }
 
 
-def missing(path):
-    """The AttributeError for a name under `tf.contrib` that is not here."""
+def missing(path: str) -> AttributeError:
+    """The AttributeError for a missing name under `tf.contrib`."""
     head, name = path.split(".")[0], path.split(".")[-1]
     instead = _INSTEAD.get(name) or _INSTEAD.get(head)
-    remedy = f"take {instead}" if instead else f"here there are {', '.join(_names())} of it"
-    return AttributeError(f"TensorFlow 2 has no tf.contrib, and so no tf.contrib.{path}: {remedy}")
+    remedy = f"use {instead}" if instead else f"sok_compat has its {', '.join(_names())} only"
+    return AttributeError(f"TensorFlow 2 has no tf.contrib, so no tf.contrib.{path}: {remedy}")
 
 
-def _names():
+def _names() -> list[str]:
     return sorted((*_FILES, *_MOVED))
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _FILES:
@@ -43,5 +46,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return _names()

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tf.contrib.feature_column`: sequences as the input of a recurrent network."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec import contrib
@@ -12,28 +17,33 @@ from sok_compat.runtime.tf_versions import feature_columns as stock
 __all__ = ["sequence_categorical_column_with_embedding", "sequence_input_layer"]
 
 
-def sequence_input_layer(features, feature_columns, weight_collections=None, trainable=True):
-    """As tf.feature_column.input_layer, of columns of sequences. API of TensorFlow 1.
+def sequence_input_layer(
+    features: Mapping[str, tf.SparseTensor],
+    feature_columns: Iterable[Any],
+    weight_collections: list[str] | None = None,
+    trainable: bool = True,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """As tf.feature_column.input_layer, for sequence columns. API of TensorFlow 1.
 
     Args:
       features: {key: tf.SparseTensor [batch, steps]}
-      feature_columns: sequence_numeric_columns, and embedding_columns or indicator_columns of
-        columns whose names begin with sequence_.
-      weight_collections, trainable: as of input_layer.
+      feature_columns: sequence_numeric_columns, and embedding_columns or indicator_columns over
+        columns of sequence_* functions.
+      weight_collections, trainable: as in input_layer.
 
     Returns:
-      (float32 [batch, steps, all dimensions], columns in the order of their names and zeros behind
-      a sequence's end; int64 [batch], the sequences' lengths).
+      (float32 [batch, steps, sum of dims], columns ordered by name, zeros after the end of a
+      sequence; int64 [batch], the lengths of the sequences).
 
     Raises:
-      ValueError: a column is none of sequences.
-      tf.errors.InvalidArgumentError: when run: columns have sequences of different lengths.
+      ValueError: a column is not a sequence column.
+      tf.errors.InvalidArgumentError: when run: columns differ in the lengths of sequences.
     """
     columns = sorted(stock.normalize_feature_columns(feature_columns), key=lambda each: each.name)
     for column in columns:
         if not hasattr(column, "_get_sequence_dense_tensor"):
             raise ValueError(
-                f"sequence_input_layer: the column {column.name!r} is not one of sequences, got "
+                f"sequence_input_layer needs sequence columns, got {column.name!r}, of type "
                 f"{type(column).__name__}"
             )
     with tf.variable_scope(None, "sequence_input_layer", list(features.values())):
@@ -58,5 +68,5 @@ def _look_up(column, builder, weight_collections, trainable):
     return output, lengths
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> NoReturn:
     raise contrib.missing(f"feature_column.{name}")

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tf.contrib.framework`."""
 
+from __future__ import annotations
+
+from typing import NoReturn
+
 import tensorflow.compat.v1 as tf
 from tensorflow.python.util import nest
 
@@ -22,5 +26,5 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> NoReturn:
     raise contrib.missing(f"framework.{name}")

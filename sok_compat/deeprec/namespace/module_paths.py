@@ -1,30 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Module paths of TensorFlow 1 and DeepRec that no file stands for.
+"""Makes module paths of TensorFlow 1 and DeepRec importable that have no file.
 
-`sok_compat.deeprec.train` is what `tf.train` is there, and `tensorflow.contrib.layers`, or a module
-that DeepRec adds to `tensorflow.python`, is the one at that place below sok_compat/deeprec.
+`sok_compat.deeprec.train` is the module `tf.train` of sok_compat.deeprec. `tensorflow.contrib.x`,
+and modules that DeepRec adds to `tensorflow.python`, are the modules at those paths below
+sok_compat/deeprec.
 """
+
+from __future__ import annotations
 
 import importlib
 import importlib.util
 import os
 import sys
 import types
-from importlib.machinery import PathFinder
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any, Optional
 
 _FACE = "sok_compat.deeprec"
 _FOLDER = os.path.dirname(os.path.dirname(__file__))  # of the face
 _FOLDERS_WITH_ADDITIONS = ("contrib", "core", "python")  # below tensorflow
 
+_Load = Optional[Callable[[], types.ModuleType]]  # None: there is no such module
 
-def add_finder():
-    """Makes such paths importable; what TensorFlow has stays TensorFlow's."""
+
+def add_finder() -> None:
+    """Makes such paths importable; TensorFlow's own modules stay as they are."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 class _Finder:
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name.startswith(f"{_FACE}."):
             below = name[len(_FACE) + 1 :]
             return None if has_file(below) else _spec(name, _of_api(below))
@@ -39,33 +48,34 @@ class _Finder:
 
 
 class _Loader:
-    """Puts a module under another name; the module itself stays as it is."""
+    """Registers an existing module under another name."""
 
-    def __init__(self, load):
+    def __init__(self, load: Callable[[], types.ModuleType]) -> None:
         self._load = load
 
-    def create_module(self, spec):
+    def create_module(self, spec: ModuleSpec) -> None:
         return None
 
-    def exec_module(self, module):
+    def exec_module(self, module: types.ModuleType) -> None:
         sys.modules[module.__name__] = self._load()
 
 
-def _spec(name, load):
+def _spec(name: str, load: _Load) -> ModuleSpec | None:
     if load is None:
         return None
-    return importlib.util.spec_from_loader(name, _Loader(load), is_package=True)
+    loader: Any = _Loader(load)
+    return importlib.util.spec_from_loader(name, loader, is_package=True)
 
 
-def has_file(path):
-    """Whether there is such a module, or package, below the face's folder."""
+def has_file(path: str) -> bool:
+    """Whether the face's folder has a module or package at this dotted path."""
     file = os.path.join(_FOLDER, *path.split("."))
     return os.path.isfile(f"{file}.py") or os.path.isdir(file)
 
 
-def _of_api(path):
-    """A function that gives the module at a path under `tf`; None: there is none."""
-    value = sys.modules[_FACE]
+def _of_api(path: str) -> _Load:
+    """A function that returns the module at a path under `tf`; None if there is none."""
+    value: Any = sys.modules[_FACE]
     for part in path.split("."):
         value = getattr(value, part, None)
     return (lambda: value) if isinstance(value, types.ModuleType) else None

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tf` and the modules under it that have more names than TensorFlow 1's."""
+"""`tf` and modules under it: TensorFlow 1's with more names."""
+
+from __future__ import annotations
 
 import difflib
 import importlib
 import sys
 import types
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import tensorflow.compat.v1 as tensorflow_1
 
 from sok_compat.runtime.tf_versions import tensorflow_2
 
-# What DeepRec has and sok_compat does not, by the path under `tf`.
+# Names of DeepRec that sok_compat does not support, by their path under `tf`.
 _OF_DEEPREC_ALONE = (
     "MultihashOption",
     "feature_column.categorical_column_with_adaptive_embedding",
@@ -18,54 +22,55 @@ _OF_DEEPREC_ALONE = (
     "get_hash_table",
     "get_multihash_variable",
 )
-# What TensorFlow 2.15 had last.
-_ENDED = {"estimator": "take tf.train.MonitoredTrainingSession, or TensorFlow 2.15"}
-# Not part of the API, but reached through `tf` by old scripts.
+# Removed after TensorFlow 2.15: {name: what to use}.
+_ENDED = {"estimator": "use tf.train.MonitoredTrainingSession, or TensorFlow 2.15"}
+# Not part of the API, but old scripts use them through `tf`.
 _FOLDERS = ("contrib", "core", "python")
-# Where DeepRec has names: modules of ours, also while they have no name more.
+# Modules to which DeepRec adds names: always Namespaces, even without additions.
 _EXTENDED = ("config.experimental", "feature_column", "nn", "train")
 
 
 class Namespace(types.ModuleType):
-    """A module of TensorFlow 1 with more names. What it does not have is looked up there."""
+    """A module of TensorFlow 1 with more names. Looks up all other names in the original."""
 
-    def __init__(self, name, path, original, names):
+    def __init__(self, name: str, path: str, original: Any, names: Mapping[str, Any]) -> None:
         super().__init__(name, getattr(original, "__doc__", None))
-        self.__path__ = []  # modules below it are found by module_paths
+        self.__path__: list[str] = []  # module_paths finds modules below it
         self._path = path  # under `tf`
         self._original = original
         vars(self).update(names)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if hasattr(self._original, name):
             return getattr(self._original, name)
-        if name.startswith("__"):  # asked for by Python, not by a script
+        if name.startswith("__"):  # Python looks for it, not a script
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if not self._path and name in _FOLDERS:
             return _folder(name)
         path = f"{self._path}.{name}" if self._path else name
         raise AttributeError(_missing(path, dir(self)))
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return sorted({*dir(self._original), *vars(self)} - {"_original", "_path"})
 
 
-def extended_tensorflow_1(names, module):
+def extended_tensorflow_1(names: Mapping[str, Any], module: str) -> Namespace:
     """TensorFlow 1 with more names, as a Namespace.
 
     Args:
       names: {path under `tf`: value}.
-      module: under whose name the modules that it has can be imported.
+      module: the package name under which its submodules can be imported.
     """
     return _extended(module, "", tensorflow_1, {**dict.fromkeys(_EXTENDED, _EMPTY), **names})
 
 
-_EMPTY = object()  # in the place of a value: a module that is to be a Namespace
+_EMPTY = object()  # instead of a value: makes the module at this path a Namespace
 
 
-def _extended(module, path, original, names):
-    """The Namespace at a path under `tf`; in sys.modules, but for the root, which has a file."""
-    here, below = {}, {}
+def _extended(module: str, path: str, original: Any, names: Mapping[str, Any]) -> Namespace:
+    """The Namespace at a path under `tf`, put into sys.modules; the root is there as a file."""
+    here: dict[str, Any] = {}
+    below: dict[str, dict[str, Any]] = {}
     for name, value in names.items():
         head, _, rest = name.partition(".")
         if rest:
@@ -82,22 +87,23 @@ def _extended(module, path, original, names):
             below_path = f"{path}.{head}" if path else head
             here[head] = _extended(f"{module}.{head}", below_path, part, added)
     namespace = Namespace(module, path, original, here)
-    return sys.modules.setdefault(module, namespace) if path else namespace
+    registered: Any = sys.modules.setdefault(module, namespace) if path else namespace
+    return registered
 
 
-def _folder(name):
-    """`tf.contrib` is a package of ours; of `tf.python` and `tf.core` TensorFlow has the folder."""
+def _folder(name: str) -> types.ModuleType:
+    """`tf.contrib` is a package of sok_compat; `tf.python` and `tf.core` are TensorFlow's."""
     module = f"sok_compat.deeprec.{name}" if name == "contrib" else f"tensorflow.{name}"
     return importlib.import_module(module)
 
 
-def _missing(path, known):
-    """What to say where `tf` has no such name, and what to do."""
+def _missing(path: str, known: Iterable[str]) -> str:
+    """The message for a missing name of `tf`, with a replacement if there is one."""
     if path in _OF_DEEPREC_ALONE:
-        return f"tf.{path} is DeepRec's, and sok_compat does not have it"
+        return f"tf.{path} of DeepRec is not supported by sok_compat"
     if path in _ENDED:
         version = tensorflow_1.__version__
-        return f"TensorFlow {version} has no tf.{path}, which ended with 2.15: {_ENDED[path]}"
+        return f"TensorFlow {version} has no tf.{path}, removed after 2.15: {_ENDED[path]}"
     text = (
         f"tf.{path} is a name of neither TensorFlow 1 (tf.compat.v1 of TensorFlow "
         f"{tensorflow_1.__version__}) nor DeepRec"
@@ -110,7 +116,7 @@ def _missing(path, known):
     return f"{text}; there is {module}.{similar[0]}" if similar else f"{text}: see dir({module})"
 
 
-def _has(value, path):
+def _has(value: Any, path: str) -> bool:
     for name in path.split("."):
         value = getattr(value, name, None)
     return value is not None

@@ -25,15 +25,15 @@ def test_parse(text, changed):
 
 
 @pytest.mark.parametrize("text, message", [
-    ("rate=2,steps", "cannot read 'steps' in 'rate=2,steps'"),
-    ("dims=[1,2", "cannot read"),
-    ("rate 2", "cannot read 'rate 2'"),
+    ("rate=2,steps", "cannot parse 'steps' in 'rate=2,steps'"),
+    ("dims=[1,2", "cannot parse"),
+    ("rate 2", "cannot parse 'rate 2'"),
     ("other=1", "HParams has no 'other', only rate, steps"),
-    ("steps=1.5", "'steps' of HParams is int, as 10 is, got '1.5'"),
-    ("flag=maybe", "'flag' of HParams is true or false"),
-    ("rate=[1,2]", r"'rate' of HParams is one float, got \['1', '2'\]"),
+    ("steps=1.5", "HParams 'steps' must be int, like 10, got '1.5'"),
+    ("flag=maybe", "HParams 'flag' must be true or false"),
+    ("rate=[1,2]", r"HParams 'rate' is a single float, got \['1', '2'\]"),
     ("rate=1,rate=2", "'rate' is set twice"),
-    ("dims[2]=1", "'dims' of HParams has 2 values, and none at 2"),
+    ("dims[2]=1", "HParams 'dims' has 2 values, and no index 2"),
 ])  # fmt: skip
 def test_texts_that_would_be_lost_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
@@ -42,7 +42,7 @@ def test_texts_that_would_be_lost_are_refused(text, message):
 
 @pytest.mark.parametrize("name, value", [("steps", 1.5), ("dims", [1, 2.5]), ("rate", "fast")])
 def test_values_of_another_type_are_refused(name, value):
-    with pytest.raises(ValueError, match=f"'{name}' of HParams is "):
+    with pytest.raises(ValueError, match=f"HParams '{name}' must be "):
         hparams().set_hparam(name, value)
 
 

@@ -102,7 +102,7 @@ def test_uris(files):
     (dict(fields=["no"]), "has no column 'no', but"),
     (dict(fields=[DataFrame.Field("id", tf.float32)]), "'id' is int64 with ragged_rank 0, and the "
      "field float32 with ragged_rank 0"),
-    (dict(fields=DataFrame.Field("tags", ragged_rank=2)), "has ragged_rank 2, and .* has 1"),
+    (dict(fields=DataFrame.Field("tags", ragged_rank=2)), "ragged_rank 1, as in .*, got 2"),
     (dict(batch_size=0), "batch_size and num_sequential_reads must be at least 1, got 0 and 1"),
     (dict(partition_count=2, partition_index=2), r"must be in \[0, partition_count = 2\), got 2"),
 ])  # fmt: skip
@@ -112,7 +112,7 @@ def test_bad_arguments(files, arguments, message):
 
 
 def test_fields_are_needed_where_no_file_is_known(files):
-    for fields, message in ((None, "must be given as"), (["id"], "'id' needs a dtype")):
+    for fields, message in ((None, "must be DataFrame.Fields"), (["id"], "'id' needs a dtype")):
         with pytest.raises(ValueError, match=message):
             ParquetDataset(tf.constant(files), fields=fields)
 

@@ -162,12 +162,12 @@ MISSING = {
     "train.AdamOptimiser": r"tf\.train\.AdamOptimiser .* nor DeepRec; there is "
     r"tf\.train\.AdamOptimizer",
     "optimizers": r"tf\.optimizers .*; TensorFlow 2 has it: tf\.compat\.v2\.optimizers",
-    "get_multihash_variable": r"tf\.get_multihash_variable is DeepRec's, and sok_compat does not "
-    r"have it",
-    "contrib.layers.fully_connected": r"TensorFlow 2 has no tf\.contrib, and so no "
-    r"tf\.contrib\.layers\.fully_connected: take tf\.layers\.dense",
-    "contrib.no_such": r".* tf\.contrib\.no_such: here there are data, feature_column, framework, "
-    r"layers, lookup, rnn, training of it",
+    "get_multihash_variable": r"tf\.get_multihash_variable of DeepRec is not supported by "
+    r"sok_compat",
+    "contrib.layers.fully_connected": r"TensorFlow 2 has no tf\.contrib, so no "
+    r"tf\.contrib\.layers\.fully_connected: use tf\.layers\.dense",
+    "contrib.no_such": r".* tf\.contrib\.no_such: sok_compat has its data, feature_column, "
+    r"framework, layers, lookup, rnn, training only",
 }
 
 

@@ -50,7 +50,7 @@ try:
     tf.contrib.feature_column.sequence_input_layer(
         {"ids": ids}, [tf.feature_column.numeric_column("ids")])
 except ValueError as error:
-    assert "'ids' is not one of sequences" in str(error), error
+    assert "needs sequence columns, got 'ids'" in str(error), error
 print("done")
 """
 

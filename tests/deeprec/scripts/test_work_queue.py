@@ -72,7 +72,7 @@ def test_ranks_take_different_items(monkeypatch, caplog, num_ranks):
         of_ranks.append(taken(WorkQueue(WORKS, seed=3)))
     assert sorted(itertools.chain(*of_ranks)) == WORKS
     assert max(map(len, of_ranks)) - min(map(len, of_ranks)) <= 1
-    assert ("of 5 items in an epoch, 2 ranks do not get as many each" in caplog.text) == (
+    assert ("5 items in an epoch do not divide evenly among 2 ranks" in caplog.text) == (
         num_ranks == 2
     )
 
@@ -109,7 +109,7 @@ def write_files(folder):
 
 
 @pytest.mark.parametrize("arguments, error, message", [
-    (dict(works=[]), ValueError, "works must have an item at least"),
+    (dict(works=[]), ValueError, "works must have at least one item"),
     (dict(works=[1]), TypeError, r"works must be strings, got \[1\]"),
     (dict(works=["a"], num_epochs=0), ValueError, "must be None or an int >= 1, got 0"),
 ])  # fmt: skip

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`CollectiveStrategy`: the strategy 'collective' of distributed_strategy.py as an object."""
 
+from __future__ import annotations
+
 import contextlib
 import random
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -17,34 +21,36 @@ from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 
 
 class CollectiveStrategy:
-    """Several processes that train as one; each has a device. API of DeepRec.
+    """Trains several processes, each with one device, as one. API of DeepRec.
 
-    Optimizers, sessions and losses are those of the strategy 'collective', from here on, inside
-    scope() and outside: see distributed_strategy.py, also for what differs from DeepRec.
+    Creating it enables the strategy 'collective' for optimizers, sessions and losses, inside
+    scope() and outside. See distributed_strategy.py, also for differences from DeepRec.
     """
 
-    def __init__(self, differentiate_sums=False):
-        """Calls hvd.init(), on all ranks.
+    def __init__(self, differentiate_sums: bool = False) -> None:
+        """Calls hvd.init(); all ranks have to create one.
 
-        The environment variable COLLECTIVE_STRATEGY may be 'sok' (the default) or 'hb'; both are
+        The environment variable COLLECTIVE_STRATEGY may be 'sok' (the default) or 'hb'; both mean
         this package.
 
         Args:
-          differentiate_sums: as of enable_distributed_strategy.
+          differentiate_sums: as for enable_distributed_strategy.
 
         Raises:
-          ValueError: the variable is something else.
+          ValueError: COLLECTIVE_STRATEGY has another value.
           ImportError, RuntimeError: as enable_distributed_strategy.
         """
         COLLECTIVE_STRATEGY.value()
         enable_distributed_strategy("collective", differentiate_sums)
 
     @contextlib.contextmanager
-    def scope(self, *args, seed=None, **kwargs):
-        """A context to build the model, and open its session, in.
+    def scope(
+        self, *args: Any, seed: int | None = None, **kwargs: Any
+    ) -> Iterator[CollectiveStrategy]:
+        """A context in which to build the model and open its session.
 
         Args:
-          seed: for Python, NumPy and TensorFlow; None: none is set.
+          seed: for Python, NumPy and TensorFlow; None: sets no seed.
           *args, **kwargs: ignored.
         """
         del args, kwargs
@@ -54,27 +60,29 @@ class CollectiveStrategy:
             tf.set_random_seed(seed)
         yield self
 
-    embedding_scope = scope  # embedding variables are spread over ranks wherever they are made
+    embedding_scope = scope  # embedding variables are sharded over ranks wherever they are made
 
-    def estimator(self, model_fn, *args, **kwargs):
+    def estimator(
+        self, model_fn: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> tf.estimator.Estimator:
         """A tf.estimator.Estimator that trains on all ranks: see estimators_of_ranks.py."""
         return make_estimator(model_fn, *args, **kwargs)
 
     export_saved_model = staticmethod(export_saved_model)
 
     @property
-    def world_size(self):
+    def world_size(self) -> _Number:
         """The number of ranks, an int; world_size() is the same."""
         return _Number(current_ranks().size)
 
     @property
-    def rank(self):
-        """The number of this one, an int; rank() is the same."""
+    def rank(self) -> _Number:
+        """The number of this rank, an int; rank() is the same."""
         return _Number(current_ranks().rank)
 
 
 class _Number(int):
-    """Also a function that gives it: scripts have it with and without parentheses."""
+    """An int that returns itself when called: scripts use both forms."""
 
-    def __call__(self):
+    def __call__(self) -> int:
         return int(self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What DeepRec adds to `tensorflow.python.feature_column`; all else of it is TensorFlow's."""
+"""DeepRec's additions to `tensorflow.python.feature_column`; other names are TensorFlow's."""
 
 from sok_compat.deeprec.namespace.additions import all_else_of
 

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`WorkQueue`: items of work, file names mostly, dealt out to ranks and read one by one."""
+"""`WorkQueue`: work items, mostly file names, split over ranks and read one by one."""
+
+from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -10,46 +14,46 @@ from sok_compat.ranks.identity import current_ranks, random_seed
 from sok_compat.runtime.tf_versions import silence_deprecation
 
 _logger = logging.getLogger("sok_compat")
-_CAPACITY = 1  # of the local queue: what waits in it, nobody else takes
+_CAPACITY = 1  # of the local queue: no other reader gets an item that waits in it
 
 
 class WorkQueue:
-    """Items that a script reads one by one, in one order for each epoch. API of DeepRec.
+    """Work items that a script reads one by one, in epochs. API of DeepRec.
 
-    With several ranks under the strategy 'collective' no item of an epoch goes to two of them: rank
-    r of N takes every N-th, from the r-th on. (In DeepRec whoever is faster takes more, which ranks
-    that wait for one another in each step cannot.)
+    Under the strategy 'collective', ranks share each epoch's items: rank r of N takes every N-th
+    item, starting with item r. (In DeepRec faster workers take more items; here all ranks run the
+    same steps.)
     """
 
     def __init__(
         self,
-        works,
-        num_epochs=1,
-        shuffle=True,
-        seed=None,
-        prefix=None,
-        num_slices=None,
-        name="work_queue",
-    ):
+        works: Iterable[str | bytes] | str | bytes,
+        num_epochs: int | None = 1,
+        shuffle: bool = True,
+        seed: int | None = None,
+        prefix: str | None = None,
+        num_slices: int | None = None,
+        name: str = "work_queue",
+    ) -> None:
         """Makes no op yet.
 
         Args:
-          works: a list or tuple of strings, or one of them.
-          num_epochs: how often all are gone through, an int >= 1; None: without end.
-          shuffle: whether each epoch has an order of its own.
-          seed: of these orders, an int; None: a random one, the same for all ranks.
-          prefix: what items begin with; None: nothing.
+          works: a list or tuple of strings, or one string.
+          num_epochs: number of passes over the items, an int >= 1; None: endless.
+          shuffle: whether to shuffle each epoch.
+          seed: seed of the shuffles, an int; None: a random seed, the same on all ranks.
+          prefix: put before each item; None: nothing.
           num_slices: ignored, as in DeepRec for files.
-          name: of the ops.
+          name: name of the ops.
 
         Raises:
-          ValueError: no works, or num_epochs is out of range.
-          TypeError: works are no strings.
+          ValueError: works is empty, or num_epochs is out of range.
+          TypeError: works are not strings.
         """
         del num_slices
         works = [works] if isinstance(works, (str, bytes)) else list(works)
         if not works:
-            raise ValueError("WorkQueue: works must have an item at least, got none")
+            raise ValueError("WorkQueue: works must have at least one item, got none")
         if not all(isinstance(work, (str, bytes)) for work in works):
             raise TypeError(f"WorkQueue: works must be strings, got {works!r}")
         if num_epochs is not None and (not isinstance(num_epochs, int) or num_epochs < 1):
@@ -59,11 +63,11 @@ class WorkQueue:
         self._shuffle = shuffle
         self._seed = seed
         self._name = name
-        self._iterator = None
-        self._num_taken = None  # a local variable, once there is a summary of it
+        self._iterator: Any = None
+        self._num_taken: tf.Variable | None = None  # a local variable, made by add_summary()
 
-    def input_dataset(self):
-        """A tf.data.Dataset of this rank's items; each of its iterators begins with the first."""
+    def input_dataset(self) -> tf.data.Dataset:
+        """A tf.data.Dataset of this rank's items; each of its iterators starts at the first."""
         seed = self._seed_of_orders()
 
         def items_of(epoch):
@@ -79,11 +83,11 @@ class WorkQueue:
         self._check_all_have_work(ranks.size)
         return items.shard(ranks.size, ranks.rank)
 
-    def take(self):
-        """A string tensor: when run, the next item of this rank.
+    def take(self) -> tf.Tensor:
+        """A string tensor: each run gives this rank's next item.
 
-        All that is taken of one WorkQueue, in one session, are different items. At the end a
-        tf.errors.OutOfRangeError is raised.
+        In one session, all tensors taken from one WorkQueue share its items: no item comes twice
+        in an epoch. After the last item, running raises tf.errors.OutOfRangeError.
         """
         with tf.name_scope(self._name):
             if self._iterator is None:
@@ -96,10 +100,10 @@ class WorkQueue:
             with tf.control_dependencies([counted]):
                 return tf.identity(item)
 
-    def input_producer(self):
+    def input_producer(self) -> tf.FIFOQueue:
         """A tf.FIFOQueue of this rank's items, for `read` of a tf.TextLineReader and the like.
 
-        A queue runner fills it, which sessions of tf.train start, and others by
+        A queue runner fills it. Sessions of tf.train start the runner; for other sessions, call
         tf.train.start_queue_runners.
         """
         item = self.take()
@@ -109,10 +113,10 @@ class WorkQueue:
             tf.train.add_queue_runner(runner)
         return queue
 
-    def add_summary(self):
-        """Adds a scalar summary <name>/taken: how many items this rank has taken.
+    def add_summary(self) -> None:
+        """Adds a scalar summary <name>/taken: the number of items this rank has taken.
 
-        It counts what comes of take() and input_producer() after this call, in a local variable.
+        A local variable counts items from take() and input_producer() called after this.
         """
         if self._num_taken is None:
             self._num_taken = tf.Variable(
@@ -120,25 +124,25 @@ class WorkQueue:
                 trainable=False,
                 collections=[tf.GraphKeys.LOCAL_VARIABLES],
                 use_resource=True,
-                name=f"{self._name}/num_taken",  # made unique, as a queue's name need not be
+                name=f"{self._name}/num_taken",  # made unique: queues may share a name
             )
             tf.summary.scalar(f"{self._name}/taken", self._num_taken)
 
-    def _seed_of_orders(self):
+    def _seed_of_orders(self) -> int:
         if self._seed is None:
             self._seed = random_seed() % 2**31
         return self._seed
 
-    def _check_all_have_work(self, num_ranks):
+    def _check_all_have_work(self, num_ranks: int) -> None:
         if len(self._works) % num_ranks:
             _logger.warning(
-                "%s: of %d items in an epoch, %d ranks do not get as many each; all ranks must "
-                "run as many steps",
+                "%s: %d items in an epoch do not divide evenly among %d ranks; all ranks must run "
+                "the same number of steps",
                 self._name,
                 len(self._works),
                 num_ranks,
             )
 
 
-def _bytes(text):
+def _bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text

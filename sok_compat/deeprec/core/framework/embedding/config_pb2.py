@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The enums of DeepRec's storage, under the module path that its documents have them from.
+"""DeepRec's storage enums, under the module path that its documents use.
 
-As with enums of protocol messages, their members are names of the module, too.
+As with protocol message enums, their members are also names of this module.
 """
 
 from sok_compat.deeprec.variables.options import CacheStrategy, StorageType

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ParquetDataset`: batches of columns of Parquet files, read by pyarrow."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
-from typing import Any, Optional
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Union
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.columns.parquet_columns import ParquetFile, flat_types
@@ -19,48 +23,51 @@ class DataFrame:
 
         Attributes:
           name: of the column.
-          dtype: of its values; None: the file's, where file names are known when the dataset is
+          dtype: dtype of its values; None: the file's, if filenames are known when the dataset is
             made.
-          ragged_rank: how many lists are around a value: 0 for [batch], 1 for a tf.RaggedTensor
+          ragged_rank: nesting depth of lists: 0 for [batch], 1 for a tf.RaggedTensor
             [batch, (values)]; None: the file's if dtype is None, else 0.
         """
 
         name: str
-        dtype: Any = None
-        ragged_rank: Optional[int] = None
+        dtype: tf.DType | str | None = None
+        ragged_rank: int | None = None
+
+
+_Fields = Union[Sequence[Union[str, DataFrame.Field]], str, DataFrame.Field, None]
 
 
 def ParquetDataset(  # noqa: N802  a class in DeepRec
-    filenames,
-    batch_size=1,
-    fields=None,
-    partition_count=1,
-    partition_index=0,
-    drop_remainder=False,
-    num_parallel_reads=None,
-    num_sequential_reads=1,
-):
-    """A tf.data.Dataset of {name of the column: batch}. API of DeepRec.
+    filenames: Any,
+    batch_size: int = 1,
+    fields: _Fields = None,
+    partition_count: int = 1,
+    partition_index: int = 0,
+    drop_remainder: bool = False,
+    num_parallel_reads: int | None = None,
+    num_sequential_reads: int = 1,
+) -> tf.data.Dataset:
+    """A tf.data.Dataset of {column name: batch}. API of DeepRec.
 
-    A column of numbers or strings gives a tensor [batch], one of lists a tf.RaggedTensor. A batch
-    is of one file.
+    A column of numbers or strings gives a tensor [batch], a column of lists a tf.RaggedTensor. Each
+    batch comes from one file.
 
     Args:
-      filenames: a string, or a list or tuple of them; a tf.string tensor [] or [n], or a dataset of
-        such. Paths, or URIs that pyarrow.fs knows.
-      batch_size: the most samples in a batch.
-      fields: the columns, a list or tuple of DataFrame.Field or of names, or one of them; None: all
-        of the first file. With a tensor or dataset of filenames, Fields with dtypes.
-      partition_count, partition_index: of each file, row groups i with i % partition_count ==
-        partition_index are read.
-      drop_remainder: whether smaller batches, at the ends of files, are left out.
-      num_parallel_reads: how many files are read at the same time; None: one after the other.
-      num_sequential_reads: batches of one file in a row, with num_parallel_reads.
+      filenames: a string, or a list or tuple of strings; or a tf.string tensor [] or [n], or a
+        dataset of such tensors. Paths, or URIs that pyarrow.fs supports.
+      batch_size: samples in a batch, at most.
+      fields: a list or tuple of DataFrame.Fields or column names, or a single one; None: all
+        columns of the first file. If filenames are a tensor or dataset: Fields with dtypes.
+      partition_count, partition_index: reads the row groups i of each file with
+        i % partition_count == partition_index.
+      drop_remainder: whether to drop smaller batches at the ends of files.
+      num_parallel_reads: number of files to read in parallel; None: reads files in order.
+      num_sequential_reads: with num_parallel_reads, consecutive batches from one file.
 
     Raises:
       ImportError: pyarrow is not installed.
-      ValueError: sizes out of range; fields that the files do not have, or without a dtype.
-      tf.errors.OpError: when read: a file of other columns, values that are missing.
+      ValueError: a size out of range; a field that the files do not have, or without a dtype.
+      tf.errors.OpError: when read: a file with other columns, or missing values.
     """
     if isinstance(filenames, (str, bytes)):
         filenames = [filenames]
@@ -69,7 +76,7 @@ def ParquetDataset(  # noqa: N802  a class in DeepRec
         isinstance(name, (str, bytes)) for name in filenames
     ):
         if not filenames:
-            raise ValueError("ParquetDataset: there must be a filename at least, got none")
+            raise ValueError("ParquetDataset needs at least one filename, got none")
         first = ParquetFile(filenames[0])
     if not isinstance(filenames, tf.data.Dataset):
         names = tf.reshape(tf.convert_to_tensor(filenames, tf.string), [-1])
@@ -87,14 +94,24 @@ def ParquetDataset(  # noqa: N802  a class in DeepRec
     )
 
 
-def read_parquet(batch_size, fields=None, **options):
-    """For `apply` of a dataset of filenames: a ParquetDataset of them. API of DeepRec."""
+def read_parquet(
+    batch_size: int, fields: _Fields = None, **options: Any
+) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
+    """For `apply` of a dataset of filenames: turns it into a ParquetDataset. API of DeepRec."""
     return lambda filenames: ParquetDataset(filenames, batch_size, fields, **options)
 
 
 def _dataset(
-    filenames, first, batch_size, fields, count, index, drop_remainder, num_files, num_sequential
-):
+    filenames: tf.data.Dataset,
+    first: ParquetFile | None,
+    batch_size: int,
+    fields: _Fields,
+    count: int,
+    index: int,
+    drop_remainder: bool,
+    num_files: int | None,
+    num_sequential: int,
+) -> tf.data.Dataset:
     if batch_size < 1 or num_sequential < 1:
         raise ValueError(
             "ParquetDataset: batch_size and num_sequential_reads must be at least 1, got "
@@ -105,17 +122,17 @@ def _dataset(
             f"ParquetDataset: partition_index must be in [0, partition_count = {count}), got "
             f"{index}"
         )
-    fields = _checked_fields(fields, first)
-    types, shapes = flat_types(fields)
+    columns = _checked_fields(fields, first)
+    types, shapes = flat_types(columns)
 
     def batches_of(filename):
         read = functools.partial(
-            _read, fields=fields, batch_size=batch_size, part=(index, count), exact=drop_remainder
+            _read, fields=columns, batch_size=batch_size, part=(index, count), exact=drop_remainder
         )
         return tf.data.Dataset.from_generator(read, types, shapes, args=(filename,))
 
     def columns_of(*flat):
-        return _columns(fields, list(flat))
+        return _columns(columns, list(flat))
 
     names = filenames.flat_map(_one_by_one)
     if num_files is None:
@@ -125,16 +142,22 @@ def _dataset(
     ).map(columns_of)
 
 
-def _one_by_one(filenames):
+def _one_by_one(filenames: tf.Tensor) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices(tf.reshape(filenames, [-1]))
 
 
-def _read(filename, fields, batch_size, part, exact):
+def _read(
+    filename: bytes,
+    fields: Sequence[DataFrame.Field],
+    batch_size: int,
+    part: tuple[int, int],
+    exact: bool,
+) -> Iterator[tuple[np.ndarray, ...]]:
     yield from ParquetFile(filename).batches(fields, batch_size, part, exact)
 
 
 def _columns(fields, flat):
-    """{name: tensor} of what _read yields."""
+    """{name: tensor} from the flat arrays that _read yields."""
     columns = {}
     for field in fields:
         values, *splits = (flat.pop(0) for _ in range(field.ragged_rank + 1))
@@ -144,31 +167,32 @@ def _columns(fields, flat):
     return columns
 
 
-def _checked_fields(fields, first):
-    """[Field] with a dtype and a ragged_rank; `first`: a file, if one is known."""
-    if fields is None and first is None:
-        raise ValueError(
-            "ParquetDataset: with a tensor or dataset of filenames, fields must be given as "
-            "DataFrame.Fields with dtypes"
-        )
+def _checked_fields(fields: _Fields, first: ParquetFile | None) -> list[DataFrame.Field]:
+    """The fields, each with a dtype and a ragged_rank; `first` is a file, if one is known."""
+    if fields is None:
+        if first is None:
+            raise ValueError(
+                "ParquetDataset: if filenames are a tensor or dataset, fields must be "
+                "DataFrame.Fields with dtypes, got None"
+            )
+        fields = first.names()
     fields = [fields] if isinstance(fields, (str, DataFrame.Field)) else fields
-    wanted = first.names() if fields is None else fields
-    return [_checked_field(field, first) for field in wanted]
+    return [_checked_field(field, first) for field in fields]
 
 
-def _checked_field(field, first):
+def _checked_field(field: str | DataFrame.Field, first: ParquetFile | None) -> DataFrame.Field:
     field = DataFrame.Field(field) if isinstance(field, str) else field
     if field.dtype is None:
         if first is None:
             raise ValueError(
-                f"ParquetDataset: the field {field.name!r} needs a dtype where filenames are a "
+                f"ParquetDataset: the field {field.name!r} needs a dtype, because filenames are a "
                 "tensor or dataset"
             )
         dtype, ragged_rank = first.type_of(field.name)
         if field.ragged_rank not in (None, ragged_rank):
             raise ValueError(
-                f"ParquetDataset: the field {field.name!r} has ragged_rank {field.ragged_rank}, "
-                f"and {first.path} has {ragged_rank}"
+                f"ParquetDataset: the field {field.name!r} must have ragged_rank {ragged_rank}, as "
+                f"in {first.path}, got {field.ragged_rank}"
             )
         return DataFrame.Field(field.name, dtype, ragged_rank)
     dtype, ragged_rank = tf.as_dtype(field.dtype), field.ragged_rank or 0
