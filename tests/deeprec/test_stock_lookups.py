@@ -96,7 +96,7 @@ def test_tensorflows_own_functions(graph):
 
 def test_what_is_refused(graph):
     both = [get_embedding_variable(name, DIM) for name in "ab"]
-    with pytest.raises(TypeError, match="takes one embedding variable"):
+    with pytest.raises(TypeError, match="takes a single embedding variable"):
         nn.embedding_lookup(both, [1])
     with pytest.raises(NotImplementedError, match="prune=False"):
         nn.safe_embedding_lookup_sparse(both[0], sparse(IDS, tf.int64), prune=False)

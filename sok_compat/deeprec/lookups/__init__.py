@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepRec's lookups, and TensorFlow's on embedding variables."""
+"""DeepRec's lookups, and TensorFlow's lookups of embedding variables."""

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nn.group_embedding_lookup_sparse` and `nn.group_embedding_lookup`: one lookup of many tables."""
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Union
 
 import tensorflow as tf
 
@@ -22,47 +26,49 @@ from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
 
 COMBINERS = ("mean", "sum")
 
+_Bags = Union[tf.SparseTensor, tf.RaggedTensor]
+
 
 def group_embedding_lookup_sparse(
-    params,
-    sp_ids,
-    combiners,
-    sp_weights=None,
-    partition_strategy="mod",
-    is_sequence=False,
-    params_num_per_group=sys.maxsize,
-    name=None,
-):
-    """Looks up bags of ids in many variables, by a number of ops that does not grow with them.
+    params: Any,
+    sp_ids: Any,
+    combiners: Sequence[str] | str | None,
+    sp_weights: Any = None,
+    partition_strategy: Any = "mod",
+    is_sequence: bool = False,
+    params_num_per_group: int = sys.maxsize,
+    name: str | None = None,
+) -> list[tf.Tensor]:
+    """Looks up bags of ids in many variables; the number of ops does not grow with the variables.
 
-    API of DeepRec. As tf.nn.safe_embedding_lookup_sparse for each, but ids and weights are taken
-    as they are: a negative id is a key of an embedding variable, and no weight is left out. The
-    mean is over the sum of weights, as in TensorFlow; no gradient flows to the weights of pooled
-    rows of embedding variables.
+    API of DeepRec. As tf.nn.safe_embedding_lookup_sparse for each variable, but keeps all ids and
+    weights: a negative id is a key of an embedding variable. 'mean' divides by the sum of weights,
+    as in TensorFlow. Weights of pooled rows of embedding variables get no gradient.
 
     Args:
-      params: list or tuple of EmbeddingVariables and ordinary variables, of any dims; one may come
-        several times. Or one of them.
-      sp_ids: for each, tf.SparseTensor [batch, columns] with sorted rows, or tf.RaggedTensor
-        [batch, (ids)], of integers.
-      combiners: for each 'mean' or 'sum'; None: all 'mean'.
-      sp_weights: None, or for each None (all ones), or floats in the places of sp_ids: a
-        tf.SparseTensor, or with ragged ids a tf.RaggedTensor. A string is the partition_strategy:
-        in older scripts that comes fourth, sp_weights fifth and name sixth.
+      params: list or tuple of EmbeddingVariables and ordinary variables, of any dims, with or
+        without repetition; or a single one.
+      sp_ids: for each variable, integers: a tf.SparseTensor [batch, columns] with sorted rows, or
+        a tf.RaggedTensor [batch, (ids)].
+      combiners: for each variable, 'mean' or 'sum'; None: all 'mean'.
+      sp_weights: None, or for each variable None (all ones) or floats at the positions of sp_ids: a
+        tf.SparseTensor, or for ragged ids also a tf.RaggedTensor. A string is taken as the
+        partition_strategy: older scripts pass that fourth, sp_weights fifth and name sixth.
       partition_strategy: ignored.
-      is_sequence: True: nothing is pooled.
+      is_sequence: True: does not pool rows.
       params_num_per_group: ignored; it changes no result.
-      name: of the ops; None: 'group_embedding_lookup'.
+      name: name of the ops; None: 'group_embedding_lookup'.
 
     Returns:
-      A list of float32 tensors [batch, dim], with a static dim; rows without ids are zeros. With
-      is_sequence [batch, columns, dim], zeros where there is no id.
+      A list of float32 tensors [batch, dim], with a static dim; empty bags give zeros. With
+      is_sequence, tensors [batch, columns, dim], with zeros where there is no id.
 
     Raises:
-      ValueError: params is None; lists of different lengths; a combiner, or ids, of another kind;
-        is_sequence is no bool.
-      TypeError: a variable of several parts, or no variable; weights of another kind.
-      tf.errors.InvalidArgumentError: when run: unsorted rows, weights in other places than ids.
+      ValueError: params is None; lists of different lengths; a wrong combiner or kind of ids;
+        is_sequence is not a bool.
+      TypeError: a variable of several parts, or not a variable; a wrong kind of weights.
+      tf.errors.InvalidArgumentError: when run: unsorted rows; weights and ids at different
+        positions.
     """
     if isinstance(sp_weights, str):  # the older order
         sp_weights, partition_strategy = partition_strategy, sp_weights
@@ -85,29 +91,32 @@ def group_embedding_lookup_sparse(
         return _pooled(params, bags, combiners)
 
 
-def group_embedding_lookup(params, ids, partition_strategy="mod", name=None):
-    """Looks up ids in many variables, by a number of ops that does not grow with them.
+def group_embedding_lookup(
+    params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None
+) -> list[tf.Tensor]:
+    """Looks up ids in many variables; the number of ops does not grow with the variables.
 
-    API of DeepRec, where it is for the strategy 'localized' and one-dimensional ids only.
+    API of DeepRec, which supports only the strategy 'localized' and one-dimensional ids.
 
     Args:
-      params: as of group_embedding_lookup_sparse.
-      ids: for each, a tensor of integers, of any shape.
+      params: as for group_embedding_lookup_sparse.
+      ids: for each variable, a tensor of integers, of any shape.
       partition_strategy: ignored.
-      name: of the ops; None: 'group_embedding_lookup'.
+      name: name of the ops; None: 'group_embedding_lookup'.
 
     Returns:
       A list of float32 tensors [*shape of the ids, dim].
 
     Raises:
       ValueError: params is None; lists of different lengths.
-      TypeError: as of group_embedding_lookup_sparse; ids that are no integers.
+      TypeError: as group_embedding_lookup_sparse; ids are not integers.
     """
     del partition_strategy
     params, ids = _checked_params(params), _as_list(ids)
     if len(params) != len(ids):
         raise ValueError(
-            f"group_embedding_lookup needs as many ids as params, got {len(ids)} and {len(params)}"
+            "group_embedding_lookup needs one ids tensor for each of params, got "
+            f"{len(ids)} for {len(params)}"
         )
     with tf.name_scope(name or "group_embedding_lookup"):
         ids = [_integers(i, param, values) for i, (param, values) in enumerate(zip(params, ids))]
@@ -144,8 +153,8 @@ def _sequences(params, bags):
     ]
 
 
-def _rows(params, keys):
-    """The row of each key [n]: [n, dim] for each of params."""
+def _rows(params: Sequence[Any], keys: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """For each variable, the rows [n, dim] of its keys [n]."""
     tables = [i for i, param in enumerate(params) if isinstance(param, EmbeddingVariable)]
     rows = lookup_group([Lookup(params[i], keys[i]) for i in tables], WITH_GRADIENT)
     found = dict(zip(tables, rows))
@@ -154,23 +163,23 @@ def _rows(params, keys):
     ]
 
 
-def _dim_of(param):
+def _dim_of(param: Any) -> int:
     return tf.compat.dimension_value(param.shape[-1])
 
 
-def _checked_params(params):
+def _checked_params(params: Any) -> list[Any]:
     if params is None:
         raise ValueError("params must be specified")
     return [_checked_param(param) for param in _as_list(params)]
 
 
-def _checked_param(param):
+def _checked_param(param: Any) -> Any:
     if isinstance(param, (PartitionedVariable, PartitionedEmbeddingVariable)):
         parts = list(param)
         if len(parts) > 1:
             raise TypeError(
-                f"group lookups do not take variables of several parts, got {param.name} of "
-                f"{len(parts)}: make it without a partitioner"
+                f"group lookups do not support partitioned variables, got {param.name}, which has "
+                f"{len(parts)} parts: make it without a partitioner"
             )
         param = parts[0]
     is_tensor = isinstance(param, tf.Tensor) and param.shape.rank == 2
@@ -181,16 +190,16 @@ def _checked_param(param):
     return param
 
 
-def _as_list(values):
+def _as_list(values: Any) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-def _check_is_bool(name, value):
+def _check_is_bool(name: str, value: Any) -> None:
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
-def _check_lengths(combiners, others):
+def _check_lengths(combiners: Sequence[str], others: Mapping[str, Sequence[Any]]) -> None:
     for name, values in others.items():
         if len(values) != len(combiners):
             raise ValueError(
@@ -199,31 +208,33 @@ def _check_lengths(combiners, others):
             )
 
 
-def _checked_combiners(combiners, number):
+def _checked_combiners(combiners: Sequence[str] | str | None, number: int) -> list[str]:
     if combiners is None:
         return ["mean"] * number
     combiners = _as_list(combiners)
     for combiner in combiners:
         if combiner not in COMBINERS:
-            raise ValueError(f"combiners must be one of 'mean' or 'sum', got {combiner!r}")
+            raise ValueError(f"combiners must be 'mean' or 'sum', got {combiner!r}")
     return combiners
 
 
-def _checked_bags(number, param, ids, weights, to_sparse):
-    """BagsOfKeys with int64 keys and float32 weights, of one form."""
+def _checked_bags(number: int, param: Any, ids: Any, weights: Any, to_sparse: bool) -> BagsOfKeys:
+    """BagsOfKeys with int64 keys and float32 weights, both sparse or both ragged."""
     name = f"sp_ids[{number}]"
     if isinstance(ids, tf.compat.v1.SparseTensorValue):
         ids = tf.SparseTensor.from_value(ids)
     if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
-        raise ValueError(f"{name} is neither SparseTensor nor RaggedTensor, got {ids!r}")
+        raise ValueError(f"{name} must be SparseTensor or RaggedTensor, got {ids!r}")
     if ids.shape.rank not in (None, 2) or getattr(ids, "ragged_rank", 1) != 1:
         raise ValueError(f"{name} must have two dimensions, [batch, ids], got {ids.shape}")
     if isinstance(weights, tf.compat.v1.SparseTensorValue):
         weights = tf.SparseTensor.from_value(weights)
     if weights is not None and not isinstance(weights, (tf.SparseTensor, tf.RaggedTensor)):
-        raise TypeError(f"sp_weights[{number}] must be None or SparseTensor, got {weights!r}")
+        raise TypeError(
+            f"sp_weights[{number}] must be None, SparseTensor or RaggedTensor, got {weights!r}"
+        )
     if isinstance(weights, tf.RaggedTensor) and isinstance(ids, tf.SparseTensor):
-        raise TypeError(f"sp_weights[{number}] must be a SparseTensor, as {name} is")
+        raise TypeError(f"sp_weights[{number}] must be a SparseTensor like {name}, got {weights!r}")
     if weights is not None and not weights.dtype.is_floating:
         raise TypeError(f"sp_weights[{number}] must be floats, got {weights.dtype.name}")
     if isinstance(ids, tf.RaggedTensor) and (to_sparse or isinstance(weights, tf.SparseTensor)):
@@ -239,13 +250,13 @@ def _checked_bags(number, param, ids, weights, to_sparse):
     return BagsOfKeys(keys, name, weights=weights)
 
 
-def _with_values(bags, values):
+def _with_values(bags: _Bags, values: tf.Tensor) -> _Bags:
     bags = bags.with_values(values)
     is_ragged = isinstance(bags, tf.RaggedTensor)
     return bags.with_row_splits_dtype(tf.int64) if is_ragged else bags
 
 
-def _integers(number, param, ids):
+def _integers(number: int, param: Any, ids: Any) -> tf.Tensor:
     if isinstance(param, EmbeddingVariable):
         return param.checked_ids(ids)
     if isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):

@@ -1,27 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepRec's stages of a step, which change how fast it is and not what comes out.
+"""DeepRec's stages of a step, which change its speed, not its results.
 
-`tf.data` reads ahead here, and a session runs what does not wait for something else at once. What
-stages are told to feed is fed, step by step.
+Here `tf.data` prefetches, and a session runs independent ops in parallel anyway. Only the feeds of
+stages have an effect: each step gets the next values.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 _FEEDS = "sok_compat_staged_feeds"  # a collection: (placeholders, iterator of their values)
 
 
-def staged(features, *args, **kwargs):
-    """The features, as they are. API of DeepRec.
+def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
+    """Returns the features unchanged. API of DeepRec.
 
     Args:
-      features: a tensor, or a list or dict of them.
-      feed_list: the placeholders that they depend on, if any; DeepRec's documents call it items,
-        too.
-      feed_generator: yields their values, a list for each step.
+      features: a tensor, or a list or dict of tensors.
+      feed_list: the placeholders that they depend on; DeepRec's documents also call it `items`.
+      feed_generator: yields the values of the placeholders, a list for each step; or a function
+        that returns such a generator.
       others: ignored.
 
     Raises:
-      ValueError: one of feed_list and feed_generator without the other.
+      ValueError: only one of feed_list and feed_generator is given.
     """
     del args
     placeholders = kwargs.get("feed_list", kwargs.get("items"))
@@ -29,7 +34,7 @@ def staged(features, *args, **kwargs):
     if (placeholders is None) != (generator is None):
         raise ValueError(
             "tf.staged needs both feed_list and feed_generator, or neither, got "
-            f"{placeholders!r} and {generator!r}"
+            f"feed_list={placeholders!r} and feed_generator={generator!r}"
         )
     if generator is not None:
         generator = generator() if callable(generator) else generator
@@ -37,30 +42,30 @@ def staged(features, *args, **kwargs):
     return features
 
 
-def make_prefetch_hook(*args, **kwargs):
-    """A `tf.train.SessionRunHook` that feeds what stages are to be fed. API of DeepRec.
+def make_prefetch_hook(*args: Any, **kwargs: Any) -> tf.train.SessionRunHook:
+    """A `tf.train.SessionRunHook` that feeds the placeholders of `staged`. API of DeepRec.
 
-    When there are no more values, the step raises a tf.errors.OutOfRangeError.
+    A step raises tf.errors.OutOfRangeError when a generator has no more values.
     """
     return _FeedHook()
 
 
 class _FeedHook(tf.train.SessionRunHook):
-    def before_run(self, run_context):
-        feeds = {}
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
+        feeds: dict[tf.Tensor, Any] = {}
         for placeholders, values in run_context.session.graph.get_collection(_FEEDS):
             feeds.update(zip(placeholders, _next(values)))
         return tf.train.SessionRunArgs(fetches=None, feed_dict=feeds) if feeds else None
 
 
-def _next(values):
+def _next(values: Iterator[Any]) -> list[Any] | tuple[Any, ...]:
     for value in values:
         return value if isinstance(value, (list, tuple)) else [value]
-    raise tf.errors.OutOfRangeError(None, None, "the feed_generator of tf.staged has ended")
+    raise tf.errors.OutOfRangeError(None, None, "the feed_generator of tf.staged is exhausted")
 
 
-def mark_target_node(targets):
-    """Does nothing: for a stage that DeepRec looks for itself."""
+def mark_target_node(targets: Any) -> None:
+    """Does nothing: in DeepRec it marks the end of an automatic stage."""
     del targets
 
 

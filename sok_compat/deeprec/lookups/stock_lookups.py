@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow's `nn.embedding_lookup` and its sparse kin, which here take embedding variables, too.
+"""TensorFlow's `nn.embedding_lookup` and sparse lookups, extended to embedding variables.
 
-Rows are looked up for all ids of a step, distinct ones once; TensorFlow's functions then do with
-them what they do with the rows of any tensor.
+Looks up the rows of all distinct ids of a step once; TensorFlow's functions then use these rows
+like those of any tensor.
 """
+
+from __future__ import annotations
+
+from typing import Any, Union
 
 import tensorflow as tf
 
@@ -14,13 +18,14 @@ from sok_compat.deeprec.variables.embedding_variable import (
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, checked_weights
 
 _stock = tf.compat.v1.nn
+_EmbeddingVariable = Union[EmbeddingVariable, PartitionedEmbeddingVariable]
 
 
-def _embedding_variable(params):
-    """The one embedding variable that `params` are; None where there is none.
+def _embedding_variable(params: Any) -> _EmbeddingVariable | None:
+    """The only embedding variable in `params`; None if there is none.
 
     Raises:
-      TypeError: one of several.
+      TypeError: there are also other params.
     """
     is_list = isinstance(params, (list, tuple))
     kinds = (EmbeddingVariable, PartitionedEmbeddingVariable)
@@ -29,30 +34,35 @@ def _embedding_variable(params):
         return None
     if is_list and len(params) > 1:
         raise TypeError(
-            "a lookup takes one embedding variable: a list would be parts of one, got "
-            f"{[p.name for p in found]}; use nn.group_embedding_lookup_sparse for several"
+            "this lookup takes a single embedding variable, as a list means the parts of one, got "
+            f"{[p.name for p in found]}: use nn.group_embedding_lookup_sparse for several"
         )
     return found[0]
 
 
 def embedding_lookup(
-    params, ids, partition_strategy="mod", name=None, validate_indices=True, max_norm=None
-):
+    params: Any,
+    ids: Any,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    validate_indices: bool = True,
+    max_norm: float | None = None,
+) -> tf.Tensor:
     """As tf.compat.v1.nn.embedding_lookup. API of DeepRec.
 
     Args:
-      params: as there, or an embedding variable, or a list of one.
+      params: as in TensorFlow, or an embedding variable, or a list of one.
       ids: integers of any shape.
-      partition_strategy: as there; ignored for embedding variables.
-      name: of the ops.
-      validate_indices: ignored, as there.
-      max_norm: rows of a larger L2 norm are scaled to it; None: none.
+      partition_strategy: as in TensorFlow; ignored for embedding variables.
+      name: name of the ops.
+      validate_indices: ignored, as in TensorFlow.
+      max_norm: clips rows to this L2 norm; None: does not clip.
 
     Returns:
       [*shape of the ids, dim].
 
     Raises:
-      TypeError: a list with an embedding variable and others; ids that are no integers.
+      TypeError: a list of an embedding variable and others; ids are not integers.
     """
     variable = _embedding_variable(params)
     if variable is None:
@@ -66,25 +76,31 @@ def embedding_lookup(
 
 
 def embedding_lookup_sparse(
-    params, sp_ids, sp_weights, partition_strategy="mod", name=None, combiner=None, max_norm=None
-):
+    params: Any,
+    sp_ids: tf.SparseTensor,
+    sp_weights: tf.SparseTensor | None,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    combiner: str | None = None,
+    max_norm: float | None = None,
+) -> tf.Tensor:
     """As tf.compat.v1.nn.embedding_lookup_sparse. API of DeepRec.
 
     Args:
-      params: as there, or an embedding variable, or a list of one.
-      sp_ids: tf.SparseTensor [batch, columns]; no row is empty.
-      sp_weights: floats in the places of sp_ids, or None.
-      partition_strategy: as there; ignored for embedding variables.
-      name: of the ops.
+      params: as in TensorFlow, or an embedding variable, or a list of one.
+      sp_ids: tf.SparseTensor [batch, columns], without empty rows.
+      sp_weights: floats at the positions of sp_ids, or None.
+      partition_strategy: as in TensorFlow; ignored for embedding variables.
+      name: name of the ops.
       combiner: 'mean' (also None), 'sum' or 'sqrtn'.
-      max_norm: rows of a larger L2 norm are scaled to it; None: none.
+      max_norm: clips rows to this L2 norm; None: does not clip.
 
     Returns:
-      [batch, dim], without the empty rows at the end.
+      [batch, dim], without empty rows at the end.
 
     Raises:
-      TypeError: a list with an embedding variable and others; sp_ids or weights of another kind.
-      tf.errors.InvalidArgumentError: when run: weights in other places than ids.
+      TypeError: a list of an embedding variable and others; a wrong kind of sp_ids or weights.
+      tf.errors.InvalidArgumentError: when run: weights and ids at different positions.
     """
     variable = _embedding_variable(params)
     if variable is not None:
@@ -97,44 +113,44 @@ def embedding_lookup_sparse(
 
 
 def safe_embedding_lookup_sparse(
-    embedding_weights,
-    sparse_ids,
-    sparse_weights=None,
-    combiner="mean",
-    default_id=None,
-    name=None,
-    partition_strategy="div",
-    max_norm=None,
-    prune=True,
-):
+    embedding_weights: Any,
+    sparse_ids: tf.SparseTensor,
+    sparse_weights: tf.SparseTensor | None = None,
+    combiner: str = "mean",
+    default_id: int | None = None,
+    name: str | None = None,
+    partition_strategy: str = "div",
+    max_norm: float | None = None,
+    prune: bool = True,
+) -> tf.Tensor:
     """As tf.compat.v1.nn.safe_embedding_lookup_sparse. API of DeepRec.
 
     Args:
-      embedding_weights: as there, or an embedding variable, or a list of one.
-      sparse_ids: tf.SparseTensor of integers; those below 0 are left out.
-      sparse_weights: floats in the places of sparse_ids, or None; where the combiner is not 'sum',
-        those that are not above 0 are left out.
+      embedding_weights: as in TensorFlow, or an embedding variable, or a list of one.
+      sparse_ids: tf.SparseTensor of integers; ignores those below 0.
+      sparse_weights: floats at the positions of sparse_ids, or None; unless the combiner is 'sum',
+        ignores those that are not positive.
       combiner: 'mean', 'sum' or 'sqrtn'.
-      default_id: what is looked up for rows without ids; None: they are zeros.
-      name: of the ops.
-      partition_strategy: as there; ignored for embedding variables.
-      max_norm: rows of a larger L2 norm are scaled to it; None: none.
+      default_id: the id to look up for empty rows; None: empty rows are zeros.
+      name: name of the ops.
+      partition_strategy: as in TensorFlow; ignored for embedding variables.
+      max_norm: clips rows to this L2 norm; None: does not clip.
       prune: True.
 
     Returns:
       [*shape of sparse_ids without the last dimension, dim].
 
     Raises:
-      TypeError: a list with an embedding variable and others; ids or weights of another kind.
+      TypeError: a list of an embedding variable and others; a wrong kind of ids or weights.
       NotImplementedError: prune is False.
-      tf.errors.InvalidArgumentError: when run: weights in other places than ids.
+      tf.errors.InvalidArgumentError: when run: weights and ids at different positions.
     """
     variable = _embedding_variable(embedding_weights)
     if not prune:
         raise NotImplementedError(
-            "safe_embedding_lookup_sparse leaves out ids below 0 and, where it does not sum, "
-            "weights that are not above 0: prune=False is not supported; "
-            "nn.group_embedding_lookup_sparse takes all"
+            "safe_embedding_lookup_sparse does not support prune=False: it ignores ids below 0 "
+            "and, unless the combiner is 'sum', weights that are not positive; "
+            "nn.group_embedding_lookup_sparse keeps all"
         )
     if variable is not None:
         sparse_weights = _checked_weights("sparse_ids", sparse_ids, sparse_weights)
@@ -157,8 +173,8 @@ def safe_embedding_lookup_sparse(
     )
 
 
-def _checked_weights(name, sp_ids, sp_weights):
-    """sp_weights as float32; when run, they stand where the ids do. `name` is that of the ids."""
+def _checked_weights(name: str, sp_ids: Any, sp_weights: Any) -> tf.SparseTensor | None:
+    """sp_weights as float32, with a check at their positions. `name` is that of the ids."""
     if not isinstance(sp_ids, tf.SparseTensor):
         raise TypeError(f"{name} must be SparseTensor, got {type(sp_ids).__name__}")
     if sp_weights is None:
@@ -174,10 +190,14 @@ def _checked_weights(name, sp_ids, sp_weights):
     return weights.with_values(values)
 
 
-def _rows_and_places(variable, ids, is_taken, default_id):
-    """(rows [n + 1, dim], where among them the row of each id is; -1 for ids that are left out).
-    The first row is that of default_id. Without one, TensorFlow looks it up for what is empty, and
-    puts zeros in its place."""
+def _rows_and_places(
+    variable: _EmbeddingVariable, ids: Any, is_taken: tf.Tensor, default_id: int | None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """(rows [n + 1, dim], the index of each id's row; -1 for ignored ids).
+
+    The first row is that of default_id. Without a default_id, TensorFlow looks up the first row for
+    empty rows, and replaces it by zeros.
+    """
     ids = variable.checked_ids(ids)
     places = tf.where(is_taken, tf.cumsum(tf.cast(is_taken, tf.int64)), -1)
     taken = tf.boolean_mask(ids, is_taken)
