@@ -46,9 +46,9 @@ def test_what_cannot_be_reused(graph):
             get_embedding_variable("missing", 3)
         with pytest.raises(ValueError, match="specified shape"):
             get_embedding_variable("v", 4)
-        with pytest.raises(ValueError, match="with key_dtype int64, asked for with int32"):
+        with pytest.raises(ValueError, match="with key_dtype int64, requested with int32"):
             get_embedding_variable("v", 3, key_dtype=tf.int32)
-        with pytest.raises(ValueError, match="ordinary:0 is there already, and is no embedding"):
+        with pytest.raises(ValueError, match="ordinary:0 already exists, and is not an embedding"):
             get_embedding_variable("ordinary", 3)
 
 
@@ -62,9 +62,9 @@ def test_another_number_of_parts_cannot_be_reused(graph, num_parts):
         )
         first, again = get("v", 3), get("v", 3)
         assert all(ours is same for ours, same in zip(first, again))
-        with pytest.raises(ValueError, match=f"of 3 parts, asked for as one of {num_parts}"):
+        with pytest.raises(ValueError, match=f"of 3 parts, requested as one of {num_parts}"):
             get("v", num_parts)
-        with pytest.raises(ValueError, match=f"of no parts, asked for as one of {num_parts}"):
+        with pytest.raises(ValueError, match=f"of no parts, requested as one of {num_parts}"):
             get("whole", num_parts)
         with pytest.raises(ValueError, match="No partitioner was provided"):
             get_embedding_variable("v", 3)
@@ -196,17 +196,17 @@ def test_a_session_does_not_fetch_it(graph):
     variable = get_embedding_variable("v", 2)
     with (
         initialized_session() as session,
-        pytest.raises(tf.errors.InvalidArgumentError, match="session.run of the embedding var"),
+        pytest.raises(tf.errors.InvalidArgumentError, match="session.run is not supported on"),
     ):
         session.run(variable)
 
 
 def test_regularizers_and_constraints(graph):
-    with pytest.raises(NotImplementedError, match="a constraint takes all rows"):
+    with pytest.raises(NotImplementedError, match="do not support a constraint"):
         get_embedding_variable("v", 2, constraint=lambda x: x)
     with (
         tf1.variable_scope("s", regularizer=tf.nn.l2_loss),
-        pytest.raises(NotImplementedError, match="a regularizer takes all rows"),
+        pytest.raises(NotImplementedError, match="do not support a regularizer"),
     ):
         get_embedding_variable("v", 2)
 
@@ -226,7 +226,7 @@ def test_wrong_arguments(graph, arguments, message):
 
 
 def test_eager_mode():
-    with pytest.raises(ValueError, match="v: embedding variables are for graph mode"):
+    with pytest.raises(ValueError, match="v: embedding variables need graph mode"):
         get_embedding_variable("v", 2)
 
 

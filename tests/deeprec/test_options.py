@@ -38,14 +38,14 @@ def test_defaults():
 @pytest.mark.parametrize("make, message", [
     (lambda: CBFFilter(3, 10, 0.0), "must be above 0 and below 1, got 0.0"),
     (lambda: CBFFilter(3, 10, 1.0), "must be above 0 and below 1, got 1.0"),
-    (lambda: CBFFilter(300, 10, 0.1, tf.uint8), "that hold filter_freq 300, got uint8"),
-    (lambda: CBFFilter(3, 10, 0.1, tf.float32), "counter_type must be integers"),
+    (lambda: CBFFilter(300, 10, 0.1, tf.uint8), "that can hold filter_freq 300, got uint8"),
+    (lambda: CBFFilter(3, 10, 0.1, tf.float32), "counter_type must be an integer"),
     *((lambda freq=freq, make=make: make(freq), "filter_freq must be an int >= 0, got ")
       for freq in (-1, 1.5, None, "3", True) for make in (CounterFilter, CBFFilter)),
     (lambda: CBFFilter(3, 10, math.nan), "false_positive_probability must be a finite number"),
     (lambda: CBFFilter(3, -5, 0.1), "max_element_size must be an int >= 0, got -5"),
     (lambda: CBFFilter(3, 1.5, 0.1), "max_element_size must be an int >= 0, got 1.5"),
-    (lambda: CBFFilter(3, 10, 0.1, "x"), "counter_type must be integers, got 'x'"),
+    (lambda: CBFFilter(3, 10, 0.1, "x"), "counter_type must be an integer, got 'x'"),
     *((lambda dim=dim: InitializerOption(default_value_dim=dim), "dim must be an int >= 1, got ")
       for dim in (0, -3, 2.5, None)),
     *((lambda value=value: InitializerOption(default_value_no_permission=value),
@@ -58,7 +58,7 @@ def test_defaults():
     (lambda: CheckpointOption(5), "ckpt_to_load_from must be a string or None, got 5"),
     (lambda: CheckpointOption("a", 5), "tensor_name_in_ckpt must be a string or None, got 5"),
     (lambda: StorageOption(storage_size=[-1]), "storage_size must be an int >= 0, got -1"),
-    (lambda: StorageOption(storage_size=[1] * 5), "a size for each of 4 tiers at most, got"),
+    (lambda: StorageOption(storage_size=[1] * 5), "at most 4 sizes, one for each tier, got"),
     (lambda: CBFFilter(3, 0, 0.1), "max_element_size must be above 0, got 0"),
     (lambda: CBFFilter(3, 10), "max_element_size 10 needs a false_positive_probability"),
     (lambda: StorageOption(storage_size=5), "storage_size must be a list, got 5"),
@@ -67,7 +67,7 @@ def test_defaults():
     (lambda: StorageOption(99), r"one of StorageType\.{DEFAULT, DRAM, .*}, got 99"),
     (lambda: StorageOption("HBM"), "storage_type must be one of .*, got 'HBM'"),
     (lambda: StorageOption(cache_strategy=7), "one of CacheStrategy.{LRU, LFU}, got 7"),
-    (lambda: StorageType.Value("SSD"), "StorageType has no 'SSD', but"),
+    (lambda: StorageType.Value("SSD"), "StorageType has no 'SSD', only"),
     (lambda: CacheStrategy.Name(7), "7 is not a valid CacheStrategy"),
 ])  # fmt: skip
 def test_what_no_option_is(make, message):
@@ -98,7 +98,7 @@ def test_options_of_another_kind(graph, argument, attribute, given):
 
 
 @pytest.mark.parametrize("settings, message", [
-    *((dict(storage_option=StorageOption(one, "p")), f"storage type {one.name} .DRAM and HBM are")
+    *((dict(storage_option=StorageOption(one, "p")), f"storage type {one.name} .only DRAM and HBM")
       for one in StorageType if one not in (0, StorageType.DRAM, StorageType.HBM)),
     (dict(ckpt=CheckpointOption("path", None, True)), "always_load_from_specific_ckpt"),
     (dict(ckpt=CheckpointOption(init_data_source="x")), "init_data_source"),

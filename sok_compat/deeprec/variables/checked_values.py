@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of values that scripts give to options."""
+"""Checks of option values."""
+
+from __future__ import annotations
 
 import math
 import operator
 import os
+from typing import Any
 
 
-def checked_count(argument, value, least=0):
+def checked_count(argument: str, value: Any, least: int = 0) -> int:
     """`value` as an int.
 
     Raises:
-      ValueError: it is none, or below `least`.
+      ValueError: it is not an int, or below `least`.
     """
     try:
         count = None if isinstance(value, bool) else operator.index(value)
@@ -21,11 +24,11 @@ def checked_count(argument, value, least=0):
     return count
 
 
-def checked_number(argument, value):
+def checked_number(argument: str, value: Any) -> float:
     """`value` as a float.
 
     Raises:
-      ValueError: it is no number, or no finite one.
+      ValueError: it is not a finite number.
     """
     try:
         number = math.nan if isinstance(value, (bool, str)) else float(value)
@@ -36,8 +39,8 @@ def checked_number(argument, value):
     return number
 
 
-def checked_text(argument, value):
-    """`value`, a string or None.
+def checked_text(argument: str, value: Any) -> str | os.PathLike[str] | None:
+    """`value`: a string, path or None.
 
     Raises:
       ValueError: it is something else.

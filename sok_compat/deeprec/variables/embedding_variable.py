@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`EmbeddingVariable`: a table under DeepRec's names, in TF1 graphs."""
 
+from __future__ import annotations
+
 import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,14 +14,15 @@ from sok_compat.checkpoint.parts.bucket_saveable import BucketSaveable
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.deeprec.variables.first_values import first_value_of
 from sok_compat.deeprec.variables.key_histories import history_of, steps_to_live_of
-from sok_compat.deeprec.variables.options import StorageType
+from sok_compat.deeprec.variables.options import EmbeddingVariableOption, StorageType
 from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import in_shape_of
+from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.table import Table, connected_ranks
-from sok_compat.tables.table_part import NUM_BUCKETS
+from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.words import Words
 
 EMBEDDING_VARIABLES = "embedding_variables"  # collections
@@ -35,17 +40,17 @@ _DENSE = (
 
 
 class EmbeddingVariable(RecordsKeys, Table):
-    """Keys -> rows of `embedding_dim` float32, as many as come. API of DeepRec.
+    """Keys -> rows of `embedding_dim` float32, without a limit. API of DeepRec.
 
-    `get_embedding_variable` makes it. Look keys up with `nn.group_embedding_lookup_sparse` and the
-    other lookups of `nn`; a key gets its row in a step that computes its gradient, and gives what
-    that row would start as in all others. Whatever takes it for a dense tensor raises.
+    `get_embedding_variable` makes it. Look up keys with `nn.group_embedding_lookup_sparse` and
+    other lookups of `nn`. A key gets a row in the first step that computes its gradient; until
+    then, lookups give the row's first values. Use as a dense tensor raises.
 
     Attributes:
       shape: [embedding_dim].
-      key_dtype_of_ids: tf.int64 or tf.int32; ids of either are taken.
+      key_dtype_of_ids: tf.int64 or tf.int32; lookups accept both.
       ev_option: the EmbeddingVariableOption.
-      target_gpu: what scripts for SparseOperationKit set; nothing depends on it.
+      target_gpu: scripts for SparseOperationKit set it; ignored.
     """
 
     words = Words(
@@ -57,36 +62,36 @@ class EmbeddingVariable(RecordsKeys, Table):
         others="those that are not in tf.GraphKeys.EMBEDDING_VARIABLES",
     )
     target_gpu = -1
-    saver_layout = BucketSaveable
+    saver_layout: Any = BucketSaveable
 
     def __init__(
         self,
-        name,
-        embedding_dim,
-        key_dtype,
-        initializer,
-        trainable,
-        collections,
-        option,
-        make_variable,
-        steps_to_live=None,
-        part=None,
-        first_value=None,
-    ):
+        name: str,
+        embedding_dim: int,
+        key_dtype: tf.DType,
+        initializer: Any,
+        trainable: bool,
+        collections: Sequence[str] | None,
+        option: EmbeddingVariableOption,
+        make_variable: Callable[..., tf.Variable],
+        steps_to_live: int | None = None,
+        part: TablePart | None = None,
+        first_value: FirstValue | None = None,
+    ) -> None:
         """Makes the table, in a graph.
 
         Args:
-          name: without the current variable scope, made unique in the graph.
+          name: without the current variable scope; made unique in the graph.
           embedding_dim: floats in a row, an int >= 1.
           key_dtype: one of KEY_DTYPES.
-          initializer: as of get_embedding_variable.
-          trainable: whether it is put into TRAINABLE_VARIABLES.
-          collections: besides EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
+          initializer: as for get_embedding_variable.
+          trainable: whether to add it to TRAINABLE_VARIABLES.
+          collections: in addition to EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
           option: an EmbeddingVariableOption.
           make_variable: makes ordinary variables, as tf.compat.v1.Variable.
-          steps_to_live: as of get_embedding_variable.
-          part: the TablePart that the name ends with; None: it is whole.
-          first_value: that of a part that was made before; None: the initializer says it.
+          steps_to_live: as for get_embedding_variable.
+          part: the TablePart, with which the name ends; None: not partitioned.
+          first_value: the FirstValue of the first part; None: made from the initializer.
 
         Raises:
           ValueError: an argument out of range.
@@ -118,65 +123,67 @@ class EmbeddingVariable(RecordsKeys, Table):
         _tell_tensorflow_of_tables()
 
     @property
-    def shape(self):
-        """[embedding_dim]: the number of rows is that of the keys."""
+    def shape(self) -> tf.TensorShape:
+        """[embedding_dim]: the number of rows changes with the keys."""
         return tf.TensorShape([self.dim])
 
     @property
-    def invalid_key(self):
-        """The key that DeepRec reserves; here it is one as any other."""
+    def invalid_key(self) -> int:
+        """The key that DeepRec reserves; here it is an ordinary key."""
         return KEY_DTYPES[self.key_dtype_of_ids]
 
     @property
-    def storage_type(self):
+    def storage_type(self) -> StorageType:
         """The StorageType: DRAM or HBM."""
         return self.ev_option.storage_option.storage_type or StorageType.DRAM
 
-    def total_count(self):
-        """[rows of this rank, embedding_dim], an int64 tensor."""
+    def total_count(self) -> tf.Tensor:
+        """[rows on this rank, embedding_dim], an int64 tensor."""
         return tf.stack([self.num_keys(), self.dim])
 
     get_dynamic_shape = total_count
 
-    def export(self):
-        """What this rank holds.
+    def export(  # type: ignore[override]  # a Table gives keys and rows
+        self,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The keys and rows of this rank.
 
         Returns:
-          (keys [n] of key_dtype_of_ids, rows float32 [n, embedding_dim], versions int64, freqs
-          int64), of keys that have rows. Versions and freqs are as of get_version and
-          get_frequency, or [0] where these would raise.
+          (keys [n] of key_dtype_of_ids, rows float32 [n, embedding_dim], versions int64 [n], freqs
+          int64 [n]), of keys that have rows. Versions and freqs are those of get_version and
+          get_frequency, or [0] where these raise.
         """
         keys, rows = super().export()
         return tf.cast(keys, self.key_dtype_of_ids), rows, *self.recorded(keys)
 
-    def sparse_read(self, indices, name=None):
-        """The row of each key; what tf.gather and tf.nn.embedding_lookup ask for.
+    def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        """The row of each key; tf.gather and tf.nn.embedding_lookup call this.
 
         Args:
           indices: ids of any integer dtype and any shape.
-          name: of the ops.
+          name: name of the ops.
 
         Returns:
           float32 [*indices.shape, embedding_dim], differentiable by the variable.
 
         Raises:
-          TypeError: ids are no integers.
+          TypeError: ids are not integers.
         """
         with tf.name_scope(name or f"{self.table_name}_lookup"):
             ids = self.checked_ids(indices)
             (rows,) = lookup_group([Lookup(self, tf.reshape(ids, [-1]))], WITH_GRADIENT)
             return in_shape_of(ids, rows, self.dim)
 
-    def checked_ids(self, ids):
+    def checked_ids(self, ids: Any) -> tf.Tensor:
         """`ids` as an int64 tensor.
 
         Raises:
-          TypeError: they are no integers, or bags of them.
+          TypeError: ids are not integers, or not a dense tensor.
         """
         if isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
             raise TypeError(
                 f"the ids of the embedding variable {self.table_name} must be a dense tensor here, "
-                f"got {type(ids).__name__}: tf.nn.group_embedding_lookup_sparse pools bags"
+                f"got {type(ids).__name__}: use tf.nn.group_embedding_lookup_sparse to pool bags"
             )
         ids = tf.convert_to_tensor(ids)
         if not ids.dtype.is_integer:
@@ -186,34 +193,34 @@ class EmbeddingVariable(RecordsKeys, Table):
             )
         return tf.cast(ids, tf.int64)
 
-    def replace_initializer(self, op):
-        """See the base class; also in EV_INIT_VAR_OPS."""
+    def replace_initializer(self, op: tf.Operation) -> None:
+        """See the base class; also replaces it in EV_INIT_VAR_OPS."""
         collection = tf.compat.v1.get_collection_ref(EV_INIT_VAR_OPS)
         collection[collection.index(self.initializer)] = op
         super().replace_initializer(op)
 
     def _fetched_rows(self, handle, shape):
-        """Fails when a session fetches it, as a variable's value is fetched."""
+        """Raises when a session fetches the variable."""
         refuse = tf.debugging.Assert(False, [_refusal("session.run", self.table_name)])
         with tf.control_dependencies([refuse]):
             return tf.identity(super()._fetched_rows(handle, shape))
 
 
-def _tell_tensorflow_of_tables():
-    """What saves variables, or makes others of them, treats tables as such from now on."""
+def _tell_tensorflow_of_tables() -> None:
+    """Makes TensorFlow's savers and initializers from checkpoints handle tables from now on."""
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
 
 
-def _refusal(method, table_name):
+def _refusal(method: str, table_name: str) -> str:
     return (
-        f"{method} of the embedding variable {table_name} as a dense tensor: it has a row for each "
-        "key that came, so look keys up (tf.nn.group_embedding_lookup_sparse, "
-        "tf.nn.embedding_lookup), or take export()"
+        f"{method} is not supported on the embedding variable {table_name}, which is not a dense "
+        "tensor: look up keys with tf.nn.group_embedding_lookup_sparse or tf.nn.embedding_lookup, "
+        "or use export()"
     )
 
 
-def _raising(method):
+def _raising(method: str) -> Callable[..., Any]:
     def refuse(self, *args, **kwargs):
         del args, kwargs
         raise NotImplementedError(_refusal(method, self.table_name))
@@ -227,7 +234,7 @@ for _method in _DENSE:
 
 
 class PartitionedEmbeddingVariable:
-    """Embedding variables that share the keys: part floormod(key, 1000) % number of parts has it.
+    """Embedding variables that share keys: part floormod(key, 1000) % number of parts has a key.
 
     API of DeepRec. Iterable.
 
@@ -236,35 +243,37 @@ class PartitionedEmbeddingVariable:
       table_parts: the EmbeddingVariables.
     """
 
-    def __init__(self, name, parts):
+    def __init__(self, name: str, parts: Sequence[EmbeddingVariable]) -> None:
         """Takes the parts in order, at least one."""
         self.name = name
         self.table_parts = list(parts)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[EmbeddingVariable]:
         return iter(self.table_parts)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.table_parts)
 
     @property
-    def shape(self):
+    def shape(self) -> tf.TensorShape:
         """[embedding_dim]"""
         return self.table_parts[0].shape
 
-    get_shape = shape.fget
+    def get_shape(self) -> tf.TensorShape:
+        """[embedding_dim]"""
+        return self.shape
 
     @property
-    def dtype(self):
+    def dtype(self) -> tf.DType:
         """tf.float32"""
         return self.table_parts[0].dtype
 
-    def checked_ids(self, ids):
-        """As of EmbeddingVariable."""
+    def checked_ids(self, ids: Any) -> tf.Tensor:
+        """As EmbeddingVariable.checked_ids."""
         return self.table_parts[0].checked_ids(ids)
 
-    def sparse_read(self, indices, name=None):
-        """As of EmbeddingVariable."""
+    def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+        """As EmbeddingVariable.sparse_read."""
         with tf.name_scope(name or "partitioned_lookup"):
             ids = self.checked_ids(indices)
             rows = self._of_parts(
@@ -275,12 +284,12 @@ class PartitionedEmbeddingVariable:
             )
             return in_shape_of(ids, rows, self.shape[0])
 
-    def get_frequency(self, ids):
-        """As of EmbeddingVariable."""
+    def get_frequency(self, ids: Any) -> tf.Tensor:
+        """As EmbeddingVariable.get_frequency."""
         return self._known_of(ids, "get_frequency")
 
-    def get_version(self, ids):
-        """As of EmbeddingVariable."""
+    def get_version(self, ids: Any) -> tf.Tensor:
+        """As EmbeddingVariable.get_version."""
         return self._known_of(ids, "get_version")
 
     def _known_of(self, ids, method):
@@ -291,15 +300,17 @@ class PartitionedEmbeddingVariable:
         )
         return tf.reshape(known, tf.shape(ids))
 
-    def _of_parts(self, ids, ask):
-        """What `ask` gives for the ids of each part, in the order of the flat ids."""
+    def _of_parts(
+        self, ids: tf.Tensor, ask: Callable[[list[tf.Tensor]], list[tf.Tensor]]
+    ) -> tf.Tensor:
+        """The results of `ask` for the ids of each part, in the order of the flat ids."""
         flat = tf.reshape(ids, [-1])
         part_of_id = tf.cast(tf.math.floormod(flat, NUM_BUCKETS) % len(self), tf.int32)
         places = tf.dynamic_partition(tf.range(tf.size(flat)), part_of_id, len(self))
         return tf.dynamic_stitch(places, ask(tf.dynamic_partition(flat, part_of_id, len(self))))
 
-    def total_count(self):
-        """[rows of this rank in all parts, embedding_dim], an int64 tensor."""
+    def total_count(self) -> tf.Tensor:
+        """[rows on this rank in all parts, embedding_dim], an int64 tensor."""
         return tf.stack([tf.add_n([p.num_keys() for p in self]), self.shape.as_list()[0]])
 
 

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepRec's initializers: a table of default rows, of which a key has row key mod their number."""
+"""DeepRec's initializers: key k starts as default row k mod default_value_dim."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -9,26 +13,36 @@ import tensorflow as tf
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.first_value import FirstValue, parse_initializer
 
+if TYPE_CHECKING:
+    from sok_compat.deeprec.variables.options import InitializerOption
 
-def first_value_of(name, initializer, init, embedding_dim, called, make_variable):
-    """What the rows of an embedding variable start as.
+
+def first_value_of(
+    name: str,
+    initializer: Any,
+    init: InitializerOption,
+    embedding_dim: int,
+    called: str,
+    make_variable: Callable[..., tf.Variable],
+) -> FirstValue:
+    """The first values of an embedding variable's rows.
 
     Stock distributions are functions of (seed, name, floormod(key, default_value_dim), column), so
-    they are the same for any number of ranks. Anything else is run once, with the variable's
-    initializer, for default_value_dim rows, which <name>/default_rows keeps.
+    they do not depend on the number of ranks. Other initializers run once, together with the
+    variable's initializer, for default_value_dim rows, which <name>/default_rows stores.
 
     Args:
-      name: of the embedding variable, without that of a part.
-      initializer: None (a truncated normal of stddev 1), a class or instance of TF1 or Keras, a
-        name that Keras knows, a callable of (shape, dtype); or a list, array or tensor
-        [embedding_dim], in the place of all default rows.
-      init: an InitializerOption; its initializer, if it has one, takes the place of the other.
+      name: name of the embedding variable, without the suffix of a part.
+      initializer: None (a truncated normal with stddev 1), a class or instance of TF1 or Keras, a
+        name known to Keras, or a callable of (shape, dtype); or a list, array or tensor
+        [embedding_dim], used for all default rows.
+      init: an InitializerOption; its initializer, if any, overrides `initializer`.
       embedding_dim: floats in a row.
-      called: the initializer, in messages.
-      make_variable: makes an ordinary variable, of the arguments of tf.compat.v1.Variable.
+      called: what messages call the initializer.
+      make_variable: makes an ordinary variable from the arguments of tf.compat.v1.Variable.
 
     Raises:
-      ValueError: it is none of these, or does not give rows of that size.
+      ValueError: the initializer is none of these, or gives rows of another size.
     """
     initializer = initializer if init.initializer is None else init.initializer
     if initializer is None:
@@ -45,7 +59,7 @@ def first_value_of(name, initializer, init, embedding_dim, called, make_variable
     return _of_rows(name, lambda: first.whole_table(shape), shape, called, make_variable)
 
 
-def _one_row(value, embedding_dim, called):
+def _one_row(value: Any, embedding_dim: int, called: str) -> tf.Tensor:
     row = tf.convert_to_tensor(value)
     if not row.dtype.is_floating and not row.dtype.is_integer:
         raise ValueError(f"{called} must give numbers, got {row.dtype.name}")
@@ -53,13 +67,19 @@ def _one_row(value, embedding_dim, called):
         [1, embedding_dim]
     ):
         raise ValueError(
-            f"{called} must be one row [embedding_dim = {embedding_dim}] where it is no "
-            f"initializer, got shape {row.shape}"
+            f"{called} must be an initializer or one row [embedding_dim = {embedding_dim}], got "
+            f"shape {row.shape}"
         )
     return tf.reshape(tf.cast(row, tf.float32), [1, embedding_dim])
 
 
-def _of_rows(name, make_rows, shape, called, make_variable):
+def _of_rows(
+    name: str,
+    make_rows: Callable[[], tf.Tensor],
+    shape: Sequence[int],
+    called: str,
+    make_variable: Callable[..., tf.Variable],
+) -> FirstValue:
     with tf.init_scope():
         rows = make_variable(
             initial_value=make_rows,

@@ -1,36 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an EmbeddingVariableOption's filter and eviction mean for a table."""
+"""Turns the filter and eviction of an EmbeddingVariableOption into a table's KeyHistory."""
+
+from __future__ import annotations
 
 import tensorflow as tf
 
-from sok_compat.deeprec.variables.options import CBFFilter
+from sok_compat.deeprec.variables.options import (
+    CBFFilter,
+    CounterFilter,
+    EmbeddingVariableOption,
+)
 from sok_compat.runtime.settings import RECORD_FREQUENCIES, RECORD_VERSIONS
 from sok_compat.tables.key_history import BloomCounts, KeyHistory
 
 
-def steps_to_live_of(option, steps_to_live):
-    """After how many steps a key goes; None: never.
+def steps_to_live_of(option: EmbeddingVariableOption, steps_to_live: int | None) -> int | None:
+    """Number of steps without training after which a key is evicted; None: never.
 
     Args:
       option: an EmbeddingVariableOption.
-      steps_to_live: of get_embedding_variable, which a GlobalStepEvict overrides.
+      steps_to_live: argument of get_embedding_variable; a GlobalStepEvict overrides it.
     """
     return getattr(option.evict, "steps_to_live", None) or steps_to_live or None
 
 
-def l2_threshold_of(option):
-    """Below which half of a row's squared norm its key goes; None: none goes."""
+def l2_threshold_of(option: EmbeddingVariableOption) -> float | None:
+    """Keys whose row has half its squared L2 norm below this are evicted; None: no key is."""
     threshold = getattr(option.evict, "l2_weight_threshold", -1.0)
     return threshold if threshold > 0 else None
 
 
-def history_of(option, steps_to_live, num_ranks):
-    """The KeyHistory of an embedding variable's table on one of `num_ranks` ranks; None: none.
+def history_of(
+    option: EmbeddingVariableOption, steps_to_live: int | None, num_ranks: int
+) -> KeyHistory | None:
+    """The KeyHistory of an embedding variable's table on one rank; None if it needs none.
 
     Args:
       option: an EmbeddingVariableOption.
-      steps_to_live: of get_embedding_variable.
-      num_ranks: a Bloom filter is shared out among them.
+      steps_to_live: argument of get_embedding_variable.
+      num_ranks: number of ranks that share the keys, and a Bloom filter's capacity.
     """
     key_filter = option.filter_strategy
     freq = getattr(key_filter, "filter_freq", 0)
@@ -45,12 +53,12 @@ def history_of(option, steps_to_live, num_ranks):
     )
 
 
-def _is_recorded():
+def _is_recorded() -> bool:
     return RECORD_FREQUENCIES.value() or RECORD_VERSIONS.value()
 
 
-def _bloom_of(key_filter, num_ranks):
-    """None: exact counts, also of a CBFFilter without a size, as in DeepRec."""
+def _bloom_of(key_filter: CounterFilter | CBFFilter | None, num_ranks: int) -> BloomCounts | None:
+    """None: exact counts, also for a CBFFilter without a size, as in DeepRec."""
     if not isinstance(key_filter, CBFFilter) or key_filter.max_element_size <= 0:
         return None
     most_keys = -(-key_filter.max_element_size // num_ranks)

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`EmbeddingVariableOption` and what it is made of, and which of it works here."""
+"""`EmbeddingVariableOption` and its parts, and checks for unsupported options."""
+
+from __future__ import annotations
 
 import enum
+import os
+from typing import Any, NoReturn, TypeVar
 
 import tensorflow as tf
 
@@ -11,13 +15,15 @@ DEFAULT_VALUE_DIM = 4096
 NUM_TIERS = 4  # of a StorageOption
 TIER_BYTES = 1 << 30
 
+_Enum = TypeVar("_Enum", bound="_ProtocolEnum")
+
 
 class _ProtocolEnum(enum.IntEnum):
-    """An enum with the methods of enums of protocol messages, whose members are ints."""
+    """An IntEnum with the methods of a protocol message enum."""
 
     @classmethod
-    def checked(cls, argument, number):
-        """The member of a number, or of itself.
+    def checked(cls: type[_Enum], argument: str, number: Any) -> _Enum:
+        """The member with this number, or the member itself.
 
         Raises:
           ValueError: there is none.
@@ -31,38 +37,38 @@ class _ProtocolEnum(enum.IntEnum):
             ) from None
 
     @classmethod
-    def Name(cls, number):  # noqa: N802 - of protocol messages
+    def Name(cls, number: int) -> str:  # noqa: N802 - of protocol messages
         """The name of a number; ValueError: there is none."""
         return cls(number).name
 
     @classmethod
-    def Value(cls, name):  # noqa: N802
+    def Value(cls: type[_Enum], name: str) -> _Enum:  # noqa: N802
         """The number of a name; ValueError: there is none."""
         if name not in cls.__members__:
-            raise ValueError(f"{cls.__name__} has no {name!r}, but {cls.keys()}")
+            raise ValueError(f"{cls.__name__} has no {name!r}, only {cls.keys()}")
         return cls[name]
 
     @classmethod
-    def keys(cls):
+    def keys(cls) -> list[str]:
         """All names."""
         return list(cls.__members__)
 
     @classmethod
-    def values(cls):
+    def values(cls: type[_Enum]) -> list[_Enum]:
         """All numbers."""
         return list(cls)
 
     @classmethod
-    def items(cls):
+    def items(cls: type[_Enum]) -> list[tuple[str, _Enum]]:
         """[(name, number)]"""
         return list(cls.__members__.items())
 
 
 class StorageType(_ProtocolEnum):
-    """Where rows are, tier by tier. API of DeepRec (config_pb2.StorageType).
+    """The tiers that store rows. API of DeepRec (config_pb2.StorageType).
 
-    The numbers are those of its enum in tensorflow/core/framework/embedding/config.proto; DEFAULT
-    is DRAM.
+    Numbers are those of DeepRec's tensorflow/core/framework/embedding/config.proto; DEFAULT is
+    DRAM.
     """
 
     DEFAULT = 0
@@ -84,25 +90,28 @@ _IN_MEMORY = (StorageType.DEFAULT, StorageType.DRAM, StorageType.HBM)
 
 
 class CacheStrategy(_ProtocolEnum):
-    """What leaves the first tier when it is full. API of DeepRec (config_pb2.CacheStrategy)."""
+    """Which rows leave a full first tier. API of DeepRec (config_pb2.CacheStrategy)."""
 
     LRU = 0
     LFU = 1
 
 
 class InitializerOption:
-    """What rows start as. API of DeepRec.
+    """First values of rows. API of DeepRec.
 
     Attributes:
-      initializer: as of get_embedding_variable, before whose own it comes; None: that one.
-      default_value_dim: key k starts as key floormod(k, default_value_dim) does.
-      default_value_no_permission: what a key gives that a filter has not admitted.
+      initializer: as for get_embedding_variable, whose initializer it overrides; None: does not.
+      default_value_dim: keys k and floormod(k, default_value_dim) start alike.
+      default_value_no_permission: the value of lookups of keys that a filter has not admitted.
     """
 
     def __init__(
-        self, initializer=None, default_value_dim=DEFAULT_VALUE_DIM, default_value_no_permission=0.0
-    ):
-        """Takes the attributes; ValueError: a number out of range."""
+        self,
+        initializer: Any = None,
+        default_value_dim: int = DEFAULT_VALUE_DIM,
+        default_value_no_permission: float = 0.0,
+    ) -> None:
+        """Sets the attributes; ValueError: a number out of range."""
         self.initializer = initializer
         self.default_value_dim = checked_count("default_value_dim", default_value_dim, 1)
         self.default_value_no_permission = checked_number(
@@ -111,62 +120,71 @@ class InitializerOption:
 
 
 class GlobalStepEvict:
-    """When a checkpoint is saved, keys go that no step has trained for more than `steps_to_live`
-    steps. API of DeepRec."""
+    """When a checkpoint is saved, evicts keys not trained for more than `steps_to_live` steps.
 
-    def __init__(self, steps_to_live=None):
-        """None and 0: no key goes. ValueError: no number of steps."""
+    API of DeepRec.
+    """
+
+    def __init__(self, steps_to_live: int | None = None) -> None:
+        """None and 0: evicts no key. ValueError: not a number of steps."""
         if steps_to_live is not None:
             steps_to_live = checked_count("steps_to_live", steps_to_live)
         self.steps_to_live = steps_to_live
 
 
 class L2WeightEvict:
-    """When a checkpoint is saved, keys go of whose row half the squared L2 norm is below
-    `l2_weight_threshold`. API of DeepRec."""
+    """When a checkpoint is saved, evicts keys whose row has half its squared L2 norm below
+    `l2_weight_threshold`.
 
-    def __init__(self, l2_weight_threshold=-1.0):
-        """Without a threshold, which -1 says, too, no key goes.
+    API of DeepRec.
+    """
+
+    def __init__(self, l2_weight_threshold: float = -1.0) -> None:
+        """-1: evicts no key.
 
         Raises:
-          ValueError: another one that is not above 0.
+          ValueError: another threshold that is not above 0.
         """
         threshold = checked_number("l2_weight_threshold", l2_weight_threshold)
         if threshold <= 0 and threshold != -1.0:
             raise ValueError(
-                f"l2_weight_threshold must be above 0, got {l2_weight_threshold}: no key would "
-                "go; leave the option out for that"
+                f"l2_weight_threshold must be above 0, got {l2_weight_threshold}: omit evict_option "
+                "to evict no keys"
             )
         self.l2_weight_threshold = threshold
 
 
 class CounterFilter:
-    """A key gets a row when it has come `filter_freq` times in steps that trained; until then
-    lookups give InitializerOption's default_value_no_permission. API of DeepRec."""
+    """Gives a key its row when it has come `filter_freq` times in training steps.
 
-    def __init__(self, filter_freq=0):
-        """0 and 1: at once. ValueError: no number of times."""
+    Until then, lookups give InitializerOption's default_value_no_permission. API of DeepRec.
+    """
+
+    def __init__(self, filter_freq: int = 0) -> None:
+        """0 and 1: at the first time. ValueError: not a number of times."""
         self.filter_freq = checked_count("filter_freq", filter_freq)
 
 
 class CBFFilter:
-    """As CounterFilter, with counts in a counting Bloom filter, whose memory does not grow: up to
-    `max_element_size` keys, counts are too high for a part `false_positive_probability` of them.
-    Without these two counts are exact. API of DeepRec."""
+    """As CounterFilter, but counts with a Bloom filter of constant memory. API of DeepRec.
+
+    With up to `max_element_size` keys, a share `false_positive_probability` of them has too high
+    counts. Without these two arguments, counts are exact.
+    """
 
     def __init__(
         self,
-        filter_freq=0,
-        max_element_size=0,
-        false_positive_probability=-1.0,
-        counter_type=tf.uint64,
-    ):
-        """Takes the attributes.
+        filter_freq: int = 0,
+        max_element_size: int = 0,
+        false_positive_probability: float = -1.0,
+        counter_type: tf.DType = tf.uint64,
+    ) -> None:
+        """Sets the attributes.
 
         Raises:
-          ValueError: a number out of range; a false_positive_probability that is not above 0, or
-            not below 1; one of it and max_element_size without the other; a counter_type that is no
-            integer, or too small for filter_freq.
+          ValueError: a number out of range; only one of false_positive_probability (above 0 and
+            below 1) and max_element_size is given; a counter_type that is not an integer, or too
+            small for filter_freq.
         """
         filter_freq = checked_count("filter_freq", filter_freq)
         max_element_size = checked_count("max_element_size", max_element_size)
@@ -174,10 +192,10 @@ class CBFFilter:
         try:
             counter_type = tf.as_dtype(counter_type)
         except TypeError:
-            raise ValueError(f"counter_type must be integers, got {counter_type!r}") from None
+            raise ValueError(f"counter_type must be an integer, got {counter_type!r}") from None
         if not counter_type.is_integer or filter_freq > counter_type.max:
             raise ValueError(
-                f"counter_type must be integers that hold filter_freq {filter_freq}, got "
+                f"counter_type must be an integer that can hold filter_freq {filter_freq}, got "
                 f"{counter_type.name}"
             )
         if probability != -1.0:
@@ -201,28 +219,28 @@ class CBFFilter:
 
 
 class StorageOption:
-    """Where rows are. API of DeepRec. DRAM (the default) and HBM work here."""
+    """Where rows are stored. API of DeepRec. DRAM (the default) and HBM are supported."""
 
     def __init__(
         self,
-        storage_type=None,
-        storage_path=None,
-        storage_size=None,
-        cache_strategy=CacheStrategy.LFU,
-        layout=None,
-    ):
-        """Takes the attributes.
+        storage_type: StorageType | int | None = None,
+        storage_path: str | None = None,
+        storage_size: list[int] | None = None,
+        cache_strategy: CacheStrategy | int = CacheStrategy.LFU,
+        layout: Any = None,
+    ) -> None:
+        """Sets the attributes.
 
         Args:
           storage_type: a StorageType, or its number; None: DRAM.
           storage_path: a folder, for types with SSD or LevelDB.
-          storage_size: bytes of each tier, a list of up to four; None and those left out: 1 GiB.
+          storage_size: bytes of each tier, a list of up to four; missing ones: 1 GiB.
           cache_strategy: a CacheStrategy, or its number.
-          layout: kept, and not used.
+          layout: stored, but not used.
 
         Raises:
-          ValueError: storage_size is no list of sizes; a path without a type, or an SSD or LevelDB
-            type without a path; a number that the enum does not have.
+          ValueError: storage_size is not a list of sizes; a path without a type, or an SSD or
+            LevelDB type without a path; a number that the enum does not have.
         """
         if storage_type is not None:
             storage_type = StorageType.checked("storage_type", storage_type)
@@ -231,16 +249,13 @@ class StorageOption:
             raise ValueError(f"storage_size must be a list, got {storage_size!r}")
         if len(storage_size) > NUM_TIERS:
             raise ValueError(
-                f"storage_size must have a size for each of {NUM_TIERS} tiers at most, got "
+                f"storage_size must have at most {NUM_TIERS} sizes, one for each tier, got "
                 f"{storage_size!r}"
             )
         storage_size = [checked_count("storage_size", size) for size in storage_size]
-        needs_path = storage_type is not None and any(
-            word in storage_type.name for word in ("SSD", "LEVELDB")
-        )
         if storage_path is not None and storage_type is None:
             raise ValueError(f"storage_path {storage_path!r} needs a storage_type")
-        if needs_path and storage_path is None:
+        if storage_path is None and storage_type is not None and _is_on_disk(storage_type):
             raise ValueError(f"the storage type {storage_type.name} needs a storage_path")
         self.storage_type = storage_type
         self.storage_path = storage_path
@@ -249,24 +264,28 @@ class StorageOption:
         self.layout = layout
 
 
+def _is_on_disk(storage_type: StorageType) -> bool:
+    return any(word in storage_type.name for word in ("SSD", "LEVELDB"))
+
+
 class CheckpointOption:
-    """Which checkpoint a variable starts from. API of DeepRec.
+    """The checkpoint that a variable starts from. API of DeepRec.
 
     Attributes:
-      ckpt_to_load_from: a file, or a folder with checkpoints, whose rows the variable's initializer
-        loads; None: the variable starts empty.
-      tensor_name_in_ckpt: the variable's name there; None: its own.
+      ckpt_to_load_from: a file, or a folder with checkpoints, from which the variable's initializer
+        loads rows; None: the variable starts empty.
+      tensor_name_in_ckpt: the variable's name in the checkpoint; None: its own name.
       always_load_from_specific_ckpt, init_data_source: not supported; see check_is_supported.
     """
 
     def __init__(
         self,
-        ckpt_to_load_from=None,
-        tensor_name_in_ckpt=None,
-        always_load_from_specific_ckpt=False,
-        init_data_source=None,
-    ):
-        """Takes the attributes; ValueError: a file or a name that is no string."""
+        ckpt_to_load_from: str | os.PathLike[str] | None = None,
+        tensor_name_in_ckpt: str | None = None,
+        always_load_from_specific_ckpt: bool = False,
+        init_data_source: str | None = None,
+    ) -> None:
+        """Sets the attributes; ValueError: a file or name that is not a string."""
         self.ckpt_to_load_from = checked_text("ckpt_to_load_from", ckpt_to_load_from)
         self.tensor_name_in_ckpt = checked_text("tensor_name_in_ckpt", tensor_name_in_ckpt)
         self.always_load_from_specific_ckpt = always_load_from_specific_ckpt
@@ -274,10 +293,10 @@ class CheckpointOption:
 
 
 class EmbeddingVariableOption:
-    """Settings of an EmbeddingVariable. API of DeepRec.
+    """Options of an EmbeddingVariable. API of DeepRec.
 
     Attributes:
-      ht_type, ht_partition_num: of DeepRec's hash table; nothing here depends on them.
+      ht_type, ht_partition_num: of DeepRec's hash table; ignored.
       evict: a GlobalStepEvict or L2WeightEvict.
       ckpt: a CheckpointOption.
       filter_strategy: a CounterFilter or CBFFilter.
@@ -287,15 +306,15 @@ class EmbeddingVariableOption:
 
     def __init__(
         self,
-        ht_type="",
-        ht_partition_num=1000,
-        evict_option=None,
-        ckpt=None,
-        filter_option=None,
-        storage_option=None,
-        init_option=None,
-    ):
-        """Takes the attributes, under other names; None: what the option class makes by default."""
+        ht_type: str = "",
+        ht_partition_num: int = 1000,
+        evict_option: GlobalStepEvict | L2WeightEvict | None = None,
+        ckpt: CheckpointOption | None = None,
+        filter_option: CounterFilter | CBFFilter | None = None,
+        storage_option: StorageOption | None = None,
+        init_option: InitializerOption | None = None,
+    ) -> None:
+        """Sets the attributes; storage_option and init_option default to those of their class."""
         self.ht_type = ht_type
         self.ht_partition_num = ht_partition_num
         self.evict = evict_option
@@ -305,7 +324,7 @@ class EmbeddingVariableOption:
         self.init = InitializerOption() if init_option is None else init_option
 
 
-_KINDS = {  # {argument of EmbeddingVariableOption: (its attribute, the classes of it)}
+_KINDS: dict[str, tuple[str, tuple[type, ...]]] = {  # {argument: (attribute, allowed classes)}
     "evict_option": ("evict", (GlobalStepEvict, L2WeightEvict, type(None))),
     "ckpt": ("ckpt", (CheckpointOption, type(None))),
     "filter_option": ("filter_strategy", (CounterFilter, CBFFilter, type(None))),
@@ -314,20 +333,25 @@ _KINDS = {  # {argument of EmbeddingVariableOption: (its attribute, the classes 
 }
 
 
-def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
-    """Refuses settings of another kind, and those that have an effect in DeepRec and none here yet.
+def check_is_supported(
+    name: str,
+    option: EmbeddingVariableOption,
+    steps_to_live: int | None = None,
+    init_data_source: Any = None,
+) -> None:
+    """Raises for options of a wrong class, and for options that are not supported yet.
 
     Args:
-      name: of the variable.
+      name: name of the variable.
       option: its EmbeddingVariableOption.
-      steps_to_live: of get_embedding_variable; DeepRec's older way to set a GlobalStepEvict.
-      init_data_source: of get_embedding_variable.
+      steps_to_live: argument of get_embedding_variable, the older form of GlobalStepEvict.
+      init_data_source: argument of get_embedding_variable.
 
     Raises:
-      ValueError: an option of another class; both a steps_to_live and an L2 threshold evict; a
-        steps_to_live below 0.
-      NotImplementedError: a storage of several tiers, an init_data_source, or a checkpoint that is
-        loaded in the place of one that a saver restores.
+      ValueError: an option of a wrong class; both steps_to_live and an L2 threshold; steps_to_live
+        below 0.
+      NotImplementedError: storage on several tiers; init_data_source;
+        always_load_from_specific_ckpt.
     """
     for argument, (attribute, kinds) in _KINDS.items():
         given = getattr(option, attribute)
@@ -340,12 +364,12 @@ def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
     steps = getattr(option.evict, "steps_to_live", None) or steps_to_live
     if steps and threshold > 0:
         raise ValueError(
-            f"{name}: rows go by steps_to_live ({steps}) or by l2_weight_threshold ({threshold}), "
-            "not by both"
+            f"{name}: keys can be evicted by steps_to_live (got {steps}) or by l2_weight_threshold "
+            f"(got {threshold}), not by both"
         )
     storage = option.storage_option.storage_type
-    if storage not in (None, *_IN_MEMORY):
-        _refuse(name, f"the storage type {storage.name} (DRAM and HBM are)")
+    if storage is not None and storage not in _IN_MEMORY:
+        _refuse(name, f"the storage type {storage.name} (only DRAM and HBM)")
     if getattr(option.ckpt, "always_load_from_specific_ckpt", False):
         _refuse(name, f"always_load_from_specific_ckpt ({_described(option.ckpt)})")
     init_data_source = init_data_source or getattr(option.ckpt, "init_data_source", None)
@@ -353,14 +377,13 @@ def check_is_supported(name, option, steps_to_live=None, init_data_source=None):
         _refuse(name, f"init_data_source ({init_data_source!r})")
 
 
-def _refuse(name, what):
+def _refuse(name: str, what: str) -> NoReturn:
     raise NotImplementedError(
-        f"{name}: sok_compat does not support {what} in embedding variables yet; leave it out to "
-        "train without it"
+        f"{name}: embedding variables do not support {what} yet: omit it to train without it"
     )
 
 
-def _described(option):
+def _described(option: Any) -> str:
     given = ", ".join(f"{key}={value!r}" for key, value in vars(option).items())
     return f"{type(option).__name__}: {given}"
 

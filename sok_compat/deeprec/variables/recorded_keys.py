@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an embedding variable knows of its keys: how often they came, and when last."""
+"""Frequencies and versions of an embedding variable's keys: lookup counts and last steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -8,43 +12,52 @@ from sok_compat.lookup.admission import counted_step
 from sok_compat.ranks.collectives import named_reduction
 from sok_compat.ranks.horovod.communicator import active_horovod
 
+if TYPE_CHECKING:
+    from sok_compat.deeprec.variables.options import EmbeddingVariableOption
+    from sok_compat.tables.table import Table as _Table
+else:
+    _Table = object
 
-class RecordsKeys:
-    """The part of an EmbeddingVariable that counts keys, filters and evicts; and that savers ask.
 
-    steps_to_live: after how many steps without training a key goes; None: never.
+class RecordsKeys(_Table):
+    """Mixin of EmbeddingVariable: key frequencies and versions, and eviction, also for savers.
+
+    steps_to_live: number of steps without training after which a key is evicted; None: never.
     """
 
-    steps_to_live = None
+    steps_to_live: int | None = None
+    ev_option: EmbeddingVariableOption
 
-    def get_frequency(self, ids):
-        """How often keys came in steps that trained, on all ranks, whether they have a row or not.
-        As in a lookup, all ranks take part, each with ids of its own.
+    def get_frequency(self, ids: Any) -> tf.Tensor:
+        """How often keys came in training steps, on all ranks, with or without a row.
+
+        As in a lookup, all ranks take part, each with its own ids.
 
         Args:
           ids: of any integer dtype and any shape.
 
         Returns:
-          int64, of that shape; 0 for keys that nothing is known of.
+          int64, of the same shape; 0 for unknown keys.
 
         Raises:
-          ValueError: nothing counts: the option has no filter and no eviction, and neither
+          ValueError: keys are not counted: the option has neither filter nor eviction, and neither
             TF_RECORD_FREQ nor TF_RECORD_VERSION was 1 when the variable was made.
         """
         return self._known_of(ids)[0]
 
-    def get_version(self, ids):
-        """The global step of the last step that trained keys, or counted them; else as
-        get_frequency.
+    def get_version(self, ids: Any) -> tf.Tensor:
+        """The last global step that trained or counted each key, on all ranks.
+
+        As in a lookup, all ranks take part, each with its own ids.
 
         Args:
           ids: of any integer dtype and any shape.
 
         Returns:
-          int64, of that shape; -1 for keys that nothing is known of, or no step.
+          int64, of the same shape; -1 for unknown keys, and for keys without a step.
 
         Raises:
-          ValueError: as of get_frequency.
+          ValueError: as get_frequency.
         """
         return self._known_of(ids)[1]
 
@@ -55,48 +68,56 @@ class RecordsKeys:
         return [tf.reshape(x, tf.shape(ids)) for x in known]
 
     def _known_at_owners(self, keys):
-        """As key_history, of all ranks: each tells of its own among the keys of all."""
+        """As key_history, over all ranks: each answers for those requested keys that it owns."""
         self._check_has_history("key_history")
         horovod, what = active_horovod(), f"history_of.{self.table_name}"
         sizes = horovod.allgather(tf.shape(keys), **named_reduction(f"{what}.sizes"))
-        asked = horovod.allgather(keys, **named_reduction(what))
-        counts, steps = self.key_history(asked)
-        known = tf.stack([counts, steps + 1], 1)  # zeros, where nothing is known
-        is_own = tf.equal(self.placement.owner_in_graph(asked), self.ranks.rank)
+        requested = horovod.allgather(keys, **named_reduction(what))
+        counts, steps = self.key_history(requested)
+        known = tf.stack([counts, steps + 1], 1)  # zeros for unknown keys
+        is_own = tf.equal(self.placement.owner_in_graph(requested), self.ranks.rank)
         known = tf.where(is_own[:, tf.newaxis], known, tf.zeros_like(known))
         known = horovod.allreduce(known, op=horovod.Sum, **named_reduction(f"{what}.known"))
         known = tf.split(known, tf.ensure_shape(sizes, [self.ranks.size]))[self.ranks.rank]
         return known[:, 0], known[:, 1] - 1
 
-    def before_save(self):
-        """The op that evicts what the option says, to run before a saver reads the variable; None:
-        nothing is evicted."""
+    def before_save(self) -> tf.Operation | None:
+        """The op that evicts keys by the option, to run before a saver reads the variable.
+
+        None if the option evicts no keys.
+        """
         threshold = l2_threshold_of(self.ev_option)
         if self.steps_to_live is None and threshold is None:
             return None
         step = counted_step(self.graph)
         if step is None:
-            step = tf.constant(-1)  # the table knows which one it counted last
+            step = tf.constant(-1)  # the table uses the step after the last that it counted
         return self.evict(step, self.steps_to_live, threshold).op
 
-    def recorded(self, keys):
-        """(versions, freqs) of keys that it holds, int64 [n], or [0] where nothing is recorded."""
+    def recorded(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """(versions, freqs) of keys [n] in the table: int64 [n], or [0] without a history."""
         if self.history is None:
             return tf.zeros([0], tf.int64), tf.zeros([0], tf.int64)
         freqs, versions = self.key_history(tf.cast(keys, tf.int64))
         return versions, freqs
 
-    def restore_recorded(self, keys, versions, freqs, filtered):
-        """An op that takes back what a saver has written; None: nothing is recorded.
+    def restore_recorded(
+        self,
+        keys: tf.Tensor,
+        versions: tf.Tensor,
+        freqs: tf.Tensor,
+        filtered: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
+    ) -> tf.Operation | None:
+        """An op that restores saved versions and freqs; None if the table has no history.
 
-        Keys with a row keep it, whatever the filter. Others that have come as often as it asks for
-        get theirs when they come next.
+        Keys with a row keep it, whatever the filter. A key without a row whose freq is enough for
+        the filter gets its row when it comes next.
 
         Args:
-          keys: [n], all that the variable holds now.
-          versions, freqs: of these, int64 [n]; -1 where the checkpoint has none.
-          filtered: (keys, versions, freqs) of those that a filter has not given a row, int64 [m],
-            the last two as above.
+          keys: [n], all keys that have rows now.
+          versions, freqs: int64 [n], of these keys; -1 where the checkpoint has none.
+          filtered: (keys, versions, freqs) of keys to which the filter has not given a row, int64
+            [m], versions and freqs as above.
         """
         if self.history is None:
             return None

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`get_embedding_variable`: embedding variables by name, in variable scopes."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import functools
 import logging
 import math
 import operator
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -23,60 +27,60 @@ from sok_compat.deeprec.variables.options import (
     check_is_supported,
 )
 from sok_compat.runtime.devices import can_use_gpus
+from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
 
 _logger = logging.getLogger(__name__)
 
 tf1 = tf.compat.v1
 
-_warned_of = set()  # the first variable that has no GPU
+_warned_of: set[str] = set()  # the first variable without a GPU
 
 
 def get_embedding_variable(
-    name,
-    embedding_dim,
-    key_dtype=tf.int64,
-    value_dtype=None,
-    initializer=None,
-    regularizer=None,
-    trainable=True,
-    collections=None,
-    caching_device=None,
-    partitioner=None,
-    validate_shape=True,
-    custom_getter=None,
-    constraint=None,
-    steps_to_live=None,
-    init_data_source=None,
-    ev_option=None,
-):
-    """The embedding variable of that name in the current variable scope. API of DeepRec.
+    name: str,
+    embedding_dim: int,
+    key_dtype: tf.DType | str = tf.int64,
+    value_dtype: tf.DType | str | None = None,
+    initializer: Any = None,
+    regularizer: Callable[..., Any] | None = None,
+    trainable: bool = True,
+    collections: Sequence[str] | None = None,
+    caching_device: Any = None,
+    partitioner: Callable[..., Sequence[int]] | None = None,
+    validate_shape: bool = True,
+    custom_getter: Callable[..., Any] | None = None,
+    constraint: Callable[..., Any] | None = None,
+    steps_to_live: int | None = None,
+    init_data_source: str | None = None,
+    ev_option: EmbeddingVariableOption | None = None,
+) -> EmbeddingVariable | PartitionedEmbeddingVariable:
+    """The embedding variable of this name in the current variable scope. API of DeepRec.
 
-    Made when first asked for, found again under `reuse`, as with tf.get_variable. It grows with the
-    keys that come. Other arguments are as of tf.get_variable; caching_device and validate_shape
-    change nothing.
+    Makes it, or finds it under `reuse`, as tf.get_variable. It grows with its keys. Other arguments
+    are as for tf.get_variable; caching_device and validate_shape are ignored.
 
     Args:
-      name: in the current variable scope.
+      name: name in the current variable scope.
       embedding_dim: floats in a row, an int >= 1.
       key_dtype: tf.int64 or tf.int32.
-      value_dtype: tf.float32, or None for it.
-      initializer: what rows start as, where `ev_option.init.initializer` is None; see
-        `first_value_of`. Key k starts as floormod(k, default_value_dim) does.
-      collections: besides GraphKeys.EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
-      partitioner: its number of parts counts; None: the scope's.
-      steps_to_live: as a GlobalStepEvict, which comes before it.
-      ev_option: an EmbeddingVariableOption; None: that of its defaults.
+      value_dtype: tf.float32 or None.
+      initializer: first values of rows, if `ev_option.init.initializer` is None; see
+        `first_value_of`. Keys k and floormod(k, default_value_dim) start alike.
+      collections: in addition to GraphKeys.EMBEDDING_VARIABLES; None: GLOBAL_VARIABLES.
+      partitioner: gives the number of parts; None: the scope's partitioner.
+      steps_to_live: as a GlobalStepEvict, which overrides it.
+      ev_option: an EmbeddingVariableOption; None: the defaults.
 
     Returns:
-      An EmbeddingVariable, or, with a partitioner, a PartitionedEmbeddingVariable of variables
-      called <name>/part_0 and so on.
+      An EmbeddingVariable; with a partitioner, a PartitionedEmbeddingVariable of variables called
+      <name>/part_0 and so on.
 
     Raises:
-      ValueError: in eager mode; an argument out of range; under `reuse`, a variable of that name
-        with other sizes or of another kind, or none; a checkpoint to start from does not have it.
-      NotImplementedError: storage types other than DRAM and HBM, an init_data_source; a regularizer
-        or constraint, also of the scope: there is no dense tensor.
+      ValueError: in eager mode; an argument out of range; under `reuse`, no variable of this name,
+        or one of another size or kind; a checkpoint to start from does not have the variable.
+      NotImplementedError: storage types other than DRAM and HBM; an init_data_source; a regularizer
+        or constraint, also of the scope, because there is no dense tensor.
     """
     del caching_device, validate_shape
     option = EmbeddingVariableOption() if ev_option is None else ev_option
@@ -91,28 +95,32 @@ def get_embedding_variable(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Wanted:
-    """What a variable is made as; `settings` are those of tf.get_variable."""
+    """The requested properties of a variable; `settings` are arguments of tf.get_variable."""
 
     embedding_dim: int
-    key_dtype: Any
+    key_dtype: tf.DType | str
     initializer: Any
     option: EmbeddingVariableOption
-    steps_to_live: Any
-    settings: dict
+    steps_to_live: int | None
+    settings: dict[str, Any]
 
-    def get(self, name, num_parts):
-        """Made or found; num_parts None: not partitioned."""
+    def get(
+        self, name: str, num_parts: int | None
+    ) -> EmbeddingVariable | PartitionedEmbeddingVariable:
+        """Makes or finds the variable; num_parts None: not partitioned."""
         if num_parts is None:
             return self._get(name)
-        parts = []
+        parts: list[EmbeddingVariable] = []
         for i in range(num_parts):
             part = TablePart(i, num_parts)
             first_value = parts[0].first_value if parts else None
             parts.append(self._get(name + part.suffix, part, first_value))
         return PartitionedEmbeddingVariable(parts[0].table_name.removesuffix("/part_0"), parts)
 
-    def _get(self, name, part=None, first_value=None):
-        """By tf.get_variable: its names, its reuse, its custom getters."""
+    def _get(
+        self, name: str, part: TablePart | None = None, first_value: FirstValue | None = None
+    ) -> EmbeddingVariable:
+        """Uses tf.get_variable, for its names, reuse and custom getters."""
         make = functools.partial(self._make, part=part, first_value=first_value)
         scope = tf1.get_variable_scope()
         with (
@@ -151,31 +159,31 @@ class _Wanted:
         return variable
 
 
-def _checked(variable, key_dtype, part):
+def _checked(variable: Any, key_dtype: tf.DType | str, part: TablePart | None) -> EmbeddingVariable:
     if not isinstance(variable, EmbeddingVariable):
         raise ValueError(
-            f"{variable.name} is there already, and is no embedding variable but "
+            f"{variable.name} already exists, and is not an embedding variable but "
             f"{type(variable).__name__}"
         )
     if part is not None and variable.part != part:
         count = variable.part.count if variable.part else "no"
         raise ValueError(
-            f"{variable.table_name} is there already as one of {count} parts, asked for as one of "
-            f"{part.count}: each number of parts shares the keys in another way"
+            f"{variable.table_name} already exists as one of {count} parts, requested as one of "
+            f"{part.count}: the number of parts determines which part has a key"
         )
     wanted = _checked_key_dtype(variable.table_name, key_dtype)
     if variable.key_dtype_of_ids != wanted:
         raise ValueError(
-            f"{variable.table_name} is there already with key_dtype "
-            f"{variable.key_dtype_of_ids.name}, asked for with {wanted.name}"
+            f"{variable.table_name} already exists with key_dtype "
+            f"{variable.key_dtype_of_ids.name}, requested with {wanted.name}"
         )
     return variable
 
 
-def _check_arguments(name, embedding_dim, value_dtype, option):
+def _check_arguments(name: Any, embedding_dim: Any, value_dtype: Any, option: Any) -> None:
     if tf.executing_eagerly():
         raise ValueError(
-            f"{name}: embedding variables are for graph mode, as in DeepRec: use a tf.Graph, or "
+            f"{name}: embedding variables need graph mode, as in DeepRec: use a tf.Graph, or "
             "tf.compat.v1.disable_eager_execution()"
         )
     if not isinstance(name, str) or not name:
@@ -192,16 +200,16 @@ def _check_arguments(name, embedding_dim, value_dtype, option):
         raise ValueError(f"{name}: ev_option must be an EmbeddingVariableOption, got {option!r}")
 
 
-def _check_no_dense_argument(name, regularizer, constraint):
+def _check_no_dense_argument(name: str, regularizer: Any, constraint: Any) -> None:
     for argument, value in {"regularizer": regularizer, "constraint": constraint}.items():
         if value is not None:
             raise NotImplementedError(
-                f"{name}: a {argument} takes all rows of an embedding variable as a dense tensor, "
-                f"which it is not, got {value!r}; regularize what lookups give"
+                f"{name}: embedding variables do not support a {argument}, which needs a dense "
+                f"tensor of all rows, got {value!r}: regularize the results of lookups instead"
             )
 
 
-def _checked_key_dtype(name, key_dtype):
+def _checked_key_dtype(name: str, key_dtype: Any) -> tf.DType:
     try:
         dtype = tf.as_dtype(key_dtype)
     except TypeError:
@@ -211,7 +219,7 @@ def _checked_key_dtype(name, key_dtype):
     return dtype
 
 
-def _num_parts(partitioner, embedding_dim):
+def _num_parts(partitioner: Callable[..., Sequence[int]] | None, embedding_dim: int) -> int | None:
     """None without a partitioner."""
     if partitioner is None:
         return None
@@ -219,8 +227,8 @@ def _num_parts(partitioner, embedding_dim):
     return math.prod(int(parts) for parts in partitioner(shape=shape, dtype=tf.float32))
 
 
-def _device_of(option, name):
-    """A context in which the table is on the device of its storage type."""
+def _device_of(option: EmbeddingVariableOption, name: str) -> AbstractContextManager[Any]:
+    """A context that places the table on the device of its storage type."""
     if option.storage_option.storage_type is not StorageType.HBM:
         return contextlib.nullcontext()
     if can_use_gpus():
@@ -228,7 +236,7 @@ def _device_of(option, name):
     if not _warned_of:
         _warned_of.add(name)
         _logger.warning(
-            "%s: storage type HBM, but no GPU for tables: rows of variables are in DRAM", name
+            "%s: storage type HBM, but no GPU that tables can use: rows are stored in DRAM", name
         )
     return contextlib.nullcontext()
 
