@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feature columns whose weights are embedding variables, and the lookup of any embedding column."""
+"""Feature columns over embedding variables, and the lookup of any embedding column."""
 
-import collections
+from __future__ import annotations
+
 import dataclasses
-from typing import Any, Optional
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -12,7 +13,11 @@ from sok_compat.deeprec.lookups.stock_lookups import (
     embedding_lookup_sparse,
     safe_embedding_lookup_sparse,
 )
-from sok_compat.deeprec.variables.embedding_variable import PartitionedEmbeddingVariable
+from sok_compat.deeprec.variables.embedding_variable import (
+    EmbeddingVariable,
+    PartitionedEmbeddingVariable,
+)
+from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime.tf_versions import PartitionedVariable
 from sok_compat.runtime.tf_versions import feature_columns as stock
@@ -26,30 +31,35 @@ _NEVER_NEGATIVE = (
     stock.CrossedColumn,
     stock.HashedCategoricalColumn,
 )
-_FIELDS = ("key", "dtype", "partition_num", "ev_option")
 
 
-class CategoricalColumnWithEmbedding(
-    stock.CategoricalColumn, collections.namedtuple("CategoricalColumnWithEmbedding", _FIELDS)
-):
-    """Ids without a limit, whose embeddings an embedding variable has.
+class _Fields(NamedTuple):
+    key: str
+    dtype: tf.DType
+    partition_num: int | None
+    ev_option: EmbeddingVariableOption | None
 
-    A column of TensorFlow 1 alone, so that canned estimators ask it as `input_layer` does.
+
+class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
+    """A column of ids without a limit, for an embedding variable.
+
+    Implements TensorFlow 1's interface only, so that canned estimators use it as `input_layer`
+    does.
     """
 
-    num_buckets = 1  # in DeepRec; nothing depends on it
+    num_buckets = 1  # as in DeepRec; not used
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self.key
 
     @property
-    def key_dtype(self):
-        """Of the embedding variable: strings are hashed."""
+    def key_dtype(self) -> tf.DType:
+        """The key dtype of the embedding variable; strings are hashed to int64."""
         return tf.int64 if self.dtype == tf.string else self.dtype
 
     @property
-    def parse_example_spec(self):
+    def parse_example_spec(self) -> dict[str, tf.io.VarLenFeature]:
         return {self.key: tf.io.VarLenFeature(self.dtype)}
 
     _parse_example_spec = parse_example_spec
@@ -58,9 +68,9 @@ class CategoricalColumnWithEmbedding(
     def _num_buckets(self):
         raise NotImplementedError(
             f"the column {self.key!r} of categorical_column_with_embedding has no number of "
-            "buckets: of what TensorFlow makes of categorical columns it can be in an "
-            "embedding_column, a crossed_column, or a weighted_categorical_column in the former; "
-            "use categorical_column_with_hash_bucket for others"
+            "buckets: use it in an embedding_column, a crossed_column, or a "
+            "weighted_categorical_column in an embedding_column; elsewhere, use "
+            "categorical_column_with_hash_bucket"
         )
 
     def _transform_feature(self, inputs):
@@ -83,9 +93,11 @@ class CategoricalColumnWithEmbedding(
         del weight_collections, trainable
         return stock.CategoricalColumn.IdWeightPair(inputs.get(self), None)
 
-    def make_variable(self, column, trainable, collections):
-        """The weights of an embedding column in the current variable scope, made or found."""
-        partitions = self.partition_num and tf1.fixed_size_partitioner(self.partition_num)
+    def make_variable(
+        self, column: Any, trainable: bool, collections: list[str]
+    ) -> EmbeddingVariable | PartitionedEmbeddingVariable:
+        """Makes or finds the weights of an embedding column in the current variable scope."""
+        num_parts = self.partition_num
         return get_embedding_variable(
             WEIGHTS,
             column.dimension,
@@ -93,7 +105,7 @@ class CategoricalColumnWithEmbedding(
             initializer=column.initializer,
             trainable=trainable,
             collections=collections,
-            partitioner=partitions,
+            partitioner=tf1.fixed_size_partitioner(num_parts) if num_parts else None,
             ev_option=self.ev_option,
         )
 
@@ -101,10 +113,10 @@ class CategoricalColumnWithEmbedding(
 class EmbeddingVariableColumn(stock.EmbeddingColumn):
     """An embedding column over a CategoricalColumnWithEmbedding, or a weighted one."""
 
-    def create_state(self, state_manager):
+    def create_state(self, state_manager: Any) -> None:
         raise NotImplementedError(
-            f"the column {self.name!r} of an embedding variable is for "
-            "tf.feature_column.input_layer, and not for layers of Keras, got "
+            f"the column {self.name!r} of an embedding variable works in "
+            "tf.feature_column.input_layer only, not in Keras layers, got "
             f"{type(state_manager).__name__}"
         )
 
@@ -113,7 +125,7 @@ class EmbeddingVariableColumn(stock.EmbeddingColumn):
 
 
 class SharedEmbeddingVariableColumn(stock.SharedEmbeddingColumn):
-    """As EmbeddingVariableColumn, one of several of one embedding variable."""
+    """As EmbeddingVariableColumn, for columns that share an embedding variable."""
 
     def _get_dense_tensor_internal(self, inputs, weight_collections=None, trainable=None):
         with tf1.name_scope(None, default_name=self.name):
@@ -121,15 +133,15 @@ class SharedEmbeddingVariableColumn(stock.SharedEmbeddingColumn):
             return ColumnLookup.of(self, sparse_tensors, weight_collections, trainable).alone()
 
 
-def source_of(categorical_column):
-    """What a weighted or sequence column has its ids from; the column itself, if it is neither."""
+def source_of(categorical_column: Any) -> Any:
+    """The column that gives a weighted or sequence column its ids; other columns themselves."""
     while hasattr(categorical_column, "categorical_column"):
         categorical_column = categorical_column.categorical_column
     return categorical_column
 
 
-def may_be_grouped(column):
-    """Whether a lookup of several columns can do what this embedding column is asked for."""
+def may_be_grouped(column: Any) -> bool:
+    """Whether group lookups support the settings of this embedding column."""
     return (
         column.combiner in COMBINERS
         and column.max_norm is None
@@ -140,34 +152,36 @@ def may_be_grouped(column):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ColumnLookup:
-    """What an embedding column looks up: ids and weights in the variable."""
+    """The lookup of an embedding column: its ids, weights and variable."""
 
     column: Any
     ids: tf.SparseTensor
-    weights: Optional[tf.SparseTensor]
+    weights: tf.SparseTensor | None
     variable: Any
 
     @classmethod
-    def of(cls, column, sparse_tensors, collections, trainable):
-        """The variable is made, or found, in the current variable scope.
+    def of(
+        cls, column: Any, sparse_tensors: Any, collections: list[str], trainable: bool
+    ) -> ColumnLookup:
+        """Makes or finds the variable in the current variable scope.
 
         Args:
-          column: an embedding column, or shared one.
+          column: an embedding column, or shared embedding column.
           sparse_tensors: an IdWeightPair.
-          collections: what the variable is put into.
-          trainable: of the layer.
+          collections: graph collections of the variable.
+          trainable: whether the layer is trainable.
         """
         variable = _variable_of(column, collections, column.trainable and trainable)
         return cls(column, sparse_tensors.id_tensor, sparse_tensors.weight_tensor, variable)
 
     @property
-    def is_of_bags(self):
-        """Whether ids are [batch, ids] of one variable, as far as the graph tells."""
+    def is_of_bags(self) -> bool:
+        """Whether ids are [batch, ids], or of unknown rank, and the variable is not partitioned."""
         is_whole = not isinstance(self.variable, _OF_PARTS) or len(self.variable) == 1
         return is_whole and self.ids.shape.rank in (None, 2)
 
-    def alone(self):
-        """[*shape of the ids without the last dimension, dim], by TensorFlow's functions."""
+    def alone(self) -> tf.Tensor:
+        """TensorFlow's lookup: [*shape of the ids without the last dimension, dim]."""
         is_safe = self.column.use_safe_embedding_lookup or (self.ids.shape.rank or 3) > 2
         look_up = safe_embedding_lookup_sparse if is_safe else embedding_lookup_sparse
         return look_up(
@@ -180,10 +194,10 @@ class ColumnLookup:
             max_norm=self.column.max_norm,
         )
 
-    def taken(self):
-        """(ids, weights or None) without those that TensorFlow's safe lookup leaves out."""
+    def taken(self) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
+        """(ids, weights or None), without those that TensorFlow's safe lookup ignores."""
         ids, weights = self.ids, self.weights
-        if weights is not None:  # their own indices are not looked at
+        if weights is not None:  # TensorFlow ignores their own indices
             weights = tf.SparseTensor(ids.indices, weights.values, ids.dense_shape)
         if not self.column.use_safe_embedding_lookup:
             return ids, weights
@@ -198,20 +212,20 @@ class ColumnLookup:
         return ids, weights
 
 
-def _retained(bags, is_taken):
+def _retained(bags: tf.SparseTensor, is_taken: tf.Tensor) -> tf.SparseTensor:
     kept = tf.sparse.retain(bags, is_taken)
-    return tf.SparseTensor(kept.indices, kept.values, bags.dense_shape)  # static, where it was
+    return tf.SparseTensor(kept.indices, kept.values, bags.dense_shape)  # keeps a static shape
 
 
-def _is_never_negative(source):
+def _is_never_negative(source: Any) -> bool:
     if isinstance(source, CategoricalColumnWithEmbedding):
         return source.dtype == tf.string
-    if isinstance(source, stock.IdentityCategoricalColumn):  # without a default, ids as they are
+    if isinstance(source, stock.IdentityCategoricalColumn):  # without a default, keeps all ids
         return source.default_value is not None
     return isinstance(source, _NEVER_NEGATIVE)
 
 
-def _variable_of(column, collections, trainable):
+def _variable_of(column: Any, collections: list[str], trainable: bool) -> Any:
     shared = getattr(column, "shared_embedding_collection_name", None)
     if shared is None:
         return _make_variable(column, collections, trainable)
@@ -222,21 +236,21 @@ def _variable_of(column, collections, trainable):
     shape = _shape_of(column)
     if len(found) > 1 or found[0].get_shape() != shape:
         raise ValueError(
-            f"the collection {shared} must have the one variable of shape {shape} that shared "
-            f"embedding columns put there, got {[(v.name, v.get_shape()) for v in found]}: give "
+            f"the collection {shared} must have only the variable of shape {shape} of the shared "
+            f"embedding columns, got {[(v.name, v.get_shape()) for v in found]}: give "
             "these columns another shared_embedding_collection_name"
         )
     return found[0]
 
 
-def _shape_of(column):
+def _shape_of(column: Any) -> tf.TensorShape:
     source = source_of(column.categorical_column)
     if isinstance(source, CategoricalColumnWithEmbedding):
         return tf.TensorShape([column.dimension])
     return tf.TensorShape([column.categorical_column._num_buckets, column.dimension])
 
 
-def _make_variable(column, collections, trainable):
+def _make_variable(column: Any, collections: list[str], trainable: bool) -> Any:
     source = source_of(column.categorical_column)
     if isinstance(source, CategoricalColumnWithEmbedding):
         return source.make_variable(column, trainable, collections)

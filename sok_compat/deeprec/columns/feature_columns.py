@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`feature_column`: columns of embedding variables, and groups of columns that are one lookup.
+"""`feature_column`: columns over embedding variables, and groups of columns with one lookup.
 
-All columns but those of embedding variables are TensorFlow's own; those of a group are marked.
+Columns over ordinary variables are TensorFlow's own. Columns of a group have its name as an
+attribute.
 """
+
+from __future__ import annotations
 
 import contextlib
 import contextvars
@@ -10,6 +13,8 @@ import functools
 import itertools
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -23,44 +28,49 @@ from sok_compat.deeprec.columns.embedding_columns import (
 )
 from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
 from sok_compat.deeprec.variables.embedding_variable import KEY_DTYPES
+from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime.tf_versions import feature_columns as stock
 from sok_compat.runtime.tf_versions import silence_deprecation
 
 tf1 = tf.compat.v1
 
-_group = contextvars.ContextVar("_group", default=None)  # of columns made now: its name
+_group: contextvars.ContextVar[str | None] = contextvars.ContextVar("_group", default=None)
 _COMBINERS = ("mean", "sqrtn", "sum")
 _numbers = itertools.count()  # of scopes without a name
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-def _of_tensorflow(function):
-    """Raises, when called, where TensorFlow does not have what columns are made of; what it does
-    have is deprecated, of which scripts need not hear with each call."""
+
+def _of_tensorflow(function: _Function) -> _Function:
+    """Makes a function raise if this TensorFlow lacks parts of its feature columns, and silences
+    their deprecation warnings."""
 
     @functools.wraps(function)
-    def checked(*args, **kwargs):
+    def checked(*args: Any, **kwargs: Any) -> Any:
         if stock.missing is not None:
             raise NotImplementedError(
-                f"tf.feature_column.{function.__name__}: TensorFlow {tf.__version__} does not have "
-                f"what sok_compat makes feature columns of: {stock.missing}"
+                f"tf.feature_column.{function.__name__}: TensorFlow {tf.__version__} lacks the "
+                f"feature columns that sok_compat builds on: {stock.missing}"
             )
         with silence_deprecation():
             return function(*args, **kwargs)
 
-    return checked
+    return checked  # type: ignore[return-value]
 
 
 @_of_tensorflow
 @contextlib.contextmanager
-def group_embedding_column_scope(name=None, params_num_per_group=sys.maxsize):
-    """Embedding columns that are made inside are a group: `input_layer` looks them up together.
+def group_embedding_column_scope(
+    name: str | None = None, params_num_per_group: int = sys.maxsize
+) -> Iterator[str]:
+    """Groups the embedding columns made inside it: `input_layer` looks them up together.
 
-    API of DeepRec. Nothing but that changes: names, shapes, values and gradients are those of the
-    same columns outside, but that none flows to the weights of an embedding variable's ids. A scope
-    ends where the `with` does; of nested ones the inner one counts.
+    API of DeepRec. Names, shapes, values and gradients are those of the same columns without a
+    group, except that the weights of an embedding variable's ids get no gradient. The innermost
+    scope applies.
 
     Args:
-      name: of the group; scopes of one name are one group. None: a group of its own.
+      name: the group's name; scopes with the same name form one group. None: a group of its own.
       params_num_per_group: ignored; it changes no result.
 
     Yields:
@@ -76,19 +86,24 @@ def group_embedding_column_scope(name=None, params_num_per_group=sys.maxsize):
 
 
 @_of_tensorflow
-def categorical_column_with_embedding(key, dtype=tf.string, partition_num=None, ev_option=None):
-    """A categorical column of any ids, whose embeddings an embedding variable has.
+def categorical_column_with_embedding(
+    key: str,
+    dtype: tf.DType | str = tf.string,
+    partition_num: int | None = None,
+    ev_option: EmbeddingVariableOption | None = None,
+) -> CategoricalColumnWithEmbedding:
+    """A categorical column of any ids, for an embedding variable.
 
     API of DeepRec. For `embedding_column` and `shared_embedding_columns`, alone or in a
-    `weighted_categorical_column`; in a crossed_column it gives its ids.
+    `weighted_categorical_column`; and, for its ids only, in a `crossed_column`.
 
     Args:
-      key: of the feature: a SparseTensor, or a tensor whose '' or -1 stand for nothing.
-      dtype: tf.string, whose values are hashed to int64 as in DeepRec, so that checkpoints have the
-        same keys; tf.int64 or tf.int32, whose values are the ids.
-      partition_num: parts of the variable, an int >= 1; None: those of the variable scope, or one.
-        Columns of several parts are looked up one by one.
-      ev_option: an EmbeddingVariableOption; None: that of its defaults.
+      key: key of the feature: a SparseTensor, or a tensor in which '' or -1 mean no id.
+      dtype: tf.string: hashes values to int64 as DeepRec does, so that checkpoints have the same
+        keys. tf.int64 or tf.int32: values are the ids.
+      partition_num: number of parts of the variable, an int >= 1; None: from the variable scope, or
+        one. Columns over several parts are looked up one by one.
+      ev_option: an EmbeddingVariableOption; None: the defaults.
 
     Raises:
       ValueError: an argument out of range.
@@ -107,29 +122,29 @@ def categorical_column_with_embedding(key, dtype=tf.string, partition_num=None, 
 
 @_of_tensorflow
 def embedding_column(
-    categorical_column,
-    dimension,
-    combiner="mean",
-    initializer=None,
-    ckpt_to_load_from=None,
-    tensor_name_in_ckpt=None,
-    max_norm=None,
-    trainable=True,
-    coalesced_scope=None,
-    do_fusion=False,
-    use_safe_embedding_lookup=True,
-):
+    categorical_column: Any,
+    dimension: int,
+    combiner: str = "mean",
+    initializer: Any = None,
+    ckpt_to_load_from: str | None = None,
+    tensor_name_in_ckpt: str | None = None,
+    max_norm: float | None = None,
+    trainable: bool = True,
+    coalesced_scope: Any = None,
+    do_fusion: bool = False,
+    use_safe_embedding_lookup: bool = True,
+) -> stock.EmbeddingColumn:
     """As tf.compat.v1.feature_column.embedding_column. API of DeepRec.
 
     Args:
-      categorical_column: as there, or a categorical_column_with_embedding.
+      categorical_column: as in TensorFlow, or a categorical_column_with_embedding.
       coalesced_scope: None.
       do_fusion: ignored; it changes no result.
-      others: as there.
+      others: as in TensorFlow.
 
     Raises:
-      ValueError: as there; the combiner is none.
-      NotImplementedError: a coalesced_scope; a checkpoint to load an embedding variable from.
+      ValueError: as in TensorFlow; unknown combiner.
+      NotImplementedError: a coalesced_scope; ckpt_to_load_from for an embedding variable.
     """
     del do_fusion
     _check_combiner(combiner)
@@ -153,31 +168,31 @@ def embedding_column(
 
 @_of_tensorflow
 def shared_embedding_columns(
-    categorical_columns,
-    dimension,
-    combiner="mean",
-    initializer=None,
-    shared_embedding_collection_name=None,
-    ckpt_to_load_from=None,
-    tensor_name_in_ckpt=None,
-    max_norm=None,
-    trainable=True,
-    coalesced_scope=None,
-    do_fusion=False,
-    use_safe_embedding_lookup=True,
-):
+    categorical_columns: Iterable[Any],
+    dimension: int,
+    combiner: str = "mean",
+    initializer: Any = None,
+    shared_embedding_collection_name: str | None = None,
+    ckpt_to_load_from: str | None = None,
+    tensor_name_in_ckpt: str | None = None,
+    max_norm: float | None = None,
+    trainable: bool = True,
+    coalesced_scope: Any = None,
+    do_fusion: bool = False,
+    use_safe_embedding_lookup: bool = True,
+) -> list[stock.SharedEmbeddingColumn]:
     """As tf.compat.v1.feature_column.shared_embedding_columns. API of DeepRec.
 
     Args:
-      categorical_columns: as there; or all of categorical_column_with_embedding, of the same
-        arguments but for the key.
+      categorical_columns: as in TensorFlow; or only categorical_column_with_embedding with the
+        same arguments except the key.
       coalesced_scope: None.
       do_fusion: ignored; it changes no result.
-      others: as there.
+      others: as in TensorFlow.
 
     Raises:
-      ValueError: as there.
-      NotImplementedError: as of embedding_column.
+      ValueError: as in TensorFlow.
+      NotImplementedError: as embedding_column.
     """
     del do_fusion
     _check_combiner(combiner)
@@ -193,7 +208,7 @@ def shared_embedding_columns(
         use_safe_embedding_lookup=use_safe_embedding_lookup,
     )
     collection = shared_embedding_collection_name
-    make = tf1.feature_column.shared_embedding_columns
+    make: Callable[..., Any] = tf1.feature_column.shared_embedding_columns
     categorical_columns = list(categorical_columns)
     if any(map(_is_of_embedding_variable, categorical_columns)):
         make = _shared_columns_of_embedding_variable
@@ -203,35 +218,35 @@ def shared_embedding_columns(
 
 @_of_tensorflow
 def input_layer(
-    features,
-    feature_columns,
-    weight_collections=None,
-    trainable=True,
-    cols_to_vars=None,
-    cols_to_output_tensors=None,
-    adaptive_mask_tensors=None,
-):
+    features: Mapping[str, Any],
+    feature_columns: Any,
+    weight_collections: Sequence[str] | None = None,
+    trainable: bool = True,
+    cols_to_vars: dict[Any, Any] | None = None,
+    cols_to_output_tensors: dict[Any, tf.Tensor] | None = None,
+    adaptive_mask_tensors: Mapping[str, tf.Tensor] | None = None,
+) -> tf.Tensor:
     """As tf.compat.v1.feature_column.input_layer. API of DeepRec.
 
-    Columns of a group_embedding_column_scope are looked up together, but for those that one lookup
-    cannot do: combiner 'sqrtn', max_norm, a checkpoint to load from, ids of more than two
-    dimensions, and variables of several parts. A second call makes variables of its own, as there.
+    Looks up the columns of a group_embedding_column_scope together, except columns that a group
+    lookup does not support: combiner 'sqrtn', max_norm, ckpt_to_load_from, ids of more than two
+    dimensions, and partitioned variables. A second call makes new variables, as in TensorFlow.
 
     Args:
       adaptive_mask_tensors: None.
-      others: as there; cols_to_vars and cols_to_output_tensors have grouped columns, too.
+      others: as in TensorFlow; cols_to_vars and cols_to_output_tensors include grouped columns.
 
     Returns:
-      float32 [batch, all dimensions], columns in the order of their names.
+      float32 [batch, sum of dimensions], columns ordered by name.
 
     Raises:
-      ValueError: as there.
-      NotImplementedError: adaptive_mask_tensors.
+      ValueError: as in TensorFlow.
+      NotImplementedError: adaptive_mask_tensors is given.
     """
     if adaptive_mask_tensors:
         raise NotImplementedError(
-            "input_layer: adaptive_mask_tensors are for columns of "
-            "categorical_column_with_adaptive_embedding, which sok_compat does not have, got "
+            "input_layer: sok_compat does not support adaptive_mask_tensors and "
+            "categorical_column_with_adaptive_embedding, got masks of "
             f"{sorted(adaptive_mask_tensors)}"
         )
     feature_columns = stock.normalize_feature_columns(feature_columns)
@@ -264,9 +279,9 @@ def input_layer(
 
 
 def _look_up(features, columns, weight_collections, trainable, cols_to_vars):
-    """For each column its tensor; or, where it is of a group, a ColumnLookup: what is still to do.
+    """For each column its tensor; for grouped columns a ColumnLookup that is still to be run.
 
-    Variable scopes are those of TensorFlow's input_layer, one after the other.
+    Uses the variable scopes of TensorFlow's input_layer, in its order.
     """
     builder = stock.LazyBuilder(features)
     needed = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
@@ -294,9 +309,9 @@ def _look_up_or_defer(column, builder, collections, trainable):
     return lookup if lookup.is_of_bags else lookup.alone()
 
 
-def _look_up_groups(found):
-    """As `found`, with tensors in the place of lookups; groups in the order of their columns."""
-    groups = {}
+def _look_up_groups(found: list[Any]) -> list[tf.Tensor]:
+    """`found`, with the results of ColumnLookups; groups are ordered by their first column."""
+    groups: dict[Any, list[tuple[int, ColumnLookup]]] = {}
     for place, lookup in enumerate(found):
         if isinstance(lookup, ColumnLookup):
             groups.setdefault(_group_of(lookup.column), []).append((place, lookup))
@@ -316,30 +331,30 @@ def _look_up_groups(found):
     return tensors
 
 
-def _group_of(column):
+def _group_of(column: Any) -> str | None:
     return getattr(column, "group_name", None)
 
 
-def _in_group(column):
-    """The column, marked as of the group whose scope is open."""
+def _in_group(column: Any) -> Any:
+    """The column, with the name of the current group scope, if any."""
     if _group.get() is not None:
         column.group_name = _group.get()
     return column
 
 
-def _is_of_embedding_variable(categorical_column):
+def _is_of_embedding_variable(categorical_column: Any) -> bool:
     return isinstance(source_of(categorical_column), CategoricalColumnWithEmbedding)
 
 
 def _shared_columns_of_embedding_variable(
-    categorical_columns, shared_embedding_collection_name, **settings
-):
-    """SharedEmbeddingVariableColumns, checked as TensorFlow checks its own."""
+    categorical_columns: list[Any], shared_embedding_collection_name: str | None, **settings: Any
+) -> list[SharedEmbeddingVariableColumn]:
+    """SharedEmbeddingVariableColumns, with the checks of TensorFlow's own columns."""
     sources = [source_of(column) for column in categorical_columns]
     if len({source[1:] if isinstance(source, tuple) else None for source in sources}) > 1:
         raise ValueError(
             "columns that share an embedding variable must be of categorical_column_with_embedding "
-            f"with the same arguments but for the key, got {sources}"
+            f"with the same arguments except the key, got {sources}"
         )
     columns = [
         tf1.feature_column.embedding_column(column, **settings) for column in categorical_columns
@@ -351,20 +366,20 @@ def _shared_columns_of_embedding_variable(
     return [SharedEmbeddingVariableColumn(**{**c._asdict(), **same}) for c in columns]
 
 
-def _check_combiner(combiner):
+def _check_combiner(combiner: Any) -> None:
     if combiner not in _COMBINERS:
         raise ValueError(f"combiner must be one of {', '.join(_COMBINERS)}, got {combiner!r}")
 
 
-def _check_not_coalesced(coalesced_scope):
+def _check_not_coalesced(coalesced_scope: Any) -> None:
     if coalesced_scope is not None:
         raise NotImplementedError(
-            f"sok_compat does not have coalesced scopes, got {coalesced_scope!r}: make the columns "
-            "in a group_embedding_column_scope, to look them up together"
+            f"sok_compat does not support coalesced scopes, got {coalesced_scope!r}: make the "
+            "columns in a group_embedding_column_scope to look them up together"
         )
 
 
-def _check_no_checkpoint(column):
+def _check_no_checkpoint(column: Any) -> None:
     if column.ckpt_to_load_from is not None:
         raise NotImplementedError(
             f"the column {column.name!r} of an embedding variable cannot start from the checkpoint "

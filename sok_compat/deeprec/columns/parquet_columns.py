@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of Parquet files as flat arrays: values, and row splits for each list around them."""
+"""Columns of Parquet files as flat arrays: values, and row splits for each level of lists."""
+
+from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -17,20 +21,35 @@ _DTYPES = {  # by what pyarrow calls them
 }
 
 
-def flat_types(fields):
-    """(dtypes, shapes) of what `ParquetFile.batches` yields, as tuples."""
+class Field(Protocol):
+    """A DataFrame.Field with all attributes set."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dtype(self) -> Any: ...
+
+    @property
+    def ragged_rank(self) -> Any: ...
+
+
+def flat_types(
+    fields: Sequence[Field],
+) -> tuple[tuple[tf.DType, ...], tuple[tf.TensorShape, ...]]:
+    """(dtypes, shapes) of the arrays that `ParquetFile.batches` yields."""
     types = [dtype for field in fields for dtype in (field.dtype, *[tf.int64] * field.ragged_rank)]
     return tuple(types), tuple(tf.TensorShape([None]) for _ in types)
 
 
 class ParquetFile:
-    """A file, which is opened at once."""
+    """An open Parquet file."""
 
-    def __init__(self, path):
-        """Opens it.
+    def __init__(self, path: Any) -> None:
+        """Opens the file.
 
         Args:
-          path: a path, or a URI that pyarrow.fs knows.
+          path: a path, or a URI that pyarrow.fs supports.
 
         Raises:
           ImportError: pyarrow is not installed.
@@ -40,8 +59,8 @@ class ParquetFile:
             import pyarrow.parquet
         except ImportError as error:
             raise ImportError(
-                f"ParquetDataset reads files with pyarrow, and that failed: {error}. "
-                "pip install 'pyarrow>=16,<22'"  # which work with NumPy 1 and 2
+                f"ParquetDataset cannot import pyarrow: {error}. Run: "
+                "pip install 'pyarrow>=16,<22'"  # these work with NumPy 1 and 2
             ) from error
         self.path = os.fsdecode(path)
         source = self.path
@@ -51,41 +70,47 @@ class ParquetFile:
         self._file = pyarrow.parquet.ParquetFile(source)
         self._schema = self._file.schema_arrow
 
-    def names(self):
-        """Of all columns."""
+    def names(self) -> list[str]:
+        """The names of all columns."""
         return list(self._schema.names)
 
-    def type_of(self, name):
-        """(dtype of a column's values, how many lists are around one).
+    def type_of(self, name: str) -> tuple[tf.DType, int]:
+        """(dtype of a column's values, ragged_rank).
 
         Raises:
-          ValueError: there is no such column, or TensorFlow has no such values.
+          ValueError: there is no such column, or TensorFlow has no dtype for its values.
         """
         if name not in self._schema.names:
-            raise ValueError(f"{self.path} has no column {name!r}, but {self.names()}")
+            raise ValueError(f"{self.path} has no column {name!r}, only {self.names()}")
         kind, ragged_rank = self._schema.field(name).type, 0
         while _is_list(kind):
             kind, ragged_rank = kind.value_type, ragged_rank + 1
         return self._dtype_of(name, kind), ragged_rank
 
-    def check(self, field):
-        """Raises ValueError where a DataFrame.Field is not a column of this file."""
+    def check(self, field: Field) -> None:
+        """Raises ValueError if a field is not a column of this file."""
         found = self.type_of(field.name)
         if found != (field.dtype, field.ragged_rank):
             raise ValueError(
-                f"{self.path}: the column {field.name!r} is {found[0].name} with ragged_rank "
-                f"{found[1]}, and the field {field.dtype.name} with ragged_rank "
+                f"{self.path}: the field {field.name!r} must be {found[0].name} with ragged_rank "
+                f"{found[1]}, as the column, got {field.dtype.name} with ragged_rank "
                 f"{field.ragged_rank}"
             )
 
-    def batches(self, fields, batch_size, part, is_exact):
-        """Yields for each batch: of each field its values, then row splits, the outermost first.
+    def batches(
+        self,
+        fields: Sequence[Field],
+        batch_size: int,
+        part: tuple[int, int],
+        is_exact: bool,
+    ) -> Iterator[tuple[np.ndarray, ...]]:
+        """Yields each batch as a tuple: for each field values, then row splits, outermost first.
 
         Args:
-          fields: DataFrame.Fields with all attributes.
-          batch_size: the most samples in a batch.
-          part: (i, n): row groups i, i + n, ...
-          is_exact: whether smaller batches are left out.
+          fields: the columns to read.
+          batch_size: samples in a batch, at most.
+          part: (i, n): reads row groups i, i + n, ...
+          is_exact: whether to drop smaller batches.
         """
         for field in fields:
             self.check(field)
@@ -103,11 +128,11 @@ class ParquetFile:
         for _ in range(field.ragged_rank):
             lengths = np.asarray(column.value_lengths().fill_null(0), np.int64)
             splits.append(np.concatenate([[0], np.cumsum(lengths)]))
-            column = column.flatten()  # without what is below a missing list
+            column = column.flatten()  # drops values below a missing list
         if column.null_count:
             raise ValueError(
                 f"{self.path}: the column {field.name!r} has {column.null_count} missing values "
-                "in a batch; fill them, or make it a column of lists"
+                "in a batch: fill them, or make it a column of lists"
             )
         return column.to_numpy(zero_copy_only=False), *splits
 
@@ -115,11 +140,11 @@ class ParquetFile:
         dtype = _DTYPES.get(str(kind))
         if dtype is None:
             raise ValueError(
-                f"{self.path}: the column {name!r} is of {kind}; bools, integers, floats, strings, "
-                "and lists of these can be read"
+                f"{self.path}: the column {name!r} must have bools, integers, floats, strings, or "
+                f"lists of these, got {kind}"
             )
         return dtype
 
 
-def _is_list(kind):
+def _is_list(kind: Any) -> bool:
     return str(kind).startswith(("list<", "large_list<"))

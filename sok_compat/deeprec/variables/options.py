@@ -133,23 +133,18 @@ class GlobalStepEvict:
 
 
 class L2WeightEvict:
-    """When a checkpoint is saved, evicts keys whose row has half its squared L2 norm below
-    `l2_weight_threshold`.
+    """When a checkpoint is saved, evicts keys with a small row, by half its squared L2 norm.
 
     API of DeepRec.
     """
 
     def __init__(self, l2_weight_threshold: float = -1.0) -> None:
-        """-1: evicts no key.
-
-        Raises:
-          ValueError: another threshold that is not above 0.
-        """
+        """-1: evicts no key. ValueError: another threshold that is not above 0."""
         threshold = checked_number("l2_weight_threshold", l2_weight_threshold)
         if threshold <= 0 and threshold != -1.0:
             raise ValueError(
-                f"l2_weight_threshold must be above 0, got {l2_weight_threshold}: omit evict_option "
-                "to evict no keys"
+                f"l2_weight_threshold must be above 0, got {l2_weight_threshold}: omit the "
+                "option to evict no keys"
             )
         self.l2_weight_threshold = threshold
 

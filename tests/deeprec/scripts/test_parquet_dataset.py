@@ -99,9 +99,9 @@ def test_uris(files):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (dict(fields=["no"]), "has no column 'no', but"),
-    (dict(fields=[DataFrame.Field("id", tf.float32)]), "'id' is int64 with ragged_rank 0, and the "
-     "field float32 with ragged_rank 0"),
+    (dict(fields=["no"]), "has no column 'no', only"),
+    (dict(fields=[DataFrame.Field("id", tf.float32)]), "'id' must be int64 with ragged_rank 0, as "
+     "the column, got float32 with ragged_rank 0"),
     (dict(fields=DataFrame.Field("tags", ragged_rank=2)), "ragged_rank 1, as in .*, got 2"),
     (dict(batch_size=0), "batch_size and num_sequential_reads must be at least 1, got 0 and 1"),
     (dict(partition_count=2, partition_index=2), r"must be in \[0, partition_count = 2\), got 2"),
@@ -119,7 +119,7 @@ def test_fields_are_needed_where_no_file_is_known(files):
 
 @pytest.mark.parametrize("values, message", [
     ([1, None, 3], "the column 'x' has 1 missing values in a batch"),
-    ([{"a": 1}], "is of struct<a: int64>; bools, integers, floats, strings, and lists of these"),
+    ([{"a": 1}], "integers, floats, strings, or lists of these, got struct<a: int64>"),
 ])  # fmt: skip
 def test_values_that_no_tensor_has(tmp_path, values, message):
     path = str(tmp_path / "x.parquet")
