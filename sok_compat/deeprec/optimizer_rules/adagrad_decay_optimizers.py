@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepRec's Adagrad whose accumulators decay, for embedding variables and ordinary ones."""
+"""DeepRec's Adagrad with decaying accumulators, for embedding variables and ordinary variables."""
+
+from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import tensorflow as tf
 
@@ -10,41 +13,41 @@ from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdagradOptimizer
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 from sok_compat.training.update_lock import alone
 
-_UNKNOWN = -1  # decays: as many as were due in the checkpoint, which does not say
+_UNKNOWN = -1  # number of decays in a checkpoint that does not store it: assumed up to date
 
 
 class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
-    """Adagrad whose accumulators shrink each time that so many steps are over. API of DeepRec.
+    """Adagrad whose accumulators decay every accumulator_decay_step steps. API of DeepRec.
 
     Before the first update at a global step of k * accumulator_decay_step or more, all accumulators
-    of a variable, those of rows without a gradient, too, become accumulator *
-    accumulator_decay_rate, but no less than initial_accumulator_value. Of an embedding variable it
-    is one pass over the rows in use; all other steps touch their own rows. How often it was done is
-    a slot, the scalar '<variable>/<name>/decays'.
+    of a variable, with or without a gradient, become accumulator * accumulator_decay_rate, but at
+    least initial_accumulator_value. For an embedding variable this is one pass over the rows in
+    use; all other steps touch their own rows only. The scalar slot '<variable>/<name>/decays'
+    counts decays.
     """
 
     updates_one_by_one = True
 
     def __init__(
         self,
-        learning_rate,
-        global_step,
-        initial_accumulator_value=0.1,
-        accumulator_decay_step=100000,
-        accumulator_decay_rate=0.9,
-        use_locking=False,
-        name="AdagradDecay",
-    ):
-        """As of tf.compat.v1.train.AdagradOptimizer, and:
+        learning_rate: Any,
+        global_step: tf.Variable | tf.Tensor,
+        initial_accumulator_value: float = 0.1,
+        accumulator_decay_step: int = 100000,
+        accumulator_decay_rate: float = 0.9,
+        use_locking: bool = False,
+        name: str = "AdagradDecay",
+    ) -> None:
+        """As tf.compat.v1.train.AdagradOptimizer, and:
 
         Args:
-          learning_rate: a number, a scalar tensor, or a callable that gives one.
+          learning_rate: a number, a scalar tensor, or a callable that returns one.
           global_step: the variable or integer tensor that counts steps, from 0.
-          initial_accumulator_value: what accumulators start as and do not fall below, above 0.
-          accumulator_decay_step: steps from one decay to the next, at least 1.
+          initial_accumulator_value: initial value and minimum of accumulators, above 0.
+          accumulator_decay_step: steps between decays, at least 1.
           accumulator_decay_rate: above 0, at most 1.
-          use_locking: whether steps that run at once update a variable one by one.
-          name: of the optimizer.
+          use_locking: whether concurrent steps update a variable one after the other.
+          name: name of the optimizer.
 
         Raises:
           ValueError: a number out of range, or no global_step.
@@ -71,13 +74,13 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
         for variable in var_list:
             none_yet = tf.zeros([], tf.int64)
             decays = self._get_or_make_slot(variable, none_yet, "decays", f"{self._name}/decays")
-            decays.value_if_not_saved = _UNKNOWN  # in files of DeepRec
+            decays.value_if_not_saved = _UNKNOWN  # DeepRec's checkpoints do not have it
 
     def _prepare(self):
         super()._prepare()
         self._due = tf.cast(self._global_step, tf.int64) // int(self._decay_step)
 
-    def before_update(self, variable, indices):
+    def before_update(self, variable: tf.Variable, indices: tf.Tensor | None) -> tf.Operation:
         """See the base class."""
         del indices
         if self._use_locking and isinstance(variable, EmbeddingVariable):
@@ -92,7 +95,7 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
         return tf.group(tf.compat.v1.cond(is_even, tf.no_op, lambda: self._decay(variable, missed)))
 
     def _decay(self, variable, times):
-        """All accumulators; `times` below 0, after a return to an earlier step, leaves them."""
+        """Decays all accumulators `times` times; below 0 (an earlier step was restored): not."""
         rate = tf.pow(self._decay_rate, tf.cast(tf.maximum(times, 0), tf.float32))
         accumulator = self.get_slot(variable, "accumulator")
         least = self._initial_accumulator_value
@@ -113,19 +116,19 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
 
 
 class AdagradDecayOptimizerV2(AdagradDecayOptimizer):
-    """AdagradDecayOptimizer under another name: DeepRec documents no other numbers for it."""
+    """AdagradDecayOptimizer under another name: DeepRec documents no difference in results."""
 
     def __init__(
         self,
-        learning_rate,
-        global_step,
-        initial_accumulator_value=0.1,
-        accumulator_decay_step=100000,
-        accumulator_decay_rate=0.9,
-        use_locking=False,
-        name="AdagradDecayV2",
-    ):
-        """As of AdagradDecayOptimizer."""
+        learning_rate: Any,
+        global_step: tf.Variable | tf.Tensor,
+        initial_accumulator_value: float = 0.1,
+        accumulator_decay_step: int = 100000,
+        accumulator_decay_rate: float = 0.9,
+        use_locking: bool = False,
+        name: str = "AdagradDecayV2",
+    ) -> None:
+        """As AdagradDecayOptimizer."""
         super().__init__(
             learning_rate,
             global_step,

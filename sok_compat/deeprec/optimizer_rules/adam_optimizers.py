@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepRec's kinds of Adam, for embedding variables and ordinary ones."""
+"""DeepRec's variants of Adam, for embedding variables and ordinary variables."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,40 +19,40 @@ from sok_compat.deeprec.optimizer_rules.ordinary_updates import (
 from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdamOptimizer
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 from sok_compat.training.fused_adam import adam_step_size
+from sok_compat.training.stock_rules import AppliedRule
 
-_train = tf.compat.v1.train
 
+class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer):
+    """Adam with beta powers per variable. API of DeepRec.
 
-class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
-    """Adam whose beta powers are each variable's own. API of DeepRec.
-
-    Sparse gradients move their rows only, of ordinary variables, too. m and v are the slots
-    '<variable>/<name>' and '<variable>/<name>_1', the powers scalars, '..._2' and '..._3'.
+    Sparse gradients only move their own rows, also of ordinary variables. The slots of m and v are
+    '<variable>/<name>' and '<variable>/<name>_1'; scalar slots '..._2' and '..._3' have the powers.
     """
 
     updates_one_by_one = True
 
     def __init__(
         self,
-        learning_rate=0.001,
-        beta1=0.9,
-        beta2=0.999,
-        epsilon=1e-8,
-        use_locking=False,
-        apply_sparse_rmsprop=False,
-        name="AdamAsync",
-    ):
-        """As of tf.compat.v1.train.AdamOptimizer, and:
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        apply_sparse_rmsprop: bool = False,
+        name: str = "AdamAsync",
+    ) -> None:
+        """As tf.compat.v1.train.AdamOptimizer, and:
 
         Args:
-          learning_rate: a number, a scalar tensor, or a callable that gives one, as the next three.
+          learning_rate: a number, a scalar tensor, or a callable that returns one, as the next
+            three arguments.
           beta1: decay of m.
           beta2: decay of v.
           epsilon: added to sqrt(v).
-          use_locking: whether steps that run at once update a variable one by one.
-          apply_sparse_rmsprop: sparse gradients go by v = beta2 v + (1 - beta2) g^2, m = beta1 m +
+          use_locking: whether concurrent steps update a variable one after the other.
+          apply_sparse_rmsprop: sparse gradients use v = beta2 v + (1 - beta2) g^2, m = beta1 m +
             learning_rate g / sqrt(v + epsilon), row -= m.
-          name: of the optimizer.
+          name: name of the optimizer.
         """
         super().__init__(use_locking, name)
         self._numbers = learning_rate, beta1, beta2, epsilon
@@ -69,7 +73,7 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
             for number, name in zip(self._numbers, ("learning_rate", "beta1", "beta2", "epsilon"))
         ]
 
-    def rule_of(self, variable, slots):
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
         learning_rate, beta1, beta2, epsilon = self._tensors
         if self._apply_sparse_rmsprop:
@@ -98,7 +102,7 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
         return self._update(handle, grad, indices)
 
     def _update(self, variable, gradient, indices):
-        """A step of an ordinary variable; `indices` are those of rows, distinct, or None: all."""
+        """Updates the rows of an ordinary variable at distinct `indices`; None: all rows."""
         dtype = variable.dtype.base_dtype
         learning_rate, beta1, beta2, epsilon = (tf.cast(x, dtype) for x in self._tensors)
         m, v = (self.get_slot(variable, name) for name in ("m", "v"))
@@ -126,7 +130,7 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
         return adam_step_size(self._tensors[0], *powers, dtype=dtype)
 
     def _with_next_powers(self, variable, update):
-        """`update`, after which the variable's powers are those of the next step."""
+        """`update`, followed by the update of the variable's powers."""
         with tf.control_dependencies([update]):
             return tf.group(*[
                 power.assign(power.read_value() * beta, use_locking=self._use_locking)
@@ -135,48 +139,57 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, _train.Optimizer):
 
 
 class AdamWOptimizer(ActsFirst, AdamOptimizer):
-    """Adam with decoupled weight decay: before its update, row -= weight_decay * row. API of
-    DeepRec, which has it of tf.contrib.opt.
+    """Adam with decoupled weight decay: row -= weight_decay * row before each update.
 
-    The decay is not scaled by the learning rate. A sparse gradient decays its rows only; of an
-    ordinary variable, Adam then moves all rows, and of an embedding variable those of the gradient.
+    API of DeepRec, from tf.contrib.opt. The learning rate does not scale the decay. A sparse
+    gradient decays its own rows only; Adam then moves all rows of an ordinary variable, but only
+    the gradient's rows of an embedding variable.
     """
 
     def __init__(
         self,
-        weight_decay,
-        learning_rate=0.001,
-        beta1=0.9,
-        beta2=0.999,
-        epsilon=1e-8,
-        use_locking=False,
-        name="AdamW",
-    ):
-        """As of tf.compat.v1.train.AdamOptimizer, and:
+        weight_decay: Any,
+        learning_rate: Any = 0.001,
+        beta1: Any = 0.9,
+        beta2: Any = 0.999,
+        epsilon: Any = 1e-8,
+        use_locking: bool = False,
+        name: str = "AdamW",
+    ) -> None:
+        """As tf.compat.v1.train.AdamOptimizer, and:
 
         Args:
-          weight_decay: a number, a scalar tensor, or a callable that gives one, as the next four.
-          learning_rate: of Adam.
+          weight_decay: a number, a scalar tensor, or a callable that returns one, as the next four
+            arguments.
+          learning_rate: Adam's learning rate.
           beta1: decay of m.
           beta2: decay of v.
           epsilon: added to sqrt(v).
-          use_locking: whether steps that run at once update a variable one by one.
-          name: of the optimizer.
+          use_locking: whether concurrent steps update a variable one after the other.
+          name: name of the optimizer.
         """
         super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
         self._weight_decay = weight_decay
-        self._decay_var_list = None
+        self._decay_var_list: Sequence[tf.Variable] | None = None
 
-    def minimize(self, *args, decay_var_list=None, **kwargs):
-        """As of any Optimizer, and `decay_var_list`: variables that decay; None: all."""
+    def minimize(
+        self, *args: Any, decay_var_list: Sequence[tf.Variable] | None = None, **kwargs: Any
+    ) -> tf.Operation:
+        """As Optimizer.minimize, with `decay_var_list`: the variables to decay; None: all."""
         self._decay_var_list = decay_var_list
         try:
             return super().minimize(*args, **kwargs)
         finally:
             self._decay_var_list = None
 
-    def apply_gradients(self, grads_and_vars, global_step=None, name=None, decay_var_list=None):
-        """As of any Optimizer, and `decay_var_list`: variables that decay; None: all."""
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[Any, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+        decay_var_list: Sequence[tf.Variable] | None = None,
+    ) -> tf.Operation:
+        """As Optimizer.apply_gradients, with `decay_var_list`, as of minimize."""
         if decay_var_list is None:
             return super().apply_gradients(grads_and_vars, global_step, name)
         before, self._decay_var_list = self._decay_var_list, decay_var_list
@@ -193,7 +206,7 @@ class AdamWOptimizer(ActsFirst, AdamOptimizer):
     def _decays(self, variable):
         return self._decay_var_list is None or any(v is variable for v in self._decay_var_list)
 
-    def rule_of(self, variable, slots):
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
         adam = super().rule_of(variable, slots)
         if not self._decays(variable):
@@ -202,8 +215,8 @@ class AdamWOptimizer(ActsFirst, AdamOptimizer):
         numbers = [*adam.hyperparameters, weight_decay]
         return dataclasses.replace(adam, name="adamw", hyperparameters=numbers)
 
-    def before_update(self, variable, indices):
-        """See the base class; the rule of embedding variables does it by itself."""
+    def before_update(self, variable: tf.Variable, indices: tf.Tensor | None) -> tf.Operation:
+        """See the base class; the rule of embedding variables includes the decay."""
         if isinstance(variable, EmbeddingVariable) or not self._decays(variable):
             return tf.no_op()
         rows = rows_of(variable, indices)

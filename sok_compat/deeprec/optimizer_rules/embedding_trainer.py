@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How TF1 optimizers train embedding variables: by the rules of the op library.
+"""Lets TF1 optimizers train embedding variables, by the rules of the op library.
 
-A step touches the rows of its keys only: m and v of other rows do not decay in Adam, as in DeepRec.
-State is planes beside the rows, '<variable>/<optimizer>', whose memory follows the keys. Variables
-that one lookup has read, and whose rule has the same hyperparameters, are updated by one op.
+A step touches the rows of its keys only: in Adam, m and v of other rows do not decay, as in
+DeepRec. Optimizer state is stored in slots '<variable>/<optimizer>', whose memory grows with the
+keys. One op updates all variables that one lookup read, if their rules have the same
+hyperparameters.
 """
 
+from __future__ import annotations
+
 import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -19,17 +24,17 @@ from sok_compat.training.stock_rules import AppliedRule, Update, apply_together
 
 
 class TrainsEmbeddingVariables(AveragesGradients):
-    """Before a tf.compat.v1.train.Optimizer: its slots and updates of embedding variables.
+    """Mixin before a tf.compat.v1.train.Optimizer: slots and updates of embedding variables.
 
-    fills: {slot name: attribute of the optimizer that rows of the slot start as}; others: zeros.
-    updates_one_by_one: whether something comes before or after the update of each variable.
+    fills: {slot name: attribute of the optimizer with the initial value}; other slots: zeros.
+    updates_one_by_one: whether ops run before or after the update of each variable.
     """
 
-    fills = {}
+    fills: ClassVar[Mapping[str, str]] = {}
     updates_one_by_one = False
-    _waiting = None  # [Update] of the apply_gradients that runs
+    _waiting: list[Update] | None = None  # of the current apply_gradients
 
-    def rule_of(self, variable, slots):
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """The AppliedRule of a step.
 
         Args:
@@ -54,9 +59,9 @@ class TrainsEmbeddingVariables(AveragesGradients):
 
     def _slot_of(self, variable, slot_name, op_name, fill):
         slots = self._slot_dict(slot_name)
-        key = variable.op.graph, variable.op.name  # as get_slot() knows it by
+        key = variable.op.graph, variable.op.name  # the key that get_slot() uses
         if key not in slots:
-            with tf.name_scope(""):  # beside the variable, wherever this is called
+            with tf.name_scope(""):  # next to the variable, in any name scope
                 name = f"{variable.table_name}/{op_name}"
                 slots[key] = SlotVariable(variable, name, variable.dim, float(fill))
             tf.compat.v1.add_to_collection(EV_INIT_SLOT_OPS, slots[key].initializer)
@@ -74,8 +79,8 @@ class TrainsEmbeddingVariables(AveragesGradients):
             self._waiting.append(Update(rule, handle, gradients, indices))
             return tf.no_op()  # see _finish
 
-    def apply_gradients(self, *args, **kwargs):
-        """As of the base class."""
+    def apply_gradients(self, *args: Any, **kwargs: Any) -> tf.Operation:
+        """See the base class."""
         with self._collected_updates():
             return super().apply_gradients(*args, **kwargs)
 
@@ -99,11 +104,13 @@ class TrainsEmbeddingVariables(AveragesGradients):
         if not isinstance(handle, EmbeddingVariable):
             return super()._resource_apply_dense(grad, handle)
         raise NotImplementedError(
-            f"the embedding variable {handle.table_name} takes the gradients of lookups, "
-            "tf.IndexedSlices; got a dense one"
+            f"the gradient of the embedding variable {handle.table_name} must be that of lookups, "
+            "tf.IndexedSlices, got a dense one"
         )
 
-    def _applied(self, rule, states, hyperparameters):
+    def _applied(
+        self, rule: str, states: Sequence[Any], hyperparameters: Sequence[Any]
+    ) -> AppliedRule:
         """An AppliedRule with float32 scalars."""
         return AppliedRule(
             rule,
@@ -113,9 +120,9 @@ class TrainsEmbeddingVariables(AveragesGradients):
         )
 
 
-def _groups(updates):
-    """Lists of those that one op can do."""
-    groups = {}
+def _groups(updates: Iterable[Update]) -> Iterable[list[Update]]:
+    """The updates, in lists that one op can apply."""
+    groups: dict[tuple[Any, ...], list[Update]] = {}
     for update in updates:
         rule = update.rule
         numbers = (_number(tensor) for tensor in rule.hyperparameters)
@@ -124,7 +131,7 @@ def _groups(updates):
     return groups.values()
 
 
-def _number(tensor):
-    """What says that hyperparameters are equal."""
+def _number(tensor: tf.Tensor) -> float | str:
+    """Equal for equal hyperparameters: the constant value, or else the tensor's name."""
     value = constant_value(tensor)
     return tensor.name if value is None else float(value)

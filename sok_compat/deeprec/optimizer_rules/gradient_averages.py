@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients under the strategy 'collective': means over ranks, whoever computes them.
+"""Gradients under the strategy 'collective': averages over ranks.
 
-Each is averaged once: by the optimizer that computes it, by `tf.gradients`, by a wrapper of
-Horovod's, or else by the optimizer that applies it.
+Each gradient is averaged once: by the optimizer or `tf.gradients` that computes it, by a Horovod
+wrapper, or else by the optimizer that applies it.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow.compat.v1 as tf
 
@@ -21,25 +26,44 @@ from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.table import is_shared_table
 from sok_compat.training import clipping
 
+if TYPE_CHECKING:
+    from tensorflow.compat.v1.train import Optimizer as _Optimizer
+else:
+    _Optimizer = object
 
-class AveragesGradients:
-    """Before a tf.compat.v1.train.Optimizer: averages over ranks what it computes and applies."""
+_Gradient = Any  # a tf.Tensor, tf.IndexedSlices or None
 
-    def minimize(self, loss, global_step=None, *args, **kwargs):
-        """As of tf.compat.v1.train; keys are counted in that step."""
+
+class AveragesGradients(_Optimizer):
+    """Mixin before a tf.compat.v1.train.Optimizer: averages its gradients over ranks."""
+
+    def minimize(
+        self, loss: tf.Tensor, global_step: tf.Variable | None = None, *args: Any, **kwargs: Any
+    ) -> tf.Operation:
+        """As Optimizer.minimize; counts keys under this global step."""
         with counting_by(global_step):
             return super().minimize(loss, global_step, *args, **kwargs)
 
-    def compute_gradients(self, loss, var_list=None, *args, **kwargs):
-        """As of tf.compat.v1.train, of the mean of the ranks' losses; an embedding variable of
-        several parts stands for them."""
+    def compute_gradients(
+        self, loss: tf.Tensor, var_list: Any = None, *args: Any, **kwargs: Any
+    ) -> list[tuple[_Gradient, tf.Variable]]:
+        """As Optimizer.compute_gradients, of the mean loss over ranks.
+
+        Replaces partitioned embedding variables in var_list by their parts.
+        """
         var_list = None if var_list is None else _parts_of(tf.nest.flatten(var_list))
         computed = super().compute_gradients(loss, var_list, *args, **kwargs)
         averages = is_collective() and not is_computed_for_wrapper()
         return _averages(computed) if averages else computed
 
-    def apply_gradients(self, grads_and_vars, global_step=None, *args, **kwargs):
-        """As of tf.compat.v1.train, of means over the ranks; keys are counted in that step."""
+    def apply_gradients(
+        self,
+        grads_and_vars: Iterable[tuple[_Gradient, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tf.Operation:
+        """As Optimizer.apply_gradients, of averages over ranks; counts keys under global_step."""
         pairs = list(grads_and_vars)
         if any(isinstance(v, EmbeddingVariable) and g is not None for g, v in pairs):
             count_by_applied(global_step)
@@ -47,9 +71,9 @@ class AveragesGradients:
         return super().apply_gradients(pairs, global_step, *args, **kwargs)
 
 
-def gradients(ys, xs, *args, **kwargs):
-    """`tf.gradients`; under the strategy 'collective', those of scalars by variables are of the
-    mean of the ranks' values."""
+def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[_Gradient]:
+    """`tf.gradients`; under the strategy 'collective', averages gradients of scalars with respect
+    to variables over ranks."""
     values = list(ys) if isinstance(ys, (list, tuple)) else [ys]
     are_losses = all(isinstance(y, tf.Tensor) and y.shape.rank == 0 for y in values)
     computed = tf.gradients(ys, xs, *args, **kwargs)
@@ -60,52 +84,63 @@ def gradients(ys, xs, *args, **kwargs):
     return [_averages([pair])[0][0] if isinstance(pair[1], Variable) else pair[0] for pair in pairs]
 
 
-def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
+def clip_by_global_norm(
+    t_list: Sequence[_Gradient],
+    clip_norm: float | tf.Tensor,
+    use_norm: tf.Tensor | None = None,
+    name: str | None = None,
+) -> tuple[list[_Gradient], tf.Tensor]:
     """`tf.clip_by_global_norm`; under the strategy 'collective', with the norm over all ranks."""
     clip = clipping.clip_by_global_norm if is_collective() else tf.clip_by_global_norm
     return clip(t_list, clip_norm, use_norm, name)
 
 
-def _parts_of(variables):
-    parts = []
+def _parts_of(variables: Iterable[Any]) -> list[Any]:
+    parts: list[Any] = []
     for variable in variables:
         parts += variable if isinstance(variable, PartitionedEmbeddingVariable) else [variable]
     return parts
 
 
-def _averages(grads_and_vars):
-    """[(mean over ranks, variable)], by names that depend on nothing else in the graph: scripts may
-    reduce them once more, and Horovod goes by names."""
+def _averages(
+    grads_and_vars: Iterable[tuple[_Gradient, tf.Variable]],
+) -> list[tuple[_Gradient, tf.Variable]]:
+    """[(average over ranks, variable)].
+
+    Op names do not depend on the rest of the graph: scripts may reduce these gradients again, and
+    Horovod matches ops by name.
+    """
     with tf.name_scope("over_ranks/"):
         return [(_average(gradient, variable), variable) for gradient, variable in grads_and_vars]
 
 
-def _average(gradient, variable):
+def _average(gradient: _Gradient, variable: tf.Variable) -> _Gradient:
     if gradient is None or is_reduced(gradient):
         return gradient
     table = variable if is_shared_table(variable) else None
     if table is None and isinstance(variable, EmbeddingVariable):
         raise RuntimeError(
             f"the embedding variable {variable.table_name} was made for this process alone: call "
-            "tf.config.experimental.enable_distributed_strategy, or CollectiveStrategy(), before"
+            "tf.config.experimental.enable_distributed_strategy, or CollectiveStrategy(), before "
+            "making it"
         )
     return _average_over_ranks(gradient, table, variable.op.name)
 
 
-def _average_over_ranks(gradient, table, name):
-    """The mean over ranks, which `is_reduced` knows.
+def _average_over_ranks(gradient: _Gradient, table: Any, name: str) -> _Gradient:
+    """The average over ranks, marked for `is_reduced`.
 
     Args:
-      gradient: of a variable; of a table as it comes, a sum over ranks.
-      table: the Table that it is a gradient of, if it has rows on several ranks; else None.
-      name: of the variable.
+      gradient: of a variable; a table's gradient is already the sum over ranks.
+      table: the gradient's Table, if it has rows on several ranks; else None.
+      name: name of the variable.
     """
     horovod = active_horovod()
     if table is not None:
-        return horovod.allreduce(mark(gradient, table))  # which then only divides it
+        return horovod.allreduce(mark(gradient, table))  # the mark makes it only divide
     if not isinstance(gradient, tf.IndexedSlices):
         return mark_reduced(horovod.allreduce(gradient, **named_reduction(name)))
-    values, indices = (  # as hvd.allreduce does with slices, but by names
+    values, indices = (  # as hvd.allreduce of slices, but with fixed names
         horovod.allgather(tensor, **named_reduction(f"{name}.{part}"))
         for tensor, part in ((gradient.values, "values"), (gradient.indices, "indices"))
     )

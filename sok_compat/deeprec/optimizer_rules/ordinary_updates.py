@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of ordinary variables in plain TensorFlow, of some rows or all."""
+"""Updates of ordinary variables with TensorFlow ops, of some rows or all."""
+
+from __future__ import annotations
 
 import tensorflow as tf
 
@@ -7,16 +9,16 @@ from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 
 
 class ActsFirst:
-    """Before a tf.compat.v1.train.Optimizer: something is done to a variable before its update, and
-    after its gradient, which reads it."""
+    """Mixin before a tf.compat.v1.train.Optimizer: runs an op before a variable's update, and after
+    its gradient, which reads the variable."""
 
-    def before_update(self, variable, indices):
-        """The op that comes first.
+    def before_update(self, variable: tf.Variable, indices: tf.Tensor | None) -> tf.Operation:
+        """The op to run before the update.
 
         Args:
-          variable: an ordinary one, or an EmbeddingVariable.
-          indices: of the rows that a sparse gradient moves; None: of all. Those of an ordinary
-            variable are distinct.
+          variable: an ordinary variable, or an EmbeddingVariable.
+          indices: the rows that a sparse gradient moves, distinct for an ordinary variable; None:
+            all rows.
         """
         raise NotImplementedError
 
@@ -51,20 +53,24 @@ class ActsFirst:
         return tf.control_dependencies([first])
 
 
-def rows_of(variable, indices):
-    """The rows at `indices`; all where it is None."""
+def rows_of(variable: tf.Variable, indices: tf.Tensor | None) -> tf.Tensor:
+    """The rows at `indices`; None: all rows."""
     return variable.read_value() if indices is None else tf.gather(variable, indices)
 
 
-def assign_rows(variable, rows, indices, use_locking):
-    """The op that makes these the rows at `indices`, which are distinct; all where it is None."""
+def assign_rows(
+    variable: tf.Variable, rows: tf.Tensor, indices: tf.Tensor | None, use_locking: bool
+) -> tf.Operation | tf.Tensor:
+    """An op that assigns the rows at distinct `indices`; None: all rows."""
     if indices is None:
         return variable.assign(rows, use_locking=use_locking)
     return tf.compat.v1.scatter_update(variable, indices, rows, use_locking=use_locking)
 
 
-def subtract_from_rows(variable, rows, indices, use_locking):
-    """As assign_rows, but subtracts them."""
+def subtract_from_rows(
+    variable: tf.Variable, rows: tf.Tensor, indices: tf.Tensor | None, use_locking: bool
+) -> tf.Operation | tf.Tensor:
+    """As assign_rows, but subtracts."""
     if indices is None:
         return variable.assign_sub(rows, use_locking=use_locking)
     return tf.compat.v1.scatter_sub(variable, indices, rows, use_locking=use_locking)

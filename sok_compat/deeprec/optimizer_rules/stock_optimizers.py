@@ -1,65 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorFlow 1's optimizers that train embedding variables, too."""
+"""TensorFlow 1's optimizers, extended to embedding variables."""
+
+from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.deeprec.optimizer_rules.embedding_trainer import TrainsEmbeddingVariables
+from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 from sok_compat.training.fused_adam import StepSizeOfTables
+from sok_compat.training.stock_rules import AppliedRule
 
-_train = tf.compat.v1.train
 
+class GradientDescentOptimizer(
+    TrainsEmbeddingVariables, tf.compat.v1.train.GradientDescentOptimizer
+):
+    """As tf.compat.v1.train.GradientDescentOptimizer, also for embedding variables."""
 
-class GradientDescentOptimizer(TrainsEmbeddingVariables, _train.GradientDescentOptimizer):
-    """As of tf.compat.v1.train, for embedding variables, too."""
-
-    def rule_of(self, variable, slots):
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
         return self._applied("sgd", [], [self._learning_rate_tensor])
 
 
-class AdagradOptimizer(TrainsEmbeddingVariables, _train.AdagradOptimizer):
-    """As of tf.compat.v1.train, for embedding variables, too."""
+class AdagradOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptimizer):
+    """As tf.compat.v1.train.AdagradOptimizer, also for embedding variables."""
 
     fills = {"accumulator": "_initial_accumulator_value"}
 
-    def rule_of(self, variable, slots):
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
         return self._applied("adagrad", [slots["accumulator"]], [self._learning_rate_tensor, 0.0])
 
 
-class MomentumOptimizer(TrainsEmbeddingVariables, _train.MomentumOptimizer):
-    """As of tf.compat.v1.train, for embedding variables, too."""
+class MomentumOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.MomentumOptimizer):
+    """As tf.compat.v1.train.MomentumOptimizer, also for embedding variables."""
 
-    def rule_of(self, variable, slots):
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
         hyperparameters = [self._learning_rate_tensor, self._momentum_tensor]
         rule = self._applied("momentum", [slots["momentum"]], hyperparameters)
         return dataclasses.replace(rule, use_nesterov=self._use_nesterov)
 
 
-class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, _train.AdamOptimizer):
-    """As of tf.compat.v1.train; of embedding variables, whose other rows do not move, lazily."""
+class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, tf.compat.v1.train.AdamOptimizer):
+    """As tf.compat.v1.train.AdamOptimizer; lazy for embedding variables: only the gradient's rows
+    move."""
 
-    def rule_of(self, variable, slots):
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
         step_size = self._step_size_of_tables()
         hyperparameters = [step_size, self._beta1_t, self._beta2_t, self._epsilon_t]
         return self._applied("adam", [slots["m"], slots["v"]], hyperparameters)
 
 
-class FtrlOptimizer(TrainsEmbeddingVariables, _train.FtrlOptimizer):
-    """As of tf.compat.v1.train, for embedding variables, too: there with a learning_rate_power of
-    -0.5 only."""
+class FtrlOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.FtrlOptimizer):
+    """As tf.compat.v1.train.FtrlOptimizer, also for embedding variables if learning_rate_power is
+    -0.5."""
 
     fills = {"accum": "_initial_accumulator_value"}
 
-    def rule_of(self, variable, slots):
+    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class.
 
         Raises:
-          NotImplementedError: another learning_rate_power.
+          NotImplementedError: learning_rate_power is not -0.5.
         """
         if self._learning_rate_power != -0.5:
             raise NotImplementedError(

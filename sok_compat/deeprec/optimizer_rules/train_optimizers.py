@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TF1's optimizers, which train embedding variables or say that they do not; others as ever."""
+"""TF1's optimizers, which train embedding variables or refuse them."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import tensorflow as tf
 
@@ -20,7 +24,7 @@ from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 
 _train = tf.compat.v1.train
 
-_TRAINERS = {
+_TRAINERS: dict[str, Any] = {
     optimizer.__name__: optimizer
     for optimizer in (
         AdagradDecayOptimizer,
@@ -37,19 +41,19 @@ _TRAINERS = {
 
 
 class _RefusesEmbeddingVariables(AveragesGradients):
-    """Before a tf.compat.v1.train.Optimizer that knows nothing of them."""
+    """Mixin before a tf.compat.v1.train.Optimizer that cannot train embedding variables."""
 
     def _create_slots(self, var_list):
         for variable in var_list:
             if isinstance(variable, EmbeddingVariable):
                 raise NotImplementedError(
                     f"{type(self).__name__} does not train embedding variables, got "
-                    f"{variable.table_name}: take one of {', '.join(_TRAINERS)}"
+                    f"{variable.table_name}: use one of {', '.join(_TRAINERS)}"
                 )
         super()._create_slots(var_list)
 
 
-def _refusing(optimizer):
+def _refusing(optimizer: type) -> type:
     return type(
         optimizer.__name__,
         (_RefusesEmbeddingVariables, optimizer),
@@ -57,7 +61,7 @@ def _refusing(optimizer):
     )
 
 
-_OTHERS = {
+_OTHERS: dict[str, type] = {
     optimizer.__name__: _refusing(optimizer)
     for optimizer in (
         _train.AdadeltaOptimizer,
