@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated Criteo files that runs share: made by the first run that wants them, then kept."""
+"""Generated Criteo files, shared by runs: the first run generates them."""
 
 import json
 import os
@@ -15,7 +15,7 @@ _BEST = "best.json"
 
 
 class Files(NamedTuple):
-    """What is trained and tested on, and the best AUC that is possible; None: not known."""
+    """Files to train and test on, and the best possible AUC; None: unknown."""
 
     train: list
     test: list
@@ -23,9 +23,9 @@ class Files(NamedTuple):
 
 
 def generated(arguments, local_rank, stop):
-    """Files of `train_samples` and `test_samples` lines; None after Ctrl-C.
+    """Files with `train_samples` and `test_samples` lines; None after Ctrl-C.
 
-    The first rank of a machine makes them, others wait for them.
+    The first rank of a machine generates them; other ranks wait.
     """
     samples = f"{arguments.train_samples}-{arguments.test_samples}"
     folder = Path(arguments.out, f"data-{samples}-seed-{arguments.seed}")
@@ -40,7 +40,7 @@ def generated(arguments, local_rank, stop):
 
 
 def _generate(arguments, folder, stop):
-    """All files, or nothing: they are written elsewhere first."""
+    """Generates all files or none: writes to a temporary folder first."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as parent:
         unfinished = Path(parent, "data")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The features of a batch, from embeddings by DeepRec's two levels, and by TensorFlow alone.
+"""The features of a batch, with DeepRec's two APIs for embeddings and with plain TensorFlow.
 
-All give the same columns: the features in the order of `input_layer`, then the numbers. The two of
-DeepRec have variables of the same names, and so the same first values.
+All return the same columns: embeddings in the order of `input_layer`, then the numbers. DeepRec's
+two APIs use variables of the same names, and so the same first values.
 """
 
 import tensorflow as tf
@@ -10,7 +10,7 @@ import tensorflow as tf
 from examples.dlrm import criteo, reader
 
 _NUMBERS = "numbers"
-# As input_layer orders columns: by their names.
+# In the order of input_layer: by column name.
 _FEATURES = sorted(criteo.CATEGORICAL_NAMES, key=lambda name: f"{name}_embedding")
 
 
@@ -36,7 +36,7 @@ def by_group_lookup(batch, options):
 
 
 def by_feature_columns(batch, options):
-    """26 columns of a group; input_layer makes the variables, and one lookup of all."""
+    """26 columns in a group; input_layer makes the variables and looks up all of them at once."""
     with tf.feature_column.group_embedding_column_scope("criteo"):
         columns = [
             tf.feature_column.embedding_column(
@@ -51,7 +51,7 @@ def by_feature_columns(batch, options):
 
 
 def by_plain_variables(batch, options):
-    """Ordinary variables of as many rows as fit; keys of one row share it."""
+    """Ordinary variables with a fixed number of rows, which keys share."""
     vectors = []
     for name, keys in _keys_of(batch).items():
         with tf.variable_scope(f"input_layer/{name}_embedding"):

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DCNv2: cross layers with weights of low rank beside a deep part, and how it is trained."""
+"""DCNv2: low-rank cross layers next to a deep part, and its training op."""
 
 import tensorflow as tf
 
 from examples.deeprec import embeddings
 from examples.dlrm.mlp import make_mlp, run_mlp
 
-_INITIAL_SQUARES = 1e-8  # of Adagrad: gradients of rows are small, about 1 / batch size
+_INITIAL_SQUARES = 1e-8  # of Adagrad: row gradients are small, about 1 / batch size
 
 
 def logits_of(batch, options):
-    """The model of a reader.Batch: logits [batch]."""
+    """The logits [batch] of a reader.Batch."""
     with tf.name_scope("embedding"):
         features = embeddings.BY_NAME[options.embedding](batch, options)
     width = features.shape[1]
@@ -39,7 +39,7 @@ def _weights(name, shape, seed):
 
 
 def train_op_of(loss, options):
-    """Adagrad for the embedding, Adam for all else; one op, which also counts the global step."""
+    """One op: Adagrad for embeddings, Adam for other variables; increments the global step."""
     variables = tf.trainable_variables()
     tables = [variable for variable in variables if "/embedding_weights" in variable.name]
     others = [variable for variable in variables if variable not in tables]

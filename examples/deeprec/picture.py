@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The AUC over the course of the training, as a picture."""
+"""A picture of the AUC during training."""
 
 import importlib.util
 
-INSTALL_HINT = "matplotlib is not installed: there is no picture (pip install matplotlib)"
+INSTALL_HINT = "no picture: matplotlib is not installed (pip install matplotlib)"
 
 
 def is_possible():
@@ -15,8 +15,8 @@ def save(path, history, test_auc, best_auc):
     """Writes a PNG.
 
     Args:
-      path: of the file.
-      history: [(samples, loss, AUC)] of the training.
+      path: path of the file.
+      history: [(samples, loss, AUC)] during training.
       test_auc, best_auc: horizontal lines; None: none.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -26,7 +26,7 @@ def save(path, history, test_auc, best_auc):
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel="samples", ylabel="AUC", title="DCNv2 on Criteo's format")
     samples, _, aucs = zip(*history)
-    axes.plot(samples, aucs, label="training, of the samples before they are trained on")
+    axes.plot(samples, aucs, label="training, on samples before their update")
     for auc, label, style in ((test_auc, "test", "--"), (best_auc, "best possible on test", ":")):
         if auc is not None:
             axes.axhline(auc, linestyle=style, color="black", label=f"{label}: {auc:.4f}")

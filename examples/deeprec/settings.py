@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of the model with their defaults and their command line arguments. No TensorFlow."""
+"""The options of the model, their defaults and command line arguments. No TensorFlow."""
 
 import dataclasses
 import math
@@ -12,21 +12,21 @@ EMBEDDINGS = {
 }
 _HELP = {
     "embedding": "; ".join(f"{name}: {what}" for name, what in EMBEDDINGS.items()),
-    "rows": "of each variable, with --embedding plain: a key has row key mod rows",
+    "rows": "rows of each variable with --embedding plain: key k uses row k mod rows",
     "dim": "length of an embedding vector",
     "cross_layers": "number of cross layers",
-    "cross_rank": "rank of their weights",
+    "cross_rank": "rank of the weights of cross layers",
     "deep": "widths of the deep part's hidden layers",
-    "learning_rate": "of the embedding's Adagrad",
-    "dense_learning_rate": "of the other weights' Adam",
-    "batch_size": "samples of a step, over all ranks",
-    "seed": "of all initial values",
+    "learning_rate": "learning rate of Adagrad for embeddings",
+    "dense_learning_rate": "learning rate of Adam for other weights",
+    "batch_size": "samples in a step, over all ranks",
+    "seed": "seed of all initial values",
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is trained and how; nothing about files."""
+    """Options of the model and its training; none of files."""
 
     embedding: str = "group"  # of EMBEDDINGS
     rows: int = 1 << 17
@@ -41,7 +41,7 @@ class Options:
 
     def __post_init__(self):
         if self.embedding not in EMBEDDINGS:
-            raise ValueError(f"embedding must be of {[*EMBEDDINGS]}, got {self.embedding!r}")
+            raise ValueError(f"embedding must be one of {[*EMBEDDINGS]}, got {self.embedding!r}")
         for name in ("rows", "dim", "cross_layers", "cross_rank", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
@@ -69,6 +69,6 @@ def add_arguments(parser):
 
 
 def options_of(arguments):
-    """Options from parsed arguments; ValueError where they are out of range."""
+    """Options from parsed arguments; ValueError: a value out of range."""
     values = {field.name: getattr(arguments, field.name) for field in dataclasses.fields(Options)}
     return Options(**{**values, "deep": tuple(values["deep"])})

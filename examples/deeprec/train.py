@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m sok_compat.run -m examples.deeprec.train`: trains a DCNv2. See README.md.
 
-`python -m sok_compat.run.launch -np 2 -m examples.deeprec.train` trains it on two processes.
+`python -m sok_compat.run.launch -np 2 -m examples.deeprec.train` trains it with two processes.
 """
 
 import argparse
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def parse_arguments(arguments):
-    """The command line, as argparse gives it."""
+    """The parsed command line."""
     parser = argparse.ArgumentParser(
         prog="python -m sok_compat.run -m examples.deeprec.train",
         description="Trains a DCNv2 on Criteo files, or on generated ones.",
@@ -25,7 +25,7 @@ def parse_arguments(arguments):
     parser.add_argument(
         "--data", nargs="+", metavar="FILE", help="training files (default: generated ones)"
     )
-    parser.add_argument("--test-data", nargs="+", metavar="FILE", help="goes with --data")
+    parser.add_argument("--test-data", nargs="+", metavar="FILE", help="required with --data")
     parser.add_argument(
         "--train-samples",
         type=int,
@@ -39,7 +39,7 @@ def parse_arguments(arguments):
         help="generated lines to measure the AUC on (default: %(default)s)",
     )
     parser.add_argument("--epochs", type=int, default=1, help="passes (default: %(default)s)")
-    parser.add_argument("--max-steps", type=int, help="stop after so many steps")
+    parser.add_argument("--max-steps", type=int, help="stop after this number of steps")
     parser.add_argument(
         "--out",
         default="runs/deeprec",
@@ -57,7 +57,7 @@ def program(arguments, stop):
 
     if not hasattr(tf, "get_embedding_variable"):
         return console.fail(
-            "this is a script for DeepRec: start it by python -m sok_compat.run -m "
+            "this is a DeepRec script: run it with python -m sok_compat.run -m "
             "examples.deeprec.train"
         )
     tf.config.experimental.enable_distributed_strategy("collective")
@@ -81,7 +81,7 @@ def program(arguments, stop):
 
 
 def check(arguments, options, num_ranks):
-    """ValueError for arguments that make no sense, alone or together."""
+    """Raises ValueError for invalid arguments or combinations of arguments."""
     for name in ("epochs", "max_steps", "train_samples", "test_samples"):
         value = getattr(arguments, name)
         if value is not None and value < 1:
@@ -111,7 +111,7 @@ def _make_trainer(options, files, ranks):
 
 
 def train(trainer, arguments, stop):
-    """All passes over the training files; returns [(samples, loss, AUC)] of now and then."""
+    """Runs all passes over the training files; returns [(samples, loss, AUC)] at intervals."""
     from examples.dlrm.passes import train_by_passes
 
     name = arguments.embedding
@@ -130,7 +130,7 @@ def train(trainer, arguments, stop):
 
 
 def finish(trainer, arguments, history, best_auc, stop):
-    """Tests, all ranks together; the first prints the AUC and saves figures and the picture."""
+    """Tests on all ranks; rank 0 prints the AUC, and saves figures and the picture."""
     from examples.dlrm import evaluation
 
     result = evaluation.evaluate(trainer, stop)
@@ -152,7 +152,7 @@ def finish(trainer, arguments, history, best_auc, stop):
 
 
 def main():
-    """The console entry."""
+    """The entry point."""
     sys.exit(console.run(program, parse_arguments(None)))
 
 

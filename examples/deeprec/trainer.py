@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model in a graph and a session: a pass of training, step by step, and evaluation."""
+"""The model's graph and session, for training and evaluation."""
 
 import tensorflow as tf
 
@@ -11,7 +11,7 @@ from examples.dlrm.passes import Passes
 class Trainer(Passes):
     """Trains on `train_files` and evaluates on `test_files` (lists of criteo.CriteoFile).
 
-    Several ranks train as one process by the strategy 'collective', which is enabled before.
+    Several ranks train as one under the strategy 'collective', which must already be enabled.
     """
 
     def __init__(self, options, train_files, test_files, ranks):
@@ -21,7 +21,7 @@ class Trainer(Passes):
             batch = self._read(options, train_files, test_files)
             logits = model.logits_of(batch, options)
             losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=batch.labels, logits=logits)
-            # The mean over ranks is that over the batch; a short last batch weighs less.
+            # The mean over ranks is the mean over the batch; a short last batch weighs less.
             loss = tf.reduce_sum(losses) * (ranks.size / options.batch_size)
             probabilities = tf.sigmoid(logits)
             train = model.train_op_of(loss, options)
@@ -30,7 +30,7 @@ class Trainer(Passes):
             self.session = tf.train.MonitoredTrainingSession(log_step_count_steps=None)
 
     def _read(self, options, train_files, test_files):
-        """The next batch, of whichever files were begun last."""
+        """The next batch of the training or test files, whichever were begun last."""
         train, test = (
             reader.read_batches(files, counts, options.batch_size, self.ranks.rank, self.ranks.size)
             for files, counts in (

@@ -51,7 +51,7 @@ def test_the_first_rank_alone_shows_progress_and_the_end(num_ranks):
     _, outputs = trained(num_ranks)
     for words in ("step/s", "(best possible 0.8", "trained on 8000 samples in 32 steps"):
         assert words in outputs[0]
-    assert "AUC over the training: " in outputs[0] or "there is no picture" in outputs[0]
+    assert "AUC over the training: " in outputs[0] or "no picture: " in outputs[0]
     assert "ERROR" not in "".join(outputs)
     for output in outputs[1:]:
         assert "AUC" not in output
@@ -79,4 +79,4 @@ def test_batch_that_the_ranks_cannot_share():
 def test_without_the_launcher_it_says_how_to_start_it(monkeypatch, capsys):
     monkeypatch.setattr(console, "quiet_tensorflow", lambda: None)
     assert train.program(train.parse_arguments([]), console.StopRequest()) == 2
-    assert "start it by python -m sok_compat.run -m" in capsys.readouterr().err
+    assert "run it with python -m sok_compat.run -m" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ def export_saved_model(
     savedmodel_dir: str | os.PathLike[str],
     checkpoint_dir: str | os.PathLike[str] | None = None,
     signature_def_fn: Callable[[], Any] | None = None,
-    assets_extra: Mapping[str, str] | None = None,
+    assets_extra: dict[str, str | os.PathLike[str]] | None = None,
     as_text: bool = False,
     clear_devices: bool = True,
     strip_default_attrs: bool = True,

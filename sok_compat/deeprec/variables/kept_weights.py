@@ -39,11 +39,11 @@ def _kept(before: Callable[..., Any] | None, kept_dtype: tf.DType) -> Callable[.
     """A custom getter around the scope's own, if any."""
 
     def get(getter, *args, dtype=None, **kwargs):
-        asked = tf.as_dtype(tf.float32 if dtype is None else dtype)
-        is_kept = asked.is_floating and asked != kept_dtype
+        requested = tf.as_dtype(tf.float32 if dtype is None else dtype)
+        is_kept = requested.is_floating and requested != kept_dtype
         kwargs["dtype"] = kept_dtype if is_kept else dtype
         variable = before(getter, *args, **kwargs) if before else getter(*args, **kwargs)
-        return tf.cast(variable, asked) if is_kept else variable
+        return tf.cast(variable, requested) if is_kept else variable
 
     return get
 
