@@ -144,10 +144,11 @@ core-thread: $(VENV)/.tools $(VENV)/.tensorflow
 # --- style ---
 CXX_SOURCES = $(shell find ops benchmarks/gpu tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 
-lint: $(VENV)/.lint  ## formatting, lint and house rules
+lint: $(VENV)/.lint  ## formatting, lint, types and house rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+	$(BIN)/mypy
 	$(PYTHON) .ci/house_rules.py
 	$(PYTHON) .ci/layers.py
 
