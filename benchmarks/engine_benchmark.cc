@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/base/executor.h"
 #include "ops/base/hash.h"
-#include "ops/base/reserved_memory.h"
+#include "ops/base/memory/reserved_memory.h"
+#include "ops/base/threads/executor.h"
 #include "ops/cpu/cpu_engine.h"
 
 namespace sok {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/base/executor.h"
 #include "ops/base/hash.h"
+#include "ops/base/threads/executor.h"
 #include "ops/cpu/cpu_engine.h"
 
 namespace sok {

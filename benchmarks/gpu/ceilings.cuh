@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "ops/device/bucket_index.h"
-#include "ops/device/float_pack.h"
+#include "ops/device/kernels/bucket_index.h"
+#include "ops/device/memory/float_pack.h"
 
 namespace sok::benchmark {
 

@@ -9,9 +9,9 @@
 #include "benchmarks/gpu/timing.cuh"
 #include "benchmarks/gpu/workload.cuh"
 #include "ops/cuda/cuda_queue.cuh"
-#include "ops/device/apply_rule.h"
 #include "ops/device/device_table.h"
-#include "ops/device/merging.h"
+#include "ops/device/kernels/apply_rule.h"
+#include "ops/device/kernels/merging.h"
 
 namespace sok::benchmark {
 

@@ -9,8 +9,8 @@
 
 #include "ops/base/hash.h"
 #include "ops/cuda/cuda_queue.cuh"
-#include "ops/device/bucket_index.h"
-#include "ops/device/scratch.h"
+#include "ops/device/kernels/bucket_index.h"
+#include "ops/device/memory/scratch.h"
 
 namespace sok::benchmark {
 

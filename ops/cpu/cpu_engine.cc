@@ -11,11 +11,11 @@
 #include "ops/base/wide_vectors.h"
 #include "ops/cpu/cpu_call.h"
 #include "ops/cpu/cpu_plane.h"
-#include "ops/cpu/direct_table.h"
-#include "ops/cpu/gather_rows.h"
-#include "ops/cpu/hash_table.h"
-#include "ops/cpu/merge_gradients.h"
-#include "ops/cpu/pool_rows.h"
+#include "ops/cpu/index/direct_table.h"
+#include "ops/cpu/index/hash_table.h"
+#include "ops/cpu/rows/gather_rows.h"
+#include "ops/cpu/rows/merge_gradients.h"
+#include "ops/cpu/rows/pool_rows.h"
 
 namespace sok {
 namespace {

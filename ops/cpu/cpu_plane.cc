@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ops/base/error.h"
-#include "ops/base/reserve_ahead.h"
+#include "ops/base/memory/reserve_ahead.h"
 
 namespace sok {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ops/base/reserved_memory.h"
+#include "ops/base/memory/reserved_memory.h"
 #include "ops/engine/engine.h"
 
 namespace sok {

@@ -15,8 +15,8 @@
 #include "ops/cuda/cuda_error.h"
 #include "ops/cuda/cuda_stream_order.h"
 #include "ops/cuda/growing_memory.h"
-#include "ops/device/count.h"
-#include "ops/device/float_pack.h"
+#include "ops/device/memory/count.h"
+#include "ops/device/memory/float_pack.h"
 
 namespace sok {
 

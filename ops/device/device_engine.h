@@ -10,9 +10,9 @@
 
 #include "ops/device/device_plane.h"
 #include "ops/device/device_state.h"
-#include "ops/device/merging.h"
-#include "ops/device/pooling.h"
-#include "ops/device/row_updates.h"
+#include "ops/device/kernels/merging.h"
+#include "ops/device/kernels/pooling.h"
+#include "ops/device/kernels/row_updates.h"
 #include "ops/device/table_on_queue.h"
 #include "ops/engine/engine.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/device/scratch.h"
+#include "ops/device/memory/scratch.h"
 #include "ops/engine/call.h"
 
 namespace sok {

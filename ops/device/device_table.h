@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "ops/base/error.h"
-#include "ops/device/direct_index.h"
-#include "ops/device/distinct.h"
-#include "ops/device/growing_rows.h"
-#include "ops/device/index_kernels.h"
-#include "ops/device/new_key_kernels.h"
-#include "ops/device/row_kernels.h"
-#include "ops/device/scratch.h"
+#include "ops/device/kernels/direct_index.h"
+#include "ops/device/kernels/distinct.h"
+#include "ops/device/kernels/index_kernels.h"
+#include "ops/device/kernels/new_key_kernels.h"
+#include "ops/device/kernels/row_kernels.h"
+#include "ops/device/memory/growing_rows.h"
+#include "ops/device/memory/scratch.h"
 #include "ops/engine/bags.h"
 #include "ops/engine/table.h"
 

@@ -10,10 +10,10 @@
 #include <utility>
 #include <variant>
 
-#include "ops/device/apply_rule.h"
 #include "ops/device/device_plane.h"
 #include "ops/device/device_state.h"
 #include "ops/device/device_table.h"
+#include "ops/device/kernels/apply_rule.h"
 
 namespace sok {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ops/base/executor.h"
+#include "ops/base/threads/executor.h"
 
 namespace sok {
 

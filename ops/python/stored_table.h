@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "ops/base/executor.h"
-#include "ops/base/fair_shared_mutex.h"
-#include "ops/base/forks.h"
+#include "ops/base/threads/executor.h"
+#include "ops/base/threads/fair_shared_mutex.h"
+#include "ops/base/threads/forks.h"
 #include "ops/engine/engine.h"
 
 namespace sok {

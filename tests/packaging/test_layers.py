@@ -68,6 +68,10 @@ FORBIDDEN_INCLUDES = [
     ("tf/tables/x.cc", '#include "ops/tf/ranks/exchange_service.h"'),
     ("tf/checkpoint/save/x.cc", '#include "ops/tf/checkpoint/restore/rows_op.h"'),
     ("exchange/protocol/x.h", '#include "ops/exchange/rendezvous/coordinator.h"'),
+    ("base/x.cc", '#include "ops/base/threads/executor.h"'),
+    ("cpu/rows/x.cc", '#include "ops/cpu/index/key_index.h"'),
+    ("cpu/index/x.cc", '#include "ops/cpu/cpu_plane.h"'),
+    ("device/memory/x.h", '#include "ops/device/kernels/merging.h"'),
 ]
 ALLOWED_INCLUDES = [
     ("tf/lookup/x.cc", '#include "ops/tf/tables/table_resource.h"'),
@@ -75,6 +79,9 @@ ALLOWED_INCLUDES = [
     ("cuda/x.cu", '#include "ops/device/queue.h"\n#include <cuda_runtime.h>\n#include <vector>'),
     ("cpu/x.cc", '#include "ops/cpu/x.h"\n// #include "ops/tf/base/border.h"'),
     ("tests/x_test.cc", '#include "ops/tf/base/border.h"'),
+    ("base/threads/x.cc", '#include "ops/base/error.h"'),
+    ("cpu/x.cc", '#include "ops/cpu/index/hash_table.h"'),
+    ("device/x.h", '#include "ops/device/memory/scratch.h"'),
 ]
 
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/base/memory/unset_vector.h"
 #include "ops/base/placement.h"
-#include "ops/base/unset_vector.h"
 #include "ops/engine/bags.h"
 
 namespace sok {

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "ops/base/executor.h"
+#include "ops/base/threads/executor.h"
 
 namespace sok::testing {
 

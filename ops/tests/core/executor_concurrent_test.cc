@@ -4,7 +4,7 @@
 #include <numeric>
 #include <thread>
 
-#include "ops/base/executor.h"
+#include "ops/base/threads/executor.h"
 #include "ops/tests/check.h"
 
 namespace sok {

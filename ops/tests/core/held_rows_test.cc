@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // HeldRows: the same rows as in a std::set, in order, whatever comes and goes.
-#include "ops/cpu/held_rows.h"
+#include "ops/cpu/index/held_rows.h"
 
 #include <chrono>
 #include <random>

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ops/base/reserved_memory.h"
+#include "ops/base/memory/reserved_memory.h"
 #include "ops/tests/check.h"
 
 namespace sok {

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "ops/base/shared_loop.h"
+#include "ops/base/threads/shared_loop.h"
 #include "ops/tests/check.h"
 
 namespace sok {

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "ops/base/hash.h"
-#include "ops/device/apply_rule.h"
-#include "ops/device/row_kernels.h"
+#include "ops/device/kernels/apply_rule.h"
+#include "ops/device/kernels/row_kernels.h"
 #include "ops/tests/conformance/table_model.h"
 #include "ops/tests/device/device_fixture.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plane of device memory that grows: as needed, and ahead of need as far as there is memory.
-#include "ops/device/growing_rows.h"
+#include "ops/device/memory/growing_rows.h"
 
 #include "ops/tests/check.h"
 

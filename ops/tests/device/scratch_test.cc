@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scratch memory of a device table's calls: kept between calls, and usable after a refusal.
-#include "ops/device/scratch.h"
+#include "ops/device/memory/scratch.h"
 
 #include <new>
 

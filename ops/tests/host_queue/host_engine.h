@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "ops/base/executor.h"
+#include "ops/base/threads/executor.h"
 #include "ops/engine/engine.h"
 
 namespace sok {

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "ops/base/error.h"
-#include "ops/base/executor.h"
-#include "ops/base/reserved_memory.h"
-#include "ops/device/count.h"
+#include "ops/base/memory/reserved_memory.h"
+#include "ops/base/threads/executor.h"
+#include "ops/device/memory/count.h"
 
 namespace sok {
 

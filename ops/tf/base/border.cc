@@ -6,7 +6,7 @@
 #include <limits>
 #include <memory>
 
-#include "ops/base/shared_loop.h"
+#include "ops/base/threads/shared_loop.h"
 
 namespace sok {
 

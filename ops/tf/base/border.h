@@ -9,7 +9,7 @@
 #include <new>
 
 #include "ops/base/error.h"
-#include "ops/base/executor.h"
+#include "ops/base/threads/executor.h"
 #include "tensorflow/core/framework/op_kernel.h"
 
 namespace sok {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/cpu/key_history.h"
+#include "ops/cpu/index/key_history.h"
 #include "ops/tf/base/engine_of_op.h"
 
 namespace sok {

@@ -3,7 +3,7 @@
 #ifndef SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_
 #define SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_
 
-#include "ops/cpu/key_history.h"
+#include "ops/cpu/index/key_history.h"
 #include "ops/engine/table_options.h"
 #include "ops/tf/tables/table_slots.h"
 

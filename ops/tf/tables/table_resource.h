@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/base/fair_shared_mutex.h"
-#include "ops/cpu/key_history.h"
+#include "ops/base/threads/fair_shared_mutex.h"
+#include "ops/cpu/index/key_history.h"
 #include "ops/tf/steps/session_steps.h"
 #include "ops/tf/tables/row_fingerprints.h"
 #include "ops/tf/tables/table_slots.h"

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "ops/base/executor.h"
+#include "ops/base/threads/executor.h"
 #include "ops/tests/check.h"
 #include "ops/tests/tf/with_tensorflow/op_context.h"
 #include "ops/tf/tables/row_fingerprints.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "ops/base/error.h"
-#include "ops/cpu/key_history.h"
+#include "ops/cpu/index/key_history.h"
 #include "ops/tf/checkpoint/layout/checkpoint_series.h"
 #include "ops/tf/tables/key_buckets.h"
 

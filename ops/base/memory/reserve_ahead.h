@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks for more memory than is needed now, and for less where that is refused.
+#ifndef SOK_OPS_BASE_MEMORY_RESERVE_AHEAD_H_
+#define SOK_OPS_BASE_MEMORY_RESERVE_AHEAD_H_
+
+#include <cstdint>
+
+#include "ops/base/error.h"
+
+namespace sok {
+
+/// Calls reserve(), and says whether it threw no kOutOfMemory.
+template <typename Call>
+bool IsGranted(const Call& reserve) {
+  try {
+    reserve();
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    return false;
+  }
+}
+
+/// Calls reserve(n) with n from `wanted` down to `needed` until it does not throw kOutOfMemory, and
+/// at last with `needed`, whatever it throws.
+template <typename Call>
+void ReserveAhead(int64_t needed, int64_t wanted, const Call& reserve) {
+  // A surplus below this share is not worth another request.
+  for (int64_t ahead = wanted - needed; ahead > needed / 64; ahead /= 4) {
+    if (IsGranted([&] { reserve(needed + ahead); })) return;
+  }
+  reserve(needed);
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_MEMORY_RESERVE_AHEAD_H_

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// A vector whose elements have no value until they are written.
+#ifndef SOK_OPS_BASE_MEMORY_UNSET_VECTOR_H_
+#define SOK_OPS_BASE_MEMORY_UNSET_VECTOR_H_
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace sok {
+
+/// std::allocator, but that elements made without a value are left as the memory is.
+template <typename T>
+struct UnsetAllocator : std::allocator<T> {
+  static_assert(std::is_trivially_default_constructible_v<T>);
+
+  template <typename U>
+  struct rebind {
+    using other = UnsetAllocator<U>;
+  };
+
+  UnsetAllocator() = default;
+  template <typename U>
+  explicit UnsetAllocator(const UnsetAllocator<U>&) {}
+
+  void construct(T*) {}
+  template <typename... Values>
+  void construct(T* place, Values&&... values) {
+    ::new (static_cast<void*>(place)) T(std::forward<Values>(values)...);
+  }
+};
+
+/// resize() does not clear: for room that is written in whole.
+template <typename T>
+using UnsetVector = std::vector<T, UnsetAllocator<T>>;
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_MEMORY_UNSET_VECTOR_H_

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shared mutex under which a steady stream of readers cannot keep a writer out.
+#ifndef SOK_OPS_BASE_THREADS_FAIR_SHARED_MUTEX_H_
+#define SOK_OPS_BASE_THREADS_FAIR_SHARED_MUTEX_H_
+
+#include <mutex>
+#include <shared_mutex>
+
+namespace sok {
+
+/// For std::unique_lock and std::shared_lock. Readers that come while a writer waits, wait behind
+/// it; glibc's std::shared_mutex would let them pass.
+class FairSharedMutex {
+ public:
+  void lock() {
+    std::lock_guard<std::mutex> turn(turn_);
+    mutex_.lock();
+  }
+  void unlock() { mutex_.unlock(); }
+
+  void lock_shared() {
+    std::lock_guard<std::mutex> turn(turn_);
+    mutex_.lock_shared();
+  }
+  bool try_lock_shared() {
+    std::unique_lock<std::mutex> turn(turn_, std::try_to_lock);
+    return turn && mutex_.try_lock_shared();
+  }
+  void unlock_shared() { mutex_.unlock_shared(); }
+
+ private:
+  std::mutex turn_;
+  std::shared_mutex mutex_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_THREADS_FAIR_SHARED_MUTEX_H_

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop whose parts are taken by whoever is free. The caller waits for nobody who has not begun.
+#ifndef SOK_OPS_BASE_THREADS_SHARED_LOOP_H_
+#define SOK_OPS_BASE_THREADS_SHARED_LOOP_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+
+namespace sok {
+
+/// Threads that help keep it alive, and may come after the caller has gone.
+class SharedLoop {
+ public:
+  using Body = std::function<void(int64_t begin, int64_t end)>;
+
+  /// `body` is called on parts of [0, count), until Await has returned.
+  SharedLoop(int64_t count, int64_t num_parts, const Body& body)
+      : count_(count), num_parts_(num_parts), body_(body) {}
+
+  /// Into how many parts a loop is cut for so many threads; 1: it is too small to share.
+  static int64_t NumParts(int64_t count, int64_t item_nanoseconds, int num_threads);
+
+  bool HasParts() const { return next_part_.load() < num_parts_; }
+
+  /// Runs parts until all are taken.
+  void RunParts();
+
+  /// Returns when all parts have ended, which somebody has taken; throws what the first to fail
+  /// threw.
+  void Await();
+
+ private:
+  int64_t PartBegin(int64_t part) const;
+  void RunPart(int64_t part);
+
+  const int64_t count_;
+  const int64_t num_parts_;
+  const Body& body_;
+  std::atomic<int64_t> next_part_{0};
+  std::mutex mutex_;  // of what follows
+  std::condition_variable all_ended_;
+  int64_t num_ended_ = 0;
+  std::exception_ptr failure_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_BASE_THREADS_SHARED_LOOP_H_

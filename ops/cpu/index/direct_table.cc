@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The directly indexed CPU table. Readers take no lock: a bit is released after its row is written.
+#include "ops/cpu/index/direct_table.h"
+
+#include <algorithm>
+
+#include "ops/cpu/index/new_keys.h"
+#include "ops/cpu/rows/apply_rule.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kFindNanoseconds = 8;
+
+}  // namespace
+
+CpuDirectTable::CpuDirectTable(const TableOptions& options)
+    : options_(options),
+      most_rows_(options.placement.NumRows(options.capacity)),
+      held_(most_rows_) {}
+
+TableSize CpuDirectTable::Size(Call&) { return {size_, num_rows_}; }
+
+int64_t CpuDirectTable::index_bytes() const { return (num_rows_ + 7) / 8; }
+
+int64_t CpuDirectTable::RowOf(int64_t key) const {
+  const int64_t row = options_.placement.RowOf(key, most_rows_);
+  if (row < 0) ThrowForeignKey(options_, key);
+  return row;
+}
+
+void CpuDirectTable::Find(Call& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
+  FindLockFree(call.executor(), num_keys, keys, row_ids);
+}
+
+void CpuDirectTable::ThrowFirstForeign(int64_t num_keys, const int64_t* keys) const {
+  for (int64_t i = 0; i < num_keys; ++i) RowOf(keys[i]);
+}
+
+int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const int64_t* keys,
+                                     int64_t* row_ids) const {
+  std::atomic<int64_t> num_missing{0};
+  std::atomic<bool> has_foreign{false};
+  executor.ParallelFor(num_keys, kFindNanoseconds, [&](int64_t begin, int64_t end) {
+    // Copies, which no write to row_ids can change: the kind of placement is asked for once.
+    const Placement placement = options_.placement;
+    const int64_t most_rows = most_rows_;
+    const uint64_t* const words = held_.words();
+    int64_t num_missing_here = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = placement.RowOf(keys[i], most_rows);
+      if (row < 0) {
+        has_foreign = true;
+        return;
+      }
+      const uint64_t word = __atomic_load_n(words + row / HeldRows::kRowsPerWord, __ATOMIC_ACQUIRE);
+      const bool is_held = (word & HeldRows::Bit(row)) != 0;
+      row_ids[i] = is_held ? row : kNoRow;
+      num_missing_here += !is_held;
+    }
+    num_missing += num_missing_here;
+  });
+  if (has_foreign) ThrowFirstForeign(num_keys, keys);
+  return num_missing;
+}
+
+void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* keys,
+                                  bool keys_are_distinct, const float* initial_rows,
+                                  const Planes& planes, int64_t* row_ids) {
+  Executor& executor = call.executor();
+  if (FindLockFree(executor, num_keys, keys, row_ids) == 0) return;
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  // Again, because another writer may have inserted some of them in between.
+  const int64_t num_missing = FindLockFree(executor, num_keys, keys, row_ids);
+  NewKeys new_keys(options_.name, num_missing, num_keys, keys, row_ids, keys_are_distinct);
+  int64_t end_row = num_rows_;
+  const Placement placement = options_.placement;
+  new_keys.row_ids.reserve(new_keys.keys.size());
+  for (const int64_t key : new_keys.keys) {
+    new_keys.row_ids.push_back(placement.RowOf(key, most_rows_));
+    end_row = std::max(end_row, new_keys.row_ids.back() + 1);
+  }
+  MakeRoom(options_, planes, end_row);
+  new_keys.WriteRows(executor, options_, initial_rows, planes);
+  for (const int64_t row : new_keys.row_ids) held_.Add(row);
+  size_ += new_keys.size();
+  num_rows_ = end_row;
+  new_keys.CopyRowIdsTo(row_ids);
+}
+
+void CpuDirectTable::Reserve(Call&, int64_t, const Planes& planes) {
+  ReservePlanes(planes, most_rows_);
+}
+
+int64_t CpuDirectTable::Erase(Call&, int64_t num_keys, const int64_t* keys) {
+  for (int64_t i = 0; i < num_keys; ++i) RowOf(keys[i]);  // throws before anything changes
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  int64_t num_erased = 0;
+  for (int64_t i = 0; i < num_keys; ++i) num_erased += held_.Remove(RowOf(keys[i]));
+  size_ -= num_erased;
+  return num_erased;
+}
+
+TableEntries CpuDirectTable::Export(Call& call) {
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  int64_t* const keys = call.Temporary<int64_t>(size_);
+  int64_t* const row_ids = call.Temporary<int64_t>(size_);
+  int64_t count = 0;
+  held_.ForEach([&](int64_t row) {
+    keys[count] = options_.placement.GlobalKey(row);
+    row_ids[count++] = row;
+  });
+  return {count, keys, row_ids};
+}
+
+int64_t CpuDirectTable::ExportRows(Call&, int64_t first_row, int64_t num_rows, int64_t* keys,
+                                   int64_t* row_ids) {
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  int64_t count = 0;
+  held_.ForEachIn(first_row, std::min<int64_t>(first_row + num_rows, num_rows_), [&](int64_t row) {
+    keys[count] = options_.placement.GlobalKey(row);
+    row_ids[count++] = row;
+  });
+  return count;
+}
+
+void CpuDirectTable::Clear(Call&) {
+  std::lock_guard<std::mutex> writer(writer_mutex_);
+  held_.Clear();
+  size_ = 0;
+  num_rows_ = 0;
+}
+
+void CpuDirectTable::InsertAll(Call& call, const Planes& planes) {
+  // In slices, so that the lists of new keys stay small beside the rows.
+  constexpr int64_t kSliceRows = 1 << 16;
+  std::vector<int64_t> keys;
+  std::vector<int64_t> row_ids;
+  for (int64_t begin = 0; begin < most_rows_; begin += kSliceRows) {
+    keys.clear();
+    const int64_t end = std::min(begin + kSliceRows, most_rows_);
+    for (int64_t row = begin; row < end; ++row) keys.push_back(options_.placement.GlobalKey(row));
+    row_ids.resize(keys.size());
+    FindOrInsert(call, end - begin, keys.data(), /*keys_are_distinct=*/true, nullptr, planes,
+                 row_ids.data());
+  }
+}
+
+int64_t CpuDirectTable::FirstWithoutRow(Call&, int64_t count, const int64_t* row_ids) {
+  return FirstOutside(count, row_ids, 0, num_rows_);
+}
+
+void CpuDirectTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& planes,
+                                 int64_t num_gradients, const int64_t* row_ids,
+                                 const float* gradients) {
+  CheckRowsToUpdate(options_, num_rows_, num_gradients, row_ids);
+  sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
+}
+
+void CpuDirectTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
+                                      int64_t num_gradients, const int64_t* row_ids,
+                                      const float* gradients) {
+  CheckRowsToUpdate(options_, num_rows_, num_gradients, row_ids);
+  const TableEntries in_use = Export(call);
+  sok::ApplyToRowsInUse(call.executor(), rule, planes, in_use.count, in_use.row_ids, num_gradients,
+                        row_ids, gradients);
+}
+
+}  // namespace sok

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cpu/index/key_history.h"
+
+#include <algorithm>
+
+#include "ops/base/error.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kMostHashes = 64;
+
+std::unique_ptr<WaitingKeys> MakeWaitingKeys(const HistoryOptions& options) {
+  return options.has_filter() && options.bloom.num_counters > 0 ? MakeBloomCounts(options.bloom)
+                                                                : MakeExactCounts();
+}
+
+}  // namespace
+
+void CheckHistoryOptions(const HistoryOptions& options) {
+  const BloomOptions& bloom = options.bloom;
+  if (bloom.num_counters == 0) return;
+  const int64_t bytes = bloom.counter_bytes;
+  const bool is_size = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  if (!is_size || bloom.num_counters < 0 || bloom.num_counters > INT64_MAX / 8 ||
+      bloom.num_hashes < 1 || bloom.num_hashes > kMostHashes) {
+    Throw(ErrorCode::kInvalidArgument, "a counting Bloom filter has 1 to ", kMostHashes,
+          " hashes and counters of 1, 2, 4 or 8 bytes, got ", bloom.num_hashes, " hashes and ",
+          bloom.num_counters, " counters of ", bytes, " bytes");
+  }
+}
+
+KeyHistory::KeyHistory(const HistoryOptions& options)
+    : options_(options), waiting_(MakeWaitingKeys(options)) {}
+
+Admission KeyHistory::Admit(Executor& executor, int64_t num_rows, ArrivingKeys* arriving) {
+  const size_t num_keys = arriving->keys.size();
+  Admission admission;
+  if (options_.has_filter()) {
+    std::vector<KeySeen> before(num_keys);
+    waiting_->Find(static_cast<int64_t>(num_keys), arriving->keys.data(), before.data());
+    for (size_t i = 0; i < num_keys; ++i) arriving->seen[i].count += before[i].count;
+  }
+  for (size_t i = 0; i < num_keys; ++i) {
+    const bool is_admitted = arriving->seen[i].count >= options_.filter_freq;
+    (is_admitted || !options_.has_filter() ? admission.admitted : admission.waiting).push_back(i);
+  }
+  Reserve(executor, num_rows, static_cast<int64_t>(admission.waiting.size()));
+  return admission;
+}
+
+void KeyHistory::Reserve(Executor& executor, int64_t num_rows, int64_t num_waiting) {
+  const auto size = static_cast<size_t>(num_rows);
+  if (size > rows_.capacity()) rows_.reserve(std::max(size, 2 * rows_.capacity()));
+  if (num_waiting > 0) waiting_->Reserve(executor, num_waiting);
+}
+
+void KeyHistory::Commit(Executor& executor, const ArrivingKeys& arriving,
+                        const Admission& admission, const std::vector<int64_t>& rows_of_admitted) {
+  for (size_t i = 0; i < admission.admitted.size(); ++i) {
+    const size_t place = admission.admitted[i];
+    if (options_.has_filter()) waiting_->GetsRow(arriving.keys[place], options_.filter_freq);
+    SetRow(rows_of_admitted[i], arriving.seen[place]);
+  }
+  std::vector<int64_t> keys;
+  std::vector<KeySeen> seen;
+  for (const size_t place : admission.waiting) {
+    keys.push_back(arriving.keys[place]);
+    seen.push_back(arriving.seen[place]);
+  }
+  if (!keys.empty()) {
+    waiting_->Put(executor, static_cast<int64_t>(keys.size()), keys.data(), seen.data());
+  }
+}
+
+void KeyHistory::Count(int64_t row_id, int64_t count, int64_t step) {
+  KeySeen* row = Row(row_id);
+  row->count += count;
+  row->step = step;
+}
+
+KeySeen KeyHistory::OfRow(int64_t row_id) const {
+  if (row_id < static_cast<int64_t>(rows_.size())) return rows_[static_cast<size_t>(row_id)];
+  return {std::max<int64_t>(1, options_.filter_freq), -1};
+}
+
+void KeyHistory::SetRow(int64_t row_id, const KeySeen& seen) { *Row(row_id) = seen; }
+
+KeySeen* KeyHistory::Row(int64_t row_id) {
+  const auto row = static_cast<size_t>(row_id);
+  if (row >= rows_.size()) rows_.resize(row + 1, OfRow(row_id));
+  return &rows_[row];
+}
+
+int64_t KeyHistory::num_bytes() const {
+  return static_cast<int64_t>(rows_.capacity() * sizeof(KeySeen)) + waiting_->num_bytes();
+}
+
+}  // namespace sok

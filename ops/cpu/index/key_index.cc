@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hash index. See key_index.h for its layout.
+#include "ops/cpu/index/key_index.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "ops/base/hash.h"
+#include "ops/base/prefetch.h"
+#include "ops/engine/table_options.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kMinBuckets = 64;
+// Keys per slot, in percent. Fuller tables send many more keys past their home bucket.
+constexpr int64_t kMaxLoadPercent = 80;
+constexpr int64_t kGrowthPercent = 150;
+constexpr int kAhead = 32;  // a bucket is asked for this many keys before it is needed
+constexpr int64_t kInsertNanoseconds = 20;  // a key in a large index, one thread
+constexpr int64_t kMinKeysPerPart = 4096;   // fewer are not worth another thread
+// Every thread that inserts looks at all keys, for those of its buckets.
+constexpr int64_t kMaxInsertParts = 8;
+constexpr int kAppendAhead = 16;       // as kAhead, where buckets that follow are near one another
+constexpr int kLeastStretchBits = 14;  // 2^14 buckets are as large as a core's second cache
+constexpr int64_t kMostStretches = 1024;  // so many places that are written in turn are in caches
+
+int64_t NumParts(Executor& executor, int64_t num_keys) {
+  return std::min<int64_t>({executor.num_threads(), kMaxInsertParts, num_keys / kMinKeysPerPart});
+}
+
+}  // namespace
+
+/// Keys that a thread must not put where they belong: it is another thread's place, or not free
+/// yet. Few, but nothing may fail once the first key has moved, so there is address space for all.
+class KeyIndex::WaitingKeys {
+ public:
+  struct Entry {
+    int64_t key;
+    uint32_t row_id;
+  };
+
+  explicit WaitingKeys(int64_t most)
+      : memory_(static_cast<size_t>(most) * sizeof(Entry), PageSize::kSmall) {}
+
+  /// From any thread.
+  void Add(int64_t key, uint32_t row_id) {
+    entries()[size_.fetch_add(1, std::memory_order_relaxed)] = {key, row_id};
+  }
+  const Entry* begin() const { return entries(); }
+  const Entry* end() const { return entries() + size_; }
+
+ private:
+  Entry* entries() const { return static_cast<Entry*>(memory_.data()); }
+
+  const ReservedMemory memory_;
+  std::atomic<int64_t> size_{0};
+};
+
+KeyIndex::KeyIndex() { Clear(); }
+
+uint32_t KeyIndex::Bucket::SlotOf(int64_t key) const {
+  uint32_t matches = 0;  // compared without branches: which slot it is cannot be predicted
+  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+    matches |= static_cast<uint32_t>(keys[slot] == key) << slot;
+  }
+  matches &= (1u << count()) - 1;
+  return matches == 0 ? kSlots : static_cast<uint32_t>(__builtin_ctz(matches));
+}
+
+int64_t KeyIndex::HomeBucket(int64_t key) const { return ScaleHash(HashKey(key), num_buckets_); }
+
+int64_t KeyIndex::Find(int64_t num_keys, const int64_t* keys, int64_t* row_ids) const {
+  int64_t num_missing = 0;
+  int64_t homes[kAhead];  // a ring
+  const auto ask_for_home = [&](int64_t i) {
+    int64_t& home = homes[static_cast<uint64_t>(i) % kAhead];
+    home = HomeBucket(keys[i]);
+    PrefetchForRead(buckets() + home);
+  };
+  for (int64_t i = 0; i < std::min<int64_t>(kAhead, num_keys); ++i) ask_for_home(i);
+  for (int64_t i = 0; i < num_keys; ++i) {
+    const int64_t key = keys[i];
+    const int64_t home = homes[static_cast<uint64_t>(i) % kAhead];
+    if (i + kAhead < num_keys) ask_for_home(i + kAhead);
+    const int64_t row_id = FindAt(home, key);
+    row_ids[i] = row_id;
+    num_missing += row_id == kNoRow;
+  }
+  return num_missing;
+}
+
+int64_t KeyIndex::FindAt(int64_t home, int64_t key) const {
+  const Bucket& bucket = buckets()[home];
+  const uint32_t slot = bucket.SlotOf(key);
+  if (slot < kSlots) return bucket.row_ids[slot];
+  return bucket.was_passed() ? FindPast(home, key) : kNoRow;
+}
+
+int64_t KeyIndex::FindPast(int64_t home, int64_t key) const {
+  // Many erasures could leave every bucket passed, so going round ends the search as well.
+  for (int64_t bucket = Next(home); bucket != home; bucket = Next(bucket)) {
+    const uint32_t slot = buckets()[bucket].SlotOf(key);
+    if (slot < kSlots) return buckets()[bucket].row_ids[slot];
+    if (!buckets()[bucket].was_passed()) break;
+  }
+  return kNoRow;
+}
+
+void KeyIndex::InsertAt(int64_t home, int64_t key, uint32_t row_id) {
+  int64_t bucket = home;
+  while (buckets()[bucket].is_full()) {
+    buckets()[bucket].state += 8;
+    bucket = Next(bucket);
+  }
+  Bucket& place = buckets()[bucket];
+  place.keys[place.count()] = key;
+  place.row_ids[place.count()] = row_id;
+  ++place.state;
+}
+
+/// Without touching a bucket outside `range`; kWaits, and nothing done, where that is impossible.
+/// Looks for the key on the way: where none was erased, no bucket that is not full was passed.
+template <bool kLooks>
+KeyIndex::Outcome KeyIndex::InsertWithin(const Range& range, int64_t home, int64_t key,
+                                         uint32_t row_id) {
+  if (home < range.begin || home >= range.end) return Outcome::kWaits;
+  for (int64_t bucket = home; bucket < range.end; ++bucket) {
+    if (kLooks && buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
+    if (buckets()[bucket].is_full()) continue;
+    InsertAt(home, key, row_id);
+    return Outcome::kInserted;
+  }
+  return Outcome::kWaits;
+}
+
+/// Returns how many of the keys the index held, if it looks.
+template <bool kLooks>
+int64_t KeyIndex::InsertWaiting(const WaitingKeys& waiting) {
+  int64_t num_held = 0;
+  for (const auto& entry : waiting) {
+    const int64_t home = HomeBucket(entry.key);
+    if (kLooks && FindAt(home, entry.key) != kNoRow) {
+      ++num_held;
+    } else {
+      InsertAt(home, entry.key, entry.row_id);
+    }
+  }
+  return num_held;
+}
+
+void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
+                      const int64_t* row_ids) {
+  Reserve(executor, size_ + num_keys);
+  const int64_t num_parts = NumParts(executor, num_keys);
+  if (num_parts > 1) {
+    InsertInParallel(executor, num_parts, num_keys, keys, row_ids);
+  } else {
+    for (int64_t begin = 0; begin < num_keys; begin += kAhead) {
+      const int64_t count = std::min<int64_t>(kAhead, num_keys - begin);
+      int64_t homes[kAhead];
+      for (int64_t i = 0; i < count; ++i) {
+        homes[i] = HomeBucket(keys[begin + i]);
+        PrefetchForWrite(buckets() + homes[i]);
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        InsertAt(homes[i], keys[begin + i], static_cast<uint32_t>(row_ids[begin + i]));
+      }
+    }
+  }
+  size_ += num_keys;
+}
+
+/// Each part of the buckets is filled by one thread.
+void KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
+                                const int64_t* keys, const int64_t* row_ids) {
+  WaitingKeys waiting(num_keys);
+  const auto part_begin = [&](int64_t part) { return num_buckets_ * part / num_parts; };
+  executor.ParallelFor(num_parts, num_keys / num_parts * kInsertNanoseconds,
+                       [&](int64_t begin, int64_t end) {
+                         const Range range{part_begin(begin), part_begin(end)};
+                         InsertPart(range, num_keys, keys, row_ids, waiting);
+                       });
+  InsertWaiting</*kLooks=*/false>(waiting);
+}
+
+/// Those of the keys whose home is in `range`.
+void KeyIndex::InsertPart(const Range& range, int64_t num_keys, const int64_t* keys,
+                          const int64_t* row_ids, WaitingKeys& waiting) {
+  struct Asked {
+    int64_t home;
+    int64_t position;
+  };
+  Asked asked[kAhead];
+  int num_asked = 0;
+  const auto insert_asked = [&] {
+    for (int i = 0; i < num_asked; ++i) {
+      const int64_t key = keys[asked[i].position];
+      const auto row_id = static_cast<uint32_t>(row_ids[asked[i].position]);
+      const Outcome outcome = InsertWithin</*kLooks=*/false>(range, asked[i].home, key, row_id);
+      if (outcome == Outcome::kWaits) waiting.Add(key, row_id);
+    }
+    num_asked = 0;
+  };
+  for (int64_t i = 0; i < num_keys; ++i) {
+    const int64_t home = HomeBucket(keys[i]);
+    if (home < range.begin || home >= range.end) continue;
+    PrefetchForWrite(buckets() + home);
+    asked[num_asked++] = {home, i};
+    if (num_asked == kAhead) insert_asked();
+  }
+  insert_asked();
+}
+
+/// Keys by stretches of buckets, so that those which come one after another are near one another.
+class KeyIndex::KeysByStretch {
+ public:
+  struct Entry {
+    int64_t key;
+    uint32_t home;  // kMaxRows keys have fewer buckets than 2^32
+    uint32_t row_id;
+  };
+
+  KeysByStretch(const KeyIndex& index, int64_t num_keys, const int64_t* keys, int64_t first_row)
+      : index_(index),
+        memory_(static_cast<size_t>(num_keys) * sizeof(Entry), PageSize::kHuge),
+        bits_(BitsFor(index.num_buckets())),
+        ends_(static_cast<size_t>(StretchOf(index.num_buckets() - 1) + 1)) {
+    for (int64_t i = 0; i < num_keys; ++i) ++End(index.HomeBucket(keys[i]));
+    int64_t begin = 0;
+    for (int64_t& end : ends_) begin += std::exchange(end, begin);
+    auto* const entries = static_cast<Entry*>(memory_.data());
+    for (int64_t i = 0; i < num_keys; ++i) {
+      const int64_t home = index.HomeBucket(keys[i]);
+      entries[End(home)++] = {keys[i], static_cast<uint32_t>(home),
+                              static_cast<uint32_t>(first_row + i)};
+    }
+  }
+
+  int64_t size() const { return static_cast<int64_t>(ends_.size()); }
+  /// The buckets of stretches [begin, end).
+  Range Buckets(int64_t begin, int64_t end) const {
+    return {begin << bits_, std::min(end << bits_, index_.num_buckets())};
+  }
+  const Entry* Begin(int64_t stretch) const {
+    const auto* const entries = static_cast<const Entry*>(memory_.data());
+    return stretch == 0 ? entries : entries + ends_[static_cast<size_t>(stretch - 1)];
+  }
+
+ private:
+  static int BitsFor(int64_t num_buckets) {
+    int bits = kLeastStretchBits;
+    while ((num_buckets - 1) >> bits >= kMostStretches) ++bits;
+    return bits;
+  }
+  int64_t StretchOf(int64_t home) const { return home >> bits_; }
+  int64_t& End(int64_t home) { return ends_[static_cast<size_t>(StretchOf(home))]; }
+
+  const KeyIndex& index_;
+  const ReservedMemory memory_;
+  const int bits_;             // of the number of a bucket in its stretch
+  std::vector<int64_t> ends_;  // of the entries of each stretch
+};
+
+int64_t KeyIndex::Append(Executor& executor, int64_t num_keys, const int64_t* keys,
+                         int64_t first_row) {
+  if (num_keys == 0) return 0;
+  Reserve(executor, size_ + num_keys);
+  const KeysByStretch sorted(*this, num_keys, keys, first_row);
+  WaitingKeys waiting(num_keys);
+  std::atomic<int64_t> num_held{0};
+  executor.ParallelFor(sorted.size(), num_keys / sorted.size() * kInsertNanoseconds,
+                       [&](int64_t begin, int64_t end) {
+                         num_held += AppendStretches(sorted, begin, end, waiting);
+                       });
+  num_held += InsertWaiting</*kLooks=*/true>(waiting);
+  size_ += num_keys - num_held;
+  return num_held;
+}
+
+/// Those of stretches [begin, end). Returns how many the index held.
+int64_t KeyIndex::AppendStretches(const KeysByStretch& sorted, int64_t begin, int64_t end,
+                                  WaitingKeys& waiting) {
+  const Range range = sorted.Buckets(begin, end);
+  const KeysByStretch::Entry* const last = sorted.Begin(end);
+  int64_t num_held = 0;
+  for (const auto* entry = sorted.Begin(begin); entry != last; ++entry) {
+    if (last - entry > kAppendAhead) PrefetchForWrite(buckets() + entry[kAppendAhead].home);
+    const Outcome outcome =
+        InsertWithin</*kLooks=*/true>(range, entry->home, entry->key, entry->row_id);
+    if (outcome == Outcome::kWaits) waiting.Add(entry->key, entry->row_id);
+    num_held += outcome == Outcome::kHeld;
+  }
+  return num_held;
+}
+
+int64_t KeyIndex::Erase(int64_t key) {
+  const int64_t home = HomeBucket(key);
+  int64_t place = home;
+  uint32_t slot = buckets()[place].SlotOf(key);
+  while (slot == kSlots) {
+    if (!buckets()[place].was_passed()) return kNoRow;
+    place = Next(place);
+    if (place == home) return kNoRow;
+    slot = buckets()[place].SlotOf(key);
+  }
+  for (int64_t passed = home; passed != place; passed = Next(passed)) buckets()[passed].state -= 8;
+  Bucket& bucket = buckets()[place];
+  const uint32_t row_id = bucket.row_ids[slot];
+  const uint32_t last = bucket.count() - 1;
+  bucket.keys[slot] = bucket.keys[last];
+  bucket.row_ids[slot] = bucket.row_ids[last];
+  --bucket.state;
+  --size_;
+  return row_id;
+}
+
+void KeyIndex::Reserve(Executor& executor, int64_t num_keys) {
+  const int64_t needed = num_keys * 100 / (kMaxLoadPercent * kSlots) + 1;
+  if (needed <= num_buckets_) return;
+  GrowTo(executor, std::max(needed, num_buckets_ * kGrowthPercent / 100));
+}
+
+void KeyIndex::GrowTo(Executor& executor, int64_t num_buckets) {
+  WaitingKeys waiting(size_);
+  memory_.Grow(static_cast<size_t>(num_buckets) * sizeof(Bucket));
+  const int64_t num_old_buckets = std::exchange(num_buckets_, num_buckets);
+  const int64_t num_unmoved = MoveInParallel(executor, num_old_buckets, waiting);
+  Move({0, num_unmoved}, {0, num_buckets}, waiting);
+  InsertWaiting</*kLooks=*/false>(waiting);
+}
+
+/// Moves old buckets from the end of the index for as long as there are enough of them whose keys
+/// all go past the last one that is not moved yet. Returns how many are left.
+int64_t KeyIndex::MoveInParallel(Executor& executor, int64_t num_old_buckets,
+                                 WaitingKeys& waiting) {
+  const int64_t num_parts = executor.num_threads();
+  const auto target = [&](int64_t old) { return old * num_buckets_ / num_old_buckets; };
+  int64_t end = num_old_buckets;
+  while (num_parts > 1) {
+    const int64_t begin = (end * num_old_buckets + num_buckets_ - 1) / num_buckets_;
+    const int64_t count = end - begin;  // target(begin) >= end
+    if (count * kSlots < num_parts * kMinKeysPerPart) break;
+    const auto part_begin = [&](int64_t part) { return begin + count * part / num_parts; };
+    executor.ParallelFor(num_parts, count / num_parts * kSlots * kInsertNanoseconds,
+                         [&](int64_t first_part, int64_t end_part) {
+                           const Range old{part_begin(first_part), part_begin(end_part)};
+                           Move(old, {target(old.begin), target(old.end)}, waiting);
+                         });
+    end = begin;
+  }
+  return end;
+}
+
+/// Moves keys of old buckets into `target`, from the last to the first: a key's home only moves up,
+/// onto buckets that are converted or beyond the old end.
+void KeyIndex::Move(const Range& old_buckets, const Range& target, WaitingKeys& waiting) {
+  for (int64_t i = old_buckets.end - 1; i >= old_buckets.begin; --i) {
+    const Bucket old = std::exchange(buckets()[i], Bucket{});
+    const Range free{std::max(i, target.begin), target.end};
+    for (uint32_t slot = 0; slot < old.count(); ++slot) {
+      const int64_t key = old.keys[slot];
+      const Outcome outcome =
+          InsertWithin</*kLooks=*/false>(free, HomeBucket(key), key, old.row_ids[slot]);
+      if (outcome == Outcome::kWaits) waiting.Add(key, old.row_ids[slot]);
+    }
+  }
+}
+
+void KeyIndex::Clear() {
+  memory_ = ReservedMemory(kMinBuckets * sizeof(Bucket), PageSize::kHuge);
+  num_buckets_ = kMinBuckets;
+  size_ = 0;
+}
+
+}  // namespace sok

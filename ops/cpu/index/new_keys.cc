@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// New keys of a batch on the CPU.
+#include "ops/cpu/index/new_keys.h"
+
+#include <algorithm>
+
+#include "ops/base/error.h"
+#include "ops/base/first_appearance.h"
+#include "ops/base/wide_vectors.h"
+
+namespace sok {
+namespace {
+
+int64_t RowNanoseconds(const Planes& planes) {
+  int64_t width = planes.rows == nullptr ? 0 : planes.rows->width();
+  for (const Planes::Slot& slot : planes.slots) width += slot.plane->width();
+  return kFirstValueColumnNanoseconds * std::max<int64_t>(1, width);
+}
+
+SOK_WIDE_VECTORS bool AreInside(int64_t count, const int64_t* row_ids, int64_t begin_row,
+                                int64_t end_row) {
+  int64_t num_outside = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    num_outside += static_cast<int64_t>(row_ids[i] < begin_row) | (row_ids[i] >= end_row);
+  }
+  return num_outside == 0;
+}
+
+}  // namespace
+
+void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_rows) {
+  const auto make_room = [&](Plane& plane) {
+    plane.ExpectRows(num_rows);
+    if (plane.num_rows() >= num_rows) return;
+    if (plane.MovesWhenItGrows()) {
+      Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "': a plane has memory for ",
+            plane.num_rows(), " rows, and ", num_rows,
+            " are needed; reserve it before keys are inserted");
+    }
+    plane.Reserve(num_rows);
+    if (plane.num_rows() >= num_rows) return;
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': a plane has room for ",
+          plane.num_rows(), " rows, and ", num_rows, " are needed");
+  };
+  if (planes.rows != nullptr) make_room(*planes.rows);
+  for (const Planes::Slot& slot : planes.slots) make_room(*slot.plane);
+}
+
+void ReservePlanes(const Planes& planes, int64_t num_rows) {
+  if (planes.rows != nullptr) planes.rows->Reserve(num_rows);
+  for (const Planes::Slot& slot : planes.slots) slot.plane->Reserve(num_rows);
+}
+
+int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t begin_row, int64_t end_row) {
+  if (AreInside(count, row_ids, begin_row, end_row)) return count;
+  return std::find_if(row_ids, row_ids + count,
+                      [=](int64_t row_id) { return row_id < begin_row || row_id >= end_row; }) -
+         row_ids;
+}
+
+void CheckRowsToUpdate(const TableOptions& options, int64_t num_rows, int64_t count,
+                       const int64_t* row_ids) {
+  const int64_t first = FirstOutside(count, row_ids, INT64_MIN, num_rows);
+  if (first < count) ThrowNoSuchRow(options, row_ids[first], num_rows);
+}
+
+NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
+                 const int64_t* batch_keys, const int64_t* batch_row_ids, bool keys_are_distinct) {
+  if (num_missing > INT32_MAX) {
+    Throw(ErrorCode::kInvalidArgument, "table '", table_name, "': ", num_missing,
+          " new keys in one batch are above the limit of ", INT32_MAX,
+          "; insert them in several batches");
+  }
+  places_.reserve(static_cast<size_t>(num_missing));
+  keys.reserve(static_cast<size_t>(num_missing));
+  for (int64_t i = 0; i < num_keys; ++i) {
+    if (batch_row_ids[i] != kNoRow) continue;
+    places_.push_back(i);
+    keys.push_back(batch_keys[i]);
+  }
+  if (keys_are_distinct) return;
+  numbers_.resize(places_.size());
+  const int64_t num_distinct =
+      NumberByFirstAppearance(num_missing, keys.data(), keys.data(), numbers_.data());
+  keys.resize(static_cast<size_t>(num_distinct));
+}
+
+/// [size]: where in the batch each of `keys` stands first.
+std::vector<int64_t> NewKeys::FirstPlaces() const {
+  std::vector<int64_t> first_places;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (NumberAt(i) == first_places.size()) first_places.push_back(places_[i]);
+  }
+  return first_places;
+}
+
+void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const float* initial_rows,
+                        const Planes& planes) const {
+  if (planes.rows == nullptr && planes.slots.empty()) return;
+  const int64_t dim = options.dim;
+  float* const rows = planes.rows == nullptr ? nullptr : planes.rows->data();
+  const std::vector<int64_t> first_places =
+      initial_rows == nullptr ? std::vector<int64_t>() : FirstPlaces();
+  const auto write_rows = [&](int64_t begin, int64_t end) {
+    if (initial_rows == nullptr) {
+      WriteFirstValues(options.first_value, end - begin, keys.data() + begin,
+                       row_ids.data() + begin, dim, rows);
+      return;
+    }
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      std::copy_n(initial_rows + first_places[i] * dim, dim, rows + row_ids[i] * dim);
+    }
+  };
+  executor.ParallelFor(size(), RowNanoseconds(planes), [&](int64_t begin, int64_t end) {
+    if (rows != nullptr) write_rows(begin, end);
+    for (const Planes::Slot& slot : planes.slots) {
+      float* const data = slot.plane->data();
+      const int64_t width = slot.plane->width();
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        std::fill_n(data + row_ids[i] * width, width, slot.initial_value);
+      }
+    }
+  });
+}
+
+void NewKeys::CopyRowIdsTo(int64_t* batch_row_ids) const {
+  for (size_t i = 0; i < places_.size(); ++i) {
+    batch_row_ids[places_[i]] = row_ids[NumberAt(i)];
+  }
+}
+
+}  // namespace sok

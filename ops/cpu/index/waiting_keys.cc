@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cpu/index/waiting_keys.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "ops/base/hash.h"
+#include "ops/engine/table_options.h"
+
+namespace sok {
+namespace {
+
+class ExactCounts : public WaitingKeys {
+ public:
+  void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
+    std::vector<int64_t> places(static_cast<size_t>(num_keys));
+    index_.Find(num_keys, keys, places.data());
+    for (size_t i = 0; i < places.size(); ++i) {
+      seen[i] = places[i] == kNoRow ? KeySeen() : held_[static_cast<size_t>(places[i])].seen;
+    }
+  }
+
+  void Reserve(Executor& executor, int64_t num_keys) override {
+    index_.Reserve(executor, index_.size() + num_keys);
+    const auto most = held_.size() + static_cast<size_t>(num_keys);
+    if (most > held_.capacity()) held_.reserve(std::max(most, 2 * held_.capacity()));
+    if (most > free_places_.capacity()) {  // all of them may be erased
+      free_places_.reserve(std::max(most, 2 * free_places_.capacity()));
+    }
+  }
+
+  void Put(Executor& executor, int64_t num_keys, const int64_t* keys,
+           const KeySeen* seen) override {
+    std::vector<int64_t> places(static_cast<size_t>(num_keys));
+    index_.Find(num_keys, keys, places.data());
+    std::vector<int64_t> fresh_keys, fresh_places;
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (places[i] == kNoRow) {
+        places[i] = NextPlace();
+        fresh_keys.push_back(keys[i]);
+        fresh_places.push_back(places[i]);
+      }
+      held_[static_cast<size_t>(places[i])] = {keys[i], seen[i]};
+    }
+    index_.Insert(executor, static_cast<int64_t>(fresh_keys.size()), fresh_keys.data(),
+                  fresh_places.data());
+  }
+
+  void GetsRow(int64_t key, int64_t) override { Erase(key); }
+
+  void Erase(int64_t key) override {
+    const int64_t place = index_.Erase(key);
+    if (place == kNoRow) return;
+    held_[static_cast<size_t>(place)].seen.count = kFree;
+    free_places_.push_back(static_cast<uint32_t>(place));
+  }
+
+  int64_t num_places() const override { return static_cast<int64_t>(held_.size()); }
+
+  void Export(int64_t begin, int64_t end, std::vector<int64_t>* keys,
+              std::vector<KeySeen>* seen) const override {
+    for (int64_t place = begin; place < end; ++place) {
+      const Held& held = held_[static_cast<size_t>(place)];
+      if (held.seen.count == kFree) continue;
+      keys->push_back(held.key);
+      seen->push_back(held.seen);
+    }
+  }
+
+  int64_t num_bytes() const override {
+    return index_.num_bytes() + static_cast<int64_t>(held_.capacity() * sizeof(Held) +
+                                                     free_places_.capacity() * sizeof(uint32_t));
+  }
+
+ private:
+  static constexpr int64_t kFree = INT64_MIN;  // the count at a place that no key has
+  struct Held {
+    int64_t key = 0;
+    KeySeen seen;
+  };
+
+  int64_t NextPlace() {
+    if (free_places_.empty()) {
+      held_.emplace_back();
+      return static_cast<int64_t>(held_.size()) - 1;
+    }
+    const int64_t place = free_places_.back();
+    free_places_.pop_back();
+    return place;
+  }
+
+  KeyIndex index_;  // key -> place in held_
+  std::vector<Held> held_;
+  std::vector<uint32_t> free_places_;
+};
+
+class BloomCounts : public WaitingKeys {
+ public:
+  explicit BloomCounts(const BloomOptions& options)
+      : options_(options),
+        most_(options.counter_bytes == 8 ? std::numeric_limits<int64_t>::max()
+                                         : (int64_t{1} << (8 * options.counter_bytes)) - 1),
+        memory_(static_cast<size_t>(options.num_counters * options.counter_bytes),
+                PageSize::kSmall) {}
+
+  void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
+    for (int64_t i = 0; i < num_keys; ++i) {
+      int64_t least = most_;
+      ForEachCounter(keys[i], [&](char* counter) { least = std::min(least, Load(counter)); });
+      seen[i] = {least, -1};
+    }
+  }
+
+  void Reserve(Executor&, int64_t) override {}
+
+  /// Only counters below the count go up, so that keys which share one do not add up.
+  void Put(Executor&, int64_t num_keys, const int64_t* keys, const KeySeen* seen) override {
+    for (int64_t i = 0; i < num_keys; ++i) Raise(keys[i], seen[i].count);
+  }
+
+  /// Keeps as much for the time when the row is taken from the key, and no more: how often it had
+  /// come depends on which of a step's lookups counted first.
+  void GetsRow(int64_t key, int64_t filter_freq) override { Raise(key, filter_freq); }
+
+  void Erase(int64_t) override {}
+  int64_t num_places() const override { return 0; }
+  void Export(int64_t, int64_t, std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
+  int64_t num_bytes() const override { return static_cast<int64_t>(memory_.size_bytes()); }
+
+ private:
+  template <typename Use>
+  void ForEachCounter(int64_t key, const Use& use) const {
+    uint64_t hash = HashKey(key);
+    for (int64_t i = 0; i < options_.num_hashes; ++i) {
+      hash = MixBits(hash + 0x9e3779b97f4a7c15u);
+      use(static_cast<char*>(memory_.data()) +
+          ScaleHash(hash, options_.num_counters) * options_.counter_bytes);
+    }
+  }
+  void Raise(int64_t key, int64_t count) const {
+    count = std::min(count, most_);
+    ForEachCounter(key, [&](char* counter) {
+      if (Load(counter) < count) Store(count, counter);
+    });
+  }
+  // The low bytes: little-endian.
+  int64_t Load(const char* counter) const {
+    int64_t value = 0;
+    std::memcpy(&value, counter, static_cast<size_t>(options_.counter_bytes));
+    return value;
+  }
+  void Store(int64_t value, char* counter) const {
+    std::memcpy(counter, &value, static_cast<size_t>(options_.counter_bytes));
+  }
+
+  const BloomOptions options_;
+  const int64_t most_;
+  ReservedMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<WaitingKeys> MakeExactCounts() { return std::make_unique<ExactCounts>(); }
+
+std::unique_ptr<WaitingKeys> MakeBloomCounts(const BloomOptions& options) {
+  return std::make_unique<BloomCounts>(options);
+}
+
+}  // namespace sok

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cpu/rows/apply_rule.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "ops/base/wide_vectors.h"
+#include "ops/cpu/rows/fixed_dim.h"
+
+namespace sok {
+namespace {
+
+constexpr int32_t kNoGradient = -1;
+
+int64_t RowCost(int num_states, int64_t dim) {
+  return 10 + num_states + dim * (1 + num_states) / 6;
+}
+
+/// In the place of a row's gradient.
+struct WithoutGradient {};
+
+template <typename Rule, typename Dim, typename Gradient>
+SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* __restrict row,
+                          float* __restrict first, float* __restrict second) {
+  const int64_t size = dim;
+  SOK_FOR_COLUMNS
+  for (int64_t column = 0; column < size; ++column) {
+    float states[kMaxStates] = {};
+    if constexpr (Rule::kStates > 0) states[0] = first[column];
+    if constexpr (Rule::kStates > 1) states[1] = second[column];
+    float value = row[column];
+    if constexpr (std::is_same_v<Gradient, WithoutGradient>) {
+      ApplyWithoutGradient(rule, value, states);
+    } else {
+      rule(gradient[column], value, states);
+    }
+    row[column] = value;
+    if constexpr (Rule::kStates > 0) first[column] = states[0];
+    if constexpr (Rule::kStates > 1) second[column] = states[1];
+  }
+}
+
+/// A rule's planes, for rows of a known dim.
+template <typename Rule, typename Dim>
+class RowsOf {
+ public:
+  RowsOf(const Rule& rule, Dim dim, const RulePlanes& planes)
+      : rule_(rule), dim_(dim), planes_(planes) {
+    for (int s = 1; s < Rule::kStates; ++s) {
+      are_side_by_side_ &= planes.states[s].data == planes.states[0].data + s * planes.dim;
+    }
+  }
+
+  /// Cache lines of a row and its states.
+  int64_t num_lines() const {
+    const int64_t size = dim_;
+    if (Rule::kStates == 0) return NumLines(size);
+    return NumLines(size) +
+           (are_side_by_side_ ? NumLines(Rule::kStates * size) : Rule::kStates * NumLines(size));
+  }
+
+  SOK_INLINE void Prefetch(int64_t row_id) const {
+    const int64_t size = dim_;
+    PrefetchRow(planes_.rows + row_id * size, size);
+    if (Rule::kStates == 0) return;
+    if (are_side_by_side_) return PrefetchRow(State(0, row_id), Rule::kStates * size);
+    for (int s = 0; s < Rule::kStates; ++s) PrefetchRow(State(s, row_id), size);
+  }
+
+  template <typename Gradient>
+  SOK_INLINE void Update(int64_t row_id, Gradient gradient) const {
+    UpdateRow(rule_, dim_, gradient, planes_.rows + row_id * int64_t{dim_},
+              Rule::kStates > 0 ? State(0, row_id) : nullptr,
+              Rule::kStates > 1 ? State(1, row_id) : nullptr);
+  }
+
+ private:
+  SOK_INLINE float* State(int s, int64_t row_id) const {
+    return planes_.states[s].data + row_id * planes_.states[s].stride;
+  }
+
+  const Rule rule_;
+  const Dim dim_;
+  const RulePlanes planes_;
+  bool are_side_by_side_ = true;
+};
+
+template <typename Rule, typename Dim>
+SOK_WIDE_VECTORS void UpdateRange(const Rule& rule, Dim dim, const RulePlanes& planes,
+                                  int64_t begin, int64_t end, const int64_t* row_ids,
+                                  const float* gradients) {
+  const int64_t size = dim;
+  const RowsOf<Rule, Dim> rows(rule, dim, planes);
+  const int64_t ahead = PrefetchDistance(rows.num_lines());
+  for (int64_t i = begin; i < end; ++i) {
+    if (i + ahead < end) rows.Prefetch(row_ids[i + ahead]);
+    if (row_ids[i] >= 0) rows.Update(row_ids[i], gradients + i * size);
+  }
+}
+
+/// Moves the rows at the places [begin, end); `rows_in_use` as in ApplyToRowsInUse.
+template <typename Rule, typename Dim>
+SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& planes, int64_t begin,
+                                int64_t end, const int64_t* rows_in_use, const int32_t* gradient_of,
+                                const float* gradients) {
+  const int64_t size = dim;
+  const RowsOf<Rule, Dim> rows(rule, dim, planes);
+  for (int64_t place = begin; place < end; ++place) {
+    const int64_t row_id = rows_in_use ? rows_in_use[place] : place;
+    const int64_t gradient = gradient_of[place];
+    if (gradient == kNoGradient) {
+      rows.Update(row_id, WithoutGradient());
+    } else {
+      rows.Update(row_id, gradients + gradient * size);
+    }
+  }
+}
+
+/// Which gradient is whose.
+struct GradientsByPlace {
+  std::vector<int32_t> of_place;  // [num_rows in use]: the number of its gradient, or kNoGradient
+  std::vector<int64_t> others;    // numbers of gradients for rows that are not in use
+};
+
+GradientsByPlace FindGradients(int64_t num_rows, const int64_t* rows_in_use, int64_t num_gradients,
+                               const int64_t* row_ids) {
+  GradientsByPlace gradients;
+  gradients.of_place.assign(static_cast<size_t>(num_rows), kNoGradient);
+  for (int64_t i = 0; i < num_gradients; ++i) {
+    if (row_ids[i] < 0) continue;
+    const int64_t place =
+        rows_in_use
+            ? std::lower_bound(rows_in_use, rows_in_use + num_rows, row_ids[i]) - rows_in_use
+            : row_ids[i];
+    if (place >= num_rows || (rows_in_use && rows_in_use[place] != row_ids[i])) {
+      gradients.others.push_back(i);
+    } else {
+      gradients.of_place[static_cast<size_t>(place)] = static_cast<int32_t>(i);
+    }
+  }
+  return gradients;
+}
+
+/// Calls body(rule, dim, begin, end) on threads: `rule` of its own type, and `dim` one that the
+/// compiler knows where it is common.
+template <typename Body>
+void ForRows(Executor& executor, const Rule& any_rule, int64_t dim, int64_t num_rows,
+             const Body& body) {
+  std::visit(
+      [&](const auto& rule) {
+        const int64_t cost = RowCost(rule.kStates, dim);
+        executor.ParallelFor(num_rows, cost, [&](int64_t begin, int64_t end) {
+          WithFixedDim(dim, [&](auto fixed_dim) { body(rule, fixed_dim, begin, end); });
+        });
+      },
+      any_rule);
+}
+
+}  // namespace
+
+void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
+                 int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
+  ForRows(executor, rule, planes.dim, num_gradients,
+          [&](const auto& one_rule, auto dim, int64_t begin, int64_t end) {
+            UpdateRange(one_rule, dim, planes, begin, end, row_ids, gradients);
+          });
+}
+
+void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& planes,
+                      int64_t num_rows, const int64_t* rows_in_use, int64_t num_gradients,
+                      const int64_t* row_ids, const float* gradients) {
+  const GradientsByPlace by_place = FindGradients(num_rows, rows_in_use, num_gradients, row_ids);
+  ForRows(executor, rule, planes.dim, num_rows,
+          [&](const auto& one_rule, auto dim, int64_t begin, int64_t end) {
+            MoveRange(one_rule, dim, planes, begin, end, rows_in_use, by_place.of_place.data(),
+                      gradients);
+          });
+  for (const int64_t i : by_place.others) {
+    ApplyToRows(executor, rule, planes, 1, row_ids + i, gradients + i * planes.dim);
+  }
+}
+
+}  // namespace sok

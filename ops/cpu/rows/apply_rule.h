@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers' rules on rows and their states, fused: one pass over what changes. No table.
+#ifndef SOK_OPS_CPU_ROWS_APPLY_RULE_H_
+#define SOK_OPS_CPU_ROWS_APPLY_RULE_H_
+
+#include <cstdint>
+
+#include "ops/base/threads/executor.h"
+#include "ops/engine/rules.h"
+
+namespace sok {
+
+/// Applies `rule` to the rows in `row_ids`; those below 0 are passed over.
+void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
+                 int64_t num_gradients,
+                 const int64_t* row_ids,   // [num_gradients], distinct
+                 const float* gradients);  // [num_gradients, dim]
+
+/// As above, and to the other rows in use as with a gradient of zero.
+void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& planes,
+                      int64_t num_rows,
+                      const int64_t* rows_in_use,  // [num_rows], ascending; nullptr: 0, 1, 2, ...
+                      int64_t num_gradients,
+                      const int64_t* row_ids,   // [num_gradients], distinct
+                      const float* gradients);  // [num_gradients, dim]
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_ROWS_APPLY_RULE_H_

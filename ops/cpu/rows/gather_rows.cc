@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/cpu/rows/gather_rows.h"
+
+#include <algorithm>
+
+#include "ops/cpu/rows/fixed_dim.h"
+#include "ops/engine/row_sum.h"
+
+namespace sok {
+namespace {
+
+int64_t RowCost(int64_t dim) { return 12 + dim / 8; }
+
+}  // namespace
+
+void GatherRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t* row_ids,
+                const float* plane, float* out) {
+  executor.ParallelFor(num_rows, RowCost(dim), [&](int64_t begin, int64_t end) {
+    WithFixedDim(dim, [&](auto fixed_dim) {
+      const int64_t size = fixed_dim;
+      const int64_t ahead = PrefetchDistance(NumLines(size));
+      for (int64_t i = begin; i < end; ++i) {
+        // A prefetch of no row does nothing: addresses that do not exist are ignored.
+        if (i + ahead < end) PrefetchRow(plane + row_ids[i + ahead] * size, size);
+        if (row_ids[i] >= 0) std::copy_n(plane + row_ids[i] * size, size, out + i * size);
+      }
+    });
+  });
+}
+
+void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t* row_ids,
+                 const float* rows, float* plane) {
+  executor.ParallelFor(num_rows, RowCost(dim), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (row_ids[i] >= 0) std::copy_n(rows + i * dim, dim, plane + row_ids[i] * dim);
+    }
+  });
+}
+
+void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
+               float* plane) {
+  for (int64_t i = 0; i < num_rows; ++i) {
+    float* row = plane + row_ids[i] * dim;
+    for (int64_t column = 0; column < dim; ++column) row[column] += values[i * dim + column];
+  }
+}
+
+void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
+                float* plane) {
+  ScatterRows(SerialExecutor(), num_rows, dim, row_ids, rows, plane);
+}
+
+void SumRows(Executor& executor, int64_t num_rows, int64_t width, const float* rows,
+             uint64_t* sums) {
+  executor.ParallelFor(num_rows, 2 + width / 4, [&](int64_t begin, int64_t end) {
+    WithFixedDim(width, [&](auto fixed_width) {
+      const int64_t size = fixed_width;
+      for (int64_t i = begin; i < end; ++i) sums[i] = RowSum(sums[i], rows + i * size, size);
+    });
+  });
+}
+
+void GatherRows(Call& call, Table& table, int64_t num_keys, const int64_t* keys, const Plane& rows,
+                float* out) {
+  const TableOptions& options = table.options();
+  auto* row_ids = call.Temporary<int64_t>(num_keys);
+  table.Find(call, num_keys, keys, row_ids);
+  GatherRows(call.executor(), num_keys, options.dim, row_ids, rows.data(), out);
+  FillAbsentRows(call.executor(), num_keys, options.dim, options.first_value, keys, row_ids, out);
+}
+
+void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,
+                    const FirstValue& first_value, const int64_t* keys, const int64_t* row_ids,
+                    float* out) {
+  if (first_value.kind == FirstValue::Kind::kPreset) return;
+  constexpr int64_t kGroup = 256;  // as many at a time: they share draws of random numbers
+  executor.ParallelFor(num_keys, dim * kFirstValueColumnNanoseconds,
+                       [&](int64_t begin, int64_t end) {
+                         int64_t absent_keys[kGroup];
+                         int64_t places[kGroup];
+                         int64_t count = 0;
+                         for (int64_t i = begin; i < end; ++i) {
+                           if (row_ids[i] < 0) {
+                             absent_keys[count] = keys[i];
+                             places[count++] = i;
+                           }
+                           if (count == kGroup || (i + 1 == end && count > 0)) {
+                             WriteFirstValues(first_value, count, absent_keys, places, dim, out);
+                             count = 0;
+                           }
+                         }
+                       });
+}
+
+}  // namespace sok

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows by row id. No bags.
+#ifndef SOK_OPS_CPU_ROWS_GATHER_ROWS_H_
+#define SOK_OPS_CPU_ROWS_GATHER_ROWS_H_
+
+#include <cstdint>
+
+#include "ops/base/threads/executor.h"
+#include "ops/engine/first_value.h"
+#include "ops/engine/table.h"
+
+namespace sok {
+
+/// As Engine::GatherRows.
+void GatherRows(Executor& executor, int64_t num_rows, int64_t dim,
+                const int64_t* row_ids,  // [num_rows]
+                const float* plane,      // [rows, dim]
+                float* out);             // [num_rows, dim]
+
+/// As Table::GatherRows.
+void GatherRows(Call& call, Table& table, int64_t num_keys,
+                const int64_t* keys,  // [num_keys]
+                const Plane& rows,
+                float* out);  // [num_keys, dim]
+
+/// As Engine::ScatterRows.
+void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim,
+                 const int64_t* row_ids,  // [num_rows]
+                 const float* rows,       // [num_rows, dim]
+                 float* plane);           // [rows, dim]
+
+/// As Engine::AddToRows and Engine::AssignRows, in the order of `row_ids`.
+void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
+               float* plane);
+void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
+                float* plane);
+
+/// As Engine::SumRows, of rows from the first one of `rows` on.
+void SumRows(Executor& executor, int64_t num_rows, int64_t width,
+             const float* rows,  // [num_rows, width]
+             uint64_t* sums);    // [num_rows]
+
+/// As Engine::FillAbsentRows.
+void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,
+                    const FirstValue& first_value,
+                    const int64_t* keys,     // [num_keys]
+                    const int64_t* row_ids,  // [num_keys]
+                    float* out);             // [num_keys, dim]
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_ROWS_GATHER_ROWS_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backward: the gradients of bags to one gradient for each distinct key. No table, no
+// communication.
+#ifndef SOK_OPS_CPU_ROWS_MERGE_GRADIENTS_H_
+#define SOK_OPS_CPU_ROWS_MERGE_GRADIENTS_H_
+
+#include <cstdint>
+
+#include "ops/base/threads/executor.h"
+#include "ops/engine/bags.h"
+
+namespace sok {
+
+/// As Engine::MergeGradients. The order of additions is fixed: the same input gives the same bits
+/// on any executor.
+void MergeGradients(Executor& executor, const Bags& bags, int64_t dim,
+                    const float* gradients,  // [num_bags, dim]
+                    float* merged);          // [num_distinct, dim]
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_ROWS_MERGE_GRADIENTS_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient that one occurrence of a key gives it.
+#ifndef SOK_OPS_CPU_ROWS_OCCURRENCE_GRADIENT_H_
+#define SOK_OPS_CPU_ROWS_OCCURRENCE_GRADIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/base/wide_vectors.h"
+#include "ops/cpu/rows/bag_factors.h"
+
+namespace sok {
+
+// Occurrences, in the order of their keys: a key's sum is one of sums within such blocks, so that
+// several threads can share a hot key. A constant, or the sums would depend on the machine.
+constexpr int64_t kMergeBlock = 4096;
+
+/// 1 / the sum of each bag's weights, as PoolRows adds them up; [num_bags] where the mean is one of
+/// weights, else empty.
+inline std::vector<float> WeightedMeans(const Bags& bags) {
+  if (!HasWeightedMean(bags)) return {};
+  std::vector<float> factors(static_cast<size_t>(bags.num_bags));
+  for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
+    float sum = 0.0f;
+    for (int64_t i = bags.row_splits[bag]; i < bags.row_splits[bag + 1]; ++i) {
+      sum += bags.weights[i];
+    }
+    factors[static_cast<size_t>(bag)] = MeanFactor(sum);
+  }
+  return factors;
+}
+
+/// What the gradient of an occurrence is multiplied by; it is in `bag` and has weights[occurrence].
+template <BagFactors kFactors>
+SOK_INLINE float FactorOf(const Bags& bags, const std::vector<float>& weighted_means, int64_t bag,
+                          const float* weights, int64_t occurrence) {
+  if constexpr (kFactors == BagFactors::kOnes) return 1.0f;
+  if constexpr (kFactors == BagFactors::kOfSizes) {
+    return MeanFactor(bags.row_splits[bag + 1] - bags.row_splits[bag]);
+  }
+  if constexpr (kFactors == BagFactors::kGiven) return bags.factors[bag];
+  const float factor = weighted_means.empty() ? BagFactor(bags, bag, 0.0f)
+                                              : weighted_means[static_cast<size_t>(bag)];
+  return factor * weights[occurrence];
+}
+
+template <BagFactors kFactors, typename Dim>
+SOK_INLINE void AddGradient(Dim dim, float factor, const float* __restrict gradient,
+                            float* __restrict sum) {
+  const int64_t size = dim;
+  if constexpr (kFactors == BagFactors::kOnes) {
+    SOK_FOR_COLUMNS
+    for (int64_t column = 0; column < size; ++column) sum[column] += gradient[column];
+  } else {
+    SOK_FOR_COLUMNS
+    for (int64_t column = 0; column < size; ++column) sum[column] += factor * gradient[column];
+  }
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_CPU_ROWS_OCCURRENCE_GRADIENT_H_

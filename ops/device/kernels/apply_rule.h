@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers' rules on rows and their states by row id, each one pass over what changes. No table.
+#ifndef SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_
+#define SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_
+
+#include <cstdint>
+
+#include "ops/device/memory/count.h"
+#include "ops/device/memory/float_pack.h"
+#include "ops/engine/rules.h"
+
+namespace sok {
+
+/// Calls update(i, value, states) for the i-th value of one pack of a row and its states.
+template <typename Pack, typename OneRule, typename Update>
+SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_t column,
+                                const Update& update) {
+  constexpr int kStates = OneRule::kStates;
+  constexpr int kLoadedStates = kStates == 0 ? 1 : kStates;
+  const auto state = [&](int s) {
+    return planes.states[s].data + row_id * planes.states[s].stride + column;
+  };
+  float* row = planes.rows + row_id * planes.dim + column;
+  Pack states[kLoadedStates];
+  SOK_UNROLL
+  for (int s = 0; s < kStates; ++s) states[s] = LoadPack<Pack>(state(s));
+  Pack values = LoadPack<Pack>(row);
+  SOK_UNROLL
+  for (int i = 0; i < Pack::width; ++i) {
+    float value_states[kLoadedStates];
+    SOK_UNROLL
+    for (int s = 0; s < kStates; ++s) value_states[s] = states[s].at[i];
+    update(i, values.at[i], value_states);
+    SOK_UNROLL
+    for (int s = 0; s < kStates; ++s) states[s].at[i] = value_states[s];
+  }
+  SOK_UNROLL
+  for (int s = 0; s < kStates; ++s) StorePack(state(s), states[s]);
+  StorePack(row, values);
+}
+
+template <typename Pack, typename OneRule>
+struct UpdateRows {
+  PackGrid<Pack> grid;
+  OneRule rule;
+  RulePlanes planes;
+  Count num_rows;
+  const int64_t* row_ids;
+  const float* gradients;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    const auto place = grid.At(i);
+    const int64_t row_id = row_ids[place.row];
+    // A negative one is larger than any: one comparison keeps the registers few.
+    if (static_cast<uint64_t>(row_id) >= static_cast<uint64_t>(num_rows.value())) return;
+    const Pack gradient = LoadPack<Pack>(gradients + place.row * planes.dim + place.column);
+    UpdatePack<Pack, OneRule>(
+        planes, row_id, place.column,
+        [&](int column, float& value, float* states) { rule(gradient.at[column], value, states); });
+  }
+};
+
+/// For the rows in use that have no gradient in this step.
+template <typename Pack, typename OneRule>
+struct MoveOtherRows {
+  PackGrid<Pack> grid;
+  OneRule rule;
+  RulePlanes planes;
+  const unsigned char* has_gradient;  // [num_rows]
+  const uint32_t* held;               // one bit for each row in use; nullptr: all are
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    const auto place = grid.At(i);
+    if (has_gradient[place.row]) return;
+    if (held != nullptr && ((held[place.row / kTile] >> (place.row % kTile)) & 1u) == 0) return;
+    UpdatePack<Pack, OneRule>(
+        planes, place.row, place.column,
+        [&](int, float& value, float* states) { ApplyWithoutGradient(rule, value, states); });
+  }
+};
+
+struct MarkRows {
+  const int64_t* row_ids;
+  int64_t num_marks;
+  unsigned char* marks;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    if (row_ids[i] >= 0 && row_ids[i] < num_marks) marks[row_ids[i]] = 1;
+  }
+};
+
+/// ForEachPack on the rows of `planes` and their states.
+template <typename Queue, typename MakeKernel>
+void ForEachPackOf(Queue& queue, Count num_rows, const RulePlanes& planes, const float* gradients,
+                   const MakeKernel& make_kernel) {
+  // Of states, the first two rows: those between are aligned as these.
+  const auto second = [&](int s) {
+    return planes.states[s].data == nullptr ? nullptr
+                                            : planes.states[s].data + planes.states[s].stride;
+  };
+  static_assert(kMaxStates == 2, "all states are here");
+  ForEachPack(
+      queue, num_rows, planes.dim,
+      {planes.rows, gradients, planes.states[0].data, planes.states[1].data, second(0), second(1)},
+      make_kernel);
+}
+
+/// As Table::ApplyToRows, on a queue, for the rows below num_rows.
+template <typename Queue, typename OneRule>
+void ApplyToRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Count num_rows,
+                 Count num_gradients,
+                 const int64_t* row_ids,    // [num_gradients]
+                 const float* gradients) {  // [num_gradients, dim]
+  ForEachPackOf(queue, num_gradients, planes, gradients, [&](auto pack, auto grid) {
+    return UpdateRows<decltype(pack), OneRule>{grid, rule, planes, num_rows, row_ids, gradients};
+  });
+}
+
+/// As Table::ApplyToRowsInUse, on a queue, for all rows below num_rows. Rows of erased keys also
+/// move, which nobody sees: a row starts afresh when it is handed out again. With `held`, one bit
+/// for each row, the others stay.
+template <typename Queue, typename OneRule>
+void ApplyToAllRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Count num_rows,
+                    Count num_gradients,
+                    const int64_t* row_ids,       // [num_gradients], distinct
+                    const float* gradients,       // [num_gradients, dim]
+                    unsigned char* has_gradient,  // [num_rows] of scratch memory
+                    const uint32_t* held = nullptr) {
+  queue.FillBytes(has_gradient, 0, num_rows.bound);
+  queue.ForEach(num_gradients, MarkRows{row_ids, num_rows.bound, has_gradient});
+  ApplyToRows(queue, rule, planes, num_rows, num_gradients, row_ids, gradients);
+  ForEachPackOf(queue, num_rows, planes, nullptr, [&](auto pack, auto grid) {
+    return MoveOtherRows<decltype(pack), OneRule>{grid, rule, planes, has_gradient, held};
+  });
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels on the index: what each does with item i. No orchestration, no rows.
+#ifndef SOK_OPS_DEVICE_KERNELS_INDEX_KERNELS_H_
+#define SOK_OPS_DEVICE_KERNELS_INDEX_KERNELS_H_
+
+#include <cstdint>
+
+#include "ops/device/kernels/bucket_index.h"
+#include "ops/device/memory/count.h"
+#include "ops/device/memory/float_pack.h"
+
+namespace sok {
+
+/// Frees every slot.
+struct ClearBuckets {
+  DeviceBucket* buckets;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    DeviceBucket bucket;
+    SOK_UNROLL
+    for (int slot = 0; slot < DeviceBucket::kSlots; ++slot) {
+      bucket.keys[slot] = 0;
+      bucket.row_ids[slot] = DeviceBucket::kFreeSlot;
+    }
+    bucket.num_passed = 0;
+    buckets[i] = bucket;
+  }
+};
+
+// An Index is a DeviceIndex or a DirectIndex.
+
+/// row_ids[i] = row of keys[i], or -1.
+template <typename Index>
+struct FindRows {
+  Index index;
+  const int64_t* keys;  // [num_keys]
+  int64_t* row_ids;     // [num_keys]
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const { row_ids[i] = index.Find(keys[i]); }
+};
+
+template <typename Index>
+FindRows(Index, const int64_t*, int64_t*) -> FindRows<Index>;
+
+/// As FindRows, and one bit of `missing` for each key that has no row.
+template <typename Index>
+struct FindRowsAndMissing {
+  Index index;
+  const int64_t* keys;  // [num_keys]
+  int64_t* row_ids;     // [num_keys]
+  uint32_t* missing;    // [NumTiles(num_keys)]
+
+  SOK_HOST_DEVICE bool Vote(int64_t i) const {
+    const int64_t row_id = index.Find(keys[i]);
+    row_ids[i] = row_id;
+    return row_id < 0;
+  }
+  SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { missing[tile] = mask; }
+};
+
+template <typename Index>
+FindRowsAndMissing(Index, const int64_t*, int64_t*, uint32_t*) -> FindRowsAndMissing<Index>;
+
+/// Finds rows and copies them to `out` in one go: two places of memory are touched for each key.
+/// Where there is no row, `out` stays as it is.
+template <typename Pack, typename Index = DeviceIndex>
+struct FindAndGather {
+  Index index;
+  int64_t dim;
+  const int64_t* keys;
+  const float* plane;
+  int64_t* row_ids;
+  float* out;
+
+  SOK_HOST_DEVICE uint32_t Look(int64_t i) const {
+    const int64_t row_id = index.Find(keys[i]);
+    row_ids[i] = row_id;
+    return row_id < 0 ? DeviceBucket::kFreeSlot : static_cast<uint32_t>(row_id);
+  }
+  SOK_HOST_DEVICE void Move(int64_t i, int64_t part, uint32_t row_id) const {
+    if (row_id == DeviceBucket::kFreeSlot) return;
+    const int64_t column = part * Pack::width;
+    StreamPack(out + i * dim + column, LoadPack<Pack>(plane + row_id * dim + column));
+  }
+};
+
+/// Moves the key in slot i of `from` (bucket * kSlots + slot), if there is one, to `to`.
+struct RehashSlot {
+  const DeviceBucket* from;
+  DeviceIndex to;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    const DeviceBucket* bucket = from + i / DeviceBucket::kSlots;
+    const uint32_t row_id = bucket->row_ids[i % DeviceBucket::kSlots];
+    if (row_id == DeviceBucket::kFreeSlot) return;
+    to.Insert(bucket->keys[i % DeviceBucket::kSlots], row_id);
+  }
+};
+
+/// Inserts new key number k. Rows of erased keys are handed out first, the last one erased first,
+/// then rows that were never in use: in the same order as on the CPU.
+struct InsertNewKeys {
+  DeviceIndex index;
+  const int64_t* keys;        // [num_new], distinct, none of them held
+  const uint32_t* free_rows;  // [num_free]
+  const int64_t* num_free;    // before this batch
+  const int64_t* num_rows;    // before this batch
+  int64_t* new_rows;          // [num_new], written
+
+  SOK_HOST_DEVICE void operator()(int64_t k) const {
+    const int64_t row_id = k < *num_free ? static_cast<int64_t>(free_rows[*num_free - 1 - k])
+                                         : *num_rows + k - *num_free;
+    new_rows[k] = row_id;
+    index.Insert(keys[k], static_cast<uint32_t>(row_id));
+  }
+};
+
+/// One bit for each of the distinct `keys` that is held; slots[i] = where.
+template <typename Index>
+struct FindSlots {
+  Index index;
+  const int64_t* keys;
+  int64_t* slots;
+  uint32_t* held;
+
+  SOK_HOST_DEVICE bool Vote(int64_t i) const {
+    slots[i] = index.FindSlot(keys[i]);
+    return slots[i] != Index::kNoSlot;
+  }
+  SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { held[tile] = mask; }
+};
+
+template <typename Index>
+FindSlots(Index, const int64_t*, int64_t*, uint32_t*) -> FindSlots<Index>;
+
+/// Number of bits that are set in `masks`, by tile: what ExclusiveSum adds up.
+struct TileCount {
+  const uint32_t* masks;
+  Count num_items;
+
+  SOK_HOST_DEVICE int32_t operator()(int64_t tile) const {
+    return tile * kTile < num_items.value() ? CountBits(masks[tile]) : 0;
+  }
+};
+
+/// The place of item i among those whose bit is set: how many such items come before it.
+struct Rank {
+  const uint32_t* masks;
+  const int32_t* tile_sums;  // from ExclusiveSum of TileCount
+
+  SOK_HOST_DEVICE bool IsSet(int64_t i) const { return (masks[i / kTile] >> (i % kTile)) & 1u; }
+  SOK_HOST_DEVICE int32_t Of(int64_t i) const {
+    const uint32_t below = (1u << (i % kTile)) - 1;
+    return tile_sums[i / kTile] + CountBits(masks[i / kTile] & below);
+  }
+};
+
+/// Erases those keys that FindSlots found and pushes their rows on the stack of free ones.
+template <typename Index>
+struct EraseFound {
+  Index index;
+  const int64_t* keys;
+  const int64_t* slots;
+  Rank held;
+  const int64_t* num_rows;
+  uint32_t* rows;  // [num_rows + number of held keys], a list that they go to; nullptr: none
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    if (!held.IsSet(i)) return;
+    const int64_t slot = slots[i];
+    if (rows != nullptr) rows[*num_rows + held.Of(i)] = index.RowOfSlot(slot);
+    index.EraseSlot(keys[i], slot);
+  }
+};
+
+template <typename Index>
+EraseFound(Index, const int64_t*, const int64_t*, Rank, const int64_t*, uint32_t*)
+    -> EraseFound<Index>;
+
+/// Writes the keys of bucket i at the places of their rows.
+struct KeysByRow {
+  const DeviceBucket* buckets;
+  int64_t first_row, num_rows;
+  int64_t* keys;           // [num_rows], of rows first_row, first_row + 1, ...
+  unsigned char* is_held;  // [num_rows], zeros before
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    const DeviceBucket bucket = LoadBucket(buckets + i);
+    SOK_UNROLL
+    for (int slot = 0; slot < DeviceBucket::kSlots; ++slot) {
+      if (bucket.row_ids[slot] == DeviceBucket::kFreeSlot) continue;
+      const int64_t place = static_cast<int64_t>(bucket.row_ids[slot]) - first_row;
+      if (place < 0 || place >= num_rows) continue;
+      keys[place] = bucket.keys[slot];
+      is_held[place] = 1;
+    }
+  }
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_DEVICE_KERNELS_INDEX_KERNELS_H_

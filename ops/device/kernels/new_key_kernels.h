@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels that take a batch's missing keys out of it and give their row ids back to it.
+#ifndef SOK_OPS_DEVICE_KERNELS_NEW_KEY_KERNELS_H_
+#define SOK_OPS_DEVICE_KERNELS_NEW_KEY_KERNELS_H_
+
+#include <cstdint>
+
+#include "ops/device/kernels/index_kernels.h"
+
+namespace sok {
+
+/// What a table holds, on the device.
+struct TableCounters {
+  int64_t num_keys = 0;
+  int64_t num_rows = 0;  // one past the highest row ever handed out
+  int64_t num_free = 0;  // rows of erased keys on the stack
+  int64_t num_kept = 0;  // rows of evicted keys that nobody gets yet
+};
+
+/// The keys without a row, in the order of the batch, and where they stand in it.
+struct CompactMissing {
+  const int64_t* keys;
+  Rank missing;
+  int64_t* missing_keys;
+  int32_t* places;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    if (!missing.IsSet(i)) return;
+    const int32_t rank = missing.Of(i);
+    missing_keys[rank] = keys[i];
+    places[rank] = static_cast<int32_t>(i);
+  }
+};
+
+/// first_positions[k] = where in the batch new key k stands first.
+struct PlaceFirst {
+  const int32_t* places;
+  int32_t* first_positions;  // in: among the missing keys; out: in the batch
+
+  SOK_HOST_DEVICE void operator()(int64_t k) const {
+    first_positions[k] = places[first_positions[k]];
+  }
+};
+
+/// Gives the missing keys of the batch their rows.
+struct FillMissing {
+  const int32_t* places;
+  const int32_t* numbers;  // which new key each missing one is; nullptr: the same number
+  const int64_t* new_rows;
+  int64_t* row_ids;
+
+  SOK_HOST_DEVICE void operator()(int64_t rank) const {
+    row_ids[places[rank]] = new_rows[numbers != nullptr ? numbers[rank] : rank];
+  }
+};
+
+/// One item: what InsertNewKeys did, in the counters.
+struct CommitInserts {
+  TableCounters* counters;
+  const int32_t* num_new;
+
+  SOK_HOST_DEVICE void operator()(int64_t) const {
+    const int64_t num_reused = *num_new < counters->num_free ? *num_new : counters->num_free;
+    counters->num_keys += *num_new;
+    counters->num_free -= num_reused;
+    counters->num_rows += *num_new - num_reused;
+  }
+};
+
+/// One item: what EraseFound did, in the counters.
+struct CommitErasures {
+  TableCounters* counters;
+  const int32_t* num_erased;
+  int64_t* num_rows;  // on the list that they were put on; nullptr: on none
+
+  SOK_HOST_DEVICE void operator()(int64_t) const {
+    counters->num_keys -= *num_erased;
+    if (num_rows != nullptr) *num_rows += *num_erased;
+  }
+};
+
+/// One item: rows of evicted keys are on the stack now.
+struct CommitReturns {
+  TableCounters* counters;
+  int64_t num_returned;
+
+  SOK_HOST_DEVICE void operator()(int64_t) const {
+    counters->num_kept -= num_returned;
+    counters->num_free += num_returned;
+  }
+};
+
+/// One bit for each row that has a key.
+struct VoteHeld {
+  const unsigned char* is_held;
+  uint32_t* masks;
+
+  SOK_HOST_DEVICE bool Vote(int64_t row) const { return is_held[row] != 0; }
+  SOK_HOST_DEVICE void Tally(int64_t tile, uint32_t mask) const { masks[tile] = mask; }
+};
+
+struct CompactHeld {
+  int64_t first_row;
+  const int64_t* keys_by_row;  // of rows first_row, first_row + 1, ...
+  Rank held;
+  int64_t* keys;
+  int64_t* row_ids;
+
+  SOK_HOST_DEVICE void operator()(int64_t place) const {
+    if (!held.IsSet(place)) return;
+    const int32_t rank = held.Of(place);
+    keys[rank] = keys_by_row[place];
+    row_ids[rank] = first_row + place;
+  }
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_DEVICE_KERNELS_NEW_KEY_KERNELS_H_

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plane of rows in device memory that grows without moving. No table.
+#ifndef SOK_OPS_DEVICE_MEMORY_GROWING_ROWS_H_
+#define SOK_OPS_DEVICE_MEMORY_GROWING_ROWS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "ops/base/error.h"
+#include "ops/base/memory/reserve_ahead.h"
+
+namespace sok {
+
+/// `width` floats for each row id below num_rows(), zeros until written, at an address that stays.
+/// Within a call to the queue.
+template <typename Queue>
+class GrowingRows {
+ public:
+  /// Address space for `capacity` rows, no memory yet.
+  GrowingRows(Queue& queue, int64_t capacity, int64_t width)
+      : queue_(queue),
+        capacity_(capacity),
+        width_(width),
+        memory_(queue, LimitBytes(capacity, width)) {}
+
+  float* data() const { return static_cast<float*>(memory_.data()); }
+  int64_t width() const { return width_; }
+  int64_t num_rows() const { return num_rows_; }
+  int64_t size_bytes() const { return memory_.size_bytes(); }
+
+  /// Memory for rows [0, num_rows) at least, or for the capacity if that is less. Throws
+  /// kOutOfMemory, and the plane is then as before.
+  void Reserve(int64_t num_rows) {
+    num_rows = std::min(num_rows, capacity_);
+    if (num_rows <= num_rows_) return;
+    if (num_rows > LimitBytes(capacity_, width_) / RowBytes()) {
+      Throw(ErrorCode::kOutOfMemory, num_rows, " rows of ", width_,
+            " floats are more than a GPU can address");
+    }
+    const int64_t bytes_before = memory_.size_bytes();
+    memory_.Reserve(num_rows * RowBytes());
+    queue_.FillBytes(static_cast<char*>(memory_.data()) + bytes_before, 0,
+                     memory_.size_bytes() - bytes_before);
+    num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
+  }
+
+  /// Gives back memory that Reserve has made since there was room for `num_rows`. No kernel may
+  /// have used it.
+  void Shrink(int64_t num_rows) {
+    memory_.Shrink(num_rows * RowBytes());
+    num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
+  }
+
+  /// Gives the memory back. No kernel may be using it.
+  void Release() {
+    memory_.Release();
+    num_rows_ = 0;
+  }
+
+ private:
+  static int64_t LimitBytes(int64_t capacity, int64_t width) {
+    constexpr int64_t kAddressBytes = int64_t{1} << 46;  // more than any GPU has memory
+    return std::min(capacity, kAddressBytes / 4 / width) * width * 4;
+  }
+  int64_t RowBytes() const { return width_ * static_cast<int64_t>(sizeof(float)); }
+
+  Queue& queue_;
+  int64_t capacity_;
+  int64_t width_;
+  int64_t num_rows_ = 0;
+  typename Queue::GrowingMemory memory_;
+};
+
+/// The planes that a table's row ids index. The caller owns them.
+template <typename Queue>
+struct DevicePlanes {
+  struct Slot {
+    GrowingRows<Queue>* rows;
+    float initial_value;  // what a row holds when it appears
+  };
+  GrowingRows<Queue>* rows = nullptr;  // of width dim, or nullptr: the caller fills the rows
+  std::vector<Slot> slots;
+
+  /// Memory for rows [0, num_rows) at least in every plane, num_rows <= capacity. Throws
+  /// kOutOfMemory, and all planes are then as before: what one has for itself, another may need.
+  void Reserve(int64_t num_rows) const {
+    std::vector<int64_t> rows_before;
+    ForEach([&](const GrowingRows<Queue>& plane) { rows_before.push_back(plane.num_rows()); });
+    try {
+      ForEach([&](GrowingRows<Queue>& plane) { plane.Reserve(num_rows); });
+    } catch (const Error&) {
+      auto before = rows_before.begin();
+      ForEach([&](GrowingRows<Queue>& plane) { plane.Shrink(*before++); });
+      throw;
+    }
+  }
+
+  /// As Reserve, for rows that may come: at least a quarter more than there are, so that planes
+  /// that fill up ask rarely. Where there is less memory they take less; that is no error.
+  void ReserveAhead(int64_t num_rows, int64_t capacity) const {
+    const int64_t room = RoomForRows(capacity);
+    const int64_t wanted = std::min(capacity, std::max(num_rows, room + room / 4));
+    sok::ReserveAhead(room, wanted, [this](int64_t count) { Reserve(count); });
+  }
+
+  /// Rows for which all planes have memory; `most` where there are no planes.
+  int64_t RoomForRows(int64_t most) const {
+    ForEach([&](const GrowingRows<Queue>& plane) { most = std::min(most, plane.num_rows()); });
+    return most;
+  }
+
+ private:
+  template <typename Call>
+  void ForEach(const Call& call) const {
+    if (rows != nullptr) call(*rows);
+    for (const Slot& slot : slots) call(*slot.rows);
+  }
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_DEVICE_MEMORY_GROWING_ROWS_H_

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call on a queue, and its memory: buffers that only grow, and scratch cut out of one of them.
+#ifndef SOK_OPS_DEVICE_MEMORY_SCRATCH_H_
+#define SOK_OPS_DEVICE_MEMORY_SCRATCH_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace sok {
+
+/// What follows, while it lives, runs on `stream` and after all earlier calls on the queue.
+template <typename Queue>
+class QueueCall {
+ public:
+  QueueCall(Queue& queue, typename Queue::Stream stream) : queue_(queue) {
+    queue.BeginCall(stream);
+  }
+  ~QueueCall() { queue_.EndCall(); }
+  QueueCall(const QueueCall&) = delete;
+  QueueCall& operator=(const QueueCall&) = delete;
+
+ private:
+  Queue& queue_;
+};
+
+/// One allocation on a queue. Movable, not copyable.
+template <typename Queue>
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(Queue& queue) : queue_(&queue) {}
+  DeviceBuffer(Queue& queue, int64_t bytes) : DeviceBuffer(queue) { Reserve(bytes); }
+  ~DeviceBuffer() {
+    if (data_ != nullptr) queue_->Free(data_);
+  }
+  DeviceBuffer(DeviceBuffer&& other) noexcept
+      : queue_(other.queue_),
+        data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
+  DeviceBuffer& operator=(DeviceBuffer&& other) noexcept {
+    std::swap(queue_, other.queue_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  /// At least `bytes` of room; what was in it is lost when it grows.
+  void Reserve(int64_t bytes) {
+    if (bytes <= bytes_) return;
+    void* data = queue_->Allocate(bytes);
+    if (data_ != nullptr) queue_->Free(data_);
+    data_ = data;
+    bytes_ = bytes;
+  }
+
+  template <typename Value>
+  Value* as() const {
+    return static_cast<Value*>(data_);
+  }
+  int64_t size_bytes() const { return bytes_; }
+
+ private:
+  Queue* queue_;
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+/// The scratch memory of a call: asked for piece by piece, allocated at once, and kept for the next
+/// call. After the largest batch has come once, no call allocates.
+template <typename Queue>
+class Scratch {
+ public:
+  explicit Scratch(Queue& queue) : queue_(queue) {}
+
+  /// `count` values whose contents are undefined. Valid until the Frame that was open ends.
+  template <typename Value>
+  Value* Take(int64_t count) {
+    const int64_t bytes =
+        (count * static_cast<int64_t>(sizeof(Value)) + kAlignment) / kAlignment * kAlignment;
+    if (used_ + bytes <= buffer_bytes()) {
+      used_ += bytes;
+      return reinterpret_cast<Value*>(blocks_.front().template as<char>() + used_ - bytes);
+    }
+    // Does not fit this time: a block of its own now, one larger block from the next call on.
+    blocks_.emplace_back(queue_, bytes);
+    used_ += bytes;  // not before: what was refused once is not asked for by later calls
+    return blocks_.back().template as<Value>();
+  }
+
+  /// A call's pieces go back when its Frame ends. Frames nest.
+  class Frame {
+   public:
+    explicit Frame(Scratch& scratch) : scratch_(scratch), used_before_(scratch.used_) {
+      if (used_before_ == 0) scratch_.Join();
+    }
+    ~Frame() {
+      scratch_.most_used_ =
+          scratch_.used_ > scratch_.most_used_ ? scratch_.used_ : scratch_.most_used_;
+      scratch_.used_ = used_before_;
+    }
+    Frame(const Frame&) = delete;
+    Frame& operator=(const Frame&) = delete;
+
+   private:
+    Scratch& scratch_;
+    const int64_t used_before_;
+  };
+
+  int64_t size_bytes() const { return most_used_; }
+
+ private:
+  static constexpr int64_t kAlignment = 256;
+
+  int64_t buffer_bytes() const { return blocks_.empty() ? 0 : blocks_.front().size_bytes(); }
+
+  /// Makes the first block hold what a call has ever used, and drops the others.
+  void Join() {
+    if (blocks_.size() <= 1 && buffer_bytes() >= most_used_) return;
+    blocks_.clear();
+    const int64_t bytes = std::exchange(most_used_, 0);  // if refused, calls start small again
+    blocks_.emplace_back(queue_, bytes);
+    most_used_ = bytes;
+  }
+
+  Queue& queue_;
+  std::vector<DeviceBuffer<Queue>> blocks_;
+  int64_t used_ = 0;
+  int64_t most_used_ = 0;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_DEVICE_MEMORY_SCRATCH_H_
