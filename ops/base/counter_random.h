@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers as a pure function of (stream, counter), the same bits on every device.
 //
-// Only integer operations and + - * / sqrt on doubles are used, which IEEE 754 rounds in one way,
-// and no libm function. The build must not fuse multiplies with adds (-ffp-contract=off, nvcc
+// Uses only integer operations and + - * / sqrt on doubles, which IEEE 754 rounds in one way, and
+// no libm function. The build must not fuse multiplies and adds (-ffp-contract=off, nvcc
 // -fmad=false).
 #ifndef SOK_OPS_BASE_COUNTER_RANDOM_H_
 #define SOK_OPS_BASE_COUNTER_RANDOM_H_
@@ -66,8 +66,8 @@ SOK_HOST_DEVICE inline double PortableLog(double x) {
   return exponent * 0.6931471805599453 + 2.0 * s * sum;
 }
 
-/// The value below which a standard normal variable lies with probability p in (0, 1): routine
-/// PPND7 of Wichura's algorithm AS 241 (1988), relative error 1e-7, about that of a float.
+/// The quantile of the standard normal distribution at p in (0, 1): routine PPND7 of Wichura's
+/// algorithm AS 241 (1988), relative error 1e-7, about that of a float.
 SOK_HOST_DEVICE inline double NormalQuantile(double p) {
   const double q = p - 0.5;
   if (q >= -0.425 && q <= 0.425) {
@@ -90,7 +90,7 @@ SOK_HOST_DEVICE inline double NormalQuantile(double p) {
   return q < 0.0 ? -value : value;
 }
 
-/// In [low, high) when low < high, and low when they are equal.
+/// In [low, high) if low < high; `low` if they are equal.
 SOK_HOST_DEVICE inline float UniformFloat(uint32_t word, float low, float high) {
   const float value = low + (high - low) * UnitFloat(word);
   return low < high && value >= high ? low : value;  // the sum can round up to `high`
@@ -100,12 +100,12 @@ SOK_HOST_DEVICE inline double StandardNormal(uint32_t word) {
   return NormalQuantile(OpenUnitDouble(word));
 }
 
-/// A standard normal variable, given that it lies in [-2, 2].
+/// A standard normal variable conditioned on lying in [-2, 2].
 SOK_HOST_DEVICE inline double TruncatedNormal(uint32_t word) {
   constexpr double kBelowMinusTwo = 0.022750131948179209;  // P(n < -2)
   const double n =
       NormalQuantile(kBelowMinusTwo + (1.0 - 2.0 * kBelowMinusTwo) * OpenUnitDouble(word));
-  return n < -2.0 ? -2.0 : (n > 2.0 ? 2.0 : n);  // the quantile is good to 1e-7 only
+  return n < -2.0 ? -2.0 : (n > 2.0 ? 2.0 : n);  // the quantile is accurate to 1e-7 only
 }
 
 }  // namespace sok

@@ -11,17 +11,17 @@ namespace sok {
 
 enum class ErrorCode {
   kInvalidArgument,     // the caller passed something that can never work
-  kFailedPrecondition,  // calls in the wrong order
-  kOutOfCapacity,       // a table reached the capacity that was declared for it
+  kFailedPrecondition,  // calls came in the wrong order
+  kOutOfCapacity,       // a table reached its declared capacity
   kOutOfMemory,         // the machine refused memory
-  kNotFound,            // a file is not there
+  kNotFound,            // a file does not exist
   kPermissionDenied,    // a file may not be read or written
   kNoSpace,             // the disk is full
-  kDataLoss,            // a file is not as it was written
-  kIo,                  // a file, or what another rank sent, could not be read or written
+  kDataLoss,            // a file is corrupt
+  kIo,                  // a file or another rank's message could not be read or written
   kAborted,             // another rank failed
-  kCancelled,           // the framework ended the step, which another part of it made fail
-  kDeadlineExceeded,    // what is waited for did not come in time
+  kCancelled,           // the framework cancelled the step after a failure elsewhere in it
+  kDeadlineExceeded,    // a wait timed out
   kCuda,                // the CUDA driver or a kernel failed, or there is no GPU
 };
 
@@ -34,7 +34,7 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
-/// Throws an Error whose message is all `parts` streamed one after the other.
+/// Throws an Error with all `parts`, streamed one after the other, as its message.
 template <typename... Parts>
 [[noreturn]] void Throw(ErrorCode code, const Parts&... parts) {
   std::ostringstream message;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys to their numbers: by an array where keys are near one another, else by an open-addressing
-// table of positions in `distinct_keys`, where the keys themselves are.
+// Numbers keys by an array if they are close together, else by an open-addressing table of
+// positions in `distinct_keys`, which holds the keys themselves.
 #include "ops/base/first_appearance.h"
 
 #include <algorithm>
@@ -13,15 +13,15 @@ namespace sok {
 namespace {
 
 constexpr int32_t kEmpty = -1;
-/// Where in the table a key is looked for first; half the time of HashKey, which spreads better
-/// than a table that lives for one call needs.
+/// A key's first position in the table. Takes half the time of HashKey, whose better spread a table
+/// that lives for one call does not need.
 uint64_t FoldedHash(int64_t key) {
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
   const uint64_t value = static_cast<uint64_t>(key) ^ 0xd1b54a32d192ed03u;
   return MultiplyHigh(value, kOdd) ^ (value * kOdd);
 }
 
-constexpr int64_t kGroup = 32;  // keys whose lines are asked for together; bits of a mask
+constexpr int64_t kGroup = 32;  // keys whose cache lines are prefetched together; bits of a mask
 
 /// Keys -> their number, for the length of one call.
 class PositionTable {
@@ -35,15 +35,15 @@ class PositionTable {
   int64_t size() const { return size_; }
   void Prefetch(uint64_t hash) const { PrefetchForWrite(&heads_[hash & mask()]); }
 
-  /// The number of the key at the first place for `hash`, or kEmpty.
+  /// The number at the first position for `hash`, or kEmpty.
   int32_t FirstGuess(uint64_t hash) const { return heads_[hash & mask()]; }
-  /// 0 where that is the number of `key`, else 1; no branch, for nobody can predict it.
+  /// 0 if `guess` is the number of `key`, else 1. Without a branch, which could not be predicted.
   uint32_t IsWrong(int32_t guess, int64_t key) const {
     return static_cast<uint32_t>(distinct_keys_[std::max(guess, 0)] != key) |
            static_cast<uint32_t>(guess == kEmpty);
   }
 
-  /// The number of `key`; a key that was not seen before gets the next one.
+  /// The number of `key`; a new key gets the next one.
   int32_t NumberOf(int64_t key, uint64_t hash) {
     for (uint64_t slot = hash & mask();; slot = (slot + 1) & mask()) {
       const int32_t head = heads_[slot];
@@ -63,14 +63,14 @@ class PositionTable {
 
   int64_t* distinct_keys_;
   int64_t size_ = 0;
-  std::vector<int32_t> heads_;  // a power of two; at most two thirds of them in use
+  std::vector<int32_t> heads_;  // size is a power of two; at most two thirds in use
 };
 
-/// Where keys are near one another: an array of a number for each key from the least to the largest
-/// then takes less time than a table.
+/// A dense range of keys: an array with a number for each key from the smallest to the largest is
+/// then faster than a table.
 struct NearKeys {
   int64_t least = 0;
-  int64_t range = 0;  // 0: they are not
+  int64_t range = 0;  // 0: the keys are not dense
 };
 
 template <typename Key>
@@ -87,7 +87,7 @@ NearKeys FindNearKeys(int64_t num_keys, const Key* keys) {
   return {least, static_cast<int64_t>(distance) + 1};
 }
 
-/// Without a branch: nobody can predict which keys are new.
+/// Without a branch: new keys cannot be predicted.
 template <typename Key>
 int64_t NumberNearKeys(const NearKeys& near, int64_t num_keys, const Key* keys,
                        int64_t* distinct_keys, int32_t* inverse) {
@@ -120,7 +120,7 @@ int64_t NumberByFirstAppearance(int64_t num_keys, const Key* keys, int64_t* dist
       hashes[i] = FoldedHash(static_cast<int64_t>(keys[begin + i]));
       table.Prefetch(hashes[i]);
     }
-    uint32_t others = 0;  // a bit for each key that is new, or not at its first place
+    uint32_t others = 0;  // a bit for each key that is new or not at its first position
     for (int64_t i = 0; i < count; ++i) {
       const int32_t guess = table.FirstGuess(hashes[i]);
       others |= table.IsWrong(guess, static_cast<int64_t>(keys[begin + i])) << i;

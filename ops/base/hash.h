@@ -10,7 +10,7 @@
 namespace sok {
 
 /// A bijection in which every input bit flips every output bit about half of the time: the
-/// finalizer of SplitMix64 (David Stafford's "Mix13"). Different keys never share all 64 bits.
+/// finalizer of SplitMix64 (David Stafford's "Mix13"). Different values have different hashes.
 SOK_HOST_DEVICE inline uint64_t MixBits(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
@@ -22,7 +22,7 @@ SOK_HOST_DEVICE inline uint64_t HashKey(int64_t key) {
   return MixBits(static_cast<uint64_t>(key) + 0x9e3779b97f4a7c15u);
 }
 
-/// The high 64 bits of a product.
+/// The upper 64 bits of a product.
 SOK_HOST_DEVICE inline uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
 #ifdef __CUDA_ARCH__
   return __umul64hi(a, b);
@@ -32,7 +32,8 @@ SOK_HOST_DEVICE inline uint64_t MultiplyHigh(uint64_t a, uint64_t b) {
 #endif
 }
 
-/// A bucket in [0, num_buckets): even over any number of buckets, and ascending with the hash.
+/// A bucket in [0, num_buckets): evenly spread for any number of buckets, and ascending with the
+/// hash.
 SOK_HOST_DEVICE inline int64_t ScaleHash(uint64_t hash, int64_t num_buckets) {
   return static_cast<int64_t>(MultiplyHigh(hash, static_cast<uint64_t>(num_buckets)));
 }

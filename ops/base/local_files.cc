@@ -82,7 +82,7 @@ void CheckIsFile(const std::string& path) {
 void SyncToDisk(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) ThrowOfSystem(path, errno);
-  // Some file systems cannot do it for a folder, and then need not.
+  // Some file systems cannot sync a folder, and do not need to.
   const int error = fsync(file) == 0 || errno == EINVAL ? 0 : errno;
   close(file);
   if (error != 0) ThrowOfSystem(path, error);
@@ -90,7 +90,7 @@ void SyncToDisk(const std::string& path) {
 
 void BeginSync(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return;  // SyncToDisk says so
+  if (file < 0) return;  // SyncToDisk reports it
   sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
   close(file);
 }
@@ -98,14 +98,14 @@ void BeginSync(const std::string& path) {
 FolderLock::FolderLock(const std::string& folder, Mode mode) {
   if (!IsLocalPath(folder)) return;
   descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ < 0) return;  // who uses the folder is told why
+  if (descriptor_ < 0) return;  // using the folder gives a better error
   while (flock(descriptor_, mode == Mode::kAlone ? LOCK_EX : LOCK_SH) != 0 && errno == EINTR) {
   }
 }
 
 FolderLock::~FolderLock() {
   if (descriptor_ < 0) return;
-  flock(descriptor_, LOCK_UN);  // also where a child that was forked meanwhile has it open
+  flock(descriptor_, LOCK_UN);  // explicitly: a forked child may have it open, too
   close(descriptor_);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files of this machine: what TensorFlow's file systems do not offer.
+// Files of this machine: locks, syncs and checks that TensorFlow's file systems lack.
 #ifndef SOK_OPS_BASE_LOCAL_FILES_H_
 #define SOK_OPS_BASE_LOCAL_FILES_H_
 
@@ -8,11 +8,11 @@
 
 namespace sok {
 
-/// Whether `path` is on a file system of this machine, and not, as "gs://bucket/file", elsewhere.
+/// Whether `path` is on a file system of this machine, unlike "gs://bucket/file".
 bool IsLocalPath(const std::string& path);
 
-/// Makes an empty file where nothing is, also no link, and holds it: while this lives, it is not
-/// abandoned. Throws for what the system says.
+/// Creates an empty file and locks it while this object lives, which marks the file as not
+/// abandoned. Throws if anything exists at the path, even a link, or the system refuses.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
@@ -24,29 +24,29 @@ class NewFile {
   int descriptor_ = -1;
 };
 
-/// Removes a file that a NewFile has made, if no process holds it any more. No NewFile may begin in
+/// Removes a file created by NewFile if no process holds it any more. No NewFile may be created in
 /// its folder meanwhile.
 void RemoveAbandoned(const std::string& path);
 
-/// RemoveAbandoned for those files in `folder` for whose names is_candidate(name), and that were
-/// last written more than an hour before the file at `written_now`: where several machines have the
-/// folder, locks may hold on one of them only.
+/// RemoveAbandoned for the files in `folder` with is_candidate(name) that were last written more
+/// than an hour before the file at `written_now`: if several machines share the folder, a lock may
+/// be visible on one of them only.
 void RemoveLongAbandoned(const std::string& folder, const std::string& written_now,
                          const std::function<bool(const std::string& name)>& is_candidate);
 
-/// Throws kInvalidArgument for what is neither a file nor a link to one, such as a pipe, of which a
-/// reader would wait for ever. Nothing at all is fine.
+/// Throws kInvalidArgument if `path` is neither a regular file nor a link to one: reading from a
+/// pipe, for instance, would never return. A path that does not exist is fine.
 void CheckIsFile(const std::string& path);
 
-/// Returns when a file, or what a folder lists, is on the disk. Throws for what the system says.
+/// Returns once a file, or the list of names in a folder, is on the disk. Throws the system's
+/// error.
 void SyncToDisk(const std::string& path);
 
-/// Begins to write to the disk what has been written of a file, and does not wait. SyncToDisk then
-/// has less to wait for.
+/// Starts writing a file's dirty pages to the disk, without waiting, to shorten a later SyncToDisk.
 void BeginSync(const std::string& path);
 
-/// Holds a folder against other processes and threads that do the same; a process that dies lets
-/// go. Nothing where the file system has no locks, or the folder is elsewhere.
+/// Locks a folder against other processes and threads that do the same; the lock ends with the
+/// process. Does nothing if the file system has no locks or is not of this machine.
 class FolderLock {
  public:
   enum class Mode { kShared, kAlone };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Written with intrinsics, as the compiler's own vectors are slower than none: it replaces the
-// multiplications by constants by shifts and additions.
+// Uses intrinsics because the compiler's own vectorization is slower than none: it replaces the
+// multiplications by constants with shifts and additions.
 #include "ops/base/philox_lanes.h"
 
 #if defined(__x86_64__)
@@ -46,7 +46,7 @@ SOK_AVX2 inline __m256i Load(const uint32_t* words) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words));
 }
 
-/// Two lanes' words at a time: lane i from the lower half, lane i + 4 from the upper half.
+/// Stores two lanes' words: lane i from the lower half, lane i + 4 from the upper half.
 SOK_AVX2 inline void StoreLanes(uint32_t* words, int lane, __m256i two_lanes) {
   const auto place = [&](int i) { return reinterpret_cast<__m128i*>(words + 4 * i); };
   _mm_storeu_si128(place(lane), _mm256_castsi256_si128(two_lanes));
@@ -69,7 +69,7 @@ SOK_AVX2 inline void Round(Counters& counters, __m256i key0, __m256i key1) {
        _mm256_xor_si256(_mm256_xor_si256(product0.high, counters.word[3]), key1), product0.low}};
 }
 
-/// Transposes: the words of one counter side by side.
+/// Transposes, so that the words of each counter are adjacent.
 SOK_AVX2 inline void Store(const Counters& counters, uint32_t* words) {
   const __m256i low01 = _mm256_unpacklo_epi32(counters.word[0], counters.word[1]);
   const __m256i low23 = _mm256_unpacklo_epi32(counters.word[2], counters.word[3]);
@@ -81,7 +81,7 @@ SOK_AVX2 inline void Store(const Counters& counters, uint32_t* words) {
   StoreLanes(words, 3, _mm256_unpackhi_epi64(high01, high23));
 }
 
-/// Two vectors side by side, as the multiplications of one wait for each other.
+/// Interleaves two vectors, as the multiplications of one depend on each other.
 SOK_AVX2 void PhiloxLanesAvx2(const CounterLanes& counters, uint64_t stream, uint32_t* words) {
   static_assert(kPhiloxLanes == 2 * kVectorLanes, "");
   Counters vectors[2];

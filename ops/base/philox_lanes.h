@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Philox for several counters side by side: the same words, in less time where there is AVX2.
+// Philox for several counters at once: the same words, faster with AVX2.
 #ifndef SOK_OPS_BASE_PHILOX_LANES_H_
 #define SOK_OPS_BASE_PHILOX_LANES_H_
 
@@ -9,7 +9,7 @@ namespace sok {
 
 constexpr int kPhiloxLanes = 16;
 
-/// Counters (word0, word1, word2, 0), one in each lane.
+/// Counters (word0, word1, word2, 0), one per lane.
 struct CounterLanes {
   uint32_t word0[kPhiloxLanes] = {};
   uint32_t word1[kPhiloxLanes] = {};
@@ -20,7 +20,7 @@ struct CounterLanes {
 void PhiloxLanes(const CounterLanes& counters, uint64_t stream,
                  uint32_t* words);  // [kPhiloxLanes, 4]
 
-/// As above, one after the other, on any processor.
+/// As above, one lane after the other, on any processor.
 void PhiloxLanesPlain(const CounterLanes& counters, uint64_t stream, uint32_t* words);
 
 }  // namespace sok

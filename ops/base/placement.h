@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rank owns a key of a table, and where among the keys of that rank it stands. The only place
+// Which rank owns a key of a table, and the key's position among those of that rank. The only place
 // that divides by the number of ranks.
 #ifndef SOK_OPS_BASE_PLACEMENT_H_
 #define SOK_OPS_BASE_PLACEMENT_H_
@@ -10,23 +10,23 @@
 
 namespace sok {
 
-/// Made once per table and passed to whoever asks. Plain data, also for kernels.
+/// Created once per table and passed to its users. Plain data, also for kernels.
 struct Placement {
   enum class Kind {
-    kModulo,      // by floormod: rank of key k is k mod num_ranks
-    kOneRank,     // all on `owner_rank`: a whole table, or one of its column slices
-    kRange,       // contiguous: keys [0, num_keys) in num_ranks parts, the first ones one longer
+    kModulo,   // by floormod: rank of key k is k mod num_ranks
+    kOneRank,  // all on `owner_rank`: a whole table, or one of its column slices
+    kRange,  // contiguous: keys [0, num_keys) in num_ranks parts whose sizes differ by at most one
     kReplicated,  // every rank owns all keys
   };
   Kind kind = Kind::kModulo;
   int64_t num_ranks = 1;
-  int64_t rank = 0;        // this one
+  int64_t rank = 0;        // this process's rank
   int64_t owner_rank = 0;  // kOneRank
   int64_t num_keys = 0;    // kRange
 
-  /// The rank that owns `key`, any int64; with kReplicated this one. With kRange a key outside of
-  /// [0, num_keys) belongs to the first or the last rank; only a table without a hash index refuses
-  /// it.
+  /// The rank that owns `key`, any int64; with kReplicated this rank. With kRange, keys outside of
+  /// [0, num_keys) belong to the first or last rank; only a table without a hash index rejects
+  /// them.
   SOK_HOST_DEVICE int64_t Owner(int64_t key) const {
     switch (kind) {
       case Kind::kModulo: {
@@ -52,13 +52,13 @@ struct Placement {
     if (kind == Kind::kRange) return key >= 0 ? key - RangeBegin(rank) : -1;
     return key;
   }
-  /// The row of `key` in such a table with `num_rows` rows (see NumRows); -1 for a key that has
-  /// none: it is out of range, or another rank's.
+  /// The row of `key` in such a table with `num_rows` rows (see NumRows); -1 if the key is out of
+  /// range or another rank's.
   SOK_HOST_DEVICE int64_t RowOf(int64_t key, int64_t num_rows) const {
     int64_t row = key;
     bool is_own = rank == owner_rank;
     if (kind == Kind::kModulo) {
-      row = key / num_ranks;  // the one division: this is asked for every key of every batch
+      row = key / num_ranks;  // the only division: this runs for every key of every batch
       is_own = key - row * num_ranks == rank;
     } else if (kind != Kind::kOneRank) {
       row = LocalKey(key);
@@ -66,7 +66,7 @@ struct Placement {
     }
     return is_own && key >= 0 && row < num_rows ? row : -1;
   }
-  /// Rows of this rank in such a table, if it has room for `capacity`.
+  /// Rows of this rank in such a table with the given capacity.
   SOK_HOST_DEVICE int64_t NumRows(int64_t capacity) const {
     if (kind == Kind::kOneRank) return rank == owner_rank ? capacity : 0;
     if (kind != Kind::kRange) return capacity;
@@ -84,8 +84,8 @@ struct Placement {
     const int64_t longer = num_keys % num_ranks;
     return of_rank * (num_keys / num_ranks) + (of_rank < longer ? of_rank : longer);
   }
-  /// The most keys that all ranks together can have where each has room for `capacity` rows and no
-  /// hash index: keys are below it.
+  /// Without a hash index, keys are below this limit: the number of keys of all ranks together if
+  /// each has `capacity` rows.
   SOK_HOST_DEVICE int64_t KeyLimit(int64_t capacity) const {
     if (kind == Kind::kModulo) {
       return capacity > INT64_MAX / num_ranks ? INT64_MAX : capacity * num_ranks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks for a cache line before it is needed. No effect on results.
+// Prefetches a cache line. No effect on results.
 #ifndef SOK_OPS_BASE_PREFETCH_H_
 #define SOK_OPS_BASE_PREFETCH_H_
 

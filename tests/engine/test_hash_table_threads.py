@@ -170,7 +170,7 @@ for _ in range(20):
         try:
             table.find(keys)
         except RuntimeError as error:
-            assert "table 'busy' was being used by another thread" in str(error)
+            assert "table 'busy' was in use by another thread" in str(error)
             del table
             sys.exit(8)
         sys.exit(7)

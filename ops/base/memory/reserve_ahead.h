@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks for more memory than is needed now, and for less where that is refused.
+// Requests more memory than is needed now, and settles for less if that is refused.
 #ifndef SOK_OPS_BASE_MEMORY_RESERVE_AHEAD_H_
 #define SOK_OPS_BASE_MEMORY_RESERVE_AHEAD_H_
 
@@ -9,7 +9,7 @@
 
 namespace sok {
 
-/// Calls reserve(), and says whether it threw no kOutOfMemory.
+/// Calls reserve(); returns false if it threw kOutOfMemory.
 template <typename Call>
 bool IsGranted(const Call& reserve) {
   try {
@@ -21,8 +21,8 @@ bool IsGranted(const Call& reserve) {
   }
 }
 
-/// Calls reserve(n) with n from `wanted` down to `needed` until it does not throw kOutOfMemory, and
-/// at last with `needed`, whatever it throws.
+/// Calls reserve(n) with n going down from `wanted` until it does not throw kOutOfMemory. The last
+/// call is reserve(needed), whose exceptions pass through.
 template <typename Call>
 void ReserveAhead(int64_t needed, int64_t wanted, const Call& reserve) {
   // A surplus below this share is not worth another request.

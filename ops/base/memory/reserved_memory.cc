@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReservedMemory on Linux: one private anonymous mapping each.
+// ReservedMemory on Linux: one private anonymous mapping per object.
 #include "ops/base/memory/reserved_memory.h"
 
 #include <sys/mman.h>
@@ -16,9 +16,9 @@
 namespace sok {
 namespace {
 
-constexpr size_t kMappingsLeft = 16;  // as good as none: other threads map as well
+constexpr size_t kMappingsLeft = 16;  // treated as none: other threads map memory, too
 constexpr size_t kHugePageBytes = size_t{2} << 20;
-constexpr int kCollapse = 25;  // MADV_COLLAPSE, which headers before Linux 6.1 do not name
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, missing in headers before Linux 6.1
 
 size_t SmallPageBytes() {
   static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -34,8 +34,8 @@ char* Map(size_t bytes) {
   return data == MAP_FAILED ? nullptr : static_cast<char*>(data);
 }
 
-/// Maps `bytes`, a multiple of the small page, at an address that is a multiple of the huge page:
-/// the kernel puts huge pages only at such addresses.
+/// Maps `bytes`, a multiple of the small page size, at a multiple of the huge page size: the kernel
+/// uses huge pages only at such addresses.
 char* MapAligned(size_t bytes) {
   char* wide = Map(bytes + kHugePageBytes);
   if (wide == nullptr) return nullptr;
@@ -46,7 +46,7 @@ char* MapAligned(size_t bytes) {
   return wide + before;
 }
 
-/// A number from a file of /proc; 0: there is none.
+/// A number from a file of /proc; 0 if there is none.
 size_t ReadNumber(const char* path) {
   size_t number = 0;
   std::ifstream(path) >> number;
@@ -65,8 +65,8 @@ size_t NumMappings() {
     Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
           " bytes of address space: this process has ", num_mappings,
           " mappings, and vm.max_map_count allows ", most_mappings,
-          "; each table takes some. Raise it (sysctl -w vm.max_map_count=", 4 * most_mappings,
-          "), or make fewer tables");
+          "; each table takes several. Raise the limit (sysctl -w vm.max_map_count=",
+          4 * most_mappings, "), or create fewer tables");
   }
   Throw(ErrorCode::kOutOfMemory, "the system refused ", size_bytes,
         " bytes of address space; declare a smaller capacity, or raise the limit on virtual memory "
@@ -76,7 +76,7 @@ size_t NumMappings() {
 /// Maps at least `size_bytes`, or throws kOutOfMemory.
 char* MapOrThrow(size_t size_bytes, bool is_huge) {
   char* data = nullptr;
-  // Leaves room for the rounding and the alignment.
+  // Leaves space for rounding and alignment.
   if (size_bytes <= SIZE_MAX - 2 * kHugePageBytes) {
     const size_t bytes = RoundUp(size_bytes, SmallPageBytes());
     data = is_huge ? MapAligned(bytes) : Map(bytes);
@@ -85,15 +85,15 @@ char* MapOrThrow(size_t size_bytes, bool is_huge) {
   return data;
 }
 
-/// Makes a mapping of `old_bytes` larger, where it is or elsewhere, with address space for the
-/// difference alone. MAP_FAILED: the system refuses it, and the mapping is as it was.
+/// Grows a mapping of `old_bytes`, in place or elsewhere, taking address space for the difference
+/// only. On MAP_FAILED the mapping is unchanged.
 void* Remap(void* data, size_t old_bytes, size_t bytes) {
   if (bytes > SIZE_MAX - SmallPageBytes()) return MAP_FAILED;
   const size_t old_mapped = RoundUp(old_bytes, SmallPageBytes());
   const size_t mapped = RoundUp(bytes, SmallPageBytes());
 #ifdef __SANITIZE_THREAD__
-  // The sanitizer does not see mremap: it would take what comes here for a race with whoever had
-  // these addresses before.
+  // The sanitizer does not see mremap: it would report the moved memory as a race with the previous
+  // user of these addresses.
   void* place = Map(mapped);
   if (place == nullptr) return MAP_FAILED;
   std::memcpy(place, data, old_bytes);
@@ -104,7 +104,8 @@ void* Remap(void* data, size_t old_bytes, size_t bytes) {
 #endif
 }
 
-/// As Remap, but to a multiple of the huge page, which takes address space for both at once.
+/// As Remap, but to a multiple of the huge page size, which needs address space for both mappings
+/// at once.
 void* MoveToAligned(void* data, size_t old_bytes, size_t bytes) {
   if (bytes > SIZE_MAX - 2 * kHugePageBytes) return MAP_FAILED;
   const size_t mapped_bytes = RoundUp(bytes, SmallPageBytes());
@@ -112,7 +113,7 @@ void* MoveToAligned(void* data, size_t old_bytes, size_t bytes) {
   if (place == nullptr) return MAP_FAILED;
   void* moved = mremap(data, RoundUp(old_bytes, SmallPageBytes()), mapped_bytes,
                        MREMAP_MAYMOVE | MREMAP_FIXED, place);
-  // Limits are checked before the place is touched.
+  // The kernel checks limits before it touches the target.
   if (moved == MAP_FAILED) munmap(place, mapped_bytes);
   return moved;
 }
@@ -121,7 +122,7 @@ bool IsHuge(size_t size_bytes, PageSize page_size) {
   return page_size == PageSize::kHuge && size_bytes >= kHugePageBytes;
 }
 
-/// Only a wish: without support for huge pages the mapping works as it is.
+/// A hint only: without support for huge pages the mapping works as it is.
 void AdvisePageSize(void* data, size_t size_bytes, bool is_huge) {
   madvise(data, size_bytes, is_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
@@ -159,14 +160,14 @@ void ReservedMemory::Grow(size_t size_bytes) {
     return;
   }
   const bool is_huge = IsHuge(size_bytes, page_size_);
-  // Page tables move, not pages. Huge pages survive it where both addresses are aligned.
+  // This moves page tables, not pages. Huge pages survive if both addresses are aligned.
   void* moved = is_huge ? MoveToAligned(data_, size_bytes_, size_bytes) : MAP_FAILED;
   if (moved == MAP_FAILED) moved = Remap(data_, size_bytes_, size_bytes);
   if (moved == MAP_FAILED) ThrowRefused(size_bytes);
   AdvisePageSize(moved, size_bytes, is_huge);
   const size_t old_bytes = std::exchange(size_bytes_, size_bytes);
   data_ = moved;
-  if (is_huge) UseHugePages(old_bytes);  // they may have been small
+  if (is_huge) UseHugePages(old_bytes);  // they may have been small pages
 }
 
 void ReservedMemory::UseSmallPages(size_t end_bytes) {

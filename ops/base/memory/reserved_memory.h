@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address space whose pages come, zeroed, with the first touch.
+// Reserved address space; pages come zeroed with the first touch.
 #ifndef SOK_OPS_BASE_MEMORY_RESERVED_MEMORY_H_
 #define SOK_OPS_BASE_MEMORY_RESERVED_MEMORY_H_
 
@@ -9,15 +9,15 @@
 namespace sok {
 
 enum class PageSize {
-  kSmall,  // for memory that is touched here and there
-  kHuge,   // a wish for 2 MiB pages: for memory that fills in order or is read at random when full
+  kSmall,  // for memory that is touched sparsely
+  kHuge,   // a hint: 2 MiB pages, for memory that fills in order or is read at random when full
 };
 
-/// An anonymous, unreserved mapping, page-aligned, all zeros until written. Movable, not copyable.
+/// An anonymous, unreserved mapping, page-aligned, zero until written. Movable, not copyable.
 class ReservedMemory {
  public:
   ReservedMemory() = default;
-  /// Throws kOutOfMemory when the address space is refused.
+  /// Throws kOutOfMemory if the address space is refused.
   ReservedMemory(size_t size_bytes, PageSize page_size);
   ~ReservedMemory();
   ReservedMemory(ReservedMemory&& other) noexcept;
@@ -28,23 +28,23 @@ class ReservedMemory {
   void* data() const { return data_; }
   size_t size_bytes() const { return size_bytes_; }
 
-  /// Changes the size to `size_bytes`, at least the present one. The contents are kept and no page
-  /// is copied, but data() may change. Throws kOutOfMemory, and the memory is then as before.
+  /// Grows to `size_bytes`, which is not below the current size. Keeps the contents without copying
+  /// pages, but data() may change. Throws kOutOfMemory and leaves the memory as it was.
   void Grow(size_t size_bytes);
 
-  /// The page size that Grow asks for from now on.
+  /// The page size that later calls of Grow request.
   void set_page_size(PageSize page_size) { page_size_ = page_size; }
 
-  /// A wish for small pages up to `end_bytes`, so that few bytes take no huge one. Not for memory
-  /// that grows afterwards.
+  /// A hint to use small pages up to `end_bytes`, so that a few bytes do not take a huge page. Not
+  /// for memory that grows afterwards.
   void UseSmallPages(size_t end_bytes);
 
-  /// The opposite: makes huge pages of what is small up to `end_bytes`. Others may read and write
-  /// meanwhile. Where the system cannot do it at once, it does it in time, or not at all.
+  /// Collapses small pages up to `end_bytes` into huge ones. Others may read and write meanwhile.
+  /// If the system cannot do it at once, it does it later, or never.
   void UseHugePages(size_t end_bytes);
 
-  /// Gives the pages that lie wholly inside [begin_bytes, end_bytes) back to the system; they read
-  /// as zeros again.
+  /// Returns the pages that lie entirely in [begin_bytes, end_bytes) to the system; they read as
+  /// zeros afterwards.
   void Release(size_t begin_bytes, size_t end_bytes);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A vector whose elements have no value until they are written.
+// A vector whose elements are uninitialized until they are written.
 #ifndef SOK_OPS_BASE_MEMORY_UNSET_VECTOR_H_
 #define SOK_OPS_BASE_MEMORY_UNSET_VECTOR_H_
 
@@ -10,7 +10,7 @@
 
 namespace sok {
 
-/// std::allocator, but that elements made without a value are left as the memory is.
+/// std::allocator, except that default-constructed elements stay uninitialized.
 template <typename T>
 struct UnsetAllocator : std::allocator<T> {
   static_assert(std::is_trivially_default_constructible_v<T>);
@@ -31,7 +31,7 @@ struct UnsetAllocator : std::allocator<T> {
   }
 };
 
-/// resize() does not clear: for room that is written in whole.
+/// resize() does not clear: for buffers that are overwritten entirely.
 template <typename T>
 using UnsetVector = std::vector<T, UnsetAllocator<T>>;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relaxed atomic operations that kernels use, on the GPU and, for tests of their logic, on the CPU.
+// Relaxed atomic operations for kernels, on the GPU and, in tests of kernel logic, on the CPU.
 //
-// None of them orders other memory accesses: kernels publish what they wrote by ending.
+// None of them orders other memory accesses: a kernel publishes its writes by ending.
 #ifndef SOK_OPS_BASE_THREADS_ATOMICS_H_
 #define SOK_OPS_BASE_THREADS_ATOMICS_H_
 
@@ -11,7 +11,7 @@
 
 namespace sok {
 
-/// A load that sees what other threads of the same kernel wrote to `address`, now or later.
+/// A load that sees writes of other threads of the same kernel to `address`, now or later.
 SOK_HOST_DEVICE inline uint32_t AtomicLoad(const uint32_t* address) {
 #ifdef __CUDA_ARCH__
   return *static_cast<const volatile uint32_t*>(address);
@@ -32,7 +32,7 @@ SOK_HOST_DEVICE inline uint32_t AtomicCompareExchange(uint32_t* address, uint32_
 #endif
 }
 
-/// Adds modulo 2^32; what AtomicAdd(address, -1u) adds is minus one.
+/// Adds modulo 2^32; AtomicAdd(address, -1u) subtracts one.
 SOK_HOST_DEVICE inline void AtomicAdd(uint32_t* address, uint32_t value) {
 #ifdef __CUDA_ARCH__
   atomicAdd(address, value);
@@ -52,7 +52,7 @@ SOK_HOST_DEVICE inline void AtomicMin(uint32_t* address, uint32_t value) {
 #endif
 }
 
-/// Number of bits that are set.
+/// Number of bits set.
 SOK_HOST_DEVICE inline int32_t CountBits(uint32_t bits) {
 #ifdef __CUDA_ARCH__
   return __popc(bits);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two executors of the core: the caller's thread alone, and a small pool of threads.
+// The two executors of the core: the caller's thread alone, and a small thread pool.
 #include "ops/base/threads/executor.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class ThreadPool {
     try {
       for (int i = 1; i < num_threads; ++i) threads_.emplace_back([this] { HelpUntilStopped(); });
     } catch (const std::system_error&) {
-      // The system gives no more threads: those that there are do all the work.
+      // The system refused another thread: the existing ones do all the work.
     }
   }
 
@@ -104,8 +104,8 @@ class ThreadPool {
   std::vector<std::thread> threads_;
 };
 
-/// A pool of threads, which a child of fork() neither uses nor destroys: its threads are not there,
-/// and what they held and waited for stays as it was.
+/// A thread pool that a child of fork() neither uses nor destroys: the child does not have its
+/// threads, and their locks and waits stay as they were.
 class ThreadExecutor : public Executor {
  public:
   explicit ThreadExecutor(int num_threads) : pool_(new ThreadPool(num_threads)) {}
@@ -128,8 +128,8 @@ class ThreadExecutor : public Executor {
   ThreadPool* const pool_;
 };
 
-/// The executors that are shared, by number of threads. A child of fork() has others: its parent's
-/// lock may have been held when it was made.
+/// The shared executors, by number of threads. A child of fork() has its own: the parent's lock may
+/// have been held at the fork.
 struct SharedExecutors {
   explicit SharedExecutors(int count) : fork_count(count) {}
 

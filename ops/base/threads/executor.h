@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs a loop's parts: the caller's thread, threads of our own, or TensorFlow's pool (ops/tf).
+// Where the parts of a loop run: the caller's thread, own threads, or TensorFlow's pool (ops/tf).
 #ifndef SOK_OPS_BASE_THREADS_EXECUTOR_H_
 #define SOK_OPS_BASE_THREADS_EXECUTOR_H_
 
@@ -13,13 +13,12 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Number of threads that may run parts at the same time, the caller's included; at least 1.
+  /// Number of threads that may run parts at the same time, including the caller's; at least 1.
   virtual int num_threads() const = 0;
 
   /// Calls body(begin, end) on disjoint ranges that together cover [0, count), and returns when all
-  /// have ended. `item_nanoseconds` is the rough cost of one item: loops too small to share run on
-  /// the caller's thread. The first exception that a part throws is thrown again here, after all
-  /// parts have ended.
+  /// calls have ended. `item_nanoseconds` is the rough cost of one item: loops too small to share
+  /// run on the caller's thread. Rethrows the first exception of a part after all parts have ended.
   virtual void ParallelFor(int64_t count, int64_t item_nanoseconds,
                            const std::function<void(int64_t begin, int64_t end)>& body) = 0;
 };
@@ -28,11 +27,11 @@ class Executor {
 Executor& SerialExecutor();
 
 /// An executor with `num_threads - 1` threads of its own beside the caller's; num_threads >= 1.
-/// Several callers may use it at the same time. In a child of fork(), which has none of its
-/// threads, everything runs on the caller's.
+/// Several callers may use it at the same time. In a child of fork(), which lacks its threads,
+/// everything runs on the caller's thread.
 std::unique_ptr<Executor> MakeThreadExecutor(int num_threads);
 
-/// As above, but the same one for all who ask for as many threads while anybody has it.
+/// As above, but callers that ask for the same number of threads share one executor.
 std::shared_ptr<Executor> SharedThreadExecutor(int num_threads);
 
 }  // namespace sok

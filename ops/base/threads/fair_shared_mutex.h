@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared mutex under which a steady stream of readers cannot keep a writer out.
+// A shared mutex on which a steady stream of readers cannot starve a writer.
 #ifndef SOK_OPS_BASE_THREADS_FAIR_SHARED_MUTEX_H_
 #define SOK_OPS_BASE_THREADS_FAIR_SHARED_MUTEX_H_
 
@@ -8,8 +8,8 @@
 
 namespace sok {
 
-/// For std::unique_lock and std::shared_lock. Readers that come while a writer waits, wait behind
-/// it; glibc's std::shared_mutex would let them pass.
+/// For std::unique_lock and std::shared_lock. Readers that arrive while a writer waits queue behind
+/// it; with glibc's std::shared_mutex they would overtake it.
 class FairSharedMutex {
  public:
   void lock() {

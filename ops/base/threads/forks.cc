@@ -35,8 +35,8 @@ void CallsInProgress::Begin(const char* name) {
   do {
     if (ForksIn(state) != forks && CallsIn(state) > 0) {
       Throw(ErrorCode::kFailedPrecondition, "table '", name,
-            "' was being used by another thread when this process was forked, and cannot be used "
-            "here: fork while no call runs, or make the table in the child");
+            "' was in use by another thread when this process was forked, and cannot be used "
+            "here: fork while no call runs, or create the table in the child");
     }
     calls = ForksIn(state) == forks ? CallsIn(state) + 1 : 1;
   } while (!state_.compare_exchange_weak(state, forks << kCallBits | calls));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a child of fork() must know: it has one thread, and whatever the others were in the middle
-// of stays as it was when the child was made.
+// Detects forks: a child of fork() has one thread, and the state that other threads were changing
+// stays half changed.
 #ifndef SOK_OPS_BASE_THREADS_FORKS_H_
 #define SOK_OPS_BASE_THREADS_FORKS_H_
 
@@ -9,14 +9,14 @@
 
 namespace sok {
 
-/// How often fork() made the processes up to this one: differs between a child and its parent.
+/// How many calls of fork() lead to this process: differs between a child and its parent.
 int ForkCount();
 
-/// The calls of an object that are in progress. In a child of fork() an object that another thread
-/// was using then is half changed, and its locks are held for ever.
+/// Counts the calls in progress on an object. In a child of fork(), an object that another thread
+/// was using at the fork is half changed, and its locks are held for ever.
 class CallsInProgress {
  public:
-  /// One of them, as long as it lives. Throws kFailedPrecondition if WereInterrupted(); `name` is
+  /// One call, for as long as it lives. Throws kFailedPrecondition if WereInterrupted(); `name` is
   /// the object's.
   class Call {
    public:
@@ -29,13 +29,13 @@ class CallsInProgress {
     CallsInProgress& calls_;
   };
 
-  /// Whether this is a child in which calls will never end.
+  /// Whether this process is a child in which calls of the parent will never end.
   bool WereInterrupted() const;
 
  private:
   void Begin(const char* name);
 
-  // The ForkCount() of the process that made the last call, then 32 bits: calls in progress there.
+  // The ForkCount() of the process that made the last call, then 32 bits for its calls in progress.
   std::atomic<uint64_t> state_{0};
 };
 

@@ -6,9 +6,9 @@
 namespace sok {
 namespace {
 
-// Waking a thread costs some 10 microseconds; a part should last a few times that.
+// Waking a thread costs about 10 microseconds; a part should take a few times that.
 constexpr int64_t kPartNanoseconds = 30'000;
-// More parts than threads, so that a thread that the system takes away holds up little.
+// More parts than threads, so that a preempted thread delays little.
 constexpr int64_t kPartsPerThread = 4;
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A loop whose parts are taken by whoever is free. The caller waits for nobody who has not begun.
+// A loop whose parts any idle thread may take. The caller never waits for a thread that has not
+// begun.
 #ifndef SOK_OPS_BASE_THREADS_SHARED_LOOP_H_
 #define SOK_OPS_BASE_THREADS_SHARED_LOOP_H_
 
@@ -12,16 +13,16 @@
 
 namespace sok {
 
-/// Threads that help keep it alive, and may come after the caller has gone.
+/// Helper threads keep it alive, and may arrive after the caller has left.
 class SharedLoop {
  public:
   using Body = std::function<void(int64_t begin, int64_t end)>;
 
-  /// `body` is called on parts of [0, count), until Await has returned.
+  /// Calls `body` on parts of [0, count) until Await has returned.
   SharedLoop(int64_t count, int64_t num_parts, const Body& body)
       : count_(count), num_parts_(num_parts), body_(body) {}
 
-  /// Into how many parts a loop is cut for so many threads; 1: it is too small to share.
+  /// The number of parts of a loop for this many threads; 1: too small to share.
   static int64_t NumParts(int64_t count, int64_t item_nanoseconds, int num_threads);
 
   bool HasParts() const { return next_part_.load() < num_parts_; }
@@ -29,8 +30,8 @@ class SharedLoop {
   /// Runs parts until all are taken.
   void RunParts();
 
-  /// Returns when all parts have ended, which somebody has taken; throws what the first to fail
-  /// threw.
+  /// Returns when all parts, each of which some thread has taken, have ended; rethrows the first
+  /// exception.
   void Await();
 
  private:
@@ -41,7 +42,7 @@ class SharedLoop {
   const int64_t num_parts_;
   const Body& body_;
   std::atomic<int64_t> next_part_{0};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable all_ended_;
   int64_t num_ended_ = 0;
   std::exception_ptr failure_;
