@@ -13,9 +13,9 @@ namespace sok {
 /// Created once per table and passed to its users. Plain data, also for kernels.
 struct Placement {
   enum class Kind {
-    kModulo,   // by floormod: rank of key k is k mod num_ranks
-    kOneRank,  // all on `owner_rank`: a whole table, or one of its column slices
-    kRange,  // contiguous: keys [0, num_keys) in num_ranks parts whose sizes differ by at most one
+    kModulo,      // by floormod: rank of key k is k mod num_ranks
+    kOneRank,     // all on `owner_rank`: a whole table, or one of its column slices
+    kRange,       // contiguous: keys [0, num_keys) in num_ranks parts, the first ones longer by one
     kReplicated,  // every rank owns all keys
   };
   Kind kind = Kind::kModulo;

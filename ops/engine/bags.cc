@@ -11,17 +11,18 @@ namespace sok {
 void CheckBatchSize(int64_t num_keys, int64_t most_keys) {
   if (num_keys <= most_keys) return;
   Throw(ErrorCode::kInvalidArgument, "a batch of ", num_keys, " keys is above the limit of ",
-        most_keys, "; split it, and pass the keys in several batches");
+        most_keys, "; split it into several batches");
 }
 
 void CheckLengths(const Bags& bags, const char* what) {
   if (bags.num_keys > kMaxBatchKeys || bags.num_bags > kMaxBatchKeys) {
-    Throw(ErrorCode::kInvalidArgument, what, ": a batch may have ", kMaxBatchKeys,
+    Throw(ErrorCode::kInvalidArgument, what, ": a batch is limited to ", kMaxBatchKeys,
           " keys and as many bags, got ", bags.num_keys, " and ", bags.num_bags);
   }
   if (bags.combiner == Combiner::kNone && bags.num_bags != bags.num_keys) {
-    Throw(ErrorCode::kInvalidArgument, what, ": without a combiner there must be as many outputs ",
-          "as keys, ", bags.num_keys, ", got ", bags.num_bags);
+    Throw(ErrorCode::kInvalidArgument, what,
+          ": without a combiner the number of outputs must equal ", "the number of keys, ",
+          bags.num_keys, ", got ", bags.num_bags);
   }
   if (bags.combiner == Combiner::kNone && (bags.weights != nullptr || bags.factors != nullptr)) {
     Throw(ErrorCode::kInvalidArgument, what, ": weights need a combiner");
@@ -42,9 +43,9 @@ bool IsOneToOneInOrder(const Bags& bags) {
 
 namespace {
 
-/// Whether entry i is in row i, for all i.
+/// Whether entry i is in row i for all i.
 bool IsOneInEachRow(int64_t num_keys, const int64_t* indices) {
-  constexpr int64_t kBlock = 256;  // looked at without a branch between them
+  constexpr int64_t kBlock = 256;  // compared without a branch in between
   for (int64_t begin = 0; begin < num_keys; begin += kBlock) {
     int64_t difference = 0;
     for (int64_t i = begin; i < std::min(begin + kBlock, num_keys); ++i) {
@@ -60,7 +61,7 @@ bool IsOneInEachRow(int64_t num_keys, const int64_t* indices) {
 void RowSplitsFromIndices(const std::string& layer_name, int64_t num_keys, const int64_t* indices,
                           int64_t num_bags, int64_t max_keys_per_bag, int64_t* row_splits) {
   if (num_keys == num_bags && max_keys_per_bag > 0 &&
-      IsOneInEachRow(num_keys, indices)) {  // a third of the time
+      IsOneInEachRow(num_keys, indices)) {  // takes a third of the time
     std::iota(row_splits, row_splits + num_bags + 1, int64_t{0});
     return;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where one call to an engine runs: threads or a stream, and memory that ends with it.
+// Where a call to an engine runs, threads or a stream, and memory that ends with the call.
 #ifndef SOK_OPS_ENGINE_CALL_H_
 #define SOK_OPS_ENGINE_CALL_H_
 
@@ -12,7 +12,7 @@ namespace sok {
 /// A cudaStream_t on a GPU; nullptr is CUDA's default stream. Ignored on the CPU.
 using DeviceStream = void*;
 
-/// Made by whoever calls, for one op or one method, and used by its thread only.
+/// Created by the caller for one op or method, and used by its thread only.
 class Call {
  public:
   virtual ~Call() = default;
@@ -21,8 +21,8 @@ class Call {
   virtual Executor& executor() = 0;
   virtual DeviceStream stream() const = 0;
 
-  /// `count` values in the engine's memory, undefined, aligned to 64 bytes, until the call ends.
-  /// Throws kOutOfMemory.
+  /// `count` uninitialized values in the engine's memory, aligned to 64 bytes, valid until the call
+  /// ends. Throws kOutOfMemory.
   template <typename Value>
   Value* Temporary(int64_t count) {
     return static_cast<Value*>(TemporaryBytes(count * static_cast<int64_t>(sizeof(Value))));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device's way to do what tables and lookups need: the interface between ops/tf, ops/python and
-// the engines. Batch-level virtual calls on pointers; no framework, no CUDA.
+// What tables and lookups need of a device: the interface between ops/tf, ops/python and the
+// engines. Batch-level virtual calls on pointers; no framework, no CUDA.
 #ifndef SOK_OPS_ENGINE_ENGINE_H_
 #define SOK_OPS_ENGINE_ENGINE_H_
 
@@ -13,27 +13,29 @@
 
 namespace sok {
 
-/// Rows to pool: that of distinct key d is plane[row_ids[d]]; for a row id below 0 it is
-/// absent_values[d]. row_ids == nullptr: it is plane[d].
+/// Rows to pool. The row of distinct key d is plane[row_ids[d]], or absent_values[d] if row_ids[d]
+/// < 0, or plane[d] if row_ids == nullptr.
 struct RowSource {
   const float* plane = nullptr;          // [rows, dim]
   const int64_t* row_ids = nullptr;      // [num_distinct]
   const float* absent_values = nullptr;  // [num_distinct, dim]; nullptr: no row id is below 0
 };
 
-/// As Table says of calls and arrays. "host": that array is in the host's memory.
+/// Calls and arrays as described at Table. "host": the array is in the host's memory.
 class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// Throws as CheckTableOptions.
+  /// Throws the errors of CheckTableOptions.
   virtual std::shared_ptr<Table> MakeTable(const TableOptions& options) = 0;
-  /// Throws as CheckPlaneOptions, and kOutOfMemory when the system refuses the address space.
+  /// Throws the errors of CheckPlaneOptions, and kOutOfMemory if the system refuses the address
+  /// space.
   virtual std::shared_ptr<Plane> MakePlane(const PlaneOptions& options) = 0;
-  /// A call whose temporary memory is the engine's own, for callers that have none. `executor` must
-  /// outlive it.
+  /// A call whose temporary memory comes from the engine, for callers that have none. `executor`
+  /// must outlive it.
   virtual std::unique_ptr<Call> MakeCall(Executor& executor, DeviceStream stream) = 0;
-  /// True: the host may read and write the engine's memory as its own (so copies can be left out).
+  /// Whether the host can read and write the engine's memory directly, which makes copies
+  /// unnecessary.
   virtual bool IsHostMemory() const = 0;
 
   virtual void CopyToHost(Call& call, void* to, const void* from, int64_t bytes) = 0;  // waits
@@ -42,34 +44,35 @@ class Engine {
   virtual void CopyOnDevice(Call& call, void* to, const void* from, int64_t bytes) = 0;
   virtual void Fill(Call& call, float* to, int64_t count, float value) = 0;
 
-  /// Distinct keys in the order of their first appearance, keys[i] == distinct_keys[inverse[i]];
-  /// returns how many. Waits. At most kMaxBatchKeys.
+  /// Writes the distinct keys in the order of their first appearance, keys[i] ==
+  /// distinct_keys[inverse[i]], and returns their number. Waits. At most kMaxBatchKeys keys.
   virtual int64_t DistinctKeys(Call& call, int64_t num_keys,
                                const int64_t* keys,     // [num_keys]
-                               int64_t* distinct_keys,  // [num_keys] of room, not `keys`
+                               int64_t* distinct_keys,  // capacity [num_keys], not `keys`
                                int32_t* inverse) = 0;   // [num_keys]
   virtual int64_t DistinctKeys(Call& call, int64_t num_keys, const uint32_t* keys,
                                int64_t* distinct_keys, int32_t* inverse) = 0;
   virtual int64_t DistinctKeys(Call& call, int64_t num_keys, const int32_t* keys,
                                int64_t* distinct_keys, int32_t* inverse) = 0;
 
-  /// out[i] = plane[row_ids[i]]; where row_ids[i] < 0, out[i] stays.
+  /// out[i] = plane[row_ids[i]]; out[i] is unchanged if row_ids[i] < 0.
   virtual void GatherRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
                           const float* plane, float* out) = 0;
-  /// plane[row_ids[i]] = rows[i]; row_ids are distinct, those below 0 are passed over.
+  /// plane[row_ids[i]] = rows[i]; row_ids are distinct, those below 0 are skipped.
   virtual void ScatterRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
                            const float* rows, float* plane) = 0;
-  /// plane[row_ids[i]] += values[i], and of several values for one row all; no row id is below 0.
+  /// plane[row_ids[i]] += values[i]; repeated row ids add up; none is below 0.
   virtual void AddToRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
                          const float* values, float* plane) = 0;
-  /// plane[row_ids[i]] = rows[i], and of several rows for one id the last; no row id is below 0.
+  /// plane[row_ids[i]] = rows[i]; the last of repeated row ids wins; none is below 0.
   virtual void AssignRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
                           const float* rows, float* plane) = 0;
   /// sums[i] = RowSum(sums[i], plane[first_row + i]); see row_sum.h.
   virtual void SumRows(Call& call, int64_t first_row, int64_t num_rows, int64_t width,
                        const float* plane,
                        uint64_t* sums) = 0;  // [num_rows]
-  /// out[i] = first value of keys[i] where row_ids[i] < 0, else out[i] stays; kPreset: all stay.
+  /// out[i] = first value of keys[i] if row_ids[i] < 0; other rows, and all rows with kPreset, are
+  /// unchanged.
   virtual void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim,
                               const FirstValue& first_value, const int64_t* keys,
                               const int64_t* row_ids, float* out) = 0;
@@ -77,15 +80,13 @@ class Engine {
   /// out[b] = factor of bag b * sum over its keys i of weights[i] * row of inverse[i]; see Bags.
   virtual void PoolRows(Call& call, const Bags& bags, int64_t dim, const RowSource& source,
                         float* out) = 0;  // [num_bags, dim]
-  /// merged[d] = sum over the occurrences i of distinct key d of what PoolRows multiplies its row
-  /// by
-  /// * gradients[bag of i]; zeros for a number without occurrences. The order of additions is
-  /// fixed.
+  /// merged[d] = sum over the occurrences i of distinct key d of gradients[bag of i], each times
+  /// the factors of PoolRows; zeros if d has no occurrence. The order of additions is fixed.
   virtual void MergeGradients(Call& call, const Bags& bags, int64_t dim,
                               const float* gradients,  // [num_bags, dim]
                               float* merged) = 0;      // [num_distinct, dim]
   /// Throws kInvalidArgument, naming `what`, unless every inverse[i] is in [0, num_distinct) and
-  /// row_splits ascend from 0 to num_keys. On a device only lengths are looked at.
+  /// row_splits ascend from 0 to num_keys. On a device, checks lengths only.
   virtual void CheckBags(Call& call, const Bags& bags, const char* what) = 0;
 };
 

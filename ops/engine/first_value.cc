@@ -19,7 +19,7 @@ SOK_WIDE_VECTORS void UniformValues(float low, float high, const uint32_t* words
   for (int64_t i = 0; i < kValuesPerLanes; ++i) values[i] = UniformFloat(words[i], low, high);
 }
 
-/// Up to kPhiloxLanes draws that are waiting for each other, and where their columns go.
+/// Up to kPhiloxLanes draws that wait to be computed together, and the columns that they fill.
 class PendingDraws {
  public:
   explicit PendingDraws(const FirstValue& first_value) : first_value_(first_value) {}

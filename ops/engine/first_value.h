@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row's first value: a function of (seed, table name, key, column), on any device and rank.
+// A row's first value: a function of (seed, table name, key, column) on any device and rank.
 #ifndef SOK_OPS_ENGINE_FIRST_VALUE_H_
 #define SOK_OPS_ENGINE_FIRST_VALUE_H_
 
@@ -14,27 +14,27 @@ struct FirstValue {
     kNormal,           // mean + stddev * n
     kTruncatedNormal,  // as kNormal, n within two standard deviations of 0
     kConstant,         // low
-    kPreset,           // what the row's memory holds when it is handed out
+    kPreset,           // what the row's memory holds when it is assigned
   };
   Kind kind = Kind::kConstant;
   float low_or_mean = 0.0f;
   float high_or_stddev = 0.0f;
-  uint64_t stream = 0;  // from FirstValueStream; tells tables and seeds apart
-  int64_t period = 0;   // above 0: a key starts as the key floormod(key, period) does
+  uint64_t stream = 0;  // from FirstValueStream; differs between tables and seeds
+  int64_t period = 0;   // if > 0, a key has the first value of the key floormod(key, period)
 };
 
-/// What a column costs, roughly: a draw is shared by four of them, then comes a quantile.
+/// Rough cost of a column: four of them share a draw, then each takes a quantile.
 constexpr int64_t kFirstValueColumnNanoseconds = 8;
 
-/// The random stream of one table under one seed.
+/// The random stream of a table under a seed.
 uint64_t FirstValueStream(int64_t seed, const std::string& table_name);
 
-/// Writes the first values of keys to their rows. kPreset leaves rows as they are.
+/// Writes the first values of `keys` to their rows. kPreset leaves rows unchanged.
 void WriteFirstValues(const FirstValue& first_value, int64_t num_keys,
                       const int64_t* keys,     // [num_keys]
                       const int64_t* row_ids,  // [num_keys], or nullptr: row i is key i's
                       int64_t dim,
-                      float* rows);  // [more than all row_ids, dim]
+                      float* rows);  // [more than the largest of row_ids, dim]
 
 }  // namespace sok
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From (stream, key, column) to a number: the definition of first values that all devices compile.
+// (stream, key, column) -> number: the definition of first values, compiled for every device.
 #ifndef SOK_OPS_ENGINE_FIRST_VALUE_COLUMNS_H_
 #define SOK_OPS_ENGINE_FIRST_VALUE_COLUMNS_H_
 
@@ -10,7 +10,7 @@
 
 namespace sok {
 
-/// Columns of a row that one draw serves.
+/// Columns that share a draw.
 constexpr int64_t kColumnsPerDraw = 4;
 
 /// Philox's counter for columns [4 * draw, 4 * draw + 4) of the row of `key`; its last word is 0.
@@ -27,13 +27,13 @@ SOK_HOST_DEVICE inline int64_t DrawnKey(const FirstValue& first_value, int64_t k
   return remainder < 0 ? remainder + first_value.period : remainder;
 }
 
-/// The words behind these columns.
+/// The random words of these columns.
 SOK_HOST_DEVICE inline RandomWords DrawColumns(const FirstValue& first_value, int64_t key,
                                                int64_t draw) {
   return Philox(DrawCounter(DrawnKey(first_value, key), draw), first_value.stream);
 }
 
-/// The number that a column's word stands for; not for kPreset.
+/// The value of a column from its random word; not for kPreset.
 SOK_HOST_DEVICE inline float ColumnValue(const FirstValue& first_value, uint32_t word) {
   const float first = first_value.low_or_mean;
   const float second = first_value.high_or_stddev;

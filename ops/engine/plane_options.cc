@@ -9,7 +9,7 @@ namespace sok {
 
 void CheckPlaneOptions(const PlaneOptions& options) {
   if (options.capacity < 1 || options.width < 1) {
-    Throw(ErrorCode::kInvalidArgument, "a plane takes at least one row of one float, got ",
+    Throw(ErrorCode::kInvalidArgument, "a plane needs at least one row of one float, got ",
           options.capacity, " rows of ", options.width);
   }
   constexpr size_t kMostFloats = kMostPlaneBytes / sizeof(float);
@@ -21,7 +21,7 @@ void CheckPlaneOptions(const PlaneOptions& options) {
           " floats does not fit in the address space of 2^47 bytes; declare a smaller capacity "
           "(max_vocabulary_size_per_gpu)");
   }
-  constexpr int64_t kMostWidth = kMaxDim * kMaxStates;  // of a slot with all states of a rule
+  constexpr int64_t kMostWidth = kMaxDim * kMaxStates;  // of a slot that holds all states of a rule
   if (options.width > kMostWidth) {
     Throw(ErrorCode::kInvalidArgument, "rows of ", options.width, " floats are above the limit of ",
           kMostWidth);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plane is made with, on any engine.
+// Options of a plane, on any engine.
 #ifndef SOK_OPS_ENGINE_PLANE_OPTIONS_H_
 #define SOK_OPS_ENGINE_PLANE_OPTIONS_H_
 
@@ -8,13 +8,14 @@
 
 namespace sok {
 
-/// Of address space in a process.
+/// Address space of a process.
 constexpr size_t kMostPlaneBytes = size_t{1} << 47;
 
 struct PlaneOptions {
-  int64_t capacity = 0;  // rows; kMaxRows where none was declared
+  int64_t capacity = 0;  // rows; kMaxRows if none was declared
   int64_t width = 0;     // floats
-  /// Rows are handed out 0, 1, 2, ...: pages may be large. Otherwise they are touched anywhere.
+  /// Rows are assigned in the order 0, 1, 2, ..., so pages may be large. Otherwise access is
+  /// sparse.
   bool rows_fill_in_order = true;
 
   size_t row_bytes() const { return static_cast<size_t>(width) * sizeof(float); }

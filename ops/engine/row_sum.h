@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sum of what a row holds, by which one that has changed is told from one that has not.
+// A checksum of a row's contents, by which changed rows are detected.
 #ifndef SOK_OPS_ENGINE_ROW_SUM_H_
 #define SOK_OPS_ENGINE_ROW_SUM_H_
 
@@ -10,8 +10,9 @@
 
 namespace sok {
 
-/// One to one in each of its arguments. What a bit of the word changes depends on all of `sum`: a
-/// product alone would change nothing but its highest bit for that of the word.
+/// A bijection in each of its arguments. The effect of a bit of the word depends on all of `sum`:
+/// with a product alone, the highest bit of the word would change only the highest bit of the
+/// result.
 SOK_HOST_DEVICE inline uint64_t MixedSum(uint64_t sum, uint64_t word) {
   sum ^= word;
   sum = (sum ^ (sum >> 32)) * 0x9FB21C651E98DF25u;
@@ -26,11 +27,11 @@ SOK_HOST_DEVICE inline uint64_t WordOfFloats(const float* two) {
   return low | (static_cast<uint64_t>(high) << 32);
 }
 
-/// Of `sum` and the bits of a row, the same on all devices. A change in one pair of columns always
-/// changes it; of other changes, one in 2^64 does not.
+/// Adds the bits of a row to the checksum `sum`; the same on all devices. A change in one pair of
+/// columns always changes the result; other changes are missed with a probability of 2^-64.
 SOK_HOST_DEVICE inline uint64_t RowSum(uint64_t sum, const float* row, int64_t width) {
   int64_t column = 0;
-  if (width >= 16) {  // four at a time, which need not wait for each other
+  if (width >= 16) {  // four independent chains
     uint64_t a = sum, b = 1, c = 2, d = 3;
     for (; column + 8 <= width; column += 8) {
       a = MixedSum(a, WordOfFloats(row + column));
@@ -38,7 +39,7 @@ SOK_HOST_DEVICE inline uint64_t RowSum(uint64_t sum, const float* row, int64_t w
       c = MixedSum(c, WordOfFloats(row + column + 4));
       d = MixedSum(d, WordOfFloats(row + column + 6));
     }
-    // No two of them alike: what changes one must not look like a change of another.
+    // Each has a place of its own: a change of one must not look like a change of another.
     sum = MixedSum(MixedSum(MixedSum(MixedSum(a, 0), b), c), d);
   }
   for (; column + 2 <= width; column += 2) sum = MixedSum(sum, WordOfFloats(row + column));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers as rules: what becomes of one value and its states, given its gradient. Every engine
-// compiles these; to add an optimizer is to add a rule here.
+// Optimizers as rules: the update of one value and its states, given its gradient. All engines
+// compile these; to add an optimizer, add a rule here.
 #ifndef SOK_OPS_ENGINE_RULES_H_
 #define SOK_OPS_ENGINE_RULES_H_
 
@@ -38,7 +38,8 @@ struct AdagradRule {
 };
 
 /// States: m, v. value -= step_size * m / (sqrt(v) + epsilon), where step_size = learning rate *
-/// sqrt(1 - beta2^t) / (1 - beta1^t). On rows by id it is lazy Adam, on all rows in use Adam.
+/// sqrt(1 - beta2^t) / (1 - beta1^t). Applied to rows by id it is lazy Adam, to all rows in use
+/// Adam.
 struct AdamRule {
   static constexpr int kStates = 2;
   float step_size = 0.0f;
@@ -51,7 +52,7 @@ struct AdamRule {
     states[1] = beta2 * states[1] + (1.0f - beta2) * (g * g);
     Move(value, states);
   }
-  /// As with a gradient of zero, but that an m of -0 stays -0, as in TensorFlow's dense Adam.
+  /// As with a gradient of zero, except that an m of -0 stays -0, as in TensorFlow's dense Adam.
   SOK_HOST_DEVICE void Decay(float& value, float* states) const {
     states[0] *= beta1;
     states[1] *= beta2;
@@ -64,7 +65,8 @@ struct AdamRule {
   }
 };
 
-/// States: m, v. Adam with decoupled weight decay: value -= weight_decay * value, then Adam's move.
+/// States: m, v. Adam with decoupled weight decay: value -= weight_decay * value, then Adam's
+/// update.
 struct AdamWRule {
   static constexpr int kStates = AdamRule::kStates;
   AdamRule adam;
@@ -76,8 +78,8 @@ struct AdamWRule {
   }
 };
 
-/// States: accumulator. It becomes rate * accumulator, but no less than `least`; the value stays,
-/// and no gradient matters. For all rows in use, between the steps of another rule.
+/// States: accumulator. accumulator = max(rate * accumulator, least); value and gradient play no
+/// part. For all rows in use, between the steps of another rule.
 struct DecayRule {
   static constexpr int kStates = 1;
   float rate = 1.0f;
@@ -89,7 +91,7 @@ struct DecayRule {
   }
 };
 
-/// States: accumulator, linear. TensorFlow's Ftrl with the learning rate power -1/2, its default.
+/// States: accumulator, linear. TensorFlow's Ftrl with its default learning rate power, -1/2.
 struct FtrlRule {
   static constexpr int kStates = 2;
   float learning_rate = 0.0f;
@@ -110,8 +112,8 @@ struct FtrlRule {
   }
 };
 
-/// States: momentum. TensorFlow's: m = momentum * m + g; value -= learning_rate * m, with nesterov
-/// learning_rate * (g + momentum * m).
+/// States: momentum. As TensorFlow's: m = momentum * m + g; value -= learning_rate * m, or with
+/// nesterov learning_rate * (g + momentum * m).
 struct MomentumRule {
   static constexpr int kStates = 1;
   float learning_rate = 0.0f;
@@ -125,7 +127,7 @@ struct MomentumRule {
   }
 };
 
-/// States: mean square, momentum. TF1's: ms = rho * ms + (1 - rho) g^2; m = momentum * m +
+/// States: mean square, momentum. As TF1's: ms = rho * ms + (1 - rho) g^2; m = momentum * m +
 /// learning_rate * g / sqrt(ms + epsilon); value -= m.
 struct RmspropRule {
   static constexpr int kStates = 2;
@@ -144,7 +146,7 @@ struct RmspropRule {
 using Rule = std::variant<SgdRule, AdagradRule, AdamRule, AdamWRule, DecayRule, FtrlRule,
                           MomentumRule, RmspropRule>;
 
-/// What a rule does in a step to a row in use that has no gradient.
+/// The effect of a step on a row in use that has no gradient.
 template <typename OneRule>
 SOK_HOST_DEVICE void ApplyWithoutGradient(const OneRule& rule, float& value, float* states) {
   rule(0.0f, value, states);
@@ -154,7 +156,7 @@ SOK_HOST_DEVICE inline void ApplyWithoutGradient(const AdamRule& rule, float& va
   rule.Decay(value, states);
 }
 
-/// The memory that a rule works on. States may be slots of their own, or stand side by side in one.
+/// The memory of a rule. States are slots of their own, or adjacent in one slot.
 struct RulePlanes {
   struct State {
     float* data = nullptr;  // of row 0

@@ -9,7 +9,7 @@ AppendedKeys Table::Append(Call& call, int64_t num_keys, const int64_t* keys,
                            int64_t* row_ids_room) {
   if (!options().use_hash_index) {
     Throw(ErrorCode::kFailedPrecondition, "table '", options().name,
-          "': without a hash index the rows of keys do not follow one another");
+          "': a table without a hash index cannot append keys to consecutive rows");
   }
   const TableSize before = Size(call);
   FindOrInsert(call, num_keys, keys, /*keys_are_distinct=*/false, nullptr, Planes(), row_ids_room);

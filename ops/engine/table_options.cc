@@ -36,7 +36,7 @@ void ThrowForeignKey(const TableOptions& options, int64_t key) {
   const int64_t owner = placement.Owner(key);
   if (key >= 0 && (key < end || end == INT64_MAX) && owner != placement.rank) {
     Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " belongs to rank ",
-          owner, " of ", placement.num_ranks, ", and this is rank ", placement.rank,
+          owner, " of ", placement.num_ranks, ", but this is rank ", placement.rank,
           "; send keys to the rank ",
           placement.kind == Placement::Kind::kModulo ? "key % world_size" : "that owns them");
   }
@@ -56,19 +56,19 @@ void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_row
 
 void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys, int64_t num_kept,
                int64_t num_new_keys) {
-  const std::string kept =
-      num_kept == 0 ? ""
-                    : ", " + std::to_string(num_kept) +
-                          " rows of evicted keys wait for the end of steps that may read them";
+  const std::string kept = num_kept == 0
+                               ? ""
+                               : ", " + std::to_string(num_kept) +
+                                     " rows of evicted keys are still in use by running steps";
   if (options.capacity <= most_rows && options.capacity != kMaxRows) {
     Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: its capacity is ",
           options.capacity, " keys, it holds ", num_keys, kept, ", and ", num_new_keys,
           " new keys came; raise the capacity (max_vocabulary_size_per_gpu in SparseOperationKit's "
-          "layers), or erase keys. The table is as it was before them");
+          "layers), or erase keys. The table is unchanged");
   }
   Throw(ErrorCode::kOutOfCapacity, "table '", options.name, "' is full: one rank holds at most ",
         most_rows, " keys, it holds ", num_keys, kept, ", and ", num_new_keys,
-        " new keys came; use more ranks, or erase keys. The table is as it was before them");
+        " new keys came; use more ranks, or erase keys. The table is unchanged");
 }
 
 }  // namespace sok

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a table is made with, on any engine.
+// Options of a table, on any engine.
 #ifndef SOK_OPS_ENGINE_TABLE_OPTIONS_H_
 #define SOK_OPS_ENGINE_TABLE_OPTIONS_H_
 
@@ -14,7 +14,7 @@ namespace sok {
 /// Row id of a key that the table does not hold.
 constexpr int64_t kNoRow = -1;
 
-/// Most rows of a table on one rank, and the capacity of a table for which none was declared.
+/// Most rows of a table on one rank, and the capacity of a table that declares none.
 constexpr int64_t kMaxRows = (int64_t{1} << 32) - 1;
 
 struct TableOptions {
@@ -27,22 +27,22 @@ struct TableOptions {
   FirstValue first_value;
 };
 
-/// Most floats of a row: 1 GiB. Sizes of batches of such rows still fit into an int64.
+/// Most floats of a row: 1 GiB. The size of a batch of such rows still fits into an int64.
 constexpr int64_t kMaxDim = int64_t{1} << 28;
 
-/// Throws kInvalidArgument for a dim or capacity below 1, for a dim above kMaxDim, and for ranks
-/// outside [0, num_ranks).
+/// Throws kInvalidArgument for a dim or capacity below 1, a dim above kMaxDim, and a rank outside
+/// [0, num_ranks).
 void CheckTableOptions(const TableOptions& options);
 
-/// Throws kInvalidArgument for a key that has no row in a table without a hash index: it is out of
-/// range, or another rank's.
+/// Throws kInvalidArgument for a key that has no row in a table without a hash index because it is
+/// out of range or another rank's.
 [[noreturn]] void ThrowForeignKey(const TableOptions& options, int64_t key);
 
-/// Throws kInvalidArgument: a gradient came for a row that the table does not have.
+/// Throws kInvalidArgument: a gradient refers to a row that the table does not have.
 [[noreturn]] void ThrowNoSuchRow(const TableOptions& options, int64_t row_id, int64_t num_rows);
 
-/// Throws kOutOfCapacity: a table that holds `num_keys` has no room for `num_new_keys` more,
-/// where `num_kept` rows of evicted keys are nobody's yet. `most_rows` is what its engine can hold.
+/// Throws kOutOfCapacity: a table that holds `num_keys` keys cannot take `num_new_keys` more, while
+/// `num_kept` rows of evicted keys are not reusable yet. `most_rows` is the engine's limit.
 [[noreturn]] void ThrowFull(const TableOptions& options, int64_t most_rows, int64_t num_keys,
                             int64_t num_kept, int64_t num_new_keys);
 

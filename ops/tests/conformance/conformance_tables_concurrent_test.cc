@@ -170,7 +170,7 @@ SOK_TEST(AFullTableStaysAsItWas) {
     const Words words = {
         "table 'users' is full: its capacity is 5 keys, it holds 3, and 3 new keys came; raise the "
         "capacity (max_vocabulary_size_per_gpu in SparseOperationKit's layers), or erase keys. The "
-        "table is as it was before them"};
+        "table is unchanged"};
     CHECK_THROWS(ErrorCode::kOutOfCapacity, words, table.FindOrInsert({1, 4, 5, 4, 6}));
     CHECK_EQ(table.num_keys(), 3);
     CHECK_EQ(table.num_rows(), 3);
