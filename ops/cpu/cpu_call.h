@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call on the host with memory from the heap, for callers that bring none of their own.
+// A call on the host with memory from the heap, for callers that bring none.
 #ifndef SOK_OPS_CPU_CPU_CALL_H_
 #define SOK_OPS_CPU_CPU_CALL_H_
 

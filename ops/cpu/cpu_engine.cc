@@ -25,7 +25,7 @@ constexpr int64_t kChecksPerNanosecond = 8;
 constexpr int64_t kCopyBytesPerNanosecond = 8;
 constexpr int64_t kFloatsPerNanosecond = 2;
 
-/// Calls body(begin, end) on parts of [0, count), of which `per_nanosecond` take a nanosecond.
+/// Calls body(begin, end) on parts of [0, count); `per_nanosecond` items take a nanosecond.
 template <typename Body>
 void ForParts(Executor& executor, int64_t count, int64_t per_nanosecond, const Body& body) {
   const int64_t num_units = (count + per_nanosecond - 1) / per_nanosecond;
@@ -40,7 +40,7 @@ int64_t Distinct(int64_t num_keys, const Key* keys, int64_t* distinct_keys, int3
   return NumberByFirstAppearance(num_keys, keys, distinct_keys, inverse);
 }
 
-/// Where the row of each distinct key is read.
+/// The address of each distinct key's row.
 std::vector<const float*> RowPointers(Executor& executor, int64_t num_distinct, int64_t dim,
                                       const RowSource& source) {
   std::vector<const float*> pointers(static_cast<size_t>(num_distinct));
@@ -54,7 +54,7 @@ std::vector<const float*> RowPointers(Executor& executor, int64_t num_distinct, 
   return pointers;
 }
 
-/// The largest, where a negative one is larger than any other.
+/// The largest value; negative ones count as larger than all others.
 SOK_WIDE_VECTORS uint32_t LargestOf(const int32_t* values, int64_t begin, int64_t end) {
   uint32_t largest = 0;
   for (int64_t i = begin; i < end; ++i) {
@@ -71,7 +71,7 @@ bool AllBelow(Executor& executor, int64_t count, const int32_t* values, int64_t 
   return all_below;
 }
 
-/// How many of the values at [begin, end) are above their successors.
+/// How many values at [begin, end) are larger than their successors.
 SOK_WIDE_VECTORS int64_t NumDescents(const int64_t* values, int64_t begin, int64_t end) {
   int64_t count = 0;
   for (int64_t i = begin; i < end; ++i) count += values[i] > values[i + 1];
@@ -86,7 +86,7 @@ bool Ascend(Executor& executor, int64_t count, const int64_t* values) {
   return all_ascend;
 }
 
-/// On threads where it is large: a plane may be many GB.
+/// On several threads if large: a plane may have many GB.
 void Copy(Executor& executor, void* to, const void* from, int64_t bytes) {
   constexpr int64_t kSmallBytes = int64_t{4} << 20;
   if (bytes <= kSmallBytes) {

@@ -9,12 +9,14 @@
 namespace sok {
 namespace {
 
-constexpr size_t kStartBytes = size_t{4} << 20;  // of a plane that will grow, in small pages
-constexpr size_t kSmallBytes = size_t{2} << 20;  // of one that will not, until it has more
+constexpr size_t kStartBytes = size_t{4}
+                               << 20;  // initial size of a plane that will grow; small pages
+constexpr size_t kSmallBytes = size_t{2}
+                               << 20;  // small pages of one that will not, until it has more rows
 constexpr int64_t kGrowthFactor = 4;
 
-/// Huge pages where rows fill in order, but for the first few MiB: many tables are small. Where
-/// rows are touched here and there, each would commit 2 MiB for one row.
+/// Huge pages, after the first few MiB, if rows fill in order; most tables are small. With sparse
+/// access each row would commit 2 MiB.
 PageSize PageSizeFor(const PlaneOptions& options) {
   return options.rows_fill_in_order ? PageSize::kHuge : PageSize::kSmall;
 }
@@ -56,7 +58,7 @@ void CpuPlane::Resize(int64_t num_rows) {
 void CpuPlane::ExpectRows(int64_t num_rows) {
   if (!starts_with_small_pages_) return;
   if (static_cast<size_t>(num_rows) * options_.row_bytes() <= kSmallBytes) return;
-  // The first rows are those of frequent keys: their pages would be looked up the most.
+  // The first rows are those of frequent keys: their pages are accessed the most.
   memory_.UseHugePages(kSmallBytes);
   starts_with_small_pages_ = false;
 }

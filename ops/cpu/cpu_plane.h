@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plane in the host's memory: reserved address space, committed row by row.
+// A plane in the host's memory: reserved address space, committed as rows are written.
 #ifndef SOK_OPS_CPU_CPU_PLANE_H_
 #define SOK_OPS_CPU_CPU_PLANE_H_
 
@@ -10,12 +10,11 @@
 
 namespace sok {
 
-/// Where a capacity was declared, the plane has address space for all of it and never moves.
-/// Otherwise it starts small and is remapped larger, four times at a time, or less where that is
-/// refused.
+/// A plane with a declared capacity has address space for all of it and never moves. Otherwise it
+/// starts small and is remapped to four times the size, or less if that is refused.
 class CpuPlane : public Plane {
  public:
-  /// Throws kOutOfMemory when the system refuses the address space.
+  /// Throws kOutOfMemory if the system refuses the address space.
   explicit CpuPlane(const PlaneOptions& options);
 
   float* data() const override { return static_cast<float*>(memory_.data()); }
@@ -31,8 +30,8 @@ class CpuPlane : public Plane {
 
   const PlaneOptions options_;
   ReservedMemory memory_;
-  int64_t num_rows_ = 0;                  // that the memory is for
-  bool starts_with_small_pages_ = false;  // though it has huge ones further on
+  int64_t num_rows_ = 0;                  // for which there is memory
+  bool starts_with_small_pages_ = false;  // followed by huge ones
 };
 
 }  // namespace sok

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's functions, found at run time: nothing links libcuda, so a library that was built
-// with CUDA loads where there is no driver.
+// The driver's functions, looked up at run time: nothing links libcuda, so a library that was built
+// with CUDA also loads without a driver.
 #ifndef SOK_OPS_CUDA_CUDA_DRIVER_H_
 #define SOK_OPS_CUDA_CUDA_DRIVER_H_
 
@@ -10,13 +10,13 @@
 
 namespace sok {
 
-/// Throws kCuda where the driver has no function of that name.
+/// Throws kCuda if the driver has no function of that name.
 template <typename Function>
 void FindDriverFunction(const char* name, Function* function) {
   void* address = nullptr;
   cudaDriverEntryPointQueryResult result;
 #if CUDART_VERSION >= 12050
-  constexpr unsigned kVersion = 10020;  // CUDA 10.2, where the youngest of these appeared
+  constexpr unsigned kVersion = 10020;  // CUDA 10.2, which introduced the newest of these
   SOK_CUDA_TRY(
       cudaGetDriverEntryPointByVersion(name, &address, kVersion, cudaEnableDefault, &result));
 #else

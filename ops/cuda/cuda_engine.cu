@@ -35,8 +35,8 @@ void CheckDriver(CUresult result, const char* what) {
         static_cast<int>(result));
 }
 
-/// TensorFlow counts the GPUs that a session sees, CUDA those that the process sees; the stream
-/// knows.
+/// TensorFlow counts the GPUs that a session sees, CUDA those that the process sees; only the
+/// stream identifies the device.
 int DeviceOf(DeviceStream stream) {
   const ContextFunctions& driver = TheContextFunctions();
   CUcontext context = nullptr;

@@ -7,7 +7,7 @@
 
 namespace sok {
 
-/// The engine of a GPU, counted as CUDA counts them. Lives as long as the process. Throws kCuda.
+/// The engine of a GPU, numbered as in CUDA. Lives as long as the process. Throws kCuda.
 Engine& CudaEngine(int device);
 
 /// The engine of the GPU that `stream`, a cudaStream_t, belongs to.

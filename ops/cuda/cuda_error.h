@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of CUDA calls as the core's one error type.
+// Translates errors of CUDA calls to the core's error type.
 #ifndef SOK_OPS_CUDA_CUDA_ERROR_H_
 #define SOK_OPS_CUDA_CUDA_ERROR_H_
 
@@ -9,10 +9,10 @@
 
 namespace sok {
 
-/// Throws kOutOfMemory where the GPU has no memory left, kCuda for any other failure of `what`.
+/// Throws kOutOfMemory if the GPU is out of memory, kCuda for any other failure of `what`.
 inline void CheckCuda(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // an error that was reported is not reported again
+  cudaGetLastError();  // clears the error, so that it is not reported twice
   const bool is_memory = status == cudaErrorMemoryAllocation;
   Throw(is_memory ? ErrorCode::kOutOfMemory : ErrorCode::kCuda, "CUDA: ", what,
         " failed: ", cudaGetErrorString(status), " (", cudaGetErrorName(status), ")",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA stream as the queue that ops/device is written for. See ops/tests/host_queue/host_queue.h.
+// A CUDA stream with the queue interface of ops/device. See ops/tests/host_queue/host_queue.h.
 #ifndef SOK_OPS_CUDA_CUDA_QUEUE_CUH_
 #define SOK_OPS_CUDA_CUDA_QUEUE_CUH_
 
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock) RunForEachVote(Count count, 
   const int64_t num_items = count.value();
   const int64_t stride = int64_t{gridDim.x} * kThreadsPerBlock;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  // All lanes of a warp go round together: the ballot needs them all.
+  // All lanes of a warp iterate together: the ballot needs all of them.
   for (int64_t i = int64_t{blockIdx.x} * kThreadsPerBlock + threadIdx.x; i - lane < num_items;
        i += stride) {
     const bool vote = i < num_items && kernel.Vote(i);
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
   for (int64_t i = int64_t{blockIdx.x} * kThreadsPerBlock + threadIdx.x; i - lane < num_items;
        i += stride) {
     const uint32_t looked = i < num_items ? kernel.Look(i) : 0;
-    // 32 items of num_parts parts for 32 lanes: every lane has num_parts turns.
+    // 32 items of num_parts parts for 32 lanes: each lane has num_parts iterations.
     for (int turn = 0; turn < num_parts; ++turn) {
       const auto place = parts.At(turn * 32 + lane);
       const auto item = static_cast<int>(place.row);
@@ -75,8 +75,8 @@ struct ValueOrEnd {
   SOK_HOST_DEVICE int32_t operator()(int64_t i) const { return i < count ? value(i) : 0; }
 };
 
-/// Used by one thread at a time, between BeginCall and EndCall; memory may also be taken and given
-/// back outside of calls.
+/// Used by one thread at a time, between BeginCall and EndCall; Allocate and Free also work outside
+/// of calls.
 class CudaQueue : public CudaStreamOrder {
  public:
   using Stream = cudaStream_t;
@@ -98,7 +98,7 @@ class CudaQueue : public CudaStreamOrder {
     }
     bool is_requested() const { return is_requested_; }
     bool TryTake(Value* value) {
-      if (!is_requested_ || !memory_.HasCome()) return false;
+      if (!is_requested_ || !memory_.IsReady()) return false;
       *value = *static_cast<const Value*>(memory_.data());
       is_requested_ = false;
       return true;
@@ -110,7 +110,7 @@ class CudaQueue : public CudaStreamOrder {
     bool is_requested_ = false;
   };
 
-  /// Throws kCuda, saying so, where there is no such GPU.
+  /// Throws kCuda, naming the devices that exist, if there is no such GPU.
   explicit CudaQueue(int device) : CudaStreamOrder(device) {}
   ~CudaQueue() {
     if (temporary_ != nullptr) Free(temporary_);
@@ -181,14 +181,15 @@ class CudaQueue : public CudaStreamOrder {
   }
 
  private:
-  /// As many blocks as fill the GPU a few times, so that the last ones to end hold up little.
+  /// Enough blocks to fill the GPU a few times, so that stragglers delay little.
   unsigned NumBlocks(int64_t num_items) const {
     constexpr int64_t kBlocksPerMultiprocessor = 4 * 2048 / kThreadsPerBlock;
     return static_cast<unsigned>(std::min((num_items + kThreadsPerBlock - 1) / kThreadsPerBlock,
                                           num_multiprocessors() * kBlocksPerMultiprocessor));
   }
 
-  /// CUB's two calls: how much temporary memory, and the work. The memory is kept.
+  /// CUB's two calls: the first returns the temporary memory needed, the second does the work.
+  /// Keeps the memory.
   template <typename Call>
   void WithTemporary(const Call& call) {
     size_t bytes = 0;

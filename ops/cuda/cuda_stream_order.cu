@@ -5,8 +5,8 @@
 namespace sok {
 namespace {
 
-/// The thread's device; -1 where it has used none. To make one current again that was never used
-/// would take memory on it.
+/// The thread's device; -1 if it has used none. Making an unused device current again would
+/// allocate memory on it.
 int CurrentDevice() {
   static const auto current_context = [] {
     decltype(&cuCtxGetCurrent) function;
@@ -73,7 +73,7 @@ CudaStreamOrder::~CudaStreamOrder() {
 void CudaStreamOrder::BeginCall(cudaStream_t stream) {
   const int current = CurrentDevice();
   if (current != device_) SOK_CUDA_TRY(cudaSetDevice(device_));
-  // Always, not only when the stream changes: a new stream may have the handle of one that is gone.
+  // Always, not only when the stream changes: a new stream may reuse the handle of a destroyed one.
   const cudaError_t status = cudaStreamWaitEvent(stream, last_call_, 0);
   if (status != cudaSuccess && current != device_ && current >= 0) cudaSetDevice(current);
   CheckCuda(status, "ordering a stream after earlier calls");
@@ -83,7 +83,7 @@ void CudaStreamOrder::BeginCall(cudaStream_t stream) {
 }
 
 void CudaStreamOrder::EndCall() noexcept {
-  // A failure here is one of the device: the next call reports it.
+  // A failure here is the device's: the next call reports it.
   cudaEventRecord(last_call_, stream_);
   stream_ = own_stream_;
   is_in_call_ = false;
@@ -116,33 +116,33 @@ void CudaStreamOrder::Free(void* memory) noexcept {
     cudaFreeAsync(memory, stream_);
     return;
   }
-  // own_stream_ waits for the last call, on whatever stream it was.
+  // own_stream_ waits for the last call, whatever its stream was.
   cudaStreamWaitEvent(own_stream_, last_call_, 0);
   cudaFreeAsync(memory, own_stream_);
   cudaEventRecord(last_call_, own_stream_);
 }
 
 CudaLateBytes::CudaLateBytes(int device, size_t bytes) : bytes_(bytes) {
-  const CudaDeviceScope scope(device);  // an event is one of the device that is current
+  const CudaDeviceScope scope(device);  // an event belongs to the current device
   SOK_CUDA_TRY(cudaMallocHost(&data_, bytes));
-  const cudaError_t status = cudaEventCreateWithFlags(&has_come_, cudaEventDisableTiming);
+  const cudaError_t status = cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming);
   if (status != cudaSuccess) cudaFreeHost(data_);
   CheckCuda(status, "cudaEventCreateWithFlags");
 }
 
 CudaLateBytes::~CudaLateBytes() {
-  cudaEventSynchronize(has_come_);  // the copy writes to data_
-  cudaEventDestroy(has_come_);
+  cudaEventSynchronize(ready_);  // the copy writes to data_
+  cudaEventDestroy(ready_);
   cudaFreeHost(data_);
 }
 
 void CudaLateBytes::Request(cudaStream_t stream, const void* source) {
   SOK_CUDA_TRY(cudaMemcpyAsync(data_, source, bytes_, cudaMemcpyDeviceToHost, stream));
-  SOK_CUDA_TRY(cudaEventRecord(has_come_, stream));
+  SOK_CUDA_TRY(cudaEventRecord(ready_, stream));
 }
 
-bool CudaLateBytes::HasCome() const {
-  const cudaError_t status = cudaEventQuery(has_come_);
+bool CudaLateBytes::IsReady() const {
+  const cudaError_t status = cudaEventQuery(ready_);
   if (status == cudaErrorNotReady) {
     cudaGetLastError();
     return false;

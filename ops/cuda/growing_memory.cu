@@ -79,10 +79,9 @@ CudaGrowingMemory::CudaGrowingMemory(int device, int64_t limit_bytes) : device_(
   size_t granularity = 0;
   CheckDriver(
       TheDriver().get_granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-      "asking for the granularity of memory", 0);
+      "querying the allocation granularity", 0);
   granularity_ = static_cast<int64_t>(granularity);
-  // No more than can ever have memory behind it: many tables without a capacity share the
-  // addresses.
+  // No more than the GPU's memory: many tables without a capacity share the address space.
   limit_bytes = std::min(limit_bytes, MemoryOf(device));
   reserved_bytes_ = RoundUp(std::max<int64_t>(limit_bytes, 1), granularity_);
   CUdeviceptr address = 0;
@@ -95,7 +94,7 @@ CudaGrowingMemory::~CudaGrowingMemory() {
   try {
     Release();
   } catch (const Error&) {
-    // A device that failed has already lost its memory; there is nobody to tell.
+    // A failed device has already lost its memory; there is nobody to report to.
   }
   TheDriver().free_address(address_, static_cast<size_t>(reserved_bytes_));
 }
@@ -110,9 +109,9 @@ void CudaGrowingMemory::Reserve(int64_t size_bytes) {
   const Driver& driver = TheDriver();
   const CUmemAllocationProp properties = Properties(device_);
   CUmemGenericAllocationHandle handle;
-  chunks_.reserve(chunks_.size() + 1);  // nothing may throw once the memory is mapped
+  chunks_.reserve(chunks_.size() + 1);  // after mapping, nothing may throw
   CheckDriver(driver.create(&handle, static_cast<size_t>(bytes), &properties, 0),
-              "allocating a part of a table's rows", bytes);
+              "allocating memory for rows of a table", bytes);
   const CUdeviceptr begin = address_ + static_cast<uint64_t>(size_bytes_);
   CUresult result = driver.map(begin, static_cast<size_t>(bytes), 0, handle, 0);
   if (result == CUDA_SUCCESS) {
@@ -123,7 +122,7 @@ void CudaGrowingMemory::Reserve(int64_t size_bytes) {
     if (result != CUDA_SUCCESS) driver.unmap(begin, static_cast<size_t>(bytes));
   }
   if (result != CUDA_SUCCESS) driver.release(handle);
-  CheckDriver(result, "mapping a part of a table's rows", bytes);
+  CheckDriver(result, "mapping memory for rows of a table", bytes);
   chunks_.push_back({handle, bytes});
   size_bytes_ += bytes;
 }
@@ -147,7 +146,7 @@ void CudaGrowingMemory::Release() {
     status = cudaDeviceSynchronize();
   }
   Shrink(0);
-  CheckCuda(status, "waiting for the device before its memory is given back");
+  CheckCuda(status, "waiting for the device before freeing its memory");
 }
 
 }  // namespace sok

@@ -8,29 +8,29 @@
 
 namespace sok {
 
-/// Address space on one GPU, of which a growing beginning has memory behind it. Kernels may run
-/// while it grows. Not copyable.
+/// Address space on one GPU whose beginning is backed by memory, which grows. Kernels may run
+/// meanwhile. Not copyable.
 class CudaGrowingMemory {
  public:
-  /// Throws kOutOfMemory when the address space is refused, kCuda when the driver has no virtual
-  /// memory management.
+  /// Throws kOutOfMemory if the address space is refused, kCuda if the driver has no virtual memory
+  /// management.
   CudaGrowingMemory(int device, int64_t limit_bytes);
   ~CudaGrowingMemory();
   CudaGrowingMemory(const CudaGrowingMemory&) = delete;
   CudaGrowingMemory& operator=(const CudaGrowingMemory&) = delete;
 
   void* data() const { return reinterpret_cast<void*>(address_); }
-  /// Bytes with memory behind them.
+  /// Bytes backed by memory.
   int64_t size_bytes() const { return size_bytes_; }
 
-  /// Memory for the first `size_bytes` at least. What was there stays; the new
-  /// part holds anything. Throws kOutOfMemory, and the memory is then as before.
+  /// Backs at least the first `size_bytes` with memory. Existing contents stay; new memory is
+  /// uninitialized. Throws kOutOfMemory and leaves the memory as it was.
   void Reserve(int64_t size_bytes);
 
-  /// Gives back the parts that Reserve added beyond `size_bytes`. No kernel may have used them.
+  /// Frees the parts that Reserve added beyond `size_bytes`. No kernel may have used them.
   void Shrink(int64_t size_bytes);
 
-  /// Gives all memory back; the address space stays. Waits for the device.
+  /// Frees all memory; the address space stays. Waits for the device.
   void Release();
 
  private:

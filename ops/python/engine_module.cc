@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module sok_compat.engine._engine: addresses in, StoredTable calls, Python's exceptions out.
-// Values, shapes and dtypes are checked, and arrays kept alive, in sok_compat/engine.
+// The module sok_compat.engine._engine: takes addresses, calls StoredTable, raises Python's
+// exceptions. sok_compat/engine checks values, shapes and dtypes and keeps arrays alive.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -13,7 +13,7 @@ namespace nb = nanobind;
 namespace sok {
 namespace {
 
-/// An address in the memory of a table's engine, or a stream's handle.
+/// An address in the memory of a table's engine, or the handle of a stream.
 using Address = uintptr_t;
 
 DeviceStream Stream(Address handle) { return reinterpret_cast<DeviceStream>(handle); }
@@ -40,7 +40,7 @@ void Construct(StoredTable* self, const TableOptions& options, int gpu, int num_
 
 void BindStoredTable(nb::module_& module) {
   using WithoutGil = nb::call_guard<nb::gil_scoped_release>;
-  nb::class_<StoredTable>(module, "StoredTable", "A table; gpu -1: on the CPU.")
+  nb::class_<StoredTable>(module, "StoredTable", "A table; gpu -1 means the CPU.")
       .def("__init__", &Construct, nb::arg("options"), nb::arg("gpu"), nb::arg("num_threads"),
            WithoutGil())
       .def_prop_ro("size", &StoredTable::size, WithoutGil())
@@ -139,7 +139,8 @@ void TranslateErrors() {
 }  // namespace
 
 NB_MODULE(SOK_MODULE_NAME, module) {
-  nb::set_leak_warnings(false);  // a child of fork() ends with what its parent's threads held
+  nb::set_leak_warnings(
+      false);  // a child of fork() exits with objects that threads of its parent held
   TranslateErrors();
   nb::enum_<FirstValue::Kind>(module, "FirstValueKind")
       .value("UNIFORM", FirstValue::Kind::kUniform)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines of the devices that Python names.
+// The engines of the devices that Python can name.
 #ifndef SOK_OPS_PYTHON_ENGINES_H_
 #define SOK_OPS_PYTHON_ENGINES_H_
 
@@ -7,7 +7,7 @@
 
 namespace sok {
 
-/// Not the CPU's in the module for tests.
+/// The CPU's engine; in the module for tests, the test double of a GPU.
 Engine& EngineOfCpu();
 
 /// Throws kCuda if there is no such GPU, or this build has no CUDA back end.

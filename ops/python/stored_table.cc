@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows beside a table, and who may touch them when.
+// The rows of a table, and the locks around them.
 #include "ops/python/stored_table.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ StoredTable::StoredTable(Engine& engine, const TableOptions& options, int num_th
       table_(engine.MakeTable(options)),
       rows_(engine.MakePlane({options.capacity, options.dim})) {}
 
-/// What was being changed when this process was forked off cannot be destroyed: it is left alone.
+/// A table in the middle of a change when this process was forked cannot be destroyed: it is
+/// leaked.
 StoredTable::~StoredTable() {
   if (!calls_.WereInterrupted()) return;
   static_cast<void>(new std::shared_ptr<Table>(std::move(table_)));

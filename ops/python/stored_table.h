@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table that owns its rows: what the Python class stands on. No Python.
+// A table that owns its rows, as the Python class needs it. No Python.
 #ifndef SOK_OPS_PYTHON_STORED_TABLE_H_
 #define SOK_OPS_PYTHON_STORED_TABLE_H_
 
@@ -13,13 +13,13 @@
 
 namespace sok {
 
-/// All calls may be made from several threads at once; each sees the others' whole or not at all.
-/// Arrays are in the engine's memory. On a device, calls run on `stream`, and those that do not
-/// have to wait return before they have run. In a child of fork() calls run on the caller's thread;
-/// they throw kFailedPrecondition if another thread was in a call when the child was made.
+/// All methods are thread-safe and atomic for each other. Arrays are in the engine's memory. On a
+/// device, calls run on `stream`, and those that need not wait return before their kernels have
+/// run. In a child of fork(), calls run on the caller's thread; they throw kFailedPrecondition if
+/// another thread was in a call at the fork.
 class StoredTable {
  public:
-  /// Calls on the host share `num_threads` threads with all tables that have as many.
+  /// Calls on the host share `num_threads` threads with all tables that use the same number.
   StoredTable(Engine& engine, const TableOptions& options, int num_threads);
   ~StoredTable();
   StoredTable(const StoredTable&) = delete;
@@ -28,7 +28,7 @@ class StoredTable {
   int64_t dim() const { return table_->options().dim; }
   int64_t size() const { return Size().num_keys; }
   int64_t index_bytes() const;
-  /// Bytes of rows that were handed out since the last Clear; on a device, of memory for rows.
+  /// Bytes of the rows assigned since the last Clear; on a device, bytes allocated for rows.
   int64_t row_bytes() const;
 
   /// As Table::Find.
@@ -47,13 +47,13 @@ class StoredTable {
               const int64_t* keys,  // [num_keys]
               float* rows);         // [num_keys, dim]
 
-  /// Adds values[i] to the row of keys[i]. Returns the position of the first key that the table
-  /// does not hold, and changes nothing then; num_keys if it holds all. Waits.
+  /// Adds values[i] to the row of keys[i] and returns num_keys. If the table lacks a key, changes
+  /// nothing and returns the position of the first such key. Waits.
   int64_t ScatterAdd(DeviceStream stream, int64_t num_keys,
                      const int64_t* keys,   // [num_keys]
                      const float* values);  // [num_keys, dim]
 
-  /// As ScatterAdd, but the last of several values for one key takes the row's place.
+  /// As ScatterAdd, but replaces the row; the last of several values for one key wins.
   int64_t Assign(DeviceStream stream, int64_t num_keys,
                  const int64_t* keys,   // [num_keys]
                  const float* values);  // [num_keys, dim]
@@ -61,8 +61,8 @@ class StoredTable {
   /// As Table::Erase.
   int64_t Erase(DeviceStream stream, int64_t num_keys, const int64_t* keys);
 
-  /// Writes all keys in the order of row ids, and their rows, and returns how many they are; where
-  /// there is room for fewer, nothing is written.
+  /// Writes all keys, in the order of row ids, and their rows; returns their number. Writes nothing
+  /// if that is above `room`.
   int64_t Export(DeviceStream stream, int64_t room,
                  int64_t* keys,  // [room]
                  float* rows);   // [room, dim]
@@ -84,8 +84,8 @@ class StoredTable {
   std::shared_ptr<Table> table_;
   std::shared_ptr<Plane> rows_;
   mutable CallsInProgress calls_;
-  // Shared by those who read rows, or write rows that nobody can see yet; alone for those who
-  // change rows, let keys go or move the plane.
+  // Held shared to read rows or to write rows that are not visible yet; exclusively to change or
+  // erase rows, or to move the plane.
   mutable FairSharedMutex rows_mutex_;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The directly indexed CPU table. Readers take no lock: a bit is released after its row is written.
+// The directly indexed CPU table. Readers take no lock: a row's bit is set, with release order,
+// after the row is written.
 #include "ops/cpu/index/direct_table.h"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
   std::atomic<int64_t> num_missing{0};
   std::atomic<bool> has_foreign{false};
   executor.ParallelFor(num_keys, kFindNanoseconds, [&](int64_t begin, int64_t end) {
-    // Copies, which no write to row_ids can change: the kind of placement is asked for once.
+    // Copies that writes to row_ids cannot alias, so the kind of placement is tested once.
     const Placement placement = options_.placement;
     const int64_t most_rows = most_rows_;
     const uint64_t* const words = held_.words();
@@ -70,7 +71,7 @@ void CpuDirectTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* k
   Executor& executor = call.executor();
   if (FindLockFree(executor, num_keys, keys, row_ids) == 0) return;
   std::lock_guard<std::mutex> writer(writer_mutex_);
-  // Again, because another writer may have inserted some of them in between.
+  // Again: another writer may have inserted some of them meanwhile.
   const int64_t num_missing = FindLockFree(executor, num_keys, keys, row_ids);
   NewKeys new_keys(options_.name, num_missing, num_keys, keys, row_ids, keys_are_distinct);
   int64_t end_row = num_rows_;
@@ -132,7 +133,7 @@ void CpuDirectTable::Clear(Call&) {
 }
 
 void CpuDirectTable::InsertAll(Call& call, const Planes& planes) {
-  // In slices, so that the lists of new keys stay small beside the rows.
+  // In slices, to keep the lists of new keys small compared with the rows.
   constexpr int64_t kSliceRows = 1 << 16;
   std::vector<int64_t> keys;
   std::vector<int64_t> row_ids;

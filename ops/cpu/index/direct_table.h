@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU table without an index: row = local key, and one bit a row: has its key come?
+// The CPU table without a hash index: row = local key, and one bit per row that tells whether its
+// key has come.
 #ifndef SOK_OPS_CPU_INDEX_DIRECT_TABLE_H_
 #define SOK_OPS_CPU_INDEX_DIRECT_TABLE_H_
 
@@ -33,7 +34,7 @@ class CpuDirectTable : public Table {
                     const float* initial_rows, const Planes& planes, int64_t* row_ids) override;
   void Reserve(Call& call, int64_t num_keys, const Planes& planes) override;
   int64_t Erase(Call& call, int64_t num_keys, const int64_t* keys) override;
-  /// A row is its key's for good.
+  /// A key keeps its row for ever.
   int64_t Evict(Call& call, int64_t num_keys, const int64_t* keys) override {
     return Erase(call, num_keys, keys);
   }
@@ -58,8 +59,8 @@ class CpuDirectTable : public Table {
                        int64_t* row_ids) const;
 
   const TableOptions options_;
-  const int64_t most_rows_;  // of this rank
-  HeldRows held_;            // changed under writer_mutex_, after the rows are written
+  const int64_t most_rows_;  // rows of this rank
+  HeldRows held_;            // changed under writer_mutex_, after rows are written
   std::mutex writer_mutex_;
   std::atomic<int64_t> size_{0};
   std::atomic<int64_t> num_rows_{0};

@@ -12,7 +12,7 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kFindNanoseconds = 20;  // a key in a large index, one thread
+constexpr int64_t kFindNanoseconds = 20;  // per key in a large index, one thread
 
 }  // namespace
 
@@ -44,8 +44,8 @@ CpuHashTable::FindResult CpuHashTable::FindShared(Executor& executor, int64_t nu
   return {FindLocked(executor, num_keys, keys, row_ids), version_};
 }
 
-/// Returns how many have no row; needs index_mutex_. The parts of the loop take no lock: threads of
-/// the executor may be needed by whoever waits for this one.
+/// Returns the number of keys without a row; needs index_mutex_. The parts of the loop take no
+/// lock: a thread that waits for this mutex may be one of the executor's.
 int64_t CpuHashTable::FindLocked(Executor& executor, int64_t num_keys, const int64_t* keys,
                                  int64_t* row_ids) const {
   std::atomic<int64_t> num_missing{0};
@@ -69,7 +69,7 @@ void CpuHashTable::FindOrInsert(Call& call, int64_t num_keys, const int64_t* key
   new_keys.row_ids = NextRows(new_keys.size());
   new_keys.WriteRows(executor, options_, initial_rows, planes);
   {
-    // Parts of its loops take no lock, as in FindShared.
+    // The parts of its loops take no lock, as in FindLocked.
     std::unique_lock<FairSharedMutex> lock(index_mutex_);
     index_.Insert(executor, new_keys.size(), new_keys.keys.data(), new_keys.row_ids.data());
     TakeRows(new_keys.size());
@@ -96,13 +96,13 @@ void CpuHashTable::CheckFits(int64_t num_new_keys) const {
   ThrowFull(options_, kMaxRows, index_.size(), num_kept, num_new_keys);
 }
 
-/// One past the highest row id once `num_new_keys` more have come.
+/// One past the highest row id after `num_new_keys` inserts.
 int64_t CpuHashTable::NumRowsWith(int64_t num_new_keys) const {
   const auto num_free = static_cast<int64_t>(free_rows_.size());
   return num_rows_ + std::max<int64_t>(0, num_new_keys - num_free);
 }
 
-/// The rows that the next `count` new keys get; TakeRows makes it so.
+/// The rows of the next `count` new keys; TakeRows then takes them.
 std::vector<int64_t> CpuHashTable::NextRows(int64_t count) const {
   std::vector<int64_t> rows(static_cast<size_t>(count));
   const size_t num_reused = std::min(rows.size(), free_rows_.size());
@@ -143,12 +143,12 @@ void CpuHashTable::ReturnRows(Call&, int64_t num_rows) {
   kept_rows_.erase(kept_rows_.begin(), end);
 }
 
-/// Appends the rows of the keys to `rows`.
+/// Appends the rows of the erased keys to `rows`.
 int64_t CpuHashTable::EraseInto(std::vector<uint32_t>* rows, int64_t num_keys,
                                 const int64_t* keys) {
   std::lock_guard<std::mutex> writer(writer_mutex_);
   std::unique_lock<FairSharedMutex> lock(index_mutex_);
-  // Allocates first: once keys go, nothing may fail.
+  // Allocates first: nothing may fail once keys are erased.
   rows->reserve(rows->size() + static_cast<size_t>(std::min(num_keys, index_.size())));
   ++version_;
   int64_t num_erased = 0;
@@ -176,7 +176,7 @@ int64_t CpuHashTable::ExportRows(Call& call, int64_t first_row, int64_t num_rows
                   row_ids);
 }
 
-/// Threads read parts of the index, and write the places of the rows that they find there.
+/// Threads read parts of the index and write the entries of the rows they find there.
 int64_t CpuHashTable::CopyHeld(Executor& executor, int64_t first_row, int64_t num_rows,
                                int64_t* keys, int64_t* row_ids) const {
   constexpr int64_t kBucketNanoseconds = 10;
@@ -220,8 +220,7 @@ void CpuHashTable::ApplyToRows(Call& call, const Rule& rule, const RulePlanes& p
   sok::ApplyToRows(call.executor(), rule, planes, num_gradients, row_ids, gradients);
 }
 
-/// Rows of erased keys move as well, which nobody sees: a row starts afresh when it is handed out
-/// again.
+/// Rows of erased keys are updated, too; nobody sees it, as a row is reset when it is reused.
 void CpuHashTable::ApplyToRowsInUse(Call& call, const Rule& rule, const RulePlanes& planes,
                                     int64_t num_gradients, const int64_t* row_ids,
                                     const float* gradients) {

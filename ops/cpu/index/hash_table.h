@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU table for keys of any value: a hash index, and row ids in the order of arrival.
+// The CPU table for arbitrary keys: a hash index, and row ids in the order of insertion.
 #ifndef SOK_OPS_CPU_INDEX_HASH_TABLE_H_
 #define SOK_OPS_CPU_INDEX_HASH_TABLE_H_
 
@@ -51,7 +51,7 @@ class CpuHashTable : public Table {
  private:
   struct FindResult {
     int64_t num_missing;
-    int64_t version;  // of the index that was read
+    int64_t version;  // of the index at the time
   };
   FindResult FindShared(Executor& executor, int64_t num_keys, const int64_t* keys,
                         int64_t* row_ids) const;
@@ -67,15 +67,15 @@ class CpuHashTable : public Table {
 
   const TableOptions options_;
 
-  // Whoever changes the table holds writer_mutex_ throughout, and index_mutex_ for as long as the
-  // index itself changes; it is thus free to read everything. Readers hold index_mutex_ shared.
+  // Writers hold writer_mutex_ throughout and index_mutex_ while the index itself changes, so they
+  // may read everything. Readers hold index_mutex_ shared.
   mutable std::mutex writer_mutex_;
   mutable FairSharedMutex index_mutex_;
   KeyIndex index_;
   int64_t version_ = 0;               // number of changes of index_
-  std::atomic<int64_t> num_rows_{0};  // read without a lock where rows are updated
-  std::vector<uint32_t> free_rows_;   // rows of erased keys, the next one to hand out last
-  std::vector<uint32_t> kept_rows_;   // rows of evicted keys, the first one evicted first
+  std::atomic<int64_t> num_rows_{0};  // read without a lock when rows are updated
+  std::vector<uint32_t> free_rows_;   // rows of erased keys, the next one to reuse last
+  std::vector<uint32_t> kept_rows_;   // rows of evicted keys, in the order of eviction
 };
 
 }  // namespace sok

@@ -4,7 +4,7 @@
 namespace sok {
 namespace {
 
-/// Words of each level, from the rows up.
+/// The number of words of each level, from the rows up.
 std::vector<int64_t> WordsOfLevels(int64_t num_rows) {
   std::vector<int64_t> counts;
   int64_t count = num_rows;
@@ -15,7 +15,7 @@ std::vector<int64_t> WordsOfLevels(int64_t num_rows) {
   return counts;
 }
 
-/// Whole pages of any size in use, so that Clear can give all of them back.
+/// Whole pages of any size in use, so that Clear can return all of them.
 size_t BytesOf(const std::vector<int64_t>& counts) {
   constexpr size_t kUnit = 64 << 10;
   size_t bytes = 0;
@@ -37,7 +37,8 @@ void HeldRows::Add(int64_t row) {
   for (uint64_t* level : words_) {
     const uint64_t bit = Bit(row);
     row /= kRowsPerWord;
-    if (__atomic_fetch_or(level + row, bit, __ATOMIC_RELEASE) != 0) return;  // it was known above
+    if (__atomic_fetch_or(level + row, bit, __ATOMIC_RELEASE) != 0)
+      return;  // the levels above are set
   }
 }
 
@@ -48,7 +49,7 @@ bool HeldRows::Remove(int64_t row) {
     row /= kRowsPerWord;
     const uint64_t before = __atomic_fetch_and(level + row, ~bit, __ATOMIC_ACQ_REL);
     if (level == words_[0]) was_held = (before & bit) != 0;
-    if (before != bit) break;  // others are left in the word, or it had none
+    if (before != bit) break;  // the word has other bits left, or the bit was not set
   }
   return was_held;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which rows of a table without an index are held: few, it may be, among very many.
+// The set of rows in use in a table without a hash index: possibly few among very many.
 #ifndef SOK_OPS_CPU_INDEX_HELD_ROWS_H_
 #define SOK_OPS_CPU_INDEX_HELD_ROWS_H_
 
@@ -10,32 +10,33 @@
 
 namespace sok {
 
-/// A bit a row; above it levels of a bit for each word below, set where any bit of the word is. So
-/// visiting costs the rows that are held, wherever they are. Memory comes with the rows.
+/// One bit per row, and levels above with one bit per word below, set if any bit of that word is.
+/// Visiting thus costs time in proportion to the rows in use, wherever they are. Memory grows with
+/// the rows.
 class HeldRows {
  public:
   static constexpr int64_t kRowsPerWord = 64;
 
   explicit HeldRows(int64_t num_rows);
 
-  /// The lowest level, which may be read at any time: a bit that is seen set there, as Bit() has
-  /// it, comes after what was written before Add.
+  /// The lowest level, which may be read at any time by acquire loads: a reader that sees Bit(row)
+  /// set also sees everything that was written before Add.
   const uint64_t* words() const { return words_[0]; }
   static uint64_t Bit(int64_t row) { return uint64_t{1} << (row % kRowsPerWord); }
 
-  // --- one caller at a time ---
+  // --- calls below: one caller at a time ---
 
   void Add(int64_t row);
-  /// Whether the row was held.
+  /// Returns whether the row was in use.
   bool Remove(int64_t row);
   void Clear() { memory_.Release(0, memory_.size_bytes()); }
 
-  /// Calls visit(row) for the rows that are held, in their order.
+  /// Calls visit(row) for the rows in use, ascending.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     VisitWord(words_.size() - 1, 0, visit);
   }
-  /// As ForEach, of rows [begin, end), of which `begin` is a multiple of kRowsPerWord.
+  /// As ForEach, for rows [begin, end); `begin` must be a multiple of kRowsPerWord.
   template <typename Visit>
   void ForEachIn(int64_t begin, int64_t end, const Visit& visit) const {
     for (int64_t word = begin / kRowsPerWord; word * kRowsPerWord < end; ++word)
@@ -57,7 +58,7 @@ class HeldRows {
   }
 
   ReservedMemory memory_;
-  std::vector<uint64_t*> words_;  // of each level, in memory_; the last one has one word
+  std::vector<uint64_t*> words_;  // per level, in memory_; the last level has one word
 };
 
 }  // namespace sok

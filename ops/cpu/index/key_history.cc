@@ -59,7 +59,7 @@ void KeyHistory::Commit(Executor& executor, const ArrivingKeys& arriving,
                         const Admission& admission, const std::vector<int64_t>& rows_of_admitted) {
   for (size_t i = 0; i < admission.admitted.size(); ++i) {
     const size_t place = admission.admitted[i];
-    if (options_.has_filter()) waiting_->GetsRow(arriving.keys[place], options_.filter_freq);
+    if (options_.has_filter()) waiting_->Admit(arriving.keys[place], options_.filter_freq);
     SetRow(rows_of_admitted[i], arriving.seen[place]);
   }
   std::vector<int64_t> keys;

@@ -18,14 +18,14 @@ constexpr int64_t kMinBuckets = 64;
 // Keys per slot, in percent. Fuller tables send many more keys past their home bucket.
 constexpr int64_t kMaxLoadPercent = 80;
 constexpr int64_t kGrowthPercent = 150;
-constexpr int kAhead = 32;  // a bucket is asked for this many keys before it is needed
-constexpr int64_t kInsertNanoseconds = 20;  // a key in a large index, one thread
+constexpr int kAhead = 32;                  // prefetch distance, in keys
+constexpr int64_t kInsertNanoseconds = 20;  // per key in a large index, one thread
 constexpr int64_t kMinKeysPerPart = 4096;   // fewer are not worth another thread
-// Every thread that inserts looks at all keys, for those of its buckets.
+// Each inserting thread scans all keys for those of its buckets.
 constexpr int64_t kMaxInsertParts = 8;
-constexpr int kAppendAhead = 16;       // as kAhead, where buckets that follow are near one another
-constexpr int kLeastStretchBits = 14;  // 2^14 buckets are as large as a core's second cache
-constexpr int64_t kMostStretches = 1024;  // so many places that are written in turn are in caches
+constexpr int kAppendAhead = 16;          // as kAhead, for neighbouring buckets
+constexpr int kMinPartitionBits = 14;     // 2^14 buckets have the size of a core's L2 cache
+constexpr int64_t kMaxPartitions = 1024;  // this many write positions fit into caches
 
 int64_t NumParts(Executor& executor, int64_t num_keys) {
   return std::min<int64_t>({executor.num_threads(), kMaxInsertParts, num_keys / kMinKeysPerPart});
@@ -33,19 +33,20 @@ int64_t NumParts(Executor& executor, int64_t num_keys) {
 
 }  // namespace
 
-/// Keys that a thread must not put where they belong: it is another thread's place, or not free
-/// yet. Few, but nothing may fail once the first key has moved, so there is address space for all.
-class KeyIndex::WaitingKeys {
+/// Keys that a thread could not insert because their bucket is another thread's or not free yet.
+/// They are few, but nothing may fail once the first key has moved, so there is address space for
+/// all.
+class KeyIndex::DeferredInserts {
  public:
   struct Entry {
     int64_t key;
     uint32_t row_id;
   };
 
-  explicit WaitingKeys(int64_t most)
+  explicit DeferredInserts(int64_t most)
       : memory_(static_cast<size_t>(most) * sizeof(Entry), PageSize::kSmall) {}
 
-  /// From any thread.
+  /// Thread-safe.
   void Add(int64_t key, uint32_t row_id) {
     entries()[size_.fetch_add(1, std::memory_order_relaxed)] = {key, row_id};
   }
@@ -62,7 +63,7 @@ class KeyIndex::WaitingKeys {
 KeyIndex::KeyIndex() { Clear(); }
 
 uint32_t KeyIndex::Bucket::SlotOf(int64_t key) const {
-  uint32_t matches = 0;  // compared without branches: which slot it is cannot be predicted
+  uint32_t matches = 0;  // without branches: the slot cannot be predicted
   for (uint32_t slot = 0; slot < kSlots; ++slot) {
     matches |= static_cast<uint32_t>(keys[slot] == key) << slot;
   }
@@ -74,7 +75,7 @@ int64_t KeyIndex::HomeBucket(int64_t key) const { return ScaleHash(HashKey(key),
 
 int64_t KeyIndex::Find(int64_t num_keys, const int64_t* keys, int64_t* row_ids) const {
   int64_t num_missing = 0;
-  int64_t homes[kAhead];  // a ring
+  int64_t homes[kAhead];  // a ring buffer
   const auto ask_for_home = [&](int64_t i) {
     int64_t& home = homes[static_cast<uint64_t>(i) % kAhead];
     home = HomeBucket(keys[i]);
@@ -100,7 +101,7 @@ int64_t KeyIndex::FindAt(int64_t home, int64_t key) const {
 }
 
 int64_t KeyIndex::FindPast(int64_t home, int64_t key) const {
-  // Many erasures could leave every bucket passed, so going round ends the search as well.
+  // After many erasures every bucket may count passed keys, so a full round ends the search, too.
   for (int64_t bucket = Next(home); bucket != home; bucket = Next(bucket)) {
     const uint32_t slot = buckets()[bucket].SlotOf(key);
     if (slot < kSlots) return buckets()[bucket].row_ids[slot];
@@ -121,28 +122,29 @@ void KeyIndex::InsertAt(int64_t home, int64_t key, uint32_t row_id) {
   ++place.state;
 }
 
-/// Without touching a bucket outside `range`; kWaits, and nothing done, where that is impossible.
-/// Looks for the key on the way: where none was erased, no bucket that is not full was passed.
-template <bool kLooks>
+/// Inserts without touching a bucket outside `range`; returns kDeferred, without effect, if that is
+/// impossible. With kChecksHeld, looks for the key on the way, which suffices if no key was ever
+/// erased: then only full buckets have been passed.
+template <bool kChecksHeld>
 KeyIndex::Outcome KeyIndex::InsertWithin(const Range& range, int64_t home, int64_t key,
                                          uint32_t row_id) {
-  if (home < range.begin || home >= range.end) return Outcome::kWaits;
+  if (home < range.begin || home >= range.end) return Outcome::kDeferred;
   for (int64_t bucket = home; bucket < range.end; ++bucket) {
-    if (kLooks && buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
+    if (kChecksHeld && buckets()[bucket].SlotOf(key) < kSlots) return Outcome::kHeld;
     if (buckets()[bucket].is_full()) continue;
     InsertAt(home, key, row_id);
     return Outcome::kInserted;
   }
-  return Outcome::kWaits;
+  return Outcome::kDeferred;
 }
 
-/// Returns how many of the keys the index held, if it looks.
-template <bool kLooks>
-int64_t KeyIndex::InsertWaiting(const WaitingKeys& waiting) {
+/// Returns how many of the keys the index held, with kChecksHeld.
+template <bool kChecksHeld>
+int64_t KeyIndex::InsertDeferred(const DeferredInserts& deferred) {
   int64_t num_held = 0;
-  for (const auto& entry : waiting) {
+  for (const auto& entry : deferred) {
     const int64_t home = HomeBucket(entry.key);
-    if (kLooks && FindAt(home, entry.key) != kNoRow) {
+    if (kChecksHeld && FindAt(home, entry.key) != kNoRow) {
       ++num_held;
     } else {
       InsertAt(home, entry.key, entry.row_id);
@@ -173,49 +175,50 @@ void KeyIndex::Insert(Executor& executor, int64_t num_keys, const int64_t* keys,
   size_ += num_keys;
 }
 
-/// Each part of the buckets is filled by one thread.
+/// Each thread fills one part of the buckets.
 void KeyIndex::InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
                                 const int64_t* keys, const int64_t* row_ids) {
-  WaitingKeys waiting(num_keys);
+  DeferredInserts deferred(num_keys);
   const auto part_begin = [&](int64_t part) { return num_buckets_ * part / num_parts; };
   executor.ParallelFor(num_parts, num_keys / num_parts * kInsertNanoseconds,
                        [&](int64_t begin, int64_t end) {
                          const Range range{part_begin(begin), part_begin(end)};
-                         InsertPart(range, num_keys, keys, row_ids, waiting);
+                         InsertPart(range, num_keys, keys, row_ids, deferred);
                        });
-  InsertWaiting</*kLooks=*/false>(waiting);
+  InsertDeferred</*kChecksHeld=*/false>(deferred);
 }
 
-/// Those of the keys whose home is in `range`.
+/// Inserts the keys whose home is in `range`.
 void KeyIndex::InsertPart(const Range& range, int64_t num_keys, const int64_t* keys,
-                          const int64_t* row_ids, WaitingKeys& waiting) {
-  struct Asked {
+                          const int64_t* row_ids, DeferredInserts& deferred) {
+  struct PendingInsert {
     int64_t home;
     int64_t position;
   };
-  Asked asked[kAhead];
-  int num_asked = 0;
-  const auto insert_asked = [&] {
-    for (int i = 0; i < num_asked; ++i) {
-      const int64_t key = keys[asked[i].position];
-      const auto row_id = static_cast<uint32_t>(row_ids[asked[i].position]);
-      const Outcome outcome = InsertWithin</*kLooks=*/false>(range, asked[i].home, key, row_id);
-      if (outcome == Outcome::kWaits) waiting.Add(key, row_id);
+  PendingInsert pending[kAhead];
+  int num_pending = 0;
+  const auto insert_pending = [&] {
+    for (int i = 0; i < num_pending; ++i) {
+      const int64_t key = keys[pending[i].position];
+      const auto row_id = static_cast<uint32_t>(row_ids[pending[i].position]);
+      const Outcome outcome =
+          InsertWithin</*kChecksHeld=*/false>(range, pending[i].home, key, row_id);
+      if (outcome == Outcome::kDeferred) deferred.Add(key, row_id);
     }
-    num_asked = 0;
+    num_pending = 0;
   };
   for (int64_t i = 0; i < num_keys; ++i) {
     const int64_t home = HomeBucket(keys[i]);
     if (home < range.begin || home >= range.end) continue;
     PrefetchForWrite(buckets() + home);
-    asked[num_asked++] = {home, i};
-    if (num_asked == kAhead) insert_asked();
+    pending[num_pending++] = {home, i};
+    if (num_pending == kAhead) insert_pending();
   }
-  insert_asked();
+  insert_pending();
 }
 
-/// Keys by stretches of buckets, so that those which come one after another are near one another.
-class KeyIndex::KeysByStretch {
+/// Keys partitioned by ranges of buckets, so that successive inserts touch neighbouring memory.
+class KeyIndex::PartitionedKeys {
  public:
   struct Entry {
     int64_t key;
@@ -223,11 +226,11 @@ class KeyIndex::KeysByStretch {
     uint32_t row_id;
   };
 
-  KeysByStretch(const KeyIndex& index, int64_t num_keys, const int64_t* keys, int64_t first_row)
+  PartitionedKeys(const KeyIndex& index, int64_t num_keys, const int64_t* keys, int64_t first_row)
       : index_(index),
         memory_(static_cast<size_t>(num_keys) * sizeof(Entry), PageSize::kHuge),
         bits_(BitsFor(index.num_buckets())),
-        ends_(static_cast<size_t>(StretchOf(index.num_buckets() - 1) + 1)) {
+        ends_(static_cast<size_t>(PartitionOf(index.num_buckets() - 1) + 1)) {
     for (int64_t i = 0; i < num_keys; ++i) ++End(index.HomeBucket(keys[i]));
     int64_t begin = 0;
     for (int64_t& end : ends_) begin += std::exchange(end, begin);
@@ -240,57 +243,57 @@ class KeyIndex::KeysByStretch {
   }
 
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }
-  /// The buckets of stretches [begin, end).
+  /// The buckets of partitions [begin, end).
   Range Buckets(int64_t begin, int64_t end) const {
     return {begin << bits_, std::min(end << bits_, index_.num_buckets())};
   }
-  const Entry* Begin(int64_t stretch) const {
+  const Entry* Begin(int64_t partition) const {
     const auto* const entries = static_cast<const Entry*>(memory_.data());
-    return stretch == 0 ? entries : entries + ends_[static_cast<size_t>(stretch - 1)];
+    return partition == 0 ? entries : entries + ends_[static_cast<size_t>(partition - 1)];
   }
 
  private:
   static int BitsFor(int64_t num_buckets) {
-    int bits = kLeastStretchBits;
-    while ((num_buckets - 1) >> bits >= kMostStretches) ++bits;
+    int bits = kMinPartitionBits;
+    while ((num_buckets - 1) >> bits >= kMaxPartitions) ++bits;
     return bits;
   }
-  int64_t StretchOf(int64_t home) const { return home >> bits_; }
-  int64_t& End(int64_t home) { return ends_[static_cast<size_t>(StretchOf(home))]; }
+  int64_t PartitionOf(int64_t home) const { return home >> bits_; }
+  int64_t& End(int64_t home) { return ends_[static_cast<size_t>(PartitionOf(home))]; }
 
   const KeyIndex& index_;
   const ReservedMemory memory_;
-  const int bits_;             // of the number of a bucket in its stretch
-  std::vector<int64_t> ends_;  // of the entries of each stretch
+  const int bits_;             // log2 of the buckets of a partition
+  std::vector<int64_t> ends_;  // end of each partition's entries
 };
 
 int64_t KeyIndex::Append(Executor& executor, int64_t num_keys, const int64_t* keys,
                          int64_t first_row) {
   if (num_keys == 0) return 0;
   Reserve(executor, size_ + num_keys);
-  const KeysByStretch sorted(*this, num_keys, keys, first_row);
-  WaitingKeys waiting(num_keys);
+  const PartitionedKeys sorted(*this, num_keys, keys, first_row);
+  DeferredInserts deferred(num_keys);
   std::atomic<int64_t> num_held{0};
   executor.ParallelFor(sorted.size(), num_keys / sorted.size() * kInsertNanoseconds,
                        [&](int64_t begin, int64_t end) {
-                         num_held += AppendStretches(sorted, begin, end, waiting);
+                         num_held += AppendPartitions(sorted, begin, end, deferred);
                        });
-  num_held += InsertWaiting</*kLooks=*/true>(waiting);
+  num_held += InsertDeferred</*kChecksHeld=*/true>(deferred);
   size_ += num_keys - num_held;
   return num_held;
 }
 
-/// Those of stretches [begin, end). Returns how many the index held.
-int64_t KeyIndex::AppendStretches(const KeysByStretch& sorted, int64_t begin, int64_t end,
-                                  WaitingKeys& waiting) {
+/// Inserts the keys of partitions [begin, end). Returns how many the index held.
+int64_t KeyIndex::AppendPartitions(const PartitionedKeys& sorted, int64_t begin, int64_t end,
+                                   DeferredInserts& deferred) {
   const Range range = sorted.Buckets(begin, end);
-  const KeysByStretch::Entry* const last = sorted.Begin(end);
+  const PartitionedKeys::Entry* const last = sorted.Begin(end);
   int64_t num_held = 0;
   for (const auto* entry = sorted.Begin(begin); entry != last; ++entry) {
     if (last - entry > kAppendAhead) PrefetchForWrite(buckets() + entry[kAppendAhead].home);
     const Outcome outcome =
-        InsertWithin</*kLooks=*/true>(range, entry->home, entry->key, entry->row_id);
-    if (outcome == Outcome::kWaits) waiting.Add(entry->key, entry->row_id);
+        InsertWithin</*kChecksHeld=*/true>(range, entry->home, entry->key, entry->row_id);
+    if (outcome == Outcome::kDeferred) deferred.Add(entry->key, entry->row_id);
     num_held += outcome == Outcome::kHeld;
   }
   return num_held;
@@ -324,18 +327,18 @@ void KeyIndex::Reserve(Executor& executor, int64_t num_keys) {
 }
 
 void KeyIndex::GrowTo(Executor& executor, int64_t num_buckets) {
-  WaitingKeys waiting(size_);
+  DeferredInserts deferred(size_);
   memory_.Grow(static_cast<size_t>(num_buckets) * sizeof(Bucket));
   const int64_t num_old_buckets = std::exchange(num_buckets_, num_buckets);
-  const int64_t num_unmoved = MoveInParallel(executor, num_old_buckets, waiting);
-  Move({0, num_unmoved}, {0, num_buckets}, waiting);
-  InsertWaiting</*kLooks=*/false>(waiting);
+  const int64_t num_unmoved = MoveInParallel(executor, num_old_buckets, deferred);
+  Move({0, num_unmoved}, {0, num_buckets}, deferred);
+  InsertDeferred</*kChecksHeld=*/false>(deferred);
 }
 
-/// Moves old buckets from the end of the index for as long as there are enough of them whose keys
-/// all go past the last one that is not moved yet. Returns how many are left.
+/// Moves old buckets from the end of the index in rounds, as long as a round has enough buckets
+/// whose keys all land behind the last unmoved bucket. Returns the number of unmoved buckets.
 int64_t KeyIndex::MoveInParallel(Executor& executor, int64_t num_old_buckets,
-                                 WaitingKeys& waiting) {
+                                 DeferredInserts& deferred) {
   const int64_t num_parts = executor.num_threads();
   const auto target = [&](int64_t old) { return old * num_buckets_ / num_old_buckets; };
   int64_t end = num_old_buckets;
@@ -347,24 +350,24 @@ int64_t KeyIndex::MoveInParallel(Executor& executor, int64_t num_old_buckets,
     executor.ParallelFor(num_parts, count / num_parts * kSlots * kInsertNanoseconds,
                          [&](int64_t first_part, int64_t end_part) {
                            const Range old{part_begin(first_part), part_begin(end_part)};
-                           Move(old, {target(old.begin), target(old.end)}, waiting);
+                           Move(old, {target(old.begin), target(old.end)}, deferred);
                          });
     end = begin;
   }
   return end;
 }
 
-/// Moves keys of old buckets into `target`, from the last to the first: a key's home only moves up,
-/// onto buckets that are converted or beyond the old end.
-void KeyIndex::Move(const Range& old_buckets, const Range& target, WaitingKeys& waiting) {
+/// Moves the keys of old buckets into `target`, last bucket first: a key's home only moves up, to
+/// buckets that are already converted or beyond the old end.
+void KeyIndex::Move(const Range& old_buckets, const Range& target, DeferredInserts& deferred) {
   for (int64_t i = old_buckets.end - 1; i >= old_buckets.begin; --i) {
     const Bucket old = std::exchange(buckets()[i], Bucket{});
     const Range free{std::max(i, target.begin), target.end};
     for (uint32_t slot = 0; slot < old.count(); ++slot) {
       const int64_t key = old.keys[slot];
       const Outcome outcome =
-          InsertWithin</*kLooks=*/false>(free, HomeBucket(key), key, old.row_ids[slot]);
-      if (outcome == Outcome::kWaits) waiting.Add(key, old.row_ids[slot]);
+          InsertWithin</*kChecksHeld=*/false>(free, HomeBucket(key), key, old.row_ids[slot]);
+      if (outcome == Outcome::kDeferred) deferred.Add(key, old.row_ids[slot]);
     }
   }
 }

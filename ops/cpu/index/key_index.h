@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys -> row ids: the hash index itself, about one cache line a key. No rows, no locks.
+// Keys -> row ids: the hash index itself, about one cache line per key. No rows, no locks.
 #ifndef SOK_OPS_CPU_INDEX_KEY_INDEX_H_
 #define SOK_OPS_CPU_INDEX_KEY_INDEX_H_
 
@@ -10,14 +10,14 @@
 
 namespace sok {
 
-/// Any int64 is an ordinary key. Const calls may run at the same time; others need the index alone.
+/// Any int64 is a valid key. Const calls may run concurrently; others need exclusive access.
 ///
-/// A bucket is one cache line of five keys. A key lives in its home bucket, or, when that was full,
-/// in the next one that was not. Every bucket counts the keys that went past it, so that a search
-/// for a missing key ends at the first bucket that none went past, and erasing needs no marks. Home
-/// buckets ascend with the hash, whatever their number. So the index grows in place, from its end
-/// to its start, and threads that change disjoint ranges of buckets change disjoint ranges of
-/// hashes.
+/// A bucket is one cache line with five keys. A key lives in its home bucket or, if that was full,
+/// in the next one that was not. Each bucket counts the keys that passed it, so that a search for a
+/// missing key ends at the first bucket that none passed, and erasing needs no tombstones. Home
+/// buckets ascend with the hash, whatever their number. The index can therefore grow in place, from
+/// its end to its start, and threads that change disjoint ranges of buckets work on disjoint ranges
+/// of hashes.
 class KeyIndex {
  public:
   KeyIndex();
@@ -25,24 +25,25 @@ class KeyIndex {
   int64_t size() const { return size_; }
   int64_t num_bytes() const { return num_buckets_ * static_cast<int64_t>(sizeof(Bucket)); }
 
-  /// row_ids[i] = the row of keys[i], or kNoRow. Returns how many are kNoRow.
+  /// row_ids[i] = the row of keys[i], or kNoRow. Returns the number of kNoRow.
   int64_t Find(int64_t num_keys,
                const int64_t* keys,      // [num_keys]
                int64_t* row_ids) const;  // [num_keys]
 
-  /// Makes room for `num_keys` keys in all; Insert does not allocate up to there.
-  /// Throws kOutOfMemory, and the index is then as before.
+  /// Makes room for `num_keys` keys in all; until then Insert does not allocate. Throws
+  /// kOutOfMemory and leaves the index as it was.
   void Reserve(Executor& executor, int64_t num_keys);
 
-  /// Adds keys that are distinct and that the index does not hold. Throws kOutOfMemory, and the
-  /// index then holds what it did.
+  /// Adds distinct keys that the index does not hold. Throws kOutOfMemory without effect on the
+  /// contents.
   void Insert(Executor& executor, int64_t num_keys,
               const int64_t* keys,      // [num_keys]
               const int64_t* row_ids);  // [num_keys], in [0, kMaxRows)
 
-  /// Adds keys of which none was erased before: keys[i] has the row first_row + i. Returns how many
-  /// the index held already or are repeated, which it passes over. Throws as Insert. Fast for keys
-  /// that are about as many as the buckets: it goes through these in order.
+  /// Adds keys to an index from which nothing was ever erased: keys[i] gets the row first_row + i.
+  /// Skips keys that are repeated or that the index holds, and returns their number. Throws as
+  /// Insert. Fast if there are about as many keys as buckets, as it passes over the buckets in
+  /// order.
   int64_t Append(Executor& executor, int64_t num_keys, const int64_t* keys, int64_t first_row);
 
   /// Removes `key` and returns its row, or kNoRow if the index does not hold it.
@@ -60,7 +61,7 @@ class KeyIndex {
 
   void Clear();
 
-  /// The bucket where the search for `key` starts; for tests that want collisions.
+  /// The bucket where the search for `key` starts; tests use it to make collisions.
   int64_t HomeBucket(int64_t key) const;
   int64_t num_buckets() const { return num_buckets_; }
 
@@ -70,8 +71,8 @@ class KeyIndex {
   struct alignas(64) Bucket {
     int64_t keys[kSlots];
     uint32_t row_ids[kSlots];
-    // The low three bits: keys in this bucket. Above: keys that went past it. 2^29 of those would
-    // take 2^57 steps to insert, so the field cannot overflow.
+    // The low three bits: number of keys in this bucket. Above: number of keys that passed it; 2^29
+    // of those would take 2^57 steps to insert, so the field cannot overflow.
     uint32_t state;
 
     uint32_t count() const { return state & 7; }
@@ -92,22 +93,22 @@ class KeyIndex {
     int64_t begin;
     int64_t end;
   };
-  class WaitingKeys;
-  class KeysByStretch;
-  enum class Outcome { kInserted, kHeld, kWaits };
+  class DeferredInserts;
+  class PartitionedKeys;
+  enum class Outcome { kInserted, kHeld, kDeferred };
   template <bool kLooks>
   Outcome InsertWithin(const Range& range, int64_t home, int64_t key, uint32_t row_id);
   template <bool kLooks>
-  int64_t InsertWaiting(const WaitingKeys& waiting);
+  int64_t InsertDeferred(const DeferredInserts& deferred);
   void InsertInParallel(Executor& executor, int64_t num_parts, int64_t num_keys,
                         const int64_t* keys, const int64_t* row_ids);
   void InsertPart(const Range& range, int64_t num_keys, const int64_t* keys, const int64_t* row_ids,
-                  WaitingKeys& waiting);
-  int64_t AppendStretches(const KeysByStretch& sorted, int64_t begin, int64_t end,
-                          WaitingKeys& waiting);
+                  DeferredInserts& deferred);
+  int64_t AppendPartitions(const PartitionedKeys& sorted, int64_t begin, int64_t end,
+                           DeferredInserts& deferred);
   void GrowTo(Executor& executor, int64_t num_buckets);
-  int64_t MoveInParallel(Executor& executor, int64_t num_old_buckets, WaitingKeys& waiting);
-  void Move(const Range& old_buckets, const Range& target, WaitingKeys& waiting);
+  int64_t MoveInParallel(Executor& executor, int64_t num_old_buckets, DeferredInserts& deferred);
+  void Move(const Range& old_buckets, const Range& target, DeferredInserts& deferred);
 
   ReservedMemory memory_;
   int64_t num_buckets_ = 0;

@@ -35,11 +35,11 @@ void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_row
     if (plane.MovesWhenItGrows()) {
       Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "': a plane has memory for ",
             plane.num_rows(), " rows, and ", num_rows,
-            " are needed; reserve it before keys are inserted");
+            " are needed; reserve memory before inserting keys");
     }
     plane.Reserve(num_rows);
     if (plane.num_rows() >= num_rows) return;
-    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': a plane has room for ",
+    Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': a plane has a capacity of ",
           plane.num_rows(), " rows, and ", num_rows, " are needed");
   };
   if (planes.rows != nullptr) make_room(*planes.rows);
@@ -85,7 +85,7 @@ NewKeys::NewKeys(const std::string& table_name, int64_t num_missing, int64_t num
   keys.resize(static_cast<size_t>(num_distinct));
 }
 
-/// [size]: where in the batch each of `keys` stands first.
+/// [size]: the first position of each of `keys` in the batch.
 std::vector<int64_t> NewKeys::FirstPlaces() const {
   std::vector<int64_t> first_places;
   for (size_t i = 0; i < places_.size(); ++i) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both CPU tables do with the keys of a batch that they do not hold, and with the rows of a
-// batch. No index, no locks.
+// How both CPU tables treat the missing keys and the rows of a batch. No index, no locks.
 #ifndef SOK_OPS_CPU_INDEX_NEW_KEYS_H_
 #define SOK_OPS_CPU_INDEX_NEW_KEYS_H_
 
@@ -12,42 +11,42 @@
 
 namespace sok {
 
-/// Makes planes large enough for row ids below `num_rows`. Throws kFailedPrecondition for one that
-/// would have to move.
+/// Grows planes for row ids below `num_rows`. Throws kFailedPrecondition for a plane that would
+/// have to move.
 void MakeRoom(const TableOptions& options, const Planes& planes, int64_t num_rows);
 
-/// As Table::Reserve, for the planes alone.
+/// As Table::Reserve, for the planes only.
 void ReservePlanes(const Planes& planes, int64_t num_rows);
 
-/// The position of the first of `row_ids` outside [begin_row, end_row), or the count.
+/// The position of the first of `row_ids` outside [begin_row, end_row), or `count`.
 int64_t FirstOutside(int64_t count, const int64_t* row_ids, int64_t begin_row, int64_t end_row);
 
-/// Throws as ThrowNoSuchRow for the first of `row_ids` that is num_rows or more.
+/// Throws ThrowNoSuchRow's error for the first of `row_ids` that is num_rows or more.
 void CheckRowsToUpdate(const TableOptions& options, int64_t num_rows, int64_t count,
                        const int64_t* row_ids);
 
-/// The keys of a batch whose row id is kNoRow, each once, in the order of their first appearance.
+/// The distinct keys of a batch whose row id is kNoRow, in the order of their first appearance.
 class NewKeys {
  public:
-  /// Throws kInvalidArgument when more than INT32_MAX of the keys have no row.
+  /// Throws kInvalidArgument if more than INT32_MAX of the keys have no row.
   NewKeys(const std::string& table_name, int64_t num_missing, int64_t num_keys,
           const int64_t* keys,     // [num_keys]
-          const int64_t* row_ids,  // [num_keys], of which num_missing are kNoRow
+          const int64_t* row_ids,  // [num_keys], num_missing of them kNoRow
           bool keys_are_distinct);
 
   int64_t size() const { return static_cast<int64_t>(keys.size()); }
 
   /// Gives the new rows their first value in every plane. `row_ids` must be set, and the planes
-  /// have room for them.
+  /// must have memory for them.
   void WriteRows(Executor& executor, const TableOptions& options,
                  const float* initial_rows,  // [num_keys of the batch, dim], or nullptr
                  const Planes& planes) const;
 
-  /// Puts the new rows' ids at all places of the batch where their keys stand.
+  /// Writes the new row ids to all positions of the batch where their keys occur.
   void CopyRowIdsTo(int64_t* batch_row_ids) const;
 
   std::vector<int64_t> keys;     // [size]
-  std::vector<int64_t> row_ids;  // [size], filled in by the table
+  std::vector<int64_t> row_ids;  // [size], set by the table
 
  private:
   size_t NumberAt(size_t i) const {
@@ -55,8 +54,9 @@ class NewKeys {
   }
   std::vector<int64_t> FirstPlaces() const;
 
-  std::vector<int64_t> places_;  // [num_missing]: positions in the batch without a row, ascending
-  // [num_missing]: which of `keys` stands there; empty where all are distinct: the i-th.
+  std::vector<int64_t>
+      places_;  // [num_missing]: positions in the batch of keys without a row, ascending
+  // [num_missing]: index into `keys` for each position; empty if all are distinct: then it is i.
   std::vector<int32_t> numbers_;
 };
 

@@ -25,7 +25,7 @@ class ExactCounts : public WaitingKeys {
     index_.Reserve(executor, index_.size() + num_keys);
     const auto most = held_.size() + static_cast<size_t>(num_keys);
     if (most > held_.capacity()) held_.reserve(std::max(most, 2 * held_.capacity()));
-    if (most > free_places_.capacity()) {  // all of them may be erased
+    if (most > free_places_.capacity()) {  // in case all of them are erased
       free_places_.reserve(std::max(most, 2 * free_places_.capacity()));
     }
   }
@@ -47,7 +47,7 @@ class ExactCounts : public WaitingKeys {
                   fresh_places.data());
   }
 
-  void GetsRow(int64_t key, int64_t) override { Erase(key); }
+  void Admit(int64_t key, int64_t) override { Erase(key); }
 
   void Erase(int64_t key) override {
     const int64_t place = index_.Erase(key);
@@ -74,7 +74,7 @@ class ExactCounts : public WaitingKeys {
   }
 
  private:
-  static constexpr int64_t kFree = INT64_MIN;  // the count at a place that no key has
+  static constexpr int64_t kFree = INT64_MIN;  // the count at an unused position
   struct Held {
     int64_t key = 0;
     KeySeen seen;
@@ -90,7 +90,7 @@ class ExactCounts : public WaitingKeys {
     return place;
   }
 
-  KeyIndex index_;  // key -> place in held_
+  KeyIndex index_;  // key -> position in held_
   std::vector<Held> held_;
   std::vector<uint32_t> free_places_;
 };
@@ -114,14 +114,14 @@ class BloomCounts : public WaitingKeys {
 
   void Reserve(Executor&, int64_t) override {}
 
-  /// Only counters below the count go up, so that keys which share one do not add up.
+  /// Raises only counters below the count, so that keys which share a counter do not add up.
   void Put(Executor&, int64_t num_keys, const int64_t* keys, const KeySeen* seen) override {
     for (int64_t i = 0; i < num_keys; ++i) Raise(keys[i], seen[i].count);
   }
 
-  /// Keeps as much for the time when the row is taken from the key, and no more: how often it had
-  /// come depends on which of a step's lookups counted first.
-  void GetsRow(int64_t key, int64_t filter_freq) override { Raise(key, filter_freq); }
+  /// Keeps the filter's frequency, for the time when the key loses its row, and no more: the real
+  /// count depends on which of a step's lookups counted first.
+  void Admit(int64_t key, int64_t filter_freq) override { Raise(key, filter_freq); }
 
   void Erase(int64_t) override {}
   int64_t num_places() const override { return 0; }
@@ -144,7 +144,7 @@ class BloomCounts : public WaitingKeys {
       if (Load(counter) < count) Store(count, counter);
     });
   }
-  // The low bytes: little-endian.
+  // Loads the low bytes: little-endian.
   int64_t Load(const char* counter) const {
     int64_t value = 0;
     std::memcpy(&value, counter, static_cast<size_t>(options_.counter_bytes));

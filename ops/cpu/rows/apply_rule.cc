@@ -17,7 +17,7 @@ int64_t RowCost(int num_states, int64_t dim) {
   return 10 + num_states + dim * (1 + num_states) / 6;
 }
 
-/// In the place of a row's gradient.
+/// Stands for the gradient of a row that has none.
 struct WithoutGradient {};
 
 template <typename Rule, typename Dim, typename Gradient>
@@ -41,7 +41,7 @@ SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* _
   }
 }
 
-/// A rule's planes, for rows of a known dim.
+/// The planes of a rule, for rows of a dim known to the compiler.
 template <typename Rule, typename Dim>
 class RowsOf {
  public:
@@ -52,7 +52,7 @@ class RowsOf {
     }
   }
 
-  /// Cache lines of a row and its states.
+  /// Cache lines of a row with its states.
   int64_t num_lines() const {
     const int64_t size = dim_;
     if (Rule::kStates == 0) return NumLines(size);
@@ -99,7 +99,7 @@ SOK_WIDE_VECTORS void UpdateRange(const Rule& rule, Dim dim, const RulePlanes& p
   }
 }
 
-/// Moves the rows at the places [begin, end); `rows_in_use` as in ApplyToRowsInUse.
+/// Updates the rows at positions [begin, end); `rows_in_use` as in ApplyToRowsInUse.
 template <typename Rule, typename Dim>
 SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& planes, int64_t begin,
                                 int64_t end, const int64_t* rows_in_use, const int32_t* gradient_of,
@@ -117,10 +117,10 @@ SOK_WIDE_VECTORS void MoveRange(const Rule& rule, Dim dim, const RulePlanes& pla
   }
 }
 
-/// Which gradient is whose.
+/// Assigns gradients to rows.
 struct GradientsByPlace {
-  std::vector<int32_t> of_place;  // [num_rows in use]: the number of its gradient, or kNoGradient
-  std::vector<int64_t> others;    // numbers of gradients for rows that are not in use
+  std::vector<int32_t> of_place;  // [num_rows in use]: index of the gradient, or kNoGradient
+  std::vector<int64_t> others;    // indices of gradients for rows that are not in use
 };
 
 GradientsByPlace FindGradients(int64_t num_rows, const int64_t* rows_in_use, int64_t num_gradients,
@@ -142,8 +142,8 @@ GradientsByPlace FindGradients(int64_t num_rows, const int64_t* rows_in_use, int
   return gradients;
 }
 
-/// Calls body(rule, dim, begin, end) on threads: `rule` of its own type, and `dim` one that the
-/// compiler knows where it is common.
+/// Calls body(rule, dim, begin, end) on threads, with the concrete type of the rule and, for common
+/// dims, a dim known to the compiler.
 template <typename Body>
 void ForRows(Executor& executor, const Rule& any_rule, int64_t dim, int64_t num_rows,
              const Body& body) {

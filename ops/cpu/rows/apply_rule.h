@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers' rules on rows and their states, fused: one pass over what changes. No table.
+// Optimizer rules on rows and their states, fused into one pass. No table.
 #ifndef SOK_OPS_CPU_ROWS_APPLY_RULE_H_
 #define SOK_OPS_CPU_ROWS_APPLY_RULE_H_
 
@@ -10,13 +10,13 @@
 
 namespace sok {
 
-/// Applies `rule` to the rows in `row_ids`; those below 0 are passed over.
+/// Applies `rule` to the rows in `row_ids`; ids below 0 are skipped.
 void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  int64_t num_gradients,
                  const int64_t* row_ids,   // [num_gradients], distinct
                  const float* gradients);  // [num_gradients, dim]
 
-/// As above, and to the other rows in use as with a gradient of zero.
+/// As above; the other rows in use have a gradient of zero.
 void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& planes,
                       int64_t num_rows,
                       const int64_t* rows_in_use,  // [num_rows], ascending; nullptr: 0, 1, 2, ...

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rows of bags are multiplied by, as a kind that loops are compiled for.
+// The factors of rows in bags, as an enum for which loops are compiled.
 #ifndef SOK_OPS_CPU_ROWS_BAG_FACTORS_H_
 #define SOK_OPS_CPU_ROWS_BAG_FACTORS_H_
 
@@ -11,7 +11,7 @@ namespace sok {
 
 enum class BagFactors {
   kOnes,
-  kOfSizes,   // 1 / the size of the bag
+  kOfSizes,   // 1 / size of the bag
   kGiven,     // Bags::factors
   kWeighted,  // weights, and a factor of any kind
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives row loops a dim that the compiler knows, for the dims that models use.
+// Runs row loops with a compile-time dim, for the dims that models use.
 #ifndef SOK_OPS_CPU_ROWS_FIXED_DIM_H_
 #define SOK_OPS_CPU_ROWS_FIXED_DIM_H_
 
@@ -11,9 +11,9 @@
 
 namespace sok {
 
-/// Calls body(dim), where dim is a std::integral_constant for the common sizes and an int64_t for
-/// all others; both convert to int64_t. A loop over a known dim needs no call and no remainder: 1.5
-/// to 3 times faster at dim 16.
+/// Calls body(dim), where dim is a std::integral_constant for common sizes and an int64_t for all
+/// others; both convert to int64_t. A loop with a known dim needs no call and no remainder: 1.5 to
+/// 3 times faster at dim 16.
 template <typename Body>
 void WithFixedDim(int64_t dim, Body&& body) {
   switch (dim) {
@@ -37,16 +37,16 @@ void WithFixedDim(int64_t dim, Body&& body) {
 /// Cache lines of a row.
 constexpr int64_t NumLines(int64_t dim) { return (dim + 15) / 16; }
 
-/// How many items before its use an item's memory is asked for, where an item touches `num_lines`
-/// lines anywhere in memory: far enough to hide a cache miss behind short items, not so far that
-/// more lines are on their way than a core keeps track of. Measured at dims 4 to 128 on tables of
-/// 32 MB to 1 GB (EPYC): at dim 16 a distance of 48 pools 1.5 times as fast as one of 16.
+/// How many items ahead to prefetch if an item touches `num_lines` scattered cache lines: far
+/// enough to hide a cache miss behind short items, but within the misses that a core can track.
+/// Measured at dims 4 to 128 on tables of 32 MB to 1 GB (EPYC): at dim 16, distance 48 pools 1.5
+/// times as fast as distance 16.
 constexpr int64_t PrefetchDistance(int64_t num_lines) {
   return std::min<int64_t>(std::max<int64_t>(128 / std::max<int64_t>(num_lines, 1), 8), 48);
 }
 
-/// Asks for the cache lines of a row that will be read soon. Always inlined, as PrefetchOutput: GCC
-/// takes a call of a function that only prefetches for one without an effect, and drops it.
+/// Prefetches the cache lines of a row. Always inlined, as PrefetchOutput: GCC treats a function
+/// that only prefetches as free of side effects and drops the call.
 SOK_INLINE void PrefetchRow(const float* row, int64_t dim) {
   constexpr int64_t kFloatsPerLine = 16;
   for (int64_t column = 0; column < dim; column += kFloatsPerLine) {
@@ -54,12 +54,12 @@ SOK_INLINE void PrefetchRow(const float* row, int64_t dim) {
   }
 }
 
-/// How many rows before it is written an output's row is asked for. Its lines come from memory as
-/// well, and stores that wait for them hold up the loads behind: 26 x 16,384 rows of dim 16 are
-/// pooled in 0.84 of the time (Xeon).
+/// How many rows ahead to prefetch an output. Its lines come from memory as well, and stores that
+/// wait for them delay the loads behind them: pooling 26 x 16,384 rows of dim 16 takes 0.84 of the
+/// time (Xeon).
 constexpr int64_t kOutputAhead = 16;
 
-/// Asks for the cache lines of row number `row` of an output, one after another in memory.
+/// Prefetches the cache lines of row number `row` of a contiguous output.
 SOK_INLINE void PrefetchOutput(float* out, int64_t dim, int64_t row) {
   constexpr int64_t kFloatsPerLine = 16;
   float* const begin = out + row * dim;

@@ -20,7 +20,7 @@ void GatherRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t
       const int64_t size = fixed_dim;
       const int64_t ahead = PrefetchDistance(NumLines(size));
       for (int64_t i = begin; i < end; ++i) {
-        // A prefetch of no row does nothing: addresses that do not exist are ignored.
+        // Prefetching a negative row id is harmless: invalid addresses are ignored.
         if (i + ahead < end) PrefetchRow(plane + row_ids[i + ahead] * size, size);
         if (row_ids[i] >= 0) std::copy_n(plane + row_ids[i] * size, size, out + i * size);
       }
@@ -73,7 +73,7 @@ void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,
                     const FirstValue& first_value, const int64_t* keys, const int64_t* row_ids,
                     float* out) {
   if (first_value.kind == FirstValue::Kind::kPreset) return;
-  constexpr int64_t kGroup = 256;  // as many at a time: they share draws of random numbers
+  constexpr int64_t kGroup = 256;  // rows at a time: they share draws of random numbers
   executor.ParallelFor(num_keys, dim * kFirstValueColumnNanoseconds,
                        [&](int64_t begin, int64_t end) {
                          int64_t absent_keys[kGroup];

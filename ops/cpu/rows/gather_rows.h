@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows by row id. No bags.
+// Reads and writes rows by row id. No bags.
 #ifndef SOK_OPS_CPU_ROWS_GATHER_ROWS_H_
 #define SOK_OPS_CPU_ROWS_GATHER_ROWS_H_
 
@@ -35,7 +35,7 @@ void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const floa
 void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
                 float* plane);
 
-/// As Engine::SumRows, of rows from the first one of `rows` on.
+/// As Engine::SumRows; `rows` points at the first row.
 void SumRows(Executor& executor, int64_t num_rows, int64_t width,
              const float* rows,  // [num_rows, width]
              uint64_t* sums);    // [num_rows]

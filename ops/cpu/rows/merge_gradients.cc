@@ -15,19 +15,18 @@ namespace sok {
 namespace {
 
 /// The occurrences of each distinct key: bags[offsets[d]..offsets[d + 1]), in batch order. Arrays
-/// of num_keys are not filled before they are written.
+/// of num_keys are allocated uninitialized.
 struct Occurrences {
   std::vector<int32_t> offsets;       // [num_distinct + 1]
   std::unique_ptr<int32_t[]> bags;    // [num_keys]
-  std::unique_ptr<float[]> weights;   // [num_keys], where the bags have them
+  std::unique_ptr<float[]> weights;   // [num_keys], if the bags have weights
   std::vector<float> weighted_means;  // as WeightedMeans
 };
 
-/// A counting sort of the occurrences by distinct key.
+/// Counting sort of the occurrences by distinct key.
 Occurrences GroupByDistinctKey(const Bags& bags) {
   Occurrences groups;
-  // Counted two places on, so that filling moves each entry to the start of its own group's
-  // successor.
+  // Counts are shifted by two, so that filling advances each entry to the start of the next group.
   std::vector<int32_t> cursor(static_cast<size_t>(bags.num_distinct) + 2, 0);
   for (int64_t i = 0; i < bags.num_keys; ++i) ++cursor[static_cast<size_t>(bags.inverse[i]) + 2];
   for (size_t d = 2; d < cursor.size(); ++d) cursor[d] += cursor[d - 1];
@@ -68,9 +67,9 @@ SOK_INLINE void AddOccurrences(const Bags& bags, const Occurrences& groups, Dim 
   }
 }
 
-/// Sums by blocks of occurrences, so that one hot key is shared by all threads. A block owns the
-/// keys whose first occurrence lies in it; what belongs to a key that began earlier goes to the
-/// block's row of `carries`. Keys without occurrences get zeros with the block where they would be.
+/// Sums by blocks of occurrences, so that all threads share a hot key. A block owns the keys whose
+/// first occurrence lies in it; the part of a key that began earlier goes to the block's row of
+/// `carries`. A key without occurrences is zeroed with the block where it would be.
 class BlockedSum {
  public:
   BlockedSum(const Bags& bags, const Occurrences& groups, int64_t dim, const float* gradients,
@@ -94,7 +93,7 @@ class BlockedSum {
     });
   }
 
-  /// Those without occurrences behind the last one that has some.
+  /// Zeros the keys without occurrences behind the last key that has some.
   void ClearLastKeys() {
     const int64_t key = FirstKeyFrom(bags_.num_keys);
     std::fill_n(merged_ + key * dim_, (bags_.num_distinct - key) * dim_, 0.0f);
@@ -116,7 +115,7 @@ class BlockedSum {
     float* sum = carry;
     int64_t first = begin;
     int64_t stop = std::min<int64_t>(end, groups_.offsets[static_cast<size_t>(key)]);
-    for (;;) {  // one call for carry and sums: a second copy of it would not use vectors
+    for (;;) {  // one call site for carry and sums: GCC would not vectorize a second copy
       AddOccurrences<kFactors>(bags_, groups_, dim, gradients_, first, stop, end, sum);
       if (key == bags_.num_distinct || groups_.offsets[static_cast<size_t>(key)] >= end) return;
       first = groups_.offsets[static_cast<size_t>(key)];

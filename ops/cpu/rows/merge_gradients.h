@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward: the gradients of bags to one gradient for each distinct key. No table, no
+// Backward: merges the gradients of bags into one gradient per distinct key. No table, no
 // communication.
 #ifndef SOK_OPS_CPU_ROWS_MERGE_GRADIENTS_H_
 #define SOK_OPS_CPU_ROWS_MERGE_GRADIENTS_H_

@@ -12,9 +12,9 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kRun = 16;  // bags that are looked at together
+constexpr int64_t kRun = 16;  // bags tested together
 
-/// Whether each of the next kRun bags has one key; without a branch for each.
+/// Whether each of the next kRun bags has one key; without a branch per bag.
 SOK_INLINE bool HaveOneKeyEach(const int64_t* row_splits) {  // [kRun + 1]
   if (row_splits[kRun] - row_splits[0] != kRun) return false;
   int64_t difference = 0;
@@ -22,14 +22,14 @@ SOK_INLINE bool HaveOneKeyEach(const int64_t* row_splits) {  // [kRun + 1]
   return difference == 0;
 }
 
-/// Where a key's sum by blocks goes from one block to the next.
+/// A place where a key's occurrences continue from one block to the next.
 struct BlockEnd {
   int32_t key;
-  int32_t num_before;  // occurrences of the key in blocks before
-  int64_t position;    // in the batch, of the first occurrence after
+  int32_t num_before;  // occurrences of the key in earlier blocks
+  int64_t position;    // in the batch, of the key's first occurrence in the next block
 };
 
-/// The number of the occurrence of `key` that has `rank` others before it.
+/// The position of the occurrence of `key` that has `rank` others before it.
 SOK_WIDE_VECTORS int64_t PositionOf(const Bags& bags, int32_t key, int64_t rank) {
   constexpr int64_t kAtOnce = 256;
   for (int64_t begin = 0;; begin += kAtOnce) {
@@ -45,7 +45,7 @@ SOK_WIDE_VECTORS int64_t PositionOf(const Bags& bags, int32_t key, int64_t rank)
   }
 }
 
-/// All that there are in the batch, ascending by key and place; what BlockedSum has carries for.
+/// All block ends of a batch, ascending by key and position; BlockedSum has carries for them.
 std::vector<BlockEnd> BlockEnds(const Bags& bags) {
   std::vector<BlockEnd> ends;
   if (bags.num_keys <= kMergeBlock) return ends;
@@ -64,9 +64,9 @@ std::vector<BlockEnd> BlockEnds(const Bags& bags) {
   return ends;
 }
 
-/// Adds gradients up as they come: three quarters of the time that BlockedSum takes on one thread,
-/// which sorts them first. Where that would begin another block of a key, the sum so far is put
-/// aside and begun anew, so that the sums have the same bits.
+/// Adds gradients in batch order: three quarters of the single-threaded time of BlockedSum, which
+/// sorts first. At a block end, sets the key's sum aside and starts anew, so that the sums have the
+/// same bits.
 class SumInOrder {
  public:
   SumInOrder(const Bags& bags, int64_t dim, const float* gradients, float* merged)
@@ -99,7 +99,7 @@ class SumInOrder {
  private:
   float* SumOf(size_t end) { return sums_.data() + static_cast<int64_t>(end) * dim_; }
 
-  /// Those of the occurrences [begin, end), which come after those that have been added.
+  /// Adds occurrences [begin, end), the next ones in order.
   void Add(int64_t begin, int64_t end) {
     WithFixedDim(dim_, [&](auto dim) {
       WithBagFactors(bags_, [&](auto factors) {
@@ -108,8 +108,8 @@ class SumInOrder {
     });
   }
 
-  /// Whether the bags from `bag` on, whose keys begin with the next one, `key`, are a run of one
-  /// key each that has the factor 1.
+  /// Whether the next kRun bags from `bag` on, whose first key would be `key`, have one key each
+  /// and the factor 1.
   template <BagFactors kFactors>
   SOK_INLINE static bool IsRun(const Bags& bags, int64_t bag, int64_t key, int64_t num_left) {
     if constexpr (kFactors != BagFactors::kOnes && kFactors != BagFactors::kOfSizes) return false;
@@ -118,7 +118,7 @@ class SumInOrder {
     return bags.row_splits[bag] == key && HaveOneKeyEach(bags.row_splits + bag);
   }
 
-  /// The gradients of the next kRun occurrences, one after another.
+  /// Adds the gradients of the next kRun occurrences, one per bag.
   template <typename Dim>
   SOK_INLINE static void AddOnes(const Bags& bags, Dim dim, const float* __restrict gradients,
                                  int64_t first, float* __restrict merged) {
@@ -158,7 +158,7 @@ class SumInOrder {
     next_bag = bag;
   }
 
-  /// The sums of a key's blocks, in their order.
+  /// Adds up the sums of each key's blocks, in their order.
   void AddSums() {
     for (size_t end = 0; end < ends_.size();) {
       const int32_t key = ends_[end].key;
@@ -179,8 +179,8 @@ class SumInOrder {
   float* const merged_;
   const std::vector<float> weighted_means_;
   const std::vector<BlockEnd> ends_;
-  std::vector<float> sums_;  // [ends, dim], what is put aside
-  int64_t bag_ = 0;          // of the next occurrence, or before
+  std::vector<float> sums_;  // [ends, dim], sums that were set aside
+  int64_t bag_ = 0;          // bag of the next occurrence, or an earlier one
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward, on one thread: the gradients of bags to one for each distinct key, without a sort.
+// Backward, on one thread: merges the gradients of bags into one per distinct key, without a sort.
 #ifndef SOK_OPS_CPU_ROWS_MERGE_IN_ORDER_H_
 #define SOK_OPS_CPU_ROWS_MERGE_IN_ORDER_H_
 
@@ -10,10 +10,10 @@
 
 namespace sok {
 
-/// Keys of a batch that are not too many for it: each end of a block is looked for in all of them.
+/// Limit of keys in a batch: each block end takes a search through all of them.
 constexpr int64_t kMostMergedInOrder = 16 * kMergeBlock;
 
-/// As MergeGradients, to the same bits.
+/// As MergeGradients, with the same bits.
 void MergeInOrder(const Bags& bags, int64_t dim,
                   const float* gradients,  // [num_bags, dim]
                   float* merged);          // [num_distinct, dim]

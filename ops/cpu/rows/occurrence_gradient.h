@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient that one occurrence of a key gives it.
+// The gradient that one occurrence contributes to its key.
 #ifndef SOK_OPS_CPU_ROWS_OCCURRENCE_GRADIENT_H_
 #define SOK_OPS_CPU_ROWS_OCCURRENCE_GRADIENT_H_
 
@@ -12,12 +12,13 @@
 
 namespace sok {
 
-// Occurrences, in the order of their keys: a key's sum is one of sums within such blocks, so that
-// several threads can share a hot key. A constant, or the sums would depend on the machine.
+// Occurrences, in the order of their keys, whose gradients are summed first; a key's sum is the sum
+// over such blocks, so that several threads can share a hot key. A constant, as the sums must not
+// depend on the machine.
 constexpr int64_t kMergeBlock = 4096;
 
-/// 1 / the sum of each bag's weights, as PoolRows adds them up; [num_bags] where the mean is one of
-/// weights, else empty.
+/// 1 / the sum of each bag's weights, added in PoolRows' order; [num_bags] for a weighted mean,
+/// else empty.
 inline std::vector<float> WeightedMeans(const Bags& bags) {
   if (!HasWeightedMean(bags)) return {};
   std::vector<float> factors(static_cast<size_t>(bags.num_bags));
@@ -31,7 +32,7 @@ inline std::vector<float> WeightedMeans(const Bags& bags) {
   return factors;
 }
 
-/// What the gradient of an occurrence is multiplied by; it is in `bag` and has weights[occurrence].
+/// The factor of an occurrence's gradient; it is in `bag` and has weights[occurrence].
 template <BagFactors kFactors>
 SOK_INLINE float FactorOf(const Bags& bags, const std::vector<float>& weighted_means, int64_t bag,
                           const float* weights, int64_t occurrence) {

@@ -11,10 +11,11 @@
 namespace sok {
 namespace {
 
-// keys; a bag's sum is a sum of block sums, so that a million keys lose no more digits than these
+// Keys; a bag's sum is a sum of block sums, so that a million keys lose no more digits than a
+// block.
 constexpr int64_t kBlock = 1024;
 
-/// Nanoseconds to read and write one row, roughly: a miss, then bandwidth.
+/// Rough nanoseconds to read and write one row: a cache miss, then bandwidth.
 int64_t RowCost(int64_t dim) { return 8 + dim / 8; }
 
 template <typename Dim>
@@ -29,8 +30,8 @@ SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* r
   }
 }
 
-/// Adds the row of a key to sum[0..dim), and its weight to weight_sum; with kIsFirst, the sum was
-/// 0.
+/// Adds the row of a key to sum[0..dim), and its weight to weight_sum; with kIsFirst, the sum is
+/// known to be 0.
 template <BagFactors kFactors, bool kIsFirst, typename Dim>
 SOK_INLINE void AddRow(const Bags& bags, Dim dim, const float* const* rows, int64_t key,
                        float* __restrict sum, float& weight_sum) {
@@ -59,7 +60,7 @@ SOK_INLINE void AddRows(const Bags& bags, Dim dim, const float* const* rows, int
   }
 }
 
-/// As AddRows, of a bag that began with the key before `begin`, block by block.
+/// As AddRows, block by block, for a bag that began with the key before `begin`.
 template <BagFactors kFactors, typename Dim>
 SOK_INLINE void AddBlocks(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
                           int64_t end, int64_t prefetch_end, std::vector<float>& block_sum,
@@ -77,7 +78,7 @@ SOK_INLINE void AddBlocks(const Bags& bags, Dim dim, const float* const* rows, i
   }
 }
 
-/// What the sum of a bag of these occurrences is multiplied by.
+/// The factor of the sum of a bag of these occurrences.
 template <BagFactors kFactors>
 SOK_INLINE float FactorOf(const Bags& bags, int64_t bag, int64_t size, float weight_sum) {
   if constexpr (kFactors == BagFactors::kOnes) return 1.0f;

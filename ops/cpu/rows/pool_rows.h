@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: the rows of distinct keys to the output of each bag. No table, no communication.
+// Forward: pools the rows of distinct keys into the output of each bag. No table, no communication.
 #ifndef SOK_OPS_CPU_ROWS_POOL_ROWS_H_
 #define SOK_OPS_CPU_ROWS_POOL_ROWS_H_
 
@@ -10,8 +10,7 @@
 
 namespace sok {
 
-/// As Engine::PoolRows, with the row of each distinct key anywhere. Sums are added up in a fixed
-/// order.
+/// As Engine::PoolRows, with arbitrary addresses of rows. The order of additions is fixed.
 void PoolRows(Executor& executor, const Bags& bags, int64_t dim,
               const float* const* rows,  // [num_distinct], each points at dim floats
               float* out);               // [num_bags, dim]

@@ -211,13 +211,13 @@ SOK_TEST(RandomChangesMatchTheModel) {
 /// Keys of full buckets where stretches, and so threads' parts, and the index end, and others; each
 /// of which comes once, or twice.
 void CheckAppends(int num_threads, bool repeats) {
-  constexpr int64_t kStretch = 1 << 14;
+  constexpr int64_t kPartition = 1 << 14;
   const auto executor = MakeThreadExecutor(num_threads);
   KeyIndex index;
   Model model;
-  index.Reserve(*executor, 4 * 3 * kStretch);
+  index.Reserve(*executor, 4 * 3 * kPartition);
   std::vector<int64_t> keys;
-  for (const int64_t end : {kStretch, 2 * kStretch, index.num_buckets()}) {
+  for (const int64_t end : {kPartition, 2 * kPartition, index.num_buckets()}) {
     int64_t like = 0;
     while (index.HomeBucket(like) != end - 1) ++like;
     for (const int64_t key : KeysOfOneHome(index, like, 40)) keys.push_back(key);

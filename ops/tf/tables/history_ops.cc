@@ -169,7 +169,7 @@ class ImportHistoryOp : public tf::OpKernel {
       if (row_ids[i] == kNoRow) continue;
       history.SetRow(row_ids[i], {counts[i], steps[i]});
       const HistoryOptions& options = history.options();
-      if (options.has_filter()) history.waiting().GetsRow(keys[i], options.filter_freq);
+      if (options.has_filter()) history.waiting().Admit(keys[i], options.filter_freq);
     }
     history.waiting().Put(call.executor(), num_waiting, waiting_keys.data(), waiting.data());
   }
