@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plane on a queue: memory that comes with the rows, at an address that stays.
+// Plane on a queue: memory that grows with the rows, at a fixed address.
 #ifndef SOK_OPS_DEVICE_DEVICE_PLANE_H_
 #define SOK_OPS_DEVICE_DEVICE_PLANE_H_
 
@@ -30,8 +30,7 @@ class DevicePlane : public Plane {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     return rows_.num_rows();
   }
-  /// Waits where the plane grows: whatever stream comes next, also without this engine, finds
-  /// zeros.
+  /// Waits if the plane grows, so that any stream, even one outside this engine, reads zeros.
   void Reserve(int64_t num_rows) override {
     const DeviceTurn<Queue> turn(*state_, nullptr);
     const int64_t rows_before = rows_.num_rows();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all that is made by one engine shares: the queue, one call at a time, and memory for it.
+// State shared by all objects of an engine: the queue, its scratch memory, and one call at a time.
 #ifndef SOK_OPS_DEVICE_DEVICE_STATE_H_
 #define SOK_OPS_DEVICE_DEVICE_STATE_H_
 
@@ -25,8 +25,7 @@ struct DeviceState {
   std::mutex mutex;
 };
 
-/// One call on the queue: nobody else uses it while this lives, and scratch memory is given back at
-/// the end.
+/// One call on the queue: excludes others while it lives, and returns scratch memory at the end.
 template <typename Queue>
 class DeviceTurn {
  public:
@@ -39,7 +38,7 @@ class DeviceTurn {
   const typename Scratch<Queue>::Frame frame_;
 };
 
-/// A call with temporary memory of the device.
+/// A call with temporary device memory.
 template <typename Queue>
 class DeviceCall : public Call {
  public:

@@ -21,36 +21,36 @@
 
 namespace sok {
 
-/// What TableOnQueue makes a Table of: the same row ids, on arrays in device memory. Without a hash
-/// index every call with keys waits, to throw kInvalidArgument for one that is out of range, and
-/// memory goes up to the highest row.
+/// Implements TableOnQueue: the same row ids, on arrays in device memory. Without a hash index
+/// every call with keys waits, to throw kInvalidArgument for one that is out of range, and memory
+/// reaches up to the highest row.
 ///
-/// Calls may have any stream; they take effect in the order in which they were made. They, and
-/// whoever else uses the queue, come one at a time. They return before their kernels have run,
-/// except where it says "waits": then the host waits for all earlier calls. Arrays given to a call
-/// must live until its kernels have run.
+/// Calls may use any stream; they take effect in the order in which they were made. Calls, and
+/// other users of the queue, must not overlap. A call returns before its kernels have run, except
+/// where it says "waits": then the host waits for all earlier calls. Arrays given to a call must
+/// live until its kernels have run.
 template <typename Queue>
 class DeviceTable {
  public:
   using Stream = typename Queue::Stream;
   using Planes = DevicePlanes<Queue>;
 
-  /// Largest batch.
+  /// Most keys of a batch.
   static constexpr int64_t kMaxBatch = int64_t{1} << 30;
-  /// Most keys that a table holds.
+  /// Most keys of a table.
   static constexpr int64_t kMaxKeys = INT32_MAX;
-  /// Keys per slot of the index before it grows.
+  /// The load of the index, in percent of its slots, above which it grows.
   static constexpr int64_t kMaxLoadPercent = 80;
 
-  /// Throws kInvalidArgument as CheckTableOptions, and without a hash index for a capacity above
-  /// kMaxKeys.
+  /// Throws the errors of CheckTableOptions, and kInvalidArgument for a capacity above kMaxKeys
+  /// without a hash index.
   DeviceTable(Queue& queue, const TableOptions& options);
 
   const TableOptions& options() const { return options_; }
   int64_t index_bytes() const { return index_memory_.size_bytes(); }
   int64_t scratch_bytes() const { return scratch_.size_bytes(); }
 
-  /// What the table holds now. Waits.
+  /// The table's current counters. Waits.
   TableCounters Counters(Stream stream);
 
   /// row_ids[i] = row of keys[i], or kNoRow.
@@ -58,96 +58,96 @@ class DeviceTable {
             const int64_t* keys,  // [num_keys], repeats allowed
             int64_t* row_ids);    // [num_keys]
 
-  /// As Find, and out[i] = the row of keys[i] in the plane of rows; where there is none, its first
-  /// value, or, with FirstValue::Kind::kPreset, what was in `out`.
+  /// As Find, and out[i] = the row of keys[i] in the plane of rows; if there is none, its first
+  /// value, or, with FirstValue::Kind::kPreset, out[i] unchanged.
   void FindAndGatherRows(Stream stream, int64_t num_keys,
                          const int64_t* keys,  // [num_keys]
                          const GrowingRows<Queue>& rows,
                          int64_t* row_ids,  // [num_keys]
                          float* out);       // [num_keys, dim]
 
-  /// As Find, but a key that is not held gets the next free row, in the order of `keys`, and the
-  /// row its first value in every plane. Throws kOutOfCapacity when the new keys do not all fit,
-  /// kOutOfMemory when there is no memory for just the new keys; the table is then as before the
-  /// call.
+  /// As Find, but a missing key gets the next free row, in the order of `keys`, and the row its
+  /// first value in every plane. Throws kOutOfCapacity if the new keys do not all fit, and
+  /// kOutOfMemory if there is no memory for exactly the new keys; the table is then as it was.
   ///
-  /// Waits only when `num_keys` new keys might not fit into the memory that is there, judged by
-  /// what earlier calls are known to have left: when the table grows, and while it has less than
-  /// about two batches to go to its capacity.
+  /// Waits only if `num_keys` new keys might not fit into the memory at hand, as far as the
+  /// counters of earlier calls are known: when the table grows, and when it is within about two
+  /// batches of its capacity.
   void FindOrInsert(Stream stream, int64_t num_keys,
                     const int64_t* keys,        // [num_keys]
-                    bool are_distinct,          // no key stands twice in `keys`: saves time
+                    bool are_distinct,          // no key is repeated, which saves time
                     const float* initial_rows,  // [num_keys, dim] for new keys, or nullptr
                     const Planes& planes,
                     int64_t* row_ids);  // [num_keys]
 
-  /// Makes memory for `num_keys` keys in all, so that calls need not grow the table up to there.
-  /// Throws kOutOfMemory.
+  /// Allocates for `num_keys` keys in all, so that calls need not grow the table before. Throws
+  /// kOutOfMemory.
   void Reserve(Stream stream, int64_t num_keys, const Planes& planes);
 
-  /// Forgets the keys that are held, and returns how many were. Waits.
+  /// Erases those of the keys that the table holds, and returns their number. Waits.
   int64_t Erase(Stream stream, int64_t num_keys,
                 const int64_t* keys);  // [num_keys], repeats allowed
 
-  /// As Erase, but the rows are kept from new keys until ReturnRows. Waits.
+  /// As Erase, but the rows are not reused until ReturnRows. Waits.
   int64_t Evict(Stream stream, int64_t num_keys, const int64_t* keys);
 
-  /// Lets new keys have `num_rows` rows of evicted keys, the first ones first. Waits.
+  /// Releases `num_rows` rows of evicted keys, in the order of eviction, for new keys. Waits.
   void ReturnRows(Stream stream, int64_t num_rows);
 
-  /// Writes all keys with their rows, in the order of row ids, and returns how many they are. Where
-  /// there is room for fewer, nothing is written. Waits.
+  /// Writes all keys with their rows, in the order of row ids, and returns their number. Writes
+  /// nothing if that is above `room`. Waits.
   int64_t Export(Stream stream, int64_t room,
                  int64_t* keys,      // [room]
                  int64_t* row_ids);  // [room]
 
   /// As Table::ExportRows. Waits.
   int64_t ExportRows(Stream stream, int64_t first_row, int64_t num_rows,
-                     int64_t* keys,      // [num_rows] of room
-                     int64_t* row_ids);  // [num_rows] of room
+                     int64_t* keys,      // capacity [num_rows]
+                     int64_t* row_ids);  // capacity [num_rows]
 
-  /// Forgets every key.
+  /// Erases all keys.
   void Clear(Stream stream);
 
-  /// Rows that were ever handed out, for kernels of one call to the queue between calls to this
-  /// table; the same thread makes both.
+  /// The number of rows ever assigned, for kernels of one call to the queue between calls to this
+  /// table, by the same thread.
   Count RowsInUse() const {
-    // The low half of an int64 that is at most kMaxKeys, on processors that keep it first.
+    // Points at the low half of an int64 that is at most kMaxKeys: devices are little-endian.
     return {most_rows_, reinterpret_cast<const int32_t*>(&counters()->num_rows)};
   }
-  /// For kernels that make keys of rows. Without a hash index.
+  /// For kernels that compute keys from rows. Without a hash index only.
   DirectRows direct_rows() const {
     return {options_.placement, options_.placement.NumRows(options_.capacity)};
   }
-  /// As RowsInUse: one bit for each row whose key has come. With a hash index, nullptr.
+  /// As RowsInUse: one bit per row, set if its key has come. nullptr with a hash index.
   const uint32_t* BitsOfRows() const {
     return options_.use_hash_index ? nullptr : direct_index().bits;
   }
 
-  /// For kernels that search by themselves, within the same call to the queue. With a hash index.
+  /// For kernels with a search of their own, within the same call to the queue. With a hash index
+  /// only.
   DeviceIndex index() const { return {index_memory_.template as<DeviceBucket>(), num_buckets_}; }
 
  private:
   static constexpr int64_t kMinBuckets = 64;
   static constexpr int64_t kGrowthPercent = 150;
-  // Memory for this many batches is made when it is made for one, as far as there is memory: so far
-  // ahead of the counters that come back late may the host run without waiting.
+  // An allocation for one batch is for this many batches, if there is enough memory: the host can
+  // be this far ahead of the counters, which arrive late, without waiting.
   static constexpr int64_t kBatchesAhead = 4;
 
   struct NewKeys {
-    Count count;                     // of new keys
+    Count count;                     // number of new keys
     const int64_t* keys;             // [count], distinct, in the order of first appearance
     const int32_t* first_positions;  // [count], in the batch
-    Count num_missing;               // places of the batch without a row
+    Count num_missing;               // positions of the batch without a row
     const int32_t* places;           // [num_missing]
-    const int32_t* numbers;          // [num_missing], of `keys`; nullptr: 0, 1, ...
+    const int32_t* numbers;          // [num_missing], index into `keys`; nullptr: 0, 1, ...
   };
 
   DirectIndex direct_index() const {
     const int64_t num_words = index_memory_.size_bytes() / static_cast<int64_t>(sizeof(uint32_t));
     return {index_memory_.template as<uint32_t>(), num_words, direct_rows()};
   }
-  /// Calls use(index) with the index of the kind that the table has.
+  /// Calls use(index) with the table's kind of index.
   template <typename Use>
   void WithIndex(const Use& use) const {
     options_.use_hash_index ? use(index()) : use(direct_index());
@@ -172,7 +172,7 @@ class DeviceTable {
   void WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows, const float* initial_rows,
                     const Planes& planes);
   using Counter = decltype(&TableCounters::num_keys);
-  struct RowList {  // of keys that are gone
+  struct RowList {  // of erased or evicted keys
     DeviceBuffer<Queue>* memory;
     Counter count;
   };
@@ -185,17 +185,17 @@ class DeviceTable {
   Scratch<Queue> scratch_;
   DeviceBuffer<Queue> index_memory_;      // buckets, or the bits of DirectIndex
   int64_t num_buckets_ = 0;               // 0 without a hash index
-  DeviceBuffer<Queue> free_rows_memory_;  // [num_free], the next one to hand out last
-  DeviceBuffer<Queue> kept_rows_memory_;  // [num_kept], of evicted keys, the first one first
+  DeviceBuffer<Queue> free_rows_memory_;  // [num_free], the next one to reuse last
+  DeviceBuffer<Queue> kept_rows_memory_;  // [num_kept], of evicted keys, in the order of eviction
   DeviceBuffer<Queue> counters_memory_;
 
-  // What the host knows: the counters on the device are at most these. They are known when all
-  // calls so far have run, or from a copy that was asked for late_inserts_ ago.
+  // Upper bounds of the counters on the device. They are exact once all calls have run, or follow
+  // from a copy requested late_inserts_ ago.
   int64_t most_keys_ = 0;
   int64_t most_rows_ = 0;
   int64_t num_kept_ = 0;  // exactly
   typename Queue::template LateValue<TableCounters> late_counters_;
-  int64_t most_inserts_since_ = 0;  // new keys since late_counters_ was asked for
+  int64_t most_inserts_since_ = 0;  // new keys since late_counters_ was requested
 };
 
 }  // namespace sok

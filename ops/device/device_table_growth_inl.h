@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the table makes room: what the host knows of its counters, and memory. Included by
-// device_table.h.
+// How the table grows: bounds of its counters on the host, and memory. Included by device_table.h.
 #ifndef SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
 #define SOK_OPS_DEVICE_DEVICE_TABLE_GROWTH_INL_H_
 
@@ -8,7 +7,7 @@
 
 namespace sok {
 
-/// Replaces what the host fears by what it has heard, without waiting.
+/// Tightens the bounds by counters that have arrived, without waiting.
 template <typename Queue>
 void DeviceTable<Queue>::TightenBounds() {
   TableCounters counters;
@@ -22,8 +21,8 @@ int64_t DeviceTable<Queue>::RoomInIndex() const {
   return num_buckets_ * DeviceBucket::kSlots * kMaxLoadPercent / 100;
 }
 
-/// Rows of erased keys are handed out before new ones, so there are never more rows than there have
-/// been keys, and kept rows, at one time.
+/// Rows of erased keys are reused before new ones, so the number of rows never exceeds the largest
+/// number of keys and kept rows at one time.
 template <typename Queue>
 int64_t DeviceTable<Queue>::MostRowsAfter(int64_t num_new) const {
   return std::max(most_rows_, most_keys_ + num_kept_ + num_new);
@@ -35,8 +34,8 @@ bool DeviceTable<Queue>::HasRoom(int64_t num_new, const Planes& planes) const {
          MostRowsAfter(num_new) <= planes.RoomForRows(Limit());
 }
 
-/// Makes sure that the new keys of a batch of `num_keys` fit, and returns how many they may be. All
-/// else that the call needs is there already: memory for later batches takes what is left.
+/// Makes room for the new keys of a batch of `num_keys`, and returns the bound of their number.
+/// Comes after all other allocations of the call, as memory for later batches takes what is left.
 template <typename Queue>
 int64_t DeviceTable<Queue>::MakeRoom(int64_t num_keys, Count num_new_keys, const Planes& planes) {
   TightenBounds();
@@ -65,12 +64,12 @@ template <typename Queue>
 void DeviceTable<Queue>::Reserve(Stream stream, int64_t num_keys, const Planes& planes) {
   const QueueCall<Queue> call(queue_, stream);
   const int64_t most_keys = std::min(num_keys, Limit());
-  planes.Reserve(std::min(most_keys + num_kept_, Limit()));  // rows of erased keys come first
+  planes.Reserve(std::min(most_keys + num_kept_, Limit()));  // rows of erased keys are reused first
   if (!options_.use_hash_index) return ReserveBits(most_keys);
   if (most_keys > RoomInIndex()) GrowIndex(most_keys, most_keys);
 }
 
-/// Without a hash index: a bit for each of the rows below `num_rows`.
+/// Without a hash index: makes memory for one bit per row below `num_rows`.
 template <typename Queue>
 void DeviceTable<Queue>::ReserveBits(int64_t num_rows) {
   const int64_t bytes_before = index_memory_.size_bytes();
@@ -83,8 +82,8 @@ void DeviceTable<Queue>::ReserveBits(int64_t num_rows) {
   index_memory_ = std::move(memory);
 }
 
-/// Moves the keys into an index with room for `wanted` keys, or fewer if memory is refused, down to
-/// `needed`; rows stay where they are.
+/// Moves the keys into an index for `wanted` keys or, if memory is refused, fewer, down to
+/// `needed`. Row ids do not change.
 template <typename Queue>
 void DeviceTable<Queue>::GrowIndex(int64_t needed, int64_t wanted) {
   DeviceBuffer<Queue> memory(queue_);
@@ -102,7 +101,7 @@ void DeviceTable<Queue>::GrowIndex(int64_t needed, int64_t wanted) {
   num_buckets_ = num_buckets;
 }
 
-/// Room for `num_needed` rows in a list, whose first `num_in_use` stay.
+/// Grows a list to `num_needed` rows; the first `num_in_use` stay.
 template <typename Queue>
 void DeviceTable<Queue>::ReserveRows(DeviceBuffer<Queue>* rows, int64_t num_in_use,
                                      int64_t num_needed) {

@@ -26,8 +26,8 @@ DeviceTable<Queue>::DeviceTable(Queue& queue, const TableOptions& options)
   Clear(Stream{});
 }
 
-/// Without a hash index: throws if a key is not of this table, and returns one past their highest
-/// row. Waits.
+/// Without a hash index: throws if a key is not the table's, and returns one past the highest row.
+/// Waits.
 template <typename Queue>
 int64_t DeviceTable<Queue>::CheckKeys(int64_t num_keys, const int64_t* keys) {
   if (options_.use_hash_index || num_keys == 0) return 0;
@@ -110,7 +110,7 @@ void DeviceTable<Queue>::FindOrInsert(Stream stream, int64_t num_keys, const int
                  FillMissing{new_keys.places, new_keys.numbers, new_rows, row_ids});
 }
 
-/// Makes room for the new keys, gives them their rows and counts them.
+/// Makes room for the new keys, assigns their rows and counts them.
 template <typename Queue>
 void DeviceTable<Queue>::InsertHashed(int64_t num_keys, const NewKeys& new_keys,
                                       const Planes& planes, int64_t* new_rows) {
@@ -141,7 +141,7 @@ void DeviceTable<Queue>::InsertDirectly(int64_t end_row, const NewKeys& new_keys
   most_rows_ = std::max(most_rows_, end_row);
 }
 
-/// Looks all keys up, and takes out those that have no row.
+/// Looks all keys up, and collects those that have no row.
 template <typename Queue>
 typename DeviceTable<Queue>::NewKeys DeviceTable<Queue>::FindNewKeys(int64_t num_keys,
                                                                      const int64_t* keys,
@@ -226,7 +226,7 @@ void DeviceTable<Queue>::ReturnRows(Stream stream, int64_t num_rows) {
   num_kept_ = num_left;
 }
 
-/// Without a hash index a row is its key's for good.
+/// Without a hash index a key keeps its row for ever.
 template <typename Queue>
 int64_t DeviceTable<Queue>::EraseInto(const RowList& list, Stream stream, int64_t num_keys,
                                       const int64_t* keys) {
@@ -278,7 +278,7 @@ int64_t DeviceTable<Queue>::ExportRows(Stream stream, int64_t first_row, int64_t
   return held <= 0 ? 0 : CopyHeld(first_row, std::min(held, num_rows), keys, row_ids);
 }
 
-/// `first_row` is a multiple of the rows of a mask.
+/// `first_row` is a multiple of the rows per mask.
 template <typename Queue>
 int64_t DeviceTable<Queue>::CopyHeld(int64_t first_row, int64_t num_rows, int64_t* keys,
                                      int64_t* row_ids) {
@@ -308,7 +308,7 @@ int64_t DeviceTable<Queue>::CopyHeld(int64_t first_row, int64_t num_rows, int64_
 template <typename Queue>
 void DeviceTable<Queue>::Clear(Stream stream) {
   const QueueCall<Queue> call(queue_, stream);
-  // The memory is taken anew and small, so that a cleared table costs as little as a new one.
+  // Starts with a new, small index, so that a cleared table costs as little as a new one.
   const int64_t num_buckets = options_.use_hash_index ? kMinBuckets : 0;
   index_memory_ =
       DeviceBuffer<Queue>(queue_, num_buckets * static_cast<int64_t>(sizeof(DeviceBucket)));

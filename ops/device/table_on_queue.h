@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Table on a queue: DeviceTable behind virtual calls, one at a time.
+// Table on a queue: virtual calls to a DeviceTable, one at a time.
 #ifndef SOK_OPS_DEVICE_TABLE_ON_QUEUE_H_
 #define SOK_OPS_DEVICE_TABLE_ON_QUEUE_H_
 
@@ -17,7 +17,7 @@
 
 namespace sok {
 
-/// first = ~0, then the smallest position of a row id outside [0, num_rows).
+/// first = the smallest position of a row id outside [0, num_rows); initially ~0.
 struct FindFirstWithoutRow {
   const int64_t* row_ids;
   Count num_rows;
@@ -92,7 +92,7 @@ class TableOnQueue : public Table {
     int64_t* keys = nullptr;
     int64_t* row_ids = nullptr;
     int64_t room = -1;
-    // The call's memory is made while others may use the table, and insert keys.
+    // The call's memory is allocated without the lock, so others may insert keys meanwhile.
     for (;;) {
       const int64_t held = TryExport(call, room, keys, row_ids);
       if (held <= room) return {held, keys, row_ids};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Optimizers' rules on rows and their states by row id, each one pass over what changes. No table.
+// Optimizer rules on rows and their states by row id, each fused into one pass. No table.
 #ifndef SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_
 #define SOK_OPS_DEVICE_KERNELS_APPLY_RULE_H_
 
@@ -51,7 +51,7 @@ struct UpdateRows {
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
     const int64_t row_id = row_ids[place.row];
-    // A negative one is larger than any: one comparison keeps the registers few.
+    // As unsigned, a negative id is larger than any row: one comparison saves registers.
     if (static_cast<uint64_t>(row_id) >= static_cast<uint64_t>(num_rows.value())) return;
     const Pack gradient = LoadPack<Pack>(gradients + place.row * planes.dim + place.column);
     UpdatePack<Pack, OneRule>(
@@ -60,14 +60,14 @@ struct UpdateRows {
   }
 };
 
-/// For the rows in use that have no gradient in this step.
+/// For rows in use that have no gradient in this step.
 template <typename Pack, typename OneRule>
 struct MoveOtherRows {
   PackGrid<Pack> grid;
   OneRule rule;
   RulePlanes planes;
   const unsigned char* has_gradient;  // [num_rows]
-  const uint32_t* held;               // one bit for each row in use; nullptr: all are
+  const uint32_t* held;               // one bit for each row in use; nullptr: all rows are
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
@@ -89,16 +89,16 @@ struct MarkRows {
   }
 };
 
-/// ForEachPack on the rows of `planes` and their states.
+/// ForEachPack over the rows of `planes` and their states.
 template <typename Queue, typename MakeKernel>
 void ForEachPackOf(Queue& queue, Count num_rows, const RulePlanes& planes, const float* gradients,
                    const MakeKernel& make_kernel) {
-  // Of states, the first two rows: those between are aligned as these.
+  // For states, tests the first two rows: the others have the same alignments.
   const auto second = [&](int s) {
     return planes.states[s].data == nullptr ? nullptr
                                             : planes.states[s].data + planes.states[s].stride;
   };
-  static_assert(kMaxStates == 2, "all states are here");
+  static_assert(kMaxStates == 2, "lists all states");
   ForEachPack(
       queue, num_rows, planes.dim,
       {planes.rows, gradients, planes.states[0].data, planes.states[1].data, second(0), second(1)},
@@ -116,15 +116,15 @@ void ApplyToRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Co
   });
 }
 
-/// As Table::ApplyToRowsInUse, on a queue, for all rows below num_rows. Rows of erased keys also
-/// move, which nobody sees: a row starts afresh when it is handed out again. With `held`, one bit
-/// for each row, the others stay.
+/// As Table::ApplyToRowsInUse, on a queue, for all rows below num_rows. Rows of erased keys are
+/// updated, too; nobody sees it, as a row is reset when it is reused. With `held`, one bit per row,
+/// rows without their bit stay unchanged.
 template <typename Queue, typename OneRule>
 void ApplyToAllRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Count num_rows,
                     Count num_gradients,
                     const int64_t* row_ids,       // [num_gradients], distinct
                     const float* gradients,       // [num_gradients, dim]
-                    unsigned char* has_gradient,  // [num_rows] of scratch memory
+                    unsigned char* has_gradient,  // [num_rows], scratch memory
                     const uint32_t* held = nullptr) {
   queue.FillBytes(has_gradient, 0, num_rows.bound);
   queue.ForEach(num_gradients, MarkRows{row_ids, num_rows.bound, has_gradient});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys -> row ids in device memory: the layout, and what one thread does with one key. No kernels.
+// Keys -> row ids in device memory: the layout, and one thread's work on one key. No kernels.
 #ifndef SOK_OPS_DEVICE_KERNELS_BUCKET_INDEX_H_
 #define SOK_OPS_DEVICE_KERNELS_BUCKET_INDEX_H_
 
@@ -12,25 +12,24 @@
 
 namespace sok {
 
-/// One probe: 64 bytes that the memory delivers at once, five keys with their rows. A slot is free
-/// when its row id is kFreeSlot, so any int64 is an ordinary key.
+/// One probe: a memory transaction of 64 bytes with five keys and their rows. A slot is free if its
+/// row id is kFreeSlot, so any int64 is a valid key.
 ///
-/// The rules are those of the CPU's KeyIndex: a key lives in its home bucket, or, when that was
-/// full, in the next one that was not; every bucket counts the keys that went past it, so that a
-/// search for a missing key ends at the first bucket that none went past, and erasing leaves no
-/// marks. Unlike there, the slots in use need not stand side by side, so that erasing moves
-/// nothing.
+/// The rules are those of the CPU's KeyIndex: a key lives in its home bucket or, if that was full,
+/// in the next one that was not; each bucket counts the keys that passed it, so that a search for a
+/// missing key ends at the first bucket that none passed, and erasing leaves no tombstones. Unlike
+/// there, used slots need not be contiguous, so erasing moves nothing.
 struct alignas(64) DeviceBucket {
   static constexpr int kSlots = 5;
   static constexpr uint32_t kFreeSlot = UINT32_MAX;
 
   int64_t keys[kSlots];
   uint32_t row_ids[kSlots];
-  uint32_t num_passed;  // keys that live further on because this bucket was full
+  uint32_t num_passed;  // keys stored further on because this bucket was full
 };
 static_assert(sizeof(DeviceBucket) == 64, "a bucket is one probe");
 
-/// All 64 bytes in four loads at once, so that a probe waits for memory once.
+/// Loads all 64 bytes at once, so that a probe waits for memory once.
 SOK_HOST_DEVICE inline DeviceBucket LoadBucket(const DeviceBucket* address) {
 #ifdef __CUDA_ARCH__
   uint4 parts[4];
@@ -48,7 +47,7 @@ struct DeviceIndex {
   DeviceBucket* buckets = nullptr;
   int64_t num_buckets = 0;
 
-  /// Where a key stands; kNoSlot: nowhere.
+  /// The position of a key; kNoSlot: absent.
   static constexpr int64_t kNoSlot = -1;
 
   SOK_HOST_DEVICE int64_t Home(int64_t key) const { return ScaleHash(HashKey(key), num_buckets); }
@@ -56,17 +55,18 @@ struct DeviceIndex {
     return bucket + 1 == num_buckets ? 0 : bucket + 1;
   }
 
-  /// The row of `key`, or -1. While no kernel changes the index.
+  /// The row of `key`, or -1. No kernel may be changing the index.
   SOK_HOST_DEVICE int64_t Find(int64_t key) const {
     const int64_t home = Home(key);
     int64_t at = home;
-    // Erasures may leave every bucket passed, so going round ends the search as well.
+    // After many erasures every bucket may count passed keys, so a full round ends the search, too.
     do {
       const DeviceBucket bucket = LoadBucket(buckets + at);
       uint32_t row_id = DeviceBucket::kFreeSlot;
       SOK_UNROLL
       for (int slot = 0; slot < DeviceBucket::kSlots; ++slot) {
-        // A free slot's key may be anything, but its row id is kFreeSlot: no second comparison.
+        // A free slot may contain any key, but its row id is kFreeSlot: no second comparison is
+        // needed.
         if (bucket.keys[slot] == key && row_id == DeviceBucket::kFreeSlot) {
           row_id = bucket.row_ids[slot];
         }
@@ -78,14 +78,14 @@ struct DeviceIndex {
     return -1;
   }
 
-  /// Adds a key that the index does not hold; a slot must be free. Several threads may insert
-  /// different keys at the same time; nothing else may run.
+  /// Adds a key that the index does not hold; a slot must be free. Threads may insert different
+  /// keys concurrently; nothing else may run.
   SOK_HOST_DEVICE void Insert(int64_t key, uint32_t row_id) const {
     const int64_t home = Home(key);
     int64_t at = home;
     do {
       DeviceBucket* bucket = buckets + at;
-      uint32_t owners[DeviceBucket::kSlots];  // asked for together: the memory is waited for once
+      uint32_t owners[DeviceBucket::kSlots];  // loaded together, to wait for memory once
       SOK_UNROLL
       for (int slot = 0; slot < DeviceBucket::kSlots; ++slot) {
         owners[slot] = AtomicLoad(bucket->row_ids + slot);
@@ -96,7 +96,7 @@ struct DeviceIndex {
         owners[slot] =
             AtomicCompareExchange(bucket->row_ids + slot, DeviceBucket::kFreeSlot, row_id);
         if (owners[slot] != DeviceBucket::kFreeSlot) continue;  // another thread was faster
-        bucket->keys[slot] = key;  // nobody reads it before the kernel has ended
+        bucket->keys[slot] = key;  // not read before the kernel has ended
         return;
       }
       AtomicAdd(&bucket->num_passed, 1);
@@ -104,7 +104,7 @@ struct DeviceIndex {
     } while (at != home);
   }
 
-  /// The slot of `key` (bucket * kSlots + slot), or kNoSlot. While no kernel changes the index.
+  /// The slot of `key` (bucket * kSlots + slot), or kNoSlot. No kernel may be changing the index.
   SOK_HOST_DEVICE int64_t FindSlot(int64_t key) const {
     const int64_t home = Home(key);
     int64_t at = home;
@@ -125,8 +125,8 @@ struct DeviceIndex {
     return buckets[key_slot / DeviceBucket::kSlots].row_ids[key_slot % DeviceBucket::kSlots];
   }
 
-  /// Frees the slot that FindSlot gave for `key`. Several threads may erase different keys at the
-  /// same time; nothing else may run.
+  /// Frees the slot that FindSlot returned for `key`. Threads may erase different keys
+  /// concurrently; nothing else may run.
   SOK_HOST_DEVICE void EraseSlot(int64_t key, int64_t key_slot) const {
     const int64_t at = key_slot / DeviceBucket::kSlots;
     buckets[at].row_ids[key_slot % DeviceBucket::kSlots] = DeviceBucket::kFreeSlot;

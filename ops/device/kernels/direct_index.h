@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys -> row ids without an index: row = local key, and one bit a row: has its key come?
-// What DeviceIndex has, on bits; and the kernels that only such a table needs.
+// Keys -> row ids without a hash index: row = local key, and one bit per row that tells whether its
+// key has come. The interface of DeviceIndex on bits, and the kernels that only such a table needs.
 #ifndef SOK_OPS_DEVICE_KERNELS_DIRECT_INDEX_H_
 #define SOK_OPS_DEVICE_KERNELS_DIRECT_INDEX_H_
 
@@ -16,30 +16,30 @@ namespace sok {
 /// How a table without a hash index numbers its rows.
 struct DirectRows {
   Placement placement;
-  int64_t num_rows;  // of this rank
+  int64_t num_rows;  // rows of this rank
 
   /// The row of `key`; -1 if the table cannot hold it.
   SOK_HOST_DEVICE int64_t RowOf(int64_t key) const { return placement.RowOf(key, num_rows); }
   SOK_HOST_DEVICE int64_t KeyOf(int64_t row) const { return placement.GlobalKey(row); }
 };
 
-/// Changes of one kernel are of distinct keys, so that each bit is flipped once: by adding or
+/// The changes of a kernel are of distinct keys: each bit is flipped at most once, by adding or
 /// subtracting it.
 struct DirectIndex {
-  uint32_t* bits;     // [num_words]; rows beyond have not come
+  uint32_t* bits;     // [num_words]; keys of rows beyond have not come
   int64_t num_words;  // NumTiles(number of rows)
   DirectRows rows;
 
   static constexpr int64_t kNoSlot = -1;
 
-  /// The row of `key`, or -1. While no kernel changes the index.
+  /// The row of `key`, or -1. No kernel may be changing the index.
   SOK_HOST_DEVICE int64_t Find(int64_t key) const {
     const int64_t row = rows.RowOf(key);
     if (row < 0 || row / kTile >= num_words) return -1;
     return ((bits[row / kTile] >> (row % kTile)) & 1u) ? row : -1;
   }
 
-  /// There must be a word for the row, and the key must not be held.
+  /// There must be a word for the row, and its key must not be present.
   SOK_HOST_DEVICE void Insert(int64_t row) const {
     AtomicAdd(bits + row / kTile, uint32_t{1} << (row % kTile));
   }
@@ -51,9 +51,9 @@ struct DirectIndex {
   }
 };
 
-/// What CheckDirectKeys finds, from all ones.
+/// The result of CheckDirectKeys; initially all ones.
 struct DirectKeysFound {
-  uint32_t first_foreign;    // position of the first key that is none of the table's
+  uint32_t first_foreign;    // position of the first key that is not the table's
   uint32_t flipped_highest;  // ~(the highest row)
 };
 
@@ -71,7 +71,7 @@ struct CheckDirectKeys {
     }
   }
 
-  /// Few threads change what all of them look at.
+  /// The comparison keeps most threads from an atomic operation on a shared word.
   SOK_HOST_DEVICE static void Lower(uint32_t* least, uint32_t value) {
     if (value < AtomicLoad(least)) AtomicMin(least, value);
   }
@@ -80,7 +80,7 @@ struct CheckDirectKeys {
 /// As InsertNewKeys.
 struct InsertDirectKeys {
   DirectIndex index;
-  const int64_t* keys;  // [num_new], distinct, none of them held
+  const int64_t* keys;  // [num_new], distinct, none of them present
   int64_t* new_rows;    // [num_new], written
 
   SOK_HOST_DEVICE void operator()(int64_t k) const {
@@ -89,7 +89,7 @@ struct InsertDirectKeys {
   }
 };
 
-/// One item: what InsertDirectKeys did, in the counters.
+/// One item: adds the inserts of InsertDirectKeys to the counters.
 struct CommitDirectInserts {
   TableCounters* counters;
   const int32_t* num_new;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the distinct keys of a batch by hashing, in the order of their first appearance.
 //
-// The hash table holds positions in the batch, 4 bytes each, and the keys are read where they
-// stand. Equal keys meet in one cell, which ends up with the smallest of their positions; who holds
-// its own position is the first of its kind, and counting those before it gives the key's number.
-// So the result is the CPU's, whatever the order in which threads run.
+// The hash table holds positions in the batch, 4 bytes each; keys are read from the batch. Equal
+// keys share a cell, which ends up with the smallest of their positions. A key whose cell holds its
+// own position is the first of its kind, and the number of such keys before it is its number. The
+// result is therefore the CPU's, whatever the order in which threads run.
 #ifndef SOK_OPS_DEVICE_KERNELS_DISTINCT_H_
 #define SOK_OPS_DEVICE_KERNELS_DISTINCT_H_
 
@@ -18,14 +18,14 @@
 
 namespace sok {
 
-/// The hash table of Distinct: at least twice as many cells as there are keys in this batch.
+/// The hash table of Distinct: at least twice as many cells as keys in this batch.
 struct PositionCells {
   static constexpr uint32_t kFree = UINT32_MAX;
 
   uint32_t* cells;
   Count num_keys;
 
-  /// Cells for which there must be memory.
+  /// Cells to allocate.
   static int64_t Bound(int64_t num_keys) { return 4 * num_keys; }
 
   SOK_HOST_DEVICE uint32_t mask() const {
@@ -60,7 +60,7 @@ struct PlaceKeys {
         holder = AtomicCompareExchange(table.cells + cell, PositionCells::kFree, position);
         if (holder == PositionCells::kFree) break;
       }
-      if (keys[holder] != key) continue;  // a cell never changes to another key's position
+      if (keys[holder] != key) continue;  // a cell never changes to a position of another key
       if (position < holder) AtomicMin(table.cells + cell, position);
       break;
     }
@@ -68,7 +68,7 @@ struct PlaceKeys {
   }
 };
 
-/// first_of[i] = the first position of keys[i]; one bit for each key that is the first.
+/// first_of[i] = the first position of keys[i]; one bit per key, set if it is the first.
 struct FindFirst {
   const uint32_t* cells;
   uint32_t* cell_of;  // in: the cell of each key; out: the first position
@@ -102,13 +102,13 @@ struct NumberKeys {
 };
 
 /// Writes the distinct values of `keys` in the order of their first appearance; keys[i] ==
-/// distinct_keys[inverse[i]] for all i. Returns where on the device their number stands; it and the
-/// scratch memory live until the caller's Frame ends.
+/// distinct_keys[inverse[i]] for all i. Returns the device address of their number, which, like the
+/// scratch memory, lives until the caller's Frame ends.
 template <typename Queue>
 const int32_t* DistinctKeys(Queue& queue, Scratch<Queue>& scratch, Count num_keys,
                             const int64_t* keys,       // [num_keys], at most 2^30
-                            int64_t* distinct_keys,    // [num_keys] of room, not `keys` itself
-                            int32_t* first_positions,  // [num_keys] of room, or nullptr
+                            int64_t* distinct_keys,    // capacity [num_keys], not `keys` itself
+                            int32_t* first_positions,  // capacity [num_keys], or nullptr
                             int32_t* inverse) {        // [num_keys]
   const int64_t num_tiles = NumTiles(num_keys.bound);
   const PositionCells table{scratch.template Take<uint32_t>(PositionCells::Bound(num_keys.bound)),

@@ -42,7 +42,7 @@ struct FindRows {
 template <typename Index>
 FindRows(Index, const int64_t*, int64_t*) -> FindRows<Index>;
 
-/// As FindRows, and one bit of `missing` for each key that has no row.
+/// As FindRows, and one bit of `missing` per key, set if it has no row.
 template <typename Index>
 struct FindRowsAndMissing {
   Index index;
@@ -61,8 +61,8 @@ struct FindRowsAndMissing {
 template <typename Index>
 FindRowsAndMissing(Index, const int64_t*, int64_t*, uint32_t*) -> FindRowsAndMissing<Index>;
 
-/// Finds rows and copies them to `out` in one go: two places of memory are touched for each key.
-/// Where there is no row, `out` stays as it is.
+/// Finds and copies rows in one pass: each key touches two places of memory. out[i] is unchanged if
+/// the key has no row.
 template <typename Pack, typename Index = DeviceIndex>
 struct FindAndGather {
   Index index;
@@ -84,7 +84,7 @@ struct FindAndGather {
   }
 };
 
-/// Moves the key in slot i of `from` (bucket * kSlots + slot), if there is one, to `to`.
+/// Moves the key in slot i of `from` (bucket * kSlots + slot), if any, to `to`.
 struct RehashSlot {
   const DeviceBucket* from;
   DeviceIndex to;
@@ -97,11 +97,11 @@ struct RehashSlot {
   }
 };
 
-/// Inserts new key number k. Rows of erased keys are handed out first, the last one erased first,
-/// then rows that were never in use: in the same order as on the CPU.
+/// Inserts new key number k. Assigns rows of erased keys first, the last erased first, then unused
+/// rows: the same order as on the CPU.
 struct InsertNewKeys {
   DeviceIndex index;
-  const int64_t* keys;        // [num_new], distinct, none of them held
+  const int64_t* keys;        // [num_new], distinct, none of them present
   const uint32_t* free_rows;  // [num_free]
   const int64_t* num_free;    // before this batch
   const int64_t* num_rows;    // before this batch
@@ -115,7 +115,7 @@ struct InsertNewKeys {
   }
 };
 
-/// One bit for each of the distinct `keys` that is held; slots[i] = where.
+/// One bit per distinct key of `keys`, set if the index holds it; slots[i] = its slot.
 template <typename Index>
 struct FindSlots {
   Index index;
@@ -133,7 +133,7 @@ struct FindSlots {
 template <typename Index>
 FindSlots(Index, const int64_t*, int64_t*, uint32_t*) -> FindSlots<Index>;
 
-/// Number of bits that are set in `masks`, by tile: what ExclusiveSum adds up.
+/// The number of bits set in `masks`, by tile: the input of ExclusiveSum.
 struct TileCount {
   const uint32_t* masks;
   Count num_items;
@@ -143,7 +143,7 @@ struct TileCount {
   }
 };
 
-/// The place of item i among those whose bit is set: how many such items come before it.
+/// The rank of item i among those whose bit is set: the number of such items before it.
 struct Rank {
   const uint32_t* masks;
   const int32_t* tile_sums;  // from ExclusiveSum of TileCount
@@ -155,7 +155,7 @@ struct Rank {
   }
 };
 
-/// Erases those keys that FindSlots found and pushes their rows on the stack of free ones.
+/// Erases the keys that FindSlots found and pushes their rows onto the stack of free rows.
 template <typename Index>
 struct EraseFound {
   Index index;
@@ -163,7 +163,7 @@ struct EraseFound {
   const int64_t* slots;
   Rank held;
   const int64_t* num_rows;
-  uint32_t* rows;  // [num_rows + number of held keys], a list that they go to; nullptr: none
+  uint32_t* rows;  // [num_rows + number of erased keys], a list to append their rows to, or nullptr
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     if (!held.IsSet(i)) return;
@@ -177,7 +177,7 @@ template <typename Index>
 EraseFound(Index, const int64_t*, const int64_t*, Rank, const int64_t*, uint32_t*)
     -> EraseFound<Index>;
 
-/// Writes the keys of bucket i at the places of their rows.
+/// Writes the keys of bucket i to the positions of their rows.
 struct KeysByRow {
   const DeviceBucket* buckets;
   int64_t first_row, num_rows;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backward: the gradients of bags to one gradient for each distinct key. No table.
+// Backward: merges the gradients of bags into one gradient per distinct key. No table.
 //
-// No atomic additions of floats: occurrences are sorted by distinct key (stable, so in batch
-// order), cut into runs of equal length whatever key they belong to, and each run adds up what it
-// has. The first key of a run may have begun in an earlier one; its part is carried, and the
-// carries are merged in the same way, until one run holds all. A key with a million occurrences is
-// thus shared by many threads, and the same input gives the same bits.
+// No atomic additions of floats: occurrences are sorted by distinct key (stable, so in batch order)
+// and cut into runs of equal length, regardless of keys; each run adds up its occurrences by key.
+// The first key of a run may have begun in an earlier one; its part is carried, and the carries are
+// merged in the same way, until one run holds all. Many threads thus share a key with a million
+// occurrences, and the same input gives the same bits.
 #ifndef SOK_OPS_DEVICE_KERNELS_MERGING_H_
 #define SOK_OPS_DEVICE_KERNELS_MERGING_H_
 
@@ -18,13 +18,13 @@
 
 namespace sok {
 
-/// Summands of one thread.
+/// Summands per thread.
 constexpr int64_t kRun = 32;
 
 /// Key of a run that carries nothing; no distinct key has this number.
 constexpr uint32_t kNoCarry = UINT32_MAX;
 
-/// The bag of each occurrence, by search in the row splits.
+/// Finds the bag of each occurrence by binary search in the row splits.
 struct FindBag {
   const int64_t* row_splits;
   int64_t num_bags;
@@ -51,12 +51,12 @@ struct NumberOccurrences {
   SOK_HOST_DEVICE void operator()(int64_t i) const { numbers[i] = static_cast<int32_t>(i); }
 };
 
-/// The gradients of occurrences, in the order of the sort.
+/// The gradients of occurrences, in sorted order.
 template <typename Pack>
 struct OccurrenceGradients {
   Bags bags;
   const int32_t* bag_of;
-  const int32_t* positions;  // in the batch, for the weights; nullptr where there are none
+  const int32_t* positions;  // in the batch, for the weights; nullptr without weights
   const float* gradients;
   const float* weight_sums;  // [num_bags], for a weighted mean; or nullptr
   int64_t dim;
@@ -75,7 +75,7 @@ struct OccurrenceGradients {
   }
 };
 
-/// Rows of carries as summands.
+/// Rows of carries, as summands.
 template <typename Pack>
 struct Carries {
   const float* rows;
@@ -86,15 +86,15 @@ struct Carries {
   }
 };
 
-/// Item i is one pack of one run: adds up kRun summands, by key.
+/// Item i is one pack of one run: adds up kRun summands by key.
 template <typename Pack, typename Source, bool kIsFirstLevel>
 struct SumRun {
-  static constexpr int kAhead = 4;  // summands that are asked for before the first is added
+  static constexpr int kAhead = 4;  // summands loaded before the first is added
 
   PackGrid<Pack> grid;
   int64_t dim;
   int64_t num_summands;
-  const uint32_t* keys;  // [num_summands], equal ones side by side
+  const uint32_t* keys;  // [num_summands], equal ones adjacent
   Source source;
   float* merged;         // [num_distinct, dim]
   uint32_t* carry_keys;  // [number of runs]
@@ -132,7 +132,7 @@ struct SumRun {
 
   SOK_HOST_DEVICE void Put(float* row, bool is_carry, int64_t column, Pack sum) const {
     if (!kIsFirstLevel && !is_carry) {
-      // What the first level left there comes first.
+      // The result of the first level comes first.
       Pack total = LoadPack<Pack>(row + column);
       AddPack(total, sum);
       sum = total;
@@ -141,22 +141,22 @@ struct SumRun {
   }
 };
 
-/// Sums of the weights of each bag, added in their order.
+/// Sums the weights of each bag, in their order.
 struct SumWeights {
   const float* weights;
   const int64_t* row_splits;
   float* sums;
 
   SOK_HOST_DEVICE void operator()(int64_t bag) const {
-    // The same blocks as in PoolBags, which adds them up without a break.
+    // The same blocks as in PoolBags, so that the sums have the same bits.
     float sum = 0.0f;
     for (int64_t i = row_splits[bag]; i < row_splits[bag + 1]; ++i) sum += weights[i];
     sums[bag] = sum;
   }
 };
 
-/// Adds up summands by key, level by level. Every level is launched for a number of runs that the
-/// host knows.
+/// Adds up summands by key, level by level. Each level is launched for a number of runs known to
+/// the host.
 template <typename Pack, bool kIsFirstLevel, typename Queue, typename Source>
 void SumByKey(Queue& queue, Scratch<Queue>& scratch, int64_t num_summands, int64_t dim,
               const uint32_t* keys, const Source& source, float* merged) {
@@ -193,8 +193,8 @@ void MergeGradients(Queue& queue, Scratch<Queue>& scratch, const Bags& bags, int
   } else {
     queue.ForEach(bags.num_keys, FindBag{bags.row_splits, bags.num_bags, bag_of});
   }
-  // Where there are weights, the sort carries positions, from which bag and weight are read;
-  // otherwise it carries bags, which saves a read.
+  // With weights, the sort carries positions, which give bag and weight; without, it carries bags,
+  // which saves a read.
   const int32_t* sorted_bags = bag_of;
   const int32_t* sorted_positions = nullptr;
   const float* weight_sums = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels that take a batch's missing keys out of it and give their row ids back to it.
+// The kernels that collect a batch's missing keys and write their row ids back to it.
 #ifndef SOK_OPS_DEVICE_KERNELS_NEW_KEY_KERNELS_H_
 #define SOK_OPS_DEVICE_KERNELS_NEW_KEY_KERNELS_H_
 
@@ -9,15 +9,15 @@
 
 namespace sok {
 
-/// What a table holds, on the device.
+/// The contents of a table, counted on the device.
 struct TableCounters {
   int64_t num_keys = 0;
-  int64_t num_rows = 0;  // one past the highest row ever handed out
+  int64_t num_rows = 0;  // one past the highest row ever assigned
   int64_t num_free = 0;  // rows of erased keys on the stack
-  int64_t num_kept = 0;  // rows of evicted keys that nobody gets yet
+  int64_t num_kept = 0;  // rows of evicted keys that are not reusable yet
 };
 
-/// The keys without a row, in the order of the batch, and where they stand in it.
+/// Collects the keys without a row, in batch order, and their positions.
 struct CompactMissing {
   const int64_t* keys;
   Rank missing;
@@ -32,7 +32,7 @@ struct CompactMissing {
   }
 };
 
-/// first_positions[k] = where in the batch new key k stands first.
+/// first_positions[k] = the first position of new key k in the batch.
 struct PlaceFirst {
   const int32_t* places;
   int32_t* first_positions;  // in: among the missing keys; out: in the batch
@@ -42,10 +42,10 @@ struct PlaceFirst {
   }
 };
 
-/// Gives the missing keys of the batch their rows.
+/// Writes the rows of the batch's missing keys.
 struct FillMissing {
   const int32_t* places;
-  const int32_t* numbers;  // which new key each missing one is; nullptr: the same number
+  const int32_t* numbers;  // index of the new key for each missing one; nullptr: the same index
   const int64_t* new_rows;
   int64_t* row_ids;
 
@@ -54,7 +54,7 @@ struct FillMissing {
   }
 };
 
-/// One item: what InsertNewKeys did, in the counters.
+/// One item: adds the inserts of InsertNewKeys to the counters.
 struct CommitInserts {
   TableCounters* counters;
   const int32_t* num_new;
@@ -67,11 +67,11 @@ struct CommitInserts {
   }
 };
 
-/// One item: what EraseFound did, in the counters.
+/// One item: adds the erasures of EraseFound to the counters.
 struct CommitErasures {
   TableCounters* counters;
   const int32_t* num_erased;
-  int64_t* num_rows;  // on the list that they were put on; nullptr: on none
+  int64_t* num_rows;  // length of the list that the rows were appended to; nullptr: no list
 
   SOK_HOST_DEVICE void operator()(int64_t) const {
     counters->num_keys -= *num_erased;
@@ -79,7 +79,7 @@ struct CommitErasures {
   }
 };
 
-/// One item: rows of evicted keys are on the stack now.
+/// One item: counts rows of evicted keys that were moved to the stack.
 struct CommitReturns {
   TableCounters* counters;
   int64_t num_returned;
@@ -90,7 +90,7 @@ struct CommitReturns {
   }
 };
 
-/// One bit for each row that has a key.
+/// One bit per row, set if the row has a key.
 struct VoteHeld {
   const unsigned char* is_held;
   uint32_t* masks;

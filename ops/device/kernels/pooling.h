@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward: the rows of distinct keys to the output of each bag. No table.
+// Forward: pools the rows of distinct keys into the output of each bag. No table.
 #ifndef SOK_OPS_DEVICE_KERNELS_POOLING_H_
 #define SOK_OPS_DEVICE_KERNELS_POOLING_H_
 
@@ -11,7 +11,7 @@
 
 namespace sok {
 
-/// RowSource on a device, of rows of a known dim.
+/// RowSource on a device, with rows of a known dim.
 struct PooledRows {
   RowSource source;
   int64_t dim;
@@ -40,7 +40,7 @@ struct CopyRowsOfKeys {
 /// One pack of the output of one bag.
 template <typename Pack>
 struct PoolBags {
-  // Rows that are asked for before the first is added: more are on their way at the same time.
+  // Rows loaded before the first is added, to have several loads in flight.
   static constexpr int64_t kAhead = 4;
   // Keys; a bag's sum is a sum of block sums, as on the CPU, so that long bags lose no digits.
   static constexpr int64_t kBlock = 1024;
@@ -100,8 +100,8 @@ struct PoolBags {
   }
 };
 
-/// As Engine::PoolRows, on a queue: the CPU's additions in the same order. Bags::num_distinct is
-/// not used.
+/// As Engine::PoolRows, on a queue: the CPU's additions in the same order. Ignores
+/// Bags::num_distinct.
 template <typename Queue>
 void PoolRows(Queue& queue, const Bags& bags, int64_t dim, const RowSource& source,
               float* out) {  // [num_bags, dim]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows by row id: reading them, writing them, and the first values of new ones.
+// Rows by row id: reads, writes, and first values of new ones.
 #ifndef SOK_OPS_DEVICE_KERNELS_ROW_KERNELS_H_
 #define SOK_OPS_DEVICE_KERNELS_ROW_KERNELS_H_
 
@@ -12,7 +12,8 @@
 
 namespace sok {
 
-/// The first value of `key` in the columns of a pack: the CPU's bits. A pack of four is one draw.
+/// The first value of `key` in the columns of a pack, with the CPU's bits. A pack of four takes one
+/// draw.
 template <typename Pack>
 SOK_HOST_DEVICE Pack FirstValuePack(const FirstValue& first_value, int64_t key, int64_t column) {
   Pack pack;
@@ -26,8 +27,7 @@ SOK_HOST_DEVICE Pack FirstValuePack(const FirstValue& first_value, int64_t key, 
     SOK_UNROLL
     for (int i = 0; i < Pack::width; ++i) pack.at[i] = ColumnValue(first_value, words.word[i]);
   } else {
-    // Not words.word[column % 4]: an array with a number known only at run time leaves the
-    // registers.
+    // Not words.word[column % 4]: an array indexed at run time does not stay in registers.
     uint32_t word = words.word[0];
     SOK_UNROLL
     for (int i = 1; i < kColumnsPerDraw; ++i) {
@@ -38,7 +38,7 @@ SOK_HOST_DEVICE Pack FirstValuePack(const FirstValue& first_value, int64_t key, 
   return pack;
 }
 
-/// out[i] = plane[row_ids[i]]; where row_ids[i] < 0, out[i] stays as it is.
+/// out[i] = plane[row_ids[i]]; out[i] is unchanged if row_ids[i] < 0.
 template <typename Pack>
 struct GatherPacks {
   PackGrid<Pack> grid;
@@ -56,7 +56,7 @@ struct GatherPacks {
   }
 };
 
-/// plane[row_ids[i]] = rows[i], for distinct row ids; where row_ids[i] < 0, nothing.
+/// plane[row_ids[i]] = rows[i], for distinct row ids; skips row_ids[i] < 0.
 template <typename Pack>
 struct ScatterPacks {
   PackGrid<Pack> grid;
@@ -91,7 +91,7 @@ struct FillFirstValues {
   }
 };
 
-/// out[i] = first value of keys[i] where row_ids[i] < 0; the others stay as they are.
+/// out[i] = first value of keys[i] if row_ids[i] < 0; other rows are unchanged.
 template <typename Pack>
 struct WriteAbsentRows {
   PackGrid<Pack> grid;
@@ -109,7 +109,7 @@ struct WriteAbsentRows {
   }
 };
 
-/// plane[row_ids[k]] = rows[sources[k]], for new rows whose values the caller brings.
+/// plane[row_ids[k]] = rows[sources[k]], for new rows whose values come from the caller.
 template <typename Pack>
 struct CopyGivenRows {
   PackGrid<Pack> grid;
@@ -166,7 +166,7 @@ void GatherRows(Queue& queue, Count num_rows, int64_t dim,
   });
 }
 
-/// plane[row_ids[i]] = rows[i]; the row ids are distinct. Where row_ids[i] < 0, nothing.
+/// plane[row_ids[i]] = rows[i]; row ids are distinct. Skips row_ids[i] < 0.
 template <typename Queue>
 void ScatterRows(Queue& queue, Count num_rows, int64_t dim,
                  const int64_t* row_ids,  // [num_rows]
@@ -177,7 +177,7 @@ void ScatterRows(Queue& queue, Count num_rows, int64_t dim,
   });
 }
 
-/// out[i] = first value of keys[i] where row_ids[i] < 0; the others stay as they are.
+/// out[i] = first value of keys[i] if row_ids[i] < 0; other rows are unchanged.
 template <typename Queue>
 void FillAbsentRows(Queue& queue, Count num_keys, int64_t dim, const FirstValue& first_value,
                     const int64_t* keys,     // [num_keys]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows changed by row ids that may repeat. No table.
+// Updates of rows by row ids that may repeat. No table.
 #ifndef SOK_OPS_DEVICE_KERNELS_ROW_UPDATES_H_
 #define SOK_OPS_DEVICE_KERNELS_ROW_UPDATES_H_
 
@@ -13,7 +13,7 @@
 
 namespace sok {
 
-/// last[d] = ~(the last position of distinct row id d), from all ones.
+/// last[d] = ~(the last position of distinct row id d); initially all ones.
 struct FindLast {
   const int32_t* inverse;
   uint32_t* last;
@@ -46,7 +46,7 @@ DistinctRows FindDistinctRows(Queue& queue, Scratch<Queue>& scratch, int64_t num
   return {Count(num_rows, count), distinct, inverse};
 }
 
-/// As Engine::AddToRows, on a queue: values for one row are added up first.
+/// As Engine::AddToRows, on a queue: adds up the values for one row first.
 template <typename Queue>
 void AddToRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows, int64_t dim,
                const int64_t* row_ids,  // [num_rows]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many items a kernel has: known to the host, or computed by an earlier kernel.
+// The number of items of a kernel: known to the host, or computed by an earlier kernel.
 #ifndef SOK_OPS_DEVICE_MEMORY_COUNT_H_
 #define SOK_OPS_DEVICE_MEMORY_COUNT_H_
 
@@ -16,8 +16,8 @@ SOK_HOST_DEVICE inline int64_t NumTiles(int64_t num_items) {
   return (num_items + kTile - 1) / kTile;
 }
 
-/// `bound` items, or, where `exact` is given, `factor` times what stands there when the kernel
-/// runs, which is at most `bound`. The host launches for the bound and reads nothing back.
+/// `bound` items or, if `exact` is set, `factor` times the value there when the kernel runs, which
+/// is at most `bound`. The host launches for the bound and reads nothing back.
 struct Count {
   Count(int64_t count) : bound(count) {}  // NOLINT: a plain number is a count
   Count(int64_t count_bound, const int32_t* count_exact, int64_t count_factor = 1)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows cut into packs of 16 bytes, and threads spread over packs: who copies which part of which
-// row.
+// Rows cut into packs of up to 16 bytes, and the assignment of packs to threads.
 #ifndef SOK_OPS_DEVICE_MEMORY_FLOAT_PACK_H_
 #define SOK_OPS_DEVICE_MEMORY_FLOAT_PACK_H_
 
@@ -13,7 +12,7 @@
 
 namespace sok {
 
-/// Neighbouring floats that one thread moves with one instruction.
+/// Adjacent floats that one thread moves with one instruction.
 template <int kWidth>
 struct alignas(4 * kWidth) FloatPack {
   static constexpr int width = kWidth;
@@ -31,7 +30,7 @@ SOK_HOST_DEVICE void StorePack(float* address, const Pack& pack) {
   *reinterpret_cast<Pack*>(address) = pack;
 }
 
-/// For outputs that nobody reads soon: they leave the cache to the index and to rows.
+/// For outputs that are not read soon: they leave the cache to the index and to rows.
 template <typename Pack>
 SOK_HOST_DEVICE void StreamPack(float* address, const Pack& pack) {
 #ifdef __CUDA_ARCH__
@@ -67,8 +66,8 @@ class PackGrid {
  public:
   explicit PackGrid(int64_t dim)
       : packs_per_row_(dim / Pack::width),
-        // 2^64 / packs_per_row, rounded up: multiplying by it divides exactly as long as
-        // i * packs_per_row stays below 2^64.
+        // 2^64 / packs_per_row, rounded up: multiplying by it divides exactly while i *
+        // packs_per_row is below 2^64.
         reciprocal_(packs_per_row_ == 1 ? 0
                                         : UINT64_MAX / static_cast<uint64_t>(packs_per_row_) + 1) {}
 
@@ -89,8 +88,8 @@ class PackGrid {
   uint64_t reciprocal_;
 };
 
-/// Calls body(FloatPack<4>{}) if rows of `dim` floats in these arrays can be cut into 16 bytes, and
-/// body(FloatPack<1>{}) if not.
+/// Calls body(FloatPack<4>{}) if rows of `dim` floats in these arrays can be cut into 16-byte
+/// packs, else body(FloatPack<1>{}).
 template <typename Body>
 void WithPack(int64_t dim, std::initializer_list<const float*> arrays, Body&& body) {
   bool is_aligned = dim % 4 == 0;

@@ -12,12 +12,12 @@
 
 namespace sok {
 
-/// `width` floats for each row id below num_rows(), zeros until written, at an address that stays.
-/// Within a call to the queue.
+/// `width` floats for each row id below num_rows(), zero until written, at a fixed address. Use it
+/// within a call to the queue.
 template <typename Queue>
 class GrowingRows {
  public:
-  /// Address space for `capacity` rows, no memory yet.
+  /// Reserves address space for `capacity` rows, but no memory.
   GrowingRows(Queue& queue, int64_t capacity, int64_t width)
       : queue_(queue),
         capacity_(capacity),
@@ -29,8 +29,8 @@ class GrowingRows {
   int64_t num_rows() const { return num_rows_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
 
-  /// Memory for rows [0, num_rows) at least, or for the capacity if that is less. Throws
-  /// kOutOfMemory, and the plane is then as before.
+  /// Grows to at least min(`num_rows`, capacity) rows. Throws kOutOfMemory and leaves the plane as
+  /// it was.
   void Reserve(int64_t num_rows) {
     num_rows = std::min(num_rows, capacity_);
     if (num_rows <= num_rows_) return;
@@ -45,14 +45,13 @@ class GrowingRows {
     num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
   }
 
-  /// Gives back memory that Reserve has made since there was room for `num_rows`. No kernel may
-  /// have used it.
+  /// Frees the memory that Reserve added beyond `num_rows` rows. No kernel may have used it.
   void Shrink(int64_t num_rows) {
     memory_.Shrink(num_rows * RowBytes());
     num_rows_ = std::min(capacity_, memory_.size_bytes() / RowBytes());
   }
 
-  /// Gives the memory back. No kernel may be using it.
+  /// Frees all memory. No kernel may be using it.
   void Release() {
     memory_.Release();
     num_rows_ = 0;
@@ -60,7 +59,7 @@ class GrowingRows {
 
  private:
   static int64_t LimitBytes(int64_t capacity, int64_t width) {
-    constexpr int64_t kAddressBytes = int64_t{1} << 46;  // more than any GPU has memory
+    constexpr int64_t kAddressBytes = int64_t{1} << 46;  // more than the memory of any GPU
     return std::min(capacity, kAddressBytes / 4 / width) * width * 4;
   }
   int64_t RowBytes() const { return width_ * static_cast<int64_t>(sizeof(float)); }
@@ -77,13 +76,13 @@ template <typename Queue>
 struct DevicePlanes {
   struct Slot {
     GrowingRows<Queue>* rows;
-    float initial_value;  // what a row holds when it appears
+    float initial_value;  // what a new row holds
   };
   GrowingRows<Queue>* rows = nullptr;  // of width dim, or nullptr: the caller fills the rows
   std::vector<Slot> slots;
 
-  /// Memory for rows [0, num_rows) at least in every plane, num_rows <= capacity. Throws
-  /// kOutOfMemory, and all planes are then as before: what one has for itself, another may need.
+  /// Grows every plane to at least `num_rows` rows, num_rows <= capacity. Throws kOutOfMemory and
+  /// leaves all planes as they were: memory taken by one may be needed by another.
   void Reserve(int64_t num_rows) const {
     std::vector<int64_t> rows_before;
     ForEach([&](const GrowingRows<Queue>& plane) { rows_before.push_back(plane.num_rows()); });
@@ -96,15 +95,15 @@ struct DevicePlanes {
     }
   }
 
-  /// As Reserve, for rows that may come: at least a quarter more than there are, so that planes
-  /// that fill up ask rarely. Where there is less memory they take less; that is no error.
+  /// As Reserve, for future rows: at least a quarter more than there are, so that filling planes
+  /// rarely grow. Takes less if memory is short; that is not an error.
   void ReserveAhead(int64_t num_rows, int64_t capacity) const {
     const int64_t room = RoomForRows(capacity);
     const int64_t wanted = std::min(capacity, std::max(num_rows, room + room / 4));
     sok::ReserveAhead(room, wanted, [this](int64_t count) { Reserve(count); });
   }
 
-  /// Rows for which all planes have memory; `most` where there are no planes.
+  /// Rows for which all planes have memory; `most` if there are no planes.
   int64_t RoomForRows(int64_t most) const {
     ForEach([&](const GrowingRows<Queue>& plane) { most = std::min(most, plane.num_rows()); });
     return most;

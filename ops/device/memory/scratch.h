@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call on a queue, and its memory: buffers that only grow, and scratch cut out of one of them.
+// A call on a queue and its memory: growing buffers, and scratch memory cut from one of them.
 #ifndef SOK_OPS_DEVICE_MEMORY_SCRATCH_H_
 #define SOK_OPS_DEVICE_MEMORY_SCRATCH_H_
 
@@ -9,7 +9,7 @@
 
 namespace sok {
 
-/// What follows, while it lives, runs on `stream` and after all earlier calls on the queue.
+/// While it lives, work runs on `stream`, after all earlier calls on the queue.
 template <typename Queue>
 class QueueCall {
  public:
@@ -44,7 +44,7 @@ class DeviceBuffer {
     return *this;
   }
 
-  /// At least `bytes` of room; what was in it is lost when it grows.
+  /// Grows to at least `bytes`; growing loses the contents.
   void Reserve(int64_t bytes) {
     if (bytes <= bytes_) return;
     void* data = queue_->Allocate(bytes);
@@ -65,14 +65,14 @@ class DeviceBuffer {
   int64_t bytes_ = 0;
 };
 
-/// The scratch memory of a call: asked for piece by piece, allocated at once, and kept for the next
-/// call. After the largest batch has come once, no call allocates.
+/// The scratch memory of a call: taken in pieces, allocated at once, and kept for the next call.
+/// After the largest batch, calls no longer allocate.
 template <typename Queue>
 class Scratch {
  public:
   explicit Scratch(Queue& queue) : queue_(queue) {}
 
-  /// `count` values whose contents are undefined. Valid until the Frame that was open ends.
+  /// `count` uninitialized values, valid until the current Frame ends.
   template <typename Value>
   Value* Take(int64_t count) {
     const int64_t bytes =
@@ -81,13 +81,13 @@ class Scratch {
       used_ += bytes;
       return reinterpret_cast<Value*>(blocks_.front().template as<char>() + used_ - bytes);
     }
-    // Does not fit this time: a block of its own now, one larger block from the next call on.
+    // Does not fit this time: a separate block now, one larger block from the next call on.
     blocks_.emplace_back(queue_, bytes);
-    used_ += bytes;  // not before: what was refused once is not asked for by later calls
+    used_ += bytes;  // after allocating: later calls must not repeat a refused request
     return blocks_.back().template as<Value>();
   }
 
-  /// A call's pieces go back when its Frame ends. Frames nest.
+  /// Returns a call's pieces when it ends. Frames nest.
   class Frame {
    public:
     explicit Frame(Scratch& scratch) : scratch_(scratch), used_before_(scratch.used_) {
@@ -113,7 +113,7 @@ class Scratch {
 
   int64_t buffer_bytes() const { return blocks_.empty() ? 0 : blocks_.front().size_bytes(); }
 
-  /// Makes the first block hold what a call has ever used, and drops the others.
+  /// Grows the first block to the most that a call has used, and drops the others.
   void Join() {
     if (blocks_.size() <= 1 && buffer_bytes() >= most_used_) return;
     blocks_.clear();
