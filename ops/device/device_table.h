@@ -21,9 +21,9 @@
 
 namespace sok {
 
-/// Implements TableOnQueue: the same row ids, on arrays in device memory. Without a hash index
-/// every call with keys waits, to throw kInvalidArgument for one that is out of range, and memory
-/// reaches up to the highest row.
+/// The table behind TableOnQueue: the same row ids, on arrays in device memory. Without a hash
+/// index every call with keys waits, to throw kInvalidArgument for one that is out of range, and
+/// memory reaches up to the highest row.
 ///
 /// Calls may use any stream; they take effect in the order in which they were made. Calls, and
 /// other users of the queue, must not overlap. A call returns before its kernels have run, except

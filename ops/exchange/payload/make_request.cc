@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the requests of a rank to the owners of its keys.
+// Builds the requests of a rank to the owners of its keys.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,13 +13,13 @@ namespace {
 
 constexpr size_t kFewOwners = 8;
 
-/// What a batch wants of one owner.
+/// The part of a batch that one owner serves.
 struct Share {
   int64_t num_keys = 0;
   int64_t num_occurrences = 0;
   int64_t num_sums = 0;
   int64_t longest_sum = 0;  // rows
-  int64_t open_bag = -1;    // of the sum that grows
+  int64_t open_bag = -1;    // of the current sum
   int64_t open_size = 0;
 
   int64_t place_bytes() const { return std::max(num_keys - 1, longest_sum) <= UINT16_MAX ? 2 : 4; }
@@ -29,14 +29,14 @@ struct Share {
   }
 };
 
-/// Where the request for one owner is written.
-struct Pen {
+/// The write positions in the request for one owner.
+struct PartWriter {
   bool requests_sums = false;
   int64_t place_bytes = 2;
   char* next_key = nullptr;
   char* next_place = nullptr;
   char* next_weight = nullptr;
-  char* open_size_place = nullptr;  // holds how many rows the sum that grows has
+  char* open_size_place = nullptr;  // position of the current sum's number of rows
   int64_t open_bag = -1;
   uint32_t open_size = 0;
   int64_t num_keys = 0;  // written so far
@@ -60,7 +60,7 @@ class Requester {
         owners_(static_cast<size_t>(bags.num_distinct)),
         places_(static_cast<size_t>(bags.num_distinct)),
         shares_(static_cast<size_t>(options.placement.num_ranks)),
-        pens_(static_cast<size_t>(options.placement.num_ranks)) {}
+        writers_(static_cast<size_t>(options.placement.num_ranks)) {}
 
   ShardedRequest Make() {
     FindOwners();
@@ -107,8 +107,8 @@ class Requester {
     }
   }
 
-  /// So few that a look at all of them after each bag costs less than a branch for each occurrence,
-  /// which nothing foretells.
+  /// So few that visiting all of them after each bag costs less than an unpredictable branch per
+  /// occurrence.
   bool owners_are_few() const { return shares_.size() <= kFewOwners; }
 
   void CountSumsOfFew() {
@@ -139,7 +139,7 @@ class Requester {
     size_t data_bytes = 0;
     for (size_t owner = 0; owner < shares_.size(); ++owner) {
       const Share& share = shares_[owner];
-      const bool requests_sums = pens_[owner].requests_sums = SumsAreCheaper(share);
+      const bool requests_sums = writers_[owner].requests_sums = SumsAreCheaper(share);
       const size_t key_bytes = static_cast<size_t>(share.num_keys) * options_.key_bytes;
       size_t bytes = share.num_keys > 0 ? sizeof(RequestPartHeader) + key_bytes : 0;
       if (requests_sums) bytes += static_cast<size_t>(share.sums_bytes(HasWeights()));
@@ -152,26 +152,27 @@ class Requester {
     int64_t next_reply = 0;
     for (size_t owner = 0; owner < shares_.size(); ++owner) {
       const Share& share = shares_[owner];
-      Pen& pen = pens_[owner];
-      pen.place_bytes = share.place_bytes();
-      pen.next_reply = next_reply;
+      PartWriter& writer = writers_[owner];
+      writer.place_bytes = share.place_bytes();
+      writer.next_reply = next_reply;
       next_reply += request_.reply_counts[owner];
       if (share.num_keys == 0) continue;
       const RequestPartHeader header{
           static_cast<int32_t>(share.num_keys),
-          static_cast<int32_t>(pen.requests_sums ? share.num_sums : 0),
-          static_cast<int16_t>(pen.place_bytes),
-          static_cast<int16_t>(pen.requests_sums && HasWeights() ? 1 : 0)};
+          static_cast<int32_t>(writer.requests_sums ? share.num_sums : 0),
+          static_cast<int16_t>(writer.place_bytes),
+          static_cast<int16_t>(writer.requests_sums && HasWeights() ? 1 : 0)};
       std::memcpy(data, &header, sizeof(header));
-      pen.next_key = data + sizeof(header);
-      pen.next_place = pen.next_key + static_cast<size_t>(share.num_keys) * options_.key_bytes;
-      pen.next_weight = pen.next_place + share.places_bytes();
+      writer.next_key = data + sizeof(header);
+      writer.next_place =
+          writer.next_key + static_cast<size_t>(share.num_keys) * options_.key_bytes;
+      writer.next_weight = writer.next_place + share.places_bytes();
       data += request_.send_bytes[owner];
     }
   }
 
-  /// places_: of a key's row among all replies, or, where sums are asked for, of the key among
-  /// those for its owner.
+  /// Sets places_: the position of a key's row among all replies or, for sums, the key's position
+  /// among those of its owner.
   void WriteKeys() {
     if (options_.key_bytes == sizeof(int64_t)) {
       WriteKeysOf<sizeof(int64_t)>();
@@ -183,10 +184,11 @@ class Requester {
   template <size_t kKeyBytes>
   void WriteKeysOf() {
     for (size_t i = 0; i < owners_.size(); ++i) {
-      Pen& pen = pens_[static_cast<size_t>(owners_[i])];
-      places_[i] = static_cast<int32_t>(pen.requests_sums ? pen.num_keys++ : pen.next_reply++);
-      std::memcpy(pen.next_key, &keys_[i], kKeyBytes);
-      pen.next_key += kKeyBytes;
+      PartWriter& writer = writers_[static_cast<size_t>(owners_[i])];
+      places_[i] =
+          static_cast<int32_t>(writer.requests_sums ? writer.num_keys++ : writer.next_reply++);
+      std::memcpy(writer.next_key, &keys_[i], kKeyBytes);
+      writer.next_key += kKeyBytes;
     }
   }
 
@@ -198,15 +200,15 @@ class Requester {
   }
 
   void ReplyBags() {
-    const auto asks_rows = [](const Pen& pen) { return !pen.requests_sums; };
+    const auto asks_rows = [](const PartWriter& writer) { return !writer.requests_sums; };
     const auto requests_sums_of = [&](int64_t place_bytes) {
       return owners_are_few() && !HasWeights() &&
-             std::all_of(pens_.begin(), pens_.end(), [&](const Pen& pen) {
-               return pen.next_key == nullptr ||
-                      (pen.requests_sums && pen.place_bytes == place_bytes);
+             std::all_of(writers_.begin(), writers_.end(), [&](const PartWriter& writer) {
+               return writer.next_key == nullptr ||
+                      (writer.requests_sums && writer.place_bytes == place_bytes);
              });
     };
-    if (std::all_of(pens_.begin(), pens_.end(), asks_rows)) {
+    if (std::all_of(writers_.begin(), writers_.end(), asks_rows)) {
       ReplyRows();
     } else if (requests_sums_of(sizeof(uint16_t))) {
       ReplySums<uint16_t>();
@@ -217,29 +219,30 @@ class Requester {
     }
   }
 
-  /// Where all owners are asked for rows.
+  /// If all owners are asked for rows.
   void ReplyRows() {
     ReplyOccurrences();
     request_.reply_splits.assign(bags_.row_splits, bags_.row_splits + bags_.num_bags + 1);
     if (HasWeights()) request_.reply_weights.assign(bags_.weights, bags_.weights + bags_.num_keys);
   }
 
-  /// Where all of few owners are asked for sums without weights.
+  /// If there are few owners, and all are asked for sums without weights.
   template <typename Place>
   void ReplySums() {
     struct Sums {
-      size_t open = 0;  // where the size of the sum that grows stands
+      size_t open = 0;  // position of the current sum's size
       size_t next = 0;
       int32_t next_reply = 0;
     };
     char* const data = request_.data.data();
     std::array<Sums, kFewOwners> sums{};
-    Sums* const end = sums.data() + pens_.size();
+    Sums* const end = sums.data() + writers_.size();
     size_t num_replies = 0;
-    for (size_t owner = 0; owner < pens_.size(); ++owner) {
-      const Pen& pen = pens_[owner];
-      if (pen.next_key != nullptr) sums[owner].next = static_cast<size_t>(pen.next_place - data);
-      sums[owner].next_reply = static_cast<int32_t>(pen.next_reply);
+    for (size_t owner = 0; owner < writers_.size(); ++owner) {
+      const PartWriter& writer = writers_[owner];
+      if (writer.next_key != nullptr)
+        sums[owner].next = static_cast<size_t>(writer.next_place - data);
+      sums[owner].next_reply = static_cast<int32_t>(writer.next_reply);
       num_replies += static_cast<size_t>(shares_[owner].num_sums);
     }
     request_.replies.resize(num_replies);
@@ -277,9 +280,9 @@ class Requester {
     request_.reply_splits.push_back(0);
     for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
       for (int64_t i = bags_.row_splits[bag]; i < bags_.row_splits[bag + 1]; ++i) {
-        Pen& pen = pens_[OwnerOfOccurrence(i)];
-        if (pen.requests_sums) {
-          AddToSum(bag, i, &pen);
+        PartWriter& writer = writers_[OwnerOfOccurrence(i)];
+        if (writer.requests_sums) {
+          AddToSum(bag, i, &writer);
         } else {
           AddReply(places_[static_cast<size_t>(bags_.inverse[i])],
                    HasWeights() ? bags_.weights[i] : 1.0f);
@@ -294,24 +297,24 @@ class Requester {
     if (HasWeights()) request_.reply_weights.push_back(weight);
   }
 
-  void AddToSum(int64_t bag, int64_t occurrence, Pen* pen) {
-    if (pen->open_bag != bag) {
-      pen->open_bag = bag;
-      pen->open_size = 0;
-      pen->open_size_place = pen->next_place;
-      pen->next_place += pen->place_bytes;
-      AddReply(pen->next_reply++, 1.0f);
+  void AddToSum(int64_t bag, int64_t occurrence, PartWriter* writer) {
+    if (writer->open_bag != bag) {
+      writer->open_bag = bag;
+      writer->open_size = 0;
+      writer->open_size_place = writer->next_place;
+      writer->next_place += writer->place_bytes;
+      AddReply(writer->next_reply++, 1.0f);
     }
     const int32_t place = places_[static_cast<size_t>(bags_.inverse[occurrence])];
-    WritePlace(++pen->open_size, pen->place_bytes, pen->open_size_place);
-    WritePlace(static_cast<uint32_t>(place), pen->place_bytes, pen->next_place);
-    pen->next_place += pen->place_bytes;
+    WritePlace(++writer->open_size, writer->place_bytes, writer->open_size_place);
+    WritePlace(static_cast<uint32_t>(place), writer->place_bytes, writer->next_place);
+    writer->next_place += writer->place_bytes;
     if (!HasWeights()) return;
-    std::memcpy(pen->next_weight, &bags_.weights[occurrence], kRequestWeightBytes);
-    pen->next_weight += kRequestWeightBytes;
+    std::memcpy(writer->next_weight, &bags_.weights[occurrence], kRequestWeightBytes);
+    writer->next_weight += kRequestWeightBytes;
   }
 
-  /// Of whole bags: an reply may be a sum of several rows.
+  /// Factors are per whole bag, as a reply may be a sum of several rows.
   void FindFactors() {
     request_.factors.resize(static_cast<size_t>(bags_.num_bags));
     for (int64_t bag = 0; bag < bags_.num_bags; ++bag) {
@@ -326,10 +329,10 @@ class Requester {
   const ShardedRequestOptions& options_;
   const Bags& bags_;
   const int64_t* const keys_;
-  UnsetVector<int32_t> owners_;  // [num_distinct]
-  UnsetVector<int32_t> places_;  // [num_distinct]
-  std::vector<Share> shares_;    // [num_ranks]
-  std::vector<Pen> pens_;        // [num_ranks]
+  UnsetVector<int32_t> owners_;      // [num_distinct]
+  UnsetVector<int32_t> places_;      // [num_distinct]
+  std::vector<Share> shares_;        // [num_ranks]
+  std::vector<PartWriter> writers_;  // [num_ranks]
   ShardedRequest request_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the requests of other ranks.
+// Parses the requests of other ranks.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -20,12 +20,13 @@ Place ReadPlace(const char* from) {
 }
 
 [[noreturn]] void ThrowUnreadable() {
-  Throw(ErrorCode::kIo, "a rank's request cannot be read; do all ranks run the same sok_compat?");
+  Throw(ErrorCode::kIo,
+        "a rank's request is malformed; do all ranks run the same version of sok_compat?");
 }
 
 [[noreturn]] void ThrowTooMany() {
   Throw(ErrorCode::kInvalidArgument, "the ranks together request more than ", kMaxBatchKeys,
-        " rows of one table from one rank in a step; make the batch smaller");
+        " rows of one table from one rank in a step; reduce the batch size");
 }
 
 class RequestReader {
@@ -54,7 +55,7 @@ class RequestReader {
     end_ = bytes.data() + bytes.size();
   }
 
-  /// Reads the request of one rank.
+  /// Parses the request of one rank.
   void ReadRank(std::string_view bytes) {
     Open(bytes);
     requested_.counts.push_back(0);
@@ -102,14 +103,14 @@ class RequestReader {
       std::memcpy(&requested_.keys[first], from, num_keys * sizeof(int64_t));
       return;
     }
-    for (size_t i = 0; i < num_keys; ++i) {  // uint32 keys travel as their low four bytes
+    for (size_t i = 0; i < num_keys; ++i) {  // uint32 keys are sent as their low four bytes
       uint32_t key = 0;
       std::memcpy(&key, from + i * sizeof(key), sizeof(key));
       requested_.keys[first + i] = key;
     }
   }
 
-  /// Sums of one row, of the keys from `first_key`.
+  /// Adds a sum of one row for each key from `first_key` on.
   void AddRowOfEachKey(size_t first_key) {
     const size_t num_keys = requested_.keys.size() - first_key;
     const size_t first_row = requested_.key_places.size();
@@ -123,7 +124,7 @@ class RequestReader {
     }
   }
 
-  /// Of the rows from `first_row`; those before it that came without weights get ones.
+  /// Reads the weights of the rows from `first_row` on; earlier rows without weights get ones.
   void ReadWeights(size_t first_row) {
     const size_t count = requested_.key_places.size() - first_row;
     const char* weights = Advance(count, kRequestWeightBytes);
@@ -133,7 +134,8 @@ class RequestReader {
       std::memcpy(&requested_.weights[first_row], weights, count * kRequestWeightBytes);
   }
 
-  /// Of sums of the keys from `first_key`: how many rows each has, and which.
+  /// Reads the sums over the keys from `first_key` on: the number of rows of each, and their
+  /// positions.
   template <typename Place>
   void ReadPlaces(const RequestPartHeader& header, size_t first_key) {
     const auto room = static_cast<size_t>(end_ - next_) / sizeof(Place);
@@ -155,7 +157,7 @@ class RequestReader {
     }
   }
 
-  /// Leaves each key once: several ranks may have asked for it. Its row is all that is asked for.
+  /// Makes keys distinct, as several ranks may have requested the same; each then has one row.
   void NumberRows() {
     if (requested_.keys.size() > static_cast<size_t>(kMaxBatchKeys)) ThrowTooMany();
     requested_.key_places.resize(requested_.keys.size());
@@ -165,7 +167,7 @@ class RequestReader {
     requested_.keys.resize(static_cast<size_t>(num_distinct));
   }
 
-  /// The same, of keys of sums.
+  /// The same for keys of sums.
   void NumberKeys() {
     if (requested_.keys.size() > static_cast<size_t>(kMaxBatchKeys)) ThrowUnreadable();
     const auto num_keys = static_cast<int64_t>(requested_.keys.size());
@@ -186,7 +188,7 @@ class RequestReader {
   const size_t key_bytes_;
   const char* next_ = nullptr;
   const char* end_ = nullptr;
-  bool requests_sums_ = false;  // any rank does
+  bool requests_sums_ = false;  // by any rank
   RequestedSums requested_;
 };
 

@@ -8,8 +8,8 @@
 namespace sok {
 namespace {
 
-// No function has a branch, nor a selection that could become one, so that compilers make loops of
-// vectors.
+// No function has a branch, or a selection that could become one, so that compilers vectorize the
+// loops.
 
 constexpr uint32_t kSign = 0x80000000u;
 constexpr uint32_t kInfinity = 0x7f800000u;
@@ -26,7 +26,7 @@ float FloatOf(uint32_t bits) {
   return value;
 }
 
-/// yes where left > right, else no; both are below 2^31, so that their difference has its sign.
+/// left > right ? yes : no; both are below 2^31, so that their difference has the right sign.
 uint32_t IfGreater(uint32_t left, uint32_t right, uint32_t yes, uint32_t no) {
   const auto mask = static_cast<uint32_t>(static_cast<int32_t>(right - left) >> 31);
   return no ^ ((yes ^ no) & mask);
@@ -40,10 +40,10 @@ uint32_t ToBfloat16(uint32_t bits) {
 
 uint32_t FromBfloat16(uint32_t half) { return half << 16; }
 
-constexpr uint32_t kLeastNormalHalf = 113u << 23;       // 2^-14, as a float
-constexpr uint32_t kFirstBeyondHalf = 0x477ff000u;      // 65,520: rounds to what float16 has not
-constexpr uint32_t kRebiasToHalf = (15u - 127u) << 23;  // of the exponent; wraps around
-// 0.5: added to a float below 2^-14, it leaves in the low bits what float16 has of it, rounded.
+constexpr uint32_t kLeastNormalHalf = 113u << 23;   // 2^-14, as a float
+constexpr uint32_t kFirstBeyondHalf = 0x477ff000u;  // 65,520: rounds beyond the range of float16
+constexpr uint32_t kRebiasToHalf = (15u - 127u) << 23;  // added to the exponent; wraps around
+// 0.5: adding it to a float below 2^-14 leaves the rounded subnormal float16 in the low bits.
 constexpr uint32_t kSubnormalShift = 126u << 23;
 
 bool IsBeyondHalf(uint32_t magnitude) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How floats of rows and gradients stand in the bytes that ranks send each other.
+// The encoding of floats in rows and gradients sent between ranks.
 #ifndef SOK_OPS_EXCHANGE_PAYLOAD_WIRE_FORMAT_H_
 #define SOK_OPS_EXCHANGE_PAYLOAD_WIRE_FORMAT_H_
 
@@ -13,16 +13,16 @@ enum class WireDtype { kFloat32, kBfloat16, kFloat16 };
 /// "float32", "bfloat16" or "float16"; else throws kInvalidArgument.
 WireDtype ParseWireDtype(const std::string& name);
 
-/// Of a number.
+/// Bytes per number.
 int64_t WireBytes(WireDtype dtype);
 
-/// Writes `count` numbers, rounded to nearest, ties to even; infinities and NaNs stay such. Numbers
-/// beyond the largest of float16, 65,504, become that one, with their sign; returns how many.
+/// Encodes `count` numbers, rounded to nearest, ties to even; infinities and NaNs are kept. Numbers
+/// beyond the float16 range are clamped to +-65,504; returns how many were.
 int64_t Narrow(WireDtype dtype, const float* from, int64_t count,
-               char* to);  // [count * WireBytes(dtype)], anywhere
+               char* to);  // [count * WireBytes(dtype)], any alignment
 
-/// What Narrow wrote, exactly.
-void Widen(WireDtype dtype, const char* from,  // [count * WireBytes(dtype)], anywhere
+/// Decodes the output of Narrow exactly.
+void Widen(WireDtype dtype, const char* from,  // [count * WireBytes(dtype)], any alignment
            int64_t count, float* to);
 
 }  // namespace sok

@@ -19,7 +19,7 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-/// The values in the order of the ranks that have them first.
+/// The distinct values, each with its ranks, in the order of the first rank that has it.
 std::string JoinValues(const std::vector<std::string>& by_rank) {
   std::string joined;
   for (size_t first = 0; first < by_rank.size(); ++first) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks say of their lookups, and where they differ.
+// Descriptions of lookups, and how those of different ranks differ.
 #ifndef SOK_OPS_EXCHANGE_PROTOCOL_DESCRIPTIONS_H_
 #define SOK_OPS_EXCHANGE_PROTOCOL_DESCRIPTIONS_H_
 
@@ -9,7 +9,7 @@
 
 namespace sok {
 
-/// What a lookup is, in lines, one for each of its tables.
+/// Describes a lookup in lines, one per table.
 struct Description {
   explicit Description(std::string text);
 
@@ -17,8 +17,8 @@ struct Description {
   const uint64_t hash;
 };
 
-/// How the texts of the ranks differ, in the first line that does: "ranks 0, 2 have 'x', rank 1 has
-/// 'y'"; empty where they are the same.
+/// The first line in which the ranks' texts differ: "ranks 0, 2 have 'x', rank 1 has 'y'"; empty if
+/// they are equal.
 std::string DifferenceOf(const std::vector<std::string>& texts);
 
 /// "rank 3" or "ranks 0, 2".

@@ -8,7 +8,7 @@
 namespace sok {
 namespace {
 
-constexpr size_t kMostNumbers = size_t{1} << 16;  // beyond which headers are written in full
+constexpr size_t kMostNumbers = size_t{1} << 16;  // further headers are written in full
 
 MessageWriter Begin(MessageKind kind) {
   MessageWriter writer;
@@ -66,8 +66,8 @@ RankStatus RankStatus::Parse(std::string_view message) {
   return {num_steps, std::string(reader.Text())};
 }
 
-/// A number that is known, one more than it is, or 0 and what there is to know: the number that it
-/// gets, or 0 for none, hashes and texts. Then the number of the collective.
+/// Writes the known number plus one; or 0 and the definition: the new number plus one (0 for none),
+/// hashes and texts. Then the number of the collective.
 HeaderWriter::Header HeaderWriter::Write(const RequestHeader& header) {
   const uint64_t description_hash = header.description ? header.description->hash : 0;
   const auto key =
@@ -78,10 +78,10 @@ HeaderWriter::Header HeaderWriter::Write(const RequestHeader& header) {
   }
   const auto known = known_.find(key);
   const size_t number = known == known_.end() ? 0 : known->second.number;
-  const bool is_told = number > 0 && known->second.is_told;
+  const bool is_sent = number > 0 && known->second.is_sent;
   MessageWriter writer = Begin(MessageKind::kRequest);
-  writer.Number(is_told ? static_cast<int64_t>(number) : 0);
-  if (!is_told) {
+  writer.Number(is_sent ? static_cast<int64_t>(number) : 0);
+  if (!is_sent) {
     writer.Number(static_cast<int64_t>(number));
     writer.Whole(static_cast<int64_t>(header.collective.lookup_hash));
     writer.Whole(static_cast<int64_t>(header.exchange));
@@ -89,11 +89,11 @@ HeaderWriter::Header HeaderWriter::Write(const RequestHeader& header) {
     writer.Text(header.description ? header.description->text : "");
   }
   writer.Number(header.collective.number);
-  return {std::move(writer.bytes()), is_told ? 0 : number};
+  return {std::move(writer.bytes()), is_sent ? 0 : number};
 }
 
-void HeaderWriter::Told(const Header& header) {
-  if (header.learned > 0) by_number_[header.learned - 1]->is_told = true;
+void HeaderWriter::MarkSent(const Header& header) {
+  if (header.learned > 0) by_number_[header.learned - 1]->is_sent = true;
 }
 
 RequestHeader HeaderReader::Read(std::string_view* message) {

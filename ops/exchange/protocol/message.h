@@ -16,7 +16,7 @@
 
 namespace sok {
 
-/// A lookup of all ranks: its `number`-th time, or what it is in the number-th call.
+/// A lookup of all ranks: its `number`-th time or, in ordered code, the number of the call.
 struct CollectiveId {
   uint64_t lookup_hash = 0;
   int64_t number = 0;
@@ -34,30 +34,30 @@ uint64_t NameHash(const std::string& name);
 
 enum class MessageKind : int64_t { kRequest, kFailure, kStatus };
 
-/// Reads which kind of message it is. Throws kIo for none.
+/// The kind of a message. Throws kIo if it is none.
 MessageKind KindOf(std::string_view message);
 
-/// What leads a request; the bytes of the request follow.
+/// Header of a request; the bytes of the request follow.
 struct RequestHeader {
   CollectiveId collective;
-  std::string lookup;     // for messages; its label
-  uint64_t exchange = 0;  // the hash of which exchange of the lookup
+  std::string lookup;     // label, for error messages
+  uint64_t exchange = 0;  // hash of the exchange's name within the lookup
   std::shared_ptr<const Description> description;
 };
 
-/// A lookup that failed on the rank that tells it.
+/// A lookup that failed on the sending rank.
 struct LookupFailure {
   CollectiveId collective;
-  std::string message;  // goes on after "rank 3 "
+  std::string message;  // continues "rank 3 "
 
   std::string Serialize() const;
   static LookupFailure Parse(std::string_view message);
 };
 
-/// What a rank does, for the messages of those that wait for it.
+/// The state of a rank, for error messages of ranks that wait for it.
 struct RankStatus {
-  int64_t num_steps = 0;  // begun so far
-  std::string waits_for;  // for long; empty: nothing
+  int64_t num_steps = 0;  // steps begun so far
+  std::string waits_for;  // for a long time; empty: nothing
 
   std::string Serialize() const;
   static RankStatus Parse(std::string_view message);
@@ -66,32 +66,32 @@ struct RankStatus {
   }
 };
 
-/// Numbers the exchanges that a rank requests again and again, so that a header takes some bytes.
+/// Numbers exchanges that are requested repeatedly, so that a header takes a few bytes.
 class HeaderWriter {
  public:
-  /// How a header looks, and the number that the other ranks learn from it; none: they knew it.
+  /// An encoded header, and the number that it teaches other ranks, if they do not know it yet.
   struct Header {
     std::string bytes;
-    size_t learned = 0;  // one more than the number
+    size_t learned = 0;  // the number plus one; 0: none
   };
   Header Write(const RequestHeader& header);
 
-  /// A header from which all other ranks learn the number has been sent.
-  void Told(const Header& header);
+  /// Call after `header` was sent to all other ranks: later headers use its number.
+  void MarkSent(const Header& header);
 
  private:
   struct Known {
     size_t number;
-    bool is_told;
+    bool is_sent;
   };
   std::map<std::tuple<uint64_t, uint64_t, uint64_t>, Known> known_;
   std::vector<Known*> by_number_;
 };
 
-/// Reads the headers that one rank has written.
+/// Parses the headers written by one rank.
 class HeaderReader {
  public:
-  /// Takes the header off the message. Throws kIo where it is none.
+  /// Removes the header from the message. Throws kIo if it is malformed.
   RequestHeader Read(std::string_view* message);
 
  private:

@@ -20,7 +20,7 @@ void MessageWriter::Whole(int64_t value) {
 }
 
 void MessageWriter::Number(int64_t value) {
-  // The sign is the last bit, so that small negative numbers are short, too.
+  // The sign is the lowest bit, so that small negative numbers are short, too.
   uint64_t left = (static_cast<uint64_t>(value) << 1) ^ (value < 0 ? ~uint64_t{0} : 0);
   for (; left >= kMoreFollow; left >>= kBitsOfByte) {
     bytes_.push_back(static_cast<char>((left & (kMoreFollow - 1)) | kMoreFollow));

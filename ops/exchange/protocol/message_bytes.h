@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and texts in the bytes of a message, little-endian.
+// Encodes numbers and texts in messages, little-endian.
 #ifndef SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_BYTES_H_
 #define SOK_OPS_EXCHANGE_PROTOCOL_MESSAGE_BYTES_H_
 
@@ -12,9 +12,9 @@ namespace sok {
 
 class MessageWriter {
  public:
-  /// In eight bytes.
+  /// Eight bytes.
   void Whole(int64_t value);
-  /// In as few as it needs, one for numbers from -64 to 63.
+  /// Variable length: one byte for -64 to 63.
   void Number(int64_t value);
   void Text(std::string_view text);
 
@@ -24,7 +24,7 @@ class MessageWriter {
   std::string bytes_;
 };
 
-/// All throw kIo where the bytes are no such thing.
+/// All methods throw kIo for malformed bytes.
 class MessageReader {
  public:
   explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
@@ -32,7 +32,7 @@ class MessageReader {
   int64_t Whole();
   int64_t Number();
   std::string_view Text();
-  /// How many entries of at least `entry_bytes` follow.
+  /// The number of entries that follow, each of at least `entry_bytes`.
   size_t Count(size_t entry_bytes);
 
   size_t position() const { return position_; }

@@ -13,7 +13,7 @@ uint64_t OrderedHash(const std::string& label) { return NameHash(label) | 1; }
 uint64_t CountedHash(const std::string& lookup) { return NameHash(lookup) & ~uint64_t{1}; }
 bool IsOrdered(const CollectiveId& collective) { return (collective.lookup_hash & 1) != 0; }
 
-/// The name of one of several lookups of a step that have the same.
+/// The label of one of several lookups with the same name in a step.
 std::string Label(const std::string& lookup, int how_manieth) {
   return how_manieth == 0 ? lookup : lookup + "#" + std::to_string(how_manieth);
 }
@@ -100,7 +100,7 @@ void CollectiveRegistry::FailStep(StepId step_id, const CollectiveFailure& failu
     step.failure = failure;
     has_begun = !step.collectives.empty();
     for (const CollectiveId& collective :
-         step.collectives) {  // what has failed before says why it was cancelled
+         step.collectives) {  // an earlier failure is the cause of the cancellation
       const CollectiveFailure* cause = FailureOf(collective);
       if (failure.code == ErrorCode::kCancelled && cause) step.failure->message = cause->message;
     }
@@ -110,7 +110,7 @@ void CollectiveRegistry::FailStep(StepId step_id, const CollectiveFailure& failu
   if (!has_begun && active_.count(latest_alone_) != 0) Fail(latest_alone_, failure);
 }
 
-/// False: it has failed before.
+/// Returns false if the collective has failed before.
 bool CollectiveRegistry::Record(const CollectiveId& collective, const CollectiveFailure& failure,
                                 int source) {
   newly_failed_.push_back({collective, failure, source});
@@ -151,14 +151,14 @@ void CollectiveRegistry::Note(const std::string& lookup) { noted_.insert(lookup)
 bool CollectiveRegistry::Knows(const CollectiveId& collective, const std::string& label) const {
   if (IsOrdered(collective) || counts_.count(collective.lookup_hash) != 0) return true;
   const size_t end =
-      std::min(label.rfind('#'), label.find(" of start "));  // what is added to names
+      std::min(label.rfind('#'), label.find(" of start "));  // suffixes added to names
   return noted_.count(label) != 0 || noted_.count(label.substr(0, end)) != 0;
 }
 
-/// Why this rank will never come to that collective; empty: it may.
+/// Why this rank will never reach the collective; empty if it may.
 std::string CollectiveRegistry::WhyOver(const CollectiveId& collective) const {
   static const std::string kEnded =
-      " has ended there without it: an error or the end of its data came between, or the ranks run "
+      " has ended there without it: it hit an error or the end of its data, or the ranks run "
       "different code";
   if (!IsOrdered(collective)) {
     const auto count = counts_.find(collective.lookup_hash);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which lookups have begun on this rank, by names that are the same on all ranks, and which of them
-// have failed. Sends nothing, and leaves locking to its owner.
+// The lookups that have begun on this rank, under names that are the same on all ranks, and those
+// that have failed. Sends nothing; locking is up to its owner.
 #ifndef SOK_OPS_EXCHANGE_RENDEZVOUS_COLLECTIVE_REGISTRY_H_
 #define SOK_OPS_EXCHANGE_RENDEZVOUS_COLLECTIVE_REGISTRY_H_
 
@@ -20,23 +20,23 @@
 
 namespace sok {
 
-/// What the framework calls the step or the function call that an op is part of; none, or a number
-/// that nothing else has: eager code.
+/// The framework's id of the step or function call that an op belongs to; none, or a unique number,
+/// in eager code.
 using StepId = std::optional<int64_t>;
 
-/// A lookup that begins, as its rank sees it.
+/// A lookup that begins, as described by its rank.
 struct LookupCall {
   std::string lookup;       // its name, the same on all ranks
-  StepId step_id;           // of what it is part of; none: it is a call of its own, in eager code
-  bool is_ordered = false;  // ranks meet by the order of calls, not by how often this lookup began
+  StepId step_id;           // of the step or call; none: a call of its own, in eager code
+  bool is_ordered = false;  // ranks match by the order of calls, not by the count of this lookup
   std::shared_ptr<const Description> description = nullptr;  // the same on all ranks
 };
 
-/// A lookup that has begun: where its exchanges meet those of the other ranks.
+/// A lookup that has begun: identifies its exchanges on all ranks.
 struct Collective {
   CollectiveId id;
-  std::string label;      // for messages; one of that label in a step
-  int64_t step = 0;       // which step of this rank, counted from 0
+  std::string label;      // for error messages; unique in a step
+  int64_t step = 0;       // step of this rank, counted from 0
   bool is_alone = false;  // begun by eager code
   std::shared_ptr<const Description> description = nullptr;
 };
@@ -46,59 +46,59 @@ struct CollectiveFailure {
   std::string message;
 };
 
-/// A rank asks for an exchange by lookup and number, so a step that dies early, or runs other
-/// lookups, shifts nothing: whoever waits for it is told that it is over.
+/// Exchanges are identified by lookup and number. A step that fails early or runs other lookups
+/// therefore shifts nothing, and ranks that wait for its lookups are told that it has ended.
 class CollectiveRegistry {
  public:
   Collective Begin(const LookupCall& call);
 
-  /// Nobody on this rank can ask for an exchange of that lookup any more.
+  /// After this, nothing on this rank requests exchanges of the lookup any more.
   void End(const Collective& collective);
 
-  /// Counts the uses of an exchange, which a function of the backward pass repeats when it is
-  /// called again. The n-th use on one rank meets the n-th use on the others; a fast rank may
-  /// already be in its next one. A step that fails also fails the collectives that it uses,
-  /// including those begun by another step. Returns the number of earlier uses, or nullopt for a
-  /// second use in one step, where ranks have no common order.
+  /// Counts the uses of an exchange, which a backward function repeats when it is called again. The
+  /// n-th use on one rank matches the n-th use on the others; a fast rank may already be in its
+  /// next one. A step that fails also fails the collectives that it uses, including those begun by
+  /// another step. Returns the number of earlier uses, or nullopt for a second use in one step,
+  /// where ranks have no common order.
   std::optional<int64_t> Use(StepId step_id, const Collective& collective,
                              const std::string& exchange);
 
-  /// Fails what the step has begun, uses, or still begins. A step that has begun nothing may be an
-  /// op of eager code: fails what that began last.
+  /// Fails the lookups that the step has begun, uses, or will begin. A step that has begun none may
+  /// be an op of eager code: fails the latest eager lookup.
   void FailStep(StepId step_id, const CollectiveFailure& failure);
 
-  /// Fails a lookup, here and, when they are told, on the other ranks.
+  /// Fails a lookup on this rank and, once they are told, on the others.
   void Fail(const CollectiveId& collective, const CollectiveFailure& failure);
 
-  /// Another rank's failure.
+  /// Records another rank's failure.
   void Take(int rank, const LookupFailure& failure);
 
-  /// Fails a lookup that another rank waits for and this one will never come to.
+  /// Fails a lookup that another rank waits for if this one will never reach it.
   void FailIfOver(const CollectiveId& collective);
 
-  /// As above, where no graph of this rank has the lookup.
+  /// As above, if no graph of this rank has the lookup.
   void FailAsUnknown(const CollectiveId& collective, const std::string& why);
 
-  /// A graph of this rank has a lookup of that name.
+  /// Records that a graph of this rank has a lookup of this name.
   void Note(const std::string& lookup);
-  /// Whether one has; true for lookups of ordered code, which are not noted. label: of the
-  /// collective.
+  /// Whether a graph of this rank has the lookup; true for lookups of ordered code, which are not
+  /// recorded. label: the collective's.
   bool Knows(const CollectiveId& collective, const std::string& label) const;
 
-  /// Null: it has not failed.
+  /// Null if it has not failed.
   const CollectiveFailure* FailureOf(const CollectiveId& collective) const;
 
   bool has_news() const { return !newly_failed_.empty(); }
-  /// A lookup that has failed, and the rank that told it; kOwn: this one has failed it.
+  /// A failed lookup, and the rank that reported it; kOwn: this rank.
   static constexpr int kOwn = -1;
   struct Failed {
     CollectiveId collective;
     CollectiveFailure why;
     int source;
   };
-  /// Those since the last call.
+  /// Failures since the last call.
   std::vector<Failed> TakeNewlyFailed() { return std::exchange(newly_failed_, {}); }
-  /// Those that other ranks have yet to be told of.
+  /// Failures that other ranks have not been told of yet.
   std::vector<LookupFailure> TakeToTell() { return std::exchange(to_tell_, {}); }
   int64_t num_steps() const { return next_step_; }
 
@@ -128,13 +128,13 @@ class CollectiveRegistry {
   bool Record(const CollectiveId& collective, const CollectiveFailure& failure, int source = kOwn);
   std::string WhyOver(const CollectiveId& collective) const;
 
-  std::map<int64_t, Step> steps_;  // by step id, those of late
+  std::map<int64_t, Step> steps_;  // by step id, recent ones
   std::deque<int64_t> step_ids_;   // in order
   int64_t next_step_ = 0;
-  std::map<int64_t, Call> calls_;  // by number, those of late
+  std::map<int64_t, Call> calls_;  // by number, recent ones
   int64_t next_call_ = 0;
-  std::map<uint64_t, Count> counts_;  // by lookup hash, of lookups that are not ordered
-  std::set<std::string> noted_;       // lookups of this rank's graphs
+  std::map<uint64_t, Count> counts_;  // by lookup hash, for lookups that are not ordered
+  std::set<std::string> noted_;       // lookups in this rank's graphs
   std::map<CollectiveId, std::map<std::string, int64_t>> active_;  // uses, by exchange
   CollectiveId latest_alone_;
   std::map<CollectiveId, CollectiveFailure> failures_;

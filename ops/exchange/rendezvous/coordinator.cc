@@ -109,7 +109,7 @@ void Coordinator::Submit(ExchangeRequest request) {
   }
   const auto memory = std::make_shared<std::pair<decltype(written), std::shared_ptr<const void>>>(
       written, outgoing.memory);
-  for (size_t step = 1; step < by_rank.size(); ++step) {  // not all ranks to the same one at a time
+  for (size_t step = 1; step < by_rank.size(); ++step) {  // ranks start with different destinations
     const size_t rank = (own + step) % by_rank.size();
     Pieces message = by_rank[rank];
     message.insert(message.begin(), written->bytes);
@@ -119,7 +119,7 @@ void Coordinator::Submit(ExchangeRequest request) {
     const std::lock_guard<std::mutex> lock(mutex_);
     counters_.negotiation_bytes +=
         static_cast<int64_t>(written->bytes.size() * (by_rank.size() - 1));
-    headers_.Told(*written);
+    headers_.MarkSent(*written);
     complete = buffer_.Sent(place);
   }
   if (complete) Finish(std::move(*complete));
@@ -209,7 +209,7 @@ bool Coordinator::IsWaiting() const {
       [](const auto& place_and_entry) { return place_and_entry.second.request.has_value(); });
 }
 
-/// How the ranks describe the lookup, if they differ.
+/// Describes how the ranks' descriptions of the lookup differ; empty if they do not.
 std::string Coordinator::WhyNotTogether(const Entry& entry) const {
   const uint64_t own = entry.parts[static_cast<size_t>(options_.rank)].description->hash;
   const bool are_same = std::all_of(entry.parts.begin(), entry.parts.end(), [&](const auto& part) {
@@ -222,7 +222,7 @@ std::string Coordinator::WhyNotTogether(const Entry& entry) const {
   return difference.empty()
              ? ""
              : "the ranks disagree: " + difference +
-                   "; a lookup must be of the same tables, in the same way, on all ranks";
+                   "; a lookup must use the same tables in the same way on all ranks";
 }
 
 ExchangeResult Coordinator::ResultOf(const Entry& entry) {
@@ -243,7 +243,7 @@ ExchangeResult Coordinator::ResultOf(const Entry& entry) {
     is_refused = true;
   }
   if (!is_refused) return result;
-  const std::string reason = "out of memory for what other ranks sent";
+  const std::string reason = "out of memory for messages of other ranks";
   FailLookup(entry.request->collective, ErrorCode::kOutOfMemory, reason);
   return FailedExchange(ErrorCode::kOutOfMemory, NameOf(entry) + ": " + reason);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matches the requests of this rank's lookups with those of the other ranks. Knows neither
-// TensorFlow nor how messages travel.
+// Matches the requests of this rank's lookups with those of other ranks. Independent of TensorFlow
+// and of the transport.
 #ifndef SOK_OPS_EXCHANGE_RENDEZVOUS_COORDINATOR_H_
 #define SOK_OPS_EXCHANGE_RENDEZVOUS_COORDINATOR_H_
 
@@ -29,38 +29,39 @@ struct CoordinatorOptions {
   int rank = 0;
   int num_ranks = 1;
   double stall_seconds = 60.0;  // a request that waits longer for another rank fails its step
-  double tick_seconds = 0.1;    // between two looks for requests that wait too long
+  double tick_seconds = 0.1;    // between checks for requests that wait too long
 };
 
 struct ExchangeCounters {
-  int64_t exchanges = 0;          // requests that all ranks have answered
-  int64_t payload_bytes = 0;      // of them, sent to other ranks
-  int64_t negotiation_bytes = 0;  // all else that was sent
+  int64_t exchanges = 0;          // requests completed by all ranks
+  int64_t payload_bytes = 0;      // bytes of these sent to other ranks
+  int64_t negotiation_bytes = 0;  // all other bytes sent
 };
 
-/// A request is sent to the other ranks at once, led by its lookup and exchange, and is complete
-/// when each of them has sent its request of the same name: an all-to-all of those ranks that ask
-/// for it, in whatever order each rank asks. What comes before this rank asks waits in the receive
-/// buffer. So no order of requests can deadlock, and nothing but lookups has to be alike on ranks.
+/// A request is sent to the other ranks at once, with a header of lookup and exchange, and is
+/// complete when each of them has sent its request of the same name: an all-to-all of the ranks, in
+/// whatever order each rank makes its requests. Data that arrives before this rank's request waits
+/// in the receive buffer. No order of requests can therefore deadlock, and ranks need to agree on
+/// nothing but lookups.
 ///
-/// Requests meet by lookup: its name and how often it has begun or, in ordered code, the number of
+/// Requests match by lookup: its name and how often it has begun or, in ordered code, the number of
 /// the call (CollectiveRegistry). A lookup that fails on one rank fails on all, with that rank's
-/// message, and so does one that other ranks are past.
+/// message, and so does one that another rank has already passed.
 class Coordinator : public Receiver {
  public:
-  /// transport: nobody else holds it when the coordinator is destroyed.
+  /// transport: must have no other owner when the coordinator is destroyed.
   Coordinator(const CoordinatorOptions& options, std::shared_ptr<Transport> transport);
   ~Coordinator() override;
 
   // --- for the ops of a step, from any thread ---
 
-  /// Where the exchanges of a lookup will meet those of the other ranks. Each Begin has its End.
+  /// Begins a lookup and returns its identity across ranks. Each Begin needs an End.
   Collective Begin(const LookupCall& call);
   void End(const Collective& collective);
 
   void Submit(ExchangeRequest request);
 
-  /// Makes a step fail on all ranks: see CollectiveRegistry. Nothing if it has failed already.
+  /// Fails a step on all ranks: see CollectiveRegistry. No effect if it has failed already.
   void FailStep(StepId step_id, ErrorCode code, const std::string& message);
   void FailLookup(const Collective& collective, ErrorCode code, const std::string& message);
 
@@ -70,17 +71,17 @@ class Coordinator : public Receiver {
 
   // --- for the process ---
 
-  /// A graph of this rank has a lookup of that name. Ranks that wait for each other with lookups
-  /// that the other one's graphs do not have fail at once.
+  /// Records that a graph of this rank has a lookup of this name. Ranks fail at once if they wait
+  /// for each other in lookups that the other's graphs lack.
   void NoteLookup(const std::string& name);
 
-  /// From now on all requests fail with `reason`: the ranks cannot talk any more.
+  /// Fails all requests from now on with `reason`: the ranks can no longer communicate.
   void Abort(const std::string& reason);
 
-  /// Tells the other ranks that this one leaves. Their requests fail.
+  /// Tells the other ranks that this one leaves, which fails their requests.
   void Leave();
 
-  /// A rank has left, or Abort.
+  /// Whether a rank has left, or Abort was called.
   bool is_closed() const;
 
   // --- for the transport ---
@@ -98,7 +99,7 @@ class Coordinator : public Receiver {
   std::string WhyNotTogether(const ReceiveBuffer::Entry& entry) const;
   void SendToAll(const std::string& message);
 
-  // The thread that fails requests and looks for those that wait too long.
+  // The thread that fails requests and checks for those that wait too long.
   void Run();
   void TellAndFail(std::unique_lock<std::mutex>* lock);
   void Inspect(Clock::time_point now);
@@ -113,14 +114,14 @@ class Coordinator : public Receiver {
   CollectiveRegistry registry_;
   ReceiveBuffer buffer_;
   HeaderWriter headers_;
-  std::vector<RankStatus> statuses_;  // of the ranks, as last told
+  std::vector<RankStatus> statuses_;  // by rank, as last received
   RankStatus told_status_;
   Clock::time_point status_told_;
-  std::string gave_up_on_;     // what it waited for too long, if nothing was requested since
-  std::string closed_reason_;  // not empty: closed
+  std::string gave_up_on_;     // the request that timed out, if none was made since
+  std::string closed_reason_;  // not empty if closed
   bool is_stopped_ = false;
   ExchangeCounters counters_;
-  std::vector<HeaderReader> readers_;  // by source rank, each of the thread that delivers it
+  std::vector<HeaderReader> readers_;  // by source rank, each used by its delivering thread
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an op requests of the other ranks, and the reply.
+// An op's request to the other ranks, and its result.
 #ifndef SOK_OPS_EXCHANGE_RENDEZVOUS_EXCHANGE_REQUEST_H_
 #define SOK_OPS_EXCHANGE_RENDEZVOUS_EXCHANGE_REQUEST_H_
 
@@ -16,29 +16,29 @@
 
 namespace sok {
 
-/// The reply to a request: an error message, or the bytes that all ranks sent to this one.
+/// The result of a request: an error message, or the bytes that all ranks sent to this one.
 struct ExchangeResult {
   std::string error;  // empty: success
   ErrorCode code = ErrorCode::kAborted;
-  std::vector<std::string_view> parts;   // by source rank; until `done` returns
-  std::shared_ptr<const void> own_part;  // memory of that of this rank, where it was in pieces
+  std::vector<std::string_view> parts;   // by source rank; valid until `done` returns
+  std::shared_ptr<const void> own_part;  // memory of this rank's part, if it came in pieces
 };
 
 struct ExchangeRequest {
-  Collective collective;                     // of the lookup
-  std::string exchange;                      // which one of the lookup; one pending at a time
-  StepId step_id;                            // of what asks; its failure is the lookup's
+  Collective collective;                     // the lookup
+  std::string exchange;                      // name within the lookup; one pending at a time
+  StepId step_id;                            // of the requesting op; its failure fails the lookup
   bool is_patient = false;                   // may wait for another rank longer than stall_seconds
   std::vector<char> data;                    // by destination rank
   std::vector<int64_t> send_bytes;           // [num_ranks]
-  Pieces pieces;                             // in the place of data, where it stands elsewhere;
+  Pieces pieces;                             // instead of data, for bytes that are elsewhere;
   std::shared_ptr<const void> memory;        // as in Outgoing
   std::function<void(ExchangeResult)> done;  // called once, from any thread
 };
 
-/// Bytes for all ranks, one after the other, where they stand.
+/// Bytes for all ranks in order, by reference.
 struct Outgoing {
-  Pieces pieces;                       // none has bytes of two ranks, and none is empty
+  Pieces pieces;                       // each non-empty, with bytes for one rank
   std::vector<int64_t> send_bytes;     // [num_ranks]
   std::shared_ptr<const void> memory;  // of the pieces
 
@@ -48,13 +48,13 @@ struct Outgoing {
 
 ExchangeResult FailedExchange(ErrorCode code, std::string message);
 
-/// For messages.
+/// For error messages.
 std::string ExchangeName(const ExchangeRequest& request);
 
-/// What a request sends; its data, pieces and memory are moved from.
+/// The bytes that a request sends; moves from its data, pieces and memory.
 Outgoing OutgoingOf(ExchangeRequest* request);
 
-/// A rank's pieces for itself, which do not travel, become its part of the result.
+/// Makes a rank's pieces for itself, which are not sent, its part of the result.
 void SetOwnPart(const Pieces& pieces, size_t own_rank, ExchangeResult* result);
 
 }  // namespace sok

@@ -33,7 +33,7 @@ ReceiveBuffer::Entry& ReceiveBuffer::At(const ExchangePlace& place, const std::s
 
 std::optional<ReceiveBuffer::Entry> ReceiveBuffer::Sent(const ExchangePlace& place) {
   const auto found = entries_.find(place);
-  if (found == entries_.end()) return std::nullopt;  // it has failed meanwhile
+  if (found == entries_.end()) return std::nullopt;  // the request has failed meanwhile
   found->second.is_sent = true;
   if (!found->second.is_complete()) return std::nullopt;
   return Take(place);

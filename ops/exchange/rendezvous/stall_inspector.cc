@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread of a coordinator that fails requests, and finds those that wait in vain.
+// The thread of a coordinator that fails requests and finds those that will never complete.
 #include <algorithm>
 #include <utility>
 
@@ -11,8 +11,8 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 using Entry = ReceiveBuffer::Entry;
 
-constexpr double kLongWaitSeconds = 1.0;  // after which a rank says what it waits for
-constexpr double kStatusSeconds = 0.5;    // between two words to the other ranks
+constexpr double kLongWaitSeconds = 1.0;  // before a rank reports what it waits for
+constexpr double kStatusSeconds = 0.5;    // between reports to other ranks
 
 }  // namespace
 
@@ -31,7 +31,8 @@ void Coordinator::Run() {
   }
 }
 
-/// Not on the threads that find the failures: they may hold what the requests' owners wait for.
+/// Runs on its own thread: threads that find a failure may hold locks that the requests' owners
+/// need.
 void Coordinator::TellAndFail(std::unique_lock<std::mutex>* lock) {
   std::vector<std::pair<ExchangeRequest, CollectiveFailure>> failed;
   for (const auto& [collective, why, source] : registry_.TakeNewlyFailed()) {
@@ -49,7 +50,7 @@ void Coordinator::TellAndFail(std::unique_lock<std::mutex>* lock) {
     request.done(
         FailedExchange(why.code, "exchange " + ExchangeName(request) + ": " + why.message));
   }
-  failed.clear();  // what they hold may end lookups, which takes the lock
+  failed.clear();  // without the lock: destroying them may end lookups, which takes it
   lock->lock();
 }
 
@@ -63,7 +64,7 @@ void Coordinator::SendToAll(const std::string& message) {
 }
 
 void Coordinator::Inspect(Clock::time_point now) {
-  // Where a rank gives no sign of life, whoever watches the transport says which one it is.
+  // If a rank is silent, the watcher of the transport reports which one.
   const bool is_lost = transport_->SilentSeconds() > options_.stall_seconds / 2;
   std::vector<CollectiveId> over;
   for (const auto& [place, entry] : buffer_.entries()) {
@@ -82,7 +83,7 @@ void Coordinator::Inspect(Clock::time_point now) {
   for (const CollectiveId& collective : over) registry_.FailIfOver(collective);
 }
 
-/// Which ranks a request waits for, and what they do instead.
+/// Describes the ranks that a request waits for, and what they do instead.
 std::string Coordinator::Missing(const Entry& entry, double waited) const {
   std::vector<int> missing;
   std::string doing;
@@ -99,8 +100,8 @@ std::string Coordinator::Missing(const Entry& entry, double waited) const {
          ". All ranks must run the same lookups in the same number of steps";
 }
 
-/// Why a lookup that other ranks wait for never comes: none of this rank's graphs has it, and this
-/// rank waits for these ranks meanwhile.
+/// Why a lookup that other ranks wait for never comes, if none of this rank's graphs has it while
+/// this rank waits for those ranks.
 std::string Coordinator::WhyNever(const Entry& entry, Clock::time_point now) const {
   const double long_wait = std::min(kLongWaitSeconds, options_.stall_seconds / 4);
   const auto is_long = [&](const Entry& each) {
@@ -113,7 +114,8 @@ std::string Coordinator::WhyNever(const Entry& entry, Clock::time_point now) con
       if (own.parts[rank].description || !entry.parts[rank].description) continue;
       return "has no lookup '" + entry.lookup + "' in its graphs, and waits for " +
              ExchangeName(*own.request) +
-             ": the ranks have made lookups of these names in another order, or only some of them. "
+             ": the ranks created lookups of these names in different orders, or only some of "
+             "them. "
              "Build the same models in the same order on all ranks";
     }
   }

@@ -9,10 +9,10 @@
 namespace sok {
 namespace {
 
-// The first byte of what a rank sends to another in a round.
-constexpr char kHasMore = 1;  // more of its messages than went into this round
-constexpr char kLeaves = 2;   // it leaves, and this is all
-constexpr char kEnds = 4;     // some rank leaves, and this one has nothing to send or wait for
+// Flags in the first byte of each message of a round.
+constexpr char kHasMore = 1;  // its messages did not fit into this round
+constexpr char kLeaves = 2;   // it leaves; nothing follows
+constexpr char kEnds = 4;     // some rank leaves, and this one has nothing left to send or receive
 
 }  // namespace
 
@@ -53,7 +53,7 @@ AllToAllTransport::Outgoing AllToAllTransport::Next() {
   if (is_due && !goes_on_ && !is_closing_ && !ends_) {
     changed_.wait_for(lock, gather, [&] { return is_closing_; });
   }
-  // One byte of each message is the flags'.
+  // One byte of each message holds the flags.
   const auto most_bytes = static_cast<size_t>(options_.most_bytes / options_.num_ranks) - 1;
   Outgoing outgoing;
   std::vector<size_t> flags_at;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transport over a collective all-to-all of bytes, such as Horovod's, which others call.
+// The transport over a collective all-to-all of bytes, such as Horovod's, which the caller runs.
 #ifndef SOK_OPS_EXCHANGE_TRANSPORT_ALL_TO_ALL_H_
 #define SOK_OPS_EXCHANGE_TRANSPORT_ALL_TO_ALL_H_
 
@@ -22,17 +22,17 @@ namespace sok {
 struct AllToAllOptions {
   int rank = 0;
   int num_ranks = 1;
-  int64_t most_bytes = int64_t{1} << 26;  // that a rank sends or receives in a round
-  double heartbeat_seconds = 0.5;         // how long a rank with nothing to send delays a round
-  // A round takes milliseconds; the lookups of a step come within less than one.
+  int64_t most_bytes = int64_t{1} << 26;  // sent or received by a rank in a round
+  double heartbeat_seconds = 0.5;         // how long an idle rank delays a round
+  // A round takes milliseconds; the lookups of a step arrive within less than one.
   double gather_seconds = 0.0005;
 };
 
-/// Ranks make rounds in lockstep, each a call of the all-to-all by all of them. A rank begins one
-/// when it has something to send, when another rank has said that it has more, and now and then to
-/// keep in touch. Once a rank has said that it leaves, rounds go on until no rank has anything to
-/// send or waits for a message. Then they end for all. So all messages sent before the rank left
-/// arrive, also those between other ranks.
+/// All ranks make rounds in lockstep, each a call of the all-to-all. A rank begins a round when it
+/// has something to send, when another rank has announced more, and from time to time as a
+/// heartbeat. Once a rank has announced that it leaves, rounds continue until no rank has anything
+/// to send or waits for a message; then they end for all. All messages sent before therefore
+/// arrive, including those between other ranks.
 class AllToAllTransport : public Transport {
  public:
   explicit AllToAllTransport(const AllToAllOptions& options);
@@ -49,11 +49,11 @@ class AllToAllTransport : public Transport {
     std::vector<char> data;           // by destination rank
     std::vector<int64_t> send_bytes;  // [num_ranks]
   };
-  /// Waits until a round is due, and gives the bytes that this rank sends in it.
+  /// Waits until a round is due, and returns the bytes that this rank sends in it.
   Outgoing Next();
 
-  /// Takes the bytes of a round by source rank, and delivers the messages in them. False: the
-  /// rounds have ended. Throws kIo for bytes that no Next made.
+  /// Takes the bytes of a round by source rank, and delivers the messages in them. Returns false if
+  /// the rounds have ended. Throws kIo for malformed bytes.
   bool Take(const std::vector<std::string_view>& received);
 
   int64_t num_rounds() const { return num_rounds_; }
@@ -70,14 +70,14 @@ class AllToAllTransport : public Transport {
   std::condition_variable changed_;
   std::vector<std::deque<Frame>> outbox_;  // by destination rank
   bool is_closing_ = false;
-  bool goes_on_ = false;  // a rank had more to send than went into the last round
-  bool ends_ = false;     // another rank has said that it leaves
+  bool goes_on_ = false;  // a rank's messages did not fit into the last round
+  bool ends_ = false;     // another rank has announced that it leaves
 
-  // Of the thread that calls.
+  // Used by the calling thread only.
   std::vector<FrameReader> readers_;  // by source rank
   std::vector<bool> has_left_;
-  bool has_said_end_ = false;               // in the round that is on its way
-  std::atomic<Clock::rep> round_began_{0};  // 0: none is on its way
+  bool has_said_end_ = false;               // in the current round
+  std::atomic<Clock::rep> round_began_{0};  // 0: no round is running
   std::atomic<int64_t> num_rounds_{0};
 };
 

@@ -6,7 +6,7 @@
 
 namespace sok {
 
-/// That a rank of this host has left is for the transport that has delivered its messages to say.
+/// Ignores Left for ranks of this host: their own transport reports it, after their messages.
 class ByHostTransport::OfOtherHosts : public Receiver {
  public:
   OfOtherHosts(Receiver* receiver, const std::set<int>& ranks_of_host)

@@ -14,7 +14,7 @@ namespace sok {
 
 class ByHostTransport : public Transport {
  public:
-  /// within: for `ranks_of_host`, this rank among them; between: for all ranks.
+  /// within: for `ranks_of_host`, which include this one; between: for all ranks.
   ByHostTransport(std::shared_ptr<Transport> within, const std::vector<int>& ranks_of_host,
                   std::shared_ptr<Transport> between);
 

@@ -71,7 +71,7 @@ void FrameReader::Take(std::string_view bytes, const Deliver& deliver) {
   }
 }
 
-/// Makes room for a message that comes in several pieces.
+/// Allocates for a message that arrives in several pieces.
 void FrameReader::Begin() {
   room_ = std::max<size_t>(size_, 1);
   collected_.reset(new (std::nothrow) char[room_]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages in a stream of bytes: each is led by its size, in 8 bytes.
+// Messages in a byte stream, each preceded by its size in 8 bytes.
 #ifndef SOK_OPS_EXCHANGE_TRANSPORT_FRAMES_H_
 #define SOK_OPS_EXCHANGE_TRANSPORT_FRAMES_H_
 
@@ -16,12 +16,12 @@ namespace sok {
 
 constexpr size_t kFrameHeadBytes = sizeof(uint64_t);
 
-/// A message on its way into a stream.
+/// A message being written to a stream.
 class Frame {
  public:
   Frame(Pieces message, std::shared_ptr<const void> memory);
 
-  size_t num_bytes() const { return num_bytes_; }  // with its head
+  size_t num_bytes() const { return num_bytes_; }  // including the head
   size_t num_left() const { return num_left_; }
 
   /// Copies the next bytes, at most `most`; returns how many.
@@ -32,20 +32,20 @@ class Frame {
   size_t num_left_;
   Pieces message_;
   size_t next_piece_ = 0;
-  size_t next_byte_ = 0;  // of that piece
+  size_t next_byte_ = 0;  // within that piece
   std::shared_ptr<const void> memory_;
 };
 
-/// Takes a stream apart into messages.
+/// Splits a stream into messages.
 class FrameReader {
  public:
   using Deliver = std::function<void(std::string_view message, bool is_cut)>;
 
-  /// Takes the next bytes of the stream, and delivers the messages that they complete: where they
-  /// stand, if they came in one piece. is_cut: see Receiver.
+  /// Takes the next bytes of the stream, and delivers the messages that they complete, in place if
+  /// they came in one piece. is_cut: see Receiver.
   void Take(std::string_view bytes, const Deliver& deliver);
 
-  /// Whether a message has begun and is not complete.
+  /// Whether a message is incomplete.
   bool is_inside() const { return head_bytes_ > 0; }
 
  private:
@@ -53,11 +53,11 @@ class FrameReader {
   size_t Collect(std::string_view bytes, const Deliver& deliver);
 
   char head_[kFrameHeadBytes];
-  size_t head_bytes_ = 0;  // of head_ that have come; 0 between messages
-  size_t size_ = 0;        // of the message, once its head has come
-  size_t num_come_ = 0;    // of its bytes
+  size_t head_bytes_ = 0;  // bytes of head_ received; 0 between messages
+  size_t size_ = 0;        // of the message, known once its head is complete
+  size_t num_come_ = 0;    // bytes of the message received
   std::unique_ptr<char[]> collected_;
-  size_t room_ = 0;  // of collected_
+  size_t room_ = 0;  // capacity of collected_
 };
 
 }  // namespace sok

@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kLineBytes = 64;
 constexpr size_t kPageBytes = 4096;
-constexpr std::chrono::milliseconds kLongestSleep(100);  // then it looks after the other processes
+constexpr std::chrono::milliseconds kLongestSleep(100);  // then checks the other processes
 constexpr std::chrono::seconds kLongestClose(5);
 
 size_t RoundUp(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -43,13 +43,13 @@ int64_t Now() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Returns when the word may have changed, or after kLongestSleep. Processes share the word.
+/// Returns when the word may have changed, or after kLongestSleep. The word is shared by processes.
 void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value) {
   const timespec limit{0, std::chrono::nanoseconds(kLongestSleep).count()};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
-/// A descriptor that is readable when the process has ended; -1: the kernel is older than 5.3.
+/// A descriptor that becomes readable when the process ends; -1: not supported before Linux 5.3.
 int OpenProcess(int64_t process_id) {
 #ifdef SYS_pidfd_open
   return static_cast<int>(syscall(SYS_pidfd_open, process_id, 0));
@@ -69,21 +69,21 @@ void* Map(void* where, int descriptor, size_t begin, size_t num_bytes) {
 
 }  // namespace
 
-/// Counts of bytes since the start. Sender and receiver have a cache line each.
+/// Byte counters since the start. Sender and receiver each have a cache line.
 struct SharedMemoryTransport::RingHead {
   alignas(kLineBytes) std::atomic<uint64_t> written;
-  std::atomic<uint64_t> start;  // where the sender began anew; all before has been read
+  std::atomic<uint64_t> start;  // where the sender restarted; all bytes before have been read
   alignas(kLineBytes) std::atomic<uint64_t> read;
   std::atomic<uint32_t> wants_room;  // the sender has a backlog
 };
 
-/// At the start of a rank's memory; the rings for other ranks follow on pages of their own.
+/// At the start of a rank's memory; the rings for other ranks follow on separate pages.
 struct SharedMemoryTransport::Head {
   uint64_t token;
-  std::atomic<uint32_t> is_closed;  // nothing more is sent
+  std::atomic<uint32_t> is_closed;  // nothing more will be sent
   alignas(kLineBytes) std::atomic<uint32_t> bell;
-  std::atomic<uint32_t> is_asleep;  // this rank's thread waits for the bell
-  std::atomic<uint64_t> beat;       // goes up while that thread lives
+  std::atomic<uint32_t> is_asleep;  // this rank's thread waits on the bell
+  std::atomic<uint64_t> beat;       // increases while that thread lives
   alignas(kLineBytes) RingHead rings[1];
 
   void Ring() {
@@ -142,7 +142,8 @@ SharedMemoryTransport::Ring SharedMemoryTransport::MapRing(int descriptor, Head*
                                                            size_t destination) const {
   void* const reserved =
       mmap(nullptr, 2 * ring_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (reserved == MAP_FAILED) ThrowSystem("cannot reserve addresses for memory shared by ranks");
+  if (reserved == MAP_FAILED)
+    ThrowSystem("cannot reserve address space for memory shared by ranks");
   const Ring ring{&head->rings[destination], static_cast<char*>(reserved)};
   try {
     const size_t begin = head_bytes_ + destination * ring_bytes_;
@@ -169,7 +170,7 @@ void SharedMemoryTransport::MapPeer(size_t place, const SharedMemoryAddress& add
   const size_t num_bytes = head_bytes_ + ranks_.size() * ring_bytes_;
   const bool fits = fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode) &&
                     found.st_size == static_cast<off_t>(num_bytes);
-  peers_[place] = std::move(peer);  // which unmaps what has been mapped, whatever is thrown
+  peers_[place] = std::move(peer);  // its destructor unmaps, even if something throws
   Peer& mapped = *peers_[place];
   if (fits) mapped.head = static_cast<Head*>(Map(nullptr, descriptor, 0, head_bytes_));
   if (!fits || mapped.head->token != address.token) {
@@ -206,9 +207,9 @@ void SharedMemoryTransport::Send(int destination, Pieces message,
   if (WriteBacklog(peer)) peer.head->Ring();
 }
 
-/// Writes what there is room for; needs peer.sending. A message that fits into the ring is written
-/// at once, so that its receiver reads it in one piece. An empty ring is written from its first
-/// byte on, which stays in the caches. False: nothing was written.
+/// Writes as much as fits; needs peer.sending. A message that fits into the ring is written whole,
+/// so that its receiver reads it in one piece. An empty ring is written from its first byte on,
+/// which stays in the caches. Returns whether anything was written.
 bool SharedMemoryTransport::WriteBacklog(Peer& peer) {
   RingHead& head = *peer.out.head;
   const uint64_t first = head.written.load(std::memory_order_relaxed);
@@ -219,13 +220,13 @@ bool SharedMemoryTransport::WriteBacklog(Peer& peer) {
     const uint64_t read = std::max(head.read.load(), start);
     if (read == written && written % ring_bytes_ != 0) {
       start = written = RoundUp(written, ring_bytes_);
-      head.start.store(start, std::memory_order_relaxed);  // seen with the next `written`
+      head.start.store(start, std::memory_order_relaxed);  // published by the next `written`
       continue;
     }
     const auto room = static_cast<size_t>(read + ring_bytes_ - written);
     const bool must_be_whole = frame.num_bytes() <= ring_bytes_;
     if (room == 0 || (must_be_whole && room < frame.num_left())) {
-      if (head.wants_room.exchange(1) == 0) continue;  // look again, now that the receiver knows
+      if (head.wants_room.exchange(1) == 0) continue;  // check again, now that the receiver knows
       break;
     }
     written += frame.CopyTo(peer.out.bytes + written % ring_bytes_, room);
@@ -239,17 +240,17 @@ bool SharedMemoryTransport::HasMessages(const Peer& peer) const {
   return peer.in.head->written.load() != peer.in.head->read.load(std::memory_order_relaxed);
 }
 
-/// Delivers what has come from a rank. False: nothing has.
+/// Delivers data from a rank. Returns false if there is none.
 bool SharedMemoryTransport::Deliver(size_t place) {
   Peer& peer = *peers_[place];
   RingHead& head = *peer.in.head;
-  // First, since all that was sent before is there when the rank says that it has closed.
+  // Read first: everything sent before the rank closed is then visible.
   const bool is_closed = peer.head->is_closed.load(std::memory_order_acquire) != 0;
   const uint64_t written = head.written.load(std::memory_order_acquire);
   const uint64_t read =
       std::min(written, std::max(head.read.load(std::memory_order_relaxed), head.start.load()));
   if (written - read > ring_bytes_) {
-    Throw(ErrorCode::kIo, "rank ", ranks_[place], " has written beyond its memory");
+    Throw(ErrorCode::kIo, "rank ", ranks_[place], " has overrun its ring of shared memory");
   }
   if (written != read) {
     peer.reader.Take({peer.in.bytes + read % ring_bytes_, static_cast<size_t>(written - read)},
@@ -308,7 +309,7 @@ void SharedMemoryTransport::Run() {
   }
 }
 
-/// Notes which ranks live. Throws kAborted where a process has ended without closing.
+/// Records which ranks are alive. Throws kAborted if a process has ended without closing.
 void SharedMemoryTransport::CheckPeers() {
   int64_t oldest = Now();
   for (size_t place = 0; place < peers_.size(); ++place) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transport between processes of one host: rings of bytes in memory that all of them map.
+// The transport between processes of one host: byte rings in shared memory.
 #ifndef SOK_OPS_EXCHANGE_TRANSPORT_SHARED_MEMORY_H_
 #define SOK_OPS_EXCHANGE_TRANSPORT_SHARED_MEMORY_H_
 
@@ -17,21 +17,21 @@
 
 namespace sok {
 
-/// Where the others find the memory of a rank. The token proves that the memory is the rank's.
+/// Where other ranks find the memory of a rank. The token proves that it is this rank's.
 struct SharedMemoryAddress {
   int64_t process_id = 0;
   int64_t descriptor = -1;  // in that process
   uint64_t token = 0;
 };
 
-/// Each rank has a ring for every other rank in memory of its own. The memory has no name and ends
-/// with the processes that map it. A sender copies a message straight into the ring; one thread of
-/// the receiver delivers it from there. What finds no room waits in the sender's backlog, which
-/// that rank's own thread writes on as the receiver reads.
+/// Each rank owns a ring for every other rank. The memory has no name and ends with the processes
+/// that map it. A sender copies a message directly into the ring; one thread of the receiver
+/// delivers it from there. Data that does not fit waits in the sender's backlog, which the sender's
+/// own thread writes as the receiver reads.
 class SharedMemoryTransport : public Transport {
  public:
-  /// ranks: those of this host, in an order that is the same for all of them; place: of this one
-  /// among them. ring_bytes: of each ring, rounded up to pages. Throws kIo.
+  /// ranks: those of this host, in the same order on all of them; place: this rank's position among
+  /// them. ring_bytes: per ring, rounded up to pages. Throws kIo.
   SharedMemoryTransport(int place, std::vector<int> ranks, int64_t ring_bytes);
   ~SharedMemoryTransport() override;
   SharedMemoryTransport(const SharedMemoryTransport&) = delete;
@@ -40,7 +40,7 @@ class SharedMemoryTransport : public Transport {
   SharedMemoryAddress address() const;
   const std::vector<int>& ranks() const { return ranks_; }
 
-  /// Maps the memory of all ranks; by place, this one's included. Throws kIo: a process is not of
+  /// Maps the memory of all ranks; by place, including this one. Throws kIo if a process is not on
   /// this host, not of this user, or gone.
   void Connect(const std::vector<SharedMemoryAddress>& addresses);
 
@@ -55,7 +55,7 @@ class SharedMemoryTransport : public Transport {
   struct Head;
   struct Ring {
     RingHead* head = nullptr;
-    char* bytes = nullptr;  // mapped twice, one behind the other: what wraps around is in one piece
+    char* bytes = nullptr;  // mapped twice in a row, so that wrapped data is contiguous
   };
   struct Peer {
     Head* head = nullptr;
@@ -65,7 +65,7 @@ class SharedMemoryTransport : public Transport {
     std::deque<Frame> backlog;
     FrameReader reader;
     int64_t process_id = 0;
-    int process = -1;  // a descriptor of the process; -1: the kernel has none
+    int process = -1;  // descriptor of the process; -1: not supported
     bool has_left = false;
     uint64_t beat = 0;
     int64_t last_beat_ns = 0;
@@ -87,16 +87,16 @@ class SharedMemoryTransport : public Transport {
   const size_t place_;
   const std::vector<int> ranks_;
   const size_t ring_bytes_;
-  const size_t head_bytes_;  // of a rank's memory, before the rings
+  const size_t head_bytes_;  // at the start of a rank's memory, before the rings
   const uint64_t token_;
   int descriptor_ = -1;
   Head* own_ = nullptr;
-  std::vector<std::unique_ptr<Peer>> peers_;  // by place; at place_, none
+  std::vector<std::unique_ptr<Peer>> peers_;  // by place; null at place_
   Receiver* receiver_ = nullptr;
   std::thread thread_;
   std::atomic<bool> is_stopped_{false};
   std::atomic<int64_t> oldest_beat_ns_{0};
-  mutable std::mutex mutex_;  // of failure_
+  mutable std::mutex mutex_;  // guards failure_
   std::string failure_;
 };
 

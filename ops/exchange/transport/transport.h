@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Carries messages between ranks. Knows nothing of lookups; one implementation a file.
+// Carries messages between ranks. Independent of lookups; one implementation per file.
 #ifndef SOK_OPS_EXCHANGE_TRANSPORT_TRANSPORT_H_
 #define SOK_OPS_EXCHANGE_TRANSPORT_TRANSPORT_H_
 
@@ -11,23 +11,23 @@
 
 namespace sok {
 
-/// Bytes that stand in several places, to be read one after the other.
+/// Bytes in several places, to be read in order.
 using Pieces = std::vector<std::string_view>;
 
 size_t NumBytes(const Pieces& pieces);
 
-/// Takes what a transport delivers. Calls come from threads of the transport, one at a time for
-/// each source.
+/// Receives messages from a transport. Called by threads of the transport, one at a time per
+/// source.
 class Receiver {
  public:
   virtual ~Receiver() = default;
   /// A message, in the order in which its source sent them; valid until this returns. is_cut:
   /// memory for the whole message was refused, and only its first bytes, up to kCutBytes, are
-  /// there.
+  /// present.
   virtual void Receive(int source, std::string_view message, bool is_cut) = 0;
-  /// The rank has closed its transport, and all its messages have been delivered.
+  /// The rank has closed its transport; all its messages have been delivered.
   virtual void Left(int source) = 0;
-  /// Whether it still needs messages, which ranks that have not left may send.
+  /// Whether it still expects messages, from ranks that have not left.
   virtual bool IsWaiting() const = 0;
 
   static constexpr size_t kCutBytes = 1 << 16;
@@ -37,20 +37,20 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// Begins to deliver. `receiver` must outlive this transport.
+  /// Starts delivering. `receiver` must outlive this transport.
   virtual void Start(Receiver* receiver) = 0;
 
-  /// Sends a message to another rank without waiting for it; from any thread. Messages of one
-  /// thread to one rank arrive in order. `memory` keeps the pieces alive.
+  /// Sends a message to another rank, without waiting; from any thread. Messages of one thread to
+  /// one rank arrive in order. `memory` keeps the pieces alive.
   virtual void Send(int destination, Pieces message, std::shared_ptr<const void> memory) = 0;
 
-  /// Tells the other ranks that this one has sent all. Nothing may be sent after it.
+  /// Tells the other ranks that this one sends nothing more; Send must not be called afterwards.
   virtual void Close() = 0;
 
-  /// For how many seconds the other ranks have given no sign of life; 0 if unknown.
+  /// Seconds since the last sign of life of other ranks; 0 if unknown.
   virtual double SilentSeconds() const = 0;
 
-  /// Why messages can no longer be carried; empty while they can.
+  /// Why messages can no longer be carried; empty otherwise.
   virtual std::string failure() const = 0;
 };
 

@@ -208,8 +208,8 @@ SOK_TEST(RandomChangesMatchTheModel) {
   CheckSame(index, {});
 }
 
-/// Keys of full buckets where stretches, and so threads' parts, and the index end, and others; each
-/// of which comes once, or twice.
+/// Keys of full buckets where partitions, and so threads' parts, and the index end, and others;
+/// each of which comes once, or twice.
 void CheckAppends(int num_threads, bool repeats) {
   constexpr int64_t kPartition = 1 << 14;
   const auto executor = MakeThreadExecutor(num_threads);

@@ -58,7 +58,7 @@ SOK_TEST(HeadersAreShortOnceTheyAreKnown) {
         CHECK_EQ(written.learned > 0, number < 2);
         CHECK_TRUE(number < 2 || written.bytes.size() <= 4);
         CheckReads(reader, written.bytes, header);
-        if (number == 1) writer.Told(written);  // until then it may not have come everywhere
+        if (number == 1) writer.MarkSent(written);  // until then it may not have come everywhere
       }
     }
   }
@@ -70,7 +70,7 @@ SOK_TEST(MoreHeadersThanAreNumbered) {
   for (int64_t i = 0; i < 70000; ++i) {
     const RequestHeader header = HeaderOf("lookup " + std::to_string(i), 0, "keys", "");
     const HeaderWriter::Header written = writer.Write(header);
-    writer.Told(written);
+    writer.MarkSent(written);
     CheckReads(reader, written.bytes, header);
   }
 }
@@ -79,7 +79,7 @@ SOK_TEST(BytesThatAreNoHeader) {
   HeaderWriter writer;
   const RequestHeader header = HeaderOf("layer", 5, "keys", "dim 4");
   const std::string in_full = writer.Write(header).bytes;
-  writer.Told(writer.Write(header));
+  writer.MarkSent(writer.Write(header));
   const std::string short_one = writer.Write(header).bytes;
   for (const std::string& bytes : {in_full, short_one}) {
     for (size_t size = 0; size < bytes.size(); ++size) {

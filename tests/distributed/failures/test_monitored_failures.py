@@ -11,7 +11,7 @@ from tests.distributed.launch import reports, run_ranks
 STALL_SECONDS = 8
 ENVIRONMENT = {"SOK_STALL_TIMEOUT_SECONDS": STALL_SECONDS}
 STALLED = ["waited 8 s for rank", "SOK_STALL_TIMEOUT_SECONDS", "same number of steps"]
-DATA_ENDED = ["is past it", "the end of its data came between"]
+DATA_ENDED = ["is past it", "the end of its data, or"]
 SCRIPTS = {  # what ranks but the last say, and what the last says
     "uneven": (DATA_ENDED, STALLED),
     "evaluation on rank 0 alone": (STALLED, STALLED),
