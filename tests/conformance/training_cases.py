@@ -184,9 +184,9 @@ OTHERS = {
     "a merge of another number of gradients": Script(
         HASH,
         call("merge", THREE, 1, [0, 0], [0, 1, 2],
-             fails=Fails(INVALID, "gradients for 2 bags expected, got 3")),
+             fails=Fails(INVALID, "expected gradients for 2 bags, got 3")),
         call("merge", THREE, 1, [0, 0], combiner="none",
-             fails=Fails(INVALID, "gradients for 2 bags expected, got 3")),
+             fails=Fails(INVALID, "expected gradients for 2 bags, got 3")),
     ),
     "an optimizer whose state is not there": Script(
         Spec(),

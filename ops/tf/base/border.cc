@@ -29,7 +29,7 @@ absl::Status ToStatus(const Error& error) {
     case ErrorCode::kDataLoss:
       return absl::DataLossError(error.what());
     case ErrorCode::kIo:
-    case ErrorCode::kAborted:  // not Aborted: sessions that recover would try again for ever
+    case ErrorCode::kAborted:  // not Aborted: recoverable sessions would retry for ever
       return absl::UnknownError(error.what());
     case ErrorCode::kCancelled:
       return absl::CancelledError(error.what());

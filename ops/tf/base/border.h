@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the core meets TensorFlow: errors, threads and tensors, translated once.
+// The border between the core and TensorFlow: translates errors, threads and tensors.
 #ifndef SOK_OPS_TF_BASE_BORDER_H_
 #define SOK_OPS_TF_BASE_BORDER_H_
 
@@ -14,16 +14,16 @@
 
 namespace sok {
 
-/// The tf.errors class that stands for a core error.
+/// The tf.errors class of a core error.
 absl::Status ToStatus(const Error& error);
 
-/// The core error that comes nearest to a status which is not OK.
+/// The core error nearest to a status that is not OK.
 ErrorCode CodeOf(const absl::Status& status);
 
-/// Throws a core error when `status` is not OK, so that kernels have one way to fail.
+/// Throws a core error if `status` is not OK, so that kernels have one way to fail.
 void ThrowIfError(const absl::Status& status);
 
-/// Runs a kernel's body, or what its constructor does; what it throws becomes the op's status.
+/// Runs the body of a kernel or of its constructor; an exception becomes the op's status.
 template <typename Context, typename Body>
 void FailOpOnThrow(Context* ctx, Body&& body) {
   try {
@@ -37,12 +37,12 @@ void FailOpOnThrow(Context* ctx, Body&& body) {
   }
 }
 
-/// No op's loop runs on more threads than so many from now on; at least 1.
+/// Limits the loops of later ops to this many threads; at least 1.
 void LimitOpThreads(int num_threads);
 int MostOpThreads();
 
-/// TensorFlow's own intra-op threads, as far as they are within the limit, and the thread that
-/// asks, which waits for none that has not begun.
+/// TensorFlow's intra-op threads, up to the limit, and the calling thread, which never waits for a
+/// thread that has not begun.
 class OpExecutor : public Executor {
  public:
   explicit OpExecutor(tensorflow::OpKernelContext* ctx);
@@ -54,22 +54,22 @@ class OpExecutor : public Executor {
   const tensorflow::DeviceBase::CpuWorkerThreads& threads_;
 };
 
-// Inputs and outputs of ops are taken by their names in the op's definition; `item`: of a list. A
-// name that the op does not have is an error.
+// Inputs and outputs are accessed by their names in the op's definition; `item`: index in a list.
+// An unknown name is an error.
 
 int PlaceOfInput(tensorflow::OpKernelContext* ctx, const char* name, int item = 0);
 int PlaceOfOutput(tensorflow::OpKernelContext* ctx, const char* name, int item = 0);
 
 const tensorflow::Tensor& Input(tensorflow::OpKernelContext* ctx, const char* name, int item = 0);
 
-/// An input of `rank` dimensions, or an error that names the input.
+/// An input with `rank` dimensions; else an error that names the input.
 const tensorflow::Tensor& InputOfRank(tensorflow::OpKernelContext* ctx, const char* name, int rank,
                                       int item = 0);
 
 const tensorflow::ResourceHandle& HandleIn(tensorflow::OpKernelContext* ctx, const char* name,
                                            int item = 0);
 
-/// An output, allocated.
+/// Allocates an output.
 tensorflow::Tensor& Output(tensorflow::OpKernelContext* ctx, const char* name,
                            const tensorflow::TensorShape& shape, int item = 0);
 
@@ -86,7 +86,7 @@ T* Data(tensorflow::Tensor& tensor) {
   return tensor.flat<T>().data();
 }
 
-/// Makes an output the vector of these values, on the host.
+/// Makes an output a vector of these values, on the host.
 template <typename Vector>
 void OutputVector(tensorflow::OpKernelContext* ctx, const char* name, const Vector& values,
                   int item = 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An op and its engine: the CPU's, or that of the GPU that the op is placed on.
+// An op's engine: the CPU's, or that of the op's GPU.
 #ifndef SOK_OPS_TF_BASE_ENGINE_OF_OP_H_
 #define SOK_OPS_TF_BASE_ENGINE_OF_OP_H_
 
@@ -13,19 +13,19 @@
 
 namespace sok {
 
-/// The engine of ops that are placed on the CPU; ops/tf/base/engine_of_cpu_device.cc says which.
-/// Tests link another one.
+/// The engine of ops on the CPU, defined in ops/tf/base/engine_of_cpu_device.cc. Tests link another
+/// definition.
 Engine& EngineOfCpuDevice();
 
-/// The engine of the device that the op is placed on. Throws kCuda.
+/// The engine of the op's device. Throws kCuda.
 Engine& EngineOf(tensorflow::OpKernelContext* ctx);
 
-/// An op's run as a call to its engine: TensorFlow's threads, the device's stream, and temporary
+/// The call of an op to its engine: TensorFlow's threads, the device's stream, and temporary
 /// tensors.
 class OpCall : public Call {
  public:
   explicit OpCall(tensorflow::OpKernelContext* ctx);
-  /// Its loops run on `executor` instead, which outlives it.
+  /// Runs its loops on `executor`, which must outlive it.
   OpCall(tensorflow::OpKernelContext* ctx, Executor& executor);
   OpCall(const OpCall&) = delete;
 
@@ -33,7 +33,7 @@ class OpCall : public Call {
   Executor& executor() override { return executor_; }
   DeviceStream stream() const override { return stream_; }
 
-  /// Waits, where the engine's memory is not the host's.
+  /// Waits if the engine's memory is not the host's.
   template <typename T>
   void CopyToHost(T* to, const T* from, int64_t count) {
     const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
@@ -45,8 +45,8 @@ class OpCall : public Call {
     if (bytes > 0 && to != from) engine_.CopyFromHost(*this, to, from, bytes);
   }
 
-  /// `values`, which are in the engine's memory, for the host to read: themselves, or a copy that
-  /// `room` keeps.
+  /// `values`, in the engine's memory, for the host to read: the values themselves, or a copy held
+  /// by `room`.
   template <typename T>
   const T* OnHost(const T* values, int64_t count, std::vector<T>* room) {
     if (engine_.IsHostMemory()) return values;
@@ -54,7 +54,7 @@ class OpCall : public Call {
     CopyToHost(room->data(), values, count);
     return room->data();
   }
-  /// `values`, which are on the host, for the engine to read: themselves, or a temporary copy.
+  /// `values`, on the host, for the engine to read: the values themselves, or a temporary copy.
   template <typename T>
   const T* OnDevice(const T* values, int64_t count) {
     if (engine_.IsHostMemory()) return values;
@@ -77,8 +77,8 @@ class OpCall : public Call {
 
 }  // namespace sok
 
-/// Registers `Kernel` for `definition`, Name("...") with HostMemory of what stays on the host where
-/// the op is on a GPU.
+/// Registers `Kernel` for `definition`: Name("...") with HostMemory for everything that stays on
+/// the host when the op is on a GPU.
 #if SOK_HAS_CUDA
 #define SOK_REGISTER_KERNEL(definition, Kernel)                                 \
   REGISTER_KERNEL_BUILDER(definition.Device(::tensorflow::DEVICE_CPU), Kernel); \

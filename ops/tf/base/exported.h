@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marks the functions of the op library that Python calls.
+// Exports functions of the op library for Python.
 #ifndef SOK_OPS_TF_BASE_EXPORTED_H_
 #define SOK_OPS_TF_BASE_EXPORTED_H_
 

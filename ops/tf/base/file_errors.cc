@@ -13,7 +13,7 @@ ErrorCode CodeOf(const absl::Status& status) {
     case absl::StatusCode::kPermissionDenied:
       return ErrorCode::kPermissionDenied;
     case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kOutOfRange:  // a file as large as a file may be
+    case absl::StatusCode::kOutOfRange:  // the file system's limit of a file's size
       return ErrorCode::kNoSpace;
     case absl::StatusCode::kDataLoss:
       return ErrorCode::kDataLoss;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of TensorFlow's file systems as errors of the core.
+// Translates errors of TensorFlow's file systems to errors of the core.
 #ifndef SOK_OPS_TF_BASE_FILE_ERRORS_H_
 #define SOK_OPS_TF_BASE_FILE_ERRORS_H_
 
@@ -9,7 +9,7 @@
 
 namespace sok {
 
-/// Throws unless `status` is OK, with a message that names the path once.
+/// Throws unless `status` is OK; the message names the path once.
 void ThrowOfFile(const absl::Status& status, const std::string& path);
 
 }  // namespace sok

@@ -12,8 +12,7 @@ namespace {
 
 constexpr int64_t kKeyNanoseconds = 20;
 
-/// Nanoseconds of an item, or 0 where items had better be worked on one after another: each on all
-/// threads.
+/// Nanoseconds per item, or 0 if items should run one after another, each on all threads.
 int64_t CostAtOnce(tensorflow::OpKernelContext* ctx, const char* list, int num_threads) {
   const Group group(ctx);
   if (num_threads == 1 || group.size() < num_threads || !EngineOf(ctx).IsHostMemory()) return 0;
@@ -25,7 +24,8 @@ int64_t CostAtOnce(tensorflow::OpKernelContext* ctx, const char* list, int num_t
     total += size;
     largest = std::max(largest, size);
   }
-  if (total == 0 || largest * num_threads > 2 * total) return 0;  // others would wait for one
+  if (total == 0 || largest * num_threads > 2 * total)
+    return 0;  // the largest item would delay the others
   return std::max<int64_t>(1, total * kKeyNanoseconds / group.size());
 }
 
@@ -64,8 +64,8 @@ void TryEachItemAtOnce(tensorflow::OpKernelContext* ctx, const char* list,
   const int num_items = Group(ctx).size();
   std::vector<Outcome> outcomes(static_cast<size_t>(num_items));
   std::atomic<int> next_item{0};
-  // A share for each thread, which takes items as it comes to them: the shares that ParallelFor
-  // makes of 26 items for two threads are 15 and 11.
+  // One share per thread, which takes items dynamically: ParallelFor would split 26 items for two
+  // threads into 15 and 11.
   const int64_t share_cost = cost * num_items / threads.num_threads();
   threads.ParallelFor(threads.num_threads(), share_cost, [&](int64_t, int64_t) {
     for (int item; (item = next_item++) < num_items;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on a group of lookups: each argument is a list with one tensor for each of them.
+// Ops on a group of lookups: each argument is a list with one tensor per lookup.
 #ifndef SOK_OPS_TF_BASE_GROUP_H_
 #define SOK_OPS_TF_BASE_GROUP_H_
 
@@ -13,10 +13,10 @@
 
 namespace sok {
 
-/// The inputs and outputs of an op that are lists with a tensor for each item.
+/// The inputs and outputs of an op that are lists with one tensor per item.
 class Group {
  public:
-  /// Of an op whose attribute N is the number of items.
+  /// For an op whose attribute N is the number of items.
   explicit Group(tensorflow::OpKernelContext* ctx)
       : ctx_(ctx), size_(static_cast<int>(ctx->op_kernel().def().attr().at("N").i())) {}
 
@@ -47,24 +47,24 @@ class Group {
   const int size_;
 };
 
-/// Calls work(call, item) for each item of a group, in their order; ends with the first that fails.
+/// Calls work(call, item) for each item of a group, in order; stops at the first failure.
 void ForEachItem(tensorflow::OpKernelContext* ctx,
                  const std::function<void(OpCall& call, int item)>& work);
 
-/// As above, but items of the CPU that are alike in size are worked on at the same time, each on
-/// one of TensorFlow's threads; throws what the first of the items that failed threw. `work` takes
-/// no lock: who holds a table's may be waiting for these threads. The size of an item is that of
-/// its tensor in the input `list`.
+/// As above, but on the CPU, items of similar size run concurrently, each on one of TensorFlow's
+/// threads; rethrows the exception of the first item that failed. `work` must not lock: the owner
+/// of a table's lock may wait for these threads. The size of an item is that of its tensor in the
+/// input `list`.
 void ForEachItemAtOnce(tensorflow::OpKernelContext* ctx, const char* list,
                        const std::function<void(OpCall& call, int item)>& work);
 
-/// As above, for work that needs locks, which `try_work` may only try to get: what it returned
-/// false for is left to `work`, on the op's own thread.
+/// As above, for work that needs locks, for which `try_work` may only try: items for which it
+/// returns false are left to `work`, on the op's own thread.
 void TryEachItemAtOnce(tensorflow::OpKernelContext* ctx, const char* list,
                        const std::function<bool(OpCall& call, int item)>& try_work,
                        const std::function<void(OpCall& call, int item)>& work);
 
-/// A list attribute that has a value for each item of the op's attribute N.
+/// A list attribute with one value per item of the op's attribute N.
 template <typename T>
 std::vector<T> ItemAttributes(tensorflow::OpKernelConstruction* ctx, const char* name) {
   auto values = Attribute<std::vector<T>>(ctx, name);

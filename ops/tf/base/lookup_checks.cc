@@ -9,8 +9,8 @@ namespace tf = tensorflow;
 
 void CheckBatchOfKeys(const std::string& op_name, int64_t num_keys) {
   if (num_keys <= kMaxBatchKeys) return;
-  Throw(ErrorCode::kInvalidArgument, op_name, ": a batch may have ", kMaxBatchKeys, " keys, got ",
-        num_keys);
+  Throw(ErrorCode::kInvalidArgument, op_name, ": a batch is limited to ", kMaxBatchKeys,
+        " keys, got ", num_keys);
 }
 
 void CheckInitialRows(const TableOptions& options, const tf::Tensor& keys,
@@ -25,8 +25,8 @@ void CheckInitialRows(const TableOptions& options, const tf::Tensor& keys,
 void CheckGradientsOfBags(const std::string& op_name, const tf::Tensor& gradients,
                           const Bags& bags) {
   if (gradients.dim_size(0) == bags.num_bags) return;
-  Throw(ErrorCode::kInvalidArgument, op_name, ": gradients for ", bags.num_bags,
-        " bags expected, got ", gradients.dim_size(0));
+  Throw(ErrorCode::kInvalidArgument, op_name, ": expected gradients for ", bags.num_bags,
+        " bags, got ", gradients.dim_size(0));
 }
 
 void CheckRowGradients(const TableOptions& options, const tf::Tensor& values, int64_t num_row_ids) {
@@ -44,7 +44,7 @@ void CheckLoadedValues(const TableOptions& options, const tf::Tensor& keys,
   }
   if (keys.dims() == 1 && keys.dim_size(0) == values.dim_size(0)) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': keys must have shape [",
-        values.dim_size(0), "], one for each row, got ", keys.shape().DebugString());
+        values.dim_size(0), "], one per row, got ", keys.shape().DebugString());
 }
 
 }  // namespace sok

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops on keys and rows ask of their inputs, on whatever device these are. kInvalidArgument.
+// Checks of the keys and rows given to ops, on any device. All throw kInvalidArgument.
 #ifndef SOK_OPS_TF_BASE_LOOKUP_CHECKS_H_
 #define SOK_OPS_TF_BASE_LOOKUP_CHECKS_H_
 
@@ -17,7 +17,7 @@ void CheckBatchOfKeys(const std::string& op_name, int64_t num_keys);
 void CheckInitialRows(const TableOptions& options, const tensorflow::Tensor& keys,
                       const tensorflow::Tensor& initial_rows);
 
-/// One gradient for each bag.
+/// There must be one gradient per bag.
 void CheckGradientsOfBags(const std::string& op_name, const tensorflow::Tensor& gradients,
                           const Bags& bags);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that wait for others without holding a thread.
+// Lets ops wait without blocking a thread.
 #ifndef SOK_OPS_TF_BASE_OP_WAITER_H_
 #define SOK_OPS_TF_BASE_OP_WAITER_H_
 
@@ -13,13 +13,13 @@
 
 namespace sok {
 
-/// Waits until it is woken, once, with what it has waited for, or its step is cancelled.
+/// Waits until it is woken, once, with results, or until its step is cancelled.
 template <typename... Results>
 class OpWaiter {
  public:
   using Done = std::function<void(const absl::Status&, Results...)>;
 
-  /// Calls `done` once: with `cancelled`, and no results, when the step of `manager` (or null) is
+  /// Calls `done` once; with `cancelled` and no results if the step of `manager` (may be null) is
   /// cancelled first.
   static std::shared_ptr<OpWaiter> Make(tensorflow::CancellationManager* manager,
                                         const absl::Status& cancelled, Done done) {
@@ -33,7 +33,7 @@ class OpWaiter {
     return waiter;
   }
 
-  /// False: it was woken before.
+  /// Returns false if it was woken before.
   bool Wake(const absl::Status& status, Results... results) {
     if (is_over_.exchange(true)) return false;
     if (manager_ != nullptr) manager_->DeregisterCallback(token_);

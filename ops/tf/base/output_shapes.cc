@@ -27,7 +27,7 @@ absl::Status RowsOfDims(InferenceContext* c) {
   std::vector<int64_t> dims;
   TF_RETURN_IF_ERROR(c->GetAttr("dims", &dims));
   if (dims.size() != static_cast<size_t>(c->num_outputs())) {
-    return absl::InvalidArgumentError("dims must have a value for each item");
+    return absl::InvalidArgumentError("dims must have one value per item");
   }
   for (int i = 0; i < c->num_outputs(); ++i) {
     c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, dims[static_cast<size_t>(i)]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes that the outputs of several ops have.
+// Shape functions shared by several ops.
 #ifndef SOK_OPS_TF_BASE_OUTPUT_SHAPES_H_
 #define SOK_OPS_TF_BASE_OUTPUT_SHAPES_H_
 
@@ -13,13 +13,13 @@ absl::Status AllVectors(tensorflow::shape_inference::InferenceContext* c);
 /// A vector, then matrices, of unknown sizes.
 absl::Status VectorAndMatrices(tensorflow::shape_inference::InferenceContext* c);
 
-/// Rows, as many floats wide as the attribute `dims` says.
+/// Matrices whose widths are the attribute `dims`.
 absl::Status RowsOfDims(tensorflow::shape_inference::InferenceContext* c);
 
-/// Those of the first inputs, one for each output.
+/// The shapes of the first inputs, one per output.
 absl::Status ShapesOfInputs(tensorflow::shape_inference::InferenceContext* c);
 
-/// Those of the second list of inputs.
+/// The shapes of the second list of inputs.
 absl::Status ShapesOfSecondList(tensorflow::shape_inference::InferenceContext* c);
 
 }  // namespace sok

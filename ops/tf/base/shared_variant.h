@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops of a process hand on to each other in a tensor, and share.
+// Objects that ops of a process share through variant tensors.
 #ifndef SOK_OPS_TF_BASE_SHARED_VARIANT_H_
 #define SOK_OPS_TF_BASE_SHARED_VARIANT_H_
 
@@ -14,7 +14,7 @@
 
 namespace sok {
 
-/// What stands in the tensor. It never leaves the process.
+/// The value of the tensor. It never leaves the process.
 template <typename T>
 struct SharedVariant {
   std::shared_ptr<T> shared;
@@ -25,13 +25,13 @@ struct SharedVariant {
   bool Decode(const tensorflow::VariantTensorData&) { return false; }
 };
 
-/// Makes an output a scalar that has it.
+/// Makes an output a scalar that holds the object.
 template <typename T>
 void OutputShared(tensorflow::OpKernelContext* ctx, const char* name, std::shared_ptr<T> shared) {
   Output(ctx, name, {}).scalar<tensorflow::Variant>()() = SharedVariant<T>{std::move(shared)};
 }
 
-/// What is in a variant tensor; null: nothing, or something else.
+/// The object in a variant tensor; null if it holds none, or one of another type.
 template <typename T>
 std::shared_ptr<T> SharedIn(const tensorflow::Tensor& tensor) {
   if (tensor.dims() != 0) return nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that fail make their step fail on all ranks that take part in it.
+// Makes a failing op fail its step on all ranks that take part in it.
 #ifndef SOK_OPS_TF_BASE_STEP_FAILURE_H_
 #define SOK_OPS_TF_BASE_STEP_FAILURE_H_
 
@@ -9,11 +9,11 @@
 
 namespace sok {
 
-/// Tells the other ranks the error of an op's context; nothing where this process trains alone.
+/// Sends the error of an op's context to the other ranks; no effect if this process trains alone.
 /// Defined in ops/tf/ranks, which ops of one process do not include.
 void FailStepOnRanks(tensorflow::OpKernelContext* ctx);
 
-/// As FailOpOnThrow, for ops of a step that other ranks take part in: the step fails on them, too.
+/// As FailOpOnThrow, for ops of a step in which other ranks take part: the step fails on them, too.
 template <typename Body>
 void FailStepOnThrow(tensorflow::OpKernelContext* ctx, Body&& body) {
   FailOpOnThrow(ctx, std::forward<Body>(body));

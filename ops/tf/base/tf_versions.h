@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every difference between TensorFlow releases that the C++ meets: calls that newer ones deprecate
-// and for which older ones have nothing else. Of two overloads the first one holds where the newer
-// call exists, since it fits the 0 that is passed better.
+// All differences between TensorFlow releases in C++: calls that newer releases deprecate and older
+// ones lack a replacement for. Of two overloads, the first is chosen if the newer call exists,
+// since the argument 0 fits it better.
 #ifndef SOK_OPS_TF_BASE_TF_VERSIONS_H_
 #define SOK_OPS_TF_BASE_TF_VERSIONS_H_
 
@@ -15,7 +15,7 @@
 namespace sok {
 namespace tf_versions {
 
-/// 2.21: the memory is a span.
+/// 2.21: takes a span.
 template <typename File>
 auto Read(const File& file, uint64_t offset, absl::Span<char> memory, absl::string_view* read, int)
     -> decltype(file.Read(offset, *read, memory)) {
@@ -29,8 +29,8 @@ absl::Status Read(const File& file, uint64_t offset, absl::Span<char> memory,
 
 }  // namespace tf_versions
 
-/// Reads memory.size() bytes from `offset` on; `*read` says where they are, in `memory` or not.
-/// OutOfRange where the file ends before, with `*read` what there is.
+/// Reads memory.size() bytes from `offset` on; `*read` says where they are, in `memory` or
+/// elsewhere. OutOfRange if the file ends before; `*read` is then what there is.
 template <typename File>
 absl::Status ReadAt(const File& file, uint64_t offset, absl::Span<char> memory,
                     absl::string_view* read) {

@@ -12,7 +12,7 @@ namespace sok {
 
 namespace tf = tensorflow;
 
-/// In a container of a step, which TensorFlow empties when what it is of has ended.
+/// Lives in a container of the step, which TensorFlow empties when the step has ended.
 class SessionSteps::Witness : public tf::ResourceBase {
  public:
   Witness(SessionSteps* steps, int64_t step) : step_(step) {
@@ -46,7 +46,7 @@ int64_t SessionSteps::StepOf(tf::OpKernelContext* ctx) {
   if (manager == nullptr) return StepRegistry::kUnseen;
   tf::ScopedStepContainer* const container = ctx->step_container();
   const StepRegistry::Membership joined = registry_.Join(manager, container);
-  // That of eager code has no number, and is never emptied.
+  // The container of eager code has no number and is never emptied.
   if (!joined.is_in_container && container != nullptr && container->StepId() != 0) {
     Witness* witness = nullptr;
     ThrowIfError(container->LookupOrCreate<Witness>(ctx->resource_manager(), "sok_step", &witness,
@@ -57,7 +57,7 @@ int64_t SessionSteps::StepOf(tf::OpKernelContext* ctx) {
     witness->Unref();
   }
   if (!joined.is_first) return joined.step;
-  Ref();  // until the manager calls back, once, when it goes at the latest
+  Ref();  // until the manager calls back, once, at the latest when it is destroyed
   const auto forget = [this, manager] {
     registry_.Forget(manager);
     Unref();
@@ -74,15 +74,15 @@ bool SessionSteps::Enter(tf::OpKernelContext* ctx, const std::vector<CollectiveI
   const int64_t step = StepOf(ctx);
   const std::string& lookup = ctx->op_kernel().name();
   if (registry_.Enter(step, lookup, collectives)) return true;
-  // Not on the thread that opens the gate, which may not be there any more when the op ends.
+  // Not on the thread that opens the gate, which may no longer exist when the op ends.
   const auto on_thread_of_step = [runner = ctx->runner(), go_on](const absl::Status& status) {
     if (runner == nullptr) return go_on(status);
     (*runner)([go_on, status] { go_on(status); });
   };
   const auto waiter =
       OpWaiter<>::Make(ctx->cancellation_manager(),
-                       absl::CancelledError("the step ended while it waited for a checkpoint"),
-                       on_thread_of_step);  // `ctx` may be gone from here on
+                       absl::CancelledError("the step ended while waiting for a checkpoint"),
+                       on_thread_of_step);  // `ctx` may be destroyed from here on
   registry_.Await(step, lookup, collectives, [waiter] { waiter->Wake(absl::OkStatus()); });
   return false;
 }

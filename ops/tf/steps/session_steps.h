@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which step an op is part of, and how its end is seen: the registry of steps for TensorFlow.
+// The step of an op, and the detection of its end: the registry of steps for TensorFlow.
 #ifndef SOK_OPS_TF_STEPS_SESSION_STEPS_H_
 #define SOK_OPS_TF_STEPS_SESSION_STEPS_H_
 
@@ -14,21 +14,21 @@
 
 namespace sok {
 
-/// Of a session, or of eager code. A step is all that has one cancellation manager: a run of a
-/// session, or the call of a function outside of sessions, with the functions that are called in
-/// it; a function of tf.data, or an op outside of functions. It ends when the manager has gone, or
-/// was cancelled, and TensorFlow has emptied the containers of the step.
+/// The steps of a session, or of eager code. A step is everything under one cancellation manager: a
+/// run of a session; a function called outside of sessions, with the functions that it calls; a
+/// function of tf.data; or an op outside of functions. It ends when the manager is destroyed or
+/// cancelled and TensorFlow has emptied the step's containers.
 class SessionSteps : public tensorflow::ResourceBase {
  public:
   static tensorflow::core::RefCountPtr<SessionSteps> Of(tensorflow::OpKernelContext* ctx);
 
   StepRegistry& registry() { return registry_; }
-  /// Throws kCancelled when the step has been cancelled.
+  /// Throws kCancelled if the step has been cancelled.
   int64_t StepOf(tensorflow::OpKernelContext* ctx);
 
-  /// Before an op finds rows: true where its step may go on. Otherwise `go_on` is called once, with
-  /// an error or when it may; the op may be over when this returns. `collectives`: of its lookup,
-  /// if other ranks take part. Throws as StepOf.
+  /// Called before an op finds rows. Returns true if its step may proceed. Otherwise calls `go_on`
+  /// once, when it may or with an error; the op may have ended when this returns. `collectives`:
+  /// those of its lookup, if other ranks take part. Throws as StepOf.
   using GoOn = std::function<void(const absl::Status&)>;
   bool Enter(tensorflow::OpKernelContext* ctx, const std::vector<CollectiveId>& collectives,
              GoOn go_on);

@@ -38,7 +38,7 @@ void StepRegistry::ReleaseLocked(int64_t step) {
   changed_.notify_all();
 }
 
-/// Null: it has ended.
+/// Null if it has ended.
 StepRegistry::Step* StepRegistry::Find(int64_t step) {
   const auto entry = steps_.find(step);
   return entry == steps_.end() ? nullptr : &entry->second;
@@ -100,7 +100,7 @@ bool StepRegistry::MayBegin(const Step* step, const std::vector<CollectiveId>& c
   });
 }
 
-/// Also of a step that has begun: the lookup is another one of it.
+/// Also for a step that has begun: it adds another lookup.
 void StepRegistry::Begin(Step* step, const std::string& lookup,
                          const std::vector<CollectiveId>& collectives) {
   if (step->is_exempt) return;
@@ -123,7 +123,7 @@ void StepRegistry::Await(int64_t step, const std::string& lookup,
     const std::lock_guard<std::mutex> lock(mutex_);
     waiting_.push_back({step, lookup, collectives, std::move(go_on)});
   }
-  WakeThoseWhoMay();  // the gate may have been opened since Enter
+  WakeReady();  // the gate may have been opened since Enter
 }
 
 void StepRegistry::Close(int64_t step) {
@@ -138,7 +138,7 @@ void StepRegistry::Open() {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (--num_closed_ == 0) cut_.clear();
   }
-  WakeThoseWhoMay();
+  WakeReady();
 }
 
 StepRegistry::Cut StepRegistry::Begun() {
@@ -154,7 +154,7 @@ void StepRegistry::Raise(const Cut& cut) {
       last = std::max(last, number);
     }
   }
-  WakeThoseWhoMay();
+  WakeReady();
 }
 
 bool StepRegistry::IsRunning() const {
@@ -194,17 +194,17 @@ bool StepRegistry::EndCut(std::chrono::milliseconds most) {
   return true;
 }
 
-void StepRegistry::WakeThoseWhoMay() {
+void StepRegistry::WakeReady() {
   std::vector<std::function<void()>> woken;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    woken = TakeThoseWhoMay();
+    woken = TakeReady();
   }
   for (const auto& go_on : woken) go_on();
 }
 
-/// What lets a step begin, lets its other lookups go on, too.
-std::vector<std::function<void()>> StepRegistry::TakeThoseWhoMay() {
+/// A lookup that lets a step begin also lets its other lookups proceed.
+std::vector<std::function<void()>> StepRegistry::TakeReady() {
   const auto step_of = [&](const Waiting& each) {
     return each.step == kUnseen ? nullptr : Find(each.step);
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which steps run, what they hold, and which of them wait while a checkpoint is made. No framework.
+// Which steps run, what they hold, and which of them wait for a checkpoint. No framework.
 #ifndef SOK_OPS_TF_STEPS_STEP_REGISTRY_H_
 #define SOK_OPS_TF_STEPS_STEP_REGISTRY_H_
 
@@ -17,77 +17,78 @@
 
 namespace sok {
 
-/// Of a session. A step has a number, and begins when it first finds rows: until then it has
-/// changed nothing that depends on them. Any thread may call anything.
+/// The steps of a session. A step has a number, and begins when it first finds rows: before, it has
+/// changed nothing that depends on them. Thread-safe.
 class StepRegistry {
  public:
-  /// The number of steps whose end nobody sees: they do not count as begun, and hold rows for ever.
+  /// The number of steps whose end cannot be observed: they never count as begun, and hold rows for
+  /// ever.
   static constexpr int64_t kUnseen = 0;
 
   // --- from a step's first op to its end ---
 
   struct Membership {
     int64_t step;
-    bool is_first;         // the caller sees to it that Forget is called
-    bool is_in_container;  // as the step's op before
+    bool is_first;         // the caller must arrange for Forget to be called
+    bool is_in_container;  // same container as the step's previous op
   };
-  /// The step that `identity` stands for, an object that lives as long as it and is of no other;
-  /// `container`: where TensorFlow keeps what goes with the step, or a function that it calls.
+  /// The step of `identity`, an object that lives as long as the step and belongs to no other;
+  /// `container`: where TensorFlow keeps the state of the step or of a function that it calls.
   Membership Join(const void* identity, const void* container);
-  /// The step ends, as soon as it has no holds left; `identity` may be another one's.
+  /// Ends the step as soon as it has no holds left; later, `identity` may belong to another step.
   void Forget(const void* identity);
   void Hold(int64_t step);
   void Release(int64_t step);
 
   // --- rows that a step holds ---
 
-  /// From now on the step may hold row ids of the table, until it ends.
+  /// Records that the step may hold row ids of the table until it ends.
   void Use(int64_t step, const void* table);
-  /// Later than all uses until now.
+  /// A moment later than all uses until now.
   int64_t Now();
-  /// Whether a step runs that used the table before that moment.
+  /// Whether a running step used the table before that moment.
   bool IsInUse(const void* table, int64_t moment);
-  /// The step has given these rows to keys that had none. `contents`: of the table, as a number
-  /// that no others have.
+  /// Records that the step assigned these rows to keys that had none. `contents`: a number that is
+  /// unique to the table's contents.
   void Give(int64_t step, int64_t contents, const std::vector<int64_t>& rows);
-  /// All that it has given, ascending.
+  /// All rows that the step has assigned, ascending.
   std::vector<int64_t> GivenRows(int64_t step, int64_t contents);
 
-  // --- beside a checkpoint ---
+  // --- for checkpoints ---
 
-  /// Whether the step may find rows now; then it has begun. `lookup`: for messages; `collectives`:
-  /// where it meets other ranks.
+  /// Whether the step may find rows now; it has then begun. `lookup`: for error messages;
+  /// `collectives`: those of the lookup with other ranks.
   bool Enter(int64_t step, const std::string& lookup, const std::vector<CollectiveId>& collectives);
-  /// Where Enter was false: calls `go_on` once, when the step may, perhaps at once.
+  /// If Enter returned false: calls `go_on` once, when the step may proceed, perhaps immediately.
   void Await(int64_t step, const std::string& lookup, const std::vector<CollectiveId>& collectives,
              std::function<void()> go_on);
 
   /// {lookup hash: the highest number}
   using Cut = std::map<uint64_t, int64_t>;
 
-  /// From now on steps wait that have not begun. That one goes on, and nobody waits for it. Each
-  /// Close has its Open.
+  /// Makes steps that have not begun wait, except `step`, which does not count as running either.
+  /// Each Close needs an Open.
   void Close(int64_t step);
   void Open();
-  /// Of each lookup, the highest number that a step has begun here.
+  /// The highest number that a step has begun here, by lookup.
   Cut Begun();
-  /// Steps with lookups up to the cut begin here, too.
+  /// Lets steps with lookups up to the cut begin here, too.
   void Raise(const Cut& cut);
-  /// Steps that have begun and run, as texts for messages.
+  /// Describes the running steps, for error messages.
   std::vector<std::string> Running();
-  /// Returns when none is running, or one has begun a lookup beyond the cut, or after that time.
+  /// Returns when no step is running, or one has begun a lookup beyond the cut, or after `most`.
   void AwaitChange(std::chrono::milliseconds most);
-  /// Ends the cut, once none is running; false after that time.
+  /// Ends the cut once no step is running; returns false after `most`.
   bool EndCut(std::chrono::milliseconds most);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Step {
-    int64_t num_holds = 1;  // the first is that of its identity
+    int64_t num_holds = 1;  // the first hold is its identity's
     const void* container = nullptr;
     bool has_begun = false;
-    bool is_exempt = false;  // it makes a checkpoint
-    std::string lookup;      // with which it began
+    bool is_exempt = false;  // the step that saves
+    std::string lookup;      // the lookup with which it began
     Clock::time_point began;
     std::map<const void*, int64_t> uses;            // {table: since when}
     std::map<int64_t, std::vector<int64_t>> given;  // {contents: rows}
@@ -99,15 +100,15 @@ class StepRegistry {
     std::function<void()> go_on;
   };
 
-  // These need mutex_.
+  // The calls below need mutex_.
   Step* Find(int64_t step);
   bool MayBegin(const Step* step, const std::vector<CollectiveId>& collectives) const;
   void Begin(Step* step, const std::string& lookup, const std::vector<CollectiveId>& collectives);
   void ReleaseLocked(int64_t step);
   bool IsRunning() const;
   bool IsBeyondCut() const;
-  std::vector<std::function<void()>> TakeThoseWhoMay();
-  void WakeThoseWhoMay();
+  std::vector<std::function<void()>> TakeReady();
+  void WakeReady();
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -115,7 +116,7 @@ class StepRegistry {
   std::map<int64_t, Step> steps_;           // by number
   int64_t last_number_ = kUnseen;
   int64_t now_ = 0;
-  int64_t num_closed_ = 0;  // by how many
+  int64_t num_closed_ = 0;  // number of Close calls without Open
   Cut begun_, cut_;
   std::vector<Waiting> waiting_;
 };
@@ -124,9 +125,9 @@ class StepRegistry {
 class EvictedRows {
  public:
   void Add(StepRegistry& steps, int64_t num_rows) { rows_.push_back({steps.Now(), num_rows}); }
-  /// How many, the first ones first, no step holds any more.
+  /// The number of rows, in order of eviction, that no step holds any more.
   int64_t NumReturnable(StepRegistry& steps, const void* table) const;
-  /// So many of the first ones, as NumReturnable said, may go to new keys now.
+  /// Removes the first `num_rows` rows, up to NumReturnable, which new keys may now use.
   void Returned(int64_t num_rows);
 
  private:

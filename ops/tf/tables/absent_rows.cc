@@ -13,7 +13,7 @@ namespace {
 
 namespace tf = tensorflow;
 
-/// For each key without a row the place of its row in `absent_rows`; -1 for the others.
+/// The position in `absent_rows` of each key without a row; -1 for the other keys.
 std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys,
                                    const int64_t* row_ids, const tf::Tensor& absent_rows) {
   std::vector<int64_t> places(static_cast<size_t>(num_keys), kNoRow);
@@ -30,8 +30,8 @@ std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys
   return places;
 }
 
-/// For each key without a row the row that it would get, which holds what was preset; -1 for the
-/// others and beyond the capacity.
+/// For each key without a row, the row that it would get, which holds the preset value; -1 for
+/// other keys and beyond the capacity.
 std::vector<int64_t> NextRows(const TableOptions& options, int64_t num_keys, const int64_t* row_ids,
                               const int64_t* keys, int64_t next_row) {
   std::vector<int64_t> absent_keys;
@@ -53,8 +53,8 @@ std::vector<int64_t> NextRows(const TableOptions& options, int64_t num_keys, con
   return rows;
 }
 
-/// FillAbsentRows in the host's memory, which makes the row of a key that comes often but once: a
-/// copy takes a tenth of the time.
+/// FillAbsentRows in the host's memory, computing the row of a repeated key once: copying it takes
+/// a tenth of the time.
 void FillEachKeyOnce(OpCall& call, const TableOptions& options, int64_t num_keys,
                      const int64_t* keys, const int64_t* row_ids, float* rows) {
   std::vector<int64_t> places, absent_keys;
@@ -68,7 +68,7 @@ void FillEachKeyOnce(OpCall& call, const TableOptions& options, int64_t num_keys
   const int64_t num_distinct =
       NumberByFirstAppearance(num_absent, absent_keys.data(), absent_keys.data(), numbers.data());
   std::vector<int64_t> first_places;                            // [num_distinct]
-  std::vector<int64_t> is_filled(row_ids, row_ids + num_keys);  // as of row_ids: from 0
+  std::vector<int64_t> is_filled(row_ids, row_ids + num_keys);  // as in row_ids: >= 0
   for (size_t i = 0; i < places.size(); ++i) {
     if (numbers[i] == static_cast<int64_t>(first_places.size())) {
       first_places.push_back(places[i]);

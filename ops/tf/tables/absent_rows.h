@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keys without a row read.
+// The rows that keys without a row read.
 #ifndef SOK_OPS_TF_TABLES_ABSENT_ROWS_H_
 #define SOK_OPS_TF_TABLES_ABSENT_ROWS_H_
 
@@ -7,12 +7,12 @@
 
 namespace sok {
 
-/// Whether any row id is below 0, where the host can see it; else true.
+/// Whether any row id is below 0, if the host can see it; else true.
 bool MayHaveAbsent(OpCall& call, const tensorflow::Tensor& row_ids);
 
-/// Temporary memory [n, dim] in which row i is written where row_ids[i] < 0: from `absent_rows`
-/// [number of such keys, dim], or, if these are empty, the first value of keys[i]. nullptr where
-/// it is cheap to see that no row id is below 0. All tensors are on the device.
+/// Temporary memory [n, dim] in which row i is written if row_ids[i] < 0: from `absent_rows`
+/// [number of such keys, dim] or, if that is empty, the first value of keys[i]. nullptr if it is
+/// cheap to see that no row id is below 0. All tensors are on the device.
 const float* AbsentRows(OpCall& call, const TableView& view, const tensorflow::Tensor& keys,
                         const tensorflow::Tensor& row_ids, const tensorflow::Tensor& absent_rows);
 

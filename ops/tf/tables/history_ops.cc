@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on the history of a table's keys: what is known of them, and eviction by it.
+// Ops on the history of a table's keys, and eviction by history.
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
@@ -30,7 +30,7 @@ REGISTER_OP("SokKeyHistory")
       return absl::OkStatus();
     })
     .Doc(
-        "How often each key came in training steps, and the last of these steps; 0 and -1 for "
+        "The occurrences of each key in training steps, and the last of these steps; 0 and -1 for "
         "unknown keys.");
 
 REGISTER_OP("SokExportWaitingKeys")
@@ -41,7 +41,7 @@ REGISTER_OP("SokExportWaitingKeys")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
     .Doc(
-        "The keys that have come but have no row yet, with outputs as of SokKeyHistory. A Bloom "
+        "The keys that have occurred but have no row yet, with outputs as SokKeyHistory. A Bloom "
         "filter has no list of its keys.");
 
 REGISTER_OP("SokImportHistory")
@@ -52,8 +52,9 @@ REGISTER_OP("SokImportHistory")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Replaces the history of these distinct keys. Keys without a row wait for one, however "
-        "often they came; without a filter their history is dropped.");
+        "Replaces the history of these distinct keys. Keys without a row still wait for one, "
+        "however "
+        "often they occurred; without a filter their history is dropped.");
 
 REGISTER_OP("SokEvictKeys")
     .Input("table: resource")
@@ -64,8 +65,8 @@ REGISTER_OP("SokEvictKeys")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
-        "Takes the rows from keys that came last before step - steps_to_live, or, with an "
-        "l2_threshold above 0, from keys whose half squared norm is below it; keys that wait for a "
+        "Evicts keys that last occurred before step - steps_to_live or, with an "
+        "l2_threshold above 0, keys with half a squared norm below it; keys that wait for a "
         "row are always judged by the step. A row without a recorded step gets `step`. A `step` "
         "below 0 stands for the one after the last counted step. Running steps keep reading the "
         "rows that they have found.");
@@ -144,8 +145,8 @@ class ImportHistoryOp : public tf::OpKernel {
                                   const tf::Tensor& keys) {
     const tf::Tensor& values = InputOfRank(ctx, name, 1);
     if (values.NumElements() == keys.NumElements()) return values;
-    Throw(ErrorCode::kInvalidArgument, name, " must have a value for each of ", keys.NumElements(),
-          " keys, got ", values.NumElements());
+    Throw(ErrorCode::kInvalidArgument, name, " must have one value for each of ",
+          keys.NumElements(), " keys, got ", values.NumElements());
   }
 
   static void Import(OpCall& call, const TableView& view, int64_t num_keys, const int64_t* keys,
@@ -162,7 +163,7 @@ class ImportHistoryOp : public tf::OpKernel {
       waiting.push_back({counts[i], steps[i]});
     }
     const auto num_waiting = static_cast<int64_t>(waiting.size());
-    // Makes room first: from here on nothing fails.
+    // Allocates first: nothing may fail from here on.
     history.Reserve(call.executor(), view.table.Size(call).num_rows, num_waiting);
     for (size_t i = 0; i < row_ids.size(); ++i) {
       history.NoteStep(steps[i]);
@@ -175,7 +176,7 @@ class ImportHistoryOp : public tf::OpKernel {
   }
 };
 
-constexpr int64_t kMostKeysAtOnce = 4096;  // that eviction keeps steps from counting for
+constexpr int64_t kMostKeysAtOnce = 4096;  // for which eviction blocks the counting of steps
 
 class EvictKeysOp : public tf::OpKernel {
  public:
@@ -204,8 +205,8 @@ class EvictKeysOp : public tf::OpKernel {
   }
 
  private:
-  /// Rows are read before the history is locked, and it is locked for a few keys at a time, so that
-  /// steps need not wait long for it.
+  /// Rows are read before the history is locked, and the lock is taken for a few keys at a time, so
+  /// that steps do not wait long for it.
   int64_t Evict(OpCall& call, const TableView& view, KeyHistory* history, TableResource* table,
                 int64_t step) const {
     const TableEntries held = view.table.Export(call);
@@ -260,7 +261,7 @@ class EvictKeysOp : public tf::OpKernel {
     }
   }
 
-  /// From those of `keys` that still came last before `first_step`; returns from how many.
+  /// Evicts those of `keys` that still last occurred before `first_step`; returns their number.
   static int64_t TakeRows(OpCall& call, const TableView& view, KeyHistory* history,
                           TableResource* table, int64_t first_step,
                           const std::vector<int64_t>& keys) {

@@ -11,9 +11,9 @@ struct Entry {
   int64_t key, row_id;
 };
 
-constexpr int64_t kSortNanoseconds = 100;  // of an entry, among as many as come into a bucket
+constexpr int64_t kSortNanoseconds = 100;  // per entry, for a bucket of average size
 
-/// Where each bucket starts, and in the end the last one ends.
+/// The start of each bucket, followed by the end of the last one.
 std::vector<int64_t> BucketStarts(int64_t num_keys, const int64_t* keys, int64_t num_buckets) {
   std::vector<int64_t> starts(static_cast<size_t>(num_buckets + 1));
   for (int64_t i = 0; i < num_keys; ++i) {

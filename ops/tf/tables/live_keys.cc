@@ -7,7 +7,7 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kBlockRows = 4 << 20;  // an index is read once for each block
+constexpr int64_t kBlockRows = 4 << 20;  // the index is read once per block
 
 }  // namespace
 
@@ -60,7 +60,7 @@ void LiveKeys::ForEachKeys(const std::function<void(int64_t count, const int64_t
 
 /// Calls use(count, keys, row_ids), on the host, for all keys of the table.
 void LiveKeys::ForEachBlock(const UseKeysAndRows& use) {
-  // Whole blocks, also where there are fewer rows: what an engine asks for.
+  // Whole blocks, even if there are fewer rows: engines require it.
   const int64_t most = std::min(
       kBlockRows, (num_rows_ + Table::kRowsAtOnce - 1) / Table::kRowsAtOnce * Table::kRowsAtOnce);
   std::vector<int64_t> host_keys, host_row_ids;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys of a table and their row ids, in parts, so that there is no list of all of them.
+// The keys of a table and their row ids, in blocks, so that they never need a complete list.
 #ifndef SOK_OPS_TF_TABLES_LIVE_KEYS_H_
 #define SOK_OPS_TF_TABLES_LIVE_KEYS_H_
 
@@ -20,14 +20,14 @@ class LiveKeys {
   int64_t count() const { return count_; }
   int64_t num_rows() const { return num_rows_; }
 
-  /// A bit for each row that has a key; nullptr: all rows have.
+  /// One bit per row, set if it has a key; nullptr: all rows have one.
   const RowBits* Bits();
-  /// From now on it has the keys of these rows only; those among them that have none do not count.
+  /// Restricts it to the keys of these rows; rows without a key are ignored.
   void KeepOnly(const RowBits& rows);
 
-  /// Calls use(count, keys), with keys on the host, for all. Comes before ForEachRowIds.
+  /// Calls use(count, keys), with keys on the host, for all keys. Must precede ForEachRowIds.
   void ForEachKeys(const std::function<void(int64_t count, const int64_t* keys)>& use);
-  /// Calls use(count, row_ids), with at most `most` row ids on the device, for all.
+  /// Calls use(count, row_ids), with at most `most` row ids on the device, for all keys.
   void ForEachRowIds(int64_t most,
                      const std::function<void(int64_t count, const int64_t* row_ids)>& use);
 
@@ -44,9 +44,9 @@ class LiveKeys {
   const TableView& view_;
   int64_t count_ = 0, num_rows_ = 0;
   bool is_dense_ = true;   // row ids are 0, 1, ...
-  bool are_known_ = true;  // the bits, where it is not
+  bool are_known_ = true;  // bits_ is valid, if not dense
   bool has_all_ = true;    // no KeepOnly
-  RowBits bits_;           // of rows that it has, where it is not dense
+  RowBits bits_;           // rows that it has, if not dense
 };
 
 }  // namespace sok

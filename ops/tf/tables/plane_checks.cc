@@ -8,8 +8,8 @@ namespace sok {
 void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t num_named) {
   if (num_named == num_slots) return;
   Throw(ErrorCode::kFailedPrecondition, "table '", options.name, "' has ", num_slots,
-        " slots of optimizers, but its saver was made when there were ", num_named,
-        "; make the tf.train.Saver after apply_gradients, so that it saves all of them");
+        " optimizer slots, but its saver was created when there were ", num_named,
+        "; create the tf.train.Saver after apply_gradients, so that it saves all of them");
 }
 
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
@@ -18,7 +18,7 @@ void CheckPlaneToRestore(const TableOptions& options, const std::string& what, i
   if (shape == expected) return;
   Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': ", what,
         " to restore have shape ", shape.DebugString(), ", but ", num_keys, " keys and a width of ",
-        width, " ask for ", expected.DebugString(),
+        width, " require ", expected.DebugString(),
         "; restore into a layer of the same embedding_vec_size and with the same optimizer");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks of what a checkpoint takes from a table and gives back to it.
+// Checks of the planes that a checkpoint saves or restores.
 #ifndef SOK_OPS_TF_TABLES_PLANE_CHECKS_H_
 #define SOK_OPS_TF_TABLES_PLANE_CHECKS_H_
 
@@ -10,14 +10,15 @@
 
 namespace sok {
 
-/// kFailedPrecondition when a table has slots that its saver does not know.
+/// Throws kFailedPrecondition if a table has slots that its saver does not know.
 void CheckAllSlotsAreNamed(const TableOptions& options, size_t num_slots, size_t num_named);
 
-/// kInvalidArgument when `shape`, of what is called `what`, is not [num_keys, width].
+/// Throws kInvalidArgument if `shape`, of the tensor called `what`, is not [num_keys, width].
 void CheckPlaneToRestore(const TableOptions& options, const std::string& what, int64_t num_keys,
                          int64_t width, const tensorflow::TensorShape& shape);
 
-/// kInvalidArgument when an ordinary variable called `what` has not a row for each of the table's.
+/// Throws kInvalidArgument if an ordinary variable called `what` does not have one row per row of
+/// the table.
 void CheckRowsByRowId(const TableOptions& options, const std::string& what,
                       const tensorflow::Tensor& values);
 

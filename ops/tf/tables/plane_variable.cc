@@ -12,7 +12,7 @@ namespace tf = tensorflow;
 
 namespace {
 
-/// A plane's memory where it stands now. A plane that moves needs another buffer.
+/// A plane's memory at its current address. A plane that moves needs another buffer.
 class PlaneBuffer : public tf::TensorBuffer {
  public:
   PlaneBuffer(std::shared_ptr<Plane> plane, int64_t num_bytes)
@@ -78,12 +78,12 @@ void PlaneVariable::Put(std::shared_ptr<Plane> plane) {
 }
 
 void PlaneVariable::Show(int64_t num_rows) {
-  if (has_capacity()) return;  // it never moves
+  if (has_capacity()) return;  // planes with a capacity never move
   num_rows_ = num_rows;
   if (IsInVariable()) {
     PutPlane();
   } else {
-    shown_ = nullptr;  // where the plane was, another value may come to be
+    shown_ = nullptr;  // another value may be allocated at the plane's old address
   }
 }
 

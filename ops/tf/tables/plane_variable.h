@@ -16,10 +16,10 @@ namespace sok {
 
 using VariablePtr = tensorflow::core::RefCountPtr<tensorflow::Var>;
 
-/// The variable behind an input; made, without a value, when it does not exist yet.
+/// The variable of an input; created, without a value, if it does not exist yet.
 VariablePtr LookupOrMakeVariable(tensorflow::OpKernelContext* ctx, const char* input);
 
-/// The variable behind a handle; kFailedPrecondition when it has not been initialized.
+/// The variable of a handle; kFailedPrecondition if it has not been initialized.
 VariablePtr LookupVariable(tensorflow::OpKernelContext* ctx,
                            const tensorflow::ResourceHandle& handle);
 
@@ -27,8 +27,8 @@ VariablePtr LookupVariable(tensorflow::OpKernelContext* ctx,
 class VariableLocks {
  public:
   enum class Mode {
-    kShared,  // while their memory is used
-    kAlone,   // while they get another value
+    kShared,  // to use their memory
+    kAlone,   // to replace their value
   };
   VariableLocks(std::vector<tensorflow::Var*> variables, Mode mode);
   ~VariableLocks();
@@ -40,10 +40,11 @@ class VariableLocks {
   const Mode mode_;
 };
 
-/// A plane and the variable that shows it. Of a declared capacity: [capacity, width], of which only
-/// rows that were handed out need have memory. Otherwise [num_rows(), width], all of which has: ops
-/// that know of no plane check row ids against the shape. The variable is in copy-on-read mode:
-/// else one dense read would make the next sparse update copy the whole plane.
+/// A plane and the variable that shows it. With a declared capacity the variable is [capacity,
+/// width], and only rows that were assigned need memory. Otherwise it is [num_rows(), width], and
+/// all rows have memory: ops that know nothing of planes check row ids against the shape. The
+/// variable is in copy-on-read mode: otherwise one dense read would make the next sparse update
+/// copy the whole plane.
 class PlaneVariable {
  public:
   PlaneVariable() = default;
@@ -58,19 +59,20 @@ class PlaneVariable {
   const PlaneOptions& options() const { return options_; }
   const std::shared_ptr<Plane>& plane() const { return plane_; }
 
-  /// Whether what was put into the variable is its value. Needs the variable's lock, as all below.
+  /// Whether the variable's value is still the plane. Needs the variable's lock, as all calls
+  /// below.
   bool IsInVariable() const { return variable_->tensor()->data() == shown_; }
 
   /// Makes `plane` the variable's value.
   void Put(std::shared_ptr<Plane> plane);
 
-  /// Makes the variable, unless it has a value that somebody assigned, show the plane where it is
-  /// now, with `num_rows` rows if it has no capacity.
+  /// Makes the variable show the plane at its current address, with `num_rows` rows if it has no
+  /// capacity; unless it was assigned another value.
   void Show(int64_t num_rows);
 
-  /// Where somebody has assigned the variable another value, copies its first num_written() rows
-  /// into the plane and makes the plane its value again. kInvalidArgument when the shape is another
-  /// one; without a capacity it may have fewer rows, as it had when it was read.
+  /// If the variable was assigned another value, copies its first num_written() rows into the plane
+  /// and makes the plane its value again. kInvalidArgument if the shape differs; without a capacity
+  /// it may have fewer rows, as it had when it was read.
   void TakeBack(OpCall& call, const std::function<int64_t()>& num_written);
 
  private:
@@ -81,7 +83,7 @@ class PlaneVariable {
   PlaneOptions options_;
   std::shared_ptr<Plane> plane_;
   int64_t num_rows_ = 0;
-  const void* shown_ = nullptr;  // what data() was when the plane was put
+  const void* shown_ = nullptr;  // data() when the plane was last shown
 };
 
 }  // namespace sok

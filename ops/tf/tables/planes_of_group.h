@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of a group of lookups, all of them locked for one op.
+// The tables of a group of lookups, all locked for one op.
 #ifndef SOK_OPS_TF_TABLES_PLANES_OF_GROUP_H_
 #define SOK_OPS_TF_TABLES_PLANES_OF_GROUP_H_
 
@@ -11,11 +11,11 @@
 
 namespace sok {
 
-/// As TableResource::WithPlanes of each item's table, until it goes; so that items can be worked on
-/// at the same time by threads that take no lock. Ops lock tables in one order, each table once.
+/// Locks as TableResource::WithPlanes for each item's table while it lives, so that threads can
+/// work on items concurrently without locks. Ops lock tables in one order, each table once.
 class PlanesOfGroup {
  public:
-  /// `list`: the input that has the tables' handles.
+  /// `list`: the input with the tables' handles.
   PlanesOfGroup(tensorflow::OpKernelContext* ctx, OpCall& call, const Group& group,
                 const char* list);
 
@@ -23,7 +23,7 @@ class PlanesOfGroup {
 
  private:
   std::vector<tensorflow::core::RefCountPtr<TableResource>> tables_;  // [number of items]
-  std::vector<std::unique_ptr<LockedPlanes>> locked_;                 // of each table once
+  std::vector<std::unique_ptr<LockedPlanes>> locked_;                 // one per table
   std::vector<const TableView*> views_;                               // [number of items]
 };
 

@@ -11,10 +11,10 @@ namespace sok {
 namespace {
 
 constexpr int64_t kRowsPerWord = 64;
-constexpr int64_t kRunRows = 1 << 17;  // whose sums stay in a cache
+constexpr int64_t kRunRows = 1 << 17;  // rows whose sums fit into a cache
 constexpr int64_t kWordNanoseconds = 40;
 
-/// Calls use(first_row, num_rows) for rows of which some are held, at most kRunRows at a time.
+/// Calls use(first_row, num_rows) for ranges that contain held rows, at most kRunRows at a time.
 template <typename Use>
 void ForEachRun(int64_t num_rows, const RowBits* held, const Use& use) {
   const int64_t num_words = (num_rows + kRowsPerWord - 1) / kRowsPerWord;
@@ -41,12 +41,12 @@ void AddHistory(KeyHistory* history, int64_t first_row, int64_t num_rows, uint64
   }
 }
 
-/// Makes saved[i] what now[i] is for those of at most 64 rows that are of interest. The bits of
-/// those that were other ones.
+/// Sets saved[i] to now[i] for those of at most 64 rows that are of interest. Returns the bits of
+/// those that differed.
 uint64_t Update(int64_t count, uint64_t of_interest, const uint64_t* now, uint64_t* saved) {
   uint64_t changed = 0;
   for (int64_t i = 0; i < count; ++i) {
-    const uint64_t sum = std::max<uint64_t>(now[i], 1);  // 0 is for what was not saved
+    const uint64_t sum = std::max<uint64_t>(now[i], 1);  // 0 stands for rows that were not saved
     const bool differs = saved[i] != sum && ((of_interest >> i) & 1) != 0;
     changed |= static_cast<uint64_t>(differs) << i;
     if (differs) saved[i] = sum;
@@ -84,17 +84,17 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
                                                      const std::vector<PlaneToCompare>& planes,
                                                      KeyHistory* history) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  DropSave();  // one that has not ended will find that it is not the last
+  DropSave();  // a save in progress will notice that it is not the latest
   is_kept_ = true;
   std::vector<int64_t> gone_keys;
   for (const auto& [key, row] : gone_) {
     gone_keys.push_back(key);
-    *SumsFrom(row) = kNever;  // whoever has the row now
+    *SumsFrom(row) = kNever;  // whichever key has the row now
   }
   changed_.assign(static_cast<size_t>((num_rows + kRowsPerWord - 1) / kRowsPerWord), 0);
   auto* sums = call.Temporary<uint64_t>(std::min(num_rows, kRunRows));
   ForEachRun(num_rows, held, [&](int64_t first, int64_t count) {
-    // Bits of zeros.
+    // The bits of zeros.
     call.engine().Fill(call, reinterpret_cast<float*>(sums), 2 * count, 0.0f);
     for (const PlaneToCompare& plane : planes)
       call.engine().SumRows(call, first, count, plane.width, plane.rows, sums);
@@ -111,10 +111,10 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
       new RowChanges(shared_from_this(), ++number_, std::move(gone_keys)));
 }
 
-/// Rows whose sums are other ones than those that were saved; they count as saved then.
+/// Finds rows whose sums differ from the saved ones, and counts them as saved.
 void RowFingerprints::CompareRun(OpCall& call, int64_t first_row, int64_t num_rows,
                                  const RowBits* held, const uint64_t* now) {
-  // Before threads look for them.
+  // Allocates before threads use the chunks.
   for (int64_t row = first_row; row < first_row + num_rows; row += kRowsPerWord) SumsFrom(row);
   const int64_t num_words = (num_rows + kRowsPerWord - 1) / kRowsPerWord;
   call.executor().ParallelFor(num_words, kWordNanoseconds, [&](int64_t begin, int64_t end) {
@@ -128,11 +128,11 @@ void RowFingerprints::CompareRun(OpCall& call, int64_t first_row, int64_t num_ro
   });
 }
 
-/// Of rows up to the next one that is a multiple of kChunkRows.
+/// The sums of the rows from `row` to the end of its chunk.
 uint64_t* RowFingerprints::SumsFrom(int64_t row) {
   const auto chunk = static_cast<size_t>(row / kChunkRows);
   if (chunks_.size() <= chunk) chunks_.resize(chunk + 1);
-  if (!chunks_[chunk]) {  // pages come with their rows
+  if (!chunks_[chunk]) {  // chunks are allocated with their rows
     chunks_[chunk].reset(static_cast<uint64_t*>(std::calloc(kChunkRows, sizeof(uint64_t))));
     if (!chunks_[chunk])
       Throw(ErrorCode::kOutOfMemory, "no memory for the fingerprints of saved rows");
@@ -140,7 +140,7 @@ uint64_t* RowFingerprints::SumsFrom(int64_t row) {
   return chunks_[chunk].get() + row % kChunkRows;
 }
 
-/// What it has found counts as changed again.
+/// Counts the rows that it has found as changed again.
 void RowFingerprints::DropSave() {
   for (size_t word = 0; word < changed_.size(); ++word) {
     for (uint64_t bits = changed_[word]; bits != 0; bits &= bits - 1)
@@ -156,7 +156,7 @@ void RowChanges::Commit(const std::string& id) {
   saved_->changed_ = {};
   const auto num_gone = static_cast<std::ptrdiff_t>(gone_keys_.size());
   saved_->gone_.erase(saved_->gone_.begin(), saved_->gone_.begin() + num_gone);
-  ++saved_->number_;  // so that its end drops nothing
+  ++saved_->number_;  // so that its destructor drops nothing
 }
 
 RowChanges::~RowChanges() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a table was saved with last, as a sum of each row: which rows the next increment needs.
+// Checksums of a table's rows when it was last saved, which determine the rows of the next
+// increment.
 #ifndef SOK_OPS_TF_TABLES_ROW_FINGERPRINTS_H_
 #define SOK_OPS_TF_TABLES_ROW_FINGERPRINTS_H_
 
@@ -15,10 +16,10 @@
 
 namespace sok {
 
-/// A bit for each row id.
+/// One bit per row id.
 using RowBits = std::vector<uint64_t>;
 
-/// Of one plane: [rows, width].
+/// One plane: [rows, width].
 struct PlaneToCompare {
   const float* rows;
   int64_t width;
@@ -26,22 +27,22 @@ struct PlaneToCompare {
 
 class RowChanges;
 
-/// Rows are compared with what they were, so that it does not matter who has changed them: nothing
-/// is noted while steps run. It takes 8 bytes a row, from the first save on that asks for it.
+/// Rows are compared with their saved checksums, so it does not matter how they were changed, and
+/// steps record nothing. Takes 8 bytes per row, from the first save that requests it.
 class RowFingerprints : public std::enable_shared_from_this<RowFingerprints> {
  public:
-  /// Id of the checkpoint that has the table as it was saved last; "": there is none, or the table
-  /// has got other contents since.
+  /// Id of the checkpoint that holds the table as last saved; "" if there is none, or if the
+  /// table's contents have been replaced since.
   std::string base() const;
 
-  /// The table has other contents, or other planes.
+  /// To be called when the table gets other contents or planes.
   void Forget();
-  /// These keys, which had these rows, have them no more.
+  /// Records that these keys have lost these rows.
   void Gone(const std::vector<int64_t>& keys, const std::vector<int64_t>& row_ids);
 
-  /// Begins a save of the rows [0, num_rows); who calls it has the table alone until it has written
-  /// what it writes. `held`: those that have a key; nullptr: all. `history`: of which what is known
-  /// of a row's key belongs to the row; nullptr: nothing is.
+  /// Begins a save of the rows [0, num_rows); the caller must have exclusive access to the table
+  /// until it has written them. `held`: rows that have a key; nullptr: all. `history`: included in
+  /// the checksums; nullptr: none.
   std::unique_ptr<RowChanges> Compare(OpCall& call, int64_t num_rows, const RowBits* held,
                                       const std::vector<PlaneToCompare>& planes,
                                       KeyHistory* history);
@@ -49,7 +50,7 @@ class RowFingerprints : public std::enable_shared_from_this<RowFingerprints> {
  private:
   friend class RowChanges;
   static constexpr int64_t kChunkRows = 1 << 20;
-  static constexpr uint64_t kNever = 0;  // the sum of a row that was not saved
+  static constexpr uint64_t kNever = 0;  // checksum of a row that was not saved
 
   void CompareRun(OpCall& call, int64_t first_row, int64_t num_rows, const RowBits* held,
                   const uint64_t* now);
@@ -62,26 +63,28 @@ class RowFingerprints : public std::enable_shared_from_this<RowFingerprints> {
 
   mutable std::mutex mutex_;
   bool is_kept_ = false;
-  int64_t number_ = 0;  // of the save that is the last to have begun, or of the Forget after it
+  int64_t number_ = 0;  // of the latest save that began, or the Forget after it
   std::string base_;
-  std::vector<std::unique_ptr<uint64_t, FreeSums>> chunks_;  // of kChunkRows; those that are needed
-  std::vector<std::pair<int64_t, int64_t>> gone_;            // {key, row id}, since the last save
-  RowBits changed_;  // rows that the save that runs has found; else empty
+  std::vector<std::unique_ptr<uint64_t, FreeSums>>
+      chunks_;                                     // chunks of kChunkRows, allocated on demand
+  std::vector<std::pair<int64_t, int64_t>> gone_;  // {key, row id}, since the last save
+  RowBits changed_;                                // rows found by the save in progress; else empty
 };
 
-/// What one save has found. Unless Commit comes, all that counts as not saved.
+/// The changes found by one save. Without Commit, they count as not saved.
 class RowChanges {
  public:
   ~RowChanges();
   RowChanges(const RowChanges&) = delete;
   RowChanges& operator=(const RowChanges&) = delete;
 
-  /// Rows that are held and are not as they were saved. Valid while the caller has the table alone.
+  /// Rows that are held and differ from the saved ones. Valid while the caller has exclusive access
+  /// to the table.
   const RowBits& rows() const { return saved_->changed_; }
-  /// Keys that have lost their rows since, of which some may have come again.
+  /// Keys that have lost their rows since the last save; some may have returned.
   const std::vector<int64_t>& gone_keys() const { return gone_keys_; }
 
-  /// The checkpoint `id` has them.
+  /// Records that the checkpoint `id` holds them.
   void Commit(const std::string& id);
 
  private:

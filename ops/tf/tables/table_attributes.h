@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops that make tables and slots are told by their attributes.
+// Options of tables and slots from the attributes of the ops that create them.
 #ifndef SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_
 #define SOK_OPS_TF_TABLES_TABLE_ATTRIBUTES_H_
 
@@ -9,7 +9,7 @@
 
 namespace sok {
 
-/// All but the seed of first values, which is an input.
+/// All options except the seed of first values, which is an input.
 TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx);
 
 /// Throws kInvalidArgument.

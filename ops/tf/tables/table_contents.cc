@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kPartBytes = 16 << 20;
 constexpr int64_t kKeysToAppend = 4 << 20;  // at a time: 32 MiB, and 64 MiB to sort them
 
-/// use(first, count) for rows [0, num_rows) in parts.
+/// Calls use(first, count) for rows [0, num_rows) in parts.
 void ForEachPart(int64_t num_rows, int64_t width,
                  const std::function<void(int64_t first, int64_t count)>& use) {
   const int64_t most = RowsOfPart(width);
@@ -108,13 +108,13 @@ void TableContents::ReadRange(int64_t begin, int64_t count, int64_t* keys, float
   float* read = part_rows_ == nullptr ? rows : part_rows_;
   for (int64_t i = 0; i < count; ++i) keys[i] = options().placement.GlobalKey(begin + i);
   call_.CopyFromHost(part_keys_, keys, count);
-  if (view_.has_preset) {  // all rows hold what was preset, or what came of it
+  if (view_.has_preset) {  // all rows hold preset or trained values
     std::vector<int64_t> row_ids(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) row_ids[static_cast<size_t>(i)] = begin + i;
     call_.CopyFromHost(part_row_ids_, row_ids.data(), count);
   } else {
     view_.table.Find(call_, count, part_keys_, part_row_ids_);
-    // Keys that nobody has written yet, in a table that was never preset, have no first value.
+    // Keys that were never written have no first value in a table that was never preset.
     if (options().first_value.kind == FirstValue::Kind::kPreset) {
       call_.engine().Fill(call_, read, count * dim, 0.0f);
     }
@@ -155,7 +155,7 @@ int64_t TableFiller::Append(int64_t count, const int64_t* keys) {
   if (first_row == 0) to_append_.reserve(static_cast<size_t>(std::min(num_keys_, kKeysToAppend)));
   to_append_.insert(to_append_.end(), keys, keys + count);
   num_appended_ += count;
-  const bool fit = num_appended_ <= fresh_.options().capacity;  // else the table says so now
+  const bool fit = num_appended_ <= fresh_.options().capacity;  // else the table reports it now
   const auto num_waiting = static_cast<int64_t>(to_append_.size());
   if (!fit || num_waiting + count > kKeysToAppend) AppendWaiting();
   return first_row;

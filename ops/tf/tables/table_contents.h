@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table's contents as a stream between the engine's memory and the host's, in parts that need
-// little memory.
+// Streams a table's contents between the engine's memory and the host's, in parts of little memory.
 #ifndef SOK_OPS_TF_TABLES_TABLE_CONTENTS_H_
 #define SOK_OPS_TF_TABLES_TABLE_CONTENTS_H_
 
@@ -19,20 +18,21 @@ class RowMover {
  public:
   /// For any number of rows at a time, at most `most_rows`.
   RowMover(OpCall& call, Plane& plane, int64_t most_rows);
-  /// Of a plane that is no table's: rows [..., width].
+  /// For memory that is not a table's plane: rows [..., width].
   RowMover(OpCall& call, float* rows, int64_t width, int64_t most_rows);
 
   int64_t width() const { return width_; }
-  /// Of the plane: [..., width], on the device.
+  /// The memory of the plane: [..., width], on the device.
   float* rows() const { return plane_ == nullptr ? rows_ : plane_->data(); }
 
   /// values[i] = row row_ids[i] of the plane.
   void ToHost(int64_t num_rows, const int64_t* row_ids, float* values);
-  /// Row row_ids[i] of the plane becomes values[i].
+  /// Sets row row_ids[i] of the plane to values[i].
   void FromHost(int64_t num_rows, const int64_t* row_ids, const float* values);
-  /// Rows [0, num_rows) of the plane will be written.
+  /// A hint that rows [0, num_rows) of the plane will be written.
   void ExpectRows(int64_t num_rows);
-  /// Rows [first_row, first_row + num_rows) of the plane become `values`, if these are elsewhere.
+  /// Sets rows [first_row, first_row + num_rows) of the plane to `values`, unless they are already
+  /// there.
   void FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values);
 
  private:
@@ -40,20 +40,20 @@ class RowMover {
   Plane* const plane_;
   float* const rows_;
   const int64_t width_;
-  float* part_ = nullptr;  // on the device; nullptr: that is the host's memory
+  float* part_ = nullptr;  // on the device; nullptr if that is the host's memory
 };
 
-/// All that a table can be asked for, key by key, without changing it. With a hash index: the keys
-/// that are held now, in the order of row ids. Without one: every key in the table's range on this
-/// rank, ascending; rows that nobody has asked for yet are their first values. The view must stay
-/// locked, so that rows stay whose they are; steps may change their values meanwhile.
+/// Reads a table key by key without changing it. With a hash index: the keys that it holds now, in
+/// the order of row ids. Without one: every key of the table's range on this rank, ascending; rows
+/// that were never used have their first values. The view must stay locked, so that rows keep their
+/// keys; steps may change values meanwhile.
 class TableContents {
  public:
   TableContents(OpCall& call, const TableView& view);
 
   const TableOptions& options() const { return view_.options(); }
   int64_t size() const { return size_; }
-  /// Entries [begin, begin + count) to the host.
+  /// Copies entries [begin, begin + count) to the host.
   void Read(int64_t begin, int64_t count,
             int64_t* keys,  // [count]
             float* rows);   // [count, dim]
@@ -66,35 +66,35 @@ class TableContents {
   const TableView& view_;
   TableEntries held_;  // with a hash index
   int64_t size_;
-  // Room for one part, on the device.
+  // Buffers for one part, on the device.
   int64_t* part_keys_ = nullptr;
   int64_t* part_row_ids_ = nullptr;
   float* part_rows_ = nullptr;
 };
 
-/// Puts keys and rows that are on the host into an empty table.
+/// Fills an empty table with keys and rows from the host.
 class TableFiller {
  public:
-  /// `num_keys` will come in all, at most `most_at_once` of them at a time.
+  /// `num_keys` keys will come in all, at most `most_at_once` at a time.
   TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys, int64_t most_at_once);
   TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys)
       : TableFiller(call, fresh, num_keys, num_keys) {}
 
-  /// More will come: so many keys in all.
+  /// Announces more keys: `num_keys` in all.
   void Expect(int64_t num_keys) { fresh_.table.Reserve(call_, num_keys, fresh_.planes); }
 
   /// Inserts at most RowsOfPart(dim) keys, distinct and new. Returns their row ids, on the device,
-  /// valid until the next call. `are_distinct`: false where nobody has looked; then some may be
-  /// there already, and keep their rows.
+  /// valid until the next call. `are_distinct`: false if unchecked; keys that the table already
+  /// holds then keep their rows.
   const int64_t* Insert(int64_t count, const int64_t* keys, const float* rows,
                         bool are_distinct = true);
 
-  /// Instead of Insert, where the table has a hash index, and nobody has looked at the keys: as
-  /// Table::Append. Returns the row of the first key. The rows are the caller's to write, in all
-  /// planes. The table has the keys when EndAppending has returned.
+  /// Instead of Insert, for a table with a hash index and unchecked keys: as Table::Append. Returns
+  /// the row of the first key. The caller writes the rows in all planes. The table holds the keys
+  /// once EndAppending has returned.
   int64_t Append(int64_t count, const int64_t* keys);
 
-  /// Returns how many keys were repeated.
+  /// Returns the number of repeated keys.
   int64_t EndAppending();
 
  private:
@@ -103,12 +103,12 @@ class TableFiller {
   OpCall& call_;
   const TableView& fresh_;
   int64_t* row_ids_;
-  int64_t* part_keys_ = nullptr;  // on the device; nullptr: that is the host's memory
+  int64_t* part_keys_ = nullptr;  // on the device; nullptr if that is the host's memory
   float* part_rows_ = nullptr;
-  const int64_t num_keys_;          // that will come, as far as known
-  const int64_t most_;              // keys that part_keys_ and row_ids_ have room for
-  std::vector<int64_t> to_append_;  // many at a time are quicker: see KeyIndex::Append
-  int64_t num_appended_ = 0;        // with these
+  const int64_t num_keys_;          // expected keys, as far as known
+  const int64_t most_;              // capacity of part_keys_ and row_ids_
+  std::vector<int64_t> to_append_;  // large batches are faster: see KeyIndex::Append
+  int64_t num_appended_ = 0;        // including these
   int64_t num_repeated_ = 0;
 };
 

@@ -8,7 +8,7 @@ namespace sok {
 KeyHistory& HistoryOf(const TableView& view) {
   if (view.history != nullptr) return *view.history;
   Throw(ErrorCode::kFailedPrecondition, "table '", view.options().name,
-        "' keeps no history of its keys: make it with a filter, eviction or a history");
+        "' keeps no history of its keys: create it with a filter, eviction or a history");
 }
 
 void FindOnHost(OpCall& call, Table& table, int64_t num_keys, const int64_t* keys,

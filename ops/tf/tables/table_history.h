@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table and the history of its keys, which is in the host's memory.
+// A table and the history of its keys, in the host's memory.
 #ifndef SOK_OPS_TF_TABLES_TABLE_HISTORY_H_
 #define SOK_OPS_TF_TABLES_TABLE_HISTORY_H_
 
@@ -9,10 +9,10 @@
 
 namespace sok {
 
-/// kFailedPrecondition where the table keeps none.
+/// Throws kFailedPrecondition if the table keeps none.
 KeyHistory& HistoryOf(const TableView& view);
 
-/// Table::Find between arrays on the host.
+/// Table::Find for arrays on the host.
 void FindOnHost(OpCall& call, Table& table, int64_t num_keys, const int64_t* keys,
                 int64_t* row_ids);
 

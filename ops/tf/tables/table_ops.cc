@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that make tables and their planes.
+// Ops that create tables and their planes.
 #include <string>
 #include <utility>
 
@@ -52,13 +52,13 @@ REGISTER_OP("SokTableInitialize")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Makes an empty table whose rows [capacity, dim] are the variable `rows`; with "
+        "Creates an empty table whose rows [capacity, dim] are the variable `rows`; with "
         "keep_existing, only if it does not exist yet. A capacity of 2^32 - 1 stands for no "
         "declared capacity: the variable then has as many rows as there is memory for, and grows "
-        "with the keys. With a first_value_period, a key starts as the key floormod(key, "
-        "first_value_period) does; with a first_value_name, as in the table of that name. "
-        "keeps_history: SokAdmitKeys records how often each key came, and when last. A key gets "
-        "its row once it has come filter_freq times, counted exactly or in a counting Bloom "
+        "with the keys. With a first_value_period, a key has the first value of floormod(key, "
+        "first_value_period); with a first_value_name, that of the table of this name. "
+        "keeps_history: SokAdmitKeys records how often each key occurs, and when last. A key gets "
+        "its row after filter_freq occurrences, counted exactly or in a counting Bloom "
         "filter; until then it reads value_without_row. evicts: SokEvictKeys may run.");
 
 REGISTER_OP("SokTableAttachSlot")
@@ -73,7 +73,7 @@ REGISTER_OP("SokTableAttachSlot")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Makes the variable `slot` a plane [capacity, width] of the table; its rows start as "
+        "Makes the variable `slot` a plane [capacity, width] of the table; rows start at "
         "initial_value. With keep_existing, only if it is not a plane of the table yet.");
 
 REGISTER_OP("SokTableDetachSlot")
@@ -81,7 +81,7 @@ REGISTER_OP("SokTableDetachSlot")
     .Input("slot: resource")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc("Makes the table forget the variable `slot`; does nothing if either no longer exists.");
+    .Doc("Detaches the variable `slot` from the table; no effect if either no longer exists.");
 
 REGISTER_OP("SokTableSize")
     .Input("table: resource")
@@ -96,7 +96,8 @@ REGISTER_OP("SokTablePreset")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Writes `values` [capacity, dim] to the rows. Keys start as these if the table's first "
+        "Writes `values` [capacity, dim] to the rows, as the first values of keys if the table's "
+        "first "
         "value is 'preset'.");
 
 REGISTER_OP("SokReadRows")

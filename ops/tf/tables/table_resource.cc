@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kFillBytes = 4 << 20;
 
-/// Writes the initial value of a slot to the rows of all keys that are held.
+/// Writes the initial value of a slot to the rows of all keys in the table.
 void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane& plane) {
   const int64_t width = options.plane.width;
   const TableEntries held = table.Export(call);
@@ -34,7 +34,7 @@ void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane
   }
 }
 
-/// Rows that an insert may need while it waits for room and runs.
+/// Rows that an insert may need while it waits for memory and runs.
 class PromisedRows {
  public:
   PromisedRows(std::atomic<int64_t>& all, int64_t count) : all_(all), count_(count) {
@@ -76,13 +76,13 @@ const float* TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandl
 void TableResource::Initialize(OpCall& call, const TableOptions& options,
                                const HistoryOptions& history, VariablePtr rows,
                                bool keep_existing) {
-  std::unique_lock<FairSharedMutex> lock(mutex_);  // nobody sees the variable and another plane
+  std::unique_lock<FairSharedMutex> lock(mutex_);  // no op may see the variable with another plane
   if (keep_existing && table_) return;
   std::shared_ptr<Table> table = call.engine().MakeTable(options);
   const PlaneOptions plane_options{options.capacity, options.dim, options.use_hash_index};
   std::shared_ptr<Plane> plane = call.engine().MakePlane(plane_options);
   PlaneVariable fresh(std::move(rows), plane_options);
-  if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // steps that run may read these
+  if (!fresh.has_capacity()) plane->Reserve(rows_.num_rows());  // running steps may read these
   auto fresh_history = history.is_kept ? std::make_unique<KeyHistory>(history) : nullptr;
   slots_.RemoveOtherCapacities(options.capacity);
   slots_.Remove(fresh.variable());
@@ -134,11 +134,11 @@ void TableResource::AttachSlot(OpCall& call, const SlotOptions& options, Variabl
   }
   std::shared_ptr<Plane> plane = call.engine().MakePlane(options.plane);
   if (table_) {
-    if (!HasCapacity()) plane->Reserve(rows_.num_rows());  // steps that run may read these
+    if (!HasCapacity()) plane->Reserve(rows_.num_rows());  // running steps may read these
     FillRowsInUse(call, *table_, options, *plane);
   }
   slots_.Put({options, PlaneVariable(std::move(variable), options.plane)});
-  fingerprints_->Forget();  // these have no such slot
+  fingerprints_->Forget();  // they lack this slot
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   slots_.all().back().plane.Put(std::move(plane));
   ShowRows();
@@ -228,7 +228,7 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
   }
 }
 
-/// Lets new keys have the rows of evicted ones that no step holds any more.
+/// Lets new keys reuse the rows of evicted keys that no step holds any more.
 void TableResource::ReturnRows(OpCall& call) {
   if (!history_ || !history_->options().evicts) return;
   const std::lock_guard<FairSharedMutex> one_by_one(history_->mutex());
@@ -247,13 +247,13 @@ void TableResource::MakeRoom(OpCall& call) {
   try {
     ForEachPlane([&](PlaneVariable& plane) { plane.plane()->Reserve(num_rows); });
   } catch (...) {
-    ShowRows();  // some have moved before memory was refused
+    ShowRows();  // some planes moved before memory was refused
     throw;
   }
   ShowRows();
 }
 
-/// Makes all variables show as many rows as each plane has memory for: a stock op that takes
+/// Makes all variables show as many rows as every plane has memory for: a stock op that takes
 /// several of them compares their shapes. Needs all their locks.
 void TableResource::ShowRows() {
   int64_t num_rows = kMaxRows;
@@ -263,8 +263,8 @@ void TableResource::ShowRows() {
   ForEachPlane([&](PlaneVariable& plane) { plane.Show(num_rows); });
 }
 
-/// How many rows there may be when all inserts that wait or run have ended. The promises are read
-/// first: an insert that ends in between is counted twice, not left out.
+/// The bound of rows after all inserts that wait or run. Reads the promises first: an insert that
+/// ends in between is counted twice rather than left out.
 int64_t TableResource::NumRowsToCome(OpCall& call) const {
   const TableOptions& options = table_->options();
   if (!options.use_hash_index) return options.capacity;
@@ -281,7 +281,7 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
   std::unique_lock<FairSharedMutex> lock(mutex_);
   std::shared_ptr<Table> table;
   std::unique_ptr<KeyHistory> history;
-  std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then of slots_
+  std::vector<std::shared_ptr<Plane>> planes;  // of rows_, then slots_
   UseView(call, View(slot_names), [&](const TableView& view) {
     TableOptions options = view.options();
     if (stream) options.first_value.stream = *stream;
@@ -295,7 +295,7 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
     fresh.variables = view.variables;
     ForEachPlane([&](const PlaneVariable& old) {
       planes.push_back(call.engine().MakePlane(old.options()));
-      planes.back()->Reserve(old.plane()->num_rows());  // steps that run may read rows there were
+      planes.back()->Reserve(old.plane()->num_rows());  // running steps may read the old rows
     });
     fresh.planes.rows = planes.front().get();
     for (size_t i = 0; i < view.planes.slots.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table as a TensorFlow resource: the index, and which variables hold its planes.
+// A table as a TensorFlow resource: the index, and the variables that hold its planes.
 #ifndef SOK_OPS_TF_TABLES_TABLE_RESOURCE_H_
 #define SOK_OPS_TF_TABLES_TABLE_RESOURCE_H_
 
@@ -20,30 +20,30 @@
 
 namespace sok {
 
-/// A table and its planes, for one op. Valid while the resource holds its locks.
+/// A table and its planes for one op. Valid while the resource holds its locks.
 struct TableView {
   Table& table;
   Planes planes = {};
   std::vector<size_t> places = {};  // planes.slots[places[i]] is the slot called slot_names[i]
   bool has_preset = false;          // all rows of planes.rows have been written
-  int64_t num_rows = 0;             // that the variables show
+  int64_t num_rows = 0;             // rows that the variables show
   std::vector<tensorflow::Var*> variables = {};  // of planes.rows, then of planes.slots
-  KeyHistory* history = nullptr;                 // nullptr: none is kept
+  KeyHistory* history = nullptr;                 // nullptr if none is kept
 
   const TableOptions& options() const { return table.options(); }
-  /// Rows that have been written in one of `planes`; the others may have no memory. Waits.
+  /// The number of rows written in one of `planes`; further rows may have no memory. Waits.
   int64_t NumWrittenRows(Call& call, const Plane& plane) const;
-  /// The plane that the variable behind a handle shows; kFailedPrecondition when it is none of the
+  /// The plane of the variable behind a handle; kFailedPrecondition if it is not one of the
   /// table's.
   Plane& PlaneOf(tensorflow::OpKernelContext* ctx, const tensorflow::ResourceHandle& handle) const;
-  /// As PlaneOf, of width dim.
+  /// As PlaneOf; the plane must have width dim.
   const float* RowsOf(tensorflow::OpKernelContext* ctx,
                       const tensorflow::ResourceHandle& handle) const;
 };
 
 class TableResource;
 
-/// A table with its planes locked, from LockPlanes until it goes; for the thread that made it.
+/// A table whose planes are locked while this lives; for the thread that created it.
 class LockedPlanes {
  public:
   const TableView& view() const { return view_; }
@@ -58,75 +58,75 @@ class LockedPlanes {
   std::optional<VariableLocks> variables_;
 };
 
-/// Ops that use rows share the table; what gives it other contents has it alone. Variables are
-/// locked, too, while their planes are used: stock ops know of nothing else.
+/// Ops that use rows share the table; ops that replace its contents lock it exclusively. The
+/// variables of planes in use are locked, too, as stock ops know no other locks.
 class TableResource : public tensorflow::ResourceBase {
  public:
   TableResource(std::string name, tensorflow::core::RefCountPtr<SessionSteps> steps)
       : name_(std::move(name)), steps_(std::move(steps)) {}
 
-  /// Makes the table anew, empty, with its rows in `rows`. Slots that were attached stay attached.
-  /// With `keep_existing`, a table that is there stays as it is.
+  /// Recreates the table, empty, with its rows in `rows`. Attached slots stay attached. With
+  /// `keep_existing`, no effect on a table that exists.
   void Initialize(OpCall& call, const TableOptions& options, const HistoryOptions& history,
                   VariablePtr rows, bool keep_existing);
 
-  /// Makes `variable` a plane that holds the initial value for every row there is and every row
-  /// that will come. May run before Initialize. Takes the place of an earlier slot of the same
-  /// name or variable; with `keep_existing`, one of both stays.
+  /// Makes `variable` a plane that holds the initial value for all present and future rows. May run
+  /// before Initialize. Replaces an earlier slot of the same name or variable; with
+  /// `keep_existing`, no effect if a slot of this name and variable exists.
   void AttachSlot(OpCall& call, const SlotOptions& options, VariablePtr variable,
                   bool keep_existing);
 
-  /// Forgets the slot that AttachSlot was given `variable` for, if there is one.
+  /// Detaches the slot that AttachSlot attached for `variable`, if any.
   void DetachSlot(const tensorflow::Var* variable);
 
-  /// Makes `values` [capacity, dim] what the rows hold before their keys come.
+  /// Makes `values` [capacity, dim] the first values of rows.
   void SetPreset(OpCall& call, const tensorflow::Tensor& values);
 
-  /// Called before an op finds rows, whose ids its step may keep: where keys are evicted, nobody
-  /// gets these rows while the step runs.
+  /// Called before an op finds rows whose ids its step may keep: in tables with eviction, these
+  /// rows are not reused while the step runs.
   void NoteStep(tensorflow::OpKernelContext* ctx) {
     if (notes_steps_) steps_->registry().Use(steps_->StepOf(ctx), this);
   }
-  /// The step of `ctx`, which is noted, has given these rows, all of them ones that no key had, to
-  /// keys: for itself, these have none until it ends. With the history's mutex.
+  /// Records that the (noted) step of `ctx` has assigned these rows, none of which had a key: to
+  /// the step itself, their keys have no row until it ends. Needs the history's mutex.
   void NoteGiven(tensorflow::OpKernelContext* ctx, const std::vector<int64_t>& rows) {
     steps_->registry().Give(steps_->StepOf(ctx), contents_, rows);
   }
-  /// `num_rows` rows are nobody's now, in the order in which the table keeps them; steps that run
-  /// may still hold their ids. With the history's mutex.
+  /// Records that `num_rows` rows were evicted, in the table's order; running steps may still hold
+  /// their ids. Needs the history's mutex.
   void NoteEvicted(int64_t num_rows) { evicted_.Add(steps_->registry(), num_rows); }
   RowFingerprints& fingerprints() { return *fingerprints_; }
 
-  /// As Table::Find, for an op; where a filter admits keys, without those that its own step has
-  /// admitted: whether a key has a row in a step is what held before it.
+  /// As Table::Find, for an op. If a filter admits keys, ignores rows that the op's own step has
+  /// admitted: a step sees keys as they were before it.
   void Find(tensorflow::OpKernelContext* ctx, OpCall& call, int64_t num_keys, const int64_t* keys,
             int64_t* row_ids);
-  /// As Find, as Table::TryFind.
+  /// As Find, but with Table::TryFind.
   bool TryFind(OpCall& call, int64_t num_keys, const int64_t* keys, int64_t* row_ids);
 
-  /// Calls use(table); kFailedPrecondition when Initialize has not run.
+  /// Calls use(table); kFailedPrecondition if Initialize has not run.
   void WithTable(const std::function<void(Table& table)>& use);
 
-  /// Calls use(view) with the planes locked; errors as WithTable, and when there is no such slot.
+  /// Calls use(view) with the planes locked; errors as WithTable, and if there is no such slot.
   using Use = std::function<void(const TableView& view)>;
   void WithPlanes(OpCall& call, const Use& use) { WithSlots(call, {}, use); }
   void WithSlots(OpCall& call, const std::vector<std::string>& slot_names, const Use& use);
 
-  /// As WithSlots, while nobody else uses the table, its variables or `others`: no update is there
-  /// by half.
+  /// As WithSlots, with exclusive access to the table, its variables and `others`: no update is
+  /// half done.
   void WithAlone(OpCall& call, const std::vector<std::string>& slot_names,
                  const std::vector<tensorflow::Var*>& others, const Use& use);
 
-  /// The planes, locked as for WithPlanes. Who holds those of several tables has asked for them in
-  /// the order of the resources' addresses.
+  /// The planes, locked as for WithPlanes. To lock several tables, lock them in the order of the
+  /// resources' addresses.
   std::unique_ptr<LockedPlanes> LockPlanes(OpCall& call);
 
-  /// As WithPlanes, with room in the planes for `num_keys` new keys.
+  /// As WithPlanes, with memory in the planes for `num_keys` new keys.
   void WithRoom(OpCall& call, int64_t num_keys, const Use& use);
 
-  /// Calls fill(view, fresh) with an empty table with planes of its own, of the same options, and
-  /// puts these in the place of the old ones. Nobody else uses the table meanwhile. When something
-  /// fails, the table is as it was. With `stream`, keys that come later start by that one
+  /// Calls fill(view, fresh) with an empty table of the same options and with its own planes, and
+  /// then replaces the old ones by these. Has exclusive access meanwhile. If anything fails, the
+  /// table is unchanged. With `stream`, it becomes the stream of later first values
   /// (FirstValue::stream).
   using Fill = std::function<void(const TableView& view, const TableView& fresh)>;
   void Replace(OpCall& call, const std::vector<std::string>& slot_names, const Fill& fill,
@@ -135,7 +135,7 @@ class TableResource : public tensorflow::ResourceBase {
   std::string DebugString() const override;
 
  private:
-  // These need mutex_.
+  // The calls below need mutex_.
   void CheckInitialized() const;
   TableView View(const std::vector<std::string>& slot_names) const;
   void UseView(OpCall& call, const TableView& view, const Use& use);
@@ -159,21 +159,21 @@ class TableResource : public tensorflow::ResourceBase {
   mutable FairSharedMutex mutex_;
   std::shared_ptr<Table> table_;
   PlaneVariable rows_;
-  tensorflow::Tensor preset_;  // [capacity, dim], or a scalar: none
+  tensorflow::Tensor preset_;  // [capacity, dim], or a scalar if there is none
   TableSlots slots_;
   std::unique_ptr<KeyHistory> history_;
   std::atomic<bool> notes_steps_{false};
-  EvictedRows evicted_;   // as the next, of the table's contents
-  int64_t contents_ = 0;  // another number for all others
+  EvictedRows evicted_;   // like contents_, belongs to the table's contents
+  int64_t contents_ = 0;  // a unique number of the table's contents
   const std::shared_ptr<RowFingerprints> fingerprints_ = std::make_shared<RowFingerprints>();
-  std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run, without a capacity
+  std::atomic<int64_t> promised_rows_{0};  // to inserts that wait or run; without a capacity only
 };
 
-/// The table behind an input; made, without Initialize, when it does not exist yet.
+/// The table of an input; created, without Initialize, if it does not exist yet.
 tensorflow::core::RefCountPtr<TableResource> LookupOrMakeTable(tensorflow::OpKernelContext* ctx,
                                                                const char* input);
 
-/// The table behind a handle; kFailedPrecondition, saying what to run, when it does not exist.
+/// The table of a handle; if it does not exist, kFailedPrecondition with the initializer to run.
 tensorflow::core::RefCountPtr<TableResource> LookupTable(tensorflow::OpKernelContext* ctx,
                                                          const tensorflow::ResourceHandle& handle);
 

@@ -14,7 +14,7 @@ namespace sok {
 struct SlotOptions {
   std::string name;
   PlaneOptions plane;          // capacity: the table's
-  float initial_value = 0.0f;  // what a row holds when it appears
+  float initial_value = 0.0f;  // what a new row holds
 };
 
 struct TableSlot {
@@ -27,16 +27,16 @@ class TableSlots {
   const std::vector<TableSlot>& all() const { return slots_; }
   std::vector<TableSlot>& all() { return slots_; }
 
-  /// Whether the slot called `name` is kept in `variable`.
+  /// Whether the slot called `name` is stored in `variable`.
   bool Has(const std::string& name, const tensorflow::Var* variable) const;
-  /// Takes the place of earlier slots of the same name or variable.
+  /// Replaces earlier slots of the same name or variable.
   void Put(TableSlot slot);
-  /// Nothing where `variable` is not a slot's.
+  /// No effect if `variable` is not a slot's.
   void Remove(const tensorflow::Var* variable);
-  /// Slots of an earlier table of this name, of a graph that is gone.
+  /// Removes slots of an earlier table of this name, left by a graph that is gone.
   void RemoveOtherCapacities(int64_t capacity);
 
-  /// all()[places[i]] is the slot called names[i]. kFailedPrecondition, naming `table_name`, when
+  /// all()[places[i]] is the slot called names[i]. kFailedPrecondition, naming `table_name`, if
   /// there is no such slot.
   std::vector<size_t> PlacesOf(const std::vector<std::string>& names,
                                const std::string& table_name) const;
@@ -48,7 +48,7 @@ class TableSlots {
   std::vector<TableSlot> slots_;
 };
 
-/// For tables and slots: says what to run.
+/// For tables and slots: names the initializer to run.
 [[noreturn]] void ThrowNotInitialized(const std::string& table_name);
 
 }  // namespace sok
