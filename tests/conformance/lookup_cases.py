@@ -152,7 +152,7 @@ GIVEN = {
         call("insert_rows", [9], [[1, 10]]),
         seven_keys(row_splits=[0, 7], absent_rows=[[2, 20], [4, 40]], gives=[[15, 150]]),
         seven_keys(row_splits=[0, 7], absent_rows=[[2, 20]],
-                   fails=Fails(INVALID, r"gave rows of shape \[1,2\], expected \[2, 2\]")),
+                   fails=Fails(INVALID, r"returned rows of shape \[1,2\], expected \[2, 2\]")),
         seven_keys(row_splits=[0, 7], absent_rows=np.ones([2, 3]), fails=INVALID),
         call("size", gives=1),
     ),

@@ -86,5 +86,5 @@ def test_a_meta_graph_can_be_imported():
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.train.import_meta_graph(meta_graph)
         tf1.train.start_queue_runners(session)
-        with pytest.raises(tf.errors.FailedPreconditionError, match="nothing makes the batches"):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="no thread makes the batches"):
             session.run(graph.get_tensor_by_name("SokPrefetchTake:0"))

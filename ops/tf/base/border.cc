@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "ops/base/threads/shared_loop.h"
+#include "tensorflow/core/framework/resource_mgr.h"
 
 namespace sok {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op that counts the keys of a step that trains, and gives rows to those that are to have one.
+// The op that counts the keys of a training step and assigns rows to admitted keys.
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -27,13 +27,16 @@ REGISTER_OP("SokAdmitKeys")
     .SetIsStateful()
     .SetShapeFn(ShapesOfSecondList)
     .Doc(
-        "Counts distinct keys, which came `counts` times in this step and for which a lookup has "
-        "found row_ids, and records the step. Gives a row to each key that has now come often "
+        "Counts distinct keys, which occurred `counts` times in this step and for which a lookup "
+        "has "
+        "found row_ids, and records the step. Assigns a row to each key that has now occurred "
+        "often "
         "enough for its table's filter, or to all keys if it has none. Outputs the row of each "
-        "key; with a filter, -1 where the lookup found no row, and so read none. "
+        "key; with a filter, -1 if the lookup found, and therefore read, no row. "
         "rows_are_given: absent_rows are the initial rows of keys whose row_ids are -1, in their "
-        "order, and a key that has lost its row since the lookup gets none in this step; else rows "
-        "start as their first values. If an item fails, its table is unchanged, but items before "
+        "order, and a key that has lost its row since the lookup gets none in this step; otherwise "
+        "rows "
+        "start at their first values. If an item fails, its table is unchanged, but items before "
         "it are done.");
 
 /// One item on the host.
@@ -61,7 +64,7 @@ class Arrival {
 
   int64_t num_keys() const { return num_keys_; }
 
-  /// With the history's mutex.
+  /// Needs the history's mutex.
   void Admit(const TableView& view, TableResource* table) {
     KeyHistory& history = HistoryOf(view);
     FindRows(view.table);
@@ -94,7 +97,7 @@ class Arrival {
     call_.CopyToHost(found_.data(), row_ids, num_keys_);
   }
 
-  /// Keys without a row; where their first rows are given, only those for which one is.
+  /// Collects the keys without a row; if initial rows are given, only keys that have one.
   void FindArriving(const TableOptions& options) {
     int64_t num_absent = 0;
     for (size_t i = 0; i < found_.size(); ++i) {
@@ -112,11 +115,11 @@ class Arrival {
       return;
     }
     Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-          "': the initializer gave rows of shape ", absent_rows_.shape().DebugString(),
+          "': the initializer returned rows of shape ", absent_rows_.shape().DebugString(),
           ", expected [", num_absent, ", ", options.dim, "]");
   }
 
-  /// The rows of the admitted keys.
+  /// Inserts the admitted keys and returns their rows.
   std::vector<int64_t> Insert(const TableView& view, const Admission& admission) {
     const auto num_admitted = static_cast<int64_t>(admission.admitted.size());
     std::vector<int64_t> rows(admission.admitted.size());
@@ -158,8 +161,8 @@ class Arrival {
 
   std::vector<int64_t> found_;  // [num_keys]
   ArrivingKeys arriving_;
-  std::vector<size_t> places_;         // of arriving keys, among all
-  std::vector<int64_t> given_places_;  // of arriving keys, in absent_rows
+  std::vector<size_t> places_;         // positions of arriving keys among all
+  std::vector<int64_t> given_places_;  // positions of arriving keys in absent_rows
 };
 
 class AdmitKeysOp : public tf::OpKernel {

@@ -19,7 +19,7 @@ Combiner ParseCombiner(const std::string& name) {
         "'");
 }
 
-/// The values of an input that may be left out, by length 0; `count` of them.
+/// The `count` values of an optional input; absent if its length is 0.
 const float* Optional(const tf::Tensor* values, int64_t count, const char* name, const char* what) {
   if (values == nullptr || values->NumElements() == 0) return nullptr;
   if (values->NumElements() != count) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors to Bags, for the ops of both directions.
+// Tensors to Bags, for ops of both directions.
 #ifndef SOK_OPS_TF_LOOKUP_BAGS_INPUT_H_
 #define SOK_OPS_TF_LOOKUP_BAGS_INPUT_H_
 
@@ -11,21 +11,22 @@
 
 namespace sok {
 
-/// The attribute `combiners`: one of 'none', 'sum' and 'mean' for each item of a group.
+/// The attribute `combiners`: 'none', 'sum' or 'mean' for each item of a group.
 std::vector<Combiner> CombinersOf(tensorflow::OpKernelConstruction* ctx);
 
-/// What describes the bags of one item. Vectors of length 0 where there are bags stand for "none".
+/// Tensors that describe the bags of one item. For optional ones, length 0 means "none" if there
+/// are bags.
 struct BagTensors {
   Combiner combiner;
   int64_t num_distinct;
   const tensorflow::Tensor& inverse;            // [num_keys]
-  const tensorflow::Tensor& row_splits;         // [num_bags + 1]; not read where kNone
+  const tensorflow::Tensor& row_splits;         // [num_bags + 1]; not read with kNone
   const tensorflow::Tensor* weights = nullptr;  // [num_keys]
   const tensorflow::Tensor* factors = nullptr;  // [num_bags]
 };
 
-/// The bags, whose tensors are on the device of `call`, as Engine::CheckBags wants them. `what`
-/// names them in messages.
+/// The bags, whose tensors are on the device of `call`, checked by Engine::CheckBags. `what` names
+/// them in messages.
 Bags CheckedBags(OpCall& call, const BagTensors& tensors, const char* what);
 
 }  // namespace sok

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that carry the keys of a group of lookups to the ranks that own them, rows back, and
-// gradients to the owners: one request each. Ranks meet in the host's memory.
+// Ops that send the keys of a group of lookups to their owners, rows back, and gradients to the
+// owners: one request each. The exchange takes place in the host's memory.
 #include <memory>
 #include <string>
 #include <utility>
@@ -47,15 +47,15 @@ REGISTER_OP("SokExchangeKeys")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
     .Doc(
-        "Requests from the owner of each distinct key, given by the table's placement, its row, or "
-        "sums of rows by bag if these take fewer bytes; `has_gradients` tells whether gradients "
-        "will follow, and wire_dtypes how both travel. Requests of other ranks to this one are "
+        "Requests the row of each distinct key from its owner, given by the table's placement, or "
+        "sums of rows by bag if these take fewer bytes; `has_gradients` states whether gradients "
+        "will follow, and wire_dtypes how both are sent. Requests of other ranks to this one are "
         "sums of rows. requested_keys [requested_places], with distinct requested_keys, are the "
-        "keys of these rows; requested_weights, or none, multiply them; requested_splits, of "
-        "length 0 if each row is requested alone, cuts them into sums; requested_counts is "
-        "[num_ranks]. This rank will receive reply_counts [num_ranks] rows, of which `replies`, "
-        "multiplied by reply_weights, or none, and cut by reply_splits, add up to each bag; "
-        "`factors`, or none, then multiply the bag. With combiner 'none', `replies` gives the row "
+        "keys of these rows; requested_weights, if any, multiply them; requested_splits, of "
+        "length 0 if each row is requested alone, splits them into sums; requested_counts is "
+        "[num_ranks]. This rank will receive reply_counts [num_ranks] rows; those at `replies`, "
+        "multiplied by reply_weights, if any, and split by reply_splits, add up to each bag; "
+        "`factors`, if any, then multiply the bag. With combiner 'none', `replies` gives the row "
         "of each occurrence.");
 
 REGISTER_OP("SokExchangeRows")
@@ -81,8 +81,9 @@ REGISTER_OP("SokExchangeRows")
     .Doc(
         "Replies to other ranks, and outputs their replies [sum of reply_counts, dim] to this "
         "rank. `keys` are the distinct requested keys, with their row_ids, and `inverse` gives the "
-        "place of each row among them; requested_splits cuts these into sums, unless its length is "
-        "0. `replies` is for gradients: how often each reply counts. Rows travel in wire_dtypes, "
+        "position of each row among them; requested_splits splits these into sums, unless its "
+        "length is "
+        "0. `replies` is for gradients: how often each reply counts. Rows are sent as wire_dtypes, "
         "float32, bfloat16 or float16 for each item, or all as float32; this rank's own rows are "
         "rounded to it, too.");
 
@@ -94,7 +95,7 @@ REGISTER_OP("SokExchangeGradients")
     .Attr("N: int >= 1")
     .Attr("occurrence: int = 0")
     .Attr("wire_dtypes: list(string) = []")
-    .Output("received: N * float")  // not stateful: functions would run one after the other
+    .Output("received: N * float")  // not stateful: TensorFlow would serialize functions
     .SetShapeFn([](InferenceContext* c) {
       for (int i = 0; i < c->num_outputs(); ++i) {
         c->set_output(i, c->Matrix(InferenceContext::kUnknownDim, c->Dim(c->input(i), 1)));
@@ -102,9 +103,9 @@ REGISTER_OP("SokExchangeGradients")
       return absl::OkStatus();
     })
     .Doc(
-        "Sends the gradient of each reply to the rank that gave it; outputs the gradients of the "
-        "sums that this rank was requested [sum of requested_counts, dim]. `occurrence` numbers "
-        "the ops of a lookup; wire_dtypes as of SokExchangeRows.");
+        "Sends the gradient of each reply to the rank that sent it; outputs the gradients of the "
+        "sums requested from this rank [sum of requested_counts, dim]. `occurrence` numbers "
+        "the ops of a lookup; wire_dtypes as for SokExchangeRows.");
 
 class ExchangeKeysOp : public ExchangeOp {
  public:
@@ -221,13 +222,13 @@ class ExchangeRowsOp : public ExchangeOp {
   }
 
  private:
-  /// Where the rows of an item go.
+  /// Destinations of an item's rows.
   struct Places {
-    float* all;   // those of a kept run are left out
-    float* kept;  // of that run; null: there is none
+    float* all;   // without those of a kept run
+    float* kept;  // rows of the kept run; null if there is none
   };
 
-  /// Where this rank's rows for itself stand among those that it gets.
+  /// Where this rank's rows for itself are among those that it receives.
   float* KeptRows(tf::OpKernelContext* ctx, const Group& group, const RowLayout& layout,
                   const RowLayout& received, int i) const {
     const RowRun& to = received.kept_run(i);
@@ -339,7 +340,7 @@ class ExchangeGradientsOp : public ExchangeOp {
   std::vector<WireDtype> wire_dtypes_;
 };
 
-// On a GPU: keys travel from the host.
+// On a GPU: keys are sent from the host.
 SOK_REGISTER_KERNEL(Name("SokExchangeKeys")
                         .HostMemory("tables")
                         .HostMemory("keys")

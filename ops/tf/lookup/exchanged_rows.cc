@@ -45,8 +45,8 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, const char*
       const auto& counts = group.Vector(counts_list, item);
       const int64_t count = rank < counts.NumElements() ? Data<int64_t>(counts)[rank] : -1;
       if (counts.NumElements() != num_ranks || count < 0) {
-        Throw(ErrorCode::kInvalidArgument, op_name, ": expected a number of rows for each of ",
-              num_ranks, " ranks, got ", counts.SummarizeValue(8));
+        Throw(ErrorCode::kInvalidArgument, op_name, ": expected one count for each of ", num_ranks,
+              " ranks, got ", counts.SummarizeValue(8));
       }
       const auto i = static_cast<size_t>(item);
       const int64_t num_floats = count * dims[i];

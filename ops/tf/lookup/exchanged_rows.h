@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the rows of a group of lookups stand in the bytes that ranks send each other.
+// The layout of a group's rows in the bytes that ranks exchange.
 #ifndef SOK_OPS_TF_LOOKUP_EXCHANGED_ROWS_H_
 #define SOK_OPS_TF_LOOKUP_EXCHANGED_ROWS_H_
 
@@ -19,44 +19,44 @@ namespace sok {
 struct RowRun {
   int64_t first_float;  // in the item's rows
   size_t rank;
-  int64_t first_byte;  // in what goes to that rank, or comes from it
+  int64_t first_byte;  // in the bytes to or from that rank
   int64_t num_floats;
 };
 
-/// The attribute `wire_dtypes`, one for each item of a group; none: all float32.
+/// The attribute `wire_dtypes`, one per item of a group; if empty, all are float32.
 std::vector<WireDtype> WireDtypesOf(tensorflow::OpKernelConstruction* ctx);
 
-/// This rank, if an op has what it sends itself in the host's memory, as it is: then it takes it
-/// from there, and it is no part of the request.
+/// This rank, if an op has its rows for itself in the host's memory, unconverted: it then takes
+/// them from there, and they are not part of the request.
 std::optional<size_t> RankThatKeeps(tensorflow::OpKernelContext* ctx, const OpCall& call,
                                     const std::vector<WireDtype>& wire_dtypes);
 
-/// By rank, then by item.
+/// Ordered by rank, then by item.
 class RowLayout {
  public:
-  /// The input `counts_list` says how many rows of each item go to, or come
-  /// from, each rank: [num_ranks], on the host. Those of rank `kept` do not travel.
-  /// kInvalidArgument when they cannot be such.
+  /// The input `counts_list` has the numbers of rows of each item to or from each rank:
+  /// [num_ranks], on the host. Rows of rank `kept` are not sent. Throws kInvalidArgument for
+  /// impossible counts.
   RowLayout(const std::string& op_name, const Group& group, const char* counts_list,
             const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes,
             std::optional<size_t> kept);
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
   int64_t total_bytes() const { return total_bytes_; }
-  size_t num_floats() const;  // of all items, with those that do not travel
-  /// Where a run is in the bytes of all ranks, one after the other.
+  size_t num_floats() const;  // of all items, including rows that are not sent
+  /// The position of a run in the bytes of all ranks.
   int64_t PlaceOf(const RowRun& run) const { return begin_of_ranks_[run.rank] + run.first_byte; }
   WireDtype wire_dtype(int item) const { return wire_dtypes_[static_cast<size_t>(item)]; }
   int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
   const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
-  /// Where those that do not travel are in an item's rows; none: an empty run.
+  /// The run of an item's rows that is not sent; empty if there is none.
   const RowRun& kept_run(int item) const { return kept_runs_[static_cast<size_t>(item)]; }
 
-  /// kInvalidArgument when `num_rows` of an item is another number than that of the counts.
+  /// Throws kInvalidArgument if `num_rows` of an item does not match the counts.
   void CheckNumRows(int item, int64_t num_rows) const;
-  /// kInvalidArgument when this rank keeps another number of an item's rows than `sent` has.
+  /// Throws kInvalidArgument if this rank keeps a different number of an item's rows than `sent`.
   void CheckKept(int item, const RowLayout& sent) const;
-  /// kInvalidArgument when other bytes than these were received.
+  /// Throws kInvalidArgument if the sizes received do not match.
   void CheckReceived(const ExchangeResult& result) const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids of the inputs of a layer, checked, and as keys of the tables that theirs are joined in.
+// Checks the ids of a layer's inputs, and turns them into keys of joined tables.
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,8 +27,8 @@ REGISTER_OP("SokJoinedKeys")
     .Output("keys: N * int64")
     .SetShapeFn(ShapesOfInputs)
     .Doc(
-        "first_row + id for each id of a table of num_rows rows, which is joined into a larger "
-        "table from first_row on. An id outside of the table would read a neighbour's row: the "
+        "first_row + id for each id of a table of num_rows rows that is joined into a larger "
+        "table from first_row on. An id out of range would read a neighbour's row: the "
         "step fails, naming the input by `called`, and with it the lookup of the collective, on "
         "all ranks.");
 
@@ -68,7 +68,7 @@ class JoinedKeysOp : public tf::OpKernel {
     const Id* ids = Data<Id>(given);
     int64_t* keys = Data<int64_t>(group.Output("keys", item, given.shape()));
     const int64_t count = given.NumElements();
-    uint64_t signs = 0;  // the first bit is set by an id that is negative or beyond the last row
+    uint64_t signs = 0;  // the highest bit is set by an id that is negative or beyond the last row
     for (int64_t i = 0; i < count; ++i) {
       const auto id = static_cast<uint64_t>(int64_t{ids[i]});
       signs |= id | (static_cast<uint64_t>(num_rows - 1) - id);
@@ -87,7 +87,7 @@ class JoinedKeysOp : public tf::OpKernel {
   std::vector<int64_t> nums_rows_, first_rows_;
 };
 
-// On a GPU: who fails for an id has to look at it on the host.
+// On a GPU: to report an id, the op must read it on the host.
 SOK_REGISTER_KERNEL(
     Name("SokJoinedKeys").HostMemory("ids").HostMemory("collectives").HostMemory("keys"),
     JoinedKeysOp);

@@ -36,7 +36,7 @@ REGISTER_OP("SokDistinctKeys")
       return absl::OkStatus();
     })
     .Doc(
-        "The distinct keys of each item in the order of their first appearance, and the place of "
+        "The distinct keys of each item in the order of their first appearance, and the index of "
         "each key among them.");
 
 REGISTER_OP("SokFindRows")
@@ -52,9 +52,10 @@ REGISTER_OP("SokFindRows")
     .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "The row of each key. A key without a row gets one with its first value if `insert`, else "
-        "the row id -1. `keys_are_distinct`: the caller knows that the keys of each item are "
+        "the row id -1. `keys_are_distinct`: the caller guarantees that the keys of each item are "
         "distinct. If an item fails, its table is unchanged, but keys of items before it have been "
-        "inserted. `collectives`: that of the lookup, if other ranks take part. While a checkpoint "
+        "inserted. `collectives`: the lookup's collective, if other ranks take part. While a "
+        "checkpoint "
         "is written, steps that have not begun wait here.");
 
 REGISTER_OP("SokInsertAbsent")
@@ -66,7 +67,7 @@ REGISTER_OP("SokInsertAbsent")
     .SetIsStateful()
     .SetShapeFn(ShapesOfSecondList)
     .Doc(
-        "Gives rows to keys that have none: those whose row id in `found`, from SokFindRows, is "
+        "Assigns rows to keys that have none: those whose row id in `found`, from SokFindRows, is "
         "-1. The keys of each item are distinct. If an item fails, its table is unchanged, but "
         "keys of items before it have been inserted.");
 
@@ -81,7 +82,7 @@ REGISTER_OP("SokInsertRows")
       return absl::OkStatus();
     })
     .Doc(
-        "As SokFindRows with `insert`, but the row of a new key starts as in initial_rows "
+        "As SokFindRows with `insert`, but the row of a new key starts as given in initial_rows "
         "[num_keys, dim].");
 
 class DistinctKeysOp : public tf::OpKernel {
@@ -123,7 +124,7 @@ class DistinctKeysOp : public tf::OpKernel {
   }
 };
 
-/// With it a step begins to use tables.
+/// A step begins to use tables with this op.
 class FindRowsOp : public tf::AsyncOpKernel {
  public:
   explicit FindRowsOp(tf::OpKernelConstruction* ctx)
@@ -162,7 +163,7 @@ class FindRowsOp : public tf::AsyncOpKernel {
     const auto find = [&](OpCall& call, int i) {
       Find(ctx, call, group, i, row_ids[static_cast<size_t>(i)]);
     };
-    if (insert_) {  // where an item fails, those behind it insert nothing
+    if (insert_) {  // if an item fails, later ones must insert nothing
       ForEachItem(ctx, find);
       return;
     }
@@ -209,7 +210,7 @@ class InsertAbsentOp : public tf::OpKernel {
     const tf::Tensor& keys = group.Vector("keys", i);
     const tf::Tensor& found = group.Vector("found", i);
     if (found.NumElements() != keys.NumElements()) {
-      Throw(ErrorCode::kInvalidArgument, name(), ": found must have a row id for each of ",
+      Throw(ErrorCode::kInvalidArgument, name(), ": found must have one row id for each of ",
             keys.NumElements(), " keys, got ", found.NumElements());
     }
     if (!MayHaveAbsent(call, found)) {
@@ -217,7 +218,7 @@ class InsertAbsentOp : public tf::OpKernel {
       return;
     }
     int64_t* row_ids = Data<int64_t>(group.Output("row_ids", i, keys.shape()));
-    if (!call.engine().IsHostMemory()) {  // to search for all takes less time than to wait
+    if (!call.engine().IsHostMemory()) {  // searching for all keys is faster than waiting
       FindOrInsert(ctx, call, group.Handle("tables", i), keys.NumElements(), Data<int64_t>(keys),
                    row_ids);
       return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused optimizers: one op applies any rule to the rows of a group of tables and their states.
+// Fused optimizers: one op applies any rule to the rows of a group of tables and their states.
 #include <string>
 #include <variant>
 #include <vector>
@@ -33,15 +33,16 @@ REGISTER_OP("SokApplyRule")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Applies a rule of ops/engine/rules.h to a group of tables. Its states are slots of a "
-        "table: one variable for each, or all side by side in one; `states` are the first of each "
+        "Applies a rule of ops/engine/rules.h to a group of tables. Its states are slots of the "
+        "table: one variable per state, or all adjacent in one; `states` lists the first of each "
         "table, then the second. hyperparameters are scalars in the order of the rule's fields. "
         "'in_use': rows that are not in row_ids have a gradient of zero. On a GPU, row_ids that "
-        "are known to be distinct are not checked; ids without a row are skipped. Hyperparameters "
-        "that TensorFlow's ops refuse are refused. If an item is refused, no table has changed.");
+        "are known to be distinct are not checked; ids without a row are skipped. Rejects "
+        "hyperparameters "
+        "that TensorFlow's ops reject. If an item is rejected, all tables are unchanged.");
 
-/// The rule called `name` with these hyperparameters; kInvalidArgument when their number is
-/// another.
+/// Creates the rule called `name` with these hyperparameters; throws kInvalidArgument if their
+/// number is wrong.
 class RuleMaker {
  public:
   RuleMaker(const std::string& name, bool use_nesterov, const std::vector<float>& values)
@@ -59,7 +60,7 @@ class RuleMaker {
   }
 
  private:
-  /// With a learning rate of 0 it would be a division by it.
+  /// A learning rate of 0 would be divided by.
   FtrlRule Ftrl() const {
     const FtrlRule rule{At(0, 4), At(1, 4), At(2, 4), At(3, 4)};
     CheckIs(rule.learning_rate > 0.0f, "learning rate", "above 0", rule.learning_rate);
@@ -99,7 +100,7 @@ class ApplyRuleOp : public tf::OpKernel {
       const auto num_variables = static_cast<int>(Attribute<int64_t>(ctx, "num_state_variables"));
       if (num_variables % num_items != 0) {
         Throw(ErrorCode::kInvalidArgument, "the rule '", rule_,
-              "' takes the same number of states for each ", "of ", num_items, " tables, got ",
+              "' needs the same number of states for each ", "of ", num_items, " tables, got ",
               num_variables);
       }
       num_states_ = num_variables / num_items;
@@ -134,7 +135,8 @@ class ApplyRuleOp : public tf::OpKernel {
   };
 
   Rule RuleOf(tf::OpKernelContext* ctx) const {
-    const int num_values = ctx->num_inputs() - PlaceOfInput(ctx, "hyperparameters");  // the last
+    const int num_values =
+        ctx->num_inputs() - PlaceOfInput(ctx, "hyperparameters");  // the last input
     std::vector<float> values;
     for (int i = 0; i < num_values; ++i) {
       values.push_back(InputOfRank(ctx, "hyperparameters", 0, i).scalar<float>()());

@@ -22,7 +22,7 @@ struct Run {
   WireDtype wire_dtype;
 };
 
-/// In the order of the bytes.
+/// The runs in the order of the bytes.
 std::vector<Run> RunsOf(const RowLayout& layout, const std::vector<const float*>& rows) {
   std::vector<Run> runs;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -112,5 +112,5 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
 
 }  // namespace sok
 
-/// How many numbers this process has sent as the largest of float16, since they were beyond it.
+/// Numbers that this process has clamped to the float16 range when sending.
 SOK_EXPORT int64_t sok_exchange_num_saturated() { return sok::num_saturated; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops between rows and bags: rows pooled, and gradients of bags merged to one slice for each row.
+// Ops between rows and bags: pooling rows, and merging the gradients of bags by row.
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,8 +38,8 @@ REGISTER_OP("SokPoolRows")
     .SetShapeFn(RowsOfDims)
     .Doc(
         "The pooled rows of each bag [num_bags, dim]; with combiner 'none', the row of each "
-        "occurrence. weights [num_keys] multiply rows, and a mean divides by their sum; length 0: "
-        "all are 1. Keys with the row id -1 read absent_rows [number of such keys, dim], or, if "
+        "occurrence. weights [num_keys] multiply rows, and a mean divides by their sum; if empty, "
+        "all are 1. Keys with the row id -1 read absent_rows [number of such keys, dim] or, if "
         "that is empty, their first values.");
 
 REGISTER_OP("SokPoolReceivedRows")
@@ -62,8 +62,8 @@ REGISTER_OP("SokPoolReceivedRows")
     })
     .Doc(
         "As SokPoolRows, for rows [number of replies, dim] received from other ranks. factors "
-        "[num_bags] replace the factors of a mean, since a row may be a sum of several; length 0: "
-        "no replacement. rows_may_be_alone: row_splits of length 0 make each row a bag of its own, "
+        "[num_bags] replace the factors of a mean, since a row may be a sum of several; if empty, "
+        "they do not. rows_may_be_alone: empty row_splits make each row a bag of its own, "
         "whatever the combiner.");
 
 REGISTER_OP("SokMergeGradients")
@@ -87,10 +87,10 @@ REGISTER_OP("SokMergeGradients")
     })
     .Doc(
         "The gradient of each distinct row, summed over its occurrences; gradients is [num_bags, "
-        "dim]. `counted` has one element, or row, for each distinct row; weights, factors and "
-        "rows_may_be_alone as of the lookup.");
+        "dim]. `counted` has one element or row per distinct row; weights, factors and "
+        "rows_may_be_alone as in the lookup.");
 
-/// The combiner of each item of an op that has `rows_may_be_alone`.
+/// The combiner of each item of an op with `rows_may_be_alone`.
 class CombinersOfItems {
  public:
   explicit CombinersOfItems(tf::OpKernelConstruction* ctx)

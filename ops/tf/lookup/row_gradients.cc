@@ -25,7 +25,7 @@ RowGradients CheckedRowGradients(OpCall& call, Table& table, const tensorflow::T
   const TableOptions& options = table.options();
   CheckRowGradients(options, values, count);
   if (count == 0) return given;
-  // On a GPU the check would wait.
+  // On a GPU the check would have to wait.
   if (!row_ids_are_distinct || call.engine().IsHostMemory()) {
     CheckRows(call, table, count, given.row_ids);
   }

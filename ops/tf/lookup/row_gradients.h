@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradients that an optimizer op is given, checked, each row once.
+// The gradients given to an optimizer op, checked, with distinct rows.
 #ifndef SOK_OPS_TF_LOOKUP_ROW_GRADIENTS_H_
 #define SOK_OPS_TF_LOOKUP_ROW_GRADIENTS_H_
 
@@ -9,16 +9,16 @@
 
 namespace sok {
 
-/// Valid as long as the call that made them.
+/// Valid as long as the call that created them.
 struct RowGradients {
   int64_t count;
   const int64_t* row_ids;  // [count], distinct
   const float* values;     // [count, dim]
 };
 
-/// Adds up the gradients of rows that come twice, unless the caller knows that none does.
-/// kInvalidArgument for a shape that does not fit, or where rows may come twice, for a row that the
-/// table does not have; else that is for Table::ApplyToRows to see.
+/// Adds up the gradients of repeated rows, unless the caller guarantees that there are none. Throws
+/// kInvalidArgument for a wrong shape and, if rows may repeat, for a row that the table does not
+/// have; otherwise Table::ApplyToRows checks it.
 RowGradients CheckedRowGradients(OpCall& call, Table& table,
                                  const tensorflow::Tensor& values,   // [n, dim]
                                  const tensorflow::Tensor& row_ids,  // [n]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that turn the bags of keys that TensorFlow has into checked row splits, on the host.
+// Ops that turn TensorFlow's bags of keys into checked row splits, on the host.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -28,8 +28,8 @@ REGISTER_OP("SokRowSplits")
     .Output("row_splits: N * int64")
     .SetShapeFn(AllVectors)
     .Doc(
-        "Row splits [num_rows + 1] of SparseTensors. Checks their indices [num_keys, 2], and that "
-        "there are as many `values`. max_nnz 0: any number of keys in a row.");
+        "Row splits [num_rows + 1] of SparseTensors. Checks their indices [num_keys, 2] and that "
+        "their number equals that of `values`. max_nnz 0: any number of keys in a row.");
 
 REGISTER_OP("SokCheckedSplits")
     .Input("row_splits: Tsplits")
@@ -45,8 +45,8 @@ REGISTER_OP("SokCheckedSplits")
     .SetShapeFn(AllVectors)
     .Doc(
         "The row splits of RaggedTensors, checked: they ascend from 0 to the number of `values`, "
-        "make a multiple of slot_num bags, and bags of at most max_nnz keys (0: any number). With "
-        "are_samples, they instead cut bags into samples, each of slot_num bags.");
+        "form a multiple of slot_num bags, of at most max_nnz keys each (0: any number). With "
+        "are_samples, they instead split bags into samples of slot_num bags each.");
 
 REGISTER_OP("SokCheckedWeights")
     .Input("weights: N * float")
@@ -59,14 +59,14 @@ REGISTER_OP("SokCheckedWeights")
     .Output("checked_weights: N * float")
     .SetShapeFn(AllVectors)
     .Doc(
-        "The weights, checked to stand where the ids do. `places` are the indices of a "
+        "The weights, checked to be at the positions of the ids. `places` are the indices of a "
         "SparseTensor, [num_ids, rank], whose dense_shape are `shapes`, or the row splits of a "
-        "RaggedTensor. `names` are the names of the ids in messages.");
+        "RaggedTensor. `names` are the names of the ids, for messages.");
 
-// A bag without keys has a row in the output, too.
+// A bag without keys has an output row, too.
 constexpr int64_t kMaxBags = kMaxBatchKeys;
 
-/// What the ops are told of the layer that an item is for.
+/// The attributes of the layer of an item.
 struct LayerOfItem {
   std::string name;
   int64_t slot_num;
@@ -127,8 +127,8 @@ class RowSplitsOp : public tf::OpKernel {
   }
 
  private:
-  /// For each item the first one that has the same splits, as that is given the same indices: ids
-  /// of several features that come as the columns of a matrix.
+  /// For each item, the first item with the same splits, which has the same indices: typically ids
+  /// of several features that are columns of one matrix.
   std::vector<int> FirstsOfEqualItems(const Group& group) const {
     std::map<const void*, int> by_indices;
     std::vector<int> firsts;
@@ -303,8 +303,8 @@ class CheckedWeightsOp : public tf::OpKernel {
   std::vector<std::string> names_;
 };
 
-// On a GPU: indices come from the host, as what is read from files does; of values only the number
-// is looked at, wherever they are.
+// On a GPU: indices come from the host, like everything read from files; only the number of values
+// matters, wherever they are.
 SOK_REGISTER_KERNEL(
     Name("SokRowSplits").HostMemory("indices").HostMemory("dense_shape").HostMemory("row_splits"),
     RowSplitsOp);

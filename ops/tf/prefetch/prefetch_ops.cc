@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of batches that are made while the step before runs: those of the thread that makes them, and
-// those of the steps that take them.
+// Ops for batches that are made while the previous step runs: for the thread that makes them, and
+// for the steps that take them.
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,7 +25,7 @@ REGISTER_OP("SokPrefetchStart")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Tells that a thread makes batches from now on, up to `capacity` more than steps have "
+        "Announces that a thread makes batches from now on, up to `capacity` more than steps have "
         "taken.");
 
 REGISTER_OP("SokPrefetchClose")
@@ -34,7 +34,8 @@ REGISTER_OP("SokPrefetchClose")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Tells that this thread has ended: its work is cancelled, and steps get the batches made "
+        "Announces that this thread has ended: its work is cancelled, and steps get the batches "
+        "made "
         "so far.");
 
 REGISTER_OP("SokPrefetchBegin")
@@ -42,7 +43,7 @@ REGISTER_OP("SokPrefetchBegin")
     .Attr("capacity: int = 1")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc("Begins a batch, once a step has requested one and there is room.");
+    .Doc("Begins a batch once a step has requested one and fewer than `capacity` are waiting.");
 
 REGISTER_OP("SokPrefetchPut")
     .Input("tensors: T")
@@ -52,7 +53,7 @@ REGISTER_OP("SokPrefetchPut")
     .Attr("capacity: int = 1")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc("Puts tensors into a slot of the current batch.");
+    .Doc("Stores tensors in a slot of the current batch.");
 
 REGISTER_OP("SokPrefetchAll")
     .Input("num_slots: int64")
@@ -62,7 +63,7 @@ REGISTER_OP("SokPrefetchAll")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Ends when num_slots slots of the batch are filled; fails if the batches are closed "
-        "before, and so cancels the ops that fill them.");
+        "before, which cancels the ops that fill them.");
 
 REGISTER_OP("SokPrefetchFail")
     .Input("code: int32")
@@ -71,7 +72,7 @@ REGISTER_OP("SokPrefetchFail")
     .Attr("capacity: int = 1")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc("Makes the current batch fail, and with it the step that takes it.");
+    .Doc("Fails the current batch, and with it the step that takes it.");
 
 REGISTER_OP("SokPrefetchNext")
     .Output("batch: variant")
@@ -108,7 +109,7 @@ std::shared_ptr<PrefetchedBatch> BatchThatHasBegun(PrefetchedBatches& batches) {
   return batch;
 }
 
-/// An op on the batches of its attributes.
+/// Base class of ops on the batches named by their attributes.
 class BatchesOp {
  public:
   explicit BatchesOp(tf::OpKernelConstruction* ctx) {
@@ -128,7 +129,7 @@ class BatchesOp {
   int64_t capacity_ = 1;
 };
 
-/// One that ends at once.
+/// An op that does not wait.
 class PromptOp : public tf::OpKernel, protected BatchesOp {
  public:
   explicit PromptOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx), BatchesOp(ctx) {}
@@ -175,7 +176,7 @@ class PrefetchFailOp : public PromptOp {
   }
 };
 
-/// One that waits for others without holding a thread.
+/// An op that waits without blocking a thread.
 class WaitingOp : public tf::AsyncOpKernel {
  public:
   using tf::AsyncOpKernel::AsyncOpKernel;
@@ -183,19 +184,19 @@ class WaitingOp : public tf::AsyncOpKernel {
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
     const auto end = [this, ctx, done](const absl::Status& status,
                                        std::shared_ptr<PrefetchedBatch> batch) {
-      ctx->SetStatus(status);  // as it is: the core has no end of data
+      ctx->SetStatus(status);  // untranslated: the core has no error for the end of data
       if (status.ok()) FailOpOnThrow(ctx, [&] { End(ctx, std::move(batch)); });
       done();
     };
     Join join;
     FailOpOnThrow(ctx, [&] { join = Prepare(ctx); });
     if (!ctx->status().ok()) return done();
-    // `ctx` may be gone from Make on.
+    // `ctx` may be destroyed after Make.
     join(PrefetchWaiter::Make(ctx->cancellation_manager(), PrefetchEnded(), end));
   }
 
  protected:
-  /// Makes somebody wait.
+  /// Enqueues a waiter.
   using Join = std::function<void(std::shared_ptr<PrefetchWaiter>)>;
   virtual Join Prepare(tf::OpKernelContext* ctx) = 0;
   virtual void End(tf::OpKernelContext*, std::shared_ptr<PrefetchedBatch>) {}
@@ -266,7 +267,7 @@ class PrefetchTakeOp : public WaitingOp {
   int64_t slot_ = 0;
 };
 
-// Prefetched batches stand in the host's memory.
+// Prefetched batches are in the host's memory.
 SOK_REGISTER_KERNEL(Name("SokPrefetchStart"), PrefetchStartOp);
 SOK_REGISTER_KERNEL(Name("SokPrefetchClose"), PrefetchCloseOp);
 SOK_REGISTER_KERNEL(Name("SokPrefetchBegin"), PrefetchBeginOp);

@@ -10,8 +10,9 @@ namespace tf = tensorflow;
 
 absl::Status NotStarted() {
   return absl::FailedPreconditionError(
-      "nothing makes the batches of sok.prefetch_lookups: call tf.train.start_queue_runners(sess) "
-      "once in the session, before its first step, or use a MonitoredSession, which does");
+      "no thread makes the batches of sok.prefetch_lookups: call "
+      "tf.train.start_queue_runners(sess) "
+      "once in the session, before its first step, or use a MonitoredSession, which does it");
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ void PrefetchedBatches::Next(std::shared_ptr<PrefetchWaiter> waiter) {
   Match(std::move(lock));
 }
 
-/// Gives batches to whom they are for; unlocks to do so.
+/// Hands batches to waiting ops; unlocks to do so.
 void PrefetchedBatches::Match(std::unique_lock<std::mutex> lock) {
   std::vector<std::function<void()>> wake;
   while (true) {

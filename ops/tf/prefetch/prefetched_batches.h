@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches whose tensors are made while the step before runs: what one thread puts, steps take.
+// Batches whose tensors are made while the previous step runs: one thread puts them, steps take
+// them.
 #ifndef SOK_OPS_TF_PREFETCH_PREFETCHED_BATCHES_H_
 #define SOK_OPS_TF_PREFETCH_PREFETCHED_BATCHES_H_
 
@@ -22,22 +23,22 @@ class PrefetchedBatch;
 
 using PrefetchWaiter = OpWaiter<std::shared_ptr<PrefetchedBatch>>;
 
-/// kCancelled.
+/// The status kCancelled.
 absl::Status PrefetchEnded();
 
-/// The tensors of a batch, in slots that are filled in any order, or why it has failed.
+/// The tensors of a batch, in slots that are filled in any order, or the reason of its failure.
 class PrefetchedBatch : public std::enable_shared_from_this<PrefetchedBatch> {
  public:
   void Put(int64_t slot, std::vector<tensorflow::Tensor> tensors);
   void Fail(const absl::Status& status);
 
-  /// Wakes when the slot is filled, or the batch has failed, with the batch and its status.
+  /// Wakes when the slot is filled or the batch has failed, with the batch and its status.
   void WaitForSlot(int64_t slot, std::shared_ptr<PrefetchWaiter> waiter);
-  /// As above, when as many slots are filled; or kCancelled after Cancel.
+  /// As above, when `num_slots` slots are filled; or with kCancelled after Cancel.
   void WaitForAll(int64_t num_slots, std::shared_ptr<PrefetchWaiter> waiter);
   void Cancel();
 
-  /// Of a slot that is filled.
+  /// The slot must be filled.
   std::vector<tensorflow::Tensor> tensors(int64_t slot) const;
 
  private:
@@ -49,29 +50,29 @@ class PrefetchedBatch : public std::enable_shared_from_this<PrefetchedBatch> {
   absl::Status status_;
   bool is_cancelled_ = false;
   std::map<int64_t, Waiters> waiting_;  // by slot
-  int64_t num_slots_ = 0;               // of the one that waits for all
+  int64_t num_slots_ = 0;               // of the waiter for all
   Waiters waiting_for_all_;
 };
 
-/// The batches of a session, in their order.
+/// The batches of a session, in order.
 class PrefetchedBatches : public tensorflow::ResourceBase {
  public:
   explicit PrefetchedBatches(int64_t capacity) : capacity_(capacity) {}
   std::string DebugString() const override { return "prefetched batches"; }
 
-  /// From now on there is somebody who begins batches.
+  /// A thread makes batches from now on.
   void Start();
-  /// Nobody does any more; what is being made is cancelled.
+  /// The thread has ended; cancels the batch in progress.
   void Close();
 
-  /// Gives a new batch, current() from then on, when a step has asked for one and fewer than
+  /// Hands out a new batch, which becomes current(), once a step has requested one and fewer than
   /// `capacity` wait to be taken.
   void Begin(std::shared_ptr<PrefetchWaiter> waiter);
-  /// The batch that is being made; null: there is none.
+  /// The batch in progress; null if there is none.
   std::shared_ptr<PrefetchedBatch> current();
-  /// Gives the oldest batch to a step, filled or not. A step that ends while it waits has had its
-  /// batch all the same: ranks go on with the same ones. kFailedPrecondition without Start;
-  /// kOutOfRange after Close when all have been taken.
+  /// Hands the oldest batch, filled or not, to a step. A step that ends while it waits still
+  /// consumes its batch, so that ranks continue with the same ones. kFailedPrecondition without
+  /// Start; kOutOfRange after Close once all have been taken.
   void Next(std::shared_ptr<PrefetchWaiter> waiter);
 
  private:
@@ -81,8 +82,8 @@ class PrefetchedBatches : public tensorflow::ResourceBase {
   std::mutex mutex_;
   bool is_started_ = false;
   bool is_closed_ = false;
-  bool is_wanted_ = false;                                 // a step has asked
-  std::deque<std::shared_ptr<PrefetchWaiter>> beginning_;  // wait for room
+  bool is_wanted_ = false;                                 // a step has requested a batch
+  std::deque<std::shared_ptr<PrefetchWaiter>> beginning_;  // wait for capacity
   std::deque<std::shared_ptr<PrefetchWaiter>> steps_;      // wait for a batch
   std::deque<std::shared_ptr<PrefetchedBatch>> batches_;
   std::shared_ptr<PrefetchedBatch> current_;

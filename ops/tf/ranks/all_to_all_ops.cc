@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two halves of a round, with Horovod's all-to-all between them. A graph runs them in a loop,
-// so that rounds need no Python: a rank whose script holds its lock for long replies the others.
+// so that rounds need no Python: a rank replies even while its script holds the interpreter lock.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -27,7 +27,7 @@ REGISTER_OP("SokNextPart")
     .SetShapeFn(tf::shape_inference::UnknownShape)
     .Doc(
         "Waits until a round of the exchange is due, and outputs the bytes that this rank sends in "
-        "it, by destination rank. The bytes of the previous round must have been taken.");
+        "it, by destination rank. SokTakePart must have taken the previous round.");
 
 REGISTER_OP("SokTakePart")
     .Input("data: uint8")
@@ -37,7 +37,7 @@ REGISTER_OP("SokTakePart")
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("Takes the bytes of a round, by source rank. go_on: the exchanges have not ended.");
 
-/// Bytes where they stand, as a tensor.
+/// A tensor buffer for existing bytes.
 class BytesBuffer : public tf::TensorBuffer {
  public:
   explicit BytesBuffer(std::vector<char> bytes)
@@ -55,8 +55,9 @@ class BytesBuffer : public tf::TensorBuffer {
 
 AllToAllTransport& Transport() {
   const std::shared_ptr<AllToAllTransport> transport = CurrentAllToAll();
-  if (!transport) Throw(ErrorCode::kFailedPrecondition, "this process exchanges nothing in rounds");
-  return *transport;  // which lives as long as the process
+  if (!transport)
+    Throw(ErrorCode::kFailedPrecondition, "this process has no transport that exchanges in rounds");
+  return *transport;  // lives as long as the process
 }
 
 class NextPartOp : public tf::OpKernel {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op by which ranks tell one another what they have, or have decided.
+// The op by which ranks exchange strings, to report state and to agree on decisions.
 #include <string>
 
 #include "ops/tf/base/border.h"
@@ -26,7 +26,7 @@ REGISTER_OP("SokAllgatherStrings")
     })
     .Doc(
         "The scalar `text` of each rank, [number of ranks], on all ranks. If `is_patient`, ranks "
-        "wait for each other without limit, also longer than a lookup does.");
+        "wait for each other without the time limit of a lookup.");
 
 class AllgatherStringsOp : public ExchangeOp {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op by which all ranks check that they were set up alike.
+// The op that checks that all ranks were set up alike.
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,7 +41,8 @@ class CheckSameOp : public ExchangeOp {
     const std::string difference = DifferenceOf(signatures);
     if (!difference.empty()) {
       Throw(ErrorCode::kInvalidArgument, "the ranks disagree: ", difference,
-            "; all ranks must call sok.Init alike and make the same layers in the same order");
+            "; all ranks must call sok.Init with the same arguments and create the same layers in "
+            "the same order");
     }
     Output(ctx, "status", {}).scalar<tf::tstring>()() = "OK";
   }

@@ -15,10 +15,10 @@ namespace {
 namespace tf = tensorflow;
 using Clock = std::chrono::steady_clock;
 
-// Steps that end sooner need one agreement, and the barrier.
+// Steps that end sooner cost one agreement, plus the barrier.
 constexpr std::chrono::milliseconds kBetweenAgreements(200);
 
-/// What a rank tells the others, or all of them.
+/// One rank's report, or the reports of all ranks merged.
 struct Report {
   bool is_late = false;
   StepRegistry::Cut begun;
@@ -32,7 +32,7 @@ struct Report {
     return text.str();
   }
 
-  /// Adds that of another rank. `whose`: before its steps, in messages.
+  /// Merges another rank's report. `whose`: prefix of its steps, in messages.
   void Add(const std::string& text, const std::string& whose) {
     std::istringstream words(text);
     bool is_rank_late = false;
@@ -66,7 +66,7 @@ class Waits {
       registry_.Raise(all.begun);
       registry_.AwaitChange(kBetweenAgreements);
     }
-    // What began here because another rank waited for it ends without others by now.
+    // Steps that began here because another rank waited for them can now end without others.
     while (!registry_.EndCut(kBetweenAgreements)) {
       CheckNotCancelled();
       if (IsLate()) ThrowLate(registry_.Running());
@@ -94,11 +94,12 @@ class Waits {
   [[noreturn]] void ThrowLate(const std::vector<std::string>& running) const {
     std::string steps;
     for (const std::string& step : running) steps += (steps.empty() ? "" : "; ") + step;
-    Throw(ErrorCode::kDeadlineExceeded, "no checkpoint was written, and what was there stays: ",
+    Throw(ErrorCode::kDeadlineExceeded,
+          "no checkpoint was written, and an earlier one is unchanged: ",
           "steps that began before it have not ended after ", most_.count(),
           " s, SOK_STALL_TIMEOUT_SECONDS: ", steps,
-          ". Save again when they have ended, or give them more time. A step must not wait for one "
-          "that begins after it, which the save holds, nor for a rank whose thread saves");
+          ". Save again when they have ended, or allow more time. A step must not wait for a later "
+          "step, which the save holds back, nor for a rank whose thread is saving");
   }
 
   tf::CancellationManager* const manager_;
@@ -114,17 +115,17 @@ CheckpointBarrier::CheckpointBarrier(tf::OpKernelContext* ctx, RankCommunicator&
                                      double most_seconds)
     : steps_(SessionSteps::Of(ctx)) {
   const int64_t own_step = steps_->StepOf(ctx);
-  communicator.Begin();  // steps may have to go on until all ranks have come here
+  communicator.Begin();  // running steps may have to continue until all ranks have arrived
   steps_->registry().Close(own_step);
   try {
     Waits(ctx, communicator, steps_->registry(), most_seconds).Await();
   } catch (...) {
-    LetGo();
+    Release();
     throw;
   }
 }
 
-void CheckpointBarrier::LetGo() {
+void CheckpointBarrier::Release() {
   if (steps_ == nullptr) return;
   steps_->registry().Open();
   steps_.reset();

@@ -19,12 +19,12 @@ using CollectiveVariant = SharedVariant<const CollectiveHandle>;
 
 namespace {
 
-/// Whether ranks meet there by the order of calls: in functions and eager code. TensorFlow gives
-/// session steps ids above zero, and calls of functions, as which it also runs ops of eager code,
-/// ids below or none.
+/// Whether ranks match by the order of calls: in functions and eager code. TensorFlow gives steps
+/// of sessions ids above zero; calls of functions, as which it also runs eager ops, have ids below
+/// zero or none.
 bool IsOrdered(tf::OpKernelContext* ctx) { return ctx->step_id() <= 0; }
 
-/// What tapes ask of a variant that has no gradient: a gradient that says nothing.
+/// The gradient of a variant that has none, which tapes ask for: an empty one.
 absl::Status NoCollective(tf::OpKernelContext*, const CollectiveVariant&, CollectiveVariant* none) {
   *none = {};
   return absl::OkStatus();
@@ -45,10 +45,10 @@ REGISTER_OP("SokBeginCollective")
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
         "Begins a lookup that other ranks take part in; its exchanges carry the collective. Ranks "
-        "meet by the name `lookup`: in functions and eager code by the order of calls, in a "
-        "session's graph by how often it began there. `graph` tells the graphs of a process apart. "
+        "match by the name `lookup`: in functions and eager code by the order of calls, in a "
+        "session's graph by its count. `graph` distinguishes the graphs of a process. "
         "TensorFlow runs ops of eager code as functions: with `is_eager`, the op is not part of "
-        "one, and each lookup is a call of its own. A `description`, in lines, must be the same on "
+        "one, and each lookup is a call of its own. The lines of `description` must be the same on "
         "all ranks.");
 
 REGISTER_OP("SokBeginPrefetchedCollective")
@@ -61,9 +61,9 @@ REGISTER_OP("SokBeginPrefetchedCollective")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
-        "As SokBeginCollective, for a thread that prefetches. Ranks meet anew after each `start` "
-        "of the thread: it may have prefetched different numbers of batches on each when it "
-        "ended.");
+        "As SokBeginCollective, for a prefetching thread. Counts restart with each `start` "
+        "of the thread, since it may have ended after different numbers of batches on different "
+        "ranks.");
 
 class BeginCollectiveOp : public tf::OpKernel {
  public:
@@ -81,8 +81,9 @@ class BeginCollectiveOp : public tf::OpKernel {
     FailStepOnThrow(ctx, [&] {
       std::shared_ptr<Coordinator> coordinator = CurrentCoordinator();
       if (!coordinator) {
-        Throw(ErrorCode::kFailedPrecondition, name(),
-              ": this process is not connected to the other ranks; make the table in this process");
+        Throw(
+            ErrorCode::kFailedPrecondition, name(),
+            ": this process is not connected to the other ranks; create the table in this process");
       }
       LookupCall call;
       call.lookup = IsOrdered(ctx) ? lookup_ : name_in_graph_;
@@ -116,7 +117,7 @@ CollectiveHandle::CollectiveHandle(std::shared_ptr<Coordinator> coordinator, Col
     : coordinator_(std::move(coordinator)), collective_(std::move(collective)) {}
 
 CollectiveHandle::~CollectiveHandle() {
-  // A child of fork() has another one, or none: the lock of its parent's may be held for ever.
+  // A child of fork() has another coordinator, or none: the parent's lock may be held for ever.
   if (CurrentCoordinator() == coordinator_) coordinator_->End(collective_);
 }
 
@@ -152,7 +153,7 @@ void CancelWatch::Stop() {
 
 }  // namespace sok
 
-namespace tensorflow {  // the macros name what is in it
+namespace tensorflow {  // the macros use its names
 
 REGISTER_UNARY_VARIANT_UNARY_OP_FUNCTION(ZEROS_LIKE_VARIANT_UNARY_OP, DEVICE_CPU,
                                          sok::CollectiveVariant, sok::NoCollective);

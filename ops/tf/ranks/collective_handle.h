@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of lookups as tensors: what the exchanges of one lookup have in common, from the
-// forward pass to the backward pass, which in eager code and functions are calls of their own.
+// Collectives of lookups as tensors: shared by all exchanges of a lookup, from the forward to the
+// backward pass, which are separate calls in eager code and functions.
 #ifndef SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_
 #define SOK_OPS_TF_RANKS_COLLECTIVE_HANDLE_H_
 
@@ -18,7 +18,7 @@
 
 namespace sok {
 
-/// A collective that ends with the last who holds it: then no op can ask for an exchange any more.
+/// A collective that ends with its last owner: then no op can request an exchange any more.
 class CollectiveHandle {
  public:
   CollectiveHandle(std::shared_ptr<Coordinator> coordinator, Collective collective);
@@ -38,11 +38,11 @@ class CollectiveHandle {
 /// The collective in a scalar variant tensor.
 std::shared_ptr<const CollectiveHandle> CollectiveHandleIn(const tensorflow::Tensor& tensor);
 
-/// The collective in an op's input list `collectives`; null: the list is empty.
+/// The collective in an op's input list `collectives`; null if the list is empty.
 std::shared_ptr<const CollectiveHandle> OptionalCollective(tensorflow::OpKernelContext* ctx);
 
-/// While it lives: when another op of the step fails, or its time is over, no rank waits for the
-/// lookup any more.
+/// While it lives, no rank keeps waiting for the lookup after another op of the step has failed or
+/// the step was cancelled.
 class CancelWatch {
  public:
   CancelWatch(tensorflow::OpKernelContext* ctx,
@@ -58,8 +58,8 @@ class CancelWatch {
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
 };
 
-/// As FailStepOnThrow; what has thrown is part of the lookup of `held`, if there is one. Nothing
-/// may pass: it would end the thread of the exchanges.
+/// As FailStepOnThrow; the failing op is part of the lookup of `held`, if any. Catches everything:
+/// an exception would end the thread of the exchanges.
 template <typename Body>
 void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const CollectiveHandle* held,
                        Body&& body) {

@@ -24,8 +24,8 @@ ExchangeOp::ExchangeOp(tf::OpKernelConstruction* ctx)
   if (occurrence > 0) exchange_ += "_" + std::to_string(occurrence);
 }
 
-/// What an op has asked other ranks for.
-struct ExchangeOp::Asked {
+/// An op that waits for its exchange.
+struct ExchangeOp::PendingExchange {
   tf::OpKernelContext* ctx;
   std::shared_ptr<const CollectiveHandle> held;
   CancelWatch watch;
@@ -41,23 +41,26 @@ void ExchangeOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
     done();
     return;
   }
-  const std::shared_ptr<Asked> asked(new Asked{ctx, held, {ctx, held}, std::move(done)});
+  const std::shared_ptr<PendingExchange> pending(
+      new PendingExchange{ctx, held, {ctx, held}, std::move(done)});
   request.collective = held->collective();
   request.exchange = exchange_;
   request.step_id = StepIdOf(ctx);
-  request.done = [this, asked](const ExchangeResult& result) { Take(asked, result); };
-  held->shared_coordinator()->Submit(std::move(request));  // the context may be gone afterwards
+  request.done = [this, pending](const ExchangeResult& result) { Finish(pending, result); };
+  held->shared_coordinator()->Submit(
+      std::move(request));  // the context may be destroyed afterwards
 }
 
-void ExchangeOp::Take(const std::shared_ptr<Asked>& asked, const ExchangeResult& result) {
-  tf::OpKernelContext* const ctx = asked->ctx;
+void ExchangeOp::Finish(const std::shared_ptr<PendingExchange>& pending,
+                        const ExchangeResult& result) {
+  tf::OpKernelContext* const ctx = pending->ctx;
   if (!result.error.empty()) {
     ctx->CtxFailure(StatusOf(result));
   } else {
-    FailLookupOnThrow(ctx, asked->held.get(), [&] { Receive(ctx, result); });
+    FailLookupOnThrow(ctx, pending->held.get(), [&] { Receive(ctx, result); });
   }
-  asked->watch.Stop();
-  asked->done();
+  pending->watch.Stop();
+  pending->done();
 }
 
 }  // namespace sok

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all ops that wait for other ranks have in common.
+// Base class of ops that wait for other ranks.
 #ifndef SOK_OPS_TF_RANKS_EXCHANGE_OP_H_
 #define SOK_OPS_TF_RANKS_EXCHANGE_OP_H_
 
@@ -13,9 +13,9 @@
 
 namespace sok {
 
-/// An op whose second half runs when the exchange has come back. A step waits for other ranks
-/// without holding a thread. Ops of a lookup have its collective as the input "collective"; where
-/// one lookup has several ops of a type, the attribute "occurrence" numbers them.
+/// An op whose second half runs when the exchange is complete, so that a step waits for other ranks
+/// without blocking a thread. Ops of a lookup take its collective as the input "collective"; if one
+/// lookup has several ops of a type, the attribute "occurrence" numbers them.
 class ExchangeOp : public tensorflow::AsyncOpKernel {
  public:
   explicit ExchangeOp(tensorflow::OpKernelConstruction* ctx);
@@ -25,13 +25,13 @@ class ExchangeOp : public tensorflow::AsyncOpKernel {
  protected:
   /// Fills the request's data, or pieces, and send_bytes.
   virtual void Send(tensorflow::OpKernelContext* ctx, ExchangeRequest* request) = 0;
-  /// Makes the outputs that Send has not made.
+  /// Sets the outputs that Send has not set.
   virtual void Receive(tensorflow::OpKernelContext* ctx, const ExchangeResult& result) = 0;
 
  private:
-  struct Asked;
+  struct PendingExchange;
 
-  void Take(const std::shared_ptr<Asked>& asked, const ExchangeResult& result);
+  void Finish(const std::shared_ptr<PendingExchange>& pending, const ExchangeResult& result);
 
   std::string exchange_;
 };

@@ -24,14 +24,14 @@ namespace {
 
 struct Service {
   std::mutex mutex;
-  std::shared_ptr<SharedMemoryTransport> memory;  // of ranks of this host; null: none
-  std::shared_ptr<AllToAllTransport> all_to_all;  // null: all ranks share memory
-  std::shared_ptr<Transport> transport;           // of all ranks
+  std::shared_ptr<SharedMemoryTransport> memory;  // for the ranks of this host; null: unused
+  std::shared_ptr<AllToAllTransport> all_to_all;  // null if all ranks share memory
+  std::shared_ptr<Transport> transport;           // for all ranks
   std::shared_ptr<Coordinator> coordinator;
 };
 
-/// A child of fork() has one of its own: it has none of the threads, and locks may have been held
-/// when it was made. Never destroyed: threads may outlive static destruction.
+/// A child of fork() has its own: it lacks the parent's threads, and the parent's locks may have
+/// been held at the fork. Never destroyed: threads may outlive static destruction.
 std::atomic<Service*>& TheServicePointer() {
   static std::atomic<Service*> service{new Service};
   static const int registered =
@@ -40,7 +40,7 @@ std::atomic<Service*>& TheServicePointer() {
   return service;
 }
 
-/// A copy of one of the service's pointers.
+/// Copies one of the service's pointers.
 template <typename T>
 std::shared_ptr<T> Current(std::shared_ptr<T> Service::* pointer) {
   Service& service = *TheServicePointer();
@@ -74,7 +74,8 @@ void CopyText(const std::string& text, char* to, int64_t size) {
   to[size - 1] = '\0';
 }
 
-/// Runs a body for Python. What it throws becomes `error`, cut off at `size`; nothing: "".
+/// Runs a body for Python. The message of an exception is written to `error`, cut off at `size`; ""
+/// if there is none.
 template <typename Body>
 void SayWhatFails(char* error, int64_t size, Body&& body) {
   error[0] = '\0';
@@ -107,16 +108,16 @@ using sok::Current;
 using sok::CurrentCoordinator;
 using sok::Service;
 
-/// How many threads the loops of this rank's ops use, beside other ranks on the same processors.
+/// Limits the threads of this rank's loops, which share processors with other ranks.
 SOK_EXPORT void sok_exchange_limit_threads(int num_threads) { sok::LimitOpThreads(num_threads); }
 
 SOK_EXPORT int sok_exchange_most_threads() { return sok::MostOpThreads(); }
 
-// Memory that the ranks of one host share, if all of them can: each offers its own, and connects to
-// all of them. Then sok_exchange_start, on all ranks.
+// Memory shared by the ranks of a host, if all of them can: each offers its own and connects to all
+// others. Then sok_exchange_start, on all ranks.
 
-/// ranks: those of this host, num_ranks, this one at `place`; ring_bytes: for each of them;
-/// address: [process id, descriptor, token] of the memory; error: as of SayWhatFails.
+/// ranks: the num_ranks ranks of this host, this one at `place`; ring_bytes: per rank; address:
+/// [process id, descriptor, token] of the memory; error: as for SayWhatFails.
 SOK_EXPORT void sok_exchange_offer_memory(int place, const int* ranks, int num_ranks,
                                           int64_t ring_bytes, int64_t* address, char* error,
                                           int64_t error_size) {
@@ -131,7 +132,7 @@ SOK_EXPORT void sok_exchange_offer_memory(int place, const int* ranks, int num_r
   });
 }
 
-/// addresses: of all those ranks, [num_ranks, 3].
+/// addresses: [num_ranks, 3], of all these ranks.
 SOK_EXPORT void sok_exchange_connect_memory(int num_ranks, const int64_t* addresses, char* error,
                                             int64_t error_size) {
   sok::SayWhatFails(error, error_size, [&] {
@@ -145,8 +146,8 @@ SOK_EXPORT void sok_exchange_connect_memory(int num_ranks, const int64_t* addres
 
 SOK_EXPORT void sok_exchange_drop_memory() { sok::SetMemory(nullptr); }
 
-/// The ranks exchange from now on: through memory that all of them share, or by rounds that each
-/// drives by SokNextPart and SokTakePart. most_bytes: of a round.
+/// Starts the exchange between ranks: through shared memory if all of them have it, else by rounds
+/// that each rank drives with SokNextPart and SokTakePart. most_bytes: per round.
 SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds,
                                    double heartbeat_seconds, int64_t most_bytes) {
   sok::CoordinatorOptions options;
@@ -161,21 +162,22 @@ SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds
   sok::Start(options, of_all_to_all);
 }
 
-// Before that, and in a process that no others are connected to, the rest does nothing.
+// Before sok_exchange_start, and in a process that is not connected to others, the functions below
+// do nothing.
 
-/// For how many seconds other ranks have given no sign of life.
+/// Seconds since the last sign of life of other ranks.
 SOK_EXPORT double sok_exchange_silent_seconds() {
   const auto transport = Current(&Service::transport);
   return transport ? transport->SilentSeconds() : 0.0;
 }
 
-/// Why nothing can be exchanged any more; empty: it can.
+/// Why the ranks can no longer exchange; empty otherwise.
 SOK_EXPORT void sok_exchange_failure(char* text, int64_t size) {
   const auto transport = Current(&Service::transport);
   sok::CopyText(transport ? transport->failure() : "", text, size);
 }
 
-/// A graph of this process has a lookup of that name.
+/// Records that a graph of this process has a lookup of this name.
 SOK_EXPORT void sok_exchange_note_lookup(const char* name) {
   if (const auto coordinator = CurrentCoordinator()) coordinator->NoteLookup(name);
 }

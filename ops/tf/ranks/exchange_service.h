@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The process's coordinator and transport, and the C interface through which Python makes them.
+// The coordinator and transport of the process, and the C interface by which Python creates them.
 #ifndef SOK_OPS_TF_RANKS_EXCHANGE_SERVICE_H_
 #define SOK_OPS_TF_RANKS_EXCHANGE_SERVICE_H_
 
@@ -12,13 +12,13 @@
 
 namespace sok {
 
-/// The coordinator of this process; null where it trains alone.
+/// The coordinator of this process; null if it trains alone.
 std::shared_ptr<Coordinator> CurrentCoordinator();
 
-/// What SokNextPart and SokTakePart drive; null: nothing.
+/// The transport that SokNextPart and SokTakePart drive; null if there is none.
 std::shared_ptr<AllToAllTransport> CurrentAllToAll();
 
-/// The step or function call that an op is part of; in eager code, none or one of its own.
+/// The step or function call of an op; in eager code, none or one of its own.
 StepId StepIdOf(tensorflow::OpKernelContext* ctx);
 
 }  // namespace sok

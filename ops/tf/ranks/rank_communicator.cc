@@ -23,7 +23,7 @@ std::vector<std::string> RankCommunicator::Exchange(std::vector<char> data,
     Throw(ErrorCode::kFailedPrecondition,
           "the table is shared with other ranks, but this process is not connected to them");
   }
-  Meet(/*is_patient=*/true);  // who is late need not keep what the others send
+  Barrier(/*is_patient=*/true);  // so that late ranks need not buffer data of the others
   ExchangeRequest request;
   request.data = std::move(data);
   request.send_bytes = std::move(send_bytes);
@@ -31,7 +31,7 @@ std::vector<std::string> RankCommunicator::Exchange(std::vector<char> data,
   return Submit(std::move(request));
 }
 
-void RankCommunicator::Meet(bool is_patient) {
+void RankCommunicator::Barrier(bool is_patient) {
   if (!held_) return;
   ExchangeRequest request;
   request.send_bytes.resize(static_cast<size_t>(num_ranks_), 0);
@@ -56,7 +56,7 @@ std::vector<std::string> RankCommunicator::Submit(ExchangeRequest request) {
   request.exchange = "part_" + std::to_string(num_exchanges_++);
   request.step_id = step_id_;
   request.done = [&promise](const ExchangeResult& result) {
-    try {  // nothing may pass: it would end the thread of the exchanges
+    try {  // an exception would end the thread of the exchanges
       if (!result.error.empty()) Throw(result.code, result.error);
       promise.set_value({result.parts.begin(), result.parts.end()});
     } catch (...) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops that move whole tables say to each other.
+// Communication between the ranks' instances of an op that moves whole tables.
 #ifndef SOK_OPS_TF_RANKS_RANK_COMMUNICATOR_H_
 #define SOK_OPS_TF_RANKS_RANK_COMMUNICATOR_H_
 
@@ -12,9 +12,9 @@
 
 namespace sok {
 
-/// Exchanges of an op that all ranks run with collectives that meet. They block its thread, and
-/// throw when another rank has failed, or the step. Without a collective, on one rank or in a
-/// process that no others are connected to, there is nobody to meet.
+/// Exchanges of an op that all ranks run with matching collectives. They block its thread, and
+/// throw if another rank or the step has failed. Without a collective, on one rank or in an
+/// unconnected process, there are no other ranks.
 class RankCommunicator {
  public:
   RankCommunicator(tensorflow::OpKernelContext* ctx, int64_t num_ranks, int64_t rank,
@@ -22,35 +22,35 @@ class RankCommunicator {
 
   int64_t num_ranks() const { return num_ranks_; }
 
-  /// Returns when all ranks have come here, which they must within the time of a lookup. From here
-  /// on they wait for each other as long as it takes: disks differ.
-  void Begin() { Meet(/*is_patient=*/false); }
+  /// Returns when all ranks have called it, within the time limit of a lookup. From then on they
+  /// wait for each other without a limit, as disks differ.
+  void Begin() { Barrier(/*is_patient=*/false); }
 
-  /// Before and after an op takes the table's lock. Two ops that need it and run at once might get
-  /// it in another order on each rank, and wait for each other for ever: rank 0's order is all's.
+  /// Call before and after the op takes the table's lock. Two concurrent ops could take it in
+  /// different orders on different ranks and deadlock: rank 0's order applies to all.
   void AwaitTurn() {
-    if (rank_ != 0) Meet(/*is_patient=*/true);
+    if (rank_ != 0) Barrier(/*is_patient=*/true);
   }
   void GiveTurn() {
-    if (rank_ == 0) Meet(/*is_patient=*/true);
+    if (rank_ == 0) Barrier(/*is_patient=*/true);
   }
 
-  /// Sends `data`, by destination rank; send_bytes is [num_ranks]. Gives what came from each rank.
-  /// Throws kFailedPrecondition where there is nobody to meet.
+  /// Sends `data`, by destination rank; send_bytes is [num_ranks]. Returns the data from each rank.
+  /// Throws kFailedPrecondition without other ranks.
   std::vector<std::string> Exchange(std::vector<char> data, std::vector<int64_t> send_bytes);
 
-  /// Returns, when all ranks have come here, what each has to say: what one has done before, all
-  /// have done.
+  /// Returns the texts of all ranks once all have called it: whatever one has done before, all have
+  /// done.
   std::vector<std::string> Share(const std::string& text = "");
 
  private:
-  void Meet(bool is_patient);
+  void Barrier(bool is_patient);
   std::vector<std::string> Submit(ExchangeRequest request);
 
   const StepId step_id_;
   const int64_t num_ranks_;
   const int64_t rank_;
-  const std::shared_ptr<const CollectiveHandle> held_;  // null where there is nobody to meet
+  const std::shared_ptr<const CollectiveHandle> held_;  // null without other ranks
   const CancelWatch watch_;
   int64_t num_exchanges_ = 0;
 };

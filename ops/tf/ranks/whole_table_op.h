@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move whole tables to files and from them, in which ranks wait for each other.
+// Base classes of ops that move whole tables to and from files, together with other ranks.
 #ifndef SOK_OPS_TF_RANKS_WHOLE_TABLE_OP_H_
 #define SOK_OPS_TF_RANKS_WHOLE_TABLE_OP_H_
 
@@ -11,27 +11,27 @@
 
 namespace sok {
 
-/// An op in which ranks wait for each other and for disks, on a thread of its own. Its
-/// `collectives` are one, where other ranks take part, or none.
+/// An op that waits for other ranks and for disks, on a thread of its own. `collectives` has one
+/// element if other ranks take part, else none.
 class CommunicatingOp : public tensorflow::AsyncOpKernel {
  public:
   using tensorflow::AsyncOpKernel::AsyncOpKernel;
   void ComputeAsync(tensorflow::OpKernelContext* ctx, DoneCallback done) override;
 
  protected:
-  /// `held` is null where no other ranks take part.
+  /// `held` is null if no other ranks take part.
   virtual void Run(tensorflow::OpKernelContext* ctx,
                    std::shared_ptr<const CollectiveHandle> held) = 0;
 };
 
-/// One whose first input is a table.
+/// A CommunicatingOp whose first input is a table.
 class WholeTableOp : public CommunicatingOp {
  public:
   using CommunicatingOp::CommunicatingOp;
 
  protected:
-  /// Has its turn before it takes the table's lock, gives it after, and meets the others last when
-  /// it can no more fail.
+  /// Must await its turn before locking the table and pass it on afterwards, and synchronize with
+  /// other ranks last, when it can no longer fail.
   virtual void Move(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource& table,
                     RankCommunicator& communicator) = 0;
 

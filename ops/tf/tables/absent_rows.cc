@@ -24,7 +24,7 @@ std::vector<int64_t> PlacesInGiven(const TableOptions& options, int64_t num_keys
   if (num_absent == 0) return places;
   if (absent_rows.dim_size(0) != num_absent || absent_rows.dim_size(1) != options.dim) {
     Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-          "': the initializer gave rows of shape ", absent_rows.shape().DebugString(),
+          "': the initializer returned rows of shape ", absent_rows.shape().DebugString(),
           ", expected [", num_absent, ", ", options.dim, "]");
   }
   return places;

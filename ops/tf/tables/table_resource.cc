@@ -104,8 +104,8 @@ void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
   const TableOptions& options = table_->options();
   if (values.shape() != tf::TensorShape({options.capacity, options.dim})) {
     Throw(ErrorCode::kInvalidArgument, "table '", options.name,
-          "': the initializer gave values of shape ", values.shape().DebugString(), ", expected [",
-          options.capacity, ", ", options.dim, "]");
+          "': the initializer returned values of shape ", values.shape().DebugString(),
+          ", expected [", options.capacity, ", ", options.dim, "]");
   }
   rows_.plane()->Reserve(options.capacity);
   UseView(call, View({}),

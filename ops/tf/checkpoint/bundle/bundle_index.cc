@@ -65,13 +65,13 @@ void BundleIndex::ForEach(const std::string& begin, const Use& use) {
   }
 }
 
-/// A damaged size of a block asks for more memory than there is.
+/// A corrupt block size would request more memory than there is.
 template <typename Body>
 void BundleIndex::Checked(const Body& body) const {
   try {
     body();
   } catch (const std::bad_alloc&) {
-    ThrowDamaged("a block is larger than the memory");
+    ThrowDamaged("a block does not fit into memory");
   }
   if (at_ != nullptr && !at_->status().ok()) ThrowDamaged(std::string(at_->status().message()));
 }
@@ -121,7 +121,7 @@ BundleEntries EntriesIn(const std::string& text) {
     stream.get();
     stream.read(name.data(), static_cast<std::streamsize>(name_size));
     stream.read(entry.data(), static_cast<std::streamsize>(entry_size));
-    if (!stream) Throw(ErrorCode::kIo, "the index of another rank's part is cut off");
+    if (!stream) Throw(ErrorCode::kIo, "the index of another rank's part is truncated");
     entries.emplace(std::move(name), std::move(entry));
   }
   return entries;

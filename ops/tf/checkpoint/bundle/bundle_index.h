@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The index of a checkpoint in TensorFlow's format: which tensors it has, and where they are.
+// The index of a checkpoint in TensorFlow's format: its tensors, and where they are.
 #ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_BUNDLE_INDEX_H_
 #define SOK_OPS_TF_CHECKPOINT_BUNDLE_BUNDLE_INDEX_H_
 
@@ -18,19 +18,20 @@ namespace sok {
 /// {name: BundleEntryProto as text}, in the order of the file.
 using BundleEntries = std::map<std::string, std::string>;
 
-/// <prefix>.index, looked up in. TensorFlow's own BundleReader takes a damaged block for the end,
-/// and ends the process for a size that is damaged. For one thread.
+/// Lookups in <prefix>.index. TensorFlow's own BundleReader mistakes a corrupt block for the end,
+/// and aborts the process for a corrupt size. For one thread.
 ///
-/// All throw what the file system says, and kDataLoss for what is no index; both name the file.
+/// All methods throw the file system's errors, and kDataLoss for a file that is no index; both name
+/// the file.
 class BundleIndex {
  public:
   BundleIndex(tensorflow::Env* env, const std::string& prefix);
 
-  /// Of data files.
+  /// The number of data files.
   int num_shards() const { return num_shards_; }
-  /// BundleEntryProto as text; none: there is no tensor of that name.
+  /// BundleEntryProto as text; nullopt if there is no such tensor.
   std::optional<std::string> Find(const std::string& name);
-  /// Calls use(name, entry) for all names that begin so, ascending, but for the header.
+  /// Calls use(name, entry) for all names with the prefix, ascending, except for the header.
   using Use = std::function<void(const std::string& name, const std::string& entry)>;
   void ForEach(const std::string& begin, const Use& use);
 
@@ -54,12 +55,12 @@ BundleEntries ReadIndex(tensorflow::Env* env, const std::string& prefix);
 void WriteIndex(tensorflow::Env* env, const std::string& prefix, const BundleEntries& entries,
                 int num_shards);
 
-/// Entries as one text, for another rank, and back. Throws kIo.
+/// Serializes entries, for another rank, and parses them. Throws kIo.
 std::string TextOf(const BundleEntries& entries);
 BundleEntries EntriesIn(const std::string& text);
 
-/// Adds the entries of a bundle whose data becomes file `shard`. Slices of one tensor come
-/// together. TensorFlow's own MergeBundles miscounts the files where one is empty.
+/// Adds the entries of a bundle whose data becomes file `shard`, and joins the slices of a tensor.
+/// TensorFlow's own MergeBundles miscounts the files if one is empty.
 void MergeEntries(const BundleEntries& part, int shard, BundleEntries* merged);
 
 }  // namespace sok

@@ -25,7 +25,7 @@ constexpr char kMerged[] = "/merged";
 constexpr size_t kMachineDigits = 8, kIdDigits = 24;
 constexpr int64_t kLongNanoseconds = int64_t{3600} * 1000 * 1000 * 1000;
 
-/// Until it starts again. Locks tell the processes of one machine alone.
+/// Identifies the machine, until it reboots: locks are only visible within one machine.
 std::string MachineDigits() {
   std::string boot_id;
   if (!tf::ReadFileToString(tf::Env::Default(), "/proc/sys/kernel/random/boot_id", &boot_id).ok())
@@ -41,7 +41,8 @@ bool IsId(const std::string& text) {
          text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-/// {name of the checkpoint, id}, of the folder in which its parts are; empty: it is none.
+/// {name of the checkpoint, id} from the name of the folder of its parts; empty if it is no such
+/// folder.
 std::pair<std::string, std::string> NameAndId(const std::string& folder) {
   const size_t at = folder.rfind(kTemporary);
   if (at == std::string::npos || at == 0) return {};
@@ -50,7 +51,7 @@ std::pair<std::string, std::string> NameAndId(const std::string& folder) {
                   : std::pair<std::string, std::string>();
 }
 
-/// Of a file of data, <name>.data-00000-of-00002; 0: it is none of this name.
+/// The number of shards in the name of a data file, <name>.data-00000-of-00002; 0 for other files.
 int64_t NumShardsIn(const std::string& file, const std::string& name) {
   int shard = 0, num_shards = 0;
   if (file.compare(0, name.size(), name) != 0) return 0;
@@ -59,7 +60,7 @@ int64_t NumShardsIn(const std::string& file, const std::string& name) {
   return tf::DataFilename(name, shard, num_shards) == file ? num_shards : 0;
 }
 
-/// That the index of a checkpoint speaks of; 0: there is none that could be read.
+/// The number of shards in the index of a checkpoint; 0 if there is no readable one.
 int64_t NumShardsOf(tf::Env* env, const std::string& prefix) {
   try {
     return BundleIndex(env, prefix).num_shards();
@@ -77,7 +78,7 @@ std::string ParentOf(const std::string& prefix) {
   return parent.empty() ? "." : parent;
 }
 
-/// As the file system of this machine knows it.
+/// The path without a "file://".
 std::string WithoutScheme(const std::string& prefix) {
   static const std::string kScheme = "file://";
   return prefix.compare(0, kScheme.size(), kScheme) == 0 ? prefix.substr(kScheme.size()) : prefix;
@@ -101,7 +102,7 @@ CheckpointFiles::CheckpointFiles(tf::Env* env, const std::string& prefix, const 
       parent_(ParentOf(prefix_)),
       folder_(prefix_ + kTemporary + id),
       rank_(rank) {
-  if (rank_ != 0) {  // it is there, unless this rank has a disk of its own: Commit tells
+  if (rank_ != 0) {  // it exists, unless this rank has a disk of its own: Commit reports that
     ThrowOfFile(env_->RecursivelyCreateDir(folder_), folder_);
     return;
   }
@@ -120,7 +121,7 @@ CheckpointFiles::~CheckpointFiles() {
   }
   env_->DeleteFile(tf::MetaFilename(PartOf(rank_))).IgnoreError();
   env_->DeleteFile(tf::DataFilename(PartOf(rank_), 0, 1)).IgnoreError();
-  env_->DeleteDir(folder_).IgnoreError();  // where it is a disk of this rank's own
+  env_->DeleteDir(folder_).IgnoreError();  // in case it is on this rank's own disk
 }
 
 std::string CheckpointFiles::PartOf(int64_t rank) const {
@@ -142,13 +143,13 @@ void CheckpointFiles::CheckParts(const std::vector<int64_t>& data_bytes) const {
     const absl::Status status = env_->GetFileSize(path, &num_bytes);
     if (status.ok() && static_cast<int64_t>(num_bytes) == data_bytes[rank]) continue;
     Throw(ErrorCode::kFailedPrecondition, "rank ", rank, " has written its part of the checkpoint ",
-          prefix_, ", ", data_bytes[rank], " bytes, but rank 0 does not find it in ", path,
-          ": the folder is not the same on all ranks. Save to one that all machines share, or set "
-          "SOK_CHECKPOINTS_ON_RANK_0=1 for all ranks: rank 0 then writes all of it");
+          prefix_, ", ", data_bytes[rank], " bytes, but rank 0 cannot find it in ", path,
+          ": the ranks do not share this folder. Save to a folder that all machines share, or set "
+          "SOK_CHECKPOINTS_ON_RANK_0=1 on all ranks: rank 0 then writes everything");
   }
 }
 
-/// One more file of data, which is empty, where the checkpoint that is to be replaced has as many.
+/// Uses one more, empty data file if the checkpoint to replace has the same number of files.
 void CheckpointFiles::Merge(int num_parts) {
   BundleEntries merged;
   for (int part = 0; part < num_parts; ++part)
@@ -171,7 +172,7 @@ void CheckpointFiles::Merge(int num_parts) {
   Sync(parent_);
 }
 
-/// Data that the index does not speak of, if there is one.
+/// Removes data files that the index does not refer to, if there is an index.
 void CheckpointFiles::RemoveUnusedData(const std::string& name) const {
   const std::string prefix = tf::io::JoinPath(parent_, name);
   const int64_t num_shards = NumShardsOf(env_, prefix);
@@ -185,7 +186,7 @@ void CheckpointFiles::RemoveUnusedData(const std::string& name) const {
   }
 }
 
-/// What saves that died have left.
+/// Removes the leftovers of saves that died.
 void CheckpointFiles::RemoveAbandoned() const {
   std::vector<std::string> folders;
   if (!env_->GetChildren(parent_, &folders).ok()) return;
@@ -199,7 +200,7 @@ void CheckpointFiles::RemoveAbandoned() const {
   }
 }
 
-/// Locks hold on one machine only: of another one, what has long not been written.
+/// Locks are visible on one machine only; leftovers of other machines are judged by age.
 bool CheckpointFiles::IsAbandoned(const std::string& folder, const std::string& id) const {
   const std::string machine = MachineDigits();
   tf::FileStatistics state, now;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of a checkpoint that several ranks write: where they are until all are there, and how
-// they get to their places in one instant.
+// The files of a checkpoint that several ranks write: where they are until all are complete, and
+// how they replace an earlier checkpoint atomically.
 #ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_CHECKPOINT_FILES_H_
 #define SOK_OPS_TF_CHECKPOINT_BUNDLE_CHECKPOINT_FILES_H_
 
@@ -14,27 +14,28 @@
 
 namespace sok {
 
-/// Of each rank's part, <prefix>_temp_<id>/part-<rank>. Readers follow <prefix>.index alone, which
-/// is put in its place last; data files have names that the index which is there does not know.
+/// Each rank's part is <prefix>_temp_<id>/part-<rank>. Readers follow <prefix>.index only, which is
+/// put in place last; data files have names that the existing index does not refer to.
 class CheckpointFiles {
  public:
-  /// Of no other save, also by a process that began in the same instant. Tells the machine.
+  /// Unique among all saves, including those of processes started at the same instant. Contains the
+  /// machine.
   static std::string NewId();
 
-  /// Rank 0, which commits, makes the folder; it is there before the others come here. Throws what
-  /// the file system says, naming the folder.
+  /// Rank 0, which commits, creates the folder before other ranks call this. Throws the file
+  /// system's errors, naming the folder.
   CheckpointFiles(tensorflow::Env* env, const std::string& prefix, const std::string& id,
                   int64_t rank);
-  /// Removes what was not committed.
+  /// Removes everything that was not committed.
   ~CheckpointFiles();
   CheckpointFiles(const CheckpointFiles&) = delete;
   CheckpointFiles& operator=(const CheckpointFiles&) = delete;
 
-  /// Of the bundle that a rank writes.
+  /// The prefix of a rank's bundle.
   std::string PartOf(int64_t rank) const;
 
-  /// Makes all parts the checkpoint; data_bytes: of each. An earlier one of that name is there
-  /// until then, and gone afterwards, as is what saves that died have left in the folder.
+  /// Turns all parts into the checkpoint; data_bytes: by part. An earlier checkpoint of that name
+  /// exists until then and is gone afterwards, as are leftovers in the folder of saves that died.
   void Commit(const std::vector<int64_t>& data_bytes);
 
  private:
@@ -47,9 +48,9 @@ class CheckpointFiles {
   tensorflow::Env* const env_;
   const std::string prefix_;
   const std::string parent_;  // the folder of the checkpoint
-  const std::string folder_;  // that of the parts
+  const std::string folder_;  // the folder of the parts
   const int64_t rank_;
-  std::optional<NewFile> in_use_;  // held while the folder is
+  std::optional<NewFile> in_use_;  // locked while the folder exists
 };
 
 }  // namespace sok

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far checkpoints have come, for who logs it.
+// The progress of checkpoints, for logging.
 #ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_CHECKPOINT_PROGRESS_H_
 #define SOK_OPS_TF_CHECKPOINT_BUNDLE_CHECKPOINT_PROGRESS_H_
 
@@ -7,8 +7,8 @@
 
 namespace sok {
 
-/// Bytes of tables that this process has written to checkpoints, or read from them, just now.
-/// sok_checkpoint_bytes(), with C's names, is the sum of all.
+/// Adds bytes of tables that this process has just written to or read from checkpoints.
+/// sok_checkpoint_bytes(), with C linkage, returns the sum.
 void NoteCheckpointBytes(int64_t num_bytes);
 
 }  // namespace sok

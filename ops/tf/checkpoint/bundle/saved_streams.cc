@@ -14,17 +14,18 @@ namespace sok {
 namespace {
 
 constexpr int64_t kBlockBytes = 16 << 20;
-constexpr size_t kReaders = 2;      // of one, who uses the blocks waits for the disk
-constexpr size_t kBlocksAhead = 4;  // being read, or read and not used yet
+constexpr size_t kReaders = 2;      // with one, the consumer would wait for the disk
+constexpr size_t kBlocksAhead = 4;  // being read, or read and not consumed yet
 
-/// One tensor, of whose pieces one at a time is open: for a thread, or for who sums them up.
+/// A tensor of which one piece at a time is open: for reading in a thread, or for summing.
 template <typename Opened>
 class TensorPieces {
  public:
   TensorPieces(SavedTensors& saved, const std::vector<SavedTensors::Piece>& pieces)
       : saved_(&saved), pieces_(&pieces) {}
 
-  /// use(the opened piece that has the row `first`, the row's number in it). Rows ascend.
+  /// Calls use(the opened piece that has the row `first`, the row's number in it). Rows must
+  /// ascend.
   template <typename Use>
   void At(int64_t first, const Use& use) {
     for (; first >= piece().first + piece().count; ++number_) opened_ = nullptr;
@@ -37,8 +38,8 @@ class TensorPieces {
 
   SavedTensors* saved_;
   const std::vector<SavedTensors::Piece>* pieces_;
-  size_t number_ = 0;               // of the piece
-  std::unique_ptr<Opened> opened_;  // which it is, once rows of it were asked for
+  size_t number_ = 0;               // number of the piece
+  std::unique_ptr<Opened> opened_;  // the piece, once it was used
 };
 
 void ReadBlock(std::vector<TensorPieces<PieceReader>>* tensors, SavedBlock* block) {
@@ -54,10 +55,10 @@ void ReadBlock(std::vector<TensorPieces<PieceReader>>* tensors, SavedBlock* bloc
   }
 }
 
-/// Reads the blocks of a list on a few threads, not too far ahead of who uses them.
+/// Reads the blocks of a list on a few threads, a limited distance ahead of the consumer.
 class ReadAhead {
  public:
-  /// What reads a block, for one thread.
+  /// Reads a block, on one thread.
   using Read = std::function<void(SavedBlock*)>;
 
   ReadAhead(std::vector<SavedBlock> blocks, const std::function<Read()>& make_reader)
@@ -75,7 +76,7 @@ class ReadAhead {
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
-  /// Calls use(block) for all. Throws what a reader has thrown.
+  /// Calls use(block) for all blocks. Rethrows exceptions of readers.
   void ForEach(const SavedStreams::Use& use) {
     for (size_t next = 0; next < blocks_.size(); ++next) {
       {
@@ -87,7 +88,7 @@ class ReadAhead {
       {
         const std::lock_guard<std::mutex> lock(mutex_);
         num_used_ = next + 1;
-        if (next + kBlocksAhead < blocks_.size())  // has its memory then
+        if (next + kBlocksAhead < blocks_.size())  // its memory is free then
           blocks_[next + kBlocksAhead].room.swap(blocks_[next].room);
         else
           blocks_[next].room.clear();
@@ -158,7 +159,7 @@ bool SavedStreams::AreSlicedAlike() const {
   });
 }
 
-/// Without data yet. Each is within one piece of each tensor.
+/// Blocks without data. Each lies within one piece of every tensor.
 std::vector<SavedBlock> SavedStreams::Blocks(const IsWanted& is_wanted) const {
   std::set<int64_t> starts;
   int64_t num_rows = 0, row_bytes = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of a checkpoint that stand side by side, row by row, read together and ahead of who uses
-// them.
+// Tensors of a checkpoint with the same number of rows, read together and ahead of the consumer.
 #ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_STREAMS_H_
 #define SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_STREAMS_H_
 
@@ -13,26 +12,26 @@
 
 namespace sok {
 
-/// Some rows of all tensors: [first, first + count).
+/// Rows [first, first + count) of all tensors.
 struct SavedBlock {
   int64_t first = 0, count = 0;
-  std::vector<char*> data;        // of each tensor, where it is read to
-  std::vector<std::string> room;  // for those that have no other place
+  std::vector<char*> data;        // by tensor, destination of the rows
+  std::vector<std::string> room;  // memory for tensors without another destination
 };
 
-/// Of tensors with as many rows each. Sums are checked of all that is read.
+/// For tensors with the same number of rows. Verifies the checksums of everything it reads.
 class SavedStreams {
  public:
-  /// Throws as SavedTensors does.
+  /// Throws the errors of SavedTensors.
   SavedStreams(SavedTensors& saved, const std::vector<std::string>& names);
 
   /// Whether all tensors were saved in the same slices.
   bool AreSlicedAlike() const;
 
-  /// Calls use(block) for all rows, ascending, while threads read the next ones. Where tensors are
-  /// sliced alike, only of those slices for which is_wanted(first row of the slice). Where given,
-  /// place(tensor, n) says where its rows go from the n-th wanted one on, as many as are asked for
-  /// at all; nullptr: to memory of the block's own, which lasts until `use` returns.
+  /// Calls use(block) for all rows, ascending, while threads read the next ones. If tensors are
+  /// sliced alike, skips slices without is_wanted(first row of the slice). If given, place(tensor,
+  /// n) is the destination of the tensor's rows from the n-th wanted row on; nullptr: memory of the
+  /// block, valid until `use` returns.
   using IsWanted = std::function<bool(int64_t first)>;
   using Use = std::function<void(const SavedBlock& block)>;
   using Place = std::function<char*(size_t tensor, int64_t n)>;
@@ -42,7 +41,7 @@ class SavedStreams {
   std::vector<SavedBlock> Blocks(const IsWanted& is_wanted) const;
 
   SavedTensors& saved_;
-  std::vector<std::vector<SavedTensors::Piece>> pieces_;  // of each tensor
+  std::vector<std::vector<SavedTensors::Piece>> pieces_;  // by tensor
 };
 
 }  // namespace sok

@@ -22,7 +22,7 @@ namespace tf = tensorflow;
 
 namespace {
 
-constexpr int64_t kVerifiedBytes = 4 << 20;  // at a time
+constexpr int64_t kVerifiedBytes = 4 << 20;  // read at a time
 
 }  // namespace
 
@@ -32,7 +32,7 @@ SavedTensors::SavedTensors(const std::string& prefix)
 std::vector<std::string> SavedTensors::Names() {
   std::vector<std::string> names;
   index_.ForEach("", [&](const std::string& name, const std::string&) {
-    if (name.front() != '\0') names.push_back(name);  // else that of a slice
+    if (name.front() != '\0') names.push_back(name);  // otherwise it names a slice
   });
   return names;
 }
@@ -58,7 +58,7 @@ tf::TensorShape SavedTensors::ShapeOf(const std::string& name, tf::DataType dtyp
 
 tf::Tensor SavedTensors::Read(const std::string& name, tf::DataType dtype) {
   const tf::TensorShape shape = ShapeOf(name, dtype);
-  const std::vector<Piece> pieces = PiecesOf(name);  // files have as many bytes
+  const std::vector<Piece> pieces = PiecesOf(name);  // checks that files are large enough
   tf::Tensor tensor(dtype, shape);
   auto* strings = dtype == tf::DT_STRING ? tensor.flat<tf::tstring>().data() : nullptr;
   auto* to = static_cast<char*>(tensor.data());
@@ -84,7 +84,7 @@ tf::BundleEntryProto SavedTensors::EntryOf(const std::string& name) {
   return entry;
 }
 
-/// Before anybody follows it, or has memory for it.
+/// Call before the entry is followed or memory allocated for it.
 void SavedTensors::CheckEntry(const std::string& name, const tf::BundleEntryProto& entry) {
   const auto fail = [&](const auto&... how) {
     Throw(ErrorCode::kDataLoss, tf::MetaFilename(prefix_), " is not as it was written: ", name, " ",
@@ -94,9 +94,9 @@ void SavedTensors::CheckEntry(const std::string& name, const tf::BundleEntryProt
     fail("has the dtype ", static_cast<int>(entry.dtype()));
   if (!tf::TensorShape::IsValidShape(entry.shape()).ok())
     fail("has the shape ", entry.shape().ShortDebugString());
-  if (!entry.slices().empty()) return;  // it stands where these do
+  if (!entry.slices().empty()) return;  // its data is in the slices
   const int64_t elements = tf::TensorShape(entry.shape()).num_elements();
-  const int64_t element_bytes = tf::DataTypeSize(entry.dtype());  // 0: they differ
+  const int64_t element_bytes = tf::DataTypeSize(entry.dtype());  // 0: variable
   const bool fits = element_bytes > 0 ? elements <= INT64_MAX / element_bytes &&
                                             entry.size() == elements * element_bytes
                                       : entry.size() >= elements;
@@ -154,7 +154,7 @@ std::vector<SavedTensors::Stored> SavedTensors::StoredOf(const std::string& name
   return found;
 }
 
-/// Of a tensor that was saved in slices, which must be of its first dimension and leave no gap.
+/// The pieces of a tensor saved in slices, which must be along its first dimension, without gaps.
 std::vector<SavedTensors::Piece> SavedTensors::PiecesOf(const std::string& name) {
   const tf::TensorShape shape = ShapeOf(name);
   const int64_t num_rows = shape.dims() == 0 ? 1 : shape.dim_size(0);
@@ -185,7 +185,7 @@ std::vector<SavedTensors::Piece> SavedTensors::PiecesOf(const std::string& name)
 void SavedTensors::Verify(const std::string& name, const tf::TensorSlice& slice) {
   for (const Stored& stored : StoredOf(name)) {
     if (!stored.slice.Overlaps(slice)) continue;
-    // A row of one byte each.
+    // Treats it as rows of one byte each.
     const Piece piece{0, stored.entry.size(), name, stored.entry};
     if (stored.entry.dtype() == tf::DT_STRING) {
       StringsIn(piece);
@@ -195,8 +195,8 @@ void SavedTensors::Verify(const std::string& name, const tf::TensorSlice& slice)
   }
 }
 
-/// In the file come their lengths, a sum of these, and all of their bytes. The sum of the tensor is
-/// one of lengths of 4 bytes, or 8 where they need them.
+/// In the file: the strings' lengths, a checksum of these, and the bytes. The tensor's checksum
+/// covers lengths as 4 bytes, or as 8 if they need it.
 std::vector<tf::tstring> SavedTensors::StringsIn(const Piece& piece) const {
   Piece bytes = piece;
   bytes.count = bytes.entry.size();

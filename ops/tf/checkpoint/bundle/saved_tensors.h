@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a checkpoint in TensorFlow's format, read as streams, whichever ranks wrote them.
+// Reads the tensors of a checkpoint in TensorFlow's format as streams, whichever ranks wrote them.
 #ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_TENSORS_H_
 #define SOK_OPS_TF_CHECKPOINT_BUNDLE_SAVED_TENSORS_H_
 
@@ -19,64 +19,65 @@
 
 namespace sok {
 
-/// Reads one checkpoint, for one thread. Errors name the tensor and the file; sums are checked, and
-/// what the index says of a tensor before it is followed: shapes, and that files have so many
-/// bytes.
+/// Reads one checkpoint, for one thread. Errors name the tensor and the file. Verifies checksums,
+/// and checks the index before following it: shapes, and sizes of files.
 class SavedTensors {
  public:
   /// Throws kNotFound and kDataLoss.
   explicit SavedTensors(const std::string& prefix);
 
   const std::string& prefix() const { return prefix_; }
-  /// Of all tensors, ascending.
+  /// The names of all tensors, ascending.
   std::vector<std::string> Names();
   bool Contains(const std::string& name);
   /// Throws kNotFound.
   void CheckContains(const std::string& name);
-  /// Its dtype and shape. Throws kNotFound.
+  /// The dtype of a tensor. Throws kNotFound.
   tensorflow::DataType DtypeOf(const std::string& name) { return EntryOf(name).dtype(); }
   tensorflow::TensorShape ShapeOf(const std::string& name);
-  /// Throws kInvalidArgument for another dtype, too.
+  /// Throws kInvalidArgument if the dtype differs, and kNotFound.
   tensorflow::TensorShape ShapeOf(const std::string& name, tensorflow::DataType dtype);
-  /// All of it, be it numbers or strings.
+  /// Reads a whole tensor of numbers or strings.
   tensorflow::Tensor Read(const std::string& name, tensorflow::DataType dtype);
 
-  /// What keys of a table start by that come later, FirstValue::stream: a scalar int64; none where
-  /// it is not there, as in what another program has written.
+  /// The stream of first values of later keys (FirstValue::stream), a scalar int64; nullopt if
+  /// absent, as in checkpoints of other programs.
   std::optional<uint64_t> StreamIn(const std::string& name);
 
-  /// Calls use(first, count, data) for at most `most` rows of a tensor of numbers at a time, of
-  /// [first, first + count) of its first dimension, ascending.
+  /// Calls use(first, count, data) for rows [first, first + count) of a numeric tensor, ascending,
+  /// at most `most` at a time.
   using Use = std::function<void(int64_t first, int64_t count, const char* data)>;
   void ForEachPart(const std::string& name, int64_t most, const Use& use);
 
-  /// Reads what has been saved of a tensor, as far as it has elements of the slice, and says with
-  /// an error where it is not as it was written. Nothing has sums of variants.
+  /// Reads the saved parts of a tensor that overlap the slice, and throws if they are corrupt.
+  /// Variants have no checksums.
   void Verify(const std::string& name, const tensorflow::TensorSlice& slice);
 
-  /// What was saved of a tensor in one go: all of it, or a slice of its first dimension.
+  /// A part of a tensor that was saved as a unit: the whole tensor, or a slice of its first
+  /// dimension.
   struct Piece {
     int64_t first, count;  // rows
     std::string name;      // of the tensor
     tensorflow::BundleEntryProto entry;
   };
-  /// Ascending, and all rows are in one. Throws kInvalidArgument for slices of another dimension.
+  /// The pieces, ascending, which cover all rows. Throws kInvalidArgument for slices of another
+  /// dimension.
   std::vector<Piece> PiecesOf(const std::string& name);
   static int64_t RowBytesOf(const std::vector<Piece>& pieces);
 
-  /// The file that has it.
+  /// The data file of a piece.
   std::string PathOf(const Piece& piece) const;
 
-  /// What tells this tensor from one of another checkpoint: its shape and its sums.
+  /// Identifies a tensor's contents by its shape and checksums.
   std::string SignatureOf(const std::string& name);
 
  protected:
   BundleIndex& index() { return index_; }
 
  private:
-  /// What stands in one place of a file.
+  /// A contiguous part of a file.
   struct Stored {
-    tensorflow::TensorSlice slice;  // of the tensor
+    tensorflow::TensorSlice slice;  // the part of the tensor
     tensorflow::BundleEntryProto entry;
   };
 
@@ -92,12 +93,12 @@ class SavedTensors {
   std::map<int, int64_t> file_bytes_;  // by shard
 };
 
-/// Reads one piece, on any threads. Throws kDataLoss, naming the file, where it ends too early.
+/// Reads one piece, from any thread. Throws kDataLoss, naming the file, if it ends too early.
 class PieceReader {
  public:
   PieceReader(const SavedTensors& saved, const SavedTensors::Piece& piece);
 
-  /// Its rows [first, first + count).
+  /// Reads its rows [first, first + count).
   void Read(int64_t first, int64_t count, char* to) const;
   int64_t row_bytes() const { return row_bytes_; }
 
@@ -108,16 +109,16 @@ class PieceReader {
   int64_t row_bytes_ = 0;
 };
 
-/// The sum of a piece. Throws kDataLoss, naming the file, with its last row, where it is another
-/// one than that which was written.
+/// The checksum of a piece. With the last row, throws kDataLoss, naming the file, if it differs
+/// from the stored one.
 class PieceSum {
  public:
   PieceSum(const SavedTensors& saved, const SavedTensors::Piece& piece)
       : saved_(saved), piece_(piece) {}
 
-  /// The rows [first, first + count), from where the last call has ended.
+  /// Adds rows [first, first + count), which must follow those of the last call.
   void Add(int64_t first, int64_t count, const char* data);
-  /// What it throws then.
+  /// Throws the checksum error.
   [[noreturn]] void Fail() const;
 
  private:

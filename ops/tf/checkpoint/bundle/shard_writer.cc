@@ -21,7 +21,7 @@ namespace tf = tensorflow;
 
 constexpr int64_t kBytesToSync = 16 << 20;
 
-/// TensorFlow's own writer knows all dtypes.
+/// Uses TensorFlow's own writer, which supports all dtypes.
 void WriteTensors(tf::Env* env, const std::string& prefix,
                   const std::vector<TensorToSave>& tensors) {
   tf::BundleWriter writer(env, prefix);
@@ -66,7 +66,7 @@ ShardWriter::ShardWriter() = default;
 ShardWriter::~ShardWriter() = default;
 
 void ShardWriter::SetSink(Sink sink) {
-  async_writer_.reset();  // may be in the sink that is there
+  async_writer_.reset();  // may be using the current sink
   sink_ = std::move(sink);
 }
 
@@ -125,14 +125,15 @@ void ShardWriter::Write(const char* data, size_t num_bytes) {
   NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
   bytes_not_synced_ += static_cast<int64_t>(num_bytes);
   if (data_ == nullptr || bytes_not_synced_ < kBytesToSync || !IsLocalPath(data_path_)) return;
-  BeginSync(data_path_);  // the disk is not to wait for the last byte
+  BeginSync(data_path_);  // starts the disk before the last byte is written
   bytes_not_synced_ = 0;
 }
 
 void ShardWriter::End() {
   if (async_writer_) async_writer_->Finish();
   if (bytes_to_come_ != 0) {
-    Throw(ErrorCode::kIo, name_, " to save is ", bytes_to_come_, " bytes shorter than its shape");
+    Throw(ErrorCode::kIo, name_, " was given ", bytes_to_come_,
+          " bytes fewer than its shape needs");
   }
   entry_.set_crc32c(tf::crc32c::Mask(sum_));
   AddEntry(name_, entry_);

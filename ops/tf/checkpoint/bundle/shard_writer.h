@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank's part of a checkpoint in TensorFlow's format, written as a stream.
+// Writes one rank's part of a checkpoint in TensorFlow's format as a stream.
 #ifndef SOK_OPS_TF_CHECKPOINT_BUNDLE_SHARD_WRITER_H_
 #define SOK_OPS_TF_CHECKPOINT_BUNDLE_SHARD_WRITER_H_
 
@@ -17,50 +17,50 @@
 
 namespace sok {
 
-/// A tensor as tf.train.Saver has it: `slice` says what part of a larger one it is; "": it is
-/// whole.
+/// A tensor as given by tf.train.Saver: `slice` is the part of a larger tensor that it is; "" if it
+/// is whole.
 struct TensorToSave {
   std::string name;
   std::string slice;
   tensorflow::Tensor value;
 };
 
-/// Writes a bundle of its own, <prefix>.index and <prefix>.data-00000-of-00001, which others like
-/// it are merged with. TensorFlow's BundleWriter takes whole tensors only, in memory. Errors name
-/// the file. For one thread.
+/// Writes a bundle, <prefix>.index and <prefix>.data-00000-of-00001, to be merged with others.
+/// TensorFlow's BundleWriter only takes whole tensors in memory. Errors name the file. For one
+/// thread.
 class ShardWriter {
  public:
-  /// `tensors` are in it first.
+  /// The bundle begins with `tensors`.
   ShardWriter(tensorflow::Env* env, const std::string& prefix,
               const std::vector<TensorToSave>& tensors);
-  /// Of a part that has no files here: what SetSink is given takes its bytes, and who has these
-  /// writes the index, of `entries`.
+  /// For a part without local files: its bytes go to the sink given to SetSink, and the receiver
+  /// writes the index, from `entries`.
   ShardWriter();
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
-  /// Takes what is written from now on. Whoever gives one ends with nullptr, also when something
-  /// fails: then nothing is written any more.
+  /// Receives the bytes written from now on. Whoever sets a sink must reset it to nullptr, even
+  /// after a failure; nothing is written afterwards.
   using Sink = std::function<void(const char* data, size_t num_bytes)>;
   void SetSink(Sink sink);
 
-  /// Begins what this rank has of a tensor: [first, first + count) of its first dimension.
+  /// Begins this rank's part of a tensor: rows [first, first + count) of its first dimension.
   void Begin(const std::string& name, tensorflow::DataType dtype,
              const tensorflow::TensorShape& shape, int64_t first, int64_t count);
-  /// Begins a tensor that this rank alone has.
+  /// Begins a tensor that only this rank has.
   void BeginWhole(const std::string& name, tensorflow::DataType dtype,
                   const tensorflow::TensorShape& shape);
-  /// Bytes of its elements, as they stand in memory.
+  /// Appends bytes of its elements, as in memory.
   void Append(const void* data, size_t num_bytes);
-  /// As Append, in two steps: where the caller puts the bytes, and that they are there. They are
-  /// written while the caller goes on.
+  /// As Append, in two steps: a buffer for the caller to fill, and its release. Writing continues
+  /// in the background.
   char* Buffer(size_t num_bytes);
   void AppendBuffer(size_t num_bytes);
-  /// Throws where not as many bytes have come as the shape asks for.
+  /// Throws if the number of bytes does not match the shape.
   void End();
 
-  /// Writes the index. Returns the bytes of the data, which are on the disk now.
+  /// Writes the index. Returns the size of the data, which is on the disk now.
   int64_t Finish();
   const BundleEntries& entries() const { return entries_; }
 
@@ -70,27 +70,27 @@ class ShardWriter {
 
   tensorflow::Env* const env_ = nullptr;
   const std::string prefix_, data_path_;
-  std::unique_ptr<tensorflow::WritableFile> data_;  // nullptr: there is a sink
+  std::unique_ptr<tensorflow::WritableFile> data_;  // nullptr if there is a sink
   Sink sink_;
   int64_t num_bytes_ = 0, bytes_not_synced_ = 0;
   BundleEntries entries_;
 
-  // What is being written.
+  // The tensor being written.
   std::string name_;
   tensorflow::BundleEntryProto entry_;
   int64_t bytes_to_come_ = 0;
   uint32_t sum_ = 0;
 
-  std::unique_ptr<AsyncWriter> async_writer_;  // calls Write; ends before the rest
+  std::unique_ptr<AsyncWriter> async_writer_;  // calls Write; must be destroyed first
 };
 
-/// The files of a part that another rank's ShardWriter, which has none, makes.
+/// The files of a part from another rank's ShardWriter, which has none.
 class ReceivedPart {
  public:
   ReceivedPart(tensorflow::Env* env, const std::string& prefix);
 
   void Append(const char* data, size_t num_bytes);
-  /// Writes the index. The data is on the disk then.
+  /// Writes the index. The data is on the disk afterwards.
   void Finish(const BundleEntries& entries);
 
  private:

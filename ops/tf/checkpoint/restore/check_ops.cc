@@ -303,7 +303,7 @@ class ReleaseBarrierOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
   void Compute(tf::OpKernelContext* ctx) override {
-    if (auto steps = SharedIn<CheckpointBarrier>(Input(ctx, "steps"))) steps->LetGo();
+    if (auto steps = SharedIn<CheckpointBarrier>(Input(ctx, "steps"))) steps->Release();
   }
 };
 

@@ -348,7 +348,7 @@ class CommitCheckpointOp : public CommunicatingOp {
     const int64_t of_this_rank = checkpoint->writer->Finish();
     for (const std::string& num_bytes : communicator.Share(std::to_string(of_this_rank)))
       data_bytes.push_back(std::stoll(num_bytes));
-    checkpoint->steps->LetGo();  // all ranks have written what they have
+    checkpoint->steps->Release();  // all ranks have written what they have
     if (checkpoint->on_rank_0) GatherIndexes(communicator, *checkpoint);
     if (checkpoint->rank == 0) checkpoint->files->Commit(data_bytes);
     communicator.Share();
