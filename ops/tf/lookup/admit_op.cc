@@ -28,16 +28,13 @@ REGISTER_OP("SokAdmitKeys")
     .SetShapeFn(ShapesOfSecondList)
     .Doc(
         "Counts distinct keys, which occurred `counts` times in this step and for which a lookup "
-        "has "
-        "found row_ids, and records the step. Assigns a row to each key that has now occurred "
-        "often "
-        "enough for its table's filter, or to all keys if it has none. Outputs the row of each "
-        "key; with a filter, -1 if the lookup found, and therefore read, no row. "
+        "has found row_ids, and records the step. Assigns a row to each key that has now "
+        "occurred often enough for its table's filter, or to all keys if it has none. Outputs "
+        "the row of each key; with a filter, -1 if the lookup found, and therefore read, no row. "
         "rows_are_given: absent_rows are the initial rows of keys whose row_ids are -1, in their "
-        "order, and a key that has lost its row since the lookup gets none in this step; otherwise "
-        "rows "
-        "start at their first values. If an item fails, its table is unchanged, but items before "
-        "it are done.");
+        "order, and a key that has lost its row since the lookup gets none in this step; "
+        "otherwise rows start at their first values. If an item fails, its table is unchanged, "
+        "but items before it are done.");
 
 /// One item on the host.
 class Arrival {

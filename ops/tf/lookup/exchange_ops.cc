@@ -47,16 +47,16 @@ REGISTER_OP("SokExchangeKeys")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
     .Doc(
-        "Requests the row of each distinct key from its owner, given by the table's placement, or "
-        "sums of rows by bag if these take fewer bytes; `has_gradients` states whether gradients "
-        "will follow, and wire_dtypes how both are sent. Requests of other ranks to this one are "
-        "sums of rows. requested_keys [requested_places], with distinct requested_keys, are the "
-        "keys of these rows; requested_weights, if any, multiply them; requested_splits, of "
-        "length 0 if each row is requested alone, splits them into sums; requested_counts is "
-        "[num_ranks]. This rank will receive reply_counts [num_ranks] rows; those at `replies`, "
-        "multiplied by reply_weights, if any, and split by reply_splits, add up to each bag; "
-        "`factors`, if any, then multiply the bag. With combiner 'none', `replies` gives the row "
-        "of each occurrence.");
+        "Requests the row of each distinct key from its owner, given by the table's placement, "
+        "or sums of rows by bag if these take fewer bytes; `has_gradients` states whether "
+        "gradients will follow, and wire_dtypes how both are sent. Requests of other ranks to "
+        "this one are sums of rows. requested_keys [requested_places], with distinct "
+        "requested_keys, are the keys of these rows; requested_weights, if any, multiply them; "
+        "requested_splits, of length 0 if each row is requested alone, splits them into sums; "
+        "requested_counts is [num_ranks]. This rank will receive reply_counts [num_ranks] rows; "
+        "those at `replies`, multiplied by reply_weights, if any, and split by reply_splits, add "
+        "up to each bag; `factors`, if any, then multiply the bag. With combiner 'none', "
+        "`replies` gives the row of each occurrence.");
 
 REGISTER_OP("SokExchangeRows")
     .Input("rows: N * resource")
@@ -80,12 +80,11 @@ REGISTER_OP("SokExchangeRows")
     .SetShapeFn(RowsOfDims)
     .Doc(
         "Replies to other ranks, and outputs their replies [sum of reply_counts, dim] to this "
-        "rank. `keys` are the distinct requested keys, with their row_ids, and `inverse` gives the "
-        "position of each row among them; requested_splits splits these into sums, unless its "
-        "length is "
-        "0. `replies` is for gradients: how often each reply counts. Rows are sent as wire_dtypes, "
-        "float32, bfloat16 or float16 for each item, or all as float32; this rank's own rows are "
-        "rounded to it, too.");
+        "rank. `keys` are the distinct requested keys, with their row_ids, and `inverse` gives "
+        "the position of each row among them; requested_splits splits these into sums, unless "
+        "its length is 0. `replies` is for gradients: how often each reply counts. Rows are sent "
+        "as wire_dtypes, float32, bfloat16 or float16 for each item, or all as float32; this "
+        "rank's own rows are rounded to it, too.");
 
 REGISTER_OP("SokExchangeGradients")
     .Input("gradients: N * float")
@@ -104,8 +103,8 @@ REGISTER_OP("SokExchangeGradients")
     })
     .Doc(
         "Sends the gradient of each reply to the rank that sent it; outputs the gradients of the "
-        "sums requested from this rank [sum of requested_counts, dim]. `occurrence` numbers "
-        "the ops of a lookup; wire_dtypes as for SokExchangeRows.");
+        "sums requested from this rank [sum of requested_counts, dim]. `occurrence` numbers the "
+        "ops of a lookup; wire_dtypes as for SokExchangeRows.");
 
 class ExchangeKeysOp : public ExchangeOp {
  public:

@@ -28,9 +28,9 @@ REGISTER_OP("SokJoinedKeys")
     .SetShapeFn(ShapesOfInputs)
     .Doc(
         "first_row + id for each id of a table of num_rows rows that is joined into a larger "
-        "table from first_row on. An id out of range would read a neighbour's row: the "
-        "step fails, naming the input by `called`, and with it the lookup of the collective, on "
-        "all ranks.");
+        "table from first_row on. An id out of range would read a neighbour's row: the step "
+        "fails, naming the input by `called`, and with it the lookup of the collective, on all "
+        "ranks.");
 
 class JoinedKeysOp : public tf::OpKernel {
  public:

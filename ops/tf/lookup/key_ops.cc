@@ -51,12 +51,11 @@ REGISTER_OP("SokFindRows")
     .SetIsStateful()
     .SetShapeFn(ShapesOfSecondList)
     .Doc(
-        "The row of each key. A key without a row gets one with its first value if `insert`, else "
-        "the row id -1. `keys_are_distinct`: the caller guarantees that the keys of each item are "
-        "distinct. If an item fails, its table is unchanged, but keys of items before it have been "
-        "inserted. `collectives`: the lookup's collective, if other ranks take part. While a "
-        "checkpoint "
-        "is written, steps that have not begun wait here.");
+        "The row of each key. A key without a row gets one with its first value if `insert`, "
+        "else the row id -1. `keys_are_distinct`: the caller guarantees that the keys of each "
+        "item are distinct. If an item fails, its table is unchanged, but keys of items before "
+        "it have been inserted. `collectives`: the lookup's collective, if other ranks take "
+        "part. While a checkpoint is written, steps that have not begun wait here.");
 
 REGISTER_OP("SokInsertAbsent")
     .Input("tables: N * resource")
@@ -67,9 +66,9 @@ REGISTER_OP("SokInsertAbsent")
     .SetIsStateful()
     .SetShapeFn(ShapesOfSecondList)
     .Doc(
-        "Assigns rows to keys that have none: those whose row id in `found`, from SokFindRows, is "
-        "-1. The keys of each item are distinct. If an item fails, its table is unchanged, but "
-        "keys of items before it have been inserted.");
+        "Assigns rows to keys that have none: those whose row id in `found`, from SokFindRows, "
+        "is -1. The keys of each item are distinct. If an item fails, its table is unchanged, "
+        "but keys of items before it have been inserted.");
 
 REGISTER_OP("SokInsertRows")
     .Input("table: resource")

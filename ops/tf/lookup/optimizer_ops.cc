@@ -38,8 +38,8 @@ REGISTER_OP("SokApplyRule")
         "table, then the second. hyperparameters are scalars in the order of the rule's fields. "
         "'in_use': rows that are not in row_ids have a gradient of zero. On a GPU, row_ids that "
         "are known to be distinct are not checked; ids without a row are skipped. Rejects "
-        "hyperparameters "
-        "that TensorFlow's ops reject. If an item is rejected, all tables are unchanged.");
+        "hyperparameters that TensorFlow's ops reject. If an item is rejected, all tables are "
+        "unchanged.");
 
 /// Creates the rule called `name` with these hyperparameters; throws kInvalidArgument if their
 /// number is wrong.

@@ -38,9 +38,9 @@ REGISTER_OP("SokPoolRows")
     .SetShapeFn(RowsOfDims)
     .Doc(
         "The pooled rows of each bag [num_bags, dim]; with combiner 'none', the row of each "
-        "occurrence. weights [num_keys] multiply rows, and a mean divides by their sum; if empty, "
-        "all are 1. Keys with the row id -1 read absent_rows [number of such keys, dim] or, if "
-        "that is empty, their first values.");
+        "occurrence. weights [num_keys] multiply rows, and a mean divides by their sum; if "
+        "empty, all are 1. Keys with the row id -1 read absent_rows [number of such keys, dim] "
+        "or, if that is empty, their first values.");
 
 REGISTER_OP("SokPoolReceivedRows")
     .Input("rows: N * float")
@@ -62,8 +62,8 @@ REGISTER_OP("SokPoolReceivedRows")
     })
     .Doc(
         "As SokPoolRows, for rows [number of replies, dim] received from other ranks. factors "
-        "[num_bags] replace the factors of a mean, since a row may be a sum of several; if empty, "
-        "they do not. rows_may_be_alone: empty row_splits make each row a bag of its own, "
+        "[num_bags] replace the factors of a mean, since a row may be a sum of several; if "
+        "empty, they do not. rows_may_be_alone: empty row_splits make each row a bag of its own, "
         "whatever the combiner.");
 
 REGISTER_OP("SokMergeGradients")

@@ -25,8 +25,8 @@ REGISTER_OP("SokPrefetchStart")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Announces that a thread makes batches from now on, up to `capacity` more than steps have "
-        "taken.");
+        "Announces that a thread makes batches from now on, up to `capacity` more than steps "
+        "have taken.");
 
 REGISTER_OP("SokPrefetchClose")
     .Attr("batches: string")
@@ -35,8 +35,7 @@ REGISTER_OP("SokPrefetchClose")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Announces that this thread has ended: its work is cancelled, and steps get the batches "
-        "made "
-        "so far.");
+        "made so far.");
 
 REGISTER_OP("SokPrefetchBegin")
     .Attr("batches: string")

@@ -26,8 +26,8 @@ REGISTER_OP("SokNextPart")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::UnknownShape)
     .Doc(
-        "Waits until a round of the exchange is due, and outputs the bytes that this rank sends in "
-        "it, by destination rank. SokTakePart must have taken the previous round.");
+        "Waits until a round of the exchange is due, and outputs the bytes that this rank sends "
+        "in it, by destination rank. SokTakePart must have taken the previous round.");
 
 REGISTER_OP("SokTakePart")
     .Input("data: uint8")

@@ -44,12 +44,12 @@ REGISTER_OP("SokBeginCollective")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
-        "Begins a lookup that other ranks take part in; its exchanges carry the collective. Ranks "
-        "match by the name `lookup`: in functions and eager code by the order of calls, in a "
-        "session's graph by its count. `graph` distinguishes the graphs of a process. "
+        "Begins a lookup that other ranks take part in; its exchanges carry the collective. "
+        "Ranks match by the name `lookup`: in functions and eager code by the order of calls, in "
+        "a session's graph by its count. `graph` distinguishes the graphs of a process. "
         "TensorFlow runs ops of eager code as functions: with `is_eager`, the op is not part of "
-        "one, and each lookup is a call of its own. The lines of `description` must be the same on "
-        "all ranks.");
+        "one, and each lookup is a call of its own. The lines of `description` must be the same "
+        "on all ranks.");
 
 REGISTER_OP("SokBeginPrefetchedCollective")
     .Input("start: int64")
@@ -61,8 +61,8 @@ REGISTER_OP("SokBeginPrefetchedCollective")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
-        "As SokBeginCollective, for a prefetching thread. Counts restart with each `start` "
-        "of the thread, since it may have ended after different numbers of batches on different "
+        "As SokBeginCollective, for a prefetching thread. Counts restart with each `start` of "
+        "the thread, since it may have ended after different numbers of batches on different "
         "ranks.");
 
 class BeginCollectiveOp : public tf::OpKernel {

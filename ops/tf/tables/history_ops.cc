@@ -30,8 +30,8 @@ REGISTER_OP("SokKeyHistory")
       return absl::OkStatus();
     })
     .Doc(
-        "The occurrences of each key in training steps, and the last of these steps; 0 and -1 for "
-        "unknown keys.");
+        "The occurrences of each key in training steps, and the last of these steps; 0 and -1 "
+        "for unknown keys.");
 
 REGISTER_OP("SokExportWaitingKeys")
     .Input("table: resource")
@@ -53,8 +53,7 @@ REGISTER_OP("SokImportHistory")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Replaces the history of these distinct keys. Keys without a row still wait for one, "
-        "however "
-        "often they occurred; without a filter their history is dropped.");
+        "however often they occurred; without a filter their history is dropped.");
 
 REGISTER_OP("SokEvictKeys")
     .Input("table: resource")
@@ -65,11 +64,11 @@ REGISTER_OP("SokEvictKeys")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
-        "Evicts keys that last occurred before step - steps_to_live or, with an "
-        "l2_threshold above 0, keys with half a squared norm below it; keys that wait for a "
-        "row are always judged by the step. A row without a recorded step gets `step`. A `step` "
-        "below 0 stands for the one after the last counted step. Running steps keep reading the "
-        "rows that they have found.");
+        "Evicts keys that last occurred before step - steps_to_live or, with an l2_threshold "
+        "above 0, keys with half a squared norm below it; keys that wait for a row are always "
+        "judged by the step. A row without a recorded step gets `step`. A `step` below 0 stands "
+        "for the one after the last counted step. Running steps keep reading the rows that they "
+        "have found.");
 
 class KeyHistoryOp : public tf::OpKernel {
  public:

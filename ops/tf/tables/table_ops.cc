@@ -57,8 +57,8 @@ REGISTER_OP("SokTableInitialize")
         "declared capacity: the variable then has as many rows as there is memory for, and grows "
         "with the keys. With a first_value_period, a key has the first value of floormod(key, "
         "first_value_period); with a first_value_name, that of the table of this name. "
-        "keeps_history: SokAdmitKeys records how often each key occurs, and when last. A key gets "
-        "its row after filter_freq occurrences, counted exactly or in a counting Bloom "
+        "keeps_history: SokAdmitKeys records how often each key occurs, and when last. A key "
+        "gets its row after filter_freq occurrences, counted exactly or in a counting Bloom "
         "filter; until then it reads value_without_row. evicts: SokEvictKeys may run.");
 
 REGISTER_OP("SokTableAttachSlot")
@@ -97,8 +97,7 @@ REGISTER_OP("SokTablePreset")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Writes `values` [capacity, dim] to the rows, as the first values of keys if the table's "
-        "first "
-        "value is 'preset'.");
+        "first value is 'preset'.");
 
 REGISTER_OP("SokReadRows")
     .Input("rows: resource")
@@ -110,9 +109,9 @@ REGISTER_OP("SokReadRows")
       return absl::OkStatus();
     })
     .Doc(
-        "All rows [capacity, dim] of the variable `rows`, which may be a slot, in the order of row "
-        "ids; rows that were never in use are zeros. Without a declared capacity: the rows that "
-        "the variable shows.");
+        "All rows [capacity, dim] of the variable `rows`, which may be a slot, in the order of "
+        "row ids; rows that were never in use are zeros. Without a declared capacity: the rows "
+        "that the variable shows.");
 
 class TableInitializeOp : public tf::OpKernel {
  public:

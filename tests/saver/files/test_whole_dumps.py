@@ -226,7 +226,7 @@ def test_a_dump_of_another_table(sok, tmp_path, dim):
             path.rename(tmp_path / "other" / path.name)
         with pytest.raises(
             tf.errors.InvalidArgumentError,
-            match=f"rows of {DIM} floats, and the table's have {dim}",
+            match=f"rows of {DIM} floats, but the table's have {dim}",
         ):
             session.run(restore)
 

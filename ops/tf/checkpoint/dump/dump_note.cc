@@ -17,7 +17,7 @@ namespace tf = tensorflow;
 
 constexpr char kTitle[] = "sok_compat-dump-1";
 
-/// A folder of this machine as its file system knows it; others as they are.
+/// Cleans a path of this machine as its file system does; leaves others as they are.
 std::string CleanFolder(const std::string& folder) {
   static const std::string kIsEmpty =
       "the folder of a table's files is empty; '.' is the current one";
@@ -41,7 +41,7 @@ bool LeadsOut(const std::string& name) {
   return false;
 }
 
-/// Names of tables whose keys are in a folder or in those in it; not all where they are many.
+/// Names of tables whose keys are in a folder or its sub-folders; limited if there are many.
 std::vector<std::string> TablesIn(tf::Env* env, const std::string& root) {
   static constexpr size_t kMost = 20;
   static const std::string kSuffix = "_keys.file";
@@ -84,7 +84,7 @@ void DumpPlaces::CheckAreThere(tf::Env* env) const {
   std::string listed;
   for (const std::string& other : names) listed += (listed.empty() ? "" : ", ") + other;
   Throw(ErrorCode::kNotFound, "no table ", name_, " in ", root_, ", where ", keys(),
-        " is missing; it has ", listed, ". Restore with the name of one of them");
+        " is missing; the folder has ", listed, ". Restore under one of these names");
 }
 
 std::string DumpPlaces::folder() const {
@@ -92,7 +92,7 @@ std::string DumpPlaces::folder() const {
   return folder.empty() ? "." : folder;
 }
 
-bool DumpPlaces::IsUntil(const std::string& file_name) const {
+bool DumpPlaces::IsTemporary(const std::string& file_name) const {
   const size_t dot = file_name.rfind('.');
   if (dot == std::string::npos || file_name.size() - dot - 1 != DumpNote::kIdDigits ||
       file_name.find_first_not_of("0123456789abcdef", dot + 1) != std::string::npos)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move whole tables: to and from SOK's pair of files, out of tensors and into them. What
-// they move stands in the host's memory: that is where files are.
+// Ops that move whole tables: to and from SOK's pair of files, and to and from tensors, through the
+// host's memory.
 #include <algorithm>
 #include <iterator>
 #include <memory>
@@ -49,10 +49,10 @@ REGISTER_OP("SokDumpTable")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Writes the keys, and their rows in the same order, to <folder>/<table_name>_keys.file and "
-        "_values.file, and their description to <table_name>.dump. Replaces an earlier dump "
-        "atomically once all bytes are on the disk; all ranks end as rank 0, which writes. "
-        "`collectives`: one if other ranks take part, else none.");
+        "Writes the keys, and their rows in the same order, to <folder>/<table_name>_keys.file "
+        "and _values.file, and their description to <table_name>.dump. Replaces an earlier dump "
+        "atomically once all bytes are on the disk. Rank 0 writes; its result is that of all "
+        "ranks. `collectives`: one if other ranks take part, else empty.");
 
 REGISTER_OP("SokRestoreTable")
     .Input("table: resource")
@@ -77,8 +77,8 @@ REGISTER_OP("SokLoadTable")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Makes the table hold exactly those of the keys [n] that it owns, with their rows `values` "
-        "[n, dim], on all ranks or on none. `collectives` as for SokDumpTable.");
+        "Makes the table hold exactly those of the keys [n] that it owns, with their rows "
+        "`values` [n, dim], on all ranks or on none. `collectives` as for SokDumpTable.");
 
 class ExportTableOp : public tf::OpKernel {
  public:
@@ -120,8 +120,8 @@ DumpPlaces PlacesOf(tf::OpKernelContext* ctx, const std::string& name) {
   return {Input(ctx, "folder").scalar<tf::tstring>()(), name};
 }
 
-/// Rank 0 writes; the others send it their part. Steps go on meanwhile: what they change of a row
-/// may be in the files or not.
+/// Rank 0 writes; the others send their part. Steps continue meanwhile: the files may or may not
+/// contain their changes of rows.
 class DumpTableOp : public WholeTableOp {
  public:
   explicit DumpTableOp(tf::OpKernelConstruction* ctx)
@@ -146,7 +146,7 @@ class DumpTableOp : public WholeTableOp {
       writer.emplace(ctx->env(), PlacesOf(ctx, name_), key_bytes_, view.options().dim);
       gather.Receive(contents, [&](int64_t key, const char* row) { writer->Append(key, row); });
     });
-    if (writer) writer->Commit();  // a disk takes its time, and steps do not wait for it
+    if (writer) writer->Commit();  // without the lock: steps need not wait for the disk
     communicator.Share();
   }
 
@@ -173,7 +173,7 @@ std::vector<int64_t> OwnedKeys(const TableOptions& options, const std::vector<in
   return owned;
 }
 
-/// Puts those of a part's keys that this rank owns into the table, with their rows [count, dim].
+/// Inserts those of a part's keys that this rank owns, with their rows [count, dim].
 void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys, const float* rows,
                  TableFiller& filler) {
   std::vector<int64_t> owned_keys;
@@ -186,13 +186,13 @@ void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys
   filler.Insert(static_cast<int64_t>(owned_keys.size()), owned_keys.data(), owned_rows.data());
 }
 
-/// As all ranks say what they have read, all come to the same.
+/// Throws the same error on all ranks if they have read different dumps.
 void CheckSameDump(const std::vector<std::string>& read_by_ranks, const DumpPlaces& places) {
   const std::string difference = DifferenceOf(read_by_ranks);
   if (difference.empty()) return;
   Throw(ErrorCode::kFailedPrecondition, "the ranks have read different dumps, ", places.keys(),
         ": ", difference,
-        "; was one written meanwhile, or is the folder not the same on all ranks? No rank has "
+        "; was one written meanwhile, or do the ranks not share the folder? No rank has "
         "restored it: restore again");
 }
 
@@ -221,7 +221,7 @@ class RestoreTableOp : public WholeTableOp {
                           [&](int64_t first, int64_t count, const float* rows) {
                             InsertOwned(options, count, keys.data() + first, rows, filler);
                           });
-      CheckSameDump(communicator.Share(reader.WhatWasRead()), places);
+      CheckSameDump(communicator.Share(reader.Signature()), places);
     });
   }
 

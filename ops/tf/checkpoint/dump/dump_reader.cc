@@ -23,13 +23,13 @@ constexpr std::chrono::milliseconds kPause(2);
 
 }  // namespace
 
-/// Read from its beginning to its end.
+/// Read sequentially.
 class DumpReader::File {
  public:
-  /// Of the dump `id` if it did not come to its place; otherwise what is there.
+  /// The file of the dump `id` if it was not put in place yet; otherwise the one in place.
   File(tf::Env* env, const std::string& place, const std::optional<DumpNote>& note) : path_(place) {
-    if (note && env->FileExists(DumpPlaces::Until(place, note->id)).ok())
-      path_ = DumpPlaces::Until(place, note->id);
+    if (note && env->FileExists(DumpPlaces::TemporaryPath(place, note->id)).ok())
+      path_ = DumpPlaces::TemporaryPath(place, note->id);
     if (IsLocalPath(path_)) CheckIsFile(path_);
     uint64_t size_bytes = 0;
     ThrowOfFile(env->GetFileSize(path_, &size_bytes), path_);
@@ -57,10 +57,10 @@ class DumpReader::File {
   void CheckSize(int64_t expected, const std::string& note) const {
     if (size_bytes_ == expected) return;
     Throw(ErrorCode::kDataLoss, path_, " is not as it was written: it has ", size_bytes_,
-          " bytes, and ", note, " says ", expected, "; if it was replaced on purpose, remove ",
+          " bytes, but ", note, " says ", expected, "; if it was replaced on purpose, remove ",
           note);
   }
-  /// Of what was read, its CRC-32C.
+  /// The CRC-32C of the bytes read.
   uint32_t sum() const { return sum_; }
 
  private:
@@ -74,7 +74,7 @@ class DumpReader::File {
 DumpReader::DumpReader(tf::Env* env, const DumpPlaces& places, int64_t dim)
     : env_(env), places_(places), dim_(dim) {
   const FolderLock lock(places_.folder(), FolderLock::Mode::kShared);
-  // Where the lock does not hold, a dump may come in between.
+  // On file systems without locks, a dump may be written meanwhile.
   for (int tries_left = kTries - 1;; --tries_left) {
     try {
       Open();
@@ -111,11 +111,11 @@ void DumpReader::CheckSum(const File& file, uint32_t expected) const {
           " was replaced by a later dump while it was read: restore again");
   }
   Throw(ErrorCode::kDataLoss, file.path(), " is not as it was written: its CRC-32C is ", file.sum(),
-        ", and ", places_.note(), " says ", expected, "; if it was replaced on purpose, remove ",
+        ", but ", places_.note(), " says ", expected, "; if it was replaced on purpose, remove ",
         places_.note());
 }
 
-std::string DumpReader::WhatWasRead() const {
+std::string DumpReader::Signature() const {
   std::ostringstream text;
   text << num_keys_ << " keys with the CRC-32C " << keys_->sum() << ", their rows with "
        << rows_->sum();
@@ -125,7 +125,7 @@ std::string DumpReader::WhatWasRead() const {
 void DumpReader::FollowNote() {
   if (note_->dim != dim_) {
     Throw(ErrorCode::kInvalidArgument, places_.rows(), " holds rows of ", note_->dim,
-          " floats, and the table's have ", dim_, " (embedding_vec_size)");
+          " floats, but the table's have ", dim_, " (embedding_vec_size)");
   }
   num_keys_ = note_->num_keys;
   key_bytes_ = note_->key_bytes;

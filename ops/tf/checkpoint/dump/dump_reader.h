@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a table's files. Any file system that TensorFlow knows.
+// Reads a dump of a table. Any file system that TensorFlow supports.
 #ifndef SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_READER_H_
 #define SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_READER_H_
 
@@ -15,24 +15,24 @@
 
 namespace sok {
 
-/// The pair of files of one dump, or, where no note stands beside them, as SparseOperationKit
-/// leaves them, of which nothing but the sizes can be checked.
+/// The pair of files of a dump or, without a note, of SparseOperationKit, of which only the sizes
+/// can be checked.
 ///
-/// All throw kNotFound, kPermissionDenied, kIo as the file system says, and kDataLoss, naming the
-/// file, for what is not as it was written.
+/// All methods throw kNotFound, kPermissionDenied and kIo as the file system reports them, and
+/// kDataLoss, naming the file, for corrupt files.
 class DumpReader {
  public:
-  /// Throws kInvalidArgument, naming the sizes, for what does not fit rows of `dim` floats and keys
-  /// of 8 bytes (int64) or 4 (uint32).
+  /// Throws kInvalidArgument, with the sizes, for files that do not fit rows of `dim` floats and
+  /// keys of 8 bytes (int64) or 4 (uint32).
   DumpReader(tensorflow::Env* env, const DumpPlaces& places, int64_t dim);
 
   std::vector<int64_t> ReadKeys();
 
-  /// When all has been read: the same for the same dump, for another one not.
-  std::string WhatWasRead() const;
+  /// Identifies the dump; valid once everything has been read.
+  std::string Signature() const;
 
-  /// use(first, count, rows [count, dim]) for all rows in order, at most `chunk_rows` at a time.
-  /// What was read is known to be right when it returns.
+  /// Calls use(first, count, rows [count, dim]) for all rows in order, at most `chunk_rows` at a
+  /// time. The checksums have been verified when it returns.
   void ForEachChunk(
       int64_t chunk_rows,
       const std::function<void(int64_t first, int64_t count, const float* rows)>& use);

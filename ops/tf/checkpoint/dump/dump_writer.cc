@@ -18,7 +18,7 @@ namespace tf = tensorflow;
 
 constexpr size_t kBufferBytes = 1 << 20;
 
-/// Of no other dump, also by a process that began in the same instant.
+/// Unique among all dumps, including those of processes started at the same instant.
 std::string NewId() {
   std::random_device random;
   std::ostringstream id;
@@ -33,7 +33,7 @@ void Sync(const std::string& path) {
 
 }  // namespace
 
-/// A file that is removed again unless it is kept.
+/// A file that is removed on destruction unless it is kept.
 class DumpWriter::File {
  public:
   File(tf::Env* env, std::string path) : env_(env), path_(std::move(path)) {
@@ -53,7 +53,7 @@ class DumpWriter::File {
     buffer_.append(static_cast<const char*>(data), size_bytes);
     if (buffer_.size() >= kBufferBytes) Flush();
   }
-  /// Returns the sum of what it holds.
+  /// Returns the checksum of the contents.
   uint32_t Finish() {
     Flush();
     ThrowOfFile(file_->Close(), path_);
@@ -61,7 +61,7 @@ class DumpWriter::File {
     Sync(path_);
     return sum_;
   }
-  /// The file system may be another machine's as well, whose processes see no lock of this one.
+  /// Other machines may use the file system, too; their processes do not see this one's lock.
   void CheckIsThere() const {
     uint64_t size_bytes = 0;
     const absl::Status status = env_->GetFileSize(path_, &size_bytes);
@@ -87,7 +87,7 @@ class DumpWriter::File {
   void Remove() { env_->DeleteFile(path_).IgnoreError(); }
 
   tf::Env* const env_;
-  std::string path_;  // empty: it is no more this object's
+  std::string path_;  // empty once kept
   std::optional<NewFile> new_file_;
   std::unique_ptr<tf::WritableFile> file_;
   std::string buffer_;
@@ -104,14 +104,14 @@ DumpWriter::DumpWriter(tf::Env* env, const DumpPlaces& places, int64_t key_bytes
   ThrowOfFile(env_->RecursivelyCreateDir(folder), folder);
   CheckPlaces();
   const FolderLock lock(folder, FolderLock::Mode::kShared);
-  keys_ = std::make_unique<File>(env_, DumpPlaces::Until(places_.keys(), note_.id));
-  rows_ = std::make_unique<File>(env_, DumpPlaces::Until(places_.rows(), note_.id));
+  keys_ = std::make_unique<File>(env_, DumpPlaces::TemporaryPath(places_.keys(), note_.id));
+  rows_ = std::make_unique<File>(env_, DumpPlaces::TemporaryPath(places_.rows(), note_.id));
 }
 
 DumpWriter::~DumpWriter() = default;
 
 void DumpWriter::CheckPlaces() const {
-  if (!IsLocalPath(places_.folder())) return;  // others have no folders, or make them of prefixes
+  if (!IsLocalPath(places_.folder())) return;  // others have no folders, or derive them from names
   for (const std::string& place : {places_.keys(), places_.rows(), places_.note()}) {
     if (env_->IsDirectory(place).ok())
       Throw(ErrorCode::kIo, place, " is a folder, but a file of the dump needs this name");
@@ -119,7 +119,7 @@ void DumpWriter::CheckPlaces() const {
 }
 
 void DumpWriter::Append(int64_t key, const char* row) {
-  keys_->Append(&key, static_cast<size_t>(note_.key_bytes));  // little-endian: the low bytes
+  keys_->Append(&key, static_cast<size_t>(note_.key_bytes));  // the low bytes: little-endian
   rows_->Append(row, static_cast<size_t>(note_.dim) * sizeof(float));
   ++note_.num_keys;
 }
@@ -129,7 +129,7 @@ void DumpWriter::Commit() {
   note_.rows_sum = rows_->Finish();
   const std::string folder = places_.folder();
   const FolderLock lock(folder, FolderLock::Mode::kAlone);
-  File note(env_, DumpPlaces::Until(places_.note(), note_.id));
+  File note(env_, DumpPlaces::TemporaryPath(places_.note(), note_.id));
   const std::string text = note_.ToText();
   note.Append(text.data(), text.size());
   note.Finish();
@@ -138,8 +138,8 @@ void DumpWriter::Commit() {
   const std::string earlier_id = IdInPlace();
   keys_->CheckIsThere();
   rows_->CheckIsThere();
-  // From here on the note may be in its place, also where that reports an error, and then it is the
-  // dump, whose files stay: the next dump removes what is none.
+  // From here on the note may be in place, even if an error is reported; the dump then needs its
+  // files, so they are kept. The next dump removes leftovers.
   keys_->Keep();
   rows_->Keep();
   note.MoveTo(places_.note());
@@ -150,7 +150,7 @@ void DumpWriter::Commit() {
   if (IsLocalPath(folder)) RemoveLeftovers(earlier_id);
 }
 
-/// Of the dump that is there; empty: none, or its note is no note.
+/// The id of the dump in place; empty if there is none, or its note is unreadable.
 std::string DumpWriter::IdInPlace() const {
   try {
     const std::optional<DumpNote> note = DumpNote::Read(env_, places_.note());
@@ -160,9 +160,9 @@ std::string DumpWriter::IdInPlace() const {
   }
 }
 
-/// Where no lock holds, a later dump may have taken the place, and removed what was in its way.
+/// Without locks, a later dump may have taken the place and removed this file.
 void DumpWriter::PutInPlace(const std::string& place) const {
-  const std::string path = DumpPlaces::Until(place, note_.id);
+  const std::string path = DumpPlaces::TemporaryPath(place, note_.id);
   if (IdInPlace() != note_.id) {
     env_->DeleteFile(path).IgnoreError();
     return;
@@ -174,10 +174,10 @@ void DumpWriter::PutInPlace(const std::string& place) const {
 void DumpWriter::RemoveLeftovers(const std::string& earlier_id) const {
   if (!earlier_id.empty()) {
     for (const std::string& place : {places_.keys(), places_.rows()})
-      RemoveAbandoned(DumpPlaces::Until(place, earlier_id));
+      RemoveAbandoned(DumpPlaces::TemporaryPath(place, earlier_id));
   }
   RemoveLongAbandoned(places_.folder(), places_.note(),
-                      [&](const std::string& name) { return places_.IsUntil(name); });
+                      [&](const std::string& name) { return places_.IsTemporary(name); });
 }
 
 }  // namespace sok

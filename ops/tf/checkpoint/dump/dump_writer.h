@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a table's files, whole or not at all. Any file system that TensorFlow knows.
+// Writes a dump of a table, all or nothing. Any file system that TensorFlow supports.
 #ifndef SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_WRITER_H_
 #define SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_WRITER_H_
 
@@ -12,12 +12,12 @@
 
 namespace sok {
 
-/// A dump in the making, under names of its own; without Commit nothing is left of it. What a
-/// process that dies leaves, no reader takes for a dump, and a later dump removes.
+/// A dump being written, under temporary names, which are removed unless Commit is called. Readers
+/// ignore leftovers of a process that died, and a later dump removes them.
 class DumpWriter {
  public:
-  /// Makes the folders that do not exist. Throws as all others here what the file system says:
-  /// kNotFound, kPermissionDenied, kNoSpace, kIo.
+  /// Creates missing folders. Throws, as all methods here, the file system's errors: kNotFound,
+  /// kPermissionDenied, kNoSpace, kIo.
   DumpWriter(tensorflow::Env* env, const DumpPlaces& places, int64_t key_bytes, int64_t dim);
   ~DumpWriter();
   DumpWriter(const DumpWriter&) = delete;
@@ -25,8 +25,8 @@ class DumpWriter {
 
   void Append(int64_t key, const char* row);
 
-  /// Puts the dump in the place of an earlier one, in one instant, when all of it is on the disk.
-  /// Throws kIo where it is not there any more as it was written.
+  /// Replaces an earlier dump atomically, once everything is on the disk. Throws kIo if another
+  /// process has changed the files.
   void Commit();
 
  private:

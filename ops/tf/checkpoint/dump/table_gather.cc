@@ -11,7 +11,7 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kPartBytes = 64 << 20;  // from each rank; one exchange carries less than 2 GiB
+constexpr int64_t kPartBytes = 64 << 20;  // from each rank; an exchange is limited to 2 GiB
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void TableGather::Receive(TableContents& contents, const Use& use) {
     for (const std::string& entries : received) {
       if (entries.size() % entry_bytes_ != 0)
         Throw(ErrorCode::kAborted,
-              "another rank has sent part of an entry: its table has another dim");
+              "another rank sent an incomplete entry: its table has a different dim");
       for (size_t begin = 0; begin < entries.size(); begin += entry_bytes_) {
         int64_t key = 0;
         std::memcpy(&key, entries.data() + begin, sizeof(key));
@@ -51,7 +51,7 @@ void TableGather::Receive(TableContents& contents, const Use& use) {
   }
 }
 
-/// How many parts the rank with the most keys needs; rank 0 sends none.
+/// The number of parts that the rank with the most keys needs; rank 0 sends none.
 int64_t TableGather::NumParts(int64_t num_keys) {
   const int64_t keys_per_part =
       std::max<int64_t>(1, kPartBytes / static_cast<int64_t>(entry_bytes_));

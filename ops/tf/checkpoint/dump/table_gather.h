@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The entries of a table from all ranks to rank 0, in parts that memory holds.
+// Gathers a table's entries from all ranks on rank 0, in parts of limited memory.
 #ifndef SOK_OPS_TF_CHECKPOINT_DUMP_TABLE_GATHER_H_
 #define SOK_OPS_TF_CHECKPOINT_DUMP_TABLE_GATHER_H_
 
@@ -12,17 +12,18 @@
 
 namespace sok {
 
-/// One gather; all ranks make one with their communicators.
+/// One gather; every rank creates one with its communicator.
 class TableGather {
  public:
   using Use = std::function<void(int64_t key, const char* row)>;
 
   TableGather(RankCommunicator& communicator, const TableOptions& options);
 
-  /// On ranks other than 0.
+  /// For ranks other than 0.
   void Send(TableContents& contents);
 
-  /// On rank 0: use(key, row [dim floats]) for its own entries, then for those of the others.
+  /// For rank 0: calls use(key, row [dim floats]) for its own entries, then for those of other
+  /// ranks.
   void Receive(TableContents& contents, const Use& use);
 
  private:
@@ -31,8 +32,8 @@ class TableGather {
   static void ForEach(TableContents& contents, int64_t begin, int64_t end, const Use& use);
 
   RankCommunicator& communicator_;
-  const bool is_replicated_;  // the others have nothing that rank 0 has not
-  const size_t entry_bytes_;  // key, then row
+  const bool is_replicated_;  // rank 0 has everything
+  const size_t entry_bytes_;  // key and row
 };
 
 }  // namespace sok

@@ -14,7 +14,7 @@ namespace tf = tensorflow;
 
 namespace {
 
-/// None: nobody has made it with increments in mind.
+/// The description in a checkpoint; nullopt if it was saved without increments in mind.
 std::optional<CheckpointInSeries> Described(const std::string& prefix) {
   SavedTensors saved(prefix);
   if (!saved.Contains(CheckpointInSeries::kTensor)) return std::nullopt;

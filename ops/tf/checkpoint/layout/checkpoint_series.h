@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which checkpoints belong together: a whole one, and increments, each of which holds what has
-// changed since the one before it.
+// Series of checkpoints: a whole one, followed by increments, each with the changes since the
+// checkpoint before it.
 #ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_CHECKPOINT_SERIES_H_
 #define SOK_OPS_TF_CHECKPOINT_LAYOUT_CHECKPOINT_SERIES_H_
 
@@ -12,35 +12,35 @@
 
 namespace sok {
 
-/// Behind the names that a whole checkpoint has, those of an increment: who does not know of
-/// increments does not take one for whole tables.
+/// Appended to the names of tensors of an increment, so that readers that do not know increments
+/// cannot mistake them for whole tables.
 constexpr char kIncrementEnding[] = ".increment";
-/// Behind the name of a table: keys that have no rows any more.
+/// Appended to a table's name: keys that have lost their rows.
 constexpr char kGoneEnding[] = "/gone.increment";
-/// The same in DeepRec's layout, behind the ending.
+/// The same in DeepRec's layout, appended after the ending.
 constexpr char kGoneOfBuckets[] = "-gone";
 
-/// What a checkpoint says of itself, in a tensor of strings [1] or [3].
+/// A checkpoint's description of itself, in a tensor of strings [1] or [3].
 struct CheckpointInSeries {
   static constexpr char kTensor[] = "sok_compat/series";
 
   struct Base {
-    std::string name;  // of a checkpoint in the same folder
+    std::string name;  // a checkpoint in the same folder
     std::string id;
   };
 
   std::string id;
-  std::optional<Base> base;  // none: it is whole
+  std::optional<Base> base;  // nullopt: a whole checkpoint
 
   tensorflow::Tensor ToTensor() const;
 };
 
-/// Of "<name>\n<id>"; none of "". Throws kInvalidArgument.
+/// Parses "<name>\n<id>"; nullopt for "". Throws kInvalidArgument.
 std::optional<CheckpointInSeries::Base> BaseIn(const std::string& text);
 
-/// What `prefix` is made of: the whole checkpoint first, then each increment up to `prefix` itself;
-/// that alone, where it is whole. Throws kNotFound where one is missing, and kFailedPrecondition
-/// where one is not the one that the next was made for; both name the file.
+/// The checkpoints that `prefix` consists of: the whole one, then each increment up to `prefix`
+/// itself; only itself if it is whole. Throws kNotFound if one is missing, and kFailedPrecondition
+/// if one has been replaced since the next was saved; both name the file.
 std::vector<std::string> ChainOf(const std::string& prefix);
 
 }  // namespace sok

@@ -119,7 +119,7 @@ void RowsOfVariables::Place(int64_t count, const int64_t* row_ids, bool may_repe
   }
 }
 
-/// Makes place_of_row_ know what has come so far, and have room for `row`.
+/// Makes place_of_row_ cover the rows added so far, and large enough for `row`.
 void RowsOfVariables::Index(size_t row) {
   const int64_t* known = Data<int64_t>(row_ids_);
   if (place_of_row_.empty()) {
@@ -141,7 +141,7 @@ void RowsOfVariables::Put(size_t variable, const float* rows) {
   }
 }
 
-/// The last place goes to where one becomes free.
+/// Moves the last place into each freed one.
 void RowsOfVariables::Remove(OpCall& call, int64_t count, const int64_t* row_ids) {
   if (widths_.empty()) return;
   int64_t* known = Data<int64_t>(row_ids_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is read of a table's keys, rows and slots: those that this rank owns, and where they go.
+// The keys, rows and slots read for a table: those that this rank owns, and where they go.
 #ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_RESTORED_ROWS_H_
 #define SOK_OPS_TF_CHECKPOINT_LAYOUT_RESTORED_ROWS_H_
 
@@ -14,7 +14,7 @@
 
 namespace sok {
 
-/// Those rows of a block whose keys, its first tensor, this rank owns.
+/// The rows of a block whose keys, the block's first tensor, this rank owns.
 class OwnedRows {
  public:
   explicit OwnedRows(const Placement& placement) : placement_(placement) {}
@@ -23,24 +23,24 @@ class OwnedRows {
 
   int64_t count() const { return static_cast<int64_t>(keys_.size()); }
   const std::vector<int64_t>& keys() const { return keys_; }
-  /// What a tensor [any, width] has for them, until the next call.
+  /// These rows of a tensor [any, width], valid until the next call.
   const float* Of(size_t tensor, int64_t width);
 
  private:
   const Placement placement_;
   const SavedBlock* block_ = nullptr;
   std::vector<int64_t> keys_;
-  std::vector<int64_t> places_;  // in the block; none where all are owned
+  std::vector<int64_t> places_;  // in the block; empty if all are owned
   std::vector<float> chosen_;
 };
 
-/// How many keys a tensor has, of all ranks. Throws kInvalidArgument and kNotFound.
+/// The number of keys in a tensor, of all ranks. Throws kInvalidArgument and kNotFound.
 int64_t NumKeysIn(SavedTensors& saved, const std::string& name);
 
-/// What a checkpoint has of a tensor of keys.
+/// The keys in a tensor that this rank owns.
 struct OwnedKeys {
-  int64_t count = 0;             // of this rank
-  std::set<int64_t> pieces;      // first rows of the slices that have some
+  int64_t count = 0;             // owned keys
+  std::set<int64_t> pieces;      // first rows of the slices that contain some
   bool pieces_are_whole = true;  // this rank owns all keys of each of these
 
   /// Throws kInvalidArgument, kNotFound and kDataLoss.
@@ -51,14 +51,15 @@ struct OwnedKeys {
 std::vector<int64_t> ReadOwnedKeys(SavedTensors& saved, const std::string& name,
                                    const Placement& placement);
 
-/// Rows of ordinary variables, for who assigns them: of each row id the last ones that came.
+/// Rows of ordinary variables, to be assigned by the caller: of repeated row ids, the last rows
+/// win.
 class RowsOfVariables {
  public:
-  /// At most `most_rows` come.
+  /// `most_rows`: limit of rows to add.
   RowsOfVariables(tensorflow::OpKernelContext* ctx, const std::vector<int64_t>& widths,
                   int64_t most_rows);
 
-  /// Of rows that have not come yet, unless `may_repeat`; row_ids are on the device.
+  /// Adds rows that were not added before, unless `may_repeat`; row_ids are on the device.
   /// `rows_of(i)`: [count, width], of variable i.
   template <typename RowsOf>
   void Add(OpCall& call, int64_t count, const int64_t* row_ids, bool may_repeat,
@@ -68,7 +69,7 @@ class RowsOfVariables {
     Place(count, call.OnHost(row_ids, count, &room), may_repeat);
     for (size_t i = 0; i < widths_.size(); ++i) Put(i, rows_of(i));
   }
-  /// As Add, of rows from `first_row` on, which have not come yet.
+  /// As Add, for consecutive rows from `first_row` on that were not added before.
   template <typename RowsOf>
   void AddInOrder(int64_t count, int64_t first_row, const RowsOf& rows_of) {
     if (widths_.empty()) return;
@@ -77,9 +78,9 @@ class RowsOfVariables {
     Place(count, row_ids.data(), /*may_repeat=*/false);
     for (size_t i = 0; i < widths_.size(); ++i) Put(i, rows_of(i));
   }
-  /// Nobody has them any more.
+  /// Removes rows that no longer have a key.
   void Remove(OpCall& call, int64_t count, const int64_t* row_ids);
-  /// The outputs from the first one on: row ids, and the rows of each variable.
+  /// Sets the outputs, from the first one on: row ids, and the rows of each variable.
   void Output(tensorflow::OpKernelContext* ctx);
 
  private:
@@ -88,10 +89,10 @@ class RowsOfVariables {
   void Put(size_t variable, const float* rows);
 
   const std::vector<int64_t> widths_;
-  tensorflow::Tensor row_ids_;            // [most_rows], of which num_rows_ are there
-  std::vector<tensorflow::Tensor> rows_;  // of each variable
+  tensorflow::Tensor row_ids_;            // [most_rows], num_rows_ of them used
+  std::vector<tensorflow::Tensor> rows_;  // by variable
   int64_t num_rows_ = 0;
-  std::vector<int64_t> places_;        // of the rows that are being added
+  std::vector<int64_t> places_;        // of the rows being added
   std::vector<int64_t> place_of_row_;  // by row id, once rows may repeat; -1: none
 };
 

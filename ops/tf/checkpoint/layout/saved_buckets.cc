@@ -66,7 +66,7 @@ std::vector<std::string> SavedBuckets::NumberedPartsOf(const PlaneName& name) {
   return numbers;
 }
 
-/// By where the buckets start, so that keys need not be read.
+/// Decides by the starts of buckets, without reading keys.
 bool SavedBuckets::HasNone(const std::string& starts, int64_t num_saved, const WantedKeys& wanted) {
   if (wanted.num_parts == 1 || !Contains(starts)) return false;
   if (DtypeOf(starts) != tf::DT_INT32 ||
@@ -125,12 +125,12 @@ void SavedBuckets::CheckShape(const SavedKeys& saved, int64_t width) {
   if (shape == expected) return;
   if (shape.dims() == 2 && shape.dim_size(0) == saved.num_saved) {
     Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix(), " has rows of ",
-          shape.dim_size(1), " floats, and the embedding variable's have ", width,
-          " (embedding_dim): make it as wide as it was saved; TF_EV_RESTORE_CUSTOM_DIM is not "
+          shape.dim_size(1), " floats, but the embedding variable's have ", width,
+          " (embedding_dim): create it with the saved dimension; TF_EV_RESTORE_CUSTOM_DIM is not "
           "supported");
   }
   Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix(), " has the shape ",
-        shape.DebugString(), ", but ", saved.num_saved, " keys ask for ", expected.DebugString());
+        shape.DebugString(), ", but ", saved.num_saved, " keys require ", expected.DebugString());
 }
 
 std::vector<int64_t> SavedBuckets::Numbers(const SavedKeys& saved, const char* of_numbers) {
@@ -141,7 +141,7 @@ std::vector<int64_t> SavedBuckets::Numbers(const SavedKeys& saved, const char* o
   if (num_there == 0) return numbers;
   if (num_there != saved.num_saved) {
     Throw(ErrorCode::kInvalidArgument, name, " in the checkpoint ", prefix(), " has ", num_there,
-          " values, expected none or one for each of ", saved.num_saved, " keys");
+          " values, expected none or one per key of ", saved.num_saved, " keys");
   }
   if (numbers.empty()) return numbers;
   const tf::Tensor tensor = Read(name, tf::DT_INT64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table's tensors in a checkpoint of DeepRec's layout, whatever parts it was saved in.
+// A table's tensors in a checkpoint of DeepRec's layout, saved in any number of parts.
 #ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_SAVED_BUCKETS_H_
 #define SOK_OPS_TF_CHECKPOINT_LAYOUT_SAVED_BUCKETS_H_
 
@@ -12,8 +12,8 @@
 
 namespace sok {
 
-/// Which keys of all that a checkpoint has: those whose bucket is `part` modulo num_parts, and that
-/// this rank owns.
+/// Selects keys of a checkpoint: those that this rank owns and whose bucket is `part` modulo
+/// num_parts.
 struct WantedKeys {
   int64_t num_buckets;
   int64_t num_parts;
@@ -23,7 +23,7 @@ struct WantedKeys {
   bool Has(int64_t key) const;
 };
 
-/// Of a plane, the tensors <head><tail>-keys and so on; of a table in parts
+/// Names a plane's tensors <head><tail>-keys and so on; for a table in parts,
 /// <head>/part_<i><tail>-keys.
 struct PlaneName {
   std::string head;
@@ -32,34 +32,33 @@ struct PlaneName {
   std::string Of(const std::string& part) const { return head + part + tail; }
 };
 
-/// Keys that are wanted, and the place of each in the tensors where it was found, ascending.
+/// The selected keys, and the position of each in the tensors that contain it, ascending.
 struct SavedKeys {
-  std::string plane;      // their tensors' name, without '-keys'
-  std::string suffix;     // "", or "_filtered": of keys that have no row
-  int64_t num_saved = 0;  // also of those that are not wanted
+  std::string plane;      // the tensors' name without '-keys'
+  std::string suffix;     // "", or "_filtered" for keys without a row
+  int64_t num_saved = 0;  // including keys that are not selected
   std::vector<int64_t> keys;
   std::vector<int64_t> places;
 };
 
-/// Such tensors of one checkpoint.
+/// The DeepRec tensors of one checkpoint.
 class SavedBuckets : public SavedTensors {
  public:
   using SavedTensors::SavedTensors;
 
-  /// What tells the parts that a plane was saved in: "", or "/part_0", "/part_1" and so on, also
-  /// where some are missing. Parts are looked for first where `parts_first`. Throws kNotFound where
-  /// there is neither.
+  /// The parts that a plane was saved in: "", or "/part_0", "/part_1" and so on, even if some are
+  /// missing. Looks for parts first if `parts_first`. Throws kNotFound if there is neither.
   std::vector<std::string> PartsOf(const PlaneName& name, bool parts_first);
 
-  /// int64 or int32 in the checkpoint.
+  /// Keys are int64 or int32 in the checkpoint.
   SavedKeys Keys(const std::string& plane, const WantedKeys& wanted);
-  /// None where the tensor is not there.
+  /// Empty if the tensor is missing.
   SavedKeys FilteredKeys(const std::string& plane, const WantedKeys& wanted);
   /// Calls use(count, keys, rows) for parts of the keys, with their rows of `width` floats. Throws
-  /// kInvalidArgument where the checkpoint has not such a row for each key, also where none is
-  /// wanted.
+  /// kInvalidArgument if the checkpoint does not have such a row for every key, even if none is
+  /// selected.
   void ForEachChunk(const SavedKeys& saved, int64_t width, const UseRows& use);
-  /// "-versions" or "-freqs", one for each key; -1 where the tensor is empty or is not there.
+  /// The tensor "-versions" or "-freqs", one value per key; -1 if it is empty or missing.
   std::vector<int64_t> Numbers(const SavedKeys& saved, const char* of_numbers);
 
  private:

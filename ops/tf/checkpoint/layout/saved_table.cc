@@ -21,7 +21,7 @@ float* RoomForRows(ShardWriter* writer, int64_t count, int64_t width) {
       writer->Buffer(static_cast<size_t>(count * width) * sizeof(float)));
 }
 
-/// Rows of a plane, at most as many as are moved at a time.
+/// Appends rows of a plane, at most as many as are moved at a time.
 void AppendPart(SavedPlane& plane, int64_t count, const int64_t* row_ids, ShardWriter* writer) {
   const int64_t width = plane.mover.width();
   plane.mover.ToHost(count, row_ids, RoomForRows(writer, count, width));
@@ -40,7 +40,7 @@ void AppendKeys(LiveKeys& held, ShardWriter* writer) {
   });
 }
 
-/// Those of the rows that are asked for; nullptr: all.
+/// The entries with these rows; nullptr: all.
 TableEntries OnlyRows(OpCall& call, const TableEntries& held, const RowBits* rows) {
   if (rows == nullptr) return held;
   std::vector<int64_t> room_of_keys, room_of_ids, keys, row_ids;
@@ -60,16 +60,16 @@ TableEntries OnlyRows(OpCall& call, const TableEntries& held, const RowBits* row
   return {count, chosen_keys, chosen_ids};
 }
 
-/// What this rank has of a tensor over all ranks.
+/// This rank's part of a tensor over all ranks.
 struct Slice {
   int64_t rank;
   int64_t total, first, count;
 
-  /// Somebody writes it also where it is empty.
+  /// An empty tensor needs a writer, too.
   bool is_written() const { return count > 0 || (total == 0 && rank == 0); }
 };
 
-/// Of `count` rows of this rank; of a table that all have, rank 0's are enough.
+/// The slice of this rank's `count` rows; of a replicated table, only rank 0's rows are written.
 Slice SliceOf(RankCommunicator& communicator, const Placement& placement, int64_t count) {
   if (placement.kind == Placement::Kind::kReplicated && placement.rank != 0) count = 0;
   std::vector<int64_t> counts;
@@ -79,7 +79,7 @@ Slice SliceOf(RankCommunicator& communicator, const Placement& placement, int64_
           std::accumulate(counts.begin(), counts.begin() + placement.rank, int64_t{0}), count};
 }
 
-/// `ending`: of all names.
+/// `ending`: appended to all names.
 void WriteKeysAndPlanes(const Slice& slice, const std::string& title, const std::string& ending,
                         TableToSave& table, ShardWriter* writer) {
   writer->Begin(title + "/keys" + ending, tf::DT_INT64, tf::TensorShape({slice.total}), slice.first,
@@ -122,7 +122,7 @@ void WriteRowsOfRanks(RankCommunicator& communicator, const std::string& title, 
 void WriteIncrementOfRanks(RankCommunicator& communicator, const std::string& title,
                            TableToSave& table, ShardWriter* writer) {
   const Placement& placement = table.view.options().placement;
-  // Both before anything is written, which may be sent with the same communicator.
+  // Before anything is written, as writing may use the same communicator.
   const Slice slice = SliceOf(communicator, placement, table.held.count());
   const Slice gone = SliceOf(communicator, placement, static_cast<int64_t>(table.gone_keys.size()));
   if (slice.is_written()) WriteKeysAndPlanes(slice, title, kIncrementEnding, table, writer);
@@ -227,7 +227,7 @@ void BucketWriter::WriteNumbers(const std::string& name, const std::vector<int64
   writer_->End();
 }
 
-/// Where each bucket starts, and in the end how many there are.
+/// Writes the start of each bucket, followed by the total.
 void BucketWriter::WriteStarts(const std::string& name, const std::vector<int64_t>& keys) {
   std::vector<int32_t> starts(static_cast<size_t>(num_buckets_ + 1));
   for (const int64_t key : keys) ++starts[static_cast<size_t>(BucketOf(key, num_buckets_) + 1)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a checkpoint holds of a table, on its way from the table to a rank's part of the checkpoint.
+// Writes a table's contents into a rank's part of a checkpoint.
 #ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_SAVED_TABLE_H_
 #define SOK_OPS_TF_CHECKPOINT_LAYOUT_SAVED_TABLE_H_
 
@@ -13,44 +13,45 @@
 
 namespace sok {
 
-/// Rows of a checkpoint, one for each key: those of the table, of a slot, or of an ordinary
-/// variable that has them by row id.
+/// Rows to save, one per key: those of the table, of a slot, or of an ordinary variable that is
+/// indexed by row id.
 struct SavedPlane {
   std::string title;
   RowMover mover;
 };
 
-/// What is written of a table.
+/// The contents to save of a table.
 struct TableToSave {
   const TableView& view;
-  std::vector<SavedPlane>& planes;  // the first one is the table's rows
-  LiveKeys held;                    // in an increment, those whose rows have changed
-  std::vector<int64_t> gone_keys;   // in an increment
+  std::vector<SavedPlane>& planes;  // the first is the table's rows
+  LiveKeys held;                    // in an increment, keys whose rows have changed
+  std::vector<int64_t> gone_keys;   // keys without rows, in an increment
 };
 
-/// Writes the keys <title>/keys and the planes as one tensor each over all ranks, rank after rank;
-/// of each rank, its slice. Keys are in the order of row ids. What later keys start by is
-/// <title>/seed.
+/// Writes the keys <title>/keys and each plane as one tensor over all ranks, in the order of ranks:
+/// each rank writes its slice. Keys are in the order of row ids. <title>/seed is the seed of later
+/// keys' first values.
 void WriteRowsOfRanks(RankCommunicator& communicator, const std::string& title, TableToSave& table,
                       ShardWriter* writer);
 
-/// As above, with kIncrementEnding, and <title>/gone.increment; no seed, which does not change.
+/// As above, with kIncrementEnding, and <title>/gone.increment; without the seed, which does not
+/// change.
 void WriteIncrementOfRanks(RankCommunicator& communicator, const std::string& title,
                            TableToSave& table, ShardWriter* writer);
 
-/// Those that the table does not hold, each once, ascending.
+/// Those of the keys that the table does not hold, distinct and ascending.
 std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int64_t> keys);
 
-/// Writes the scalar `name`: what keys that come later start by, with the key. Nothing where that
-/// is no matter of chance.
+/// Writes the scalar `name`, the seed of later keys' first values, with the key. Writes nothing if
+/// first values are not random.
 void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter* writer);
 
-/// Writes nine tensors of each plane in DeepRec's layout, which are of this rank alone: keys are in
-/// buckets, and come with what is recorded of them.
+/// Writes nine tensors of each plane in DeepRec's layout, which belong to this rank alone: keys are
+/// in buckets, with their histories.
 class BucketWriter {
  public:
-  /// `narrow_keys`: keys are written as int32; others throw kInvalidArgument. `rows`: those that
-  /// are written; nullptr: all.
+  /// `narrow_keys`: writes keys as int32; throws kInvalidArgument for keys that do not fit. `rows`:
+  /// rows to write; nullptr: all.
   BucketWriter(OpCall& call, const TableView& view, int64_t num_buckets, bool narrow_keys,
                const RowBits* rows, ShardWriter* writer);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a checkpoint for some of its keys, on their way into a table that is being filled.
+// Reads rows of a checkpoint for some of its keys into a table that is being filled.
 #ifndef SOK_OPS_TF_CHECKPOINT_LAYOUT_WANTED_ROWS_H_
 #define SOK_OPS_TF_CHECKPOINT_LAYOUT_WANTED_ROWS_H_
 
@@ -13,16 +13,16 @@
 
 namespace sok {
 
-/// Takes some keys and their rows, which it may write over.
+/// Takes keys and their rows, which it may overwrite.
 using UseRows = std::function<void(int64_t count, const int64_t* keys, float* rows)>;
 
-/// Calls use(count, keys, rows) for parts of `keys`, of which the i-th has row places[i] of the
-/// tensor [any, width]; places ascend.
+/// Calls use(count, keys, rows) for parts of `keys`; the i-th key has row places[i] of the tensor
+/// [any, width]; places ascend.
 void ForEachWanted(SavedTensors& saved, const std::string& name, int64_t width,
                    const std::vector<int64_t>& keys, const std::vector<int64_t>& places,
                    const UseRows& use);
 
-/// Writes one plane's rows by key, passing over keys that the table does not hold.
+/// Writes one plane's rows by key, skipping keys that the table does not hold.
 class SlotFiller {
  public:
   SlotFiller(OpCall& call, const TableView& fresh, Plane& plane, int64_t most_keys);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that fill tables from checkpoints of DeepRec's layout, and read what stands beside them.
+// Ops that restore tables from checkpoints of DeepRec's layout, and read other tensors of these.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -39,11 +39,11 @@ REGISTER_OP("SokRestoreBuckets")
     .SetShapeFn(AllVectors)
     .Doc(
         "Makes the table hold exactly the checkpoint's keys that this rank owns and whose bucket "
-        "is `part` modulo num_parts, however many parts it was saved in. heads and tails name the "
-        "rows, then each named slot. A slot starts at its initial value for keys that it was not "
-        "saved for, as do slots that are not named, and optional ones that the checkpoint lacks. "
-        "If the checkpoint does not fit, the table stays unchanged on all ranks. Outputs the keys "
-        "and their history, and the same of keys without rows; -1 where no history was saved.");
+        "is `part` modulo num_parts, however many parts it was saved in. heads and tails name "
+        "the rows, then each named slot. A slot starts at its initial value for keys that it was "
+        "not saved for, as do unnamed slots, and optional ones that the checkpoint lacks. If the "
+        "checkpoint does not fit, the table stays unchanged on all ranks. Outputs the keys and "
+        "their history, and the same of keys without rows; -1 if no history was saved.");
 
 REGISTER_OP("SokReadSavedTensor")
     .Input("prefix: string")
@@ -61,9 +61,9 @@ REGISTER_OP("SokReadSavedTensor")
       return absl::OkStatus();
     })
     .Doc(
-        "The first of the named tensors that the checkpoint has. It must have the shape, or the "
-        "error gives the hint; a vector of one value passes for a scalar. If the checkpoint has "
-        "none of them, and none is required, the output is empty.");
+        "The first of the named tensors that the checkpoint has. If it does not have the shape, "
+        "the error ends with the hint; a vector of one value is accepted as a scalar. If the "
+        "checkpoint has none of them, and none is required, the output is empty.");
 
 class RestoreBucketsOp : public BucketsOp {
  public:
@@ -104,7 +104,7 @@ class RestoreBucketsOp : public BucketsOp {
   }
 
  private:
-  /// Brings the table to what it was when an increment was saved; gives its signature.
+  /// Applies an increment to the table; returns its signature.
   std::string AddIncrement(OpCall& call, const std::string& prefix, const WantedKeys& wanted,
                            const TableView& fresh, MergedKeys* merged) const {
     SavedBuckets saved(prefix);

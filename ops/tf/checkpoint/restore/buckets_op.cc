@@ -68,8 +68,8 @@ BucketsOp::BucketsOp(tf::OpKernelConstruction* ctx)
               heads.size() == slot_names_.size() + 1 && tails.size() == heads.size() &&
                   slot_is_required_.size() == slot_names_.size(),
               absl::InvalidArgumentError(
-                  "heads and tails must have one more value than slot_names, for the rows, and "
-                  "slot_is_required as many as slot_names"));
+                  "heads and tails must have one value more than slot_names, for the rows, and "
+                  "slot_is_required must have as many as slot_names"));
   for (size_t i = 0; i < heads.size(); ++i) names_.push_back({heads[i], tails[i]});
 }
 
@@ -131,7 +131,7 @@ void BucketsOp::ForEachRowOfSlot(SavedBuckets& saved, const PartsToRestore& foun
                                  const PlaneName& name, const WantedKeys& wanted, int64_t width,
                                  const UseRows& use) {
   for (size_t i = 0; i < found.parts.size(); ++i) {
-    if (found.rows[i].keys.empty()) continue;  // the slot may not be there
+    if (found.rows[i].keys.empty()) continue;  // the slot may be missing
     saved.ForEachChunk(saved.Keys(name.Of(found.parts[i]), wanted), width, use);
   }
 }

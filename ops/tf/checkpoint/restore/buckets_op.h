@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops have in common that read a table from a checkpoint of DeepRec's layout.
+// Base class of ops that read a table from a checkpoint of DeepRec's layout.
 #ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_BUCKETS_OP_H_
 #define SOK_OPS_TF_CHECKPOINT_RESTORE_BUCKETS_OP_H_
 
@@ -15,22 +15,22 @@
 
 namespace sok {
 
-/// What the table is to hold, read before what it held is touched.
+/// The table's new contents, found before the old ones are touched.
 struct PartsToRestore {
   std::vector<std::string> parts;
-  std::vector<SavedKeys> rows;  // of each part
-  std::vector<int64_t> keys;    // of all parts
+  std::vector<SavedKeys> rows;  // by part
+  std::vector<int64_t> keys;    // of all parts together
   std::vector<int64_t> versions, freqs;
   std::vector<int64_t> filtered_keys, filtered_versions, filtered_freqs;
 };
 
-/// What is known of keys, of whole tables and of increments in turn.
+/// The history of keys, merged over the whole checkpoint and its increments in turn.
 class MergedKeys {
  public:
   explicit MergedKeys(PartsToRestore* all);
 
   void Remove(const std::vector<int64_t>& keys);
-  /// An increment says of all keys without rows how often they came.
+  /// An increment lists all keys without rows, with their counts.
   void Add(const PartsToRestore& later);
 
  private:
@@ -38,7 +38,7 @@ class MergedKeys {
   std::unordered_map<int64_t, size_t> places_;
 };
 
-/// Attributes: of the rows, then of the slots `slot_names`, `heads` and `tails` of the names;
+/// Attributes: `heads` and `tails` of the names of the rows, then of the slots `slot_names`;
 /// `slot_is_required`, `num_buckets`, `num_parts`, `part`; `Tkey`.
 class BucketsOp : public WholeTableOp {
  protected:
@@ -51,18 +51,18 @@ class BucketsOp : public WholeTableOp {
 
   static PartsToRestore ReadKeys(SavedBuckets& saved, const PlaneName& name,
                                  const WantedKeys& wanted);
-  /// Keys of an increment that have no rows any more.
+  /// Keys that an increment says have lost their rows.
   static std::vector<int64_t> GoneKeys(SavedBuckets& saved, const PlaneName& name,
                                        const PartsToRestore& found, const WantedKeys& wanted);
-  /// What later keys start by, which is the same for all parts.
+  /// The stream of later first values, which is the same for all parts.
   std::optional<uint64_t> StreamOf(SavedBuckets& saved) const;
-  /// Whether the checkpoint has no tensor of a slot; says so.
+  /// Whether the checkpoint lacks all tensors of a slot; if so, logs a warning.
   static bool IsMissing(SavedBuckets& saved, const PartsToRestore& found, const PlaneName& name);
-  /// Calls use(count, keys, rows) for parts of what is wanted of a slot.
+  /// Calls use(count, keys, rows) for parts of the selected rows of a slot.
   static void ForEachRowOfSlot(SavedBuckets& saved, const PartsToRestore& found,
                                const PlaneName& name, const WantedKeys& wanted, int64_t width,
                                const UseRows& use);
-  /// What tells what was found from what another checkpoint has.
+  /// Identifies the contents that were found.
   static std::string SignatureOf(SavedBuckets& saved, const PartsToRestore& found,
                                  const std::vector<PlaneName>& names);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that read what is to be restored before anything is replaced, so that what cannot be restored
-// changes nothing.
+// Ops that read a checkpoint before a restore replaces anything, so that a failing restore changes
+// nothing.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -66,8 +66,8 @@ REGISTER_OP("SokCheckBuckets")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Fails on all ranks if SokRestoreBuckets would fail on any, and changes nothing. Unless it "
-        "`reads`, it does nothing.");
+        "Fails on all ranks if SokRestoreBuckets would fail on any, and changes nothing. Unless "
+        "it `reads`, it does nothing.");
 
 REGISTER_OP("SokCheckTensors")
     .Input("prefix: string")
@@ -83,7 +83,7 @@ REGISTER_OP("SokCheckTensors")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Fails on all ranks if on any RestoreV2 would fail or would give tensors of other shapes "
+        "Fails on all ranks if on any RestoreV2 would fail or return tensors of other shapes "
         "than the known ones. Unless it `reads`, it checks the index only.");
 
 REGISTER_OP("SokReleaseCheckpointBarrier")
@@ -257,9 +257,9 @@ class CheckTensorsOp : public CommunicatingOp {
         num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
         rank_(Attribute<int64_t>(ctx, "rank")) {
     const size_t count = names_.size();
-    OP_REQUIRES(ctx, slices_.size() == count && dtypes_.size() == count && shapes_.size() == count,
-                absl::InvalidArgumentError(
-                    "slices, dtypes and shapes must have a value for each of names"));
+    OP_REQUIRES(
+        ctx, slices_.size() == count && dtypes_.size() == count && shapes_.size() == count,
+        absl::InvalidArgumentError("slices, dtypes and shapes must have as many values as names"));
   }
 
  protected:
@@ -289,8 +289,8 @@ class CheckTensorsOp : public CommunicatingOp {
         slices_[i].empty() ? shapes_[i] : tf::PartialTensorShape(whole);
     if (expected.IsCompatibleWith(shape)) return slice;
     Throw(ErrorCode::kInvalidArgument, names_[i], " in the checkpoint ", saved.prefix(),
-          " has the shape ", shape.DebugString(), ", and its variable ", expected.DebugString(),
-          ": make the variable as it was saved");
+          " has the shape ", shape.DebugString(), ", but its variable ", expected.DebugString(),
+          ": create the variable with the saved shape");
   }
 
   const std::vector<std::string> names_, slices_;

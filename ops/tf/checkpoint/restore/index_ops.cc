@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that say what a checkpoint has, and what it needs: TensorFlow's own readers end the process
-// where a file is not as it was written.
+// Ops that list the contents of a checkpoint and the checkpoints that it needs: TensorFlow's own
+// readers abort the process if a file is corrupt.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -33,8 +33,8 @@ REGISTER_OP("SokChainOf")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
     .Doc(
-        "The checkpoints that a checkpoint consists of: the whole one first, then each increment, "
-        "and itself last.");
+        "The checkpoints that a checkpoint consists of: the whole one first, then each "
+        "increment, itself being the last.");
 
 std::vector<tf::tstring> StringsOf(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op behind tf.train.Saver.restore that fills a table from the slices of all ranks.
+// The op behind tf.train.Saver.restore, which fills a table from the slices of all ranks.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -29,10 +29,10 @@ REGISTER_OP("SokRestoreRows")
     .SetIsStateful()
     .SetShapeFn(VectorAndMatrices)
     .Doc(
-        "Makes the table hold exactly the keys <table_name>/keys of the checkpoint that this rank "
-        "owns, with their rows and slots, on all ranks or on none; slots that are not named start "
-        "at their initial value. An increment is applied to the checkpoints that it is based on. "
-        "If the checkpoint does not fit, the table stays unchanged. `titles` name the rows, the "
+        "Makes the table hold exactly the keys <table_name>/keys of the checkpoint that this "
+        "rank owns, with their rows and slots, on all ranks or on none; unnamed slots start at "
+        "their initial value. An increment is applied to the checkpoints that it is based on. If "
+        "the checkpoint does not fit, the table stays unchanged. `titles` name the rows, the "
         "slots and ordinary variables; of the latter it outputs the rows, of `widths`, and their "
         "row ids.");
 
@@ -63,7 +63,7 @@ class RestoreRowsOp : public RowsOp {
   }
 
  private:
-  /// Where rows go.
+  /// The destination of rows.
   struct Target {
     Target(tf::OpKernelContext* ctx, OpCall& op_call, const TableView& view,
            const std::vector<int64_t>& widths, const Chain& chain)
@@ -76,7 +76,7 @@ class RestoreRowsOp : public RowsOp {
       for (const size_t place : view.places) {
         Plane& plane = *view.planes.slots[place].plane;
         slots.emplace_back(call, plane, RowsOfPart(plane.width()));
-        other_slots[place].initial_value = 0;  // as what was never written
+        other_slots[place].initial_value = 0;  // as if never written
       }
     }
 
@@ -113,7 +113,7 @@ class RestoreRowsOp : public RowsOp {
     target.of_variables.Output(ctx);
   }
 
-  /// Keys that the increment says have no rows any more.
+  /// Erases keys that the increment says have lost their rows.
   void RemoveGone(Link& link, Target* target) const {
     OpCall& call = target->call;
     const std::vector<int64_t> gone =
@@ -146,8 +146,8 @@ class RestoreRowsOp : public RowsOp {
     if (target->filler.EndAppending() > 0) ThrowRepeatedKey(link, options);
   }
 
-  /// Where the rows of a whole checkpoint are in the end, if that is in the host's memory: as
-  /// Append gives them their row ids. Nobody reads there meanwhile.
+  /// The final destination of a whole checkpoint's rows if that is in the host's memory: at the row
+  /// ids that Append assigns. Nobody reads there meanwhile.
   SavedStreams::Place PlaceInPlanes(int64_t count, Target* target) const {
     if (!target->call.engine().IsHostMemory()) return nullptr;
     target->rows.ExpectRows(count);
@@ -171,7 +171,7 @@ class RestoreRowsOp : public RowsOp {
     if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, options);
   }
 
-  /// To rows that follow one another.
+  /// Adds rows at consecutive row ids.
   void Append(OwnedRows& rows, Target* target) const {
     const int64_t count = rows.count();
     const int64_t first = target->filler.Append(count, rows.keys().data());
@@ -190,7 +190,7 @@ class RestoreRowsOp : public RowsOp {
                                     [&](size_t i) { return rows.Of(next + i, widths_[i]); });
   }
 
-  /// `are_fresh`: no row of these has come before.
+  /// `are_fresh`: none of these keys has been added before.
   void Insert(OwnedRows& rows, bool are_fresh, Target* target) const {
     const int64_t dim = target->rows.width();
     const float* values = rows.Of(1, dim);

@@ -36,7 +36,7 @@ void ReadOnAllRanks(RankCommunicator& communicator, const std::string& prefix,
   if (difference.empty()) return;
   Throw(ErrorCode::kFailedPrecondition, "the ranks have read different checkpoints, ", prefix, ": ",
         difference,
-        "; was one written meanwhile, or is the folder not the same on all ranks? No rank has "
+        "; was one written meanwhile, or do the ranks not share the folder? No rank has "
         "restored the table: restore again");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks end what they restore: all of them, or none.
+// Makes all ranks restore, or none.
 #ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_RESTORED_TOGETHER_H_
 #define SOK_OPS_TF_CHECKPOINT_RESTORE_RESTORED_TOGETHER_H_
 
@@ -10,10 +10,10 @@
 
 namespace sok {
 
-/// Calls read() on all ranks. When it returns, it has returned on all, and has said the same: what
-/// has been read of the checkpoint `prefix`. Otherwise throws on all: on a rank what its own read()
-/// has thrown, on others the same error with the rank before it; kFailedPrecondition where ranks
-/// have read different things.
+/// Calls read() on all ranks. Returns if it has succeeded on all ranks with the same result, which
+/// identifies the contents read of the checkpoint `prefix`. Otherwise throws on all: the error of
+/// the rank's own read(); or another rank's error, prefixed by that rank; or kFailedPrecondition if
+/// ranks have read different contents.
 void ReadOnAllRanks(RankCommunicator& communicator, const std::string& prefix,
                     const std::function<std::string()>& read);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ops have in common that read a table's keys, rows and slots from a checkpoint with a tensor
-// of each.
+// Base class of ops that read a table from a checkpoint with one tensor each for keys, rows and
+// slots.
 #ifndef SOK_OPS_TF_CHECKPOINT_RESTORE_ROWS_OP_H_
 #define SOK_OPS_TF_CHECKPOINT_RESTORE_ROWS_OP_H_
 
@@ -16,12 +16,12 @@
 namespace sok {
 
 /// Attributes: `table_name`; `titles`, names of the rows, of the slots `slot_names` and of ordinary
-/// variables, which have rows of `widths`; `Tkey`.
+/// variables, whose rows have `widths`; `Tkey`.
 class RowsOp : public WholeTableOp {
  protected:
   explicit RowsOp(tensorflow::OpKernelConstruction* ctx);
 
-  /// One checkpoint of those that a table is restored from.
+  /// One checkpoint of the chain that a table is restored from.
   struct Link {
     Link(const std::string& prefix, bool is_first)
         : saved(prefix), ending(is_first ? "" : kIncrementEnding) {}
@@ -29,7 +29,7 @@ class RowsOp : public WholeTableOp {
     bool is_whole() const { return ending.empty(); }
 
     SavedTensors saved;
-    const std::string ending;  // of the names of its tensors
+    const std::string ending;  // of its tensors' names
     OwnedKeys owned;
   };
   using Chain = std::vector<std::unique_ptr<Link>>;
@@ -38,9 +38,9 @@ class RowsOp : public WholeTableOp {
   std::string KeysIn(const Link& link) const { return name_ + "/keys" + link.ending; }
   std::vector<std::string> NamesIn(const Link& link) const;  // of keys, then of titles
 
-  /// Throws where it has not a row of the right width for each key; reads the index alone.
+  /// Throws unless every key has a row of the right width; reads only the index.
   void CheckShapes(const TableView& view, Link& link) const;
-  /// What tells it from others.
+  /// Identifies the contents of the chain.
   std::string SignatureOf(const Chain& chain) const;
 
   const std::string name_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op that waits for the moment that a checkpoint is of.
+// The op that waits for the moment of a checkpoint.
 #include <memory>
 #include <utility>
 
@@ -23,7 +23,7 @@ REGISTER_OP("SokHoldCheckpointBarrier")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
-        "Ends when no step that uses tables runs on any rank, and keeps others from beginning "
+        "Ends when no step that uses tables runs on any rank, and prevents others from beginning "
         "until SokCommitCheckpoint, or the end of the step. All ranks run it. After most_seconds "
         "it fails on all ranks and names the steps that have not ended.");
 

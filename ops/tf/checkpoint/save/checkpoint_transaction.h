@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the ops of one save hand on to each other.
+// The state shared by the ops of one save.
 #ifndef SOK_OPS_TF_CHECKPOINT_SAVE_CHECKPOINT_TRANSACTION_H_
 #define SOK_OPS_TF_CHECKPOINT_SAVE_CHECKPOINT_TRANSACTION_H_
 
@@ -17,18 +17,18 @@
 
 namespace sok {
 
-/// This rank's part of a checkpoint that is being made.
+/// This rank's part of a checkpoint that is being written.
 struct CheckpointTransaction {
   CheckpointTransaction(int64_t ranks, int64_t of_rank, bool is_on_rank_0)
       : num_ranks(ranks), rank(of_rank), on_rank_0(is_on_rank_0) {}
 
-  std::shared_ptr<CheckpointBarrier> steps;  // that wait until all is written
-  std::mutex mutex;                          // ops add to it one after the other
-  std::optional<CheckpointFiles> files;      // none where they are rank 0's alone
+  std::shared_ptr<CheckpointBarrier> steps;  // holds steps until everything is written
+  std::mutex mutex;                          // ops add to the checkpoint one after the other
+  std::optional<CheckpointFiles> files;      // nullopt if only rank 0 has files
   std::unique_ptr<ShardWriter> writer;
-  std::vector<std::unique_ptr<ReceivedPart>> received;  // rank 0: of the ranks 1, 2, ...
-  std::optional<CheckpointInSeries> series;             // none: increments are not asked for
-  std::vector<std::unique_ptr<RowChanges>> changes;     // of each table, in a series
+  std::vector<std::unique_ptr<ReceivedPart>> received;  // on rank 0: of ranks 1, 2, ...
+  std::optional<CheckpointInSeries> series;             // nullopt without increments
+  std::vector<std::unique_ptr<RowChanges>> changes;     // by table, in a series
   const int64_t num_ranks, rank;
   const bool on_rank_0;
 

@@ -6,7 +6,7 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kRoundBytes = 16 << 20;  // of all ranks: rank 0 has them several times
+constexpr int64_t kRoundBytes = 16 << 20;  // of all ranks together: rank 0 holds several copies
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void GatheredParts::Receive(const Use& use) {
   }
 }
 
-/// Whether some rank has more.
+/// Runs one round; returns whether some rank has more.
 bool GatheredParts::Round(bool has_more, const char* data, size_t num_bytes, const Use& use) {
   const char said = has_more ? 1 : 0;
   std::vector<char> bytes{said};

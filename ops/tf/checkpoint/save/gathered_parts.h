@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ranks write of a checkpoint, on its way to rank 0, where it alone has the disk.
+// Sends the ranks' parts of a checkpoint to rank 0 if only it has the disk.
 #ifndef SOK_OPS_TF_CHECKPOINT_SAVE_GATHERED_PARTS_H_
 #define SOK_OPS_TF_CHECKPOINT_SAVE_GATHERED_PARTS_H_
 
@@ -12,17 +12,18 @@
 
 namespace sok {
 
-/// In rounds: in each, every other rank has some bytes for rank 0, and all say whether there will
-/// be more. Rounds end when none has more. All ranks are in them, with the same communicator.
+/// Works in rounds: in each, every other rank sends some bytes to rank 0, and all ranks announce
+/// whether they have more. Rounds end when none has. All ranks take part in each, with the same
+/// communicator.
 class GatheredParts {
  public:
   explicit GatheredParts(RankCommunicator& communicator) : communicator_(communicator) {}
 
-  /// Of another rank than 0: sends bytes, in as many rounds as it takes.
+  /// On ranks other than 0: sends bytes, in as many rounds as needed.
   void Send(const char* data, size_t num_bytes);
-  /// Of another rank than 0, after its last bytes: returns when no rank has more.
+  /// On ranks other than 0, after the last bytes: returns when no rank has more.
   void EndSending();
-  /// Of rank 0: calls use(rank, bytes, num_bytes) for what comes, until no rank has more.
+  /// On rank 0: calls use(rank, bytes, num_bytes) for all received bytes, until no rank has more.
   using Use = std::function<void(int64_t rank, const char* data, size_t num_bytes)>;
   void Receive(const Use& use);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops behind tf.train.Saver.save: all ranks write one checkpoint, tables as streams.
+// Ops behind tf.train.Saver.save: all ranks write one checkpoint, with tables as streams.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,12 +37,12 @@ REGISTER_OP("SokBeginCheckpoint")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
-        "Begins this rank's part of a checkpoint, with the tensors that only this rank writes. All "
-        "ranks begin one with the same prefix. Unless SokCommitCheckpoint follows, the part is "
-        "removed. With on_rank_0, rank 0 writes all parts, to its prefix, and the other ranks "
+        "Begins this rank's part of a checkpoint, with the tensors that only this rank writes. "
+        "All ranks begin one with the same prefix. Unless SokCommitCheckpoint follows, the part "
+        "is removed. With on_rank_0, rank 0 writes all parts, to its prefix, and the other ranks "
         "write no file. With a `base`, tables record fingerprints of the saved rows: '' makes a "
-        "whole checkpoint, '<name>\\n<id>' an increment of that one, in the same folder; all ranks "
-        "use rank 0's. `steps` is the output of SokHoldCheckpointBarrier.");
+        "whole checkpoint, '<name>\\n<id>' an increment of that one, in the same folder; all "
+        "ranks use rank 0's. `steps` is the output of SokHoldCheckpointBarrier.");
 
 REGISTER_OP("SokSaveTable")
     .Input("table: resource")
@@ -59,10 +59,10 @@ REGISTER_OP("SokSaveTable")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Adds the table's contents on this rank: keys, rows, the named slots, and rows of ordinary "
-        "variables by row id; `titles` name them in this order. Without num_buckets they are "
-        "slices of <table_name>/keys and of tensors over all ranks; else nine tensors for each "
-        "plane, of this rank alone, and the seed of later keys.");
+        "Adds the table's contents on this rank: keys, rows, the named slots, and rows of "
+        "ordinary variables by row id; `titles` name them in this order. Without num_buckets "
+        "they are slices of <table_name>/keys and of tensors over all ranks; else nine tensors "
+        "for each plane, of this rank alone, and the seed of later keys.");
 
 REGISTER_OP("SokCommitCheckpoint")
     .Input("checkpoint: variant")
@@ -71,8 +71,8 @@ REGISTER_OP("SokCommitCheckpoint")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Makes the parts of all ranks a checkpoint atomically, and replaces an earlier one of that "
-        "name. All ranks end as rank 0, which does it.");
+        "Turns the parts of all ranks into a checkpoint atomically, replacing an earlier one of "
+        "that name. Rank 0 does it; its result is that of all ranks.");
 
 REGISTER_OP("SokSavedBase")
     .Input("table: resource")
@@ -80,8 +80,8 @@ REGISTER_OP("SokSavedBase")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc(
-        "Id of the last checkpoint in a series that has the table; '' if there is none, or if the "
-        "table's contents or slots have been replaced since.");
+        "Id of the last checkpoint in a series that contains the table; '' if there is none, or "
+        "if the table's contents or slots have been replaced since.");
 
 std::shared_ptr<CheckpointTransaction> CheckpointIn(const tf::Tensor& tensor) {
   if (auto checkpoint = SharedIn<CheckpointTransaction>(tensor)) return checkpoint;
@@ -132,7 +132,7 @@ class BeginCheckpointOp : public CommunicatingOp {
     ThrowIfError(ctx->input_list("tensors", &tensors));
     const auto count = static_cast<size_t>(tensors.size());
     if (names_.size() != count || slices_.size() != count)
-      Throw(ErrorCode::kInvalidArgument, "names and slices must have a value for each of tensors");
+      Throw(ErrorCode::kInvalidArgument, "names and slices must have as many values as tensors");
     if (prefix.empty() || prefix.back() == '/')
       Throw(ErrorCode::kInvalidArgument, "a checkpoint needs a file name, got '", prefix, "'");
     if (num_ranks_ > 1 && !meets) {
@@ -198,7 +198,7 @@ class BeginCheckpointOp : public CommunicatingOp {
   const int64_t num_bases_;
 };
 
-/// Sends what a writer writes, as long as this lives.
+/// Sends a writer's output while this lives.
 class SinkOf {
  public:
   SinkOf(ShardWriter* writer, GatheredParts* parts) : writer_(writer) {
@@ -212,7 +212,7 @@ class SinkOf {
   ShardWriter* const writer_;
 };
 
-/// Nothing changes the table meanwhile, be it of a step that is held or not.
+/// Nothing changes the table meanwhile, whether its step is held or not.
 class SaveTableOp : public WholeTableOp {
  public:
   explicit SaveTableOp(tf::OpKernelConstruction* ctx)
@@ -270,7 +270,7 @@ class SaveTableOp : public WholeTableOp {
     return variables;
   }
 
-  /// What this save has to write, where it is an increment, and what the next one need not.
+  /// Finds the rows to write in an increment, and records fingerprints for the next one.
   static void Compare(OpCall& call, CheckpointTransaction* checkpoint,
                       RowFingerprints& fingerprints, TableToSave* saved) {
     if (checkpoint->is_increment() && fingerprints.base() != checkpoint->series->base->id) {
@@ -348,7 +348,7 @@ class CommitCheckpointOp : public CommunicatingOp {
     const int64_t of_this_rank = checkpoint->writer->Finish();
     for (const std::string& num_bytes : communicator.Share(std::to_string(of_this_rank)))
       data_bytes.push_back(std::stoll(num_bytes));
-    checkpoint->steps->Release();  // all ranks have written what they have
+    checkpoint->steps->Release();  // all ranks have written their parts
     if (checkpoint->on_rank_0) GatherIndexes(communicator, *checkpoint);
     if (checkpoint->rank == 0) checkpoint->files->Commit(data_bytes);
     communicator.Share();
