@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In place of a test framework: named tests, checks that print both sides, and a main().
+// A minimal test framework: named tests, checks that print both sides, and a main().
 #ifndef SOK_OPS_TESTS_CHECK_H_
 #define SOK_OPS_TESTS_CHECK_H_
 
@@ -42,7 +42,7 @@ void CheckEqual(const char* file, int line, const char* text, const Left& left,
   Fail(file, line, what.str());
 }
 
-/// `call` has to throw an Error with this code whose message holds all `words`.
+/// Expects `call` to throw an Error with this code whose message contains all `words`.
 template <typename Call>
 void CheckThrows(const char* file, int line, ErrorCode code, const std::vector<std::string>& words,
                  Call call) {

@@ -107,8 +107,8 @@ MADE = {
     "a preset of another shape": Script(
         PRESET,
         call("find", [8], insert=True),
-        call("preset", np.ones([2, 2]), fails=Fails(INVALID, "the initializer gave values")),
-        call("preset", [[1, 2]] * 4, fails=Fails(INVALID, "the initializer gave values")),
+        call("preset", np.ones([2, 2]), fails=Fails(INVALID, "the initializer returned values")),
+        call("preset", [[1, 2]] * 4, fails=Fails(INVALID, "the initializer returned values")),
         call("find", [9], insert=True),
         LOOK,
     ),

@@ -185,7 +185,7 @@ def test_a_table_of_another_name(sok, tmp_path, folder, is_tensor):
             tf.errors.NotFoundError, match="no table EmbeddingVariable in "
         ) as caught:
             session.run(own, fed)
-        for words in (*NAMES[:3], folder, "the name of one of them"):
+        for words in (*NAMES[:3], folder, "under one of these names"):
             assert words in caught.value.message
         assert session.run(exported)[0].tolist() == keys.tolist()
 

@@ -128,7 +128,9 @@ def test_unknown_keys_that_come_often(initializer):
 
 def test_what_was_found_is_of_as_many_keys():
     table, _ = filled()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="a row id for each of 2 keys, got 1"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="one row id for each of 2 keys, got 1"
+    ):
         ops.sok_insert_absent(
             [table.table_handle], [tf.constant([3, 4], tf.int64)], [tf.constant([-1], tf.int64)]
         )

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys that are evicted, on every engine: nobody gets their rows before they are returned.
+// Eviction on every engine: rows of evicted keys are not reused before they are returned.
 #include <atomic>
 #include <deque>
 #include <random>
@@ -39,7 +39,7 @@ SOK_TEST(RowsOfEvictedKeysAreKept) {
     table.CheckIsFresh(30, 1);
     table.CheckIsFresh(31, 3);
     CHECK_TRUE(table.Row(0) == Floats(3, 77.0f));
-    table.ReturnRows(9);  // there is but one
+    table.ReturnRows(9);  // there is only one
     CHECK_TRUE(table.FindOrInsert({33, 34}) == (Ids{0, 7}));
   });
 }
@@ -103,7 +103,8 @@ SOK_TEST(RandomEvictionsFollowTheModel) {
   });
 }
 
-/// Readers that hold row ids see the row of their key, or what it held, never that of another.
+/// Readers that hold row ids see the row of their key, or its last contents, never another key's
+/// row.
 SOK_TEST(ReadersBesideEvictionSeeNoOtherKeysRow) {
   static constexpr int64_t kKeys = 400;
   OnAllEngines([](const TestedEngine& engine) {
@@ -112,7 +113,7 @@ SOK_TEST(ReadersBesideEvictionSeeNoOtherKeysRow) {
     std::atomic<bool> is_done{false};
     Ids held;
     for (int64_t key = 0; key < kKeys; ++key) held.push_back(key);
-    const Ids row_ids = table.FindOrInsert(held);  // a step that runs all the time
+    const Ids row_ids = table.FindOrInsert(held);  // a step that never ends
     std::thread evicting([&] {
       for (int64_t round = 1; round <= 12; ++round) {
         num_kept += table.Evict(held);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pooling and merging on every engine: against double precision, and pooled to the same bits.
+// Pooling and merging on every engine: compared with double precision, and the same bits
+// everywhere.
 #include "ops/tests/conformance/random_batch.h"
 
 namespace sok {
@@ -17,7 +18,7 @@ using testing::Size;
 using testing::TestedEngine;
 using testing::Words;
 
-/// A plane, and where in it, or beside it, the rows of distinct keys are.
+/// A plane, and where the rows of distinct keys are, inside or outside of it.
 struct Rows {
   Rows(int64_t num_distinct, int64_t row_dim)
       : dim(row_dim),
@@ -152,7 +153,7 @@ SOK_TEST(TheCpuMergesToTheSameBitsOnAnyThreads) {
   }
 }
 
-/// A bag of several keys among bags of one, of which the loops take many at a time.
+/// A bag of several keys among bags of one, which the loops process in runs.
 SOK_TEST(BagsOfOneKeyAndOthersMix) {
   for (const int64_t place : {0, 15, 16, 20, 99}) {
     for (const int64_t size : {0, 2, 17}) {
@@ -174,7 +175,7 @@ SOK_TEST(BagsOfOneKeyAndOthersMix) {
 }
 #endif
 
-/// Rows that are sums of three keys each, say: a mean over six.
+/// Rows that are already sums, of three keys each, say: a mean over six.
 SOK_TEST(FactorsStandInForTheCombiner) {
   OnAllEngines([](const TestedEngine& engine) {
     CallWithArrays arrays(engine);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables under every kind of placement, on every engine: rows of keys, and keys that have none.
+// Tables under every kind of placement, on every engine: the rows of keys, and keys without a row.
 #include <algorithm>
 #include <random>
 
@@ -31,7 +31,7 @@ TableOptions Placed(bool use_hash_index, Kind kind, int64_t rank = 1) {
   return options;
 }
 
-/// What one call throws.
+/// The error of one call.
 template <typename Call>
 std::string MessageOf(const Call& call) {
   try {
@@ -43,7 +43,7 @@ std::string MessageOf(const Call& call) {
   testing::Fail(__FILE__, __LINE__, "nothing was thrown");
 }
 
-/// The keys that this rank has a row for, in the order of rows.
+/// The keys that have a row on this rank, in the order of rows.
 Ids OwnKeys(const TableOptions& options) {
   Ids keys;
   const int64_t num_rows = options.placement.NumRows(options.capacity);
@@ -118,7 +118,7 @@ SOK_TEST(AForeignKeyIsNamedAndChangesNothing) {
       const TestedTable table(engine, options);
       const Ids own = OwnKeys(options);
       table.FindOrInsert({own[4], own[2]});
-      Ids keys(own.begin(), own.begin() + 40);  // several tasks, the second of which has the key
+      Ids keys(own.begin(), own.begin() + 40);  // several tasks; the second one has the key
       keys[20] = of_one.key;
       keys[33] = -77;
       const std::string message = MessageOf([&] { table.Find(keys); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planes on every engine: zeros, growth with and without a move, memory given back, refusals.
+// Planes on every engine: zeros, growth with and without moving, released memory, refusals.
 #include "ops/tests/conformance/engine_fixture.h"
 
 namespace sok {
@@ -55,7 +55,7 @@ SOK_TEST(APlaneOfADeclaredCapacityStaysWhereItIs) {
 }
 
 SOK_TEST(WithoutACapacityAPlaneGrowsAndKeepsWhatItHolds) {
-  constexpr int64_t kWidth = 1 << 18;  // a MiB a row
+  constexpr int64_t kWidth = 1 << 18;  // 1 MiB per row
   OnAllEngines([](const TestedEngine& engine) {
     const auto plane = engine.engine.MakePlane({kMaxRows, kWidth});
     plane->Reserve(2);
@@ -70,7 +70,7 @@ SOK_TEST(WithoutACapacityAPlaneGrowsAndKeepsWhatItHolds) {
   });
 }
 
-/// Whoever owns planes that move makes room for them; whoever forgets is told.
+/// The caller must reserve memory in planes that move; otherwise there is an error.
 SOK_TEST(ATableDoesNotMovePlanesByItself) {
   OnAllEngines([](const TestedEngine& engine) {
     TableOptions options = testing::Options(true, kMaxRows, 1 << 18);
@@ -111,7 +111,7 @@ SOK_TEST(WhatCannotBeIsRefused) {
 
 SOK_TEST(RefusedMemoryLeavesAPlaneAsItWas) {
   OnAllEngines([](const TestedEngine& engine) {
-    const auto plane = engine.engine.MakePlane({kMaxRows, int64_t{1} << 22});  // 16 MiB a row
+    const auto plane = engine.engine.MakePlane({kMaxRows, int64_t{1} << 22});  // 16 MiB per row
     try {
       plane->Reserve(1);
     } catch (const Error& error) {  // a small machine

@@ -64,7 +64,7 @@ SOK_TEST(DistinctKeysAreNumberedByTheirFirstAppearance) {
         CheckDistinct(engine, RandomKeys<int64_t>(count, num_values, 20));
         CheckDistinct(engine, RandomKeys<uint32_t>(count, num_values, 0));
       }
-      for (const int64_t least : {INT64_MIN, int64_t{-450}, INT64_MAX - 899})  // near one another
+      for (const int64_t least : {INT64_MIN, int64_t{-450}, INT64_MAX - 899})  // dense
         CheckDistinct(engine, RandomKeys<int64_t>(count, 900, 0, least));
       CheckDistinct(engine, RandomKeys<uint32_t>(count, 900, 0, UINT32_MAX - 899));
     }
@@ -84,7 +84,7 @@ SOK_TEST(ABatchOfTooManyKeysIsRefused) {
 constexpr int64_t kNumRows = 500;
 const Ids kRowIds = {7, kNoRow, 0, 499, 3, kNoRow, 250, 1};
 
-/// Calls check(engine, dim, plane, rows for kRowIds), by dims with and without a loop of their own.
+/// Calls check(engine, dim, plane, rows for kRowIds), for dims with and without specialized loops.
 template <typename Check>
 void ForAllDims(const Check& check) {
   OnAllEngines([&](const TestedEngine& engine) {
@@ -94,7 +94,7 @@ void ForAllDims(const Check& check) {
   });
 }
 
-/// Calls visit(column in the plane, column in the rows) for the rows that there are.
+/// Calls visit(column in the plane, column in the rows) for all rows present.
 template <typename Visit>
 void ForHeldColumns(int64_t dim, const Visit& visit) {
   for (int64_t i = 0; i < Size(kRowIds) * dim; ++i) {
@@ -195,7 +195,7 @@ SOK_TEST(RepeatedRowsAddUpAndTheLastAssignedStays) {
   });
 }
 
-/// All engines give the same sums, of rows of any width; of a part of a plane, those of its rows.
+/// All engines give the same checksums for rows of any width, also for a part of a plane.
 SOK_TEST(SumsTellRowsThatDiffer) {
   constexpr int64_t kRows = 50;
   for (const int64_t width : {1, 2, 7, 8, 16, 19, 32}) {
@@ -225,7 +225,7 @@ SOK_TEST(EachColumnCounts) {
     Floats row(static_cast<size_t>(width), 0.0f);
     std::unordered_set<uint64_t> sums{RowSum(0, row.data(), width)};
     for (float& column : row) {
-      column = -0.0f;  // other bits alone
+      column = -0.0f;  // only the bits differ
       sums.insert(RowSum(0, row.data(), width));
       column = 0.0f;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every rule on every engine: the formulas in double precision, and the CPU's bits.
+// Every rule on every engine: compared with formulas in double precision, and the CPU's bits.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -89,8 +89,8 @@ const Ids kGradientRows = {7, 0, 299, kNoRow, 150, 151, 3};
 struct Case {
   int64_t dim;
   bool are_states_side_by_side;
-  bool rows_in_use;     // all of them, not those given
-  bool use_hash_index;  // else every third row is in use, and the last
+  bool rows_in_use;     // all rows in use, not only the given ones
+  bool use_hash_index;  // else every third row and the last are in use
 };
 
 struct Values {
@@ -109,7 +109,7 @@ Values FirstOnes(const TestedRule& rule, const Case& of_case) {
 
 Floats Gradients(const Case& of_case) { return Random(Size(kGradientRows) * of_case.dim, 3); }
 
-/// A table of which the keys of the rows in use have come, and its planes with these values.
+/// A table with keys for the rows in use, and its planes with these values.
 class RuleTable {
  public:
   RuleTable(const TestedEngine& engine, const TestedRule& rule, const Case& of_case)
@@ -234,7 +234,7 @@ SOK_TEST(RulesFollowTheirFormulasWithTheSameBits) {
   }
 }
 
-/// The CPU names the row; a device does not wait to see it, and writes nowhere else.
+/// The CPU names the row; a device does not wait to report it, and writes nowhere else.
 SOK_TEST(GradientsOfNoRowChangeNothing) {
   OnAllEngines([](const TestedEngine& engine) {
     for (const bool rows_in_use : {false, true}) {
@@ -260,7 +260,7 @@ SOK_TEST(GradientsOfNoRowChangeNothing) {
   });
 }
 
-/// As where TensorFlow multiplies m by beta1: no zero is added.
+/// As in TensorFlow, which multiplies m by beta1 without adding a zero.
 SOK_TEST(AdamKeepsTheSignOfZeroWithoutAGradient) {
   OnAllEngines([](const TestedEngine& engine) {
     for (const bool use_hash_index : {true, false}) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables on every engine: row ids, first values, limits, erasing, export; the same everywhere.
+// Tables on every engine: row ids, first values, limits, erasing and export are the same
+// everywhere.
 #include <random>
 
 #include "ops/tests/conformance/engine_fixture.h"
@@ -110,7 +111,7 @@ SOK_TEST(GivenRowsGoToNewKeysOnly) {
         for (int64_t i = 0; i < 5 * dim; ++i) rows.push_back(static_cast<float>(10 + i / dim));
         const Ids row_ids = table.FindOrInsert({4, 3, 5, 4, 5}, false, rows);
         const auto size = static_cast<size_t>(dim);
-        CHECK_TRUE(table.Row(row_ids[0]) == Floats(size, 10.0f));  // the first of its key counts
+        CHECK_TRUE(table.Row(row_ids[0]) == Floats(size, 10.0f));  // the first row of a key counts
         CHECK_TRUE(table.Row(row_ids[2]) == Floats(size, 12.0f));
         table.CheckIsFresh(3, row_ids[1]);
         const Ids others = table.FindOrInsert({6, 3}, true, Floats(2 * size, 8.0f));

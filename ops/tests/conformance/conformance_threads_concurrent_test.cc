@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every engine under several threads; meant for the thread sanitizer as much as for its checks.
+// Every engine under several threads; for the thread sanitizer as much as for its own checks.
 #include <atomic>
 #include <functional>
 #include <thread>
@@ -32,7 +32,7 @@ Ids Batch(int64_t first_key, int64_t num_keys) {
   return keys;
 }
 
-/// Whoever sees a key sees its row, whoever inserted it, and all see the same row.
+/// A thread that finds a key sees its row, whoever inserted it; all see the same row.
 void CheckSharedInserts(bool use_hash_index) {
   static constexpr int64_t kKeys = 5000;
   OnAllEngines([&](const TestedEngine& engine) {
@@ -58,7 +58,7 @@ void CheckSharedInserts(bool use_hash_index) {
 SOK_TEST(SharedInsertsIntoAHashTable) { CheckSharedInserts(true); }
 SOK_TEST(SharedInsertsIntoADirectTable) { CheckSharedInserts(false); }
 
-/// Batches large enough that several threads insert them, and grow the index, while others read.
+/// Batches large enough for several threads to insert them and grow the index, while others read.
 SOK_TEST(LargeBatchesGrowTheIndexBesideReaders) {
   static constexpr int64_t kKeys = 60'000;
   OnAllEngines([](const TestedEngine& engine) {
@@ -81,7 +81,7 @@ SOK_TEST(LargeBatchesGrowTheIndexBesideReaders) {
   });
 }
 
-/// Each thread inserts, changes and erases keys of its own; rows of one are never those of another.
+/// Each thread inserts, changes and erases its own keys; no key sees another key's row.
 void CheckOwnKeys(bool use_hash_index) {
   OnAllEngines([&](const TestedEngine& engine) {
     const TestedTable table(engine, Options(use_hash_index, kThreads * kBatch));

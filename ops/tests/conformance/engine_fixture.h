@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines that the conformance suite runs on, and tables with planes on them.
+// The engines under test in the conformance suite, and tables with planes on them.
 //
-// Compiled by the host's compiler, a test runs on the CPU's engine, on one thread and on several,
-// and on the test double of a GPU, whose threads are made to meet; compiled by nvcc, on a GPU.
+// Compiled by the host's compiler, a test runs on the CPU's engine, with one and with several
+// threads, and on the test double of a GPU, whose threads are forced to overlap; compiled by nvcc,
+// on a GPU.
 #ifndef SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_
 #define SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_
 
@@ -60,7 +61,7 @@ inline const std::vector<TestedEngine>& TestedEngines() {
   return *engines;
 }
 
-/// Calls test(engine) for all of them, and says which one it is that fails.
+/// Calls test(engine) for all of them, and names the engine that fails.
 template <typename Test>
 void OnAllEngines(const Test& test) {
   for (const TestedEngine& tested : TestedEngines()) {
@@ -77,7 +78,7 @@ class CallWithArrays {
 
   Call& call() const { return *call_; }
 
-  /// Undefined values that are none of those expected.
+  /// A marker that no expected value equals.
   template <typename Value>
   Value* Empty(int64_t count) {
     const std::vector<char> noise(static_cast<size_t>(count) * sizeof(Value), '\xA5');
@@ -116,7 +117,7 @@ inline TableOptions Options(bool use_hash_index, int64_t capacity, int64_t dim =
   return options;
 }
 
-/// A table with the planes of its rows and of one slot, and arrays of the host in and out.
+/// A table with planes for its rows and one slot; arrays of the host in and out.
 class TestedTable {
  public:
   TestedTable(const TestedEngine& tested, const TableOptions& options)
@@ -143,7 +144,7 @@ class TestedTable {
     return arrays.Download(row_ids, Size(keys));
   }
 
-  /// As Find, of which TryFind does all or nothing.
+  /// As Find; checks that TryFind does the same or nothing.
   Ids TryFindThenFind(const Ids& keys) const {
     CallWithArrays arrays(tested_);
     auto* row_ids = arrays.Empty<int64_t>(Size(keys));
@@ -228,7 +229,7 @@ class TestedTable {
     WriteFirstValue(options().first_value, key, options().dim, row.data());
     return row;
   }
-  /// The row and its slot hold what a row holds when it appears.
+  /// The row and its slot have their initial contents.
   void CheckIsFresh(int64_t key, int64_t row_id) const {
     CHECK_TRUE(Row(row_id) == FirstValueOf(key));
     CHECK_TRUE(Slot(row_id) == Floats(kSlotWidth, kSlotValue));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What WriteFirstValues must write, column by column.
+// Reference for WriteFirstValues, column by column.
 #ifndef SOK_OPS_TESTS_CONFORMANCE_FIRST_VALUE_OF_KEY_H_
 #define SOK_OPS_TESTS_CONFORMANCE_FIRST_VALUE_OF_KEY_H_
 
@@ -10,7 +10,7 @@
 
 namespace sok {
 
-/// Writes the first value of `key` to row[0..dim). kPreset leaves the row as it is.
+/// Writes the first value of `key` to row[0..dim). kPreset leaves the row unchanged.
 inline void WriteFirstValue(const FirstValue& first_value, int64_t key, int64_t dim, float* row) {
   if (first_value.kind == FirstValue::Kind::kPreset) return;
   if (first_value.kind == FirstValue::Kind::kConstant) {

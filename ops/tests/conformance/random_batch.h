@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches of bags for tests, and what each occurrence counts in double precision.
+// Batches of bags for tests, and the factor of each occurrence in double precision.
 #ifndef SOK_OPS_TESTS_CONFORMANCE_RANDOM_BATCH_H_
 #define SOK_OPS_TESTS_CONFORMANCE_RANDOM_BATCH_H_
 
@@ -33,9 +33,9 @@ inline void CheckNear(const Floats& actual, const std::vector<double>& expected,
 
 struct BatchOptions {
   int64_t num_bags = 1;
-  int64_t max_keys = 1;  // of a bag
+  int64_t max_keys = 1;  // per bag
   int64_t num_distinct = 1;
-  double hot_share = 0.3;  // of all occurrences, those of one key
+  double hot_share = 0.3;  // share of one key in all occurrences
   Combiner combiner = Combiner::kSum;
   bool has_weights = false;
   bool has_factors = false;
@@ -58,7 +58,7 @@ struct RandomBatch {
     }
     weights = Random(row_splits.back(), 9, 0.1f);
     factors = Random(options.num_bags, 10);
-    // A bag of which the weights add up to nothing.
+    // A bag whose weights add up to 0.
     for (int64_t i = 0; i < (options.num_bags > 2 ? row_splits[2] : 0); ++i) weights[i] = 0.0f;
     bags.num_keys = row_splits.back();
     bags.num_distinct = options.num_distinct;
@@ -70,7 +70,7 @@ struct RandomBatch {
     if (options.has_factors) bags.factors = factors.data();
   }
 
-  /// Calls visit(occurrence, bag, what its row is multiplied by).
+  /// Calls visit(occurrence, bag, factor of its row).
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (int64_t bag = 0; bag < bags.num_bags; ++bag) {
@@ -98,7 +98,7 @@ struct RandomBatch {
   }
 };
 
-/// The same bags in the memory of an engine.
+/// The same bags in an engine's memory.
 inline Bags Uploaded(CallWithArrays& arrays, const RandomBatch& batch) {
   Bags bags = batch.bags;
   bags.inverse = arrays.Upload(batch.inverse);
@@ -108,8 +108,8 @@ inline Bags Uploaded(CallWithArrays& arrays, const RandomBatch& batch) {
   return bags;
 }
 
-/// Calls check(batch, dim) for batches of all kinds: short and long bags, weights and factors, dims
-/// with and without a loop of their own, hot keys.
+/// Calls check(batch, dim) for all kinds of batches: short and long bags, weights and factors, dims
+/// with and without specialized loops, hot keys.
 template <typename Check>
 void ForAllBatches(const Check& check) {
   for (const Combiner combiner : {Combiner::kNone, Combiner::kSum, Combiner::kMean}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain model of a table: what row ids mean, on the standard library's containers.
+// A reference model of a table: the meaning of row ids, on standard containers.
 #ifndef SOK_OPS_TESTS_CONFORMANCE_TABLE_MODEL_H_
 #define SOK_OPS_TESTS_CONFORMANCE_TABLE_MODEL_H_
 
@@ -64,7 +64,7 @@ class TableModel {
     return num_erased;
   }
 
-  /// Rows of erased keys first, the last one erased before the others.
+  /// Rows of erased keys first, the last erased first.
   int64_t NextRow(int64_t key) {
     int64_t row = num_rows_;
     if (!options_.use_hash_index) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a loop as a GPU might: small pieces in any order, on threads that begin together.
+// Runs a loop as a GPU might: in small pieces, in any order, on threads that start together.
 #ifndef SOK_OPS_TESTS_CONFORMANCE_UNRULY_EXECUTOR_H_
 #define SOK_OPS_TESTS_CONFORMANCE_UNRULY_EXECUTOR_H_
 
@@ -42,7 +42,7 @@ class UnrulyExecutor : public Executor {
   static constexpr int64_t kPiece = 7;
   static constexpr int64_t kPieceNanoseconds = 100'000;  // so that all threads take part
 
-  /// A thread that comes first would otherwise be done before the next one is awake.
+  /// Otherwise an early thread would finish before the next one is awake.
   static void WaitForAnother(const std::atomic<int>& num_arrived) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::microseconds(30);
     while (num_arrived < 2 && std::chrono::steady_clock::now() < limit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bags: row splits from indices, what is checked of them, and batches that need no adding up.
+// Bags: row splits from indices, checks, and batches without anything to add up.
 #include "ops/engine/bags.h"
 
 #include <numeric>
@@ -50,7 +50,7 @@ SOK_TEST(RowSplitsOfOneKeyInEachBag) {
   std::vector<int64_t> expected = rows;
   expected.push_back(1000);
   CHECK_TRUE(Splits(rows, 1000, 1) == expected);
-  rows[998] = 999;  // two in the last bag, none in the one before
+  rows[998] = 999;  // two in the last bag, none in the previous one
   expected[999] = 998;
   CHECK_TRUE(Splits(rows, 1000, 2) == expected);
 }

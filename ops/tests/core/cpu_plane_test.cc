@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planes of the CPU where address space is short, and which pages they take.
+// Planes of the CPU with little address space, and the pages that they use.
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -26,7 +26,7 @@ int64_t StatusBytes(const std::string& field) {
   testing::Fail(__FILE__, __LINE__, "no " + field);
 }
 
-/// Leaves the process `bytes` of address space more than it has.
+/// Leaves the process `bytes` of address space beyond its current use.
 class AddressLimit {
  public:
   explicit AddressLimit(int64_t bytes) {
@@ -63,7 +63,7 @@ SOK_TEST(WithoutACapacityAPlaneGrowsAsFarAsItMay) {
   CHECK_EQ(plane->num_rows(), 4 * num_rows);
   CHECK_EQ(plane->data()[64 * num_rows - 1], 5.0f);
   CHECK_EQ(plane->data()[64 * 4 * num_rows - 1], 0.0f);
-  // Four times as much is refused; what is granted is still worth a move.
+  // Four times as much is refused; a smaller growth is still worth a move.
   plane->Reserve(4 * num_rows + 1);
   const int64_t rows_granted = plane->num_rows();
   CHECK_TRUE(rows_granted > 5 * num_rows);
@@ -73,7 +73,7 @@ SOK_TEST(WithoutACapacityAPlaneGrowsAsFarAsItMay) {
   CHECK_EQ(plane->data()[64 * num_rows - 1], 5.0f);
 }
 
-/// To the end of what a process may have, in few steps: not one for each batch.
+/// Grows to the process's limit in few steps: not one per batch.
 SOK_TEST(APlaneThatFillsTheAddressSpaceMovesRarely) {
   if (!kMayLimitAddresses) return;
   const AddressLimit limit(int64_t{256} << 20);
@@ -91,7 +91,7 @@ SOK_TEST(APlaneThatFillsTheAddressSpaceMovesRarely) {
     CHECK_TRUE(error.code() == ErrorCode::kOutOfMemory);
   }
   CHECK_EQ(plane->data()[0], 5.0f);
-  // Without room for the old and the larger plane at once.
+  // Without address space for the old and the new plane at once.
   CHECK_TRUE(plane->num_rows() * 64 * int64_t{sizeof(float)} > int64_t{200} << 20);
 }
 

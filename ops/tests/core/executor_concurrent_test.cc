@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executors: every item once, errors come back, several callers and nested loops.
+// Executors: each item runs once, errors are rethrown, several callers and nested loops.
 #include <atomic>
 #include <numeric>
 #include <thread>

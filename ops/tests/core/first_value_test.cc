@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// First values: pinned numbers, distributions, and that nothing but their definition matters.
+// First values: pinned numbers, distributions, and independence of everything but their definition.
 #include "ops/engine/first_value.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ SOK_TEST(ManyRowsAreEachAsOne) {
     const FirstValue first_value{kind, -0.5f, 2.0f, FirstValueStream(7, "user")};
     for (const int64_t dim : {1, 3, 4, 16, 70}) {
       const std::vector<int64_t> keys = {5, -1, INT64_MIN, INT64_MAX, 1 << 20, 0, 9};
-      const std::vector<int64_t> row_ids = {6, 0, 5, 2, 3, 1, 7};  // row 4 is left alone
+      const std::vector<int64_t> row_ids = {6, 0, 5, 2, 3, 1, 7};  // row 4 stays unchanged
       std::vector<float> rows(static_cast<size_t>(8 * dim), -99.0f);
       const auto num_keys = static_cast<int64_t>(keys.size());
       WriteFirstValues(first_value, num_keys, keys.data(), row_ids.data(), dim, rows.data());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HeldRows: the same rows as in a std::set, in order, whatever comes and goes.
+// HeldRows: the same rows as a std::set, in order, after any changes.
 #include "ops/cpu/index/held_rows.h"
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts of keys: exact ones, those of a Bloom filter, and who is admitted.
+// Counts of keys: exact ones, those of a Bloom filter, and admission.
 #include "ops/cpu/index/key_history.h"
 
 #include <vector>
@@ -84,7 +84,7 @@ SOK_TEST(KeysAreAdmittedWhenTheyHaveComeOftenEnough) {
   history.Commit(SerialExecutor(), second, admission, {7});
   CHECK_EQ(history.OfRow(7).count, 3);
   CHECK_EQ(history.OfRow(7).step, 5);
-  CHECK_EQ(history.OfRow(5).count, 3);  // a row of which nothing is known
+  CHECK_EQ(history.OfRow(5).count, 3);  // a row without a history
   CHECK_EQ(history.OfRow(5).step, -1);
   CHECK_EQ(SeenOf(history.waiting(), 12).count, 0);
   CHECK_EQ(SeenOf(history.waiting(), 10).count, 2);

@@ -37,8 +37,7 @@ void CheckSame(const KeyIndex& index, const Model& model) {
   CHECK_EQ(num_visited, model.size());
 }
 
-/// `count` keys that all start their search at the bucket where `like` does, in the index as it is
-/// now.
+/// `count` keys whose search starts at the same bucket as that of `like`, in the current index.
 std::vector<int64_t> KeysOfOneHome(const KeyIndex& index, int64_t like, size_t count) {
   std::vector<int64_t> keys;
   for (int64_t key = 0; keys.size() < count; ++key) {
@@ -111,7 +110,7 @@ SOK_TEST(CrowdedBuckets) {
   std::vector<int64_t> candidates = {0};
   while (index.HomeBucket(candidates[0]) != index.num_buckets() - 1) ++candidates[0];
   candidates.push_back(candidates[0] + 1);
-  for (const int64_t like : candidates) {  // the first crowd runs over the last bucket's end
+  for (const int64_t like : candidates) {  // the first group wraps around after the last bucket
     for (const int64_t key : KeysOfOneHome(index, like, 100)) {
       model[key] = static_cast<int64_t>(model.size());
       InsertOne(index, key, model[key]);
@@ -119,7 +118,7 @@ SOK_TEST(CrowdedBuckets) {
     CheckSame(index, model);
   }
   for (int64_t key = -1; key > -1000; --key) CHECK_EQ(FindOne(index, key), kNoRow);
-  index.Reserve(SerialExecutor(), 20'000);  // crowds move in place, too
+  index.Reserve(SerialExecutor(), 20'000);  // groups move in place, too
   CheckSame(index, model);
 }
 
@@ -162,7 +161,7 @@ SOK_TEST(ErasingLeavesTheOthersReachable) {
 }
 
 SOK_TEST(SearchEndsWhenEveryBucketWasPassed) {
-  // A small index in which keys come and go around the same buckets, always as full as it gets.
+  // A small index in which keys come and go around the same buckets, always at its maximum load.
   KeyIndex index;
   Model model;
   std::mt19937_64 random(2);
@@ -208,8 +207,8 @@ SOK_TEST(RandomChangesMatchTheModel) {
   CheckSame(index, {});
 }
 
-/// Keys of full buckets where partitions, and so threads' parts, and the index end, and others;
-/// each of which comes once, or twice.
+/// Keys of full buckets at the ends of partitions (and thus of threads' parts) and of the index,
+/// and others; each comes once, or twice.
 void CheckAppends(int num_threads, bool repeats) {
   constexpr int64_t kPartition = 1 << 14;
   const auto executor = MakeThreadExecutor(num_threads);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ReservedMemory: zeros, growth that keeps the contents, pages given back, refusals.
+// ReservedMemory: zeros, growth that keeps the contents, released pages, refusals.
 #include <cstring>
 #include <utility>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every key has one owner, and on it one local key, from which the key comes back.
+// Every key has one owner, and one local key there, from which the key can be recovered.
 #include "ops/base/placement.h"
 
 #include <set>

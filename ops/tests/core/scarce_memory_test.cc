@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A device table where memory is scarce: what a call needs goes before what later ones may need,
-// and a call that is refused memory changes nothing.
+// A device table with scarce memory: a call's needs come before those of later calls, and a call
+// that is refused memory changes nothing.
 #include <map>
 #include <numeric>
 
@@ -13,7 +13,7 @@ namespace {
 
 using Ids = std::vector<int64_t>;
 
-/// A queue on a device with memory for `limit_bytes`, which may refuse one request, too.
+/// A queue on a device with memory for `limit_bytes`, which can also refuse a single request.
 class ScarceQueue : public HostQueue {
  public:
   static constexpr int64_t kNever = -1;
@@ -21,9 +21,9 @@ class ScarceQueue : public HostQueue {
   ScarceQueue() : HostQueue(SerialExecutor()) {}
 
   int64_t limit_bytes = INT64_MAX;
-  int64_t requests_left = kNever;  // up to the one that is refused
+  int64_t requests_left = kNever;  // until the refused one
 
-  /// As HostQueue's, out of limit_bytes.
+  /// As HostQueue's, within limit_bytes.
   class GrowingMemory {
    public:
     GrowingMemory(ScarceQueue& queue, int64_t limit_bytes)
@@ -114,7 +114,7 @@ Ids Range(int64_t begin, int64_t end) {
   return keys;
 }
 
-/// Whether a table on a device with `limit_bytes` takes a first batch.
+/// Whether a table on a device with `limit_bytes` accepts a first batch.
 bool Fits(int64_t limit_bytes, int64_t batch, int64_t* scratch_bytes) {
   ScarceTable scarce;
   scarce.queue.limit_bytes = limit_bytes;
@@ -160,7 +160,7 @@ SOK_TEST(ATableFillsTheMemoryThatThereIs) {
     }
   }
   CHECK_EQ(scarce.NumHeld(), held);
-  // Keys with two rows of 16 bytes, and an index that stands twice while it grows.
+  // Keys with two rows of 16 bytes, and an index that exists twice while it grows.
   CHECK_TRUE(held * (32 + 2 * 16) > scarce.queue.limit_bytes * 3 / 4);
   CHECK_TRUE(scarce.Find({held - 1, held}) == (Ids{held - 1, kNoRow}));
 }
@@ -200,7 +200,7 @@ SOK_TEST(ARefusedRequestChangesNothing) {
     scarce.queue.requests_left = n;
     try {
       CHECK_TRUE(scarce.FindOrInsert(more) == more);
-      is_refused = scarce.queue.requests_left < 0;  // one was, but the call could do without it
+      is_refused = scarce.queue.requests_left < 0;  // one was refused, but the call did not need it
     } catch (const Error& error) {
       CHECK_TRUE(error.code() == ErrorCode::kOutOfMemory);
       CHECK_EQ(scarce.NumHeld(), 100);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared loops: the caller waits for parts that run, and for no helper that comes late.
+// Shared loops: the caller waits for running parts, and for no helper that arrives late.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -23,7 +23,7 @@ SOK_TEST(ALateHelperFindsNothing) {
   }
   CHECK_EQ(num_items, 10);
   CHECK_TRUE(!loop->HasParts());
-  loop->RunParts();  // after the body has gone
+  loop->RunParts();  // after the body was destroyed
   CHECK_EQ(num_items, 10);
 }
 

@@ -48,7 +48,7 @@ class DeviceArray {
   DeviceArray(TestQueue& queue, int64_t count)
       : queue_(queue), count_(count), buffer_(queue, (count + 1) * kBytes) {
     const QueueCall<TestQueue> call(queue, {});
-    queue.FillBytes(data(), 0xA5, count * kBytes);  // so that nothing is right by chance
+    queue.FillBytes(data(), 0xA5, count * kBytes);  // so that nothing is correct by chance
   }
   DeviceArray(TestQueue& queue, const std::vector<Value>& values)
       : DeviceArray(queue, Size(values)) {
@@ -106,10 +106,10 @@ class DeviceTableWithRows : private QueueForTests {
     return table.Erase({}, Size(keys), DeviceArray<int64_t>(queue, keys).data());
   }
 
-  /// Slots of the index. Does not ask for the counters, by which the table would learn something.
+  /// Slots of the index. Does not read the counters, which would change what the table knows.
   int64_t NumSlots() const { return table.index().num_buckets * DeviceBucket::kSlots; }
 
-  /// Keys that are counted as having passed a full bucket.
+  /// Keys counted as having passed a full bucket.
   int64_t NumPassed() {
     const QueueCall<TestQueue> call(queue, {});
     std::vector<DeviceBucket> buckets(static_cast<size_t>(table.index().num_buckets));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The insides of a table on a device: its index when it is crowded, its growth, its limits. On CPU
-// threads, or a GPU. What it does as a table: conformance_tables_concurrent_test.cc.
+// Internals of a device table: a crowded index, growth, limits. On CPU threads, or a GPU. Its
+// behaviour as a table: conformance_tables_concurrent_test.cc.
 #include <algorithm>
 #include <random>
 
@@ -29,7 +29,7 @@ int64_t CrowdedKey(std::mt19937_64& random) {
   }
 }
 
-/// Every bucket is crossed and many keys share homes: as many as the home buckets have places.
+/// Every bucket is passed and many keys share homes: as many keys as the home buckets have slots.
 SOK_TEST(CrowdedIndex) {
   const TableOptions options = Options(100'000);
   DeviceTableWithRows table(options);
@@ -39,7 +39,7 @@ SOK_TEST(CrowdedIndex) {
   for (int64_t& key : keys) key = CrowdedKey(random);
   CHECK_TRUE(table.FindOrInsert({keys.begin(), keys.begin() + 70}) ==
              model.FindOrInsert({keys.begin(), keys.begin() + 70}));
-  for (int round = 0; round < 200; ++round) {  // old keys go, others come: no marks stay behind
+  for (int round = 0; round < 200; ++round) {  // old keys go, new ones come: no marks remain
     std::shuffle(keys.begin(), keys.end(), random);
     const Ids some(keys.begin(), keys.begin() + 127);
     CHECK_TRUE(table.FindOrInsert(some) == model.FindOrInsert(some));
@@ -64,7 +64,7 @@ SOK_TEST(SmallBatchesGrowTheIndexInTime) {
   }
 }
 
-/// All slots of a small index, filled by threads that want the same ones.
+/// All slots of a small index, filled by threads that compete for the same ones.
 SOK_TEST(InsertionsOfOneKernelMeet) {
   constexpr int64_t kBuckets = 13;
   constexpr int64_t kKeys = kBuckets * DeviceBucket::kSlots;
@@ -98,7 +98,7 @@ SOK_TEST(LimitsAreNamed) {
   CHECK_EQ(table.table.Export({}, 1, nullptr, nullptr), 2);  // and has written nothing
 }
 
-/// How many items there are may stand on the device, as the number of distinct keys does.
+/// The number of items may be on the device, as the number of distinct keys is.
 SOK_TEST(ItemsBeyondTheCountOnTheDeviceAreLeftOut) {
   constexpr int64_t kDim = 6;
   testing::QueueForTests fixture;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plane of device memory that grows: as needed, and ahead of need as far as there is memory.
+// A growing plane of device memory: as needed, and ahead of need if there is memory.
 #include "ops/device/memory/growing_rows.h"
 
 #include "ops/tests/check.h"
@@ -70,7 +70,7 @@ SOK_TEST(TakesTheLastMemoryThatThereIs) {
   CHECK_EQ(rows.num_rows(), 90);
 }
 
-/// What the first plane gets before the second is refused, it gives back.
+/// If the second plane is refused memory, the first one returns its own.
 SOK_TEST(PlanesGrowTogetherOrNotAtAll) {
   SmallDevice device{8 * 100 + 4 * 100};
   Rows rows(device, 1000, 2);

@@ -51,7 +51,7 @@ SOK_TEST(ARefusedPieceFailsItsCallOnly) {
 SOK_TEST(ARefusedJoinFailsOneCallOnly) {
   SmallQueue queue{10'000};
   SmallScratch scratch(queue);
-  TakeTwice(scratch, 8000);  // two blocks, which do not fit into one
+  TakeTwice(scratch, 8000);  // two blocks, too large for one
   CHECK_THROWS(ErrorCode::kOutOfMemory, {"no "}, TakeTwice(scratch, 1000));
   for (int call = 0; call < 3; ++call) TakeTwice(scratch, 1000);
 }

@@ -19,7 +19,7 @@ SOK_TEST(AnyOrderAndAnyDelay) {
   }
 }
 
-/// The processor time of two steps of so many lookups, in seconds.
+/// The processor time, in seconds, of two steps with this many lookups.
 double SecondsOfSteps(int num_lookups) {
   Ranks ranks(2);
   const std::clock_t began = std::clock();
@@ -36,14 +36,14 @@ double SecondsOfSteps(int num_lookups) {
   return static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC;
 }
 
-/// Where each lookup looks at all others, eight times as many take 64 times as long.
+/// If each lookup scanned all others, eight times as many would take 64 times as long.
 SOK_TEST(ThousandsOfLookupsInAStep) {
   SecondsOfSteps(500);
   const double of_few = SecondsOfSteps(500);
   CHECK_TRUE(SecondsOfSteps(4000) < 30 * of_few);
 }
 
-/// A request is sent once, whoever comes first.
+/// A request is sent once, whichever rank comes first.
 SOK_TEST(NothingIsSentTwice) {
   Ranks ranks(2);
   auto first = SubmitFirst(ranks[0], 0, 2, 0, "layer");
@@ -55,7 +55,7 @@ SOK_TEST(NothingIsSentTwice) {
            static_cast<int64_t>(Content(1, 0, 0, "layer").size()));
 }
 
-/// Ranks ask in opposite orders: each request is complete when the second rank asks.
+/// Ranks make requests in opposite orders: each is complete with the second rank's.
 SOK_TEST(WhatComesEarlyWaitsInTheReceiveBuffer) {
   constexpr int kLookups = 5;
   Pair ranks;
@@ -80,7 +80,7 @@ SOK_TEST(WhatComesEarlyWaitsInTheReceiveBuffer) {
   }
 }
 
-/// What ranks have exchanged before is named in few bytes.
+/// Exchanges that ranks have made before are named in few bytes.
 SOK_TEST(HeadersAreSmallFromTheSecondStepOn) {
   constexpr int kLookups = 40;
   Pair ranks;
@@ -99,7 +99,7 @@ SOK_TEST(HeadersAreSmallFromTheSecondStepOn) {
   for (int64_t step = 1; step < 4; ++step) CHECK_TRUE(run_step(step) < 40 + kLookups * 4);
 }
 
-/// Two sessions, or threads with other fetches: each lookup meets its own.
+/// Two sessions, or threads with different fetches: each lookup meets its counterpart.
 SOK_TEST(StepsOfOtherLookupsMayComeInAnyOrder) {
   Ranks ranks(2);
   const auto run = [&](int rank, const std::string& lookup) {
@@ -113,7 +113,7 @@ SOK_TEST(StepsOfOtherLookupsMayComeInAnyOrder) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Rank 0 looks up both in one step, rank 1 in two: nothing is wrong with that.
+/// Rank 0 makes both lookups in one step, rank 1 in two: that is correct.
 SOK_TEST(LookupsMeetWhateverElseIsInAStep) {
   Ranks ranks(2);
   auto first = SubmitFirst(ranks[0], 0, 2, 0, "first");
@@ -126,8 +126,8 @@ SOK_TEST(LookupsMeetWhateverElseIsInAStep) {
   CheckReceived(second.get(), 0, 2, 0, "second");
 }
 
-/// Gradients through one function, taken again and again: a rank may be one exchange ahead of
-/// another, for which a third one's part of the last has not come.
+/// Gradients through one function, taken repeatedly: a rank may be one exchange ahead of another
+/// that still lacks a third rank's part of the last one.
 SOK_TEST(AnExchangeIsUsedAgain) {
   for (const TransportKind kind : kTransportKinds) {
     Ranks ranks(4, 60.0, kind);

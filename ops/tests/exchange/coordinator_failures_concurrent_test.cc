@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coordinators of several ranks where one fails, leaves, or does something else.
+// Coordinators of several ranks, one of which fails, leaves, or deviates.
 #include "ops/tests/exchange/coordinator_fixture.h"
 
 namespace sok::testing {
 namespace {
 
-/// As where a layer has another combiner on one rank.
+/// As if a layer had a different combiner on one rank.
 SOK_TEST(LookupsThatAreDescribedDifferently) {
   Ranks ranks(3);
   const auto look_up = [&](int rank, const std::string& text) {
@@ -36,7 +36,7 @@ SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
   const Collective collective = Begin(ranks[1], 1, 0, "layer_0");
   ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kOutOfCapacity, "table is full");
   CheckFailed(waiting.get(), Words{"exchange layer_0", "rank 1 failed", "table is full"});
-  // What comes late in that step fails, too; rank 1 says it in its own words and with its code.
+  // Late requests of that step fail, too; rank 1's with its own message and code.
   const Outcome own = Submit(ranks[1], collective, Request(1, 3, 0, "layer_0")).get();
   CheckFailed(own, Words{"table is full"});
   CHECK_TRUE(own.code == ErrorCode::kOutOfCapacity);
@@ -47,7 +47,7 @@ SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
   RunSteps(ranks, 2, 5, 100, 23, 1);
 }
 
-/// What a rank has sent before its step fails completes what the others wait for; no more does.
+/// Parts that a rank sent before its step failed complete others' requests; nothing later does.
 SOK_TEST(AFailureAfterARequestWasSent) {
   Pair ranks;
   std::vector<Collective> collectives;
@@ -59,12 +59,12 @@ SOK_TEST(AFailureAfterARequestWasSent) {
   ranks[1].FailStep(StepIdOf(1, 0), ErrorCode::kAborted, "cancelled");
   ranks.DeliverAll();
   CheckReceived(results[0].get(), 0, 2, 0, "layer");
-  results[1].wait();  // complete or cancelled, whichever came first
+  results[1].wait();  // complete or cancelled, whichever happened first
   auto next = Submit(ranks[0], collectives[0], Request(0, 2, 0, "layer", "rows"));
   CheckFailed(next.get(), Words{"exchange layer/rows", "rank 1 failed in this step: cancelled"});
 }
 
-/// What a rank sent for a step that failed then is not that of its next one.
+/// Parts sent for a step that then failed are not used for the rank's next step.
 SOK_TEST(WhatCameForAStepThatFailedIsDropped) {
   Pair ranks;
   const auto ask = [&](int rank, int64_t step) {
@@ -100,7 +100,7 @@ SOK_TEST(FailuresOfSeveralRanksInOneStep) {
   RunSteps(ranks, 2, 3, 0, 29, 20);
 }
 
-/// As a graph's step that fails in an op before its keys are sent, and goes on with the next batch.
+/// As a step of a graph that fails in an op before its keys are sent, followed by the next batch.
 SOK_TEST(AStepThatDiesBeforeItExchangesShiftsNothing) {
   Ranks ranks(2);
   RunSteps(ranks, 1, 2, 0, 31);
@@ -114,7 +114,8 @@ SOK_TEST(AStepThatDiesBeforeItExchangesShiftsNothing) {
   other.join();
 }
 
-/// Rank 1 leaves out a call: all are told at once who looks up what, and go on with the next call.
+/// Rank 1 skips a call: all ranks learn at once which lookups differ, and continue with the next
+/// call.
 SOK_TEST(OtherEagerCallsFailOnAllRanks) {
   Ranks ranks(3);
   std::vector<std::future<Outcome>> results;
@@ -144,7 +145,7 @@ SOK_TEST(AnEagerOpThatFailsFailsTheLookupThatBeganLast) {
   CheckFailed(Submit(ranks[1], theirs, Request(1, 2, 0, "keys")).get(), Words{"table is full"});
 }
 
-/// The gradient of an earlier call, when others have gone on.
+/// The gradient of an earlier call, after others have gone on.
 SOK_TEST(ALookupThatHasEndedIsNotWaitedFor) {
   Ranks ranks(2);
   const Collective mine = BeginEagerly(ranks[0], "users"), theirs = BeginEagerly(ranks[1], "users");
@@ -167,7 +168,7 @@ SOK_TEST(ALeavingRankEndsTheWaitOfOthers) {
 }
 
 SOK_TEST(AMissingRequestFailsItsStepInTime) {
-  Ranks ranks(3, 3.0);  // which the steps after it need, where the machine is slow
+  Ranks ranks(3, 3.0);  // needed by later steps on slow machines
   for (int rank = 0; rank < 3; ++rank) {
     for (const std::string name : {"layer", "another"}) ranks[rank].NoteLookup(name);
   }
@@ -186,7 +187,7 @@ SOK_TEST(AMissingRequestFailsItsStepInTime) {
   RunSteps(ranks, 3, 3, 0, 31, 1);
 }
 
-/// The framework would cancel it, without saying why, and other ranks might be told that first.
+/// The framework would cancel it without a reason, which other ranks might receive first.
 SOK_TEST(AStallFailsWhatElseTheStepWaitsFor) {
   Ranks ranks(2, /*stall_seconds=*/0.4);
   auto first = SubmitFirst(ranks[0], 0, 2, 0, "first");
@@ -210,8 +211,8 @@ SOK_TEST(ARequestTwiceInAStepFails) {
               Words{"layer", "twice"});
 }
 
-/// Rank 0 has built the model of an evaluation before the one that both train: the same lookup has
-/// other names, which never meet.
+/// Rank 0 has built an evaluation model before the one that both train: the same lookup has
+/// different names, which never meet.
 SOK_TEST(LookupsThatCanNeverMeetFailAtOnce) {
   Ranks ranks(2);
   for (const std::string name : {"layer", "layer:2"}) ranks[0].NoteLookup(name);
@@ -237,7 +238,7 @@ SOK_TEST(AbortEndsAllWaits) {
   CHECK_TRUE(ranks[0].is_closed());
 }
 
-/// What arrives is no message: the core's error, no crash.
+/// Bytes that are no message: the core's error, no crash.
 SOK_TEST(BytesThatAreNoMessage) {
   Pair ranks;
   auto waiting = SubmitFirst(ranks[0], 0, 2, 0, "layer");

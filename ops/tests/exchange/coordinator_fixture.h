@@ -78,7 +78,7 @@ class Mail : public Transport {
   std::vector<std::string> sent_;
 };
 
-/// Two coordinators between which the test carries the mail.
+/// Two coordinators whose messages the test delivers.
 class Pair {
  public:
   Pair() {
@@ -94,7 +94,7 @@ class Pair {
 
   Coordinator& operator[](int rank) { return *coordinators_[rank]; }
 
-  /// What a rank has sent, to the other one; is_cut: the transport had no memory for it.
+  /// Delivers a rank's messages to the other one; is_cut: the transport had no memory for them.
   void DeliverFrom(int rank, const std::function<void()>& before = [] {}, bool is_cut = false) {
     const std::vector<std::string> messages = mail_[rank]->Collect();
     before();
@@ -102,7 +102,7 @@ class Pair {
       mail_[1 - rank]->receiver().Receive(rank, message, is_cut);
   }
 
-  /// Until nothing more comes for a moment, such as words of failures.
+  /// Waits until no message, of a failure for instance, has come for a moment.
   void DeliverAll() {
     for (int i = 0; i < 20; ++i) {
       for (int rank = 0; rank < 2; ++rank) DeliverFrom(rank);
@@ -115,7 +115,7 @@ class Pair {
   std::unique_ptr<Coordinator> coordinators_[2];
 };
 
-/// What `rank` sends to `to` for a request: a length and a content that tell all of these apart.
+/// Data of `rank` for `to` in a request: distinct lengths and contents.
 inline std::string Content(int rank, int to, int64_t step, const std::string& name) {
   const std::string text =
       std::to_string(rank) + ">" + std::to_string(to) + ":" + std::to_string(step) + name;
@@ -156,14 +156,14 @@ inline Collective BeginInCall(Coordinator& coordinator, int64_t call_id,
   return coordinator.Begin({lookup, call_id, true});
 }
 
-/// What is left of an ExchangeResult.
+/// A copy of an ExchangeResult's contents.
 struct Outcome {
   std::string error;
   ErrorCode code;
   std::string data;  // by source rank
 };
 
-/// Submits and gives the result; several threads may wait for several.
+/// Submits and returns the result; several threads may wait for several.
 inline std::future<Outcome> Submit(Coordinator& coordinator, const Collective& collective,
                                    ExchangeRequest request) {
   request.collective = collective;
@@ -211,7 +211,7 @@ inline void Pause(std::mt19937* random, int most_microseconds) {
   if (pause > 0) std::this_thread::sleep_for(std::chrono::microseconds(pause));
 }
 
-/// One layer's part of a step: keys, then rows, which need the keys.
+/// One layer's part of a step: keys, then rows, which depend on the keys.
 inline void RunLayer(Ranks& ranks, int rank, int64_t step, const std::string& name) {
   const Collective collective = Begin(ranks[rank], rank, step, name);
   for (const std::string kind : {"keys", "rows"}) {
@@ -222,7 +222,7 @@ inline void RunLayer(Ranks& ranks, int rank, int64_t step, const std::string& na
   ranks[rank].End(collective);
 }
 
-/// Every rank runs the layers of each step on threads of their own, in an order of its own.
+/// Every rank runs the layers of each step on its own threads, in its own order.
 inline void RunSteps(Ranks& ranks, int num_layers, int num_steps, int most_microseconds,
                      unsigned seed, int64_t first_step = 0) {
   std::vector<std::thread> scripts;

@@ -8,7 +8,7 @@
 
 namespace {
 
-std::atomic<size_t> refused_bytes{SIZE_MAX};  // requests of that size and more
+std::atomic<size_t> refused_bytes{SIZE_MAX};  // allocations of that size and more are refused
 
 }  // namespace
 
@@ -19,7 +19,7 @@ __attribute__((noinline)) void* operator new(size_t size_bytes) {
 }
 __attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
 __attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-// A sanitizer's own would not call these.
+// Sanitizers' own operators would not call these.
 __attribute__((noinline)) void* operator new[](size_t size_bytes) {
   return ::operator new(size_bytes);
 }
@@ -48,7 +48,7 @@ std::future<Outcome> Ask(Pair& ranks, int rank, int64_t step) {
   return Submit(ranks[rank], Begin(ranks[rank], rank, step, "layer"), LargeRequest(rank, step));
 }
 
-/// Whoever asked for it gets it where it stands.
+/// The requester gets the data without a copy.
 SOK_TEST(WhatCompletesARequestNeedsNoMemory) {
   Pair ranks;
   auto first = Ask(ranks, 0, 0), second = Ask(ranks, 1, 0);
@@ -70,8 +70,8 @@ SOK_TEST(WhatCompletesARequestNeedsNoMemory) {
   CHECK_EQ(next.get().error, "");
 }
 
-/// A rank without memory for what comes early, or that the transport has cut, fails when it asks,
-/// and so does the next exchange of the lookup on the other rank. The next step runs.
+/// A rank without memory for early data, or whose message the transport has cut, fails with its
+/// request, and so does the lookup's next exchange on the other rank. The next step runs.
 SOK_TEST(NoMemoryToKeepWhatComesEarly) {
   for (const bool is_cut : {false, true}) {
     Pair ranks;
@@ -99,8 +99,8 @@ SOK_TEST(NoMemoryToKeepWhatComesEarly) {
   }
 }
 
-/// A message that comes in several pieces, and for which there is no memory: the transport delivers
-/// its beginning, and what follows it whole.
+/// A message in several pieces for which there is no memory: the transport delivers its beginning,
+/// and the following message whole.
 SOK_TEST(NoMemoryToPutAMessageTogether) {
   const std::string large(kLarge, 'x');
   const std::string small = "small";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of ranks: there and back, and bytes that are no message.
+// Messages of ranks: round trips, and malformed bytes.
 #include "ops/exchange/protocol/message.h"
 
 #include <limits>
@@ -58,7 +58,7 @@ SOK_TEST(HeadersAreShortOnceTheyAreKnown) {
         CHECK_EQ(written.learned > 0, number < 2);
         CHECK_TRUE(number < 2 || written.bytes.size() <= 4);
         CheckReads(reader, written.bytes, header);
-        if (number == 1) writer.MarkSent(written);  // until then it may not have come everywhere
+        if (number == 1) writer.MarkSent(written);  // until then it may not have arrived everywhere
       }
     }
   }
@@ -87,7 +87,7 @@ SOK_TEST(BytesThatAreNoHeader) {
       CHECK_THROWS(ErrorCode::kIo, {"cut off"}, HeaderReader().Read(&cut));
     }
   }
-  std::string_view unknown = short_one;  // to a rank that has not been told
+  std::string_view unknown = short_one;  // to a rank that does not know the number
   CHECK_THROWS(ErrorCode::kIo, {"cut off"}, HeaderReader().Read(&unknown));
   CHECK_THROWS(ErrorCode::kIo, {"cut off"}, KindOf(std::string_view("\x7f", 1)));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShardedRequest between ranks: every bag gets its keys, in the fewest bytes.
+// ShardedRequest between ranks: every bag gets its rows, in the fewest bytes.
 #include "ops/exchange/payload/sharded_request.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Keys = std::vector<int64_t>;
 
-/// A key, and what its row is multiplied by.
+/// A key, and the factor of its row.
 using Term = std::pair<int64_t, float>;
 using Terms = std::vector<Term>;
 
@@ -75,7 +75,7 @@ ShardedRequest RequestOf(const ShardedRequestOptions& options, const Batch& batc
   return MakeRequest(options, batch.bags, batch.distinct_keys.data());
 }
 
-/// What all ranks ask of one, of each lookup of their groups.
+/// Requests of all ranks to one, for each lookup of their groups.
 std::vector<RequestedSums> RequestedOf(const ShardedRequestOptions& options, size_t owner,
                                        const std::vector<std::vector<ShardedRequest>>& groups) {
   std::vector<JoinedRequest> all_joined;
@@ -99,7 +99,7 @@ std::vector<RequestedSums> RequestedOf(const ShardedRequestOptions& options, siz
   return requested;
 }
 
-/// The terms of all sums that one rank asks an owner for.
+/// The terms of all sums that one rank requests from an owner.
 std::vector<Terms> SumsFor(const RequestedSums& requested, size_t requester) {
   int64_t sum = 0;
   for (size_t rank = 0; rank < requester; ++rank) sum += requested.counts[rank];
@@ -140,7 +140,7 @@ void CheckBag(const Batch& batch, int64_t bag, const ShardedRequest& requests,
              (batch.weights.empty() && weight_sum == 0.0f ? 1.0f : MeanFactor(weight_sum)));
 }
 
-/// groups[rank]: what each rank looks up at once, of one table each.
+/// groups[rank]: the lookups that each rank makes at once, of one table each.
 void CheckEveryBagGetsItsKeys(const ShardedRequestOptions& options,
                               const std::vector<std::vector<Batch>>& groups) {
   std::vector<std::vector<ShardedRequest>> of_ranks;
@@ -170,7 +170,7 @@ void CheckEveryBagGetsItsKeys(const ShardedRequestOptions& options,
   }
 }
 
-/// What a request and its replies cost in the cheaper way, from scratch.
+/// The cost of a request and its replies in the cheaper form, computed independently.
 int64_t LeastBytes(const ShardedRequestOptions& options, const Batch& batch, int64_t owner) {
   std::set<int64_t> distinct;
   int64_t sums = 0, occurrences = 0, longest = 0;
@@ -208,8 +208,8 @@ void CheckBytes(const ShardedRequestOptions& options, const Batch& batch) {
 
 struct RandomBags {
   int64_t num_bags;
-  uint64_t longest;       // keys of a bag
-  uint64_t num_distinct;  // keys there are
+  uint64_t longest;       // keys per bag
+  uint64_t num_distinct;  // distinct keys
   bool one_owner = false;
 };
 
@@ -235,7 +235,7 @@ SOK_TEST(RandomGroups) {
       for (const int64_t dim : {1, 4, 64}) {
         const ShardedRequestOptions options = Options(num_ranks, 8, dim, 1 + dim % 2);
         for (size_t i = 0; i < shapes.size(); ++i) {
-          std::vector<std::vector<Batch>> groups;  // of different sizes, one of them empty
+          std::vector<std::vector<Batch>> groups;  // of different sizes, one empty
           for (int64_t rank = 0; rank < num_ranks; ++rank) {
             groups.emplace_back();
             for (size_t member = 0; member <= i % 3; ++member) {
@@ -272,8 +272,8 @@ SOK_TEST(Uint32KeysTravelAsFourBytes) {
   CheckBytes(options, batch);
 }
 
-/// Hot keys in many bags are cheaper as rows, keys of one bag as a sum: each owner gets what is
-/// cheaper for its keys.
+/// Hot keys in many bags are cheaper as rows, keys of one bag as a sum: each owner gets the cheaper
+/// form.
 SOK_TEST(OwnersAreRequestedApart) {
   std::vector<Keys> bags(8, Keys{0, 2, 4});
   for (int64_t i = 0; i < 8; ++i) {
@@ -288,7 +288,7 @@ SOK_TEST(OwnersAreRequestedApart) {
   }
 }
 
-/// A rank that asks for rows has no weights to send, another that asks for sums has.
+/// A rank that requests rows sends no weights; another that requests sums does.
 SOK_TEST(WeightsOfSomeRanks) {
   const Batch rows({{1}, {1}, {1}}, Combiner::kSum, /*has_weights=*/true);
   const Batch sums({{1, 3, 5, 7, 9}}, Combiner::kSum, /*has_weights=*/true);
@@ -297,7 +297,7 @@ SOK_TEST(WeightsOfSomeRanks) {
   }
 }
 
-/// More rows in a sum, or more keys, than two bytes can say.
+/// More rows in a sum, or more keys, than two bytes can express.
 SOK_TEST(LongSums) {
   Keys repeated(70000, 7);
   repeated.push_back(9);

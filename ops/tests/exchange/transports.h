@@ -20,13 +20,13 @@
 
 namespace sok::testing {
 
-/// MPI_Alltoallv between threads. Blocks until all ranks have come; a rank that has stopped is
-/// waited for no more, and nothing comes from then on.
+/// MPI_Alltoallv between threads. Blocks until all ranks have come; after a rank has stopped, no
+/// rank waits for it, and nothing is delivered.
 class ThreadsAllToAll {
  public:
   explicit ThreadsAllToAll(int num_ranks) : sent_(static_cast<size_t>(num_ranks)) {}
 
-  /// The bytes of a round by source rank; false: the rounds have been stopped.
+  /// The bytes of a round by source rank; false if the rounds have been stopped.
   bool Exchange(int rank, AllToAllTransport::Outgoing mine, std::vector<std::string>* received) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return num_taken_ == 0 || is_stopped_; });
@@ -76,8 +76,8 @@ inline std::vector<std::unique_ptr<SharedMemoryTransport>> SharedMemoryOf(
   return transports;
 }
 
-/// Shared memory; rounds of an all-to-all; both, where ranks below (num_ranks + 1) / 2 are on one
-/// host and the others on a second.
+/// Shared memory; rounds of an all-to-all; or both, with ranks below (num_ranks + 1) / 2 on one
+/// host and the others on another.
 enum class TransportKind { kSharedMemory, kAllToAll, kByHost };
 constexpr TransportKind kTransportKinds[] = {TransportKind::kSharedMemory, TransportKind::kAllToAll,
                                              TransportKind::kByHost};
@@ -116,7 +116,7 @@ class Transports {
 
   ~Transports() { Stop(); }
 
-  /// Drives no more rounds.
+  /// Stops driving rounds.
   void Stop() {
     all_to_all_.Stop();
     for (std::thread& driver : drivers_) driver.join();
@@ -128,7 +128,7 @@ class Transports {
     return std::exchange(by_rank_[static_cast<size_t>(rank)], nullptr);
   }
 
-  /// Begins to drive rounds, once each transport has been started.
+  /// Starts driving rounds, after each transport was started.
   void Drive() {
     for (size_t rank = 0; rank < rounds_.size(); ++rank) {
       drivers_.emplace_back([this, rank] {

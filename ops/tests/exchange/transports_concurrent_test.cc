@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same tests of each transport: order, sizes, ranks that are late, leave, or die.
+// The same tests for each transport: order, sizes, and ranks that are late, leave, or die.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ class Inbox : public Receiver {
   bool IsWaiting() const override { return is_waiting_; }
   void SetWaiting(bool is_waiting) { is_waiting_ = is_waiting; }
 
-  /// The messages of a rank, when there are so many.
+  /// The messages of a rank, once there are `count`.
   std::vector<std::string> From(int source, size_t count) {
     std::unique_lock<std::mutex> lock(mutex_);
     const bool have_come = changed_.wait_for(lock, std::chrono::seconds(60),
@@ -68,7 +68,7 @@ void Send(Transport& transport, int destination, const std::string& message) {
                  kept);
 }
 
-/// Long enough to tell messages apart, also their ends.
+/// Long enough to distinguish messages, including their ends.
 std::string MessageOf(int source, int destination, size_t number, size_t size) {
   std::string message = std::to_string(source) + ">" + std::to_string(destination) + ":" +
                         std::to_string(number) + ".";
@@ -114,7 +114,7 @@ SOK_TEST(MessagesArriveWholeAndInOrder) {
   for (const TransportKind kind : kTransportKinds) {
     for (const int num_ranks : {2, 4}) {
       std::vector<Inbox> inboxes(static_cast<size_t>(num_ranks));
-      // Rings of a page, which many messages fill, and which some do not fit into.
+      // Rings of one page, which many messages fill, and into which some do not fit.
       Transports ranks(kind, num_ranks, 1, 1 << 14);
       StartAll(ranks, inboxes);
       SendFromAll(ranks, num_ranks, 300, 6000);
@@ -138,7 +138,7 @@ SOK_TEST(MessagesOfAnySize) {
   }
 }
 
-/// What was sent before a rank listens waits for it.
+/// Messages sent before a rank listens are delivered later.
 SOK_TEST(ARankThatIsLate) {
   for (const TransportKind kind : kTransportKinds) {
     std::vector<Inbox> inboxes(2);
@@ -153,7 +153,7 @@ SOK_TEST(ARankThatIsLate) {
   }
 }
 
-/// Others get all that a rank has sent before it leaves, and then know.
+/// Others receive everything that a rank sent before it left, and then learn that it left.
 SOK_TEST(ARankThatLeavesInTheMiddle) {
   for (const TransportKind kind : kTransportKinds) {
     for (const int leaving : {0, 3}) {
@@ -170,7 +170,7 @@ SOK_TEST(ARankThatLeavesInTheMiddle) {
   }
 }
 
-/// What a rank waits for may be sent after a third one has left.
+/// An awaited message may be sent after a third rank has left.
 SOK_TEST(ARankThatWaitsWhenAnotherHasLeft) {
   for (const TransportKind kind : kTransportKinds) {
     std::vector<Inbox> inboxes(4);
@@ -199,7 +199,7 @@ SOK_TEST(RanksThatLiveAreNotSilent) {
   }
 }
 
-/// Before any thread of this process is started: it forks.
+/// Before this process starts any thread, as it forks.
 SOK_TEST(AProcessThatDies) {
   int to_parent[2];
   int to_child[2];
@@ -224,7 +224,7 @@ SOK_TEST(AProcessThatDies) {
   std::this_thread::sleep_for(std::chrono::milliseconds(600));
   CHECK_TRUE(transport.SilentSeconds() > 0.3);
   CHECK_EQ(transport.failure(), "");
-  kill(child, SIGKILL);  // and nobody asks for its state: it stays a zombie
+  kill(child, SIGKILL);  // without waiting for it, so it stays a zombie
   for (int i = 0; i < 6000 && transport.failure().empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK_EQ(transport.failure(), "the process of rank 1 has ended");
@@ -246,7 +246,7 @@ SOK_TEST(MemoryOfSomethingElseIsRefused) {
   }
 }
 
-/// A round without a message of each rank, or with other flags than ranks send.
+/// A round that lacks a rank's message, or has invalid flags.
 SOK_TEST(BytesThatAreNoRound) {
   AllToAllOptions options;
   options.num_ranks = 2;
@@ -261,7 +261,7 @@ SOK_TEST(BytesThatAreNoRound) {
 }  // namespace
 }  // namespace sok::testing
 
-// The test that forks comes first.
+// The forking test comes first.
 int main() {
   auto& tests = sok::testing::Tests();
   for (auto& test : tests) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats on the wire: every pattern of 16 bits, and floats of all sizes against slow arithmetic.
+// Wire formats: every 16-bit pattern, and floats of all magnitudes, compared with slow arithmetic.
 #include "ops/exchange/payload/wire_format.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Format FormatOf(WireDtype dtype) {
   return dtype == WireDtype::kBfloat16 ? Format{8, 7} : Format{5, 10};
 }
 
-/// What a pattern stands for, by the definition of such numbers.
+/// The value of a pattern, by the definition of the format.
 double ValueOf(WireDtype dtype, int pattern) {
   const Format format = FormatOf(dtype);
   const int fraction = pattern & ((1 << format.fraction_bits) - 1);
@@ -45,7 +45,7 @@ double ValueOf(WireDtype dtype, int pattern) {
   return (pattern >> 15) != 0 ? -value : value;
 }
 
-/// The nearest number of that format, the even one of two, by arithmetic of doubles.
+/// The nearest number of the format, ties to even, by arithmetic on doubles.
 double Nearest(WireDtype dtype, float value) {
   if (!std::isfinite(value) || value == 0.0f) return value;
   const Format format = FormatOf(dtype);
@@ -103,7 +103,7 @@ SOK_TEST(EveryPatternIsItsNumberAndComesBack) {
   }
 }
 
-/// All exponents, and what stands next to halves and to the middles between them.
+/// All exponents, and the neighbours of representable numbers and of the midpoints between them.
 std::vector<float> FloatsOfAllSizes() {
   std::mt19937 random(5);
   std::vector<float> values;

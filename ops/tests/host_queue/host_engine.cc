@@ -11,7 +11,8 @@ std::unique_ptr<Engine> MakeHostQueueEngine(Executor& executor) {
 }
 
 Engine& HostQueueEngine() {
-  // More than one thread, so that kernels meet each other; never destroyed: variables outlive main.
+  // Several threads, so that kernels really run concurrently; never destroyed, as static objects
+  // outlive main.
   static auto* executor = MakeThreadExecutor(2).release();
   static auto* engine = MakeHostQueueEngine(*executor).release();
   return *engine;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs what is written for a CUDA stream on CPU threads, so that tests and sanitizers reach it.
+// Runs code written for a CUDA stream on CPU threads, so that tests and sanitizers reach it.
 //
-// A queue is what code in ops/device is a template on: HostQueue here, CudaQueue in
+// Code in ops/device is a template on a queue: HostQueue here, CudaQueue in
 // ops/cuda/cuda_queue.cuh. A kernel is a function object called with the number of an item, by many
-// threads at once. Kernels of a queue run one after the other; what one wrote, the next one sees.
+// threads at once. Kernels of a queue run one after the other; each sees the writes of those
+// before.
 #ifndef SOK_OPS_TESTS_HOST_QUEUE_HOST_QUEUE_H_
 #define SOK_OPS_TESTS_HOST_QUEUE_HOST_QUEUE_H_
 
@@ -23,11 +24,11 @@ namespace sok {
 
 class HostQueue {
  public:
-  /// Orders calls of different streams; here all calls are over when they return.
+  /// Orders calls on different streams; here, calls have completed when they return.
   using Stream = int;
   static Stream StreamOf(void*) { return 0; }
 
-  /// Address space for `limit_bytes` that keeps its address; pages come with Reserve. See
+  /// Address space for `limit_bytes` at a fixed address; pages come with Reserve. See
   /// ops/cuda/growing_memory.h.
   class GrowingMemory {
    public:
@@ -49,8 +50,8 @@ class HostQueue {
     int64_t size_bytes_ = 0;
   };
 
-  /// A value that the host asked for and reads once it has come, without waiting for it. Its memory
-  /// on the host is there from the start, so that asking is never refused.
+  /// A value that the host requests and reads once it has arrived, without waiting. Its host memory
+  /// is allocated in advance, so that a request cannot fail.
   template <typename Value>
   class LateValue {
    public:
@@ -61,9 +62,9 @@ class HostQueue {
       questions_left_ = 2;
     }
     bool is_requested() const { return is_requested_; }
-    /// True when it has come: the last requested value, which then is no longer requested.
+    /// Returns true once the value requested last has arrived; it is then no longer requested.
     bool TryTake(Value* value) {
-      if (!is_requested_ || questions_left_-- > 0) return false;  // late, as from a busy GPU
+      if (!is_requested_ || questions_left_-- > 0) return false;  // delayed, as on a busy GPU
       *value = value_;
       is_requested_ = false;
       return true;
@@ -81,7 +82,7 @@ class HostQueue {
   void BeginCall(Stream) {}
   void EndCall() {}
 
-  /// kernel(i) for all items i.
+  /// Runs kernel(i) for all items i.
   template <typename Kernel>
   void ForEach(Count count, const Kernel& kernel) {
     executor_.ParallelFor(count.value(), kItemNanoseconds, [&](int64_t begin, int64_t end) {
@@ -89,8 +90,8 @@ class HostQueue {
     });
   }
 
-  /// Bit l of the mask of tile t is kernel.Vote(t * kTile + l); then kernel.Tally(t, mask) once for
-  /// each tile.
+  /// Bit l of the mask of tile t is kernel.Vote(t * kTile + l); then calls kernel.Tally(t, mask)
+  /// once per tile.
   template <typename Kernel>
   void ForEachVote(Count count, const Kernel& kernel) {
     const int64_t num_items = count.value();
@@ -107,7 +108,7 @@ class HostQueue {
                           });
   }
 
-  /// looked = kernel.Look(i) for the items of a tile, each by a thread of its own; then
+  /// Calls looked = kernel.Look(i) for the items of a tile, each on its own thread; then
   /// kernel.Move(i, p, looked) for all items i and p in [0, parts), with the same threads spread
   /// over the parts.
   template <typename Kernel>
@@ -127,7 +128,7 @@ class HostQueue {
                           });
   }
 
-  /// sums[i] = value(0) + ... + value(i - 1) for i in [0, count]; sums has room for count + 1.
+  /// sums[i] = value(0) + ... + value(i - 1) for i in [0, count]; sums has capacity count + 1.
   template <typename ValueOf>
   void ExclusiveSum(int64_t count, const ValueOf& value, int32_t* sums) {
     sums[0] = 0;
@@ -162,13 +163,13 @@ class HostQueue {
   void CopyOnDevice(void* to, const void* from, int64_t bytes) {
     if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
   }
-  /// Waits for all kernels before it; so the memory on the host is complete on return.
+  /// Waits for all earlier kernels, so that the host's memory is complete on return.
   void CopyToHost(void* to, const void* from, int64_t bytes) { CopyOnDevice(to, from, bytes); }
   /// `from` may be reused on return.
   void CopyFromHost(void* to, const void* from, int64_t bytes) { CopyOnDevice(to, from, bytes); }
 
  private:
-  // High, so that even the small batches of tests are shared by all threads.
+  // High, so that threads share even the small batches of tests.
   static constexpr int64_t kItemNanoseconds = 1000;
 
   Executor& executor_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that another thread writes: all of them in order, or the error of the one that failed.
+// The async writer: all bytes in order, or the error of the write that failed.
 #include <algorithm>
 #include <cstddef>
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kParts = 1000;
 
-/// Of another length each time.
+/// A different length each time.
 std::string Part(int number) {
   return std::string(static_cast<size_t>(number % 17), 'a' + number % 26);
 }

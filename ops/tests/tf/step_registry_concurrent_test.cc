@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that begin, wait and end beside checkpoints, on threads of their own.
+// Steps that begin, wait and end during checkpoints, on their own threads.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLong(60'000);
 constexpr milliseconds kAtOnce(0);
 
-/// What a step is known by.
+/// The identity of a step.
 struct Run {
   explicit Run(StepRegistry& of) : registry(of) { step = registry.Join(this, &container).step; }
   ~Run() {
@@ -36,7 +36,7 @@ struct Run {
   bool is_forgotten = false;
 };
 
-/// Enters, and waits while it may not.
+/// Enters, waiting until it may.
 void EnterOrWait(StepRegistry& registry, int64_t step) {
   if (registry.Enter(step, "lookup", {})) return;
   const auto may = std::make_shared<std::promise<void>>();
@@ -151,7 +151,7 @@ SOK_TEST(StepsUpToTheCutBegin) {
   registry.Await(sixth.step, "users", {{kUsers, 6}}, woken);
   registry.Raise({{kUsers, 5}, {kItems, 4}});  // another rank has begun the fifth step
   CHECK_EQ(num_woken, 2);                      // its lookup of items, too
-  registry.AwaitChange(kLong);                 // which is beyond the cut: others are to know
+  registry.AwaitChange(kLong);                 // beyond the cut: others must learn of it
   CHECK_TRUE((registry.Begun() == StepRegistry::Cut{{kUsers, 5}, {kItems, 5}}));
   registry.Raise(registry.Begun());
   auto ends = std::async(std::launch::async, [&] {

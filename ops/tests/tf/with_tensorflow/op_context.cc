@@ -57,8 +57,8 @@ OpContext::~OpContext() = default;
 }  // namespace sok::testing
 
 #if defined(__SANITIZE_THREAD__)
-// TensorFlow is not compiled with the sanitizer. Its mutex: these stand before its methods, and
-// tell.
+// TensorFlow is not compiled with the sanitizer: these definitions replace the methods of its mutex
+// and inform the sanitizer.
 namespace {
 
 template <typename Method>

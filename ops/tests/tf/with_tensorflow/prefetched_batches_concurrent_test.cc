@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batches that one thread makes and steps on others take, wait for, and give up.
+// Batches made by one thread, and taken, awaited and abandoned by steps on others.
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -21,7 +21,7 @@ struct Outcome {
   std::shared_ptr<PrefetchedBatch> batch;
 };
 
-/// Lets a thread wait as an op does.
+/// Lets a thread wait like an op.
 class Waiting {
  public:
   std::shared_ptr<PrefetchWaiter> waiter(tf::CancellationManager* step = nullptr) {
@@ -52,8 +52,8 @@ tf::Tensor Value(int64_t value) {
   return tensor;
 }
 
-/// Makes batches, slot s of batch i with i * 10 + s, until they are closed. Each that is a multiple
-/// of `failing` fails after its first slot; 0: none does.
+/// Makes batches, with i * 10 + s in slot s of batch i, until they are closed. Multiples of
+/// `failing` fail after their first slot; 0: none.
 void MakeBatches(PrefetchedBatches& batches, int num_slots, int failing) {
   for (int64_t number = 0;; ++number) {
     Waiting waiting;
@@ -91,7 +91,7 @@ SOK_TEST(StepsTakeBatchesInOrder) {
       for (int slot = 0; slot < 3; ++slot) taken.batch->WaitForSlot(slot, for_slots[slot].waiter());
       for (int slot = 0; slot < 3; ++slot) {
         const Outcome filled = for_slots[slot].Await();
-        if (number % 7 == 0) {  // what was filled before it failed may have come
+        if (number % 7 == 0) {  // slots filled before the failure may have arrived
           CHECK_TRUE(slot == 0 || filled.status.message() == "batch");
         } else {
           CHECK_TRUE(filled.status.ok());
@@ -105,7 +105,7 @@ SOK_TEST(StepsTakeBatchesInOrder) {
   }
 }
 
-/// A step that ends while it waits has had its batch, so that ranks go on with the same ones.
+/// A step that ends while it waits consumes its batch, so that ranks continue with the same ones.
 SOK_TEST(StepsAreCancelledWhileTheyWait) {
   auto* batches = new PrefetchedBatches(1);
   const tf::core::ScopedUnref kept(batches);

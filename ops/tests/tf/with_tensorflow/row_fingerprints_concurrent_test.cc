@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fingerprints of saved rows, while keys go, other contents come, and saves fail.
+// Fingerprints of saved rows, while keys go, contents are replaced, and saves fail.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -49,14 +49,14 @@ SOK_TEST(OnlyWhatChangedSinceTheLastSave) {
   rows[999 * kDim] = -1.0f;
   changes = saver.Compare(*saved, rows);
   CHECK_TRUE(RowsIn(changes->rows()) == (std::vector<int64_t>{5, 999}));
-  changes.reset();  // the save fails: these count as changed again
+  changes.reset();  // the save fails: its rows count as changed again
   saved->Gone({77}, {8});
   changes = saver.Compare(*saved, rows);
   CHECK_TRUE(RowsIn(changes->rows()) == (std::vector<int64_t>{5, 8, 999}));
   CHECK_TRUE(changes->gone_keys() == std::vector<int64_t>{77});
 }
 
-/// A save that ends after the table got other contents does not say that they are saved.
+/// A save that ends after the table's contents were replaced does not count them as saved.
 SOK_TEST(OtherContentsWhileASaveIsWritten) {
   const auto saved = std::make_shared<RowFingerprints>();
   Saver saver;
@@ -75,7 +75,7 @@ SOK_TEST(OtherContentsWhileASaveIsWritten) {
   }
 }
 
-/// No key that goes while saves are written is lost: one of the saves that follow says it.
+/// No key that goes during a save is lost: a later save reports it.
 SOK_TEST(KeysGoWhileSavesAreWritten) {
   const auto saved = std::make_shared<RowFingerprints>();
   Saver saver;

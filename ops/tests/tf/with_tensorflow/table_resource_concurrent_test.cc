@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table as a resource that several ops use at once: inserts that make it grow, updates, saves,
-// other contents, slots that come and go, and stock ops that assign to its variables.
+// A table resource that several ops use at once: inserts that make it grow, updates, saves,
+// replaced contents, slots that come and go, and stock ops that assign to its variables.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -34,7 +34,7 @@ class Op {
   std::optional<OpCall> call_;
 };
 
-/// A table with one slot, whose rows hold what its slot holds, except while somebody updates both.
+/// A table with one slot; rows and slot are equal except during an update of both.
 class SharedTable {
  public:
   explicit SharedTable(bool evicts) {
@@ -65,7 +65,7 @@ class SharedTable {
     });
     resource_->WithSlots(call, {"m"}, [&](const TableView& view) {
       const std::vector<float> ones(static_cast<size_t>(count * kDim), 1.0f);
-      // Rows of keys that other contents have taken away are still there to write to.
+      // Rows of keys lost to replaced contents can still be written.
       view.table.Find(call, count, keys.data(), row_ids.data());
       std::vector<int64_t> held;
       for (const int64_t row : row_ids) {
@@ -79,7 +79,7 @@ class SharedTable {
     });
   }
 
-  /// Sum of the first column, as a save sees it: rows and slot are alike.
+  /// Sum of the first column, as a save sees it: rows and slot are equal.
   double Save(Op& op) {
     double sum = 0.0;
     OpCall& call = op.call();
@@ -107,8 +107,8 @@ class SharedTable {
   tf::Var* rows_variable_ = nullptr;
 };
 
-/// Each thread trains keys of its own, in pieces that make the planes grow, while one more thread
-/// runs `beside` again and again.
+/// Each thread trains its own keys, in parts that make the planes grow, while another thread runs
+/// `beside` repeatedly.
 template <typename Beside>
 void TrainBeside(SharedTable& table, const Beside& beside) {
   std::atomic<bool> is_over{false};
@@ -182,7 +182,7 @@ SOK_TEST(SlotsComeAndGo) {
   CheckAllAreTrained(table);
 }
 
-/// As AssignVariableOp does: the value becomes the table's when it is used next.
+/// As AssignVariableOp does: the value becomes the table's on its next use.
 SOK_TEST(StockOpsAssign) {
   SharedTable table(false);
   TrainBeside(table, [&](Op&) {

@@ -143,7 +143,7 @@ void CheckpointFiles::CheckParts(const std::vector<int64_t>& data_bytes) const {
     const absl::Status status = env_->GetFileSize(path, &num_bytes);
     if (status.ok() && static_cast<int64_t>(num_bytes) == data_bytes[rank]) continue;
     Throw(ErrorCode::kFailedPrecondition, "rank ", rank, " has written its part of the checkpoint ",
-          prefix_, ", ", data_bytes[rank], " bytes, but rank 0 cannot find it in ", path,
+          prefix_, ", ", data_bytes[rank], " bytes, but rank 0 does not find it in ", path,
           ": the ranks do not share this folder. Save to a folder that all machines share, or set "
           "SOK_CHECKPOINTS_ON_RANK_0=1 on all ranks: rank 0 then writes everything");
   }

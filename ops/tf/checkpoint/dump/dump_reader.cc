@@ -57,7 +57,7 @@ class DumpReader::File {
   void CheckSize(int64_t expected, const std::string& note) const {
     if (size_bytes_ == expected) return;
     Throw(ErrorCode::kDataLoss, path_, " is not as it was written: it has ", size_bytes_,
-          " bytes, but ", note, " says ", expected, "; if it was replaced on purpose, remove ",
+          " bytes, and ", note, " says ", expected, "; if it was replaced on purpose, remove ",
           note);
   }
   /// The CRC-32C of the bytes read.
@@ -111,7 +111,7 @@ void DumpReader::CheckSum(const File& file, uint32_t expected) const {
           " was replaced by a later dump while it was read: restore again");
   }
   Throw(ErrorCode::kDataLoss, file.path(), " is not as it was written: its CRC-32C is ", file.sum(),
-        ", but ", places_.note(), " says ", expected, "; if it was replaced on purpose, remove ",
+        ", and ", places_.note(), " says ", expected, "; if it was replaced on purpose, remove ",
         places_.note());
 }
 

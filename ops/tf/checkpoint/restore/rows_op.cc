@@ -52,7 +52,7 @@ void RowsOp::CheckHasSlot(Link& link, const std::string& title) const {
   Throw(
       ErrorCode::kNotFound, "the checkpoint ", link.saved.prefix(), " has no tensor ", title,
       "; was it saved with another optimizer? tf.train.list_variables lists its tensors. To start "
-      "slots anew, restore only keys and rows, with "
+      "slots afresh, restore only keys and rows, with "
       "sok_compat.checkpoint.assign_from(table, path, '",
       name_, "'), and the rest with a tf.train.Saver of the other variables");
 }
