@@ -77,6 +77,7 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
 check: export SOK_WARNINGS_AS_ERRORS := ON
+check: export CUDAARCHS := 90
 check: lint sanitize cuda-check test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests
 
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
@@ -121,7 +122,7 @@ STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
 CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
   -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF -DSOK_WARNINGS_AS_ERRORS=$(STRICT) --log-level=WARNING
 SANITIZED = -DSOK_TESTS=ON -DSOK_TENSORFLOW_TESTS=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
-  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1"
+  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -g1"
 CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*/*concurrent_test.cc ops/tests/tf/*/*_test.cc)))
 # Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
 # that new kernels randomise further than it expects.
@@ -133,7 +134,7 @@ sanitize: core-address core-thread  ## the C++ tests under address, undefined an
 core-address: $(VENV)/.tools $(VENV)/.tensorflow
 	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE="address;undefined"
 	$(BIN)/cmake --build build/$@
-	$(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error
+	$(BIN)/ctest --test-dir build/$@ --parallel $(CMAKE_BUILD_PARALLEL_LEVEL) --output-on-failure --no-tests=error
 
 core-thread: $(VENV)/.tools $(VENV)/.tensorflow
 	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE=thread

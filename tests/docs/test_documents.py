@@ -23,6 +23,7 @@ from documents import (
 )
 
 from sok_compat.runtime.tf_versions import VERSION
+from tests.support.processes.subprocess_python import run_python
 
 README = ROOT / "README.md"
 PORTING = ROOT / "docs" / "use" / "porting_sok.md"
@@ -35,8 +36,11 @@ KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as insta
 TIMEOUT_SECONDS = 300  # a loaded machine may take long to import TensorFlow
 
 
-def run(script, folder, how=("-c",)):
-    """What a Python program prints; it runs in `folder`."""
+def run(script, folder, how=("-c",), is_fresh=False):
+    """What a Python program prints; it runs in `folder`, with TensorFlow imported unless it is to
+    start anew or is launched by more than its text."""
+    if how == ("-c",) and not (is_fresh or KERAS_2):
+        return run_python(f"import os\nos.chdir({str(folder)!r})\n{script}")
     done = subprocess.run(
         [sys.executable, *how, script],
         cwd=folder,
@@ -102,7 +106,7 @@ def test_quick_start_of_distributed_embeddings(tmp_path):
 def test_hash_table(tmp_path):
     script = f"{HASH_TABLE}\nimport sys; print(row_ids.tolist(), rows[0, 0] > 1.9, len(table))"
     script += "; print('tensorflow' in sys.modules)"
-    lines = run(script, tmp_path).splitlines()
+    lines = run(script, tmp_path, is_fresh=True).splitlines()
     assert lines[0].startswith(f"3 [{7:19d} {-1:19d} {2**62:19d}] (2, 4) ")
     assert lines[1:] == ["[0, 1, 2, 0] True 2", "False"]
 
