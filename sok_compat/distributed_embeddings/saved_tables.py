@@ -15,6 +15,7 @@ from sok_compat.checkpoint.parts.whole_variable import NotedSlots, WholeVariable
 from sok_compat.distributed_embeddings.planning.placed_tables import TableLayer
 from sok_compat.distributed_embeddings.planning.strategy import REPLICATED
 from sok_compat.runtime.tf_versions import Trackable
+from sok_compat.tables.storage import Storage
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding
@@ -53,14 +54,16 @@ class SavedTables(Trackable):
             if number in self._noted or not layer.weights:
                 continue
             self._noted.add(number)
+            variable = layer.weights[0]
+            held = variable.storage if isinstance(layer, TableLayer) else NotedSlots()
             if not isinstance(layer, TableLayer):
-                layer.weights[0].noted_slots = NotedSlots()
+                variable.noted_slots = held
             if in_graph:
-                layer.weights[0].saved_with = self
+                held.owner = self
         tables: list[Any] = [table for of_rank in self._placed.by_columns for table in of_rank]
         for table in (*tables, *self._placed.by_rows) if in_graph else ():
             if table is not None:
-                table.saved_with = self
+                table.storage.owner = self
 
     def saveable(self) -> PartsSaveable:
         """Returns the PartsSaveable for a tf.train.Saver."""
@@ -90,4 +93,4 @@ class SavedTables(Trackable):
             raise ValueError(
                 f"{layer.name!r} has no weights before a call: there is nothing to save"
             )
-        return WholeVariable(layer.weights[0], parts, self._ranks)
+        return WholeVariable(layer.weights[0], Storage(parts=parts), self._ranks)

@@ -32,6 +32,7 @@ from sok_compat.tables.rows.shown_rows import ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import AskedSlots
+from sok_compat.tables.storage import Storage
 from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_dtype, checked_sizes
 from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words
@@ -39,8 +40,6 @@ from sok_compat.tables.words import Words
 if TYPE_CHECKING:
     from sok_compat.ranks.identity import Ranks
     from sok_compat.tables.key_history import KeyHistory
-    from sok_compat.tables.saved_parts import SavedPart
-    from sok_compat.tables.table_part import TablePart
 
 DEFAULT_SEED = 1  # of first values; constant, so the same on all ranks
 
@@ -85,20 +84,13 @@ class Table(
       initial_rows: [capacity, dim], if the initializer makes the whole table at once; else None.
       placement: which rank owns which keys.
       history: the KeyHistory, or None.
+      storage: the Storage, for checkpoints.
       slots: its SlotVariables; empty in eager mode, see `living_slots`.
       asked_slots: the slots that `slot_for` has made.
       num_scopes: number of open scopes that limit updates of its planes to the rows in use.
     """
 
     words = Words()
-    # (table, name) -> its saveable in a tf.train.Checkpoint; set by `checkpoint`.
-    make_saveable: Any = None
-    saver_layout: Any = None  # a class of `checkpoint` that replaces its default for tf.train.Saver
-    slots_are_planes = False  # those of stock optimizers, without a scope (training/stock_slots.py)
-    saved_parts: Sequence[SavedPart] = ()  # the parts that checkpoints hold instead of the table
-    saved_with: Any = None  # in a graph, the object whose saveable() saves saved_parts
-    part: TablePart | None = None  # None: a whole table
-    fill_slot: Callable[[SlotVariable], Any] | None = None  # called with each slot made from now on
     _known_slots: tuple[weakref.ref[SlotVariable], ...] = ()
 
     def __init__(
@@ -145,7 +137,7 @@ class Table(
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
         self.slots: list[SlotVariable] = []
-        self.asked_slots = AskedSlots()
+        self.storage, self.asked_slots = Storage(), AskedSlots()
         self.num_scopes = 0
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(
@@ -319,8 +311,8 @@ class Table(
     def note_slot(self, slot: SlotVariable) -> None:
         """Registers a SlotVariable of the table that has just been made."""
         self._known_slots += (weakref.ref(slot),)
-        if self.fill_slot is not None:
-            self.fill_slot(slot)
+        if self.storage.fill_slot is not None:
+            self.storage.fill_slot(slot)
 
     def num_keys(self) -> tf.Tensor:
         """Returns the number of keys in the table, a scalar int64 tensor."""
@@ -339,14 +331,15 @@ class Table(
         Raises:
           RuntimeError: save_tables_in_checkpoints has not been called.
         """
-        if self.saved_parts:
+        make_saveable = Storage.make_saveable
+        if self.storage.parts:
             return {}
-        if self.make_saveable is None:
+        if make_saveable is None:
             raise RuntimeError(
                 f"tf.train.Checkpoint does not know yet what to save of the table "
                 f"{self.table_name}: call sok_compat.checkpoint.save_tables_in_checkpoints() first"
             )
-        return {"table": lambda name: self.make_saveable(self, name)}
+        return {"table": lambda name: make_saveable(self, name)}
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """For meta graphs: the variable of the rows. The graph's saver knows what to save of it."""

@@ -14,6 +14,7 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import NoDependency, forget_dependency
 from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot_or_variable
 
 # For each open `slots_apart`: the slots made so far that are saved with their variables.
@@ -21,7 +22,7 @@ _apart: list[list[tf.Variable]] = []
 
 
 def make_slots_as_planes() -> None:
-    """Makes the slots of stock optimizers planes, from now on, for tables with `slots_are_planes`.
+    """Makes the slots of stock optimizers planes, from now on, for tables whose storage says so.
 
     Each rank's slots then have its own rows, and are saved with their table. Slots of variables
     with `noted_slots` are registered there.
@@ -35,7 +36,8 @@ def _change() -> None:
 
 def has_slots_saved_with_it(variable: tf.Variable) -> bool:
     """Whether another object saves a variable together with its slots."""
-    return bool(getattr(variable, "saved_parts", ())) or hasattr(variable, "noted_slots")
+    storage = getattr(variable, "storage", None)
+    return bool(storage and storage.parts) or hasattr(variable, "noted_slots")
 
 
 @contextlib.contextmanager
@@ -67,7 +69,7 @@ def slots_apart(optimizer: Any) -> Iterator[None]:
 
 def _making_planes(variable: Any) -> AbstractContextManager[Any]:
     is_noted = hasattr(variable, "noted_slots")
-    makes_planes = getattr(variable, "slots_are_planes", False)
+    makes_planes = isinstance(variable, Table) and variable.storage.slots_are_planes
     if not (is_noted or makes_planes or (_apart and has_slots_saved_with_it(variable))):
         return contextlib.nullcontext()
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from sok_compat import checkpoint
 from sok_compat.tables import Table, slot_for
+from sok_compat.tables.storage import Storage
 from tests.support.lookups import lookup
 from tests.support.saves.undone import integrations_undone
 
@@ -71,6 +72,6 @@ def test_tf_saver_that_does_not_know_tables_saves_none(graph, make_variables):
 
 
 def test_tf_checkpoint_that_does_not_know_tables_saves_none(graph, tmp_path, monkeypatch):
-    monkeypatch.setattr(Table, "make_saveable", None)
+    monkeypatch.setattr(Storage, "make_saveable", None)
     with pytest.raises(RuntimeError, match="table x: call .*save_tables_in_checkpoints"):
         tf.train.Checkpoint(table=Table(8, 2, name="x")).save(str(tmp_path / "model"))

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables on every engine: row ids, first values, limits, erasing and export are the same
-// everywhere.
+// Tables on every engine: row ids, first values, limits, erasing and export are the same.
 #include <random>
 
 #include "ops/tests/conformance/engine_fixture.h"

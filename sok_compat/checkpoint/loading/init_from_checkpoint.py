@@ -33,7 +33,7 @@ def start_from(table: Table, checkpoint: str | os.PathLike[str], name: str | Non
     Each rank loads the keys that it owns. Slots start with their initial values.
 
     Args:
-      table: a Table whose saver_layout is BucketSaveable.
+      table: a Table whose layout is BucketSaveable.
       checkpoint: prefix of a checkpoint, or a folder, of which the latest is taken.
       name: of the whole table, or this part, in the checkpoint; the table's own if None.
 
@@ -53,7 +53,7 @@ def start_from(table: Table, checkpoint: str | os.PathLike[str], name: str | Non
 
 
 def initialize_tables_from_checkpoints() -> None:
-    """Makes tf.train.init_from_checkpoint, from now on, load tables whose saver_layout is
+    """Makes tf.train.init_from_checkpoint, from now on, load tables whose layout is
     BucketSaveable, and raise for others.
 
     The stock function replaces a variable's initializer by one that reads a single tensor; a table
@@ -116,7 +116,7 @@ def _naming_tables(infer_name):
 
 
 def _can_start(table):
-    return table.saver_layout is BucketSaveable
+    return table.storage.layout is BucketSaveable
 
 
 def _named(target, tables):

@@ -59,7 +59,7 @@ def assign_from(
     tensors = tensors_in(whole)
     saved = _table_called(name, whole, tensors)
     collectives = collectives_of_table(table, "assign")
-    if saved.layout == BUCKETS and table.saver_layout is BucketSaveable:
+    if saved.layout == BUCKETS and table.storage.layout is BucketSaveable:
         return restore_buckets(table, prefix, [(name, "")], collectives=collectives)
     _raise_for_part(table, prefix)
     if saved.layout == ROWS:
@@ -87,9 +87,10 @@ def _table_called(name, prefix, tensors):
 
 
 def _raise_for_part(table, source):
-    if table.part is not None and table.part.count > 1:
+    part = table.storage.part
+    if part is not None and part.count > 1:
         raise ValueError(
-            f"{table.table_name} is one of {table.part.count} parts, which can only be assigned "
+            f"{table.table_name} is one of {part.count} parts, which can only be assigned "
             f"from checkpoints in DeepRec's layout, and {source} is not one: create the table "
             "without a partitioner"
         )

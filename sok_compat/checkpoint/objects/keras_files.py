@@ -37,4 +37,5 @@ def what_files_lose(variable: Any) -> str | None:
         return None
     if variable.use_hash_index:
         return "its keys"
-    return "the rows of other ranks" if variable.saved_parts and variable.ranks.size > 1 else None
+    has_parts = variable.storage.parts and variable.ranks.size > 1
+    return "the rows of other ranks" if has_parts else None

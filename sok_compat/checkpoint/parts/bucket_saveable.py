@@ -77,7 +77,7 @@ class BucketSaveable(StreamedTable):
         )
 
     def _part_of_rank(self):
-        part, ranks = self.table.part, self.table.ranks
+        part, ranks = self.table.storage.part, self.table.ranks
         if ranks.size == 1:
             return part.suffix if part else ""
         return TablePart((part.index if part else 0) * ranks.size + ranks.rank, 0).suffix
@@ -157,7 +157,7 @@ def restore_buckets(
 def _what_to_read(table, plane_names, slots, slot_is_required):
     """Attributes of SokCheckBuckets and SokRestoreBuckets."""
     heads, tails = zip(*plane_names)
-    part = table.part or TablePart(0, 1)
+    part = table.storage.part or TablePart(0, 1)
     return {
         "heads": heads,
         "tails": tails,
@@ -171,4 +171,4 @@ def _what_to_read(table, plane_names, slots, slot_is_required):
 
 
 def _around_part(table, name, plane_name):
-    return around_part(plane_name, (name, table.table_name), table.part)
+    return around_part(plane_name, (name, table.table_name), table.storage.part)

@@ -34,7 +34,7 @@ class LateSlots:
           name: of the table in the checkpoint.
           path: of the checkpoint, a scalar string tensor with a value.
         """
-        # The table holds this object by its `fill_slot`, so it is never dead here.
+        # The table holds this object by its storage.fill_slot, so it is never dead here.
         self._table: Callable[[], Any] = weakref.ref(table)
         self._name, self._path = name, path.numpy().decode()
         self._copy = copy_at(self._path)  # keeps the files until then
@@ -70,7 +70,8 @@ class LateSlots:
           title_of: returns the name of a slot in the checkpoint.
         """
         is_complete = self._taken == self._titles
-        self._table().fill_slot = None if is_complete else lambda s: self._fill(s, title_of(s))
+        fill = None if is_complete else lambda slot: self._fill(slot, title_of(slot))
+        self._table().storage.fill_slot = fill
 
     def _fill(self, slot, title):
         if not self.takes(title):

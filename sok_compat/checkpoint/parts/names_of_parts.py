@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def suffix_of(table: Table) -> str:
     """The end of a part's name; '' for a whole table."""
-    return table.part.suffix if table.part else ""
+    return table.storage.part.suffix if table.storage.part else ""
 
 
 def whole_name(table: Table) -> str:

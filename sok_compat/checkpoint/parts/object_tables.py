@@ -27,15 +27,16 @@ def object_saveable(table: Table, name: str) -> StreamedTable:
     Raises:
       NotImplementedError: the table is a part of another, whose parts are saved under one name.
     """
-    if table.saver_layout is None:
+    layout, part = table.storage.layout, table.storage.part
+    if layout is None:
         return ObjectTable(table, name)
-    if table.part is not None:
+    if part is not None:
         raise NotImplementedError(
-            f"tf.train.Checkpoint does not save {table.table_name}, part {table.part.index} of "
-            f"{table.part.count} of a table: use tf.train.Saver, or no partitioner"
+            f"tf.train.Checkpoint does not save {table.table_name}, part {part.index} of "
+            f"{part.count} of a table: use tf.train.Saver, or no partitioner"
         )
     titles = short_titles(table, table.slots)
-    return table.saver_layout(table, name, [f"{name}/slots/{title}" for title in titles])
+    return layout(table, name, [f"{name}/slots/{title}" for title in titles])
 
 
 class ObjectTable(StreamedTable):

@@ -25,7 +25,7 @@ _PIECE_FLOATS = 1 << 24  # read at a time
 
 
 class PartsSaveable(StreamedTable):
-    """Tables with `saved_parts`, and their slots.
+    """Tables with `storage.parts`, and their slots.
 
     A checkpoint has each whole array, and each of its slots, as an ordinary tensor [rows, columns];
     each rank writes its slices:
@@ -60,7 +60,7 @@ class PartsSaveable(StreamedTable):
 
     def description(self) -> str:
         """See the base class."""
-        shapes = {part.title: part.shape for table in self._tables for part in table.saved_parts}
+        shapes = {part.title: part.shape for table in self._tables for part in table.storage.parts}
         return f"parts of {sorted(shapes.items())}"
 
     def specs_of_rank(self) -> list[BaseSaverBuilder.SaveSpec]:
@@ -155,7 +155,7 @@ class PartsSaveable(StreamedTable):
     def _own_parts(self, to_save=False):
         """Yields (table, part) of this rank; a WholeVariable is saved by rank 0 only."""
         for table in self._tables:
-            for part in table.saved_parts:
+            for part in table.storage.parts:
                 if isinstance(table, WholeVariable):
                     is_own = not to_save or table.ranks.rank == 0
                 else:
@@ -197,7 +197,7 @@ class PartsSaveable(StreamedTable):
         return {
             f"{self.name}/{part.title}/{title}": part.shape
             for table in self._tables
-            for part in table.saved_parts
+            for part in table.storage.parts
             for title in ("rows", *(title for title, _ in _slots_of(table)))
         }
 
@@ -217,8 +217,8 @@ class PartsSaveable(StreamedTable):
                     self._written(tf.constant(path), table, part, title, slot)
 
         has_slots = any(f"{self.name}/{part.title}/slots/" in title
-                        for part in table.saved_parts for title in shapes)  # fmt: skip
-        holder = table.noted_slots if isinstance(table, WholeVariable) else table
+                        for part in table.storage.parts for title in shapes)  # fmt: skip
+        holder = table.noted_slots if isinstance(table, WholeVariable) else table.storage
         if holder is not None:
             holder.fill_slot = fill if has_slots else None
 
@@ -228,8 +228,8 @@ def joined_parts(
 ) -> tuple[list[tuple[str | None, Any]], list[PartsSaveable]]:
     """Splits off the tables, in a graph, that are saved as parts of larger arrays.
 
-    A table `saved_with` an object brings in everything that this object saves. Names given to the
-    saver for such tables are ignored: parts have the names of the whole arrays.
+    A table whose storage has an owner brings in everything that this object saves. Names given to
+    the saver for such tables are ignored: parts have the names of the whole arrays.
 
     Args:
       items: [(name or None, variable)] of a saver.
@@ -243,7 +243,8 @@ def joined_parts(
     owners = {}
     for _, variable in items:
         table = variable.table if isinstance(variable, SlotVariable) else variable
-        owner = getattr(table, "saved_with", None)
+        held = getattr(table, "storage", None) or getattr(table, "noted_slots", None)
+        owner = getattr(held, "owner", None)
         if owner is not None:
             owners[id(owner)] = owner
     saveables = [owner.saveable() for owner in owners.values()]

@@ -6,21 +6,25 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.tf_versions import var_is_initialized_op
+from sok_compat.tables.storage import Storage
 
 
 class NotedSlots:
     """Keeps track of the slots that optimizers create for an ordinary variable.
 
     fill_slot: called with each slot that is created from now on, unless None.
+    owner: as of a Storage.
     """
 
     def __init__(self) -> None:
         self.fill_slot: Callable[[tf.Variable], None] | None = None
+        self.owner: Any = None
         self._known: list[weakref.ref] = []
 
     def note(self, slot: tf.Variable) -> None:
@@ -40,12 +44,12 @@ class WholeVariable:
     """An ordinary variable in place of a table. Each rank has all rows, and rank 0 saves them.
 
     variable: float32 [rows, columns]; it may have the attribute `noted_slots`, a NotedSlots.
-    saved_parts: as for a Table.
+    storage: the Storage, with its parts.
     ranks: the Ranks.
     """
 
     variable: tf.Variable
-    saved_parts: tuple
+    storage: Storage
     ranks: Ranks
 
     @property
@@ -80,7 +84,7 @@ class WholeVariable:
 
     def of_slot(self, slot: tf.Variable) -> WholeVariable:
         """The WholeVariable of one of its slots."""
-        return WholeVariable(slot, self.saved_parts, self.ranks)
+        return WholeVariable(slot, self.storage, self.ranks)
 
     def before_save(self) -> None:
         """Returns no op: nothing is to run before it is saved."""

@@ -23,6 +23,7 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import BulkSaverBuilder, Variable
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.storage import Storage
 from sok_compat.tables.table import Table
 
 
@@ -34,8 +35,7 @@ def save_tables_in_checkpoints() -> None:
     tables are replaced when a saver is built. A saver with a custom builder, or built before the
     first table, raises.
     """
-    table_class: Any = Table
-    table_class.make_saveable = staticmethod(object_saveable)
+    Storage.make_saveable = object_saveable
     integrations.when_there_are_tables(_change)
 
 
@@ -137,7 +137,7 @@ def with_tables(names_to_saveables: Any) -> Any:
     """Replaces each table in a saver's variables, with its slots, by one StreamedTable.
 
     A table brings in all its slots, and a slot its table: neither is saved without the other. The
-    table's `saver_layout` is its class, RowsSaveable if None; a BucketSaveable also brings in
+    table's layout is its class, RowsSaveable if None; a BucketSaveable also brings in
     default rows. A table that holds parts of whole arrays brings in all such tables, as one
     PartsSaveable.
 
@@ -197,7 +197,7 @@ def _items(names_to_saveables):
     items = []
     for name, variable in given:
         for part in getattr(variable, "table_parts", [variable]):
-            suffix = "" if part is variable else part.part.suffix
+            suffix = "" if part is variable else part.storage.part.suffix
             items.append((name and name + suffix, part))
     return items
 
@@ -215,8 +215,8 @@ def _saveable(table, names, others):
         (names[slot.ref()] or slot.op.name) if slot.ref() in names else None for slot in table.slots
     ]
     name = names.get(table.ref()) or table.op.name
-    if table.saver_layout is not None:
-        return others, table.saver_layout(table, name, slots)
+    if table.storage.layout is not None:
+        return others, table.storage.layout(table, name, slots)
     by_row_id = {slot.ref(): slot.op.name for slot in ordinary_slots(table)}
     kept = []
     for other in others:
@@ -235,7 +235,7 @@ def _without_companions(others, tables):
 
     Companions of tables are default rows and optimizers' scalars, which are equal for all parts.
     """
-    tables = [table for table in tables if table.saver_layout is not None]
+    tables = [table for table in tables if table.storage.layout is not None]
     kept = [(name, other) for name, other in others if not isinstance(other, Variable)]
     given = {each.ref(): (name, each) for name, each in others if isinstance(each, Variable)}
     companions = []
@@ -247,7 +247,7 @@ def _without_companions(others, tables):
         table = owner_by_name(variable.op.name, tables) if variable.shape.rank == 0 else None
         if any(table is each for each in tables):
             saved_as = name or variable.op.name
-            head, tail = around_part(saved_as, [table.table_name], table.part)
+            head, tail = around_part(saved_as, [table.table_name], table.storage.part)
             elsewhere = [f"{head}{part}{tail}" for part in ("/part_0", "")]
             otherwise = getattr(variable, "value_if_not_saved", None)
             is_required = otherwise is None

@@ -62,7 +62,6 @@ class EmbeddingVariable(RecordsKeys, Table):
         others="those that are not in tf.GraphKeys.EMBEDDING_VARIABLES",
     )
     target_gpu = -1
-    saver_layout: Any = BucketSaveable
 
     def __init__(
         self,
@@ -100,7 +99,6 @@ class EmbeddingVariable(RecordsKeys, Table):
         self.ev_option = option
         self.steps_to_live = steps_to_live_of(option, steps_to_live)
         placement = Placement.by_modulo(connected_ranks())
-        self.part = part
         whole = name.removesuffix(part.suffix) if part else name
         if first_value is None:
             what = initializer, option.init, embedding_dim, self.words.initializer
@@ -118,6 +116,7 @@ class EmbeddingVariable(RecordsKeys, Table):
             collections=collections,
             history=history_of(option, steps_to_live, placement.ranks.size),
         )
+        self.storage.layout, self.storage.part = BucketSaveable, part
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
         _tell_tensorflow_of_tables()

@@ -165,8 +165,9 @@ def _checked(variable: Any, key_dtype: tf.DType | str, part: TablePart | None) -
             f"{variable.name} already exists, and is not an embedding variable but "
             f"{type(variable).__name__}"
         )
-    if part is not None and variable.part != part:
-        count = variable.part.count if variable.part else "no"
+    if part is not None and variable.storage.part != part:
+        existing = variable.storage.part
+        count = existing.count if existing else "no"
         raise ValueError(
             f"{variable.table_name} already exists as one of {count} parts, requested as one of "
             f"{part.count}: the number of parts determines which part has a key"

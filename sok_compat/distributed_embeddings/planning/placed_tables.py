@@ -13,7 +13,7 @@ from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Placement, Table
 from sok_compat.tables.first_value import FirstValue, parse_initializer
-from sok_compat.tables.saved_parts import SavedPart
+from sok_compat.tables.saved_part import SavedPart
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.planning.plan import FusedTable
@@ -78,7 +78,7 @@ class PlacedTables:
         for rank, plan in enumerate(strategy.plans):
             for table, fused in zip(self.by_columns[rank], plan.fused):
                 if table is not None:
-                    table.saved_parts = self.parts_of(fused)
+                    table.storage.parts = self.parts_of(fused)
 
     def trained(self) -> list[tuple[Table, int | None]]:
         """Returns [(Table, its rank)] of the tables that are looked up and trained.
@@ -142,7 +142,7 @@ class PlacedTables:
             first = FirstValue("preset", initializer=rows_of_rank)
         config = self._strategy.global_configs[table]
         made = self._table(f"rows_of_embeddings{table}", config, capacity, first, placement)
-        made.saved_parts = self._part_of_rows(table, placement)
+        made.storage.parts = self._part_of_rows(table, placement)
         return made
 
     def _table(self, name, config, capacity, first, placement, on_host=False):
@@ -156,7 +156,7 @@ class PlacedTables:
                 trainable=config.get("trainable", True),
                 placement=placement,
             )
-        table.slots_are_planes = True
+        table.storage.slots_are_planes = True
         table.de_local = True  # distributed-embeddings' mark of a rank's own variables
         return table
 

@@ -341,9 +341,9 @@ def test_a_new_name_of_the_variable_alone(tmp_path, saved_parts, num_parts):
 
     def renamed():
         parts = tf1.get_collection("embedding_variables")
-        if parts[0].part is None:
+        if parts[0].storage.part is None:
             return tf1.train.Saver({"new": parts[0]})
-        return tf1.train.Saver({f"new{part.part.suffix}": part for part in parts})
+        return tf1.train.Saver({f"new{part.storage.part.suffix}": part for part in parts})
 
     expected = saved(str(tmp_path / "all"), FIRST + LAST)
     saved(path, FIRST, num_parts=saved_parts, saver=renamed)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Storage`: what checkpoints need to know of a table beyond its keys and rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from sok_compat.tables.saved_part import SavedPart
+from sok_compat.tables.table_part import TablePart
+
+
+@dataclasses.dataclass(eq=False)
+class Storage:
+    """How a table is stored; the rooms that make tables or save them set it.
+
+    make_saveable: (table, name) -> its saveable in a tf.train.Checkpoint; for all tables. None:
+      `checkpoint` has not been told to save tables.
+    layout: a class of `checkpoint` that replaces its default one in tf.train.Saver.
+    part: which part of a partitioned table it is; None: a whole one.
+    parts: the parts of larger arrays that checkpoints hold instead of the table.
+    owner: in a graph, the object whose saveable() saves these parts.
+    fill_slot: called with each slot that is made from now on.
+    slots_are_planes: whether stock optimizers make its slots as planes without a scope.
+    """
+
+    make_saveable: ClassVar[Callable[[Any, str], Any] | None] = None
+    layout: Any = None
+    part: TablePart | None = None
+    parts: Sequence[SavedPart] = ()
+    owner: Any = None
+    fill_slot: Callable[[Any], Any] | None = None
+    slots_are_planes: bool = False
