@@ -106,7 +106,7 @@ def test_slots_made_after_the_saver(make_table, tmp_path):
     with (
         initialized_session() as session,
         pytest.raises(
-            tf.errors.FailedPreconditionError, match="1 slots.*0; create the tf.train.Saver after"
+            tf.errors.FailedPreconditionError, match="1 optimizer slots.*0; create the tf.train"
         ),
     ):
         saver.save(session, str(tmp_path / "model"))
