@@ -15,7 +15,7 @@ from sok_compat.checkpoint.parts.whole_variable import NotedSlots, WholeVariable
 from sok_compat.distributed_embeddings.planning.placed_tables import TableLayer
 from sok_compat.distributed_embeddings.planning.strategy import REPLICATED
 from sok_compat.runtime.tf_versions import Trackable
-from sok_compat.tables.storage import Storage
+from sok_compat.tables.stored.storage import Storage
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.distributed_embedding import DistributedEmbedding

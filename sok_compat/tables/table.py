@@ -32,7 +32,7 @@ from sok_compat.tables.rows.shown_rows import ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.slots import AskedSlots
-from sok_compat.tables.storage import Storage
+from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_dtype, checked_sizes
 from sok_compat.tables.undefined_methods import UndefinedMethods
 from sok_compat.tables.words import Words

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from sok_compat import checkpoint
 from sok_compat.tables import Table, slot_for
-from sok_compat.tables.storage import Storage
+from sok_compat.tables.stored.storage import Storage
 from tests.support.lookups import lookup
 from tests.support.saves.undone import integrations_undone
 

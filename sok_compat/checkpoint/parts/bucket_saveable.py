@@ -11,7 +11,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.parts.names_of_parts import around_part
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, collectives_of
 from sok_compat.runtime.op_library import ops
-from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
+from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 
 if TYPE_CHECKING:
     from sok_compat.tables.slot_variable import SlotVariable

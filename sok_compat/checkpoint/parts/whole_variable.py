@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.tf_versions import var_is_initialized_op
-from sok_compat.tables.storage import Storage
+from sok_compat.tables.stored.storage import Storage
 
 
 class NotedSlots:

@@ -23,7 +23,7 @@ from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import BulkSaverBuilder, Variable
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
-from sok_compat.tables.storage import Storage
+from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table import Table
 
 

@@ -21,8 +21,8 @@ from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import in_shape_of
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
+from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.table import Table, connected_ranks
-from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.words import Words
 
 EMBEDDING_VARIABLES = "embedding_variables"  # collections

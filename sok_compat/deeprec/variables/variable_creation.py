@@ -28,7 +28,7 @@ from sok_compat.deeprec.variables.options import (
 )
 from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.tables.first_value import FirstValue
-from sok_compat.tables.table_part import NUM_BUCKETS, TablePart
+from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 
 _logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from sok_compat.runtime.devices import can_use_gpus
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Placement, Table
 from sok_compat.tables.first_value import FirstValue, parse_initializer
-from sok_compat.tables.saved_part import SavedPart
+from sok_compat.tables.stored.saved_part import SavedPart
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.planning.plan import FusedTable

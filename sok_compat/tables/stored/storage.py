@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from sok_compat.tables.saved_part import SavedPart
-from sok_compat.tables.table_part import TablePart
+from sok_compat.tables.stored.saved_part import SavedPart
+from sok_compat.tables.stored.table_part import TablePart
 
 
 @dataclasses.dataclass(eq=False)
