@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
-class AskedSlots:
+class SlotsByOptimizer:
     """The slots of one table that `slot_for` has made: {optimizer: {name: SlotVariable}}."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ def slot_for(
       ValueError: the slot was made with another width or fill.
     """
     width = table.dim if width is None else width
-    slots = table.asked_slots.of(optimizer)
+    slots = table.slots_by_optimizer.of(optimizer)
     if name not in slots:
         with tf.name_scope(""):  # beside the table, wherever this is called
             slots[name] = SlotVariable(table, f"{table.table_name}/{name}", width, float(fill))

@@ -31,7 +31,7 @@ from sok_compat.tables.rows.row_updates import RowUpdates
 from sok_compat.tables.rows.shown_rows import ShownRows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
-from sok_compat.tables.slots import AskedSlots
+from sok_compat.tables.slots import SlotsByOptimizer
 from sok_compat.tables.stored.storage import Storage
 from sok_compat.tables.table_arguments import UNDECLARED_CAPACITY, checked_key_dtype, checked_sizes
 from sok_compat.tables.undefined_methods import UndefinedMethods
@@ -86,7 +86,7 @@ class Table(
       history: the KeyHistory, or None.
       storage: the Storage, for checkpoints.
       slots: its SlotVariables; empty in eager mode, see `living_slots`.
-      asked_slots: the slots that `slot_for` has made.
+      slots_by_optimizer: the slots that `slot_for` has made.
       num_scopes: number of open scopes that limit updates of its planes to the rows in use.
     """
 
@@ -137,7 +137,7 @@ class Table(
         self.key_dtype = checked_key_dtype(key_dtype)
         self.use_hash_index = bool(use_hash_index)
         self.slots: list[SlotVariable] = []
-        self.storage, self.asked_slots = Storage(), AskedSlots()
+        self.storage, self.slots_by_optimizer = Storage(), SlotsByOptimizer()
         self.num_scopes = 0
         shape = [self.capacity, self.dim]
         self.first_value = parse_initializer(

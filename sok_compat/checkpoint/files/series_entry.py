@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 
 from sok_compat.checkpoint.files.file_error import FileError
@@ -47,9 +46,9 @@ class SeriesEntry:
             entry = cls(*(text.decode() for text in texts))
         except UnicodeDecodeError as error:
             raise FileError(f"{path}.index: {SERIES} is not UTF-8: {error}") from error
-        if entry.base_name is not None and os.path.basename(entry.base_name) != entry.base_name:
+        name = entry.base_name
+        if name is not None and (not name or "/" in name):
             raise FileError(
-                f"{path}.index is an increment of {entry.base_name!r}, which is not a name in its "
-                "folder"
+                f"{path}.index is an increment of {name!r}, which is not a name in its folder"
             )
         return entry

@@ -24,7 +24,7 @@ def restore_objects_from_rank_0() -> None:
 def _restoring_copies(restore):
     @functools.wraps(restore)
     def restore_copy(self, save_path, options=None):
-        if not _is_rank_0_asked():
+        if not _comes_from_rank_0():
             _check_index(save_path)
             return restore(self, save_path, options)
         path = value_of_rank_0("path_of_rank_0", lambda: _checked(save_path))
@@ -48,7 +48,7 @@ def _check_index(path):
         tensors_in(tf.compat.path_to_str(path))
 
 
-def _is_rank_0_asked():
+def _comes_from_rank_0():
     return tf.executing_eagerly() and is_connected() and are_on_rank_0()
 
 

@@ -134,9 +134,9 @@ class SavesOnAllRanks(tf.compat.v1.train.SessionRunHook):
             any([listener.after_save(session, step) for listener in self._listeners])
         )
 
-    def _share_stop(self, is_asked):
+    def _share_stop(self, is_requested):
         if not self._has_listeners:
-            return bool(is_asked)
+            return bool(is_requested)
         return any(
-            allgather_strings("stop_after_checkpoint", "stop" if is_asked else "", self._graph)
+            allgather_strings("stop_after_checkpoint", "stop" if is_requested else "", self._graph)
         )

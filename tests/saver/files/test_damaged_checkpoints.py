@@ -2,7 +2,6 @@
 """A restore that fails changes nothing, whatever is wrong with the files, and raises a typed error;
 so does the tool."""
 
-import itertools
 import os
 
 import numpy as np
@@ -10,7 +9,9 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.checkpoint.files import increments
 from sok_compat.checkpoint.files.bundle import Bundle
+from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.streams.stored_tensors import chain_of, tensors_in
 from sok_compat.checkpoint.tool.command_line import main
 from sok_compat.deeprec.optimizer_rules import stock_optimizers
@@ -204,14 +205,38 @@ def test_empty_keys_beside_full_tensors(what, graph, tmp_path):
         assert_same(found.state(), before)
 
 
-@pytest.mark.parametrize("names", [["model-1"], ["model-2", "model-1"], ["../model-1"], [""]])
-def test_increments_that_go_round_or_out(tmp_path, names):
-    """TensorFlow's side and the tool say so, and follow none for ever."""
-    paths = [f"{tmp_path}/model-{number + 1}" for number in range(len(names))]
-    for path, base in zip(paths, names):
-        series = [os.path.basename(path), base, os.path.basename(base)]
-        write_tensors(path, {"sok_compat/series": np.array(series)})
-    with pytest.raises(tf.errors.DataLossError, match="increment of"):
-        chain_of(paths[0])
-    assert main(["show", paths[0]]) == 2
-    assert list(itertools.chain(Bundle(paths[0]).tensors)) == ["sok_compat/series"]
+WHOLE, FIRST, SECOND = ["a"], ["b", "m1", "a"], ["c", "m2", "b"]
+SERIES = {  # {checkpoint: its entry}, of which the last is read; the chain, or words of an error
+    "in no series": ({"m1": None}, ["m1"]),
+    "whole": ({"m1": WHOLE}, ["m1"]),
+    "two increments": ({"m1": WHOLE, "m2": FIRST, "m3": SECOND}, ["m1", "m2", "m3"]),
+    "base missing": ({"m2": FIRST, "m3": SECOND}, "m1.index is missing"),
+    "base replaced": ({"m1": ["z"], "m2": FIRST}, "m1.index has been replaced since"),
+    "base in no series": ({"m1": None, "m2": FIRST}, "m1.index has been replaced since"),
+    "two strings": ({"m1": ["a", "b"]}, "expected 1 or 3"),
+    "none": ({"m1": []}, "expected 1 or 3"),
+    "its own base": ({"m1": ["a", "m1", "a"]}, "increment of itself"),
+    "a circle": ({"m1": ["a", "m2", "b"], "m2": FIRST}, "increment of itself"),
+    "elsewhere": ({"m1": ["a", "../m1", "b"]}, "not a name in its folder"),
+    "without a name": ({"m1": ["a", "", "b"]}, "not a name in its folder"),
+}
+
+
+@pytest.mark.parametrize("entries, expected", SERIES.values(), ids=SERIES)
+def test_both_readers_of_a_series_say_the_same(tmp_path, entries, expected):
+    """The op library's and that of the tool, which needs no TensorFlow; none reads for ever."""
+    for name, entry in entries.items():
+        series = {} if entry is None else {"sok_compat/series": np.array(entry, object)}
+        write_tensors(f"{tmp_path}/{name}", {"other": np.zeros(1), **series})
+    path = f"{tmp_path}/{[*entries][-1]}"
+    if isinstance(expected, list):
+        assert [os.path.basename(each) for each in chain_of(path)] == expected
+        assert [
+            os.path.basename(each.prefix) for each in increments.chain_of(Bundle(path))
+        ] == expected
+        return
+    with pytest.raises(tf.errors.OpError, match=expected):
+        chain_of(path)
+    with pytest.raises(FileError, match=expected):
+        increments.chain_of(Bundle(path))
+    assert main(["show", path]) == 2

@@ -60,10 +60,11 @@ tf::Tensor SavedTensors::Read(const std::string& name, tf::DataType dtype) {
   const tf::TensorShape shape = ShapeOf(name, dtype);
   const std::vector<Piece> pieces = PiecesOf(name);  // checks that files are large enough
   tf::Tensor tensor(dtype, shape);
-  auto* strings = dtype == tf::DT_STRING ? tensor.flat<tf::tstring>().data() : nullptr;
+  const bool has_strings = dtype == tf::DT_STRING;  // of an empty tensor, data() is null
+  auto* strings = has_strings ? tensor.flat<tf::tstring>().data() : nullptr;
   auto* to = static_cast<char*>(tensor.data());
   for (const Piece& piece : pieces) {
-    if (strings != nullptr) {
+    if (has_strings) {
       for (tf::tstring& each : StringsIn(piece)) *strings++ = std::move(each);
       continue;
     }
