@@ -76,7 +76,7 @@ SOK_TEST(ABatchOfTooManyKeysIsRefused) {
     CallWithArrays arrays(engine);
     const int64_t* keys = nullptr;
     CHECK_THROWS(
-        ErrorCode::kInvalidArgument, (Words{"2147483648", "in several batches"}),
+        ErrorCode::kInvalidArgument, (Words{"2147483648", "into several batches"}),
         engine.engine.DistinctKeys(arrays.call(), kMaxBatchKeys + 1, keys, nullptr, nullptr));
   });
 }
