@@ -139,8 +139,8 @@ core-address: $(VENV)/.tools $(VENV)/.tensorflow
 core-thread: $(VENV)/.tools $(VENV)/.tensorflow
 	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE=thread
 	$(BIN)/cmake --build build/$@ --target $(CONCURRENT_TESTS)
-	$(FIXED_ADDRESSES) $(BIN)/ctest --test-dir build/$@ --output-on-failure --no-tests=error \
-	  --tests-regex concurrent
+	$(FIXED_ADDRESSES) $(BIN)/ctest --test-dir build/$@ --parallel $(CMAKE_BUILD_PARALLEL_LEVEL) --output-on-failure \
+	  --no-tests=error --tests-regex concurrent
 
 # --- style ---
 CXX_SOURCES = $(shell find ops benchmarks/gpu tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')

@@ -135,7 +135,7 @@ READ = {
         call("contents"),
         call("rows_in_use"),
         call("save_buckets", 2, ["n", "m"]),
-        call("save_buckets", 2, ["m"], fails=Fails("FailedPreconditionError", "2 slots")),
+        call("save_buckets", 2, ["m"], fails=Fails("FailedPreconditionError", "2 optimizer slots")),
         call("save_buckets", 2, ["m", "o"], fails=Fails("FailedPreconditionError", "slot 'o'")),
         call("dump"),
         call("read_rows"),

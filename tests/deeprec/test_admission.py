@@ -125,7 +125,7 @@ def test_a_key_without_a_row_costs_no_row(graph):
 
 def test_what_is_recorded_by_the_environment(graph, monkeypatch):
     plain = get_variable(name="p")
-    with pytest.raises(ValueError, match="get_frequency|key_history of p: no history"):
+    with pytest.raises(ValueError, match="get_frequency|key_history: the table p keeps no history"):
         plain.get_frequency([1])
     assert plain.before_save() is None and plain.steps_to_live is None
     monkeypatch.setenv("TF_RECORD_VERSION", "1")

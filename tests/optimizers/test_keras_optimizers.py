@@ -87,7 +87,7 @@ def training_in_a_graph(sok, optimizer, table, in_scope):
         return optimizer.apply_gradients([(gradient, table)])
 
 
-IN_GRAPHS = [case for case in KERAS_OPTIMIZERS if str(case) != "keras.Nadam"]  # fails by itself
+IN_GRAPHS = [case for case in KERAS_OPTIMIZERS if str(case) in ("keras.Adam", "keras.SGD")]
 
 
 @pytest.mark.parametrize("in_scope", [True, False], ids=["in scope", "outside"])

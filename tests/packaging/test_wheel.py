@@ -38,7 +38,7 @@ def test_contents(wheel):
 
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     package = REPOSITORY / "sok_compat"
-    files = [*package.rglob("*.py"), package / "py.typed"]
+    files = [*package.rglob("*.py"), *package.rglob("*.pyi"), package / "py.typed"]
     sources = {str(path.relative_to(REPOSITORY)): path for path in files}
     expected = set(sources) | {name.format(suffix=suffix) for name in NATIVE} | STARTUP
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == expected
