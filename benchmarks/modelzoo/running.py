@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one case in a process group of its own, by the launcher, and reads its output."""
+
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from benchmarks.modelzoo import logs
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_SECONDS_TO_END = 10  # after SIGTERM
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    case: object
+    findings: logs.Findings
+    error: str = ""  # empty: it has trained, and ended well
+
+    @property
+    def runs(self):
+        return not self.error
+
+
+def run_case(case, settings, data_folder, work, time_limit):
+    """Runs it in a folder of its own, where output.txt keeps what it printed, and after how many
+    seconds.
+
+    Args:
+      case, settings: see cases.py.
+      data_folder: generated data of the script's format.
+      work: folder for the folders of runs.
+      time_limit: seconds.
+
+    Returns:
+      Result.
+    """
+    folder = os.path.join(work, case.script.model.replace("/", "."), _name_of(case))
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(os.path.join(folder, "result"))  # some scripts expect it
+    launcher = ["sok_compat.run"] if case.num_ranks == 1 else ["sok_compat.run.launch", "-np", "2"]
+    arguments = case.arguments(settings, data_folder)
+    command = [sys.executable, "-m", *launcher, case.script.path, *arguments]
+    lines, status = _run(command, folder, time_limit)
+    findings = logs.read(lines, settings.steps)
+    return Result(case, findings, _error(status, lines, findings, time_limit))
+
+
+def _error(status, lines, findings, time_limit):
+    texts = [line.text for line in lines]
+    if status is None:
+        return f"not done in {time_limit:g} s: {texts[-1] if texts else 'no output'}"
+    if status:
+        return logs.error_of(texts)
+    return "" if findings.has_trained else f"ended without a step: {logs.error_of(texts)}"
+
+
+def _run(command, folder, time_limit):
+    """([Line], status); the status is None where time ran out."""
+    lines, start = [], time.monotonic()
+    with open(os.path.join(folder, "output.txt"), "w") as output:
+        output.write(" ".join(command) + "\n")
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+
+        def read():
+            for text in process.stdout:
+                lines.append(logs.Line(time.monotonic() - start, text.rstrip("\n")))
+                output.write(f"{lines[-1].seconds:7.2f}  {lines[-1].text}\n")
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            status = process.wait(time_limit)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            _end(process)
+            reader.join()
+    return lines, status
+
+
+def _end(process):
+    """Ends what is left of the process group."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _environment():
+    """This process's, without the source tree, which would hide the installed package."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [path for path in paths if path and os.path.abspath(path) != _ROOT]
+    return {
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "PYTHONDONTWRITEBYTECODE": "1",  # the folder of scripts stays as it is
+        "PYTHONUNBUFFERED": "1",  # lines get the time at which they are written
+    }
+
+
+def _name_of(case):
+    """A name for the folder of a run."""
+    name = re.sub(r"[^\w.]+", "-", case.label.strip("-"))
+    return f"{name}.{case.num_ranks}" if case.num_ranks > 1 else name
