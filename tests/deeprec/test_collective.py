@@ -35,7 +35,7 @@ IDIOMS = [
     "of_sums, GradientDescentOptimizer",
     "of_wrapper, GradientDescentOptimizer",
 ]
-IDIOMS_OF = {1: IDIOMS, 2: IDIOMS, 4: IDIOMS[::3]}
+IDIOMS_OF = {1: IDIOMS, 2: IDIOMS, 4: IDIOMS[::6]}
 
 
 @functools.cache

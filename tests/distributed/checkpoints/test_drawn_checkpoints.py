@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of which a rank is killed at any moment go on, on any number of ranks, as if nothing was."""
 
+import os
 import signal
 import threading
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from tests.distributed.launch import reports, run_ranks
 from tests.support.processes.killed_children import kill_rank_in
 
+NUM_KILLS = int(os.environ.get("SOK_TEST_KILLS", 5))
 MOST_SECONDS = 0.4  # from the first checkpoint to the end of a rank
 STEPS_AFTER = 3
 
@@ -64,8 +66,8 @@ def test_a_killed_job_goes_on(tmp_path):
 @pytest.mark.thorough
 def test_killed_jobs_go_on(tmp_path_factory):
     @settings(
-        max_examples=8, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        max_examples=NUM_KILLS, deadline=None, derandomize=True, database=None,
+        phases=[Phase.generate], suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(
         seed=st.integers(2, 1 << 30),

@@ -64,7 +64,7 @@ def test_the_checkpoint_before_is_restored_then():
     assert not left
 
 
-@pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_ranks_that_are_killed_while_they_save(tmp_path, times):
     """One of them, at any moment: the newest checkpoint is whole, and the other rank ends."""
     numbers = random.Random(times)

@@ -2,6 +2,7 @@
 """A checkpoint that is saved while threads train has each step wholly, or not at all."""
 
 import json
+import os
 import random
 import signal
 import threading
@@ -12,6 +13,7 @@ import pytest
 from tests.distributed.launch import reports, run_ranks
 from tests.support.processes.killed_children import kill_rank_in
 
+NUM_KILLS = int(os.environ.get("SOK_TEST_KILLS", 5))
 MOST_SECONDS = 0.5  # from the first checkpoint of a process to the end of a rank
 
 
@@ -40,7 +42,7 @@ def test_all_tables_of_all_ranks_are_of_the_same_step(num_ranks, tmp_path):
 
 @pytest.mark.parametrize(
     "num_ranks, times",
-    [(2, 1), *(pytest.param(ranks, 20, marks=pytest.mark.thorough) for ranks in (1, 2))],
+    [(2, 1), *(pytest.param(ranks, NUM_KILLS, marks=pytest.mark.thorough) for ranks in (1, 2))],
 )
 def test_ranks_that_are_killed_while_they_save_beside_steps(num_ranks, times, tmp_path):
     """One of them, at any moment: each time the job goes on after a step that was saved."""
