@@ -14,7 +14,8 @@ import pytest
 from tests.distributed.launch import reports, run_ranks
 
 TOLERANCE = dict(rtol=2e-4, atol=2e-5)
-FEW, MANY, AT_ONCE = 3, int(os.environ.get("SOK_TEST_MODELS", 40)), 20
+FEW, MANY = 3, int(os.environ.get("SOK_TEST_MODELS", 8))
+AT_ONCE = min(MANY, 20)
 
 
 @functools.cache
