@@ -53,7 +53,7 @@ def test_sums_in_losses_are_refused_unless_they_are_asked_for(num_ranks):
         for form in FORMS_OF_SUMS:
             text = rank["refusals"][form]
             assert "which reduces by hvd.Sum, and nobody can tell" in text
-            assert "is meant, write op=hvd.Average; if the sum is meant, give differentiate" in text
+            assert "is meant, write op=hvd.Average; if the sum is meant, pass differentiate" in text
 
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
