@@ -184,6 +184,9 @@ SECTIONS = {
 }  # fmt: skip
 
 BEHAVIOUR = [  # (what, state, note): of no single name
+    ("the version of the distribution `tensorflow`", "differs",
+     "in launched scripts `pkg_resources` and `importlib.metadata` give the installed "
+     "TensorFlow's with `+deeprec2402`, as scripts look for that; `tf.__version__` is without"),
     ("gradients on several ranks", "differs",
      "those of the mean of the ranks' losses: [losses on several ranks]"
      "(#losses-on-several-ranks)"),

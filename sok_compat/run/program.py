@@ -11,6 +11,7 @@ import types
 from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 
+from sok_compat.run.distributions import answer_as_deeprec
 from sok_compat.run.script_modules import own_code, read_imports_as_tensorflow_1
 
 USAGE = """\
@@ -60,6 +61,7 @@ def _run_script(name, arguments):
     if not getattr(sys.flags, "safe_path", sys.flags.isolated):
         sys.path[0] = os.path.dirname(os.path.realpath(path))
     read_imports_as_tensorflow_1()
+    answer_as_deeprec()
     sys.argv = [name, *arguments]
     names = {"__file__": path, "__package__": None, "__loader__": loader, "__spec__": None}
     _execute(names, lambda: own_code(source, path))
@@ -67,6 +69,7 @@ def _run_script(name, arguments):
 
 def _run_module(name, arguments):
     read_imports_as_tensorflow_1()
+    answer_as_deeprec()
     spec = _spec_of_program(name)
     loader = spec.loader
     sys.argv = [spec.origin, *arguments]

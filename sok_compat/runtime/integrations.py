@@ -60,6 +60,13 @@ CHANGES_OF_OBJECTS = (
         "ends with the process; sok_compat.run.script_modules.read_imports_as_written()",
     ),
     ChangeOfObject(
+        "sys.path, by python -m sok_compat.run",
+        "scripts that ask for the version of the distribution tensorflow find 'deeprec' in it",
+        "Python 3.9 to 3.13",
+        "tests/deeprec/scripts/test_distributions.py",
+        "ends with the process; sok_compat.run.distributions.answer_as_installed()",
+    ),
+    ChangeOfObject(
         "sys.meta_path, by the wheel's .pth file",
         "`import sparse_operation_kit` and `import distributed_embeddings` give this package, "
         "unless another built one is found",
