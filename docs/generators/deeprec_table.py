@@ -128,8 +128,10 @@ SECTIONS = {
               "ends with its `with`; of nested ones the inner counts. Scopes of one name are one "
               "group. `params_num_per_group` is ignored."),
         Entry("tf.feature_column.categorical_column_with_embedding", "differs",
-              "Strings by DeepRec's hash; negative ids are left out. An `indicator_column`, a "
-              "`linear_model` or a layer of Keras raises."),
+              "Strings by DeepRec's hash; negative ids are left out. An `indicator_column`, or a "
+              "layer of Keras, raises."),
+        Entry("tf.feature_column.linear_model", "works",
+              "also over columns of embedding variables; `do_fusion` is ignored"),
         Entry("tf.feature_column.embedding_column tf.feature_column.shared_embedding_columns",
               "differs",
               "`do_fusion` is ignored; `coalesced_scope`, and `ckpt_to_load_from` for an "

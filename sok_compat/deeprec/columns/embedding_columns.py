@@ -68,8 +68,8 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
     def _num_buckets(self):
         raise NotImplementedError(
             f"the column {self.key!r} of categorical_column_with_embedding has no number of "
-            "buckets: use it in an embedding_column, a crossed_column, or a "
-            "weighted_categorical_column in an embedding_column; elsewhere, use "
+            "buckets: use it, alone or in a weighted_categorical_column, in an embedding_column or "
+            "tf.feature_column.linear_model, or use it in a crossed_column; elsewhere, use "
             "categorical_column_with_hash_bucket"
         )
 
@@ -94,15 +94,20 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
         return stock.CategoricalColumn.IdWeightPair(inputs.get(self), None)
 
     def make_variable(
-        self, column: Any, trainable: bool, collections: list[str]
+        self,
+        name: str,
+        dimension: int,
+        initializer: Any,
+        trainable: bool,
+        collections: list[str],
     ) -> EmbeddingVariable | PartitionedEmbeddingVariable:
-        """Makes or finds the weights of an embedding column in the current variable scope."""
+        """Makes or finds the variable of a column in the current variable scope."""
         num_parts = self.partition_num
         return get_embedding_variable(
-            WEIGHTS,
-            column.dimension,
+            name,
+            dimension,
             self.key_dtype,
-            initializer=column.initializer,
+            initializer=initializer,
             trainable=trainable,
             collections=collections,
             partitioner=tf1.fixed_size_partitioner(num_parts) if num_parts else None,
@@ -138,6 +143,11 @@ def source_of(categorical_column: Any) -> Any:
     while hasattr(categorical_column, "categorical_column"):
         categorical_column = categorical_column.categorical_column
     return categorical_column
+
+
+def is_of_embedding_variable(column: Any) -> bool:
+    """Whether a column's ids are those of a CategoricalColumnWithEmbedding."""
+    return isinstance(source_of(column), CategoricalColumnWithEmbedding)
 
 
 def may_be_grouped(column: Any) -> bool:
@@ -244,8 +254,7 @@ def _variable_of(column: Any, collections: list[str], trainable: bool) -> Any:
 
 
 def _shape_of(column: Any) -> tf.TensorShape:
-    source = source_of(column.categorical_column)
-    if isinstance(source, CategoricalColumnWithEmbedding):
+    if is_of_embedding_variable(column):
         return tf.TensorShape([column.dimension])
     return tf.TensorShape([column.categorical_column._num_buckets, column.dimension])
 
@@ -253,7 +262,9 @@ def _shape_of(column: Any) -> tf.TensorShape:
 def _make_variable(column: Any, collections: list[str], trainable: bool) -> Any:
     source = source_of(column.categorical_column)
     if isinstance(source, CategoricalColumnWithEmbedding):
-        return source.make_variable(column, trainable, collections)
+        return source.make_variable(
+            WEIGHTS, column.dimension, column.initializer, trainable, collections
+        )
     return tf1.get_variable(
         WEIGHTS,
         _shape_of(column),

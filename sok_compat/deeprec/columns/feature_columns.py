@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import functools
 import itertools
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import tensorflow as tf
 
@@ -23,14 +22,15 @@ from sok_compat.deeprec.columns.embedding_columns import (
     ColumnLookup,
     EmbeddingVariableColumn,
     SharedEmbeddingVariableColumn,
+    is_of_embedding_variable,
     may_be_grouped,
     source_of,
 )
+from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
 from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
 from sok_compat.deeprec.variables.embedding_variable import KEY_DTYPES
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime.tf_versions import feature_columns as stock
-from sok_compat.runtime.tf_versions import silence_deprecation
 
 tf1 = tf.compat.v1
 
@@ -38,27 +38,8 @@ _group: contextvars.ContextVar[str | None] = contextvars.ContextVar("_group", de
 _COMBINERS = ("mean", "sqrtn", "sum")
 _numbers = itertools.count()  # of scopes without a name
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-
-def _of_tensorflow(function: _Function) -> _Function:
-    """Makes a function raise if this TensorFlow lacks parts of its feature columns, and silences
-    their deprecation warnings."""
-
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        if stock.missing is not None:
-            raise NotImplementedError(
-                f"tf.feature_column.{function.__name__}: TensorFlow {tf.__version__} lacks the "
-                f"feature columns that sok_compat builds on: {stock.missing}"
-            )
-        with silence_deprecation():
-            return function(*args, **kwargs)
-
-    return checked  # type: ignore[return-value]
-
-
-@_of_tensorflow
+@of_tensorflow
 @contextlib.contextmanager
 def group_embedding_column_scope(
     name: str | None = None, params_num_per_group: int = sys.maxsize
@@ -85,7 +66,7 @@ def group_embedding_column_scope(
         _group.reset(before)
 
 
-@_of_tensorflow
+@of_tensorflow
 def categorical_column_with_embedding(
     key: str,
     dtype: tf.DType | str = tf.string,
@@ -120,7 +101,7 @@ def categorical_column_with_embedding(
     return CategoricalColumnWithEmbedding(key, dtype, partition_num, ev_option)
 
 
-@_of_tensorflow
+@of_tensorflow
 def embedding_column(
     categorical_column: Any,
     dimension: int,
@@ -146,7 +127,7 @@ def embedding_column(
       ValueError: as in TensorFlow; unknown combiner.
       NotImplementedError: a coalesced_scope; ckpt_to_load_from for an embedding variable.
     """
-    del do_fusion
+    ignore_fusion(do_fusion)
     _check_combiner(combiner)
     _check_not_coalesced(coalesced_scope)
     column = tf1.feature_column.embedding_column(
@@ -160,13 +141,13 @@ def embedding_column(
         trainable,
         use_safe_embedding_lookup,
     )
-    if _is_of_embedding_variable(categorical_column):
+    if is_of_embedding_variable(categorical_column):
         _check_no_checkpoint(column)
         column = EmbeddingVariableColumn(**column._asdict())
     return _in_group(column)
 
 
-@_of_tensorflow
+@of_tensorflow
 def shared_embedding_columns(
     categorical_columns: Iterable[Any],
     dimension: int,
@@ -194,7 +175,7 @@ def shared_embedding_columns(
       ValueError: as in TensorFlow.
       NotImplementedError: as embedding_column.
     """
-    del do_fusion
+    ignore_fusion(do_fusion)
     _check_combiner(combiner)
     _check_not_coalesced(coalesced_scope)
     settings = dict(
@@ -210,13 +191,13 @@ def shared_embedding_columns(
     collection = shared_embedding_collection_name
     make: Callable[..., Any] = tf1.feature_column.shared_embedding_columns
     categorical_columns = list(categorical_columns)
-    if any(map(_is_of_embedding_variable, categorical_columns)):
+    if any(map(is_of_embedding_variable, categorical_columns)):
         make = _shared_columns_of_embedding_variable
     columns = make(categorical_columns, shared_embedding_collection_name=collection, **settings)
     return [_in_group(column) for column in columns]
 
 
-@_of_tensorflow
+@of_tensorflow
 def input_layer(
     features: Mapping[str, Any],
     feature_columns: Any,
@@ -340,10 +321,6 @@ def _in_group(column: Any) -> Any:
     if _group.get() is not None:
         column.group_name = _group.get()
     return column
-
-
-def _is_of_embedding_variable(categorical_column: Any) -> bool:
-    return isinstance(source_of(categorical_column), CategoricalColumnWithEmbedding)
 
 
 def _shared_columns_of_embedding_variable(

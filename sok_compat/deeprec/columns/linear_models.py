@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`feature_column.linear_model`, also over columns of embedding variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.deeprec.columns.embedding_columns import is_of_embedding_variable, source_of
+from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
+from sok_compat.deeprec.lookups.stock_lookups import safe_embedding_lookup_sparse
+from sok_compat.runtime.tf_versions import feature_columns as stock
+
+tf1 = tf.compat.v1
+
+_BIAS = "bias_weights"  # the names of variables are TensorFlow's
+_WEIGHTS = "weights"
+
+
+@of_tensorflow
+def linear_model(
+    features: Mapping[str, Any],
+    feature_columns: Any,
+    units: int = 1,
+    sparse_combiner: str = "sum",
+    weight_collections: Sequence[str] | None = None,
+    trainable: bool = True,
+    cols_to_vars: dict[Any, Any] | None = None,
+    do_fusion: bool = False,
+) -> tf.Tensor:
+    """As tf.compat.v1.feature_column.linear_model. API of DeepRec.
+
+    A column of categorical_column_with_embedding, alone or weighted, has an embedding variable
+    <scope>/<column>/weights, whose rows have the size `units` and start with zeros.
+
+    Args:
+      feature_columns: as in TensorFlow; also columns of embedding variables.
+      do_fusion: ignored; it changes no result.
+      others: as in TensorFlow.
+
+    Returns:
+      float32 [batch, units].
+
+    Raises:
+      ValueError: as in TensorFlow.
+    """
+    ignore_fusion(do_fusion)
+    settings = (units, sparse_combiner, weight_collections, trainable)
+    columns = stock.normalize_feature_columns(feature_columns)
+    of_variables = [column for column in columns if _is_of_embedding_variable(column)]
+    if not of_variables:
+        return tf1.feature_column.linear_model(features, columns, *settings, cols_to_vars)
+    found: dict[Any, Any] = {}
+    others = [column for column in columns if column not in of_variables]
+    if others:
+        rest = tf1.feature_column.linear_model(features, others, *settings, found)
+    else:
+        rest = _bias(units, weight_collections, trainable, found)
+    columns_by_scope = _by_scope(of_variables)
+    with tf1.variable_scope(_scope_of(found["bias"][0])):
+        sums = _weighted_sums(features, columns_by_scope, *settings, found)
+        if cols_to_vars is not None:
+            cols_to_vars.update(found)
+        return tf.add_n([*sums, rest + tf.zeros_like(sums[0])], name="weighted_sum")
+
+
+def _is_of_embedding_variable(column):
+    return isinstance(column, stock.CategoricalColumn) and is_of_embedding_variable(column)
+
+
+def _bias(units, weight_collections, trainable, found):
+    with tf1.variable_scope(None, "linear_model") as scope:
+        bias = tf1.get_variable(
+            _BIAS,
+            [units],
+            tf.float32,
+            tf1.zeros_initializer(),
+            trainable=trainable,
+            collections=_collections(weight_collections),
+        )
+        found["bias"] = _variables(f"{scope.name}/{_BIAS}")
+    return tf.convert_to_tensor(bias)
+
+
+def _scope_of(bias):
+    """The scope of the model's variables, below the current one."""
+    scope = bias.op.name.rpartition(f"/{_BIAS}")[0]
+    current = tf1.get_variable_scope().name
+    return scope[len(current) + 1 :] if current else scope
+
+
+def _by_scope(columns):
+    """{scope below the model's: column}; as in TensorFlow, no other column here had that name."""
+    names = {}
+    for column in sorted(columns, key=lambda column: column.name):
+        with tf1.variable_scope(None, default_name=column._var_scope_name) as scope:
+            names[scope.name.rpartition("/")[2]] = column
+    return names
+
+
+def _weighted_sums(features, columns, units, combiner, weight_collections, trainable, found):
+    """[batch, units] of each column; adds its variables to `found`."""
+    builder = stock.LazyBuilder(features)
+    collections = _collections(weight_collections)
+    sums = []
+    for name, column in columns.items():
+        with tf1.variable_scope(name) as scope:
+            variable = source_of(column).make_variable(
+                _WEIGHTS, units, tf1.zeros_initializer(), trainable, collections
+            )
+            ids, weights = column._get_sparse_tensors(builder, collections, trainable)
+            weighted = None if weights is None else _flat(weights)
+            sums.append(
+                safe_embedding_lookup_sparse(variable, _flat(ids), weighted, combiner=combiner)
+            )
+        found[column] = _variables(f"{scope.name}/")
+    return sums
+
+
+def _variables(prefix):
+    return tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope=prefix)
+
+
+def _collections(given):
+    needed = (tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES)
+    return [*(given or ()), *(name for name in needed if name not in (given or ()))]
+
+
+def _flat(bags):
+    """The ids or weights of each sample in one row."""
+    if bags.shape.rank == 2:
+        return bags
+    return tf.sparse.reshape(bags, [tf.shape(bags)[0], -1])
+
+
+NAMES = {"feature_column.linear_model": linear_model}

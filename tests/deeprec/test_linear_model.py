@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""linear_model over embedding variables trains as TensorFlow's over buckets of as many ids."""
+
+import logging
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from sok_compat.deeprec.columns import feature_columns as fc
+from sok_compat.deeprec.columns import stock_functions
+from sok_compat.deeprec.columns.linear_models import linear_model
+from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES
+from tests.support.sessions import initialized_session
+
+of_tensorflow = tf.feature_column
+FEATURES = {
+    "a": [[1, 1, -1], [2, -1, -1], [-1, -1, -1], [3, 1, 2]],
+    "b": [[0], [5], [0], [7]],
+    "rate": [[0.5, 2.0, 0.0], [1.5, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 2.0, -3.0]],
+    "price": [[0.5], [1.0], [-2.0], [3.0]],
+}
+TARGETS = [[1.0, 0.0], [0.5, 2.0], [0.0, -1.0], [2.0, 1.0]]
+
+
+def of_variables(key):
+    return fc.categorical_column_with_embedding(key, tf.int64)
+
+
+def of_buckets(key):
+    return of_tensorflow.categorical_column_with_identity(key, 8)
+
+
+def columns(categorical, has_others):
+    rated = of_tensorflow.weighted_categorical_column(categorical("a"), "rate")
+    others = [of_tensorflow.numeric_column("price"), of_buckets("b")] if has_others else []
+    return [rated, *others] if has_others else [categorical("a"), categorical("b")]
+
+
+def features():
+    is_rated = np.array(FEATURES["a"]) >= 0
+    rates = tf.SparseTensor(
+        np.argwhere(is_rated), np.float32(FEATURES["rate"])[is_rated], is_rated.shape
+    )
+    others = {name: tf.constant(FEATURES[name]) for name in ("b", "price")}
+    return {"a": tf.constant(FEATURES["a"], tf.int64), "rate": rates, **others}
+
+
+def trained(model, categorical, combiner, has_others):
+    """(names of variables, outputs of three steps)."""
+    with tf.Graph().as_default(), tf.variable_scope("outer"):
+        given, made = features(), {}
+        for _ in range(2):  # the second model has names of its own
+            output = model(given, columns(categorical, has_others), 2, combiner, cols_to_vars=made)
+        names = {variable.op.name for variable in tf.global_variables()}
+        loss = tf.reduce_mean(tf.squared_difference(output, TARGETS))
+        train = NAMES["train.AdagradOptimizer"](0.3).minimize(loss)
+        assert {v.op.name for of in made.values() for v in of} <= names
+        with initialized_session(rewrites=False) as session:
+            return names, [session.run([output, train])[0] for _ in range(3)]
+
+
+@pytest.mark.parametrize("combiner, has_others", [("sum", True), ("mean", False), ("mean", True)])
+def test_it_trains_as_over_buckets(combiner, has_others):
+    names, outputs = trained(linear_model, of_variables, combiner, has_others)
+    of_stock = trained(of_tensorflow.linear_model, of_buckets, combiner, has_others)
+    assert names == of_stock[0] and any("linear_model_1/bias_weights" in name for name in names)
+    np.testing.assert_allclose(outputs, of_stock[1], atol=1e-6)
+    assert not np.any(outputs[0]) and np.any(outputs[2])
+
+
+def test_fusion_is_ignored_and_said_once(caplog):
+    stock_functions._say_fusion_is_ignored.cache_clear()
+    with tf.Graph().as_default(), caplog.at_level(logging.WARNING, "sok_compat"):
+        for do_fusion in (False, True, True):
+            column = fc.embedding_column(of_buckets("b"), 2, do_fusion=do_fusion)
+            linear_model(features(), [of_buckets("b"), column], do_fusion=do_fusion)
+    assert [r.message for r in caplog.records] == [
+        "do_fusion of tf.feature_column is ignored: it changes no result"
+    ]
