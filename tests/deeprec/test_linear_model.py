@@ -48,7 +48,8 @@ def features():
 
 def trained(model, categorical, combiner, has_others):
     """(names of variables, outputs of three steps)."""
-    with tf.Graph().as_default(), tf.variable_scope("outer"):
+    partitioner = tf.fixed_size_partitioner(2) if combiner == "mean" else None
+    with tf.Graph().as_default(), tf.variable_scope("outer", partitioner=partitioner):
         given, made = features(), {}
         for _ in range(2):  # the second model has names of its own
             output = model(given, columns(categorical, has_others), 2, combiner, cols_to_vars=made)
