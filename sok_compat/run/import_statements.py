@@ -5,13 +5,13 @@
 |---|---|
 | `import tensorflow as tf`, also of `tensorflow.compat.v1` | `import sok_compat.deeprec as tf` |
 | `from tensorflow.train import Saver` | `from sok_compat.deeprec.train import Saver` |
-| `from tensorflow.python.ops import array_ops` | the same |
+| `from tensorflow.python.ops import math_ops` | the same |
 | `from tensorflow.python.ops import variables` | `from sok_compat.deeprec.python.ops import ...` |
 | `import tensorflow.compat.v2 as tf` | the same |
 | `from sparse_operation_kit.core import graph_keys` | `from sok_compat.sparse_operation_kit. ...` |
 
-DeepRec adds names to the module `variables`. Imports of TensorFlow, except `compat.v2`, first
-switch on TensorFlow 1's behaviour.
+DeepRec adds names to the module `variables`, and TensorFlow 2 has moved some of others. Imports of
+TensorFlow, except `compat.v2`, first switch on TensorFlow 1's behaviour.
 """
 
 from __future__ import annotations

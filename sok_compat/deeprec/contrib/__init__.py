@@ -8,10 +8,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-_FILES = ("feature_column", "framework", "layers", "lookup", "training")  # beside this one
+_FILES = ("feature_column", "framework", "layers", "lookup", "rnn", "training")  # beside this one
 _MOVED = {  # {module of tf.contrib: its path under tf in TensorFlow 2}
     "data": "data.experimental",
-    "rnn": "nn.rnn_cell",
 }
 _INSTEAD = {
     "batch_norm": "tf.layers.batch_normalization",
