@@ -28,7 +28,7 @@ def temporary_folders(folder):
     return [name for name in os.listdir(folder) if "_temp_" in name]
 
 
-@pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("times", [4, pytest.param(15, marks=pytest.mark.thorough)])
 def test_processes_that_are_killed_while_they_save(graph, tmp_path, times):
     """At any moment: the newest checkpoint is whole. Later saves clean up."""
     with subprocess.Popen(
