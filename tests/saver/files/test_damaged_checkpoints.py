@@ -93,12 +93,14 @@ class Trained:
 
     def state(self):
         """All that a checkpoint has of it, in an order of its own."""
-        found = []
-        for keys, *planes in self.session.run(self.model.exports):
+        found = self.session.run(self.model.dense)
+        exported = self.session.run(self.model.exports)
+        for table, (keys, *planes) in zip(self.model.tables, exported):
             order = np.argsort(keys)
             found += [keys[order], *(p[order] for p in planes if len(p) == len(keys))]
-        slots = [slot for table in self.model.tables for slot in table.slots]
-        return [*found, *self.session.run([*slots, *self.model.dense])]
+            # Of a GPU, a slot may show more rows than are in use.
+            found += [rows[: len(keys)] for rows in self.session.run(table.slots)]
+        return found
 
     def try_damaged(self, what, damage):
         """Whether the restore of a damaged copy raises: then nothing has changed. Otherwise all is
