@@ -130,8 +130,7 @@ std::vector<SavedTensors::Stored> SavedTensors::StoredOf(const std::string& name
     tf::TensorShape part = shape;
     for (int d = 0; fits && d < shape.dims(); ++d) {
       const tf::TensorSliceProto::Extent& extent = proto.extent(d);
-      const bool is_whole =
-          extent.has_length_case() == tf::TensorSliceProto::Extent::HAS_LENGTH_NOT_SET;
+      const bool is_whole = !tf::TensorSlice::HasExtentLength(extent);
       const int64_t size = shape.dim_size(d);
       const int64_t length = is_whole ? size : extent.length();
       fits =
