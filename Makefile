@@ -76,6 +76,7 @@ CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
 	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
+# One CUDA architecture, that of cuda-check: each one more takes minutes.
 check: export SOK_WARNINGS_AS_ERRORS := ON
 check: export CUDAARCHS := 90
 check: lint sanitize cuda-check test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests

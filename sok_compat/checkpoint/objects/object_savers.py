@@ -187,30 +187,30 @@ def _managed_by_rank_0(save):
     def save_with_ranks(self, *args, **kwargs):
         if not is_connected():
             return save(self, *args, **kwargs)
-        max_to_keep, self._max_to_keep = self._max_to_keep, None  # nothing is deleted in save()
+        self._sweep = functools.partial(_sweep_on_rank_0, self)  # which save() calls
         try:
             path = save(self, *args, **kwargs)
         finally:
-            self._max_to_keep = max_to_keep
-        if path is None:
-            return path
-        if not _is_of_ranks(path):
-            self._sweep()
-            self._record_state()
-            return path
-
-        def sweep_here():
-            self._sweep()
-            return [len(self._maybe_delete), self._last_preserved_timestamp]
-
-        num_kept, self._last_preserved_timestamp = _value_of_rank_0(sweep_here)
-        while len(self._maybe_delete) > num_kept:
-            self._maybe_delete.popitem(last=False)
-        self._record_state()
-        _value_of_rank_0(lambda: None)
+            del self._sweep
+        if path is not None and _is_of_ranks(path):
+            _value_of_rank_0(lambda: None)
         return path
 
     return save_with_ranks
+
+
+def _sweep_on_rank_0(manager):
+    if not _is_of_ranks(manager.latest_checkpoint):
+        return type(manager)._sweep(manager)
+
+    def sweep():
+        type(manager)._sweep(manager)
+        return [len(manager._maybe_delete), manager._last_preserved_timestamp]
+
+    num_kept, manager._last_preserved_timestamp = _value_of_rank_0(sweep)
+    while len(manager._maybe_delete) > num_kept:
+        manager._maybe_delete.popitem(last=False)
+    return None
 
 
 def _is_of_ranks(path):
