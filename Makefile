@@ -76,7 +76,7 @@ CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
 	$(BIN)/python -m tests.fuzz --cases $(CASES) $(if $(SEED),--seed $(SEED))
 
-# One CUDA architecture, that of cuda-check: each one more takes minutes.
+# One CUDA architecture: each one more takes minutes.
 check: export SOK_WARNINGS_AS_ERRORS := ON
 check: export CUDAARCHS := 90
 check: lint sanitize cuda-check test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests
@@ -114,7 +114,7 @@ $(VENV)/.lint: requirements-lint.txt $(VENV)/.created
 $(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
 	@rm -f $(VENV)/.installed*
 	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall \
-	  -Ccmake.define.SOK_CUDA=$(SOK_CUDA) .
+	  -Ccmake.define.SOK_CUDA=$(SOK_CUDA) $(foreach part,TESTS BENCHMARKS,-Ccmake.define.SOK_CUDA_$(part)=OFF) .
 	@touch $@
 
 STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
@@ -185,12 +185,13 @@ core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 NVCC := $(or $(CUDACXX),$(shell command -v nvcc 2>/dev/null))
 
 .PHONY: cuda-check cuda-report
-cuda-check: $(VENV)/.tools  ## with nvcc: the CUDA code compiles and links without a warning, and no kernel spills
+cuda-check: build  ## with nvcc: the CUDA code, its tests and benchmark compile and link, and no kernel spills
 ifeq ($(NVCC),)
 	@echo "CUDA: not checked, because there is no nvcc on the PATH."
 else
-	$(CMAKE_CORE) -DSOK_CUDA=ON -DSOK_CUDA_TESTS=ON -DSOK_CUDA_BENCHMARKS=ON -DCMAKE_CUDA_ARCHITECTURES=90
-	$(BIN)/cmake --build build/$@
+	build=$$($(BIN)/python cmake/build_backend.py) && \
+	$(BIN)/cmake -S . -B $$build -DSOK_CUDA_TESTS=ON -DSOK_CUDA_BENCHMARKS=ON --log-level=WARNING && \
+	$(BIN)/cmake --build $$build
 	$(PYTHON) cmake/cuda_report.py --nvcc $(NVCC) --architectures 75,90 --brief
 endif
 

@@ -32,7 +32,7 @@ uint64_t NameHash(const std::string& name) {
 
 MessageKind KindOf(std::string_view message) {
   const int64_t kind = MessageReader(message).Number();
-  if (kind < 0 || kind > static_cast<int64_t>(MessageKind::kStatus)) ThrowCutOff();
+  if (kind < 0 || kind > static_cast<int64_t>(MessageKind::kLastError)) ThrowCutOff();
   return static_cast<MessageKind>(kind);
 }
 
@@ -64,6 +64,16 @@ RankStatus RankStatus::Parse(std::string_view message) {
   MessageReader reader = After(message, MessageKind::kStatus);
   const int64_t num_steps = reader.Number();
   return {num_steps, std::string(reader.Text())};
+}
+
+std::string LastError::Serialize() const {
+  MessageWriter writer = Begin(MessageKind::kLastError);
+  writer.Text(message);
+  return std::move(writer.bytes());
+}
+
+LastError LastError::Parse(std::string_view message) {
+  return {std::string(After(message, MessageKind::kLastError).Text())};
 }
 
 /// Writes the known number plus one; or 0 and the definition: the new number plus one (0 for none),

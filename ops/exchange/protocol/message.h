@@ -32,7 +32,7 @@ struct CollectiveId {
 /// The same on every rank.
 uint64_t NameHash(const std::string& name);
 
-enum class MessageKind : int64_t { kRequest, kFailure, kStatus };
+enum class MessageKind : int64_t { kRequest, kFailure, kStatus, kLastError };
 
 /// The kind of a message. Throws kIo if it is none.
 MessageKind KindOf(std::string_view message);
@@ -64,6 +64,14 @@ struct RankStatus {
   bool operator==(const RankStatus& other) const {
     return num_steps == other.num_steps && waits_for == other.waits_for;
   }
+};
+
+/// What a rank that is about to leave last failed with, so that others learn the cause.
+struct LastError {
+  std::string message;
+
+  std::string Serialize() const;
+  static LastError Parse(std::string_view message);
 };
 
 /// Numbers exchanges that are requested repeatedly, so that a header takes a few bytes.

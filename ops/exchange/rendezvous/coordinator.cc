@@ -8,8 +8,9 @@
 namespace sok {
 namespace {
 
-using Seconds = std::chrono::duration<double>;
 using Entry = ReceiveBuffer::Entry;
+
+constexpr size_t kLongestError = 2000;  // bytes of an error that other ranks are told
 
 const std::shared_ptr<const Description>& NoDescription() {
   static const auto none = std::make_shared<const Description>("");
@@ -30,6 +31,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::shared_ptr<Tran
       transport_(std::move(transport)),
       buffer_(static_cast<size_t>(options.num_ranks)),
       statuses_(static_cast<size_t>(options.num_ranks)),
+      last_errors_(static_cast<size_t>(options.num_ranks)),
       readers_(static_cast<size_t>(options.num_ranks)) {
   transport_->Start(this);
   thread_ = std::thread([this] { Run(); });
@@ -81,6 +83,8 @@ void Coordinator::Submit(ExchangeRequest request) {
     const CollectiveFailure* failed = registry_.FailureOf(place.first);
     if (!closed_reason_.empty()) {
       failure = closed_reason_;
+      registry_.Fail(place.first, {code, failure});  // tells ranks that have not seen why yet
+      registry_.FailStep(request.step_id, {code, failure});
     } else if (failed) {
       code = failed->code;
       failure = failed->message;
@@ -103,10 +107,7 @@ void Coordinator::Submit(ExchangeRequest request) {
     }
     if (registry_.has_news()) changed_.notify_all();
   }
-  if (!failure.empty()) {
-    const std::string name = "exchange " + ExchangeName(request);
-    return request.done(FailedExchange(code, name + ": " + failure));
-  }
+  if (!failure.empty()) return FailRequest(request, code, failure);
   const auto memory = std::make_shared<std::pair<decltype(written), std::shared_ptr<const void>>>(
       written, outgoing.memory);
   for (size_t step = 1; step < by_rank.size(); ++step) {  // ranks start with different destinations
@@ -125,10 +126,21 @@ void Coordinator::Submit(ExchangeRequest request) {
   if (complete) Finish(std::move(*complete));
 }
 
+void Coordinator::FailRequest(const ExchangeRequest& request, ErrorCode code,
+                              const std::string& message) {
+  const std::string error = "exchange " + ExchangeName(request) + ": " + message;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    last_error_ = error;
+  }
+  request.done(FailedExchange(code, error));
+}
+
 void Coordinator::FailStep(StepId step_id, ErrorCode code, const std::string& message) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!closed_reason_.empty()) return;
   registry_.FailStep(step_id, {code, message});
+  if (code != ErrorCode::kCancelled) last_error_ = message;
   changed_.notify_all();
 }
 
@@ -158,6 +170,11 @@ void Coordinator::Receive(int source, std::string_view message, bool is_cut) {
     case MessageKind::kStatus: {
       const std::lock_guard<std::mutex> lock(mutex_);
       statuses_[static_cast<size_t>(source)] = RankStatus::Parse(message);
+      return;
+    }
+    case MessageKind::kLastError: {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      last_errors_[static_cast<size_t>(source)] = LastError::Parse(message).message;
     }
   }
 }
@@ -191,9 +208,11 @@ void Coordinator::ReceiveRequest(int source, std::string_view message, bool is_c
 
 void Coordinator::Left(int source) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string& last_error = last_errors_[static_cast<size_t>(source)];
   const std::string why =
       "has left: its script ended or raised an exception. All ranks must run the same number of "
-      "steps";
+      "steps" +
+      (last_error.empty() ? "" : ". Its last error: " + last_error);
   if (closed_reason_.empty()) closed_reason_ = "rank " + std::to_string(source) + " " + why;
   for (const auto& [place, entry] : buffer_.entries()) {
     const bool has_come = entry.parts[static_cast<size_t>(source)].description != nullptr;
@@ -253,6 +272,7 @@ void Coordinator::Finish(Entry entry) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (result.error.empty()) {
+      last_error_.clear();
       ++counters_.exchanges;
       counters_.payload_bytes += entry.sent_bytes;
     } else {
@@ -272,7 +292,15 @@ void Coordinator::Abort(const std::string& reason) {
   changed_.notify_all();
 }
 
-void Coordinator::Leave() { transport_->Close(); }
+void Coordinator::Leave() {
+  LastError last_error;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    last_error.message = std::exchange(last_error_, {}).substr(0, kLongestError);
+  }
+  if (!last_error.message.empty()) SendToAll(last_error.Serialize());
+  transport_->Close();
+}
 
 bool Coordinator::is_closed() const {
   const std::lock_guard<std::mutex> lock(mutex_);

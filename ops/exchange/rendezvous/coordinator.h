@@ -78,7 +78,7 @@ class Coordinator : public Receiver {
   /// Fails all requests from now on with `reason`: the ranks can no longer communicate.
   void Abort(const std::string& reason);
 
-  /// Tells the other ranks that this one leaves, which fails their requests.
+  /// Tells the other ranks that this one leaves, which fails their requests, and its last error.
   void Leave();
 
   /// Whether a rank has left, or Abort was called.
@@ -95,6 +95,7 @@ class Coordinator : public Receiver {
 
   void ReceiveRequest(int source, std::string_view message, bool is_cut);
   void Finish(ReceiveBuffer::Entry entry);
+  void FailRequest(const ExchangeRequest& request, ErrorCode code, const std::string& message);
   ExchangeResult ResultOf(const ReceiveBuffer::Entry& entry);
   std::string WhyNotTogether(const ReceiveBuffer::Entry& entry) const;
   void SendToAll(const std::string& message);
@@ -119,6 +120,8 @@ class Coordinator : public Receiver {
   Clock::time_point status_told_;
   std::string gave_up_on_;     // the request that timed out, if none was made since
   std::string closed_reason_;  // not empty if closed
+  std::string last_error_;     // of this rank's exchanges or steps, if none has succeeded since
+  std::vector<std::string> last_errors_;  // by rank, as received from those that leave
   bool is_stopped_ = false;
   ExchangeCounters counters_;
   std::vector<HeaderReader> readers_;  // by source rank, each used by its delivering thread

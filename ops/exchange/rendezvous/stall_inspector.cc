@@ -47,8 +47,7 @@ void Coordinator::TellAndFail(std::unique_lock<std::mutex>* lock) {
   lock->unlock();
   for (const LookupFailure& failure : to_tell) SendToAll(failure.Serialize());
   for (const auto& [request, why] : failed) {
-    request.done(
-        FailedExchange(why.code, "exchange " + ExchangeName(request) + ": " + why.message));
+    FailRequest(request, why.code, why.message);
   }
   failed.clear();  // without the lock: destroying them may end lookups, which takes it
   lock->lock();

@@ -167,6 +167,32 @@ SOK_TEST(ALeavingRankEndsTheWaitOfOthers) {
   CheckFailed(SubmitFirst(ranks[1], 1, 3, 50, "layer").get(), Words{"rank 2 has left"});
 }
 
+/// Ranks leave one after the other; one that sees only the last of them learns of the first.
+SOK_TEST(ARankThatLeavesSaysWhy) {
+  Ranks ranks(3);
+  ranks[2].FailStep(StepIdOf(2, 0), ErrorCode::kInvalidArgument, "the script's own mistake");
+  ranks[2].Leave();
+  while (!ranks[0].is_closed()) std::this_thread::yield();
+  const Words cause{"rank 2 has left", "Its last error: the script's own mistake"};
+  CheckFailed(SubmitFirst(ranks[0], 0, 3, 50, "layer").get(), cause);
+  ranks[0].Leave();
+  while (!ranks[1].is_closed()) std::this_thread::yield();
+  CheckFailed(SubmitFirst(ranks[1], 1, 3, 50, "layer").get(), cause);
+}
+
+/// The other rank waits for a step that ends since a rank has left, which it has not seen itself.
+SOK_TEST(AStepThatEndsSinceARankHasLeftSaysSo) {
+  Pair ranks;
+  auto waiting = SubmitFirst(ranks[1], 1, 2, 0, "layer");
+  static_cast<Receiver&>(ranks[0]).Left(1);
+  ranks.DeliverFrom(1);
+  const Collective collective = ranks[0].Begin({"layer", StepIdOf(0, 0)});
+  CheckFailed(Submit(ranks[0], collective, Request(0, 2, 0, "layer")).get(), {"rank 1 has left"});
+  ranks[0].End(collective);
+  ranks.DeliverAll();
+  CheckFailed(waiting.get(), {"rank 0 failed in this step", "rank 1 has left"});
+}
+
 SOK_TEST(AMissingRequestFailsItsStepInTime) {
   Ranks ranks(3, 3.0);  // needed by later steps on slow machines
   for (int rank = 0; rank < 3; ++rank) {

@@ -19,11 +19,15 @@ SOK_TEST(FailuresAndStatusesThereAndBack) {
   const RankStatus status{7, "layer/keys"};
   CHECK_TRUE(KindOf(status.Serialize()) == MessageKind::kStatus);
   CHECK_TRUE(RankStatus::Parse(status.Serialize()) == status);
-  for (const std::string& bytes : {failure.Serialize(), status.Serialize()}) {
+  const LastError error{"the end of its data"};
+  CHECK_TRUE(KindOf(error.Serialize()) == MessageKind::kLastError);
+  CHECK_EQ(LastError::Parse(error.Serialize()).message, error.message);
+  for (const std::string& bytes : {failure.Serialize(), status.Serialize(), error.Serialize()}) {
     for (size_t size = 0; size < bytes.size(); ++size) {
       const std::string_view cut = std::string_view(bytes).substr(0, size);
       CHECK_THROWS(ErrorCode::kIo, {"cut off"}, LookupFailure::Parse(cut));
       CHECK_THROWS(ErrorCode::kIo, {"cut off"}, RankStatus::Parse(cut));
+      CHECK_THROWS(ErrorCode::kIo, {"cut off"}, LastError::Parse(cut));
     }
   }
 }

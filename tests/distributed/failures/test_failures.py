@@ -52,9 +52,11 @@ def seen(mode, ranks=slice(None)):
     [
         ("fewer", ["rank 2 has left", "same number of steps"]),
         ("raise", ["rank 2 has left", "raised an exception"]),
+        ("check", ["rank 2"]),  # an op of the script fails between forward and backward pass
         ("kill", ["lost rank 2", "process of rank 2 has ended"]),
         # Horovod says so, or does not before the stall timeout, where the machine is busy.
         (f"kill {BY_HOROVOD}", ["lost rank 2"]),
+        pytest.param(f"check {BY_HOROVOD}", ["rank 2"], marks=pytest.mark.thorough),
         pytest.param("stop", ["lost rank 2"], marks=pytest.mark.thorough),
         pytest.param(f"fewer {BY_HOROVOD}", ["rank 2 has left"], marks=pytest.mark.thorough),
         pytest.param(f"stop {BY_HOROVOD}", ["lost rank 2"], marks=pytest.mark.thorough),
@@ -68,18 +70,6 @@ def test_a_rank_that_is_gone_ends_the_step_of_the_others(mode, words):
         assert "exchange " in rank["error"]
         assert all(word in rank["error"] for word in words), rank["error"]
         assert rank["seconds"] < STALL_SECONDS + 60  # not for ever, on a slow machine
-
-
-@pytest.mark.parametrize(
-    "mode", ["check", pytest.param(f"check {BY_HOROVOD}", marks=pytest.mark.thorough)]
-)
-def test_an_op_of_the_script_that_fails_on_one_rank_ends_the_step_of_the_others(mode):
-    """Between forward and backward pass. One that sees it late may see only that the other left."""
-    others = seen(mode, slice(-1))
-    assert any("rank 2" in rank["error"] for rank in others), others
-    for rank in others:
-        assert rank["step"] == 6 and rank["kind"] == "UnknownError"
-        assert re.search("exchange .*rank [012] (has left|failed)|exchange .*rank 2", rank["error"])
 
 
 @pytest.mark.thorough
