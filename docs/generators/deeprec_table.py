@@ -56,7 +56,7 @@ SECTIONS = {
               "differs",
               "`scope`, `embedding_scope`, `world_size`, `rank`, `estimator` (up to TensorFlow "
               "2.15) and `export_saved_model`, which needs a `checkpoint_dir`. "
-              "`train_and_evaluate` evaluates at the end, or each `eval_every_n_iter` steps. "
+              "`train_and_evaluate` evaluates each `eval_every_n_iter` steps. "
               "Learning rates are not multiplied by the number of ranks."),
         Entry("tf.train.MonitoredTrainingSession", "differs",
               "under 'collective' all ranks begin with rank 0's variables, and its folders and "
@@ -82,7 +82,9 @@ SECTIONS = {
         Entry("tf.nn.group_embedding_lookup", "differs",
               "ids of any shape; a variable may come twice"),
         Entry("tf.nn.embedding_lookup tf.nn.embedding_lookup_sparse", "works"),
-        Entry("tf.nn.safe_embedding_lookup_sparse", "differs", "`prune=False` raises"),
+        Entry("tf.nn.safe_embedding_lookup_sparse", "differs",
+              "`prune=False` raises; in launched scripts it is also "
+              "`fused_safe_embedding_lookup_sparse` of `tensorflow.python.ops.embedding_ops`"),
     ],
     "Embedding variables": [
         Entry("tf.get_embedding_variable", "differs",
@@ -97,8 +99,9 @@ SECTIONS = {
         Entry("tf.EmbeddingVariableOption tf.InitializerOption", "differs",
               "Numbers out of range and options of another kind raise `ValueError`."),
         Entry("tf.StorageOption tf.StorageType tf.CacheStrategy", "differs",
-              "DRAM and HBM, which is DRAM without a GPU, with a warning; other tiers raise "
-              "`NotImplementedError`"),
+              "DRAM and HBM, which is DRAM without a GPU; in the place of other tiers, alone or "
+              "behind a cache, DRAM stores all rows. Each is said once, in a warning."),
+        Entry("tf.hash_table", "refused", _LATER, AttributeError),
         Entry("tensorflow.core.framework.embedding.config_pb2", "differs",
               "`tf.StorageType` and `tf.CacheStrategy` with their members, but no messages"),
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
@@ -163,6 +166,9 @@ SECTIONS = {
               "tf.train.RMSPropOptimizer", "differs",
               "train ordinary variables, and raise for embedding variables"),
     ],
+    "Recurrent cells": [
+        Entry("tensorflow.contrib.rnn.python.ops.core_rnn_cell._Linear", "works"),
+    ],
     "How fast a step is, and where it runs": [
         Entry("tf.staged tf.make_prefetch_hook tf.train.mark_target_node", "differs",
               "no effect on results or speed; the hook feeds the values of a `feed_generator`"),
@@ -180,12 +186,17 @@ SECTIONS = {
               "... Missing values raise. `ARROW_NUM_THREADS` is ignored."),
         Entry("tf.ConfigProto tf.GPUOptions tf.GraphOptions tf.OptimizerOptions", "differs",
               "switches that TensorFlow 2 does not have are ignored, with a warning"),
+        Entry("tf.ExecutorPolicy", "differs",
+              "no effect: `executor_policy` of a `tf.ConfigProto` is such a switch"),
         Entry("tf.device", "differs",
               "a GPU becomes the CPU, with one warning, where TensorFlow has none"),
     ],
 }  # fmt: skip
 
 BEHAVIOUR = [  # (what, state, note): of no single name
+    ("names of TensorFlow 1 in `tensorflow.python` that TensorFlow 2 has moved", "works",
+     "in launched scripts: those of `ops.array_ops`, `ops.control_flow_ops`, `ops.rnn_cell` and "
+     "`util.nest` that DeepRec's models use"),
     ("the version of the distribution `tensorflow`", "differs",
      "in launched scripts `pkg_resources` and `importlib.metadata` give the installed "
      "TensorFlow's with `+deeprec2402`, as scripts look for that; `tf.__version__` is without"),

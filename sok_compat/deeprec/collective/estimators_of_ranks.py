@@ -132,17 +132,18 @@ class _Methods(_Estimator):
         eval_spec: tf.estimator.EvalSpec,
         eval_every_n_iter: int | None = None,
         eval_history: list[dict[str, Any]] | None = None,
-    ) -> dict[str, Any]:
-        """Trains, then evaluates.
+    ) -> dict[str, Any] | None:
+        """Trains, and evaluates if asked to. API of HybridBackend.
 
         Args:
           train_spec: a tf.estimator.TrainSpec.
           eval_spec: a tf.estimator.EvalSpec; its delays are ignored, and rank 0 exports once.
-          eval_every_n_iter: also evaluates, and writes a checkpoint, every so many steps.
+          eval_every_n_iter: evaluates, and writes a checkpoint, every so many steps, or once if
+            nothing is left to train; None: does not evaluate.
           eval_history: a list to append the metrics of each evaluation to.
 
         Returns:
-          The metrics of the last evaluation.
+          The metrics of the last evaluation; None without one.
         """
         history = [] if eval_history is None else eval_history
         num_before = len(history)
@@ -161,13 +162,14 @@ class _Methods(_Estimator):
             max_steps=train_spec.max_steps,
             saving_listeners=listeners,
         )
-        if len(history) == num_before:  # also if nothing was left to train
+        if eval_every_n_iter and len(history) == num_before:  # nothing was left to train
             evaluate()
+        metrics = history[-1] if len(history) > num_before else None
         if current_ranks().rank == 0:
             for exporter in eval_spec.exporters or []:
                 folder = f"{self.model_dir}/export/{exporter.name}"
-                exporter.export(self, folder, self.latest_checkpoint(), history[-1], True)
-        return history[-1]
+                exporter.export(self, folder, self.latest_checkpoint(), metrics or {}, True)
+        return metrics
 
     def export_saved_model(self, *args: Any, **kwargs: Any) -> bytes | None:
         """As in tf.estimator, on rank 0, with the rows of all ranks; None on other ranks."""

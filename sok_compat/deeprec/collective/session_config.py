@@ -15,6 +15,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import Message
 
+from sok_compat.deeprec.variables.protocol_enum import ProtocolEnum
+
 _logger = logging.getLogger("sok_compat")
 _warned_of: set[tuple[str, str]] = set()  # (message, field)
 _MESSAGES = {  # {message: its fields in DeepRec alone that are messages, or lists of messages}
@@ -22,6 +24,14 @@ _MESSAGES = {  # {message: its fields in DeepRec alone that are messages, or lis
     "OptimizerOptions": {"async_embedding_options", "smart_stage_options"},
     "RewriterConfig": {"multi_stream_opts"},
 }
+
+
+class ExecutorPolicy(ProtocolEnum):
+    """How sessions of DeepRec run ops: `ConfigProto.executor_policy`, ignored here."""
+
+    USE_NORMAL_EXECUTOR = 0
+    USE_COST_MODEL_EXECUTOR = 1
+    USE_INLINE_EXECUTOR = 2
 
 
 class IgnoredMessage:
@@ -165,6 +175,9 @@ def _warn_of(message: str, field: str) -> None:
 
 
 NAMES = {
-    name: _LenientClass(getattr(tf, name))
-    for name in ("ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions")
+    "ExecutorPolicy": ExecutorPolicy,
+    **{
+        name: _LenientClass(getattr(tf, name))
+        for name in ("ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions")
+    },
 }

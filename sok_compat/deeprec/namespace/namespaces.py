@@ -14,14 +14,33 @@ import tensorflow.compat.v1 as tensorflow_1
 
 from sok_compat.runtime.tf_versions import tensorflow_2
 
-# Names of DeepRec that sok_compat does not support, by their path under `tf`.
-_OF_DEEPREC_ALONE = (
-    "MultihashOption",
-    "feature_column.categorical_column_with_adaptive_embedding",
-    "get_dynamic_dimension_embedding_variable",
-    "get_hash_table",
-    "get_multihash_variable",
-)
+# Names of DeepRec that sok_compat does not have: {path under `tf`: (what it is, what to use)}.
+_OF_DEEPREC_ALONE = {
+    "MultihashOption": (
+        "the option of a variable whose rows are made of the rows of several small variables",
+        "tf.get_embedding_variable, with a filter if it grows too large",
+    ),
+    "feature_column.categorical_column_with_adaptive_embedding": (
+        "a column that keeps frequent keys in an embedding variable, and hashes the others",
+        "tf.feature_column.categorical_column_with_embedding",
+    ),
+    "get_dynamic_dimension_embedding_variable": (
+        "a variable whose rows have as many blocks as their key needs",
+        "tf.get_embedding_variable, with embedding_block_dimension * embedding_block_num columns",
+    ),
+    "get_hash_table": (
+        "a hash table, the older form of embedding variables",
+        "tf.get_embedding_variable",
+    ),
+    "get_multihash_variable": (
+        "a variable whose rows are made of the rows of several small variables",
+        "tf.get_embedding_variable, with a filter if it grows too large",
+    ),
+    "hash_table": (
+        "the module of hash tables, the older form of embedding variables",
+        "tf.get_embedding_variable",
+    ),
+}
 # Removed after TensorFlow 2.15: {name: what to use}.
 _ENDED = {"estimator": "use tf.train.MonitoredTrainingSession, or TensorFlow 2.15"}
 # Not part of the API, but old scripts use them through `tf`.
@@ -48,7 +67,9 @@ class Namespace(types.ModuleType):
         if not self._path and name in _FOLDERS:
             return _folder(name)
         path = f"{self._path}.{name}" if self._path else name
-        raise AttributeError(_missing(path, dir(self)))
+        error = AttributeError(_missing(path, dir(self)))
+        error.name = name  # type: ignore[attr-defined]  # Python then adds no "Did you mean"
+        raise error
 
     def __dir__(self) -> list[str]:
         return sorted({*dir(self._original), *vars(self)} - {"_original", "_path"})
@@ -100,7 +121,8 @@ def _folder(name: str) -> types.ModuleType:
 def _missing(path: str, known: Iterable[str]) -> str:
     """The message for a missing name of `tf`, with a replacement if there is one."""
     if path in _OF_DEEPREC_ALONE:
-        return f"tf.{path} of DeepRec is not supported by sok_compat"
+        what, instead = _OF_DEEPREC_ALONE[path]
+        return f"sok_compat does not have tf.{path} of DeepRec, {what}: use {instead}"
     if path in _ENDED:
         version = tensorflow_1.__version__
         return f"TensorFlow {version} has no tf.{path}, removed after 2.15: {_ENDED[path]}"

@@ -133,7 +133,7 @@ class EmbeddingVariable(RecordsKeys, Table):
 
     @property
     def storage_type(self) -> StorageType:
-        """The StorageType: DRAM or HBM."""
+        """The StorageType that was asked for. DRAM stores the rows, except for HBM on a GPU."""
         return self.ev_option.storage_option.storage_type or StorageType.DRAM
 
     def total_count(self) -> tf.Tensor:

@@ -3,68 +3,22 @@
 
 from __future__ import annotations
 
-import enum
+import logging
 import os
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
 from sok_compat.deeprec.variables.checked_values import checked_count, checked_number, checked_text
+from sok_compat.deeprec.variables.protocol_enum import ProtocolEnum
 
+_logger = logging.getLogger("sok_compat")
 DEFAULT_VALUE_DIM = 4096
 NUM_TIERS = 4  # of a StorageOption
 TIER_BYTES = 1 << 30
 
-_Enum = TypeVar("_Enum", bound="_ProtocolEnum")
 
-
-class _ProtocolEnum(enum.IntEnum):
-    """An IntEnum with the methods of a protocol message enum."""
-
-    @classmethod
-    def checked(cls: type[_Enum], argument: str, number: Any) -> _Enum:
-        """The member with this number, or the member itself.
-
-        Raises:
-          ValueError: there is none.
-        """
-        try:
-            return cls(number)
-        except ValueError:
-            raise ValueError(
-                f"{argument} must be one of {cls.__name__}.{{{', '.join(cls.keys())}}}, got "
-                f"{number!r}"
-            ) from None
-
-    @classmethod
-    def Name(cls, number: int) -> str:  # noqa: N802 - of protocol messages
-        """The name of a number; ValueError: there is none."""
-        return cls(number).name
-
-    @classmethod
-    def Value(cls: type[_Enum], name: str) -> _Enum:  # noqa: N802
-        """The number of a name; ValueError: there is none."""
-        if name not in cls.__members__:
-            raise ValueError(f"{cls.__name__} has no {name!r}, only {cls.keys()}")
-        return cls[name]
-
-    @classmethod
-    def keys(cls) -> list[str]:
-        """All names."""
-        return list(cls.__members__)
-
-    @classmethod
-    def values(cls: type[_Enum]) -> list[_Enum]:
-        """All numbers."""
-        return list(cls)
-
-    @classmethod
-    def items(cls: type[_Enum]) -> list[tuple[str, _Enum]]:
-        """[(name, number)]"""
-        return list(cls.__members__.items())
-
-
-class StorageType(_ProtocolEnum):
+class StorageType(ProtocolEnum):
     """The tiers that store rows. API of DeepRec (config_pb2.StorageType).
 
     Numbers are those of DeepRec's tensorflow/core/framework/embedding/config.proto; DEFAULT is
@@ -87,9 +41,10 @@ class StorageType(_ProtocolEnum):
 
 
 _IN_MEMORY = (StorageType.DEFAULT, StorageType.DRAM, StorageType.HBM)
+_warned_of: set[StorageType] = set()
 
 
-class CacheStrategy(_ProtocolEnum):
+class CacheStrategy(ProtocolEnum):
     """Which rows leave a full first tier. API of DeepRec (config_pb2.CacheStrategy)."""
 
     LRU = 0
@@ -214,7 +169,10 @@ class CBFFilter:
 
 
 class StorageOption:
-    """Where rows are stored. API of DeepRec. DRAM (the default) and HBM are supported."""
+    """Where rows are stored. API of DeepRec.
+
+    DRAM (the default) and HBM are supported; in the place of other tiers, DRAM is used.
+    """
 
     def __init__(
         self,
@@ -336,6 +294,8 @@ def check_is_supported(
 ) -> None:
     """Raises for options of a wrong class, and for options that are not supported yet.
 
+    Warns of tiers other than DRAM and HBM, once for each: DRAM takes their place.
+
     Args:
       name: name of the variable.
       option: its EmbeddingVariableOption.
@@ -345,8 +305,7 @@ def check_is_supported(
     Raises:
       ValueError: an option of a wrong class; both steps_to_live and an L2 threshold; steps_to_live
         below 0.
-      NotImplementedError: storage on several tiers; init_data_source;
-        always_load_from_specific_ckpt.
+      NotImplementedError: init_data_source; always_load_from_specific_ckpt.
     """
     for argument, (attribute, kinds) in _KINDS.items():
         given = getattr(option, attribute)
@@ -363,8 +322,13 @@ def check_is_supported(
             f"(got {threshold}), not by both"
         )
     storage = option.storage_option.storage_type
-    if storage is not None and storage not in _IN_MEMORY:
-        _refuse(name, f"the storage type {storage.name} (only DRAM and HBM)")
+    if storage is not None and storage not in _IN_MEMORY and storage not in _warned_of:
+        _warned_of.add(storage)
+        _logger.warning(
+            "%s: storage type %s: sok_compat does not have this tier yet, so DRAM stores all rows",
+            name,
+            storage.name,
+        )
     if getattr(option.ckpt, "always_load_from_specific_ckpt", False):
         _refuse(name, f"always_load_from_specific_ckpt ({_described(option.ckpt)})")
     init_data_source = init_data_source or getattr(option.ckpt, "init_data_source", None)

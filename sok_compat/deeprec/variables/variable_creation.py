@@ -79,8 +79,8 @@ def get_embedding_variable(
     Raises:
       ValueError: in eager mode; an argument out of range; under `reuse`, no variable of this name,
         or one of another size or kind; a checkpoint to start from does not have the variable.
-      NotImplementedError: storage types other than DRAM and HBM; an init_data_source; a regularizer
-        or constraint, also of the scope, because there is no dense tensor.
+      NotImplementedError: an init_data_source; a regularizer or constraint, also of the
+        scope, because there is no dense tensor.
     """
     del caching_device, validate_shape
     option = EmbeddingVariableOption() if ev_option is None else ev_option

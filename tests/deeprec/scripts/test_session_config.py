@@ -7,6 +7,7 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
+from sok_compat.deeprec.collective import session_config
 from sok_compat.deeprec.collective.savers import Saver
 from sok_compat.deeprec.collective.session_config import NAMES
 from sok_compat.deeprec.collective.sessions_of_ranks import monitored_training_session
@@ -92,3 +93,30 @@ def test_a_tensorflow_without_estimators_says_so():
     tensorflow = Namespace("tf", "", types.ModuleType("stock"), {})
     with pytest.raises(AttributeError, match=r"no tf\.estimator, .* use tf\.train\.Monitored"):
         tensorflow.estimator  # noqa: B018
+
+
+def test_an_executor_policy_is_ignored_and_said_once(caplog, monkeypatch):
+    monkeypatch.setattr(session_config, "_warned_of", set())
+    policy = NAMES["ExecutorPolicy"]
+    config = ConfigProto()
+    for each in (policy.USE_COST_MODEL_EXECUTOR, policy.USE_INLINE_EXECUTOR):
+        config.executor_policy = each
+    assert config.executor_policy == policy.USE_INLINE_EXECUTOR == 2
+    assert not config.SerializeToString() and policy.Name(0) == "USE_NORMAL_EXECUTOR"
+    (record,) = caplog.records
+    assert "ConfigProto.executor_policy is ignored" in record.getMessage()
+
+
+@pytest.mark.parametrize("name, message", [
+    ("get_multihash_variable", "does not have tf.get_multihash_variable of DeepRec, a variable "),
+    ("hash_table", "tf.hash_table of DeepRec, .*: use tf.get_embedding_variable"),
+    ("feature_column.categorical_column_with_adaptive_embedding",
+     "a column that .*: use tf.feature_column.categorical_column_with_embedding"),
+])  # fmt: skip
+def test_a_refused_name_says_what_it_is_and_what_to_use(name, message):
+    *path, last = name.split(".")
+    column = {"categorical_column_with_embedding": None}
+    namespace = Namespace("tf", ".".join(path), tf.feature_column if path else tf, column)
+    with pytest.raises(AttributeError, match=message) as caught:
+        getattr(namespace, last)
+    assert getattr(caught.value, "obj", None) is None  # Python suggests no name of this object
