@@ -188,6 +188,10 @@ SECTIONS = {
               "switches that TensorFlow 2 does not have are ignored, with a warning"),
         Entry("tf.ExecutorPolicy", "differs",
               "no effect: `executor_policy` of a `tf.ConfigProto` is such a switch"),
+        Entry("tf.train.Server tf.distribute.Server", "works",
+              "with a `tf.ConfigProto` of DeepRec, too"),
+        Entry("tf.distribute.MirroredStrategy tf.distribute.OneDeviceStrategy", "works",
+              "also by their older name `experimental_run_v2`"),
         Entry("tf.device", "differs",
               "a GPU becomes the CPU, with one warning, where TensorFlow has none"),
     ],
@@ -197,6 +201,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("names of TensorFlow 1 in `tensorflow.python` that TensorFlow 2 has moved", "works",
      "in launched scripts: those of `ops.array_ops`, `ops.control_flow_ops`, `ops.rnn_cell` and "
      "`util.nest` that DeepRec's models use"),
+    ("clusters", "differs",
+     "There are ranks, but no parameter servers: embedding variables on a device of one raise, and "
+     "the launcher ends at once where `TF_CONFIG` has several tasks."),
     ("the version of the distribution `tensorflow`", "differs",
      "in launched scripts `pkg_resources` and `importlib.metadata` give the installed "
      "TensorFlow's with `+deeprec2402`, as scripts look for that; `tf.__version__` is without"),

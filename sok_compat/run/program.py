@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
+import json
 import os
 import sys
 import types
@@ -30,7 +31,8 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the script or module that the first arguments name, with the rest as its arguments.
 
     Raises:
-      SystemExit: nothing can be run (status 2; 1 for a module, as in Python), or the script exits.
+      SystemExit: nothing can be run, or TF_CONFIG has several tasks (status 2; 1 for a missing
+        module, as in Python), or the script exits.
     """
     if arguments[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
@@ -42,10 +44,30 @@ def main(arguments: Sequence[str]) -> None:
         but = f", not {name!r}" if name else ""
         sys.stderr.write(f"python -m sok_compat.run needs {what}{but}\n{USAGE}")
         sys.exit(2)
+    _refuse_clusters(os.environ.get("TF_CONFIG"))
     if importlib.util.find_spec("tf_keras"):  # with Keras 3, TensorFlow lacks tf.layers
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     run = _run_module if is_module else _run_script
     run(name, own)
+
+
+def _refuse_clusters(tf_config):
+    """Exits if TF_CONFIG describes a cluster of several tasks: ranks have no parameter servers."""
+    try:
+        cluster = json.loads(tf_config or "{}").get("cluster") or {}
+        tasks = {job: len(tasks) for job, tasks in cluster.items()}
+    except (AttributeError, TypeError, ValueError):  # none of a cluster: the script may say so
+        return
+    if sum(tasks.values()) < 2:
+        return
+    num_ranks = max(1, sum(n for job, n in tasks.items() if job not in ("ps", "evaluator")))
+    jobs = ", ".join(f"{n} of job {job!r}" for job, n in tasks.items())
+    sys.stderr.write(
+        f"python -m sok_compat.run: TF_CONFIG has several tasks ({jobs}), but sok_compat trains as "
+        "ranks that share all tables, without parameter servers. Unset TF_CONFIG, and start all "
+        f"ranks by one command: python -m sok_compat.run.launch -np {num_ranks} script.py ...\n"
+    )
+    sys.exit(2)
 
 
 def _run_script(name, arguments):

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import runpy
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
 from types import CodeType
+from typing import Any
 
 from sok_compat.run.import_statements import with_own_imports
 
@@ -27,11 +29,13 @@ def read_imports_as_tensorflow_1() -> None:
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         place = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else None
         sys.meta_path.insert(len(sys.meta_path) if place is None else place, _Finder())
+        setattr(runpy, _READER, _code_from_file)
 
 
 def read_imports_as_written() -> None:
     """Undoes read_imports_as_tensorflow_1 for modules that are imported from now on."""
     sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Finder)]
+    setattr(runpy, _READER, _code_from_file_as_written)
 
 
 def own_code(source: str | bytes, path: str) -> CodeType:
@@ -41,6 +45,21 @@ def own_code(source: str | bytes, path: str) -> CodeType:
       SyntaxError: the source is not valid.
     """
     return compile(with_own_imports(ast.parse(source, path)), path, "exec", dont_inherit=True)
+
+
+_READER = "_get_code_from_file"  # of runpy.run_path
+_code_from_file_as_written = getattr(runpy, _READER)
+
+
+def _code_from_file(*args: Any) -> Any:
+    """Makes runpy.run_path rewrite the imports of files that are not installed."""
+    read = _code_from_file_as_written(*args)  # (code, path) before Python 3.12, then code
+    path = os.path.abspath(args[-1])
+    if not path.endswith(".py") or _is_installed(os.path.dirname(path)):
+        return read
+    with open(path, "rb") as file:
+        code = own_code(file.read(), args[-1])
+    return (code, *read[1:]) if isinstance(read, tuple) else code
 
 
 class _ScriptLoader(SourceFileLoader):

@@ -52,7 +52,7 @@ CHANGES_OF_OBJECTS = (
         "ends with the tape",
     ),
     ChangeOfObject(
-        "sys.meta_path and sys.excepthook, by python -m sok_compat.run",
+        "sys.meta_path, runpy.run_path and sys.excepthook, by python -m sok_compat.run",
         "in the script's modules `import tensorflow` gives sok_compat.deeprec; tracebacks begin in "
         "the script",
         "Python 3.9 to 3.13",

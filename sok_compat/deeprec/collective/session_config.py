@@ -149,6 +149,28 @@ class _LenientClass:
         return isinstance(_message_of(instance), self._message_class)
 
 
+class Server(tf.distribute.Server):
+    """`tf.train.Server`, which also takes a LenientMessage as its `config`."""
+
+    def __init__(
+        self,
+        server_or_cluster_def: Any,
+        job_name: str | None = None,
+        task_index: int | None = None,
+        protocol: str | None = None,
+        config: Any = None,
+        start: bool = True,
+    ) -> None:
+        """See tf.train.Server."""
+        config = _message_of(config)
+        super().__init__(server_or_cluster_def, job_name, task_index, protocol, config, start)
+
+    @staticmethod
+    def create_local_server(config: Any = None, start: bool = True) -> Server:
+        """See tf.train.Server."""
+        return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
+
+
 def _message_of(value: Any) -> Any:
     return value._message if type(value) is LenientMessage else value
 
@@ -176,6 +198,8 @@ def _warn_of(message: str, field: str) -> None:
 
 NAMES = {
     "ExecutorPolicy": ExecutorPolicy,
+    "distribute.Server": Server,
+    "train.Server": Server,
     **{
         name: _LenientClass(getattr(tf, name))
         for name in ("ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions")

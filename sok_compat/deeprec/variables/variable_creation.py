@@ -78,7 +78,8 @@ def get_embedding_variable(
 
     Raises:
       ValueError: in eager mode; an argument out of range; under `reuse`, no variable of this name,
-        or one of another size or kind; a checkpoint to start from does not have the variable.
+        or one of another size or kind; a checkpoint to start from does not have the variable; the
+        device is one of a parameter server.
       NotImplementedError: an init_data_source; a regularizer or constraint, also of the
         scope, because there is no dense tensor.
     """
@@ -137,6 +138,7 @@ class _Wanted:
                 use_resource=True,
                 **self.settings,
             )
+        _check_device(found)
         return _checked(found, self.key_dtype, part)
 
     def _make(self, next_creator, part, first_value, **kwargs):
@@ -157,6 +159,16 @@ class _Wanted:
         if checkpoint is not None and checkpoint.ckpt_to_load_from is not None:
             start_from(variable, checkpoint.ckpt_to_load_from, checkpoint.tensor_name_in_ckpt)
         return variable
+
+
+def _check_device(variable: Any) -> None:
+    if tf.DeviceSpec.from_string(variable.device or "").job == "ps":
+        raise ValueError(
+            f"{variable.name}: an embedding variable cannot be on a parameter server, got the "
+            f"device {variable.device}: the ranks share its rows. Build the model without "
+            "tf.train.replica_device_setter, and start ranks: python -m sok_compat.run.launch "
+            "-np 2 script.py"
+        )
 
 
 def _checked(variable: Any, key_dtype: tf.DType | str, part: TablePart | None) -> EmbeddingVariable:
