@@ -12,7 +12,10 @@ import tensorflow as tf
 from sok_compat.deeprec.optimizer_rules.embedding_trainer import TrainsEmbeddingVariables
 from sok_compat.deeprec.optimizer_rules.ordinary_updates import (
     ActsFirst,
+    apply_to_reference_variable,
+    apply_to_variable,
     assign_rows,
+    is_fused,
     rows_of,
     subtract_from_rows,
 )
@@ -88,27 +91,59 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
         return self._with_next_powers(handle, update) if is_embedding else update
 
     def _apply_dense(self, grad, var):
-        return self._update(var, grad, None)
+        return self._update_all(tf.raw_ops.ApplyAdam, var, grad, lambda each: each._ref())
 
     def _resource_apply_dense(self, grad, handle):
         if isinstance(handle, EmbeddingVariable):
             return super()._resource_apply_dense(grad, handle)
-        return self._update(handle, grad, None)
+        return self._update_all(
+            tf.raw_ops.ResourceApplyAdam, handle, grad, lambda each: each.handle
+        )
 
     def _apply_sparse(self, grad, var):
+        if is_fused(var):
+            return self._update_fused(apply_to_reference_variable, var, grad.values, grad.indices)
         return self._update(var, grad.values, grad.indices)
 
     def _resource_apply_sparse(self, grad, handle, indices):
+        if is_fused(handle):
+            return self._update_fused(apply_to_variable, handle, grad, indices)
         return self._update(handle, grad, indices)
 
+    def _update_fused(self, apply, variable, gradient, indices):
+        """As _update, by one op."""
+        learning_rate, beta1, beta2, epsilon = self._tensors
+        m, v = (self.get_slot(variable, name) for name in ("m", "v"))
+        if self._apply_sparse_rmsprop:
+            numbers = [learning_rate, beta2, beta1, epsilon]
+            update = apply("rmsprop", variable, [v, m], gradient, indices, numbers)
+        else:
+            numbers = [self._step_size(variable, tf.float32), beta1, beta2, epsilon]
+            update = apply("adam", variable, [m, v], gradient, indices, numbers)
+        return self._with_next_powers(variable, update)
+
+    def _update_all(self, apply_adam, variable, gradient, handle_of):
+        """Updates all rows of an ordinary variable by one op of TensorFlow."""
+        dtype = variable.dtype.base_dtype
+        names = "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon"
+        numbers = *(power.read_value() for power in self._powers(variable)), *self._tensors
+        update = apply_adam(
+            var=handle_of(variable),
+            **{name: handle_of(self.get_slot(variable, name)) for name in ("m", "v")},
+            **{name: tf.cast(number, dtype) for name, number in zip(names, numbers)},
+            grad=gradient,
+            use_locking=self._use_locking,
+        )
+        return self._with_next_powers(variable, update)
+
     def _update(self, variable, gradient, indices):
-        """Updates the rows of an ordinary variable at distinct `indices`; None: all rows."""
+        """Updates the rows of an ordinary variable at distinct `indices`."""
         dtype = variable.dtype.base_dtype
         learning_rate, beta1, beta2, epsilon = (tf.cast(x, dtype) for x in self._tensors)
         m, v = (self.get_slot(variable, name) for name in ("m", "v"))
         new_m, new_v = beta1 * rows_of(m, indices), beta2 * rows_of(v, indices)
         new_v += (1 - beta2) * gradient**2
-        if self._apply_sparse_rmsprop and indices is not None:
+        if self._apply_sparse_rmsprop:
             new_m += learning_rate * gradient / tf.sqrt(new_v + epsilon)
             move = new_m
         else:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of ordinary variables with TensorFlow ops, of some rows or all."""
+"""Updates of ordinary variables, of some rows or all: by TensorFlow's ops, or by one fused op."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
+from sok_compat.deeprec.variables.devices import has_gpu
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
+from sok_compat.runtime.op_library import ops
 
 
 class ActsFirst:
@@ -74,3 +78,55 @@ def subtract_from_rows(
     if indices is None:
         return variable.assign_sub(rows, use_locking=use_locking)
     return tf.compat.v1.scatter_sub(variable, indices, rows, use_locking=use_locking)
+
+
+def is_fused(variable: tf.Variable) -> bool:
+    """Whether apply_to_variable and apply_to_reference_variable take it: they run on CPUs."""
+    return variable.dtype.base_dtype == tf.float32 and not has_gpu()
+
+
+def apply_to_variable(
+    rule: str,
+    variable: tf.Variable,
+    states: Sequence[tf.Variable],
+    gradients: tf.Tensor,
+    row_ids: tf.Tensor,
+    hyperparameters: Sequence[tf.Tensor],
+) -> tf.Operation:
+    """An op that applies a rule of the op library to rows of a resource variable.
+
+    Args:
+      rule: 'adam' or 'rmsprop'.
+      variable: float32 [rows, ...].
+      states: of the rule, in its order, of the variable's shape.
+      gradients: [n, ...].
+      row_ids: [n], distinct.
+      hyperparameters: scalars, in the rule's order.
+    """
+    return ops.sok_apply_rule_to_variable(
+        variable=variable.handle,
+        states=[state.handle for state in states],
+        gradients=gradients,
+        row_ids=tf.cast(row_ids, tf.int64),
+        hyperparameters=[tf.cast(number, tf.float32) for number in hyperparameters],
+        rule=rule,
+    )
+
+
+def apply_to_reference_variable(
+    rule: str,
+    variable: tf.Variable,
+    states: Sequence[tf.Variable],
+    gradients: tf.Tensor,
+    row_ids: tf.Tensor,
+    hyperparameters: Sequence[tf.Tensor],
+) -> tf.Operation:
+    """As apply_to_variable, for reference variables."""
+    return ops.sok_apply_rule_to_ref_variable(
+        variable=variable._ref(),
+        states=[state._ref() for state in states],
+        gradients=gradients,
+        row_ids=tf.cast(row_ids, tf.int64),
+        hyperparameters=[tf.cast(number, tf.float32) for number in hyperparameters],
+        rule=rule,
+    )

@@ -26,7 +26,7 @@ def device(device_name_or_function: Any) -> AbstractContextManager[Any]:
 
 def _on_this_machine(name: Any) -> Any:
     """The device to use for a device name, a DeviceSpec or None."""
-    if "gpu" not in str(name).lower() or _has_gpu():
+    if "gpu" not in str(name).lower() or has_gpu():
         return name
     try:
         spec = tf.DeviceSpec.from_string(name) if isinstance(name, str) else name
@@ -40,7 +40,8 @@ def _on_this_machine(name: Any) -> Any:
 
 
 @functools.cache
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
+    """Whether TensorFlow has a GPU here."""
     return bool(tf.config.list_physical_devices("GPU"))
 
 

@@ -16,7 +16,7 @@ from tests.distributed.launch import folder_of_tests, reports, run_ranks
 TOLERANCE = dict(rtol=1e-6, atol=1e-6)
 TABLES = ("hash", "direct", "deeprec", "filtered")
 ADAGRAD = "tf1.Adagrad"
-RANKS = (1, 2, 4)
+RANKS = (1, 4)  # with 2: test_training_goes_on_on_another_number_of_ranks
 ADAM = "tf1.Adam"  # which has two slots, and scalars
 KINDS = [  # of slots, scalars and rows that a step touches
     ADAM, ADAGRAD, "Adagrad outside", "tf1.GradientDescent", "tf1.RMSProp-centered",

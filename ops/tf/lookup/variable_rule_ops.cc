@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fused optimizers of ordinary variables: one op applies a rule to some rows and their states.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ops/cpu/rows/apply_rule.h"
+#include "ops/tf/base/border.h"
+#include "ops/tf/lookup/make_rule.h"
+#include "ops/tf/tables/plane_variable.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+constexpr char kDoc[] =
+    "Applies a rule of ops/engine/rules.h to rows of an ordinary variable. States have the "
+    "variable's shape, gradients one row for each of the distinct row_ids; hyperparameters are "
+    "scalars in the order of the rule's fields.";
+
+REGISTER_OP("SokApplyRuleToVariable")
+    .Input("variable: resource")
+    .Input("states: num_states * resource")
+    .Input("gradients: float")
+    .Input("row_ids: int64")
+    .Input("hyperparameters: num_hyperparameters * float")
+    .Attr("num_states: int >= 0")
+    .Attr("num_hyperparameters: int >= 1")
+    .Attr("rule: {'adam', 'rmsprop'}")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(kDoc);
+
+REGISTER_OP("SokApplyRuleToRefVariable")
+    .Input("variable: Ref(float)")
+    .Input("states: Ref(num_states * float)")
+    .Input("gradients: float")
+    .Input("row_ids: int64")
+    .Input("hyperparameters: num_hyperparameters * float")
+    .Attr("num_states: int >= 0")
+    .Attr("num_hyperparameters: int >= 1")
+    .Attr("rule: {'adam', 'rmsprop'}")
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(kDoc);
+
+/// The values of a variable and its states, to write to, and their locks.
+class WritableValues {
+ public:
+  WritableValues(tf::OpKernelContext* ctx, int num_states) {
+    std::vector<int> places = {PlaceOfInput(ctx, "variable")};
+    for (int i = 0; i < num_states; ++i) places.push_back(PlaceOfInput(ctx, "states", i));
+    ctx->input_is_ref(places[0]) ? TakeReferences(ctx, places) : TakeResources(ctx, places);
+  }
+
+  tf::Tensor& operator[](size_t i) { return values_[i]; }
+  size_t size() const { return values_.size(); }
+
+ private:
+  void TakeReferences(tf::OpKernelContext* ctx, const std::vector<int>& places) {
+    std::vector<tf::mutex*> mutexes;
+    for (const int place : places) mutexes.push_back(ctx->input_ref_mutex(place));
+    std::sort(mutexes.begin(), mutexes.end());
+    mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
+    for (tf::mutex* each : mutexes) {
+      reference_locks_.push_back(std::make_unique<tf::mutex_lock>(*each));
+    }
+    for (const int place : places) {
+      values_.push_back(ctx->mutable_input(place, /*lock_held=*/true));
+      if (values_.back().IsInitialized()) continue;
+      Throw(ErrorCode::kFailedPrecondition, "input ", place, " of ", ctx->op_kernel().name(),
+            " is a variable that has not been initialized");
+    }
+  }
+
+  /// Readers from now on copy the value: otherwise they would see it change.
+  void TakeResources(tf::OpKernelContext* ctx, const std::vector<int>& places) {
+    std::vector<tf::Var*> variables;
+    for (const int place : places) {
+      variables_.push_back(LookupVariable(ctx, tf::HandleFromInput(ctx, place)));
+      variables.push_back(variables_.back().get());
+    }
+    locks_ = std::make_unique<VariableLocks>(variables, VariableLocks::Mode::kAlone);
+    for (tf::Var* variable : variables) {
+      const tf::Tensor& value = *variable->tensor();
+      if (value.dtype() != tf::DT_FLOAT) {
+        Throw(ErrorCode::kInvalidArgument, "variables must be float32, got ",
+              tf::DataTypeString(value.dtype()));
+      }
+      if (!variable->copy_on_read_mode.exchange(true)) {
+        tf::Tensor copy;
+        ThrowIfError(ctx->allocate_temp(tf::DT_FLOAT, value.shape(), &copy));
+        std::copy_n(Data<float>(value), value.NumElements(), Data<float>(copy));
+        *variable->tensor() = copy;
+      }
+      values_.push_back(*variable->tensor());
+    }
+  }
+
+  std::vector<VariablePtr> variables_;
+  std::vector<tf::Tensor> values_;
+  std::unique_ptr<VariableLocks> locks_;
+  std::vector<std::unique_ptr<tf::mutex_lock>> reference_locks_;
+};
+
+/// Of both ops.
+class ApplyRuleToVariableOp : public tf::OpKernel {
+ public:
+  explicit ApplyRuleToVariableOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] {
+      rule_ = Attribute<std::string>(ctx, "rule");
+      num_states_ = static_cast<int>(Attribute<int64_t>(ctx, "num_states"));
+      num_hyperparameters_ = static_cast<int>(Attribute<int64_t>(ctx, "num_hyperparameters"));
+    });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      std::vector<float> numbers;
+      for (int i = 0; i < num_hyperparameters_; ++i) {
+        numbers.push_back(InputOfRank(ctx, "hyperparameters", 0, i).scalar<float>()());
+      }
+      const Rule rule = MakeRule(rule_, false, numbers);
+      const tf::Tensor& row_ids = InputOfRank(ctx, "row_ids", 1);
+      const tf::Tensor& gradients = Input(ctx, "gradients");
+      WritableValues values(ctx, num_states_);
+      const RulePlanes planes = PlanesOf(values, rule, row_ids, gradients);
+      OpExecutor executor(ctx);
+      ApplyToRows(executor, rule, planes, row_ids.NumElements(), Data<int64_t>(row_ids),
+                  Data<float>(gradients));
+    });
+  }
+
+ private:
+  RulePlanes PlanesOf(WritableValues& values, const Rule& rule, const tf::Tensor& row_ids,
+                      const tf::Tensor& gradients) const {
+    const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
+    const tf::TensorShape& shape = values[0].shape();
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (num_states_ == wanted && shape.dims() > 0 && values[i].shape() == shape) continue;
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_, "' takes ", wanted,
+            " states of the variable's shape, ", shape.DebugString(), ", got ", num_states_,
+            ", one of ", values[i].shape().DebugString());
+    }
+    const int64_t num_rows = shape.dim_size(0);
+    const int64_t num_ids = row_ids.NumElements();
+    RulePlanes planes;
+    planes.dim = num_rows > 0 ? shape.num_elements() / num_rows : 0;
+    if (gradients.NumElements() != num_ids * planes.dim) {
+      Throw(ErrorCode::kInvalidArgument, "input `gradients` must be ", num_ids, " rows of ",
+            planes.dim, " floats, got ", gradients.shape().DebugString());
+    }
+    for (int64_t i = 0; i < num_ids; ++i) {
+      const int64_t row_id = Data<int64_t>(row_ids)[i];
+      if (row_id >= 0 && row_id < num_rows) continue;
+      Throw(ErrorCode::kInvalidArgument, "row_ids[", i, "] = ", row_id, " is not in [0, ", num_rows,
+            ")");
+    }
+    planes.rows = Data<float>(values[0]);
+    for (int i = 0; i < num_states_; ++i) {
+      planes.states[i] = {Data<float>(values[static_cast<size_t>(i) + 1]), planes.dim};
+    }
+    return planes;
+  }
+
+  std::string rule_;
+  int num_states_ = 0;
+  int num_hyperparameters_ = 0;
+};
+
+REGISTER_KERNEL_BUILDER(Name("SokApplyRuleToVariable").Device(tf::DEVICE_CPU),
+                        ApplyRuleToVariableOp);
+REGISTER_KERNEL_BUILDER(Name("SokApplyRuleToRefVariable").Device(tf::DEVICE_CPU),
+                        ApplyRuleToVariableOp);
+
+}  // namespace
+}  // namespace sok
