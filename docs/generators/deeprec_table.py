@@ -142,13 +142,19 @@ SECTIONS = {
         Entry("tf.feature_column.input_layer", "differs",
               "Order, names and outputs are those of columns outside a scope. A second call has "
               "variables of its own. A `sqrtn`, a `max_norm` and parts are looked up one by one. "
-              "`adaptive_mask_tensors` raises."),
+              "A mask of `adaptive_mask_tensors` has an entry for each id, or else for each "
+              "sample."),
         Entry("tf.contrib.feature_column.sequence_input_layer "
               "tf.contrib.feature_column.sequence_categorical_column_with_embedding", "works",
               "the column also in `tensorflow.python.feature_column.sequence_feature_column`, in "
               "launched scripts; there options are in `tensorflow.python.ops.variables`, too"),
-        Entry("tf.feature_column.categorical_column_with_adaptive_embedding", "refused", _LATER,
-              AttributeError),
+        Entry("tf.feature_column.categorical_column_with_adaptive_embedding "
+              "tf.nn.adaptive_embedding_lookup_sparse", "differs",
+              "On one rank only: several raise `NotImplementedError`. The ids of a sample are "
+              "combined; in DeepRec there is one. A key without a row reads the row of its bucket, "
+              "and starts with it in a step that computes gradients, which a filter delays as for "
+              "any key. The column is for `embedding_column` alone. A missing mask raises "
+              "`ValueError`, a `group_embedding_column_scope` `TypeError`."),
     ],
     "Optimizers": [
         Entry("tf.train.AdagradOptimizer tf.train.GradientDescentOptimizer "

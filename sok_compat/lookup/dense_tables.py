@@ -18,6 +18,7 @@ from sok_compat.lookup.pooling import pool_rows
 
 if TYPE_CHECKING:
     from sok_compat.lookup.group import Lookup
+    from sok_compat.lookup.initial_rows import InitialRows
     from sok_compat.tables.table import Table
 
 
@@ -37,13 +38,22 @@ class DenseTable:
     rows: tf.Tensor
     period: int = 1
 
-    def rows_of(self, keys: tf.Tensor) -> tf.Tensor:
-        """Returns the rows float32 [n, dim] of keys int64 [n]."""
+    def rows_of(self, keys: tf.Tensor, initial_rows: InitialRows | None = None) -> tf.Tensor:
+        """Returns the rows float32 [n, dim] of keys int64 [n].
+
+        Args:
+          keys: int64 [n].
+          initial_rows: the InitialRows of other keys than the table's; None: as above.
+        """
         num_keys = tf.size(self.keys, out_type=tf.int64) - 1
         places = tf.searchsorted(self.keys, keys, out_type=tf.int64)
         is_there = tf.equal(tf.gather(self.keys, places), keys) & (places < num_keys)
         absent = num_keys + tf.math.floormod(keys, self.period)
-        return tf.gather(self.rows, tf.where(is_there, places, absent))
+        rows = tf.gather(self.rows, tf.where(is_there, places, absent))
+        if initial_rows is None:
+            return rows
+        others = tf.where(~is_there)
+        return tf.tensor_scatter_nd_update(rows, others, initial_rows(others[:, 0]))
 
 
 @contextlib.contextmanager
@@ -68,7 +78,10 @@ def tables_are_dense() -> bool:
 
 def look_up_dense(lookup: Lookup) -> tf.Tensor:
     """As `lookup_group` with insert=False, for one `Lookup` with int64 keys."""
-    rows = _reading.arrays_of(lookup.table).rows_of(lookup.keys)
+    history = lookup.table.history
+    has_filter = history is not None and history.filter_freq  # other keys read its value
+    initial_rows = None if has_filter else lookup.initial_rows
+    rows = _reading.arrays_of(lookup.table).rows_of(lookup.keys, initial_rows)
     if lookup.row_splits is None:
         return rows
     return pool_rows(rows, lookup.row_splits, lookup.combiner, lookup.weights)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Union
 
 import tensorflow as tf
 
+from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.rows.first_rows import first_rows
 
@@ -29,6 +30,7 @@ def find_rows(
     keys: Sequence[tf.Tensor],
     insert: Insert,
     collective: tf.Tensor | None = None,
+    initial_rows: Sequence[InitialRows | None] | None = None,
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Finds the rows of a group's keys.
 
@@ -37,6 +39,7 @@ def find_rows(
       keys: int64 [n] for each.
       insert: as of `lookup_group`.
       collective: of the lookup; None: no other rank takes part.
+      initial_rows: for each, an InitialRows of its keys, or None for the table's first values.
 
     Returns:
       Two lists, with an item for each table: row ids int64 [n], -1 for keys without a row; initial
@@ -47,12 +50,15 @@ def find_rows(
     if not isinstance(insert, bool):
         return tf.cond(
             insert,
-            lambda: find_rows(tables, keys, True, collective),
-            lambda: find_rows(tables, keys, False, collective),
+            lambda: find_rows(tables, keys, True, collective, initial_rows),
+            lambda: find_rows(tables, keys, False, collective, initial_rows),
         )
     row_ids = [None] * len(tables)
     absent_rows = [tf.zeros([0, table.dim], tf.float32) for table in tables]
-    is_given = [table.first_value.is_given for table in tables]
+    initial_rows = initial_rows or [None] * len(tables)
+    is_given = [
+        table.first_value.is_given or rows is not None for table, rows in zip(tables, initial_rows)
+    ]
     for given in (False, True):
         places = [i for i, is_one in enumerate(is_given) if is_one == given]
         if not places:
@@ -68,17 +74,26 @@ def find_rows(
         for i, ids in zip(places, found):
             row_ids[i] = ids
             if given:
-                row_ids[i], absent_rows[i] = _first_rows(tables[i], keys[i], ids, insert)
+                row_ids[i], absent_rows[i] = _first_rows(
+                    tables[i], keys[i], ids, insert, initial_rows[i]
+                )
     return row_ids, absent_rows
 
 
 def _first_rows(
-    table: Table, keys: tf.Tensor, row_ids: tf.Tensor, insert: bool
+    table: Table,
+    keys: tf.Tensor,
+    row_ids: tf.Tensor,
+    insert: bool,
+    initial_rows: InitialRows | None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (row ids, initial rows of the keys without a row), from `first_rows`."""
+    """Returns (row ids, initial rows of the keys without a row)."""
     positions = tf.where(row_ids < 0)
     absent_keys = tf.gather(keys, positions[:, 0])
-    absent_rows = first_rows(table, absent_keys)
+    if initial_rows is None:
+        absent_rows = first_rows(table, absent_keys)
+    else:
+        absent_rows = initial_rows(positions[:, 0])
     if not insert:
         return row_ids, absent_rows
     inserted = ops.sok_insert_rows(table.table_handle, absent_keys, absent_rows)

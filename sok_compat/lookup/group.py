@@ -21,6 +21,7 @@ from sok_compat.lookup.branches import note_lookup
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
+from sok_compat.lookup.initial_rows import InitialRows, of_distinct_keys
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.lookup.prefetch import prefetched_request
 from sok_compat.ranks.collectives import begin_collective
@@ -42,6 +43,8 @@ class Lookup:
     combiner: of bags, 'sum' or 'mean' (over all keys of the bag, with repeats; with weights, over
       the sum of weights).
     weights: float32 [num_keys], factors of the rows in a bag; None: 1. They get no gradient.
+    initial_rows: the InitialRows of keys without a row; None: the table's first values. They get
+      no gradient. For tables on one rank.
     """
 
     table: Table
@@ -49,6 +52,7 @@ class Lookup:
     row_splits: tf.Tensor | None = None
     combiner: str = "none"
     weights: tf.Tensor | None = None
+    initial_rows: InitialRows | None = None
 
     def __post_init__(self) -> None:
         if (self.row_splits is None) != (self.combiner == "none"):
@@ -59,6 +63,11 @@ class Lookup:
         if self.weights is not None and self.row_splits is None:
             raise ValueError(
                 f"weights need row_splits: the lookup in {self.table.table_name} has none"
+            )
+        if self.initial_rows is not None and self.table.placement.is_spread:
+            raise NotImplementedError(
+                f"a lookup in {self.table.table_name} can give initial rows on one rank only, got "
+                f"{self.table.ranks.size} ranks: the owner of a key inserts it"
             )
 
 
@@ -170,7 +179,9 @@ def _lookup_here(
 ) -> list[tf.Tensor]:
     """Returns the pooled rows of distinct keys that this rank owns."""
     keys, inverse = _prefetched_distinct(keys, inverse)
-    row_ids, absent_rows = find_rows([lookup.table for lookup in group], keys, insert)
+    tables = [lookup.table for lookup in group]
+    initial_rows = of_distinct_keys([lookup.initial_rows for lookup in group], keys, inverse)
+    row_ids, absent_rows = find_rows(tables, keys, insert, initial_rows=initial_rows)
     return ops.sok_pool_rows(
         **_handles(group),
         keys=keys,
@@ -361,7 +372,7 @@ def distinct_keys(
     inverse: list[tf.Tensor] = [None] * len(group)
     repeated = []  # lookups that need distinct keys
     for i, lookup in enumerate(group):
-        if _needs_distinct_keys(lookup.table, insert):
+        if _needs_distinct_keys(lookup, insert):
             repeated.append(i)
         else:
             inverse[i] = tf.range(tf.size(keys[i]))
@@ -373,11 +384,12 @@ def distinct_keys(
     return keys, inverse
 
 
-def _needs_distinct_keys(table: Table, insert: Insert) -> bool:
+def _needs_distinct_keys(lookup: Lookup, insert: Insert) -> bool:
     """Whether a lookup needs distinct keys.
 
     Otherwise finding a repeated key again, in the cache, takes less time than deduplication.
     """
-    travels = table.placement.is_spread  # each key once
-    first = table.first_value
-    return insert is not False or travels or first.is_given or first.kind == "preset"
+    travels = lookup.table.placement.is_spread  # each key once
+    first = lookup.table.first_value
+    is_given = first.is_given or lookup.initial_rows is not None
+    return insert is not False or travels or is_given or first.kind == "preset"

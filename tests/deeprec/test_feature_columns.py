@@ -225,8 +225,6 @@ OPTION = EmbeddingVariableOption()
      "the same arguments except the key, got"),
     (lambda: fc.shared_embedding_columns([ev("a"), ev("b", ev_option=OPTION)], 2), ValueError,
      "the same arguments except the key, got"),
-    (lambda: fc.input_layer({}, two_columns(), adaptive_mask_tensors={"a": 1}),
-     NotImplementedError, r"does not support adaptive_mask_tensors .*, got masks of \['a'\]"),
     (lambda: fc.input_layer(two_features(), of_tensorflow.indicator_column(ev("a", tf.int64))),
      NotImplementedError, "'a' of categorical_column_with_embedding has no number of buckets"),
     (lambda: of_tensorflow.linear_model(two_features(), [ev("a")]), NotImplementedError,

@@ -14,6 +14,7 @@ from sok_compat.deeprec.lookups.stock_lookups import (
     safe_embedding_lookup_sparse,
 )
 from sok_compat.deeprec.variables.embedding_variable import (
+    KEY_DTYPES,
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
@@ -49,6 +50,26 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
 
     num_buckets = 1  # as in DeepRec; not used
 
+    @classmethod
+    def checked(
+        cls, key: str, dtype: Any, partition_num: Any, ev_option: EmbeddingVariableOption | None
+    ) -> CategoricalColumnWithEmbedding:
+        """Makes a column; arguments are as for categorical_column_with_embedding.
+
+        Raises:
+          ValueError: an argument out of range.
+        """
+        dtype = tf.as_dtype(dtype)
+        if dtype != tf.string and dtype not in KEY_DTYPES:
+            raise ValueError(
+                f"the column {key!r}: dtype must be string, int64 or int32, got {dtype.name}"
+            )
+        if partition_num is not None and (not isinstance(partition_num, int) or partition_num < 1):
+            raise ValueError(
+                f"the column {key!r}: partition_num must be an int >= 1, got {partition_num!r}"
+            )
+        return cls(key, dtype, partition_num, ev_option)
+
     @property
     def name(self) -> str:
         return self.key
@@ -74,7 +95,14 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
         )
 
     def _transform_feature(self, inputs):
-        ids = stock.to_sparse_input_and_drop_ignore_values(inputs.get(self.key))
+        return self.keys_of(stock.to_sparse_input_and_drop_ignore_values(inputs.get(self.key)))
+
+    def keys_of(self, ids: tf.SparseTensor) -> tf.SparseTensor:
+        """The keys of strings or integers.
+
+        Raises:
+          ValueError: ids have another dtype than the column.
+        """
         is_string = ids.dtype == tf.string
         if not is_string and not ids.dtype.is_integer:
             raise ValueError(

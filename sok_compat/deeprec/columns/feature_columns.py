@@ -17,6 +17,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.deeprec.columns.adaptive_columns import (
+    AdaptiveEmbeddingColumn,
+    check_may_be_embedded,
+    is_adaptive,
+    with_masks,
+)
 from sok_compat.deeprec.columns.embedding_columns import (
     CategoricalColumnWithEmbedding,
     ColumnLookup,
@@ -28,7 +34,6 @@ from sok_compat.deeprec.columns.embedding_columns import (
 )
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
 from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
-from sok_compat.deeprec.variables.embedding_variable import KEY_DTYPES
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime.tf_versions import feature_columns as stock
 
@@ -89,16 +94,7 @@ def categorical_column_with_embedding(
     Raises:
       ValueError: an argument out of range.
     """
-    dtype = tf.as_dtype(dtype)
-    if dtype != tf.string and dtype not in KEY_DTYPES:
-        raise ValueError(
-            f"the column {key!r}: dtype must be string, int64 or int32, got {dtype.name}"
-        )
-    if partition_num is not None and (not isinstance(partition_num, int) or partition_num < 1):
-        raise ValueError(
-            f"the column {key!r}: partition_num must be an int >= 1, got {partition_num!r}"
-        )
-    return CategoricalColumnWithEmbedding(key, dtype, partition_num, ev_option)
+    return CategoricalColumnWithEmbedding.checked(key, dtype, partition_num, ev_option)
 
 
 @of_tensorflow
@@ -118,13 +114,15 @@ def embedding_column(
     """As tf.compat.v1.feature_column.embedding_column. API of DeepRec.
 
     Args:
-      categorical_column: as in TensorFlow, or a categorical_column_with_embedding.
+      categorical_column: as in TensorFlow, or a categorical_column_with_embedding or
+        categorical_column_with_adaptive_embedding.
       coalesced_scope: None.
       do_fusion: ignored; it changes no result.
       others: as in TensorFlow.
 
     Raises:
-      ValueError: as in TensorFlow; unknown combiner.
+      TypeError: an adaptive column in a group_embedding_column_scope.
+      ValueError: as in TensorFlow; unknown combiner; weights of an adaptive column.
       NotImplementedError: a coalesced_scope; ckpt_to_load_from for an embedding variable.
     """
     ignore_fusion(do_fusion)
@@ -141,7 +139,11 @@ def embedding_column(
         trainable,
         use_safe_embedding_lookup,
     )
-    if is_of_embedding_variable(categorical_column):
+    if is_adaptive(categorical_column):
+        check_may_be_embedded(categorical_column, _group.get())
+        _check_no_checkpoint(column)
+        column = AdaptiveEmbeddingColumn(**column._asdict())
+    elif is_of_embedding_variable(categorical_column):
         _check_no_checkpoint(column)
         column = EmbeddingVariableColumn(**column._asdict())
     return _in_group(column)
@@ -214,22 +216,21 @@ def input_layer(
     dimensions, and partitioned variables. A second call makes new variables, as in TensorFlow.
 
     Args:
-      adaptive_mask_tensors: None.
+      adaptive_mask_tensors: {key: mask} for each categorical_column_with_adaptive_embedding; others
+        are ignored. A mask is int32 [number of ids], in the order of the SparseTensor, without
+        those that mean no id. A mask of another number of ids is [batch], for all ids of a sample.
       others: as in TensorFlow; cols_to_vars and cols_to_output_tensors include grouped columns.
 
     Returns:
       float32 [batch, sum of dimensions], columns ordered by name.
 
     Raises:
-      ValueError: as in TensorFlow.
-      NotImplementedError: adaptive_mask_tensors is given.
+      ValueError: as in TensorFlow; an adaptive column without a mask.
+      NotImplementedError: an adaptive column on several ranks.
+      tf.errors.InvalidArgumentError: when run: a mask has another size, or values other than 0 and
+        1.
     """
-    if adaptive_mask_tensors:
-        raise NotImplementedError(
-            "input_layer: sok_compat does not support adaptive_mask_tensors and "
-            "categorical_column_with_adaptive_embedding, got masks of "
-            f"{sorted(adaptive_mask_tensors)}"
-        )
+    features = with_masks(features, adaptive_mask_tensors)
     feature_columns = stock.normalize_feature_columns(feature_columns)
     if not any(map(_group_of, feature_columns)):
         return tf1.feature_column.input_layer(

@@ -20,10 +20,6 @@ _OF_DEEPREC_ALONE = {
         "the option of a variable whose rows are made of the rows of several small variables",
         "tf.get_embedding_variable, with a filter if it grows too large",
     ),
-    "feature_column.categorical_column_with_adaptive_embedding": (
-        "a column that keeps frequent keys in an embedding variable, and hashes the others",
-        "tf.feature_column.categorical_column_with_embedding",
-    ),
     "get_dynamic_dimension_embedding_variable": (
         "a variable whose rows have as many blocks as their key needs",
         "tf.get_embedding_variable, with embedding_block_dimension * embedding_block_num columns",

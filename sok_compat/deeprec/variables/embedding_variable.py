@@ -18,6 +18,7 @@ from sok_compat.deeprec.variables.options import EmbeddingVariableOption, Storag
 from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.lookup.keys import in_shape_of
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
@@ -155,22 +156,28 @@ class EmbeddingVariable(RecordsKeys, Table):
         keys, rows = super().export()
         return tf.cast(keys, self.key_dtype_of_ids), rows, *self.recorded(keys)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+    def sparse_read(
+        self, indices: Any, name: str | None = None, initial_rows: InitialRows | None = None
+    ) -> tf.Tensor:
         """The row of each key; tf.gather and tf.nn.embedding_lookup call this.
 
         Args:
           indices: ids of any integer dtype and any shape.
           name: name of the ops.
+          initial_rows: from places int64 [n] among the flat ids to rows [n, embedding_dim], which
+            keys without a row read and start with; None: the variable's first values.
 
         Returns:
           float32 [*indices.shape, embedding_dim], differentiable by the variable.
 
         Raises:
           TypeError: ids are not integers.
+          NotImplementedError: initial_rows are given on several ranks.
         """
         with tf.name_scope(name or f"{self.table_name}_lookup"):
             ids = self.checked_ids(indices)
-            (rows,) = lookup_group([Lookup(self, tf.reshape(ids, [-1]))], WITH_GRADIENT)
+            lookup = Lookup(self, tf.reshape(ids, [-1]), initial_rows=initial_rows)
+            (rows,) = lookup_group([lookup], WITH_GRADIENT)
             return in_shape_of(ids, rows, self.dim)
 
     def checked_ids(self, ids: Any) -> tf.Tensor:
@@ -271,17 +278,21 @@ class PartitionedEmbeddingVariable:
         """As EmbeddingVariable.checked_ids."""
         return self.table_parts[0].checked_ids(ids)
 
-    def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
+    def sparse_read(
+        self, indices: Any, name: str | None = None, initial_rows: InitialRows | None = None
+    ) -> tf.Tensor:
         """As EmbeddingVariable.sparse_read."""
+
+        def read(keys, places):
+            lookups = [
+                Lookup(*item, initial_rows=_at(where, initial_rows))
+                for *item, where in zip(self, keys, places)
+            ]
+            return lookup_group(lookups, WITH_GRADIENT)
+
         with tf.name_scope(name or "partitioned_lookup"):
             ids = self.checked_ids(indices)
-            rows = self._of_parts(
-                ids,
-                lambda keys: lookup_group(
-                    [Lookup(part, of_part) for part, of_part in zip(self, keys)], WITH_GRADIENT
-                ),
-            )
-            return in_shape_of(ids, rows, self.shape[0])
+            return in_shape_of(ids, self._of_parts(ids, read), self.shape[0])
 
     def get_frequency(self, ids: Any) -> tf.Tensor:
         """As EmbeddingVariable.get_frequency."""
@@ -295,22 +306,32 @@ class PartitionedEmbeddingVariable:
         ids = self.checked_ids(ids)
         known = self._of_parts(
             ids,
-            lambda keys: [getattr(part, method)(of_part) for part, of_part in zip(self, keys)],
+            lambda keys, _: [getattr(part, method)(of_part) for part, of_part in zip(self, keys)],
         )
         return tf.reshape(known, tf.shape(ids))
 
     def _of_parts(
-        self, ids: tf.Tensor, ask: Callable[[list[tf.Tensor]], list[tf.Tensor]]
+        self,
+        ids: tf.Tensor,
+        ask: Callable[[list[tf.Tensor], list[tf.Tensor]], list[tf.Tensor]],
     ) -> tf.Tensor:
-        """The results of `ask` for the ids of each part, in the order of the flat ids."""
+        """The results of `ask`(ids of each part, their places) in the order of the flat ids."""
         flat = tf.reshape(ids, [-1])
         part_of_id = tf.cast(tf.math.floormod(flat, NUM_BUCKETS) % len(self), tf.int32)
         places = tf.dynamic_partition(tf.range(tf.size(flat)), part_of_id, len(self))
-        return tf.dynamic_stitch(places, ask(tf.dynamic_partition(flat, part_of_id, len(self))))
+        of_parts = tf.dynamic_partition(flat, part_of_id, len(self))
+        return tf.dynamic_stitch(places, ask(of_parts, places))
 
     def total_count(self) -> tf.Tensor:
         """[rows on this rank in all parts, embedding_dim], an int64 tensor."""
         return tf.stack([tf.add_n([p.num_keys() for p in self]), self.shape.as_list()[0]])
+
+
+def _at(where: tf.Tensor, initial_rows: InitialRows | None) -> InitialRows | None:
+    """The initial rows of the ids at `where` among all."""
+    if initial_rows is None:
+        return None
+    return lambda places: initial_rows(tf.gather(where, places))
 
 
 NAMES = {

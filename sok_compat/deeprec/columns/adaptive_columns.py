@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`categorical_column_with_adaptive_embedding`: ids in an ordinary or an embedding variable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import tensorflow as tf
+
+from sok_compat.deeprec.columns.embedding_columns import (
+    CategoricalColumnWithEmbedding,
+    source_of,
+)
+from sok_compat.deeprec.columns.stock_functions import of_tensorflow
+from sok_compat.deeprec.lookups.adaptive_lookup import AdaptiveIds
+from sok_compat.deeprec.variables.options import EmbeddingVariableOption
+from sok_compat.runtime.tf_versions import feature_columns as stock
+
+tf1 = tf.compat.v1
+
+_HASH_WEIGHTS, _EV_WEIGHTS = "hash_weights", "ev_weights"  # the names of variables, as in DeepRec
+
+
+class _Fields(NamedTuple):
+    of_keys: CategoricalColumnWithEmbedding
+    hash_bucket_size: int
+
+
+class AdaptiveCategoricalColumn(stock.CategoricalColumn, _Fields):
+    """A column of ids without a limit, each in an ordinary or in an embedding variable.
+
+    of_keys: the column of the embedding variable.
+    hash_bucket_size: rows of the ordinary variable.
+    """
+
+    @property
+    def name(self) -> str:
+        return self.of_keys.key
+
+    @property
+    def num_buckets(self) -> int:
+        """Rows of the ordinary variable."""
+        return self.hash_bucket_size
+
+    @property
+    def parse_example_spec(self) -> dict[str, tf.io.VarLenFeature]:
+        return self.of_keys.parse_example_spec
+
+    _parse_example_spec = parse_example_spec
+
+    @property
+    def _num_buckets(self):
+        self._refuse()
+
+    def _get_sparse_tensors(self, inputs, weight_collections=None, trainable=None):
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise NotImplementedError(
+            f"the column {self.name!r} of categorical_column_with_adaptive_embedding works in an "
+            "embedding_column only: elsewhere, use categorical_column_with_embedding or "
+            "categorical_column_with_hash_bucket"
+        )
+
+    def _transform_feature(self, inputs):
+        """The AdaptiveIds of a batch."""
+        ids = stock.to_sparse_input_and_drop_ignore_values(inputs.get(self.name))
+        keys = self.of_keys.keys_of(ids)
+        values = ids.values if ids.dtype == tf.string else tf.strings.as_string(ids.values)
+        buckets = tf.strings.to_hash_bucket_fast(values, self.hash_bucket_size)
+        mask = _mask_of_ids(self._mask(inputs), keys)
+        if ids.dtype == tf.string:
+            return AdaptiveIds(keys, buckets, mask)
+        is_taken = tf.logical_or(tf.equal(mask, 0), ids.values >= 0)
+        kept = tf.sparse.retain(keys, is_taken)
+        keys = tf.SparseTensor(kept.indices, kept.values, keys.dense_shape)  # of a static shape
+        of_kept = [tf.boolean_mask(each, is_taken) for each in (buckets, mask)]
+        return AdaptiveIds(keys, *of_kept)
+
+    def _mask(self, inputs):
+        try:
+            return inputs.get(_mask_feature(self.name))
+        except ValueError as error:  # a feature is missing
+            raise ValueError(
+                f"the column {self.name!r} of categorical_column_with_adaptive_embedding needs a "
+                "mask: call tf.feature_column.input_layer(..., adaptive_mask_tensors="
+                f"{{{self.name!r}: mask}}), with an int32 mask [number of ids], 0 for the "
+                "ordinary variable and 1 for the embedding variable"
+            ) from error
+
+
+class AdaptiveEmbeddingColumn(stock.EmbeddingColumn):
+    """An embedding column over an AdaptiveCategoricalColumn."""
+
+    def create_state(self, state_manager: Any) -> None:
+        raise NotImplementedError(
+            f"the column {self.name!r} of an embedding variable works in "
+            "tf.feature_column.input_layer only, not in Keras layers, got "
+            f"{type(state_manager).__name__}"
+        )
+
+    def _get_dense_tensor(self, inputs, weight_collections=None, trainable=None):
+        source = self.categorical_column
+        ids = inputs.get(source)
+        is_trainable = self.trainable and trainable
+        variable = source.of_keys.make_variable(
+            _EV_WEIGHTS, self.dimension, self.initializer, is_trainable, weight_collections
+        )
+        ordinary = tf1.get_variable(
+            _HASH_WEIGHTS,
+            [source.hash_bucket_size, self.dimension],
+            tf.float32,
+            self.initializer,
+            trainable=is_trainable,
+            collections=weight_collections,
+        )
+        return ids.pooled(ordinary, variable, self.combiner, self.max_norm, f"{self.name}_weights")
+
+
+@of_tensorflow
+def categorical_column_with_adaptive_embedding(
+    key: str,
+    hash_bucket_size: int,
+    dtype: tf.DType | str = tf.string,
+    partition_num: int | None = None,
+    ev_option: EmbeddingVariableOption | None = None,
+) -> AdaptiveCategoricalColumn:
+    """A categorical column of any ids, each in an ordinary or in an embedding variable.
+
+    API of DeepRec. For `embedding_column`, in an `input_layer` with adaptive_mask_tensors. An id
+    whose mask is 0 is as in `categorical_column_with_hash_bucket`; one whose mask is 1 is as in
+    `categorical_column_with_embedding`, except that a key without a row reads, and starts with, the
+    row of its bucket in the ordinary variable. On one rank only.
+
+    Args:
+      key: key of the feature: a SparseTensor, or a tensor in which '' or -1 mean no id.
+      hash_bucket_size: rows of the ordinary variable, an int >= 1.
+      dtype: tf.string, tf.int64 or tf.int32, as in categorical_column_with_embedding.
+      partition_num: number of parts of the embedding variable, an int >= 1; None: from the variable
+        scope, or one.
+      ev_option: an EmbeddingVariableOption, whose initializer is not used; None: the defaults.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
+    of_keys = CategoricalColumnWithEmbedding.checked(key, dtype, partition_num, ev_option)
+    if not isinstance(hash_bucket_size, int) or hash_bucket_size < 1:
+        raise ValueError(
+            f"the column {key!r}: hash_bucket_size must be an int >= 1, got {hash_bucket_size!r}"
+        )
+    return AdaptiveCategoricalColumn(of_keys, hash_bucket_size)
+
+
+def is_adaptive(categorical_column: Any) -> bool:
+    """Whether a column's ids are those of an AdaptiveCategoricalColumn."""
+    return isinstance(source_of(categorical_column), AdaptiveCategoricalColumn)
+
+
+def check_may_be_embedded(categorical_column: AdaptiveCategoricalColumn, group: str | None) -> None:
+    """Checks the place of an adaptive column.
+
+    Args:
+      categorical_column: a column for which is_adaptive is true.
+      group: the name of the current group scope, if any.
+
+    Raises:
+      ValueError: it is weighted.
+      TypeError: there is a group.
+    """
+    if not isinstance(categorical_column, AdaptiveCategoricalColumn):
+        raise ValueError(
+            "a categorical_column_with_adaptive_embedding takes no weights, got "
+            f"{categorical_column.name!r}: weight a categorical_column_with_embedding"
+        )
+    if group is not None:
+        raise TypeError(
+            f"the column {categorical_column.name!r} of categorical_column_with_adaptive_embedding "
+            f"cannot be in the group {group!r}: make its embedding_column outside of "
+            "group_embedding_column_scope"
+        )
+
+
+def with_masks(
+    features: Mapping[str, Any], adaptive_mask_tensors: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Features with the masks of adaptive columns among them.
+
+    Args:
+      features: as of `input_layer`.
+      adaptive_mask_tensors: {key of a feature: mask}, or None.
+    """
+    if not adaptive_mask_tensors:
+        return features
+    masks = {
+        _mask_feature(key): tf.convert_to_tensor(mask)
+        for key, mask in adaptive_mask_tensors.items()
+    }
+    return {**features, **masks}
+
+
+def _mask_feature(key: str) -> str:
+    return f"adaptive_mask_tensors[{key!r}]"
+
+
+def _mask_of_ids(mask: tf.Tensor, ids: tf.SparseTensor) -> tf.Tensor:
+    """int32 [number of ids], of a mask with an entry for each id, or for each sample."""
+    mask = tf.cast(tf.reshape(mask, [-1]), tf.int32)
+    size, num_ids = tf.size(mask, tf.int64), tf.size(ids.values, tf.int64)
+    is_of_ids = tf.equal(size, num_ids)
+    check = tf.debugging.Assert(
+        tf.logical_or(is_of_ids, tf.equal(size, ids.dense_shape[0])),
+        [
+            "an adaptive mask must have one entry for each id, or for each sample; entries, ids, "
+            "samples:",
+            size,
+            num_ids,
+            ids.dense_shape[0],
+        ],
+    )
+    with tf.control_dependencies([check]):
+        places = tf.where(is_of_ids, tf.range(num_ids), ids.indices[:, 0])
+    return tf.gather(mask, places)
+
+
+NAMES = {
+    "feature_column.categorical_column_with_adaptive_embedding": (
+        categorical_column_with_adaptive_embedding
+    ),
+}

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lookups that read each id in an ordinary variable or in an embedding variable, by a mask."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.deeprec.variables.embedding_variable import (
+    EmbeddingVariable,
+    PartitionedEmbeddingVariable,
+)
+
+_stock = tf.compat.v1.nn
+_KINDS = (EmbeddingVariable, PartitionedEmbeddingVariable)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AdaptiveIds:
+    """The ids of a batch, as both variables know them.
+
+    keys: tf.SparseTensor of integers: the keys of the embedding variable; any where the mask is 0.
+    buckets: integers [number of ids]: the rows of the ordinary variable.
+    mask: int32 [number of ids]: 0 for the ordinary variable, 1 for the embedding variable.
+    """
+
+    keys: tf.SparseTensor
+    buckets: tf.Tensor
+    mask: tf.Tensor
+
+    def rows(self, ordinary: Any, variable: Any, partition_strategy: str) -> tf.Tensor:
+        """The row of each id.
+
+        A key that the embedding variable does not have reads the row of its bucket. In a step that
+        computes gradients, it starts with this row, and gets the gradient in its place.
+
+        Args:
+          ordinary: params of tf.nn.embedding_lookup, [buckets, dim].
+          variable: an embedding variable, whole or in parts.
+          partition_strategy: of `ordinary`, 'mod' or 'div'.
+
+        Returns:
+          float32 [number of ids, dim].
+
+        Raises:
+          NotImplementedError: there are several ranks.
+        """
+        _check_one_rank(variable)
+        positions = tf.dynamic_partition(tf.range(tf.size(self.mask)), self.mask, 2)
+        of_ordinary, of_variable = positions
+        buckets = tf.gather(self.buckets, of_variable)
+
+        def rows_of_buckets(places):
+            found = _stock.embedding_lookup(
+                ordinary, tf.gather(buckets, places), partition_strategy
+            )
+            return tf.stop_gradient(tf.cast(found, tf.float32))
+
+        rows = variable.sparse_read(
+            tf.gather(self.keys.values, of_variable), initial_rows=rows_of_buckets
+        )
+        # An optimizer must not change the ordinary variable before new keys have read it: its
+        # gradient has these ids.
+        with tf.control_dependencies([rows]):
+            others = tf.gather(self.buckets, of_ordinary)
+        of_buckets = tf.cast(
+            _stock.embedding_lookup(ordinary, others, partition_strategy), tf.float32
+        )
+        return tf.dynamic_stitch(positions, [of_buckets, rows])
+
+    def pooled(
+        self, ordinary: Any, variable: Any, combiner: str, max_norm: float | None, name: str
+    ) -> tf.Tensor:
+        """Pools the rows of each sample; 'div' divides the ordinary variable.
+
+        Args:
+          ordinary, variable: as of `rows`.
+          combiner: 'mean', 'sum' or 'sqrtn'.
+          max_norm: clips rows to this L2 norm; None: does not clip.
+          name: name of the ops.
+
+        Returns:
+          float32 [*shape of the keys without the last dimension, dim]; zeros without ids.
+        """
+        # The lookup of an empty sample reads the first row, and replaces it by zeros.
+        rows = tf.pad(self.rows(ordinary, variable, "div"), [[1, 0], [0, 0]])
+        places = self.keys.with_values(tf.range(1, tf.shape(rows)[0]))
+        return _stock.safe_embedding_lookup_sparse(
+            rows, places, None, combiner, None, name, "div", max_norm
+        )
+
+
+def adaptive_embedding_lookup_sparse(
+    hash_params: Any,
+    ev_params: Any,
+    sp_ids: tf.SparseTensor,
+    hash_ev_ids: Any,
+    sp_weights: None,
+    partition_strategy: str = "mod",
+    name: str | None = None,
+    combiner: str | None = None,
+    max_norm: float | None = None,
+    bucket_size: int | None = None,
+    adaptive_mask_tensor: Any = None,
+    blocknums: Any = None,
+) -> tf.Tensor:
+    """As nn.embedding_lookup_sparse, in one of two variables for each id. API of DeepRec.
+
+    A key that the embedding variable does not have reads the row of its bucket in the ordinary
+    variable. In a step that computes gradients, it starts with this row, and gets the gradient in
+    its place. Unlike in DeepRec, a sample may have several ids, which the combiner combines.
+
+    Args:
+      hash_params: the ordinary variable [buckets, dim], whole or in parts.
+      ev_params: an embedding variable, or a list of one.
+      sp_ids: tf.SparseTensor [batch, columns] of integers, without empty rows: buckets where the
+        mask is 0, keys where it is 1.
+      hash_ev_ids: integers [number of keys]: the bucket of each key.
+      sp_weights: None.
+      partition_strategy: of hash_params, 'mod' or 'div'.
+      name: name of the ops.
+      combiner: 'mean' (also None), 'sum' or 'sqrtn'.
+      max_norm: clips rows to this L2 norm; None: does not clip.
+      bucket_size, blocknums: ignored.
+      adaptive_mask_tensor: int32 [number of ids], 0 or 1.
+
+    Returns:
+      float32 [batch, dim], without empty rows at the end.
+
+    Raises:
+      TypeError: sp_ids is not a SparseTensor; ev_params is not one embedding variable.
+      ValueError: sp_weights are given, or no adaptive_mask_tensor.
+      NotImplementedError: there are several ranks.
+      tf.errors.InvalidArgumentError: when run: the mask has other values, or another size.
+    """
+    del bucket_size, blocknums
+    variable = _only(ev_params)
+    _check_ids(sp_ids, sp_weights, adaptive_mask_tensor)
+    with tf.name_scope(name or "adaptive_embedding_lookup_sparse"):
+        mask = tf.cast(tf.reshape(adaptive_mask_tensor, [-1]), tf.int32)
+        positions = tf.dynamic_partition(tf.range(tf.size(sp_ids.values)), mask, 2)
+        of_params = tf.gather(sp_ids.values, positions[0])
+        of_keys = tf.cast(tf.reshape(hash_ev_ids, [-1]), of_params.dtype)
+        buckets = tf.dynamic_stitch(positions, [of_params, of_keys])
+        rows = AdaptiveIds(sp_ids, buckets, mask).rows(hash_params, variable, partition_strategy)
+        places = sp_ids.with_values(tf.range(tf.shape(rows)[0]))
+        return _stock.embedding_lookup_sparse(rows, places, None, "mod", None, combiner, max_norm)
+
+
+def _check_ids(sp_ids: Any, sp_weights: Any, mask: Any) -> None:
+    if not isinstance(sp_ids, tf.SparseTensor):
+        raise TypeError(f"sp_ids must be SparseTensor, got {type(sp_ids).__name__}")
+    if sp_weights is not None:
+        raise ValueError(
+            "adaptive_embedding_lookup_sparse takes no weights, got sp_weights="
+            f"{sp_weights!r}: use nn.embedding_lookup_sparse"
+        )
+    if mask is None:
+        raise ValueError(
+            "adaptive_embedding_lookup_sparse needs an adaptive_mask_tensor, got None: give int32 "
+            "[number of ids], 0 to read hash_params and 1 to read ev_params"
+        )
+
+
+def _only(ev_params: Any) -> EmbeddingVariable | PartitionedEmbeddingVariable:
+    params = list(ev_params) if isinstance(ev_params, (list, tuple)) else [ev_params]
+    if len(params) != 1 or not isinstance(params[0], _KINDS):
+        raise TypeError(
+            "ev_params must be an embedding variable, or a list of one, got "
+            f"{[type(each).__name__ for each in params]}: make it with tf.get_embedding_variable"
+        )
+    return params[0]
+
+
+def _check_one_rank(variable: EmbeddingVariable | PartitionedEmbeddingVariable) -> None:
+    parts = variable if isinstance(variable, PartitionedEmbeddingVariable) else [variable]
+    for part in parts:
+        if part.placement.is_spread:
+            raise NotImplementedError(
+                f"the adaptive embedding variable {part.table_name} works on one rank only, got "
+                f"{part.ranks.size}: use tf.feature_column.categorical_column_with_embedding"
+            )
+
+
+NAMES = {"nn.adaptive_embedding_lookup_sparse": adaptive_embedding_lookup_sparse}
