@@ -121,8 +121,12 @@ SECTIONS = {
         Entry("tf.GraphKeys.EMBEDDING_VARIABLES tf.GraphKeys.EV_INIT_VAR_OPS "
               "tf.GraphKeys.EV_INIT_SLOT_OPS tf.GraphKeys.ASYNC_EMBEDDING_OUTPUT_TENSORS",
               "works"),
-        Entry("tf.get_multihash_variable", "refused", _LATER, AttributeError),
-        Entry("tf.get_dynamic_dimension_embedding_variable", "refused", _LATER, AttributeError),
+        Entry("tf.get_multihash_variable", "differs",
+              "ids whose quotient the first variable does not have raise; its variables are "
+              "`<name>/quotients` and `<name>/remainders`"),
+        Entry("tf.get_dynamic_dimension_embedding_variable", "works",
+              "with `blocknums` of `tf.nn.embedding_lookup`; block i is the embedding variable "
+              "`<name>/block<i>`"),
         Entry("tf.get_hash_table", "refused", _LATER, AttributeError),
         Entry("tf.MultihashOption", "refused", _LATER, AttributeError),
     ],

@@ -11,6 +11,10 @@ from typing import Any, Union
 
 import tensorflow as tf
 
+from sok_compat.deeprec.variables.composed_variables import (
+    DynamicEmbeddingVariable,
+    MultiHashVariable,
+)
 from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
@@ -18,7 +22,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, checked_weights
 
 _stock = tf.compat.v1.nn
-_EmbeddingVariable = Union[EmbeddingVariable, PartitionedEmbeddingVariable]
+_EmbeddingVariable = Union[EmbeddingVariable, PartitionedEmbeddingVariable, MultiHashVariable]
 
 
 def _embedding_variable(params: Any) -> _EmbeddingVariable | None:
@@ -28,7 +32,7 @@ def _embedding_variable(params: Any) -> _EmbeddingVariable | None:
       TypeError: there are also other params.
     """
     is_list = isinstance(params, (list, tuple))
-    kinds = (EmbeddingVariable, PartitionedEmbeddingVariable)
+    kinds = (EmbeddingVariable, PartitionedEmbeddingVariable, MultiHashVariable)
     found = [p for p in (params if is_list else [params]) if isinstance(p, kinds)]
     if not found:
         return None
@@ -47,29 +51,38 @@ def embedding_lookup(
     name: str | None = None,
     validate_indices: bool = True,
     max_norm: float | None = None,
+    blocknums: Any = None,
 ) -> tf.Tensor:
     """As tf.compat.v1.nn.embedding_lookup. API of DeepRec.
 
     Args:
-      params: as in TensorFlow, or an embedding variable, or a list of one.
+      params: as in TensorFlow, or an embedding variable, a multihash or dynamic-dimension
+        variable, or a list of one.
       ids: integers of any shape.
       partition_strategy: as in TensorFlow; ignored for embedding variables.
       name: name of the ops.
       validate_indices: ignored, as in TensorFlow.
       max_norm: clips rows to this L2 norm; None: does not clip.
+      blocknums: of a dynamic-dimension variable: integers of the shape of the ids, how many blocks
+        of each to read.
 
     Returns:
       [*shape of the ids, dim].
 
     Raises:
       TypeError: a list of an embedding variable and others; ids are not integers.
+      ValueError: a dynamic-dimension variable without blocknums.
     """
+    only = params[0] if isinstance(params, (list, tuple)) and len(params) == 1 else params
     variable = _embedding_variable(params)
-    if variable is None:
+    if isinstance(only, DynamicEmbeddingVariable):
+        rows = only.lookup(ids, blocknums)
+    elif variable is None:
         return _stock.embedding_lookup(
             params, ids, partition_strategy, name, validate_indices, max_norm
         )
-    rows = variable.sparse_read(ids, name)
+    else:
+        rows = variable.sparse_read(ids, name)
     if max_norm is None:
         return rows
     return tf.clip_by_norm(rows, max_norm, axes=[-1])

@@ -20,17 +20,9 @@ _OF_DEEPREC_ALONE = {
         "the option of a variable whose rows are made of the rows of several small variables",
         "tf.get_embedding_variable, with a filter if it grows too large",
     ),
-    "get_dynamic_dimension_embedding_variable": (
-        "a variable whose rows have as many blocks as their key needs",
-        "tf.get_embedding_variable, with embedding_block_dimension * embedding_block_num columns",
-    ),
     "get_hash_table": (
         "a hash table, the older form of embedding variables",
         "tf.get_embedding_variable",
-    ),
-    "get_multihash_variable": (
-        "a variable whose rows are made of the rows of several small variables",
-        "tf.get_embedding_variable, with a filter if it grows too large",
     ),
     "hash_table": (
         "the module of hash tables, the older form of embedding variables",

@@ -162,8 +162,8 @@ MISSING = {
     "train.AdamOptimiser": r"tf\.train\.AdamOptimiser .* nor DeepRec; there is "
     r"tf\.train\.AdamOptimizer",
     "optimizers": r"tf\.optimizers .*; TensorFlow 2 has it: tf\.compat\.v2\.optimizers",
-    "get_multihash_variable": r"sok_compat does not have tf\.get_multihash_variable of DeepRec, a "
-    r"variable whose rows .*: use tf\.get_embedding_variable, .*",
+    "get_hash_table": r"sok_compat does not have tf\.get_hash_table of DeepRec, a hash table, .*: "
+    r"use tf\.get_embedding_variable",
     "contrib.layers.fully_connected": r"TensorFlow 2 has no tf\.contrib, so no "
     r"tf\.contrib\.layers\.fully_connected: use tf\.layers\.dense",
     "contrib.no_such": r".* tf\.contrib\.no_such: sok_compat has its data, feature_column, "

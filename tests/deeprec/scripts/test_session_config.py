@@ -108,7 +108,7 @@ def test_an_executor_policy_is_ignored_and_said_once(caplog, monkeypatch):
 
 
 @pytest.mark.parametrize("name, message", [
-    ("get_multihash_variable", "does not have tf.get_multihash_variable of DeepRec, a variable "),
+    ("MultihashOption", "does not have tf.MultihashOption of DeepRec, the option of a variable "),
     ("hash_table", "tf.hash_table of DeepRec, .*: use tf.get_embedding_variable"),
     ("get_hash_table", "tf.get_hash_table of DeepRec, a hash table, .*: use tf.get_embedding"),
 ])  # fmt: skip
