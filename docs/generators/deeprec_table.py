@@ -122,7 +122,7 @@ SECTIONS = {
               "tf.GraphKeys.EV_INIT_SLOT_OPS tf.GraphKeys.ASYNC_EMBEDDING_OUTPUT_TENSORS",
               "works"),
         Entry("tf.get_multihash_variable", "differs",
-              "ids whose quotient the first variable does not have raise; its variables are "
+              "quotients beyond the first variable's rows wrap around; its variables are "
               "`<name>/quotients` and `<name>/remainders`"),
         Entry("tf.get_dynamic_dimension_embedding_variable", "works",
               "with `blocknums` of `tf.nn.embedding_lookup`; block i is the embedding variable "

@@ -63,7 +63,10 @@ class MultiHashVariable:
         return tf.cast(ids, tf.int64)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> tf.Tensor:
-        """The row of each id: floordiv(id, rows of quotients) and floormod(id, rows of remainders).
+        """The row of each id: those of id // q, modulo q, and of id % r.
+
+        q and r are the rows of quotients and of remainders. Quotients from q on, for which DeepRec
+        raises on a CPU, share rows with others: its own models have such ids.
 
         Args:
           indices: integers of any shape.
@@ -73,28 +76,17 @@ class MultiHashVariable:
           [*shape of the ids, floats in a row].
 
         Raises:
-          tf.errors.InvalidArgumentError: when run: an id has no quotient.
+          TypeError: ids are not integers.
         """
         quotients, remainders = self.val_list
         num_quotients, num_remainders = (each.shape.as_list()[0] for each in self.val_list)
         with tf.name_scope(name or "multihash_lookup"):
             ids = self.checked_ids(indices)
-            limit = num_quotients * num_quotients
-            check = tf.debugging.Assert(
-                tf.reduce_all((ids >= 0) & (ids < limit)),
-                [
-                    f"ids of the multihash variable {self.name} must be in [0, {limit}), as its "
-                    f"first variable has {num_quotients} rows: give it more rows; got up to",
-                    tf.reduce_max(ids),
-                ],
-            )
-            with tf.control_dependencies([check]):
-                ids = tf.identity(ids)
             found = (
                 tf1.nn.embedding_lookup(variable, ids_of_variable, partition_strategy="div")
                 for variable, ids_of_variable in (
-                    (quotients, tf.math.floordiv(ids, num_quotients)),
-                    (remainders, tf.math.floormod(ids, num_remainders)),
+                    (quotients, (ids // num_quotients) % num_quotients),
+                    (remainders, ids % num_remainders),
                 )
             )
             return _OPERATIONS[self.operation](*found)
