@@ -64,8 +64,10 @@ SECTIONS = {
               "[distributed](distributed.md#checkpoints-sessions-and-estimators); "
               "`save_incremental_checkpoint_secs` saves [increments](checkpoints.md#increments)"),
         Entry("tf.train.Saver", "differs",
-              "`incremental_save_restore=True` raises: use "
-              "`sok_compat.checkpoint.IncrementalSaver`"),
+              "with `incremental_save_restore=True` it is a "
+              "`sok_compat.checkpoint.IncrementalSaver`; an increment of "
+              "`tensorflow.python.training.incremental_saver`, in launched scripts, is a "
+              "checkpoint in the folder of the whole one"),
         Entry("tf.gradients tf.clip_by_global_norm", "differs",
               "under 'collective' gradients of scalars by variables are means over ranks; the "
               "norm is that over all ranks"),

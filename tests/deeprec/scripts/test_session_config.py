@@ -82,8 +82,6 @@ def test_what_increments_need():
             monitored_training_session(
                 checkpoint_dir="unused", scaffold=scaffold, save_incremental_checkpoint_secs=60
             )
-    with pytest.raises(NotImplementedError, match="restore=True.*use .*IncrementalSaver"):
-        Saver(incremental_save_restore=True)
     with tf.Graph().as_default():
         tf.get_variable("x", [])
         assert Saver(max_to_keep=1, incremental_save_restore=False).saver_def.max_to_keep == 1
