@@ -10,6 +10,8 @@ from sok_compat.runtime import devices
 from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1
+# Where there are GPUs, TensorFlow's ops update ordinary variables.
+OF_ORDINARY = ("SokApplyRuleToVariable", "SokApplyRuleToRefVariable")
 
 
 def our_ops():
@@ -52,7 +54,7 @@ def test_every_op_has_kernels_for_gpus(request):
     assert len(our_ops()) > 25
     expected = {"CPU", "GPU"} if devices.has_gpu_kernels() else {"CPU"}
     for name in our_ops():
-        assert devices_of(name) >= expected, name
+        assert devices_of(name) >= (expected - {"GPU"} if name in OF_ORDINARY else expected), name
 
 
 def test_without_a_gpu_tables_are_on_the_cpu(sok):
