@@ -62,12 +62,20 @@ SECTIONS = {
               "under 'collective' all ranks begin with rank 0's variables, and its folders and "
               "hooks of a chief count: "
               "[distributed](distributed.md#checkpoints-sessions-and-estimators); "
-              "`save_incremental_checkpoint_secs` saves [increments](checkpoints.md#increments)"),
+              "`save_incremental_checkpoint_secs` saves [increments](checkpoints.md#increments). "
+              "A warning names ranks whose `tf.data` pipelines read the same rows."),
         Entry("tf.train.Saver", "differs",
               "with `incremental_save_restore=True` it is a "
               "`sok_compat.checkpoint.IncrementalSaver`; an increment of "
               "`tensorflow.python.training.incremental_saver`, in launched scripts, is a "
               "checkpoint in the folder of the whole one"),
+        Entry("tf.estimator.Estimator", "differs",
+              "up to TensorFlow 2.15; under 'collective' rank 0 exports its checkpoint, with the "
+              "rows of all ranks, and others get None"),
+        Entry("tf.saved_model.simple_save tf.saved_model.Builder "
+              "tf.saved_model.builder.SavedModelBuilder", "differs",
+              "under 'collective' rank 0 writes; a graph of several ranks with embedding variables "
+              "raises: [serving](serving.md)"),
         Entry("tf.gradients tf.clip_by_global_norm", "differs",
               "under 'collective' gradients of scalars by variables are means over ranks; the "
               "norm is that over all ranks"),

@@ -5,6 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.collective.estimators_of_ranks import make_estimator
+from tests.support.processes.subprocess_python import run_python
 
 
 @pytest.mark.skipif(not hasattr(tf, "estimator"), reason="no tf.estimator in this TensorFlow")
@@ -30,3 +31,23 @@ def test_estimators_evaluate_only_if_asked_to(tmp_path, interval, evaluated):
     )
     assert modes.count("eval") == len(history) == evaluated and modes.count("train") == 1
     assert metrics is (history[-1] if evaluated else None)
+
+
+@pytest.mark.skipif(not hasattr(tf, "estimator"), reason="no tf.estimator in this TensorFlow")
+def test_the_estimator_of_scripts_is_made_when_it_is_taken():
+    printed = run_python("""
+        import sys
+        import sok_compat.deeprec as tf
+
+        assert tf.train.Saver and "tensorflow_estimator" not in sys.modules
+        from tensorflow.compat.v1 import estimator as of_tensorflow
+        assert tf.estimator.RunConfig is of_tensorflow.RunConfig
+        assert "Estimator" in dir(tf.estimator)
+        assert issubclass(tf.estimator.Estimator, of_tensorflow.Estimator)
+        assert tf.estimator.Estimator is tf.estimator.Estimator
+        plain = of_tensorflow.Estimator(lambda features: None)
+        assert isinstance(plain, tf.estimator.Estimator)
+        assert not isinstance(plain, type("Of", (tf.estimator.Estimator,), {}))
+        print("done")
+    """)
+    assert printed.split()[-1] == "done"

@@ -77,6 +77,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
         save_path: str,
         global_step: int | tf.Tensor | tf.Variable | None = None,
         latest_filename: str | None = None,
+        write_state: bool = True,
     ) -> str:
         """Saves the changes since the last save, on all ranks.
 
@@ -88,6 +89,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
           save_path: as for `save`, in the same folder as the last checkpoint.
           global_step: as for `save`.
           latest_filename: as for `save`.
+          write_state: as for `save`.
 
         Returns:
           The path of the checkpoint.
@@ -97,13 +99,14 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
             has no table.
           tf.errors.OpError: as `save` raises. The next increment then includes the unsaved changes.
         """
-        if not self._of_increments.bases:
+        if not self.has_tables:
             raise ValueError("this saver has no table, so there are no increments: use save()")
         if global_step is not None and not isinstance(global_step, int):
             global_step = int(tf1.train.global_step(sess, global_step))
+        given = sess, save_path, global_step, latest_filename, write_state
         problem = self._problem(sess)
         if problem:
-            return self._save_whole(problem, sess, save_path, global_step, latest_filename)
+            return self._save_whole(problem, *given)
         self._check_path(self.path_of(save_path, global_step))
         feeds = {self._of_increments.base: self._chain[-1].as_base}
         self._saves_increment = True
@@ -114,6 +117,7 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
                 global_step,
                 latest_filename,
                 write_meta_graph=False,
+                write_state=write_state,
             )
         except (tf.errors.FailedPreconditionError, tf.errors.UnknownError):
             problem = self._problem(sess)  # another thread of some rank may have restored a table
@@ -122,13 +126,14 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
         finally:
             self._saves_increment = False
         if problem:
-            return self._save_whole(problem, sess, save_path, global_step, latest_filename)
+            return self._save_whole(problem, *given)
         self._note(sess, path)
         return path
 
     def _save_whole(self, problem, *args):
         _logger.info("saving a whole checkpoint instead of an increment: %s", problem)
-        return self.save(*args)
+        *given, write_state = args
+        return self.save(*given, write_state=write_state)
 
     def path_of(self, save_path: str, global_step: int | None) -> str:
         """The path of the checkpoint that `save` or `save_increment` writes for these arguments."""
@@ -139,6 +144,11 @@ class IncrementalSaver(tf.compat.v1.train.Saver):
             if self._pad_step_number
             else (f"{save_path}-{global_step}")
         )
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether the saver saves a table, so that there are increments."""
+        return len(self._of_increments.bases) > 0
 
     @property
     def last_saved(self) -> str | None:

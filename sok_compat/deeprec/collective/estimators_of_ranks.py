@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`CollectiveStrategy.estimator`: tf.estimator on several ranks, with its folder on rank 0."""
+"""Estimators on several ranks: that of `CollectiveStrategy`, with its folder on rank 0, and
+`tf.estimator.Estimator`, which rank 0 exports."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.sessions_of_ranks import session_config, with_broadcast
+from sok_compat.deeprec.namespace.namespaces import MadeOnUse
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.collectives import graphs_of_one_rank
 from sok_compat.ranks.identity import current_ranks
@@ -45,10 +47,51 @@ def make_estimator(
 
 @functools.cache
 def _estimator_class():
-    class CollectiveEstimator(_Methods, tf.estimator.Estimator):
+    class CollectiveEstimator(_Methods, _exported_by_rank_0()):
         """As tf.estimator.Estimator; each rank uses its share of the data. API of DeepRec."""
 
     return CollectiveEstimator
+
+
+@functools.cache
+def _exported_by_rank_0():
+    """The class `tf.estimator.Estimator` of scripts; of TensorFlow's, all are its instances."""
+
+    class AnyEstimator(type):
+        def __instancecheck__(cls, instance):
+            if cls is Estimator:
+                return isinstance(instance, tf.estimator.Estimator)
+            return super().__instancecheck__(instance)
+
+    class Estimator(_Exports, tf.estimator.Estimator, metaclass=AnyEstimator):
+        """As tf.estimator.Estimator; under the strategy 'collective', rank 0 exports."""
+
+    return Estimator
+
+
+class _Exports(_Estimator):
+    """Mixin before a tf.estimator.Estimator: exports a checkpoint of all ranks, on rank 0 only."""
+
+    def export_saved_model(self, *args: Any, **kwargs: Any) -> bytes | None:
+        """As in tf.estimator, on rank 0, with the rows of all ranks; None on other ranks."""
+        return _exported(super().export_saved_model, args, kwargs)
+
+    def export_savedmodel(self, *args: Any, **kwargs: Any) -> bytes | None:
+        """As above, with the older name and arguments."""
+        return _exported(super().export_savedmodel, args, kwargs)
+
+    def experimental_export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes | None:
+        """As above, for several modes."""
+        return _exported(super().experimental_export_all_saved_models, args, kwargs)
+
+
+def _exported(export, args, kwargs):
+    if not is_collective():
+        return export(*args, **kwargs)
+    if current_ranks().rank != 0:
+        return None
+    with graphs_of_one_rank():
+        return export(*args, **kwargs)
 
 
 class _Methods(_Estimator):
@@ -87,7 +130,7 @@ class _Methods(_Estimator):
         if max_steps is not None and max_steps <= self._first_step():
             tf.logging.info("Skipping training: max_steps=%s has been reached.", max_steps)
             return self
-        hooks = with_broadcast(hooks)
+        hooks = with_broadcast(hooks, trains=True)
         self._saves_by_itself = not _saves(hooks)
         return super().train(input_fn, hooks, steps, max_steps, saving_listeners)
 
@@ -171,24 +214,6 @@ class _Methods(_Estimator):
                 exporter.export(self, folder, self.latest_checkpoint(), metrics or {}, True)
         return metrics
 
-    def export_saved_model(self, *args: Any, **kwargs: Any) -> bytes | None:
-        """As in tf.estimator, on rank 0, with the rows of all ranks; None on other ranks."""
-        return self._exported(super().export_saved_model, args, kwargs)
-
-    def export_savedmodel(self, *args: Any, **kwargs: Any) -> bytes | None:
-        """As above, with the older name and arguments."""
-        return self._exported(super().export_savedmodel, args, kwargs)
-
-    def experimental_export_all_saved_models(self, *args: Any, **kwargs: Any) -> bytes | None:
-        """As above, for several modes."""
-        return self._exported(super().experimental_export_all_saved_models, args, kwargs)
-
-    def _exported(self, export, args, kwargs):
-        if current_ranks().rank != 0:
-            return None
-        with graphs_of_one_rank():
-            return export(*args, **kwargs)
-
     def _checked(self, model_fn):
         def checked(*args, **kwargs):
             spec = model_fn(*args, **kwargs)
@@ -233,3 +258,6 @@ class _Evaluation(tf.train.CheckpointSaverListener):
         if not self._is_first:
             self._evaluate()
         self._is_first = False
+
+
+NAMES = {"estimator.Estimator": MadeOnUse(_exported_by_rank_0)} if hasattr(tf, "estimator") else {}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -11,12 +12,17 @@ from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
 
 
 class Saver(tf.train.Saver):
-    """As tf.compat.v1.train.Saver. API of DeepRec."""
+    """As tf.compat.v1.train.Saver. API of DeepRec.
 
-    def __new__(cls, *args: Any, incremental_save_restore: bool = False, **kwargs: Any) -> Any:
-        """A saver of increments, too, if incremental_save_restore is set."""
+    With incremental_save_restore it is a sok_compat.checkpoint.IncrementalSaver, too:
+    `save_increment`, or `incremental_save` of `tensorflow.python.training.incremental_saver`,
+    saves the changes since its last save.
+    """
+
+    def __new__(cls, *args: Any, incremental_save_restore: bool = False, **kwargs: Any) -> Saver:
         del args, kwargs
-        return super().__new__(_SaverOfIncrements if incremental_save_restore else cls)
+        is_incremental = cls is Saver and incremental_save_restore
+        return super().__new__(_SaverOfIncrements if is_incremental else cls)
 
     def __init__(
         self,
@@ -28,16 +34,38 @@ class Saver(tf.train.Saver):
         """As tf.compat.v1.train.Saver.
 
         Args:
-          incremental_save_restore: makes it a sok_compat.checkpoint.IncrementalSaver, which
-            tensorflow.python.training.incremental_saver uses.
-          incremental_include_normal_var: ignored: increments have all ordinary variables.
+          *args, **kwargs: as there; with incremental_save_restore, no `builder` and no `saver_def`.
+          incremental_save_restore: whether the saver can save increments.
+          incremental_include_normal_var: ignored: increments hold all ordinary variables.
+
+        Raises:
+          TypeError: incremental_save_restore is set for a subclass.
+          ValueError: incremental_save_restore is set, with a `builder` or a `saver_def`.
         """
-        del incremental_save_restore, incremental_include_normal_var
+        del incremental_include_normal_var
+        if incremental_save_restore:
+            raise TypeError(
+                f"{type(self).__name__}(incremental_save_restore={incremental_save_restore!r}): a "
+                "subclass of tf.train.Saver has no increments: derive it from "
+                "sok_compat.checkpoint.IncrementalSaver"
+            )
         super().__init__(*args, **kwargs)
 
 
-class _SaverOfIncrements(Saver, IncrementalSaver):
-    """What Saver(incremental_save_restore=True) makes."""
+_SIGNATURE = inspect.signature(tf.train.Saver)
+
+
+class _SaverOfIncrements(IncrementalSaver, Saver):
+    def __init__(
+        self,
+        *args: Any,
+        incremental_save_restore: bool = True,
+        incremental_include_normal_var: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        del incremental_save_restore, incremental_include_normal_var
+        given = _SIGNATURE.bind(*args, **kwargs).arguments
+        super().__init__(**{name: value for name, value in given.items() if value is not None})
 
 
 NAMES = {"train.Saver": Saver}

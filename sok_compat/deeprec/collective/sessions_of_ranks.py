@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from sok_compat.checkpoint.saver.increment_hook import IncrementalSaverHook
 from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
+from sok_compat.deeprec.collective.same_input import InputCheck
 from sok_compat.ranks.horovod.communicator import active_horovod
 from sok_compat.ranks.identity import current_ranks
 
@@ -59,7 +60,7 @@ def monitored_training_session(
         options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
         if has_summaries:
             options["summary_dir"] = _temporary_folder()
-    options["hooks"] = with_broadcast(options.get("hooks"))
+    options["hooks"] = with_broadcast(options.get("hooks"), trains=True)
     options["config"] = session_config(options.get("config"))
     return tf.train.MonitoredTrainingSession(**options)
 
@@ -87,12 +88,17 @@ def _save_increments(options: dict[str, Any], seconds: float) -> None:
 
 
 def with_broadcast(
-    hooks: Iterable[tf.train.SessionRunHook] | None,
+    hooks: Iterable[tf.train.SessionRunHook] | None, trains: bool = False
 ) -> list[tf.train.SessionRunHook]:
-    """The hooks, after one that broadcasts the ordinary variables of rank 0."""
+    """The hooks, after one that broadcasts the ordinary variables of rank 0.
+
+    Args:
+      hooks: of the script, or None.
+      trains: whether ranks should read different rows, so that a hook warns if they do not.
+    """
     if not is_collective():
         return list(hooks or [])
-    return [_Broadcast(), *(hooks or [])]
+    return [_Broadcast(), *([InputCheck()] if trains else []), *(hooks or [])]
 
 
 class _Broadcast(tf.train.SessionRunHook):

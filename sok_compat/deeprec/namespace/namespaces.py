@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import importlib
 import sys
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tensorflow_1
@@ -37,6 +38,13 @@ _FOLDERS = ("contrib", "core", "python")
 _EXTENDED = ("config.experimental", "feature_column", "nn", "train")
 
 
+@dataclasses.dataclass(frozen=True)
+class MadeOnUse:
+    """A value that is made when a script first takes its name, as it needs a slow import."""
+
+    make: Callable[[], Any]
+
+
 class Namespace(types.ModuleType):
     """A module of TensorFlow 1 with more names. Looks up all other names in the original."""
 
@@ -45,9 +53,13 @@ class Namespace(types.ModuleType):
         self.__path__: list[str] = []  # module_paths finds modules below it
         self._path = path  # under `tf`
         self._original = original
-        vars(self).update(names)
+        self._made_on_use = {n: value for n, value in names.items() if isinstance(value, MadeOnUse)}
+        vars(self).update((n, each) for n, each in names.items() if n not in self._made_on_use)
 
     def __getattr__(self, name: str) -> Any:
+        if name in self._made_on_use:
+            vars(self)[name] = self._made_on_use[name].make()
+            return vars(self)[name]
         if hasattr(self._original, name):
             return getattr(self._original, name)
         if name.startswith("__"):  # Python looks for it, not a script
@@ -60,7 +72,8 @@ class Namespace(types.ModuleType):
         raise error
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(self._original), *vars(self)} - {"_original", "_path"})
+        names = {*dir(self._original), *vars(self), *self._made_on_use}
+        return sorted(names - {"_made_on_use", "_original", "_path"})
 
 
 def extended_tensorflow_1(names: Mapping[str, Any], module: str) -> Namespace:

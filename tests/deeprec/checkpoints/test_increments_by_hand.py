@@ -75,11 +75,61 @@ def test_other_savers(graph):
         _get_incremental_saver(True, saver)
 
 
+def test_savers_that_have_no_increments(graph, tmp_path):
+    """A subclass is refused; without tables, an increment is a whole checkpoint."""
+
+    class OfScript(Saver):
+        pass
+
+    variable = tf.get_variable("x", initializer=1.0)
+    with pytest.raises(TypeError, match="OfScript.*: derive it from .*checkpoint.IncrementalSaver"):
+        OfScript([variable], incremental_save_restore=True)
+    assert type(OfScript([variable])) is OfScript
+    saver = Saver([variable], False, False, 2, incremental_save_restore=True)
+    assert saver.saver_def.max_to_keep == 2
+    with tf.Session() as session:
+        session.run(variable.initializer)
+        given = f"{tmp_path}/.incremental_checkpoint/incr"
+        path = _get_incremental_saver(True, saver).incremental_save(session, given, 1)
+    assert path == f"{tmp_path}/incr-1" == tf.train.latest_checkpoint(tmp_path)
+    assert tf.train.load_variable(path, "x") == 1.0
+
+
+def test_increments_are_of_one_whole_checkpoint_and_go_with_it(graph, tmp_path):
+    ids, _, step, state = model()
+    saver = Saver(max_to_keep=1, incremental_save_restore=True)
+    increments, path = _get_incremental_saver(True, saver), str(tmp_path / "model")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(step, {ids: [1, 2]})
+        whole = saver.save(session, path, 0)
+        session.run(step, {ids: [2, 3]})
+        first = increments.incremental_save(session, path, 1)
+        aside = increments.incremental_save(session, path, 2, write_state=False)
+        assert increments.last_incr_checkpoints == [first]
+        assert tf.train.latest_checkpoint(tmp_path) == first
+        with pytest.raises(ValueError, match="model-2 is an increment of .*model-0, not of other"):
+            increments.incremental_restore(session, "other", aside)
+        increments.incremental_restore(session, whole, aside)
+        saver.save(session, path, 3)
+        assert increments.last_incr_checkpoints == [] and not tf.train.checkpoint_exists(first)
+        last = increments.incremental_save(session, path, 4)
+        expected = sorted_rows(session.run(state))
+        session.run(step, {ids: [2]})
+        again = _get_incremental_saver(True, Saver(max_to_keep=1, incremental_save_restore=True))
+        again.recover_incr_checkpoints(session, str(tmp_path))
+        for ours, theirs in zip(sorted_rows(session.run(state)), expected):
+            np.testing.assert_array_equal(ours, theirs)
+        assert again.last_incr_checkpoints == [last]
+        again.recover_incr_checkpoints(session, str(tmp_path / "empty"))
+
+
 def test_where_scripts_find_the_names(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import tensorflow as tf\n"
         "from tensorflow.python.framework import ops\n"
+        "from tensorflow.python.framework.ops import *\n"
         "from tensorflow.python.training import incremental_saver, saver\n"
         "v = tf.get_embedding_variable('v', 4)\n"
         "loss = tf.reduce_sum(tf.nn.embedding_lookup(v, [1]))\n"
@@ -87,6 +137,7 @@ def test_where_scripts_find_the_names(tmp_path):
         "names = 'EV_INIT_VAR_OPS', 'EV_INIT_SLOT_OPS', 'EMBEDDING_VARIABLES', 'GLOBAL_STEP'\n"
         "sizes = [len(ops.get_collection(getattr(ops.GraphKeys, name))) for name in names]\n"
         "assert sizes == [1, 1, 1, 0], sizes\n"
+        "assert GraphKeys is tf.GraphKeys is ops.GraphKeys and RegisterGradient\n"
         "full = tf.train.Saver(incremental_save_restore=True)\n"
         "assert incremental_saver._get_incremental_saver(True, full).incremental_save\n"
         "assert saver.Saver and ops.get_default_graph() is tf.get_default_graph()\n"

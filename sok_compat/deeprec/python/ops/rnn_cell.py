@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tensorflow.python.framework import constant_op, dtypes, ops, tensor_shape, tensor_util
+from tensorflow.python.framework import constant_op, dtypes, tensor_shape, tensor_util
 from tensorflow.python.ops import (
     clip_ops,
     init_ops,
@@ -19,6 +19,7 @@ from tensorflow.python.ops.rnn_cell_impl import *  # noqa: F403 - as TensorFlow'
 from tensorflow.python.platform import tf_logging as logging
 
 from sok_compat.deeprec.namespace.additions import all_else_of
+from sok_compat.deeprec.python.framework import ops
 from sok_compat.deeprec.python.ops import array_ops
 from sok_compat.deeprec.python.util import nest
 

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two ranks that all call TensorFlow 1's exports: rank 0 writes, with the rows of both."""
+
+import functools
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.distributed.launch import has_horovod, reports, run_ranks
+
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`"),
+]
+needs_estimator = pytest.mark.skipif(
+    not hasattr(tf, "estimator"), reason="this TensorFlow has no tf.estimator"
+)
+
+
+@functools.cache
+def ranks():
+    return reports(run_ranks("deeprec.deeprec_exports", 2, timeout=200))
+
+
+@needs_estimator
+def test_an_estimator_exports_the_rows_of_all_ranks():
+    first, second = ranks()
+    assert second["exported"] is None
+    np.testing.assert_allclose(first["exported"], first["logits"], rtol=1e-5)
+    np.testing.assert_allclose(second["logits"], first["logits"], rtol=1e-5)
+    assert np.ptp(first["logits"]) > 0.1
+
+
+@needs_estimator
+def test_ranks_are_told_once_that_they_read_the_same_rows():
+    first, second = ranks()
+    (message,) = first["told"]
+    assert re.match(r"ranks 0, 1 read the same rows, .*dataset\.shard\(hvd\.size\(\), ", message)
+    assert second["told"] == first["told_of_shards"] == second["told_of_shards"] == []
+
+
+@pytest.mark.parametrize("way", ["by_builder", "at_once"])
+def test_a_session_without_tables_is_saved_by_rank_0(way):
+    first, second = (rank["without"][way] for rank in ranks())
+    assert first == ["saved_model.pb", "variables"] and second == []
+
+
+@pytest.mark.parametrize("way", ["by_builder", "at_once"])
+def test_a_session_with_tables_is_refused_on_all_ranks(way):
+    for rank in ranks():
+        assert re.search("looks rows up on 2 ranks.*export_saved_model of", rank["with"][way])

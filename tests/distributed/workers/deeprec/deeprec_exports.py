@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports that all ranks call for, of TensorFlow 1's names, and what ranks are told of their
+input."""
+
+import logging
+import os
+from pathlib import Path
+
+import numpy as np
+
+import sok_compat.deeprec as tf
+from tests.distributed.workers.ranks import RANK, SIZE, report, session_config, wait_for_all_ranks
+
+tf.config.experimental.enable_distributed_strategy("collective")
+FOLDER = Path(os.environ["SOK_TEST_FOLDER"])
+IDS = np.arange(24, dtype=np.int64).reshape(12, 2)
+
+
+def model_fn(features, labels, mode):
+    """A table and an ordinary variable."""
+    del labels
+    table = tf.get_embedding_variable("t", 4)
+    weights = tf.get_variable("weights", [8, 1])
+    rows = tf.reshape(tf.nn.embedding_lookup(table, features["ids"]), [-1, 8])
+    logits = tf.squeeze(rows @ weights, 1)
+    step, optimizer = tf.train.get_or_create_global_step(), tf.train.AdagradOptimizer(0.3)
+    loss = tf.reduce_mean((logits - 1.0) ** 2)
+    train_op = optimizer.minimize(loss, step) if mode == "train" else None
+    return tf.estimator.EstimatorSpec(mode, {"logits": logits}, loss, train_op)
+
+
+class Heard(logging.Handler):
+    """Keeps warnings."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.messages = []
+
+    def emit(self, record):
+        self.messages.append(record.getMessage())
+
+
+def train(folder, shards):
+    """(what the ranks are told, the logits of this rank for all IDS)."""
+    heard = Heard()
+    logging.getLogger("sok_compat").addHandler(heard)
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.from_tensor_slices(IDS)
+        if shards:
+            dataset = dataset.shard(SIZE, RANK)
+        dataset = dataset.shuffle(12, seed=4).repeat().batch(3)
+        ids = tf.data.make_one_shot_iterator(dataset).get_next()
+        spec = model_fn({"ids": ids}, None, "train")
+        with tf.variable_scope("", reuse=True):
+            served = model_fn({"ids": tf.constant(IDS)}, None, "infer").predictions["logits"]
+        with tf.train.MonitoredTrainingSession(
+            checkpoint_dir=str(folder), config=session_config(rewrites=False),
+            save_summaries_steps=None, save_checkpoint_steps=10,
+        ) as session:  # fmt: skip
+            for _ in range(4):
+                session.run(spec.train_op)
+            logits = session.run(served)
+    logging.getLogger("sok_compat").removeHandler(heard)
+    return heard.messages, logits
+
+
+def serving_input():
+    ids = tf.placeholder(tf.int64, [None, 2], name="ids")
+    return tf.estimator.export.ServingInputReceiver({"ids": ids}, {"ids": ids})
+
+
+def predict(folder):
+    """The logits of a SavedModel for all IDS."""
+    with tf.Graph().as_default(), tf.Session(config=session_config(rewrites=False)) as session:
+        signature = tf.saved_model.load(session, ["serve"], folder).signature_def["serving_default"]
+        ids, logits = signature.inputs["ids"], signature.outputs["logits"]
+        return session.run(logits.name, {ids.name: IDS})
+
+
+def export(folder):
+    """What an estimator gives on this rank: the model's logits, or None."""
+    estimator = tf.estimator.Estimator(model_fn, str(folder))
+    assert isinstance(tf.compat.v2.compat.v1.estimator.Estimator(model_fn), tf.estimator.Estimator)
+    exported = estimator.export_saved_model(str(FOLDER / "exported"), serving_input)
+    return None if exported is None else predict(exported)
+
+
+def save_session(makes_table):
+    """{way: files it wrote, or its error}, of sessions with a table or without."""
+    with tf.Graph().as_default(), tf.Session(config=session_config(rewrites=False)) as session:
+        x = tf.placeholder(tf.float32, [None])
+        y = x * tf.get_variable("y", initializer=3.0)
+        if makes_table:
+            tf.get_embedding_variable("t", 4)
+        session.run(tf.global_variables_initializer())
+
+        def by_builder(folder):
+            builder = tf.saved_model.builder.SavedModelBuilder(folder)
+            signature = tf.saved_model.predict_signature_def({"x": x}, {"y": y})
+            builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature})
+            builder.save()
+
+        def at_once(folder):
+            tf.saved_model.simple_save(session, folder, {"x": x}, {"y": y})
+
+        seen = {}
+        for way in (by_builder, at_once):
+            folder = FOLDER / f"{way.__name__}_{makes_table}_{RANK}"
+            try:
+                way(str(folder))
+                seen[way.__name__] = sorted(path.name for path in folder.glob("*"))
+            except ValueError as error:
+                seen[way.__name__] = str(error)
+            wait_for_all_ranks(f"{way.__name__}_{makes_table}")
+        return seen
+
+
+def main():
+    seen = {}
+    if hasattr(tf, "estimator"):
+        told, _ = train(FOLDER / "same", shards=False)
+        told_of_shards, logits = train(FOLDER / "model", shards=True)
+        seen = {"told": told, "told_of_shards": told_of_shards, "logits": logits}
+        seen["exported"] = export(FOLDER / "model")
+    report({**seen, "with": save_session(True), "without": save_session(False)})
+
+
+if __name__ == "__main__":
+    main()
