@@ -2,6 +2,7 @@
 // Fused optimizers of ordinary variables: one op applies a rule to some rows and their states.
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <variant>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "ops/tf/lookup/make_rule.h"
 #include "ops/tf/tables/plane_variable.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
+
+// TensorFlow 2.21 has deprecated the mutex that its op kernels still return.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace sok {
 namespace {
@@ -65,9 +69,7 @@ class WritableValues {
     for (const int place : places) mutexes.push_back(ctx->input_ref_mutex(place));
     std::sort(mutexes.begin(), mutexes.end());
     mutexes.erase(std::unique(mutexes.begin(), mutexes.end()), mutexes.end());
-    for (tf::mutex* each : mutexes) {
-      reference_locks_.push_back(std::make_unique<tf::mutex_lock>(*each));
-    }
+    for (tf::mutex* each : mutexes) reference_locks_.emplace_back(*each);
     for (const int place : places) {
       values_.push_back(ctx->mutable_input(place, /*lock_held=*/true));
       if (values_.back().IsInitialized()) continue;
@@ -103,7 +105,7 @@ class WritableValues {
   std::vector<VariablePtr> variables_;
   std::vector<tf::Tensor> values_;
   std::unique_ptr<VariableLocks> locks_;
-  std::vector<std::unique_ptr<tf::mutex_lock>> reference_locks_;
+  std::vector<std::unique_lock<tf::mutex>> reference_locks_;
 };
 
 /// Of both ops.
