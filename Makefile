@@ -50,7 +50,7 @@ OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz $(addpre
   v1_behavior.py)
 
 # The kernels of a GPU, on CPU threads: the same tests as on the CPU.
-GPU_KERNEL_TESTS := tests/layers tests/variables tests/saver tests/conformance $(addprefix tests/optimizers/test_,keras_optimizers.py \
+GPU_KERNEL_TESTS := tests/layers tests/variables $(wildcard tests/saver/test_*.py) tests/conformance $(addprefix tests/optimizers/test_,keras_optimizers.py \
   optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads

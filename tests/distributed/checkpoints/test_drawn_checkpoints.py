@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.distributed.launch import reports, run_ranks
 from tests.support.processes.killed_children import kill_rank_in
 
-NUM_KILLS = int(os.environ.get("SOK_TEST_KILLS", 5))
+NUM_KILLS = int(os.environ.get("SOK_TEST_KILLS", 3))
 MOST_SECONDS = 0.4  # from the first checkpoint to the end of a rank
 STEPS_AFTER = 3
 

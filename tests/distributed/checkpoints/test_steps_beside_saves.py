@@ -13,7 +13,7 @@ import pytest
 from tests.distributed.launch import reports, run_ranks
 from tests.support.processes.killed_children import kill_rank_in
 
-NUM_KILLS = int(os.environ.get("SOK_TEST_KILLS", 5))
+NUM_KILLS = int(os.environ.get("SOK_TEST_KILLS", 3))
 MOST_SECONDS = 0.5  # from the first checkpoint of a process to the end of a rank
 
 

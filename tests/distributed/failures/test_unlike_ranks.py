@@ -40,7 +40,6 @@ def test_in_graphs(extra, num_ranks):
     check(extra, num_ranks, is_eager=False)
 
 
-@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("extra", IN_FUNCTIONS)
-def test_in_functions(extra, num_ranks):
-    check(extra, num_ranks, is_eager=True)
+def test_in_functions(extra):
+    check(extra, 2, is_eager=True)
