@@ -49,7 +49,7 @@ OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENS
 OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz $(addprefix tests/runtime/test_,integrations.py \
   v1_behavior.py)
 
-# The kernels of a GPU, on CPU threads: the same tests as on the CPU.
+# The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of files on the disk.
 GPU_KERNEL_TESTS := tests/layers tests/variables $(wildcard tests/saver/test_*.py) tests/conformance $(addprefix tests/optimizers/test_,keras_optimizers.py \
   optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.deeprec.optimizer_rules import ordinary_updates
 from sok_compat.deeprec.optimizer_rules import train_optimizers as optimizers
 from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
@@ -22,6 +23,12 @@ train = tf1.train
 )
 def test_equals_its_formula(case, use_locking):
     assert_follows_formula(case, use_locking)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith("AdamAsync")])
+def test_equals_its_formula_where_ordinary_variables_may_be_on_a_gpu(monkeypatch, case):
+    monkeypatch.setattr(ordinary_updates, "has_gpu", lambda: True)
+    assert_follows_formula(case)
 
 
 @pytest.mark.parametrize("make, slots, scalars", [

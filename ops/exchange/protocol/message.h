@@ -66,7 +66,7 @@ struct RankStatus {
   }
 };
 
-/// What a rank that is about to leave last failed with, so that others learn the cause.
+/// The last error of a rank that is about to leave.
 struct LastError {
   std::string message;
 

@@ -92,23 +92,24 @@ class WritableValues {
         Throw(ErrorCode::kInvalidArgument, "variables must be float32, got ",
               tf::DataTypeString(value.dtype()));
       }
-      if (!variable->copy_on_read_mode.exchange(true)) {
+      if (!variable->copy_on_read_mode) {
         tf::Tensor copy;
         ThrowIfError(ctx->allocate_temp(tf::DT_FLOAT, value.shape(), &copy));
         std::copy_n(Data<float>(value), value.NumElements(), Data<float>(copy));
         *variable->tensor() = copy;
+        variable->copy_on_read_mode = true;
       }
       values_.push_back(*variable->tensor());
     }
   }
 
   std::vector<VariablePtr> variables_;
-  std::vector<tf::Tensor> values_;
   std::unique_ptr<VariableLocks> locks_;
   std::vector<std::unique_lock<tf::mutex>> reference_locks_;
+  std::vector<tf::Tensor> values_;  // released before the locks
 };
 
-/// Of both ops.
+/// The kernel of both ops.
 class ApplyRuleToVariableOp : public tf::OpKernel {
  public:
   explicit ApplyRuleToVariableOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {

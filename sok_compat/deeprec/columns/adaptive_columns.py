@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from sok_compat.deeprec.columns.embedding_columns import (
     CategoricalColumnWithEmbedding,
+    EmbeddingVariableColumn,
     source_of,
 )
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
@@ -90,15 +91,8 @@ class AdaptiveCategoricalColumn(stock.CategoricalColumn, _Fields):
             ) from error
 
 
-class AdaptiveEmbeddingColumn(stock.EmbeddingColumn):
+class AdaptiveEmbeddingColumn(EmbeddingVariableColumn):
     """An embedding column over an AdaptiveCategoricalColumn."""
-
-    def create_state(self, state_manager: Any) -> None:
-        raise NotImplementedError(
-            f"the column {self.name!r} of an embedding variable works in "
-            "tf.feature_column.input_layer only, not in Keras layers, got "
-            f"{type(state_manager).__name__}"
-        )
 
     def _get_dense_tensor(self, inputs, weight_collections=None, trainable=None):
         source = self.categorical_column

@@ -12,9 +12,9 @@ import tensorflow as tf
 from sok_compat.deeprec.optimizer_rules.embedding_trainer import TrainsEmbeddingVariables
 from sok_compat.deeprec.optimizer_rules.ordinary_updates import (
     ActsFirst,
-    apply_to_reference_variable,
-    apply_to_variable,
+    apply_rule,
     assign_rows,
+    handle_of,
     is_fused,
     rows_of,
     subtract_from_rows,
@@ -91,38 +91,21 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
         return self._with_next_powers(handle, update) if is_embedding else update
 
     def _apply_dense(self, grad, var):
-        return self._update_all(tf.raw_ops.ApplyAdam, var, grad, lambda each: each._ref())
+        return self._update_all(tf.raw_ops.ApplyAdam, var, grad)
 
     def _resource_apply_dense(self, grad, handle):
         if isinstance(handle, EmbeddingVariable):
             return super()._resource_apply_dense(grad, handle)
-        return self._update_all(
-            tf.raw_ops.ResourceApplyAdam, handle, grad, lambda each: each.handle
-        )
+        return self._update_all(tf.raw_ops.ResourceApplyAdam, handle, grad)
 
     def _apply_sparse(self, grad, var):
-        if is_fused(var):
-            return self._update_fused(apply_to_reference_variable, var, grad.values, grad.indices)
-        return self._update(var, grad.values, grad.indices)
+        return self._resource_apply_sparse(grad.values, var, grad.indices)
 
     def _resource_apply_sparse(self, grad, handle, indices):
-        if is_fused(handle):
-            return self._update_fused(apply_to_variable, handle, grad, indices)
-        return self._update(handle, grad, indices)
+        update = self._update_fused if is_fused(handle) else self._update
+        return self._with_next_powers(handle, update(handle, grad, indices))
 
-    def _update_fused(self, apply, variable, gradient, indices):
-        """As _update, by one op."""
-        learning_rate, beta1, beta2, epsilon = self._tensors
-        m, v = (self.get_slot(variable, name) for name in ("m", "v"))
-        if self._apply_sparse_rmsprop:
-            numbers = [learning_rate, beta2, beta1, epsilon]
-            update = apply("rmsprop", variable, [v, m], gradient, indices, numbers)
-        else:
-            numbers = [self._step_size(variable, tf.float32), beta1, beta2, epsilon]
-            update = apply("adam", variable, [m, v], gradient, indices, numbers)
-        return self._with_next_powers(variable, update)
-
-    def _update_all(self, apply_adam, variable, gradient, handle_of):
+    def _update_all(self, apply_adam, variable, gradient):
         """Updates all rows of an ordinary variable by one op of TensorFlow."""
         dtype = variable.dtype.base_dtype
         names = "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon"
@@ -135,6 +118,16 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
             use_locking=self._use_locking,
         )
         return self._with_next_powers(variable, update)
+
+    def _update_fused(self, variable, gradient, indices):
+        """As _update, by one op."""
+        learning_rate, beta1, beta2, epsilon = self._tensors
+        m, v = (self.get_slot(variable, name) for name in ("m", "v"))
+        if self._apply_sparse_rmsprop:
+            numbers = [learning_rate, beta2, beta1, epsilon]
+            return apply_rule("rmsprop", variable, [v, m], gradient, indices, numbers)
+        numbers = [self._step_size(variable, tf.float32), beta1, beta2, epsilon]
+        return apply_rule("adam", variable, [m, v], gradient, indices, numbers)
 
     def _update(self, variable, gradient, indices):
         """Updates the rows of an ordinary variable at distinct `indices`."""
@@ -150,12 +143,11 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
             new_m += (1 - beta1) * gradient
             move = self._step_size(variable, dtype) * new_m / (tf.sqrt(new_v) + epsilon)
         with tf.control_dependencies([new_m, new_v, move]):
-            update = tf.group(
+            return tf.group(
                 assign_rows(m, new_m, indices, self._use_locking),
                 assign_rows(v, new_v, indices, self._use_locking),
                 subtract_from_rows(variable, move, indices, self._use_locking),
             )
-        return self._with_next_powers(variable, update)
 
     def _powers(self, variable):
         return [self.get_slot(variable, name) for name in ("beta1_power", "beta2_power")]

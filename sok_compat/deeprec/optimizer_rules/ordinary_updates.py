@@ -10,6 +10,7 @@ import tensorflow as tf
 from sok_compat.deeprec.variables.devices import has_gpu
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.tf_versions import BaseResourceVariable
 
 
 class ActsFirst:
@@ -63,29 +64,27 @@ def rows_of(variable: tf.Variable, indices: tf.Tensor | None) -> tf.Tensor:
 
 
 def assign_rows(
-    variable: tf.Variable, rows: tf.Tensor, indices: tf.Tensor | None, use_locking: bool
+    variable: tf.Variable, rows: tf.Tensor, indices: tf.Tensor, use_locking: bool
 ) -> tf.Operation | tf.Tensor:
-    """An op that assigns the rows at distinct `indices`; None: all rows."""
-    if indices is None:
-        return variable.assign(rows, use_locking=use_locking)
+    """An op that assigns the rows at distinct `indices`."""
     return tf.compat.v1.scatter_update(variable, indices, rows, use_locking=use_locking)
 
 
 def subtract_from_rows(
     variable: tf.Variable, rows: tf.Tensor, indices: tf.Tensor | None, use_locking: bool
 ) -> tf.Operation | tf.Tensor:
-    """As assign_rows, but subtracts."""
+    """An op that subtracts from the rows at distinct `indices`; None: all rows."""
     if indices is None:
         return variable.assign_sub(rows, use_locking=use_locking)
     return tf.compat.v1.scatter_sub(variable, indices, rows, use_locking=use_locking)
 
 
 def is_fused(variable: tf.Variable) -> bool:
-    """Whether apply_to_variable and apply_to_reference_variable take it: they run on CPUs."""
+    """Whether apply_rule takes the variable: its ops run on CPUs, for float32."""
     return variable.dtype.base_dtype == tf.float32 and not has_gpu()
 
 
-def apply_to_variable(
+def apply_rule(
     rule: str,
     variable: tf.Variable,
     states: Sequence[tf.Variable],
@@ -93,19 +92,21 @@ def apply_to_variable(
     row_ids: tf.Tensor,
     hyperparameters: Sequence[tf.Tensor],
 ) -> tf.Operation:
-    """An op that applies a rule of the op library to rows of a resource variable.
+    """An op that applies a rule of the op library to rows of an ordinary variable.
 
     Args:
       rule: 'adam' or 'rmsprop'.
-      variable: float32 [rows, ...].
+      variable: float32 [rows, ...], a resource or a reference variable.
       states: of the rule, in its order, of the variable's shape.
       gradients: [n, ...].
       row_ids: [n], distinct.
       hyperparameters: scalars, in the rule's order.
     """
-    return ops.sok_apply_rule_to_variable(
-        variable=variable.handle,
-        states=[state.handle for state in states],
+    of_resource = isinstance(variable, BaseResourceVariable)
+    apply = ops.sok_apply_rule_to_variable if of_resource else ops.sok_apply_rule_to_ref_variable
+    return apply(
+        variable=handle_of(variable),
+        states=[handle_of(state) for state in states],
         gradients=gradients,
         row_ids=tf.cast(row_ids, tf.int64),
         hyperparameters=[tf.cast(number, tf.float32) for number in hyperparameters],
@@ -113,20 +114,6 @@ def apply_to_variable(
     )
 
 
-def apply_to_reference_variable(
-    rule: str,
-    variable: tf.Variable,
-    states: Sequence[tf.Variable],
-    gradients: tf.Tensor,
-    row_ids: tf.Tensor,
-    hyperparameters: Sequence[tf.Tensor],
-) -> tf.Operation:
-    """As apply_to_variable, for reference variables."""
-    return ops.sok_apply_rule_to_ref_variable(
-        variable=variable._ref(),
-        states=[state._ref() for state in states],
-        gradients=gradients,
-        row_ids=tf.cast(row_ids, tf.int64),
-        hyperparameters=[tf.cast(number, tf.float32) for number in hyperparameters],
-        rule=rule,
-    )
+def handle_of(variable: tf.Variable) -> tf.Tensor:
+    """What an op that updates the variable takes: its handle, or a reference."""
+    return variable.handle if isinstance(variable, BaseResourceVariable) else variable._ref()

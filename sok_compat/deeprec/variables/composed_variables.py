@@ -13,7 +13,6 @@ from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
-from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 
 tf1 = tf.compat.v1
@@ -98,22 +97,12 @@ def get_multihash_variable(
     num_of_partitions: int = 2,
     complementary_strategy: str = "Q-R",
     operation: str = "add",
-    dtype: tf.DType = tf.float32,
-    initializer: Any = None,
-    regularizer: Callable[..., Any] | None = None,
-    trainable: bool | None = None,
-    collections: Sequence[str] | None = None,
-    caching_device: Any = None,
-    partitioner: Callable[..., Sequence[int]] | None = None,
-    validate_shape: bool = True,
-    use_resource: bool | None = None,
-    custom_getter: Callable[..., Any] | None = None,
-    constraint: Callable[..., Any] | None = None,
-    **others: Any,
+    *of_variables: Any,
+    **named: Any,
 ) -> MultiHashVariable:
     """A variable for many ids in the memory of two small ones. API of DeepRec.
 
-    Other arguments are as for tf.get_variable, which makes or finds both variables.
+    Other arguments are those of tf.get_variable from `dtype` on; it makes or finds both variables.
 
     Args:
       name: name in the current variable scope.
@@ -128,22 +117,7 @@ def get_multihash_variable(
     _check_multihash(name, num_of_partitions, complementary_strategy, operation)
     shapes = _checked_shapes(name, dims, operation)
     variables = [
-        tf1.get_variable(
-            f"{name}/{part}",
-            shape,
-            dtype,
-            initializer,
-            regularizer,
-            trainable,
-            collections,
-            caching_device,
-            partitioner,
-            validate_shape,
-            use_resource,
-            custom_getter,
-            constraint,
-            **others,
-        )
+        tf1.get_variable(f"{name}/{part}", shape, *of_variables, **named)
         for part, shape in zip(("quotients", "remainders"), shapes)
     ]
     return MultiHashVariable(name, (variables[0], variables[1]), operation)
@@ -227,25 +201,13 @@ def get_dynamic_dimension_embedding_variable(
     name: str,
     embedding_block_dimension: float,
     embedding_block_num: int,
-    key_dtype: tf.DType | str = tf.int64,
-    value_dtype: tf.DType | str | None = None,
-    initializer: Any = None,
-    regularizer: Callable[..., Any] | None = None,
-    trainable: bool = True,
-    collections: Sequence[str] | None = None,
-    caching_device: Any = None,
-    partitioner: Callable[..., Sequence[int]] | None = None,
-    validate_shape: bool = True,
-    custom_getter: Callable[..., Any] | None = None,
-    constraint: Callable[..., Any] | None = None,
-    steps_to_live: int | None = None,
-    init_data_source: str | None = None,
-    ev_option: EmbeddingVariableOption | None = None,
+    *of_blocks: Any,
+    **named: Any,
 ) -> DynamicEmbeddingVariable:
     """An embedding variable whose rows grow by blocks. API of DeepRec.
 
-    Look it up with `blocknums` of tf.nn.embedding_lookup. Other arguments are as for
-    get_embedding_variable, which makes or finds each block.
+    Look it up with `blocknums` of tf.nn.embedding_lookup. Other arguments are those of
+    get_embedding_variable from `key_dtype` on; it makes or finds each block.
 
     Args:
       name: name in the current variable scope.
@@ -257,24 +219,7 @@ def get_dynamic_dimension_embedding_variable(
     """
     dim, num_blocks = _checked_blocks(name, embedding_block_dimension, embedding_block_num)
     blocks = [
-        get_embedding_variable(
-            f"{name}/block{number}",
-            dim,
-            key_dtype,
-            value_dtype,
-            initializer,
-            regularizer,
-            trainable,
-            collections,
-            caching_device,
-            partitioner,
-            validate_shape,
-            custom_getter,
-            constraint,
-            steps_to_live,
-            init_data_source,
-            ev_option,
-        )
+        get_embedding_variable(f"{name}/block{number}", dim, *of_blocks, **named)
         for number in range(num_blocks)
     ]
     return DynamicEmbeddingVariable(name, blocks)
