@@ -56,6 +56,11 @@ def test_broadcast_changes_dense_variables_only(how):
         assert sum(map(len, tables)) == len(set().union(*tables))
 
 
-def test_an_optimizer_from_before_tables_that_adds_up_is_refused():
+def test_ranks_replace_at_most_24_functions_at_once():
+    assert [rank["changes"] <= 24 for rank in reports(launched(2))] == [True, True]
+
+
+@pytest.mark.parametrize("what", ["adds up", "reduces in groups"])
+def test_an_optimizer_from_before_tables_is_refused_if_it(what):
     for rank in reports(launched(2)):
-        assert "make hvd.DistributedOptimizer after the first table" in rank["adds up"]
+        assert "make hvd.DistributedOptimizer after the first table" in rank[what]

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from sok_compat.runtime import integrations
 from tests.distributed.workers.global_batch import GLOBAL_BATCH, division
 from tests.distributed.workers.ranks import RANK, SIZE, hvd, report, session_config
 
@@ -108,8 +109,8 @@ def by_hand():
     return train(model, [tables, dense], broadcast="variables")
 
 
-def error_of_adding_up(optimizer):
-    """Of an hvd.DistributedOptimizer from before there were tables, which adds up in variables."""
+def error_of_gradients(optimizer):
+    """Of an hvd.DistributedOptimizer from before there were tables."""
     model = Model()
     try:
         optimizer.compute_gradients(model.loss)
@@ -159,12 +160,16 @@ if __name__ == "__main__":
     early = wrapped(STOCK["sgd"](), **({"sparse_as_dense": True} if hvd else {}))
     adding_up = {"sparse_as_dense": True, "backward_passes_per_step": 2} if hvd else {}
     early_adding_up = wrapped(STOCK["sgd"](), **adding_up)
+    early_in_groups = wrapped(STOCK["sgd"](), **({"groups": 2} if hvd else {}))
     for title, (script, *arguments) in SCRIPTS.items():
         with tf.Graph().as_default():
             seen[title] = script(*arguments)
     with tf.Graph().as_default():
-        seen["adds up"] = error_of_adding_up(early_adding_up)
+        seen["adds up"] = error_of_gradients(early_adding_up)
+    with tf.Graph().as_default():
+        seen["reduces in groups"] = error_of_gradients(early_in_groups)
     for broadcast in BROADCASTS if hvd else ():
         with tf.Graph().as_default():
             seen[f"broadcast {broadcast}"] = after_training(broadcast)
+    seen["changes"] = len(integrations.applied())
     report(seen)
