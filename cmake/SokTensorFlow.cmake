@@ -31,7 +31,9 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
 add_library(sok_tensorflow SHARED IMPORTED)
 set_target_properties(sok_tensorflow PROPERTIES
   IMPORTED_LOCATION ${framework_library}
-  INTERFACE_INCLUDE_DIRECTORIES ${tensorflow_dir}/include
+  # farmhash.h, which fingerprint.h includes, is TensorFlow's, but not where its own headers are.
+  INTERFACE_INCLUDE_DIRECTORIES
+    "${tensorflow_dir}/include;${tensorflow_dir}/include/external/farmhash_archive/src"
   INTERFACE_COMPILE_FEATURES cxx_std_17
   INTERFACE_COMPILE_DEFINITIONS
     "_GLIBCXX_USE_CXX11_ABI=${uses_cxx11_abi};EIGEN_MAX_ALIGN_BYTES=64")

@@ -148,14 +148,16 @@ SECTIONS = {
               "Strings by DeepRec's hash; negative ids are left out. An `indicator_column`, or a "
               "layer of Keras, raises."),
         Entry("tf.feature_column.linear_model", "works",
-              "also over columns of embedding variables; `do_fusion` is ignored"),
+              "also over columns of embedding variables; hashed columns of dense features are "
+              "looked up together; `do_fusion` is ignored"),
         Entry("tf.feature_column.embedding_column tf.feature_column.shared_embedding_columns",
               "differs",
               "`do_fusion` is ignored; `coalesced_scope`, and `ckpt_to_load_from` for an "
               "embedding variable, raise"),
         Entry("tf.feature_column.input_layer", "differs",
-              "Order, names and outputs are those of columns outside a scope. A second call has "
-              "variables of its own. A `sqrtn`, a `max_norm` and parts are looked up one by one. "
+              "All embedding columns are looked up together, in a scope or not, but for a "
+              "`sqrtn`, a `max_norm`, parts, and weights outside of a scope. Order, names and "
+              "outputs are TensorFlow's. A second call has variables of its own. "
               "A mask of `adaptive_mask_tensors` has an entry for each id, or else for each "
               "sample."),
         Entry("tf.contrib.feature_column.sequence_input_layer "

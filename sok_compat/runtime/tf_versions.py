@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow._api.v2.compat import v2 as tensorflow_2
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.checkpoint import (
     checkpoint,
     checkpoint_management,
@@ -214,6 +215,7 @@ __all__ = [
     "replace_control_inputs",
     "reroute_input",
     "saveable_objects_for_op",
+    "saved_model_pb2",
     "saver_module",
     "silence_deprecation",
     "track_variable",

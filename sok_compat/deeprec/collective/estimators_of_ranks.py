@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from sok_compat.deeprec.namespace.namespaces import MadeOnUse
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.collectives import graphs_of_one_rank
 from sok_compat.ranks.identity import current_ranks
+from sok_compat.serving.stock_functions import use_stock_functions
 
 if TYPE_CHECKING:
     from tensorflow.compat.v1.estimator import Estimator as _Estimator
@@ -86,12 +88,12 @@ class _Exports(_Estimator):
 
 
 def _exported(export, args, kwargs):
-    if not is_collective():
-        return export(*args, **kwargs)
-    if current_ranks().rank != 0:
+    if is_collective() and current_ranks().rank != 0:
         return None
-    with graphs_of_one_rank():
-        return export(*args, **kwargs)
+    with graphs_of_one_rank() if is_collective() else contextlib.nullcontext():
+        folder = export(*args, **kwargs)
+    use_stock_functions(folder)
+    return folder
 
 
 class _Methods(_Estimator):

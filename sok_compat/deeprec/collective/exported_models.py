@@ -15,6 +15,7 @@ from sok_compat import serving
 from sok_compat.checkpoint.sessions.savers_of_ranks import has_shared_tables
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.ranks.identity import current_ranks
+from sok_compat.serving.stock_functions import use_stock_functions
 
 
 def export_saved_model(
@@ -101,7 +102,11 @@ class SavedModelBuilder(tf.saved_model.Builder):
 
     def save(self, *args: Any, **kwargs: Any) -> bytes | None:
         """As in tf.compat.v1.saved_model.Builder; returns None on other ranks."""
-        return super().save(*args, **kwargs) if self._writes else None
+        if not self._writes:
+            return None
+        path = super().save(*args, **kwargs)
+        use_stock_functions(Path(os.fsdecode(path)).parent)
+        return path
 
 
 def simple_save(
@@ -127,6 +132,7 @@ def simple_save(
     _refuse_shared_tables(session.graph)
     if not is_collective() or current_ranks().rank == 0:
         tf.saved_model.simple_save(session, export_dir, inputs, outputs, legacy_init_op)
+        use_stock_functions(export_dir)
 
 
 def _refuse_shared_tables(graph: tf.Graph) -> None:

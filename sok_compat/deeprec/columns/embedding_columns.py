@@ -166,6 +166,12 @@ class SharedEmbeddingVariableColumn(stock.SharedEmbeddingColumn):
             return ColumnLookup.of(self, sparse_tensors, weight_collections, trainable).alone()
 
 
+_GROUPED = (
+    *(stock.EmbeddingColumn, stock.SharedEmbeddingColumn),
+    *(EmbeddingVariableColumn, SharedEmbeddingVariableColumn),
+)
+
+
 def source_of(categorical_column: Any) -> Any:
     """The column that gives a weighted or sequence column its ids; other columns themselves."""
     while hasattr(categorical_column, "categorical_column"):
@@ -178,45 +184,66 @@ def is_of_embedding_variable(column: Any) -> bool:
     return isinstance(source_of(column), CategoricalColumnWithEmbedding)
 
 
+def is_weighted(column: Any) -> bool:
+    """Whether the ids of an embedding column have weights."""
+    return source_of(column.categorical_column) is not column.categorical_column
+
+
 def may_be_grouped(column: Any) -> bool:
-    """Whether group lookups support the settings of this embedding column."""
+    """Whether a column is an embedding column with settings that group lookups support."""
     return (
-        column.combiner in COMBINERS
+        type(column) in _GROUPED
+        and column.combiner in COMBINERS
         and column.max_norm is None
         and column.ckpt_to_load_from is None
         and not isinstance(column.categorical_column, stock.SequenceCategoricalColumn)
     )
 
 
+def is_whole(variable: Any) -> bool:
+    """Whether a variable has one part only."""
+    return not isinstance(variable, _OF_PARTS) or len(variable) == 1
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class ColumnLookup:
-    """The lookup of an embedding column: its ids, weights and variable."""
+    """The lookup of an embedding column.
+
+    column: an embedding column, or shared embedding column.
+    bags: TensorFlow's IdWeightPair of SparseTensors, or a DenseFeature.
+    variable: of the column.
+    """
 
     column: Any
-    ids: tf.SparseTensor
-    weights: tf.SparseTensor | None
+    bags: Any
     variable: Any
 
     @classmethod
-    def of(
-        cls, column: Any, sparse_tensors: Any, collections: list[str], trainable: bool
-    ) -> ColumnLookup:
+    def of(cls, column: Any, bags: Any, collections: list[str], trainable: bool) -> ColumnLookup:
         """Makes or finds the variable in the current variable scope.
 
         Args:
-          column: an embedding column, or shared embedding column.
-          sparse_tensors: an IdWeightPair.
+          column, bags: as above.
           collections: graph collections of the variable.
           trainable: whether the layer is trainable.
         """
-        variable = _variable_of(column, collections, column.trainable and trainable)
-        return cls(column, sparse_tensors.id_tensor, sparse_tensors.weight_tensor, variable)
+        return cls(column, bags, _variable_of(column, collections, column.trainable and trainable))
+
+    @property
+    def ids(self) -> tf.SparseTensor:
+        """The ids, unless the bags are a DenseFeature."""
+        return self.bags.id_tensor
+
+    @property
+    def weights(self) -> tf.SparseTensor | None:
+        """Their weights; None: all 1."""
+        return self.bags.weight_tensor
 
     @property
     def is_of_bags(self) -> bool:
         """Whether ids are [batch, ids], or of unknown rank, and the variable is not partitioned."""
-        is_whole = not isinstance(self.variable, _OF_PARTS) or len(self.variable) == 1
-        return is_whole and self.ids.shape.rank in (None, 2)
+        ids = getattr(self.bags, "id_tensor", None)
+        return is_whole(self.variable) and (ids is None or ids.shape.rank in (None, 2))
 
     def alone(self) -> tf.Tensor:
         """TensorFlow's lookup: [*shape of the ids without the last dimension, dim]."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import itertools
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -21,19 +20,15 @@ from sok_compat.deeprec.columns.adaptive_columns import (
     AdaptiveEmbeddingColumn,
     check_may_be_embedded,
     is_adaptive,
-    with_masks,
 )
 from sok_compat.deeprec.columns.embedding_columns import (
     CategoricalColumnWithEmbedding,
-    ColumnLookup,
     EmbeddingVariableColumn,
     SharedEmbeddingVariableColumn,
     is_of_embedding_variable,
-    may_be_grouped,
     source_of,
 )
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
-from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime.tf_versions import feature_columns as stock
 
@@ -199,124 +194,6 @@ def shared_embedding_columns(
     return [_in_group(column) for column in columns]
 
 
-@of_tensorflow
-def input_layer(
-    features: Mapping[str, Any],
-    feature_columns: Any,
-    weight_collections: Sequence[str] | None = None,
-    trainable: bool = True,
-    cols_to_vars: dict[Any, Any] | None = None,
-    cols_to_output_tensors: dict[Any, tf.Tensor] | None = None,
-    adaptive_mask_tensors: Mapping[str, tf.Tensor] | None = None,
-) -> tf.Tensor:
-    """As tf.compat.v1.feature_column.input_layer. API of DeepRec.
-
-    Looks up the columns of a group_embedding_column_scope together, except columns that a group
-    lookup does not support: combiner 'sqrtn', max_norm, ckpt_to_load_from, ids of more than two
-    dimensions, and partitioned variables. A second call makes new variables, as in TensorFlow.
-
-    Args:
-      adaptive_mask_tensors: {key: mask} for each categorical_column_with_adaptive_embedding; others
-        are ignored. A mask is int32 [number of ids], in the order of the SparseTensor, without
-        those that mean no id. A mask of another number of ids is [batch], for all ids of a sample.
-      others: as in TensorFlow; cols_to_vars and cols_to_output_tensors include grouped columns.
-
-    Returns:
-      float32 [batch, sum of dimensions], columns ordered by name.
-
-    Raises:
-      ValueError: as in TensorFlow; an adaptive column without a mask.
-      NotImplementedError: an adaptive column on several ranks.
-      tf.errors.InvalidArgumentError: when run: a mask has another size, or values other than 0 and
-        1.
-    """
-    features = with_masks(features, adaptive_mask_tensors)
-    feature_columns = stock.normalize_feature_columns(feature_columns)
-    if not any(map(_group_of, feature_columns)):
-        return tf1.feature_column.input_layer(
-            features,
-            feature_columns,
-            weight_collections,
-            trainable,
-            cols_to_vars,
-            cols_to_output_tensors,
-        )
-    for column in feature_columns:
-        if not isinstance(column, stock.DenseColumn):
-            raise ValueError(
-                "input_layer: columns must be dense, got the categorical column "
-                f"{column.name!r}: put it into an embedding_column or indicator_column"
-            )
-    columns = sorted(feature_columns, key=lambda column: column.name)
-    with tf1.variable_scope(None, default_name="input_layer", values=list(features.values())):
-        found = _look_up(features, columns, weight_collections, trainable, cols_to_vars)
-        outputs = [
-            tf.reshape(tensor, [tf.shape(tensor)[0], column._variable_shape.num_elements()])
-            for column, tensor in zip(columns, _look_up_groups(found))
-        ]
-        if cols_to_output_tensors is not None:
-            cols_to_output_tensors.update(zip(columns, outputs))
-        stock.verify_static_batch_size_equality(outputs, columns)
-        return tf.concat(outputs, 1)
-
-
-def _look_up(features, columns, weight_collections, trainable, cols_to_vars):
-    """For each column its tensor; for grouped columns a ColumnLookup that is still to be run.
-
-    Uses the variable scopes of TensorFlow's input_layer, in its order.
-    """
-    builder = stock.LazyBuilder(features)
-    needed = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
-    collections = list(weight_collections or [])
-    collections += [name for name in needed if name not in collections]
-    found = []
-    for column in columns:
-        with tf1.variable_scope(None, default_name=column._var_scope_name) as scope:
-            found.append(_look_up_or_defer(column, builder, collections, trainable))
-            if cols_to_vars is not None:
-                of_scope = tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope=scope.name)
-                cols_to_vars[column] = of_scope
-    return found
-
-
-def _look_up_or_defer(column, builder, collections, trainable):
-    if not _group_of(column) or not may_be_grouped(column):
-        return column._get_dense_tensor(
-            builder, weight_collections=collections, trainable=trainable
-        )
-    sparse_tensors = column.categorical_column._get_sparse_tensors(
-        builder, weight_collections=collections, trainable=trainable
-    )
-    lookup = ColumnLookup.of(column, sparse_tensors, collections, trainable)
-    return lookup if lookup.is_of_bags else lookup.alone()
-
-
-def _look_up_groups(found: list[Any]) -> list[tf.Tensor]:
-    """`found`, with the results of ColumnLookups; groups are ordered by their first column."""
-    groups: dict[Any, list[tuple[int, ColumnLookup]]] = {}
-    for place, lookup in enumerate(found):
-        if isinstance(lookup, ColumnLookup):
-            groups.setdefault(_group_of(lookup.column), []).append((place, lookup))
-    tensors = list(found)
-    for name, members in groups.items():
-        places, lookups = zip(*members)
-        ids, weights = zip(*(lookup.taken() for lookup in lookups))
-        pooled = group_embedding_lookup_sparse(
-            [lookup.variable for lookup in lookups],
-            ids,
-            [lookup.column.combiner for lookup in lookups],
-            weights,
-            name=re.sub(r"[^\w.\\/>-]", "_", name, flags=re.ASCII),
-        )
-        for place, tensor in zip(places, pooled):
-            tensors[place] = tensor
-    return tensors
-
-
-def _group_of(column: Any) -> str | None:
-    return getattr(column, "group_name", None)
-
-
 def _in_group(column: Any) -> Any:
     """The column, with the name of the current group scope, if any."""
     if _group.get() is not None:
@@ -371,7 +248,6 @@ NAMES = {
         categorical_column_with_embedding,
         embedding_column,
         group_embedding_column_scope,
-        input_layer,
         shared_embedding_columns,
     )
 }

@@ -8,8 +8,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.deeprec.columns.embedding_columns import is_of_embedding_variable, source_of
+from sok_compat.deeprec.columns.column_keys import DenseFeature, split_features
+from sok_compat.deeprec.columns.embedding_columns import (
+    is_of_embedding_variable,
+    is_whole,
+    source_of,
+)
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
+from sok_compat.deeprec.lookups.group_lookup import COMBINERS, pooled_rows
 from sok_compat.deeprec.lookups.stock_lookups import safe_embedding_lookup_sparse
 from sok_compat.runtime.tf_versions import feature_columns as stock
 
@@ -49,16 +55,20 @@ def linear_model(
     ignore_fusion(do_fusion)
     settings = (units, sparse_combiner, weight_collections, trainable)
     columns = stock.normalize_feature_columns(feature_columns)
-    of_variables = [column for column in columns if _is_of_embedding_variable(column)]
-    if not of_variables:
+    ours = [
+        column
+        for column in columns
+        if _is_of_embedding_variable(column) or _feature_of(column, features, sparse_combiner)
+    ]
+    if not ours:
         return tf1.feature_column.linear_model(features, columns, *settings, cols_to_vars)
     found: dict[Any, Any] = {}
-    others = [column for column in columns if column not in of_variables]
+    others = [column for column in columns if column not in ours]
     if others:
         rest = tf1.feature_column.linear_model(features, others, *settings, found)
     else:
         rest = _bias(units, weight_collections, trainable, found)
-    columns_by_scope = _by_scope(of_variables)
+    columns_by_scope = _by_scope(ours)
     with tf1.variable_scope(_scope_of(found["bias"][0])):
         sums = _weighted_sums(features, columns_by_scope, *settings, found)
         if cols_to_vars is not None:
@@ -68,6 +78,11 @@ def linear_model(
 
 def _is_of_embedding_variable(column):
     return isinstance(column, stock.CategoricalColumn) and is_of_embedding_variable(column)
+
+
+def _feature_of(column, features, combiner):
+    """The DenseFeature of a column that is looked up with others; else None."""
+    return DenseFeature.of(column, features) if combiner in COMBINERS else None
 
 
 def _bias(units, weight_collections, trainable, found):
@@ -104,19 +119,38 @@ def _weighted_sums(features, columns, units, combiner, weight_collections, train
     """[batch, units] of each column; adds its variables to `found`."""
     builder = stock.LazyBuilder(features)
     collections = _collections(weight_collections)
-    sums = []
+    sums, grouped = [], []
     for name, column in columns.items():
+        feature = _feature_of(column, features, combiner)
         with tf1.variable_scope(name) as scope:
-            variable = source_of(column).make_variable(
-                _WEIGHTS, units, tf1.zeros_initializer(), trainable, collections
-            )
-            ids, weights = column._get_sparse_tensors(builder, collections, trainable)
-            weighted = None if weights is None else _flat(weights)
-            sums.append(
-                safe_embedding_lookup_sparse(variable, _flat(ids), weighted, combiner=combiner)
-            )
+            variable = _make_variable(column, units, trainable, collections)
+            if feature is not None and is_whole(variable):
+                grouped.append((variable, feature))
+            else:
+                ids, weights = column._get_sparse_tensors(builder, collections, trainable)
+                weighted = None if weights is None else _flat(weights)
+                sums.append(
+                    safe_embedding_lookup_sparse(variable, _flat(ids), weighted, combiner=combiner)
+                )
         found[column] = _variables(f"{scope.name}/")
+    if grouped:
+        variables, dense = zip(*grouped)
+        sums += pooled_rows(variables, split_features(dense), [combiner] * len(grouped))
     return sums
+
+
+def _make_variable(column, units, trainable, collections):
+    source, initializer = source_of(column), tf1.zeros_initializer()
+    if _is_of_embedding_variable(column):
+        return source.make_variable(_WEIGHTS, units, initializer, trainable, collections)
+    return tf1.get_variable(
+        _WEIGHTS,
+        [source.hash_bucket_size, units],
+        tf.float32,
+        initializer,
+        trainable=trainable,
+        collections=collections,
+    )
 
 
 def _variables(prefix):

@@ -18,7 +18,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
-from sok_compat.lookup.bags_of_keys import BagsOfKeys, checked_weights, split_bags
+from sok_compat.lookup.bags_of_keys import BagsOfKeys, SplitKeys, checked_weights, split_bags
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import in_shape_of
@@ -82,13 +82,9 @@ def group_embedding_lookup_sparse(
     weights = [None] * len(params) if sp_weights is None else _as_list(sp_weights)
     _check_lengths(combiners, {"sp_ids": sp_ids, "params": params, "sp_weights": weights})
     with tf.name_scope(name or "group_embedding_lookup"):
-        bags = [
-            _checked_bags(i, *given, to_sparse=is_sequence)
-            for i, given in enumerate(zip(params, sp_ids, weights))
-        ]
         if is_sequence:
-            return _sequences(params, bags)
-        return _pooled(params, bags, combiners)
+            return _sequences(params, _bags_of_keys(params, sp_ids, weights, to_sparse=True))
+        return pooled_rows(params, split_ids(params, sp_ids, weights), combiners)
 
 
 def group_embedding_lookup(
@@ -127,20 +123,49 @@ def group_embedding_lookup(
         ]
 
 
-def _pooled(params, bags, combiners):
+def split_ids(params: Sequence[Any], sp_ids: Any, weights: Any) -> list[SplitKeys]:
+    """The keys of bags, checked; arguments are lists, as of group_embedding_lookup_sparse."""
+    bags = _bags_of_keys(params, sp_ids, weights, to_sparse=False)
     splits = split_bags(bags)
-    outputs = [None] * len(params)
-    lookups = {}
-    for i, (param, keys, combiner) in enumerate(zip(params, splits, combiners)):
-        if isinstance(param, EmbeddingVariable):
-            lookups[i] = Lookup(param, keys.keys, keys.row_splits, combiner, keys.weights)
-        else:
-            outputs[i] = pool_ordinary(param, keys, combiner)
-    for i, output in zip(lookups, lookup_group(list(lookups.values()), WITH_GRADIENT)):
-        outputs[i] = output
-    for output, param, one in zip(outputs, params, bags):
-        output.set_shape([one.bags.shape[0], _dim_of(param)])
-    return outputs
+    for keys, one in zip(splits, bags):
+        batch_size = tf.compat.dimension_value(one.bags.shape[0])
+        keys.row_splits.set_shape([None if batch_size is None else batch_size + 1])
+    return splits
+
+
+def pooled_rows(
+    params: Sequence[Any], splits: Sequence[SplitKeys], combiners: Sequence[str]
+) -> list[tf.Tensor]:
+    """The pooled rows of each bag; the number of ops does not grow with the variables.
+
+    Args:
+      params: embedding variables and ordinary variables.
+      splits: the keys and bags for each.
+      combiners: 'mean' or 'sum' for each.
+
+    Returns:
+      float32 [batch, dim] for each, with a static dim.
+    """
+    of_tables = [i for i, param in enumerate(params) if isinstance(param, EmbeddingVariable)]
+    others = [i for i in range(len(params)) if i not in of_tables]
+    lookups = [
+        Lookup(params[i], splits[i].keys, splits[i].row_splits, combiners[i], splits[i].weights)
+        for i in of_tables
+    ]
+    outputs = dict(zip(of_tables, lookup_group(lookups, WITH_GRADIENT)))
+    of_others = pool_ordinary(
+        [params[i] for i in others], [splits[i] for i in others], [combiners[i] for i in others]
+    )
+    outputs |= zip(others, of_others)
+    for i, (param, keys) in enumerate(zip(params, splits)):
+        num_splits = tf.compat.dimension_value(keys.row_splits.shape[0])
+        outputs[i].set_shape([None if num_splits is None else num_splits - 1, _dim_of(param)])
+    return [outputs[i] for i in range(len(params))]
+
+
+def _bags_of_keys(params, sp_ids, weights, to_sparse):
+    given = zip(params, sp_ids, weights)
+    return [_checked_bags(i, *one, to_sparse=to_sparse) for i, one in enumerate(given)]
 
 
 def _sequences(params, bags):

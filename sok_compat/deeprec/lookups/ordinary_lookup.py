@@ -1,29 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookups of ordinary variables by TensorFlow's own ops, and sequences of rows."""
+"""Lookups of ordinary variables, pooled as those of tables are, and sequences of rows."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import SplitKeys
+from sok_compat.lookup.ordinary import pooled_rows_of_group
 from sok_compat.lookup.pooling import pool_rows
 
 
 def pool_ordinary(
-    variable: tf.Variable | tf.Tensor, split_keys: SplitKeys, combiner: str
-) -> tf.Tensor:
-    """Pools rows of an ordinary variable, as a lookup pools rows of a table.
+    variables: Sequence[tf.Variable | tf.Tensor],
+    splits: Sequence[SplitKeys],
+    combiners: Sequence[str],
+) -> list[tf.Tensor]:
+    """Pools rows of ordinary variables, as a lookup pools rows of tables.
+
+    Weights get gradients, which takes TensorFlow's ops, as do variables that are not float32.
 
     Args:
-      variable: a variable or tensor [rows, dim].
-      split_keys: a SplitKeys.
-      combiner: 'sum' or 'mean'.
+      variables: variables or tensors [rows, dim].
+      splits: for each, its keys and bags.
+      combiners: for each, 'sum' or 'mean'.
 
     Returns:
-      float32 [num_bags, dim]; zeros for empty bags.
+      float32 [num_bags, dim] for each; zeros for empty bags.
     """
-    rows = ordinary_rows(variable, split_keys.keys)
-    return pool_rows(rows, split_keys.row_splits, combiner, split_keys.weights)
+    others = [
+        i
+        for i, (variable, one) in enumerate(zip(variables, splits))
+        if one.weights is None and variable.dtype.base_dtype == tf.float32
+    ]
+    pooled = pooled_rows_of_group(
+        [variables[i] for i in others],
+        [splits[i].keys for i in others],
+        [splits[i].row_splits for i in others],
+        [combiners[i] for i in others],
+    )
+    outputs = dict(zip(others, pooled))
+    for i, (keys, row_splits, weights) in enumerate(splits):
+        if i not in outputs:
+            rows = ordinary_rows(variables[i], keys)
+            outputs[i] = pool_rows(rows, row_splits, combiners[i], weights)
+    return [outputs[i] for i in range(len(splits))]
 
 
 def ordinary_rows(variable: tf.Variable | tf.Tensor, keys: tf.Tensor) -> tf.Tensor:

@@ -9,6 +9,7 @@ from sok_compat.deeprec.columns import feature_columns as fc
 from sok_compat.deeprec.columns.adaptive_columns import (
     categorical_column_with_adaptive_embedding as adaptive,
 )
+from sok_compat.deeprec.columns.input_layers import input_layer
 from sok_compat.deeprec.lookups.adaptive_lookup import adaptive_embedding_lookup_sparse
 from sok_compat.deeprec.optimizer_rules.train_optimizers import (
     AdagradOptimizer,
@@ -55,7 +56,7 @@ class Layer:
         embedded = fc.embedding_column(column, DIM, combiner, SEEDED, **settings)
         partitioner = scope_parts and tf1.fixed_size_partitioner(scope_parts)
         with tf1.variable_scope("model", partitioner=partitioner):
-            self.output = fc.input_layer(
+            self.output = input_layer(
                 {"x": self.ids},
                 embedded,
                 adaptive_mask_tensors={"x": self.mask, "another": tf.constant([7])},
@@ -160,7 +161,7 @@ def test_ids_below_zero(graph):
     values = tf.constant([-5, 3, -5], tf.int64)
     features = {"x": tf.SparseTensor([[0, 0], [0, 1], [1, 0]], values, [2, 2])}
     embedded = fc.embedding_column(adaptive("x", BUCKETS, tf.int64), DIM, "sum", SEEDED)
-    output = fc.input_layer(features, embedded, adaptive_mask_tensors={"x": tf.constant([1, 1, 0])})
+    output = input_layer(features, embedded, adaptive_mask_tensors={"x": tf.constant([1, 1, 0])})
     ordinary = next(v for v in tf1.global_variables() if "hash_weights" in v.name)
     buckets = tf.strings.to_hash_bucket_fast(["3", "-5"], BUCKETS)
     expected = tf.gather(ordinary, buckets)
@@ -289,11 +290,11 @@ def on_two_ranks():
     (lambda: adaptive("x", 3, partition_num=0), ValueError, "partition_num must be an int >= 1"),
     (weighted, ValueError, "takes no weights, got 'x_weighted_by_w': weight a categorical_column"),
     (in_a_group, TypeError, "'x' of .*_adaptive_embedding cannot be in the group '.*_g': make its"),
-    (lambda: fc.input_layer({"x": [["a"]]}, fc.embedding_column(adaptive("x", 3), 2)), ValueError,
+    (lambda: input_layer({"x": [["a"]]}, fc.embedding_column(adaptive("x", 3), 2)), ValueError,
      "'x' of .* needs a mask: call .*adaptive_mask_tensors={'x': mask}.*, with an int32 mask"),
-    (lambda: fc.input_layer({"x": [["a"]]}, of_tensorflow.indicator_column(adaptive("x", 3))),
+    (lambda: input_layer({"x": [["a"]]}, of_tensorflow.indicator_column(adaptive("x", 3))),
      NotImplementedError, "'x' of .* works in an embedding_column only: elsewhere, use"),
-    (lambda: fc.input_layer({"x": [[1]]}, fc.embedding_column(adaptive("x", 3), 2),
+    (lambda: input_layer({"x": [[1]]}, fc.embedding_column(adaptive("x", 3), 2),
                             adaptive_mask_tensors={"x": [1]}), ValueError, "must be compatible"),
     (from_a_checkpoint, NotImplementedError, "cannot start from the checkpoint 'c'"),
     (lambda: look_up(mask=[1], params=tf.zeros([2, 1])), TypeError,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of a group give in input_layer what they give outside of it, and leave nothing behind."""
+"""Columns give in input_layer what TensorFlow's gives, in a group or not."""
 
 import contextlib
 
@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.deeprec.columns import feature_columns as fc
+from sok_compat.deeprec.columns.input_layers import input_layer
 from sok_compat.deeprec.variables.embedding_variable import EMBEDDING_VARIABLES
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime import tf_versions
@@ -24,19 +25,28 @@ ev = fc.categorical_column_with_embedding
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    """Of the grouped run."""
+    """Of the run in a scope."""
     return str(tmp_path_factory.mktemp("checkpoint") / "model")
 
 
 @pytest.fixture(scope="module")
 def runs(checkpoint):
-    """What `trained` gives, without a group and with one."""
-    return trained(False, config=CONFIG), trained(True, checkpoint, config=CONFIG)
+    """What `trained` gives, in each way."""
+    return {
+        "stock": trained("stock", config=CONFIG),
+        "layer": trained("layer", config=CONFIG),
+        "scope": trained("scope", checkpoint, config=CONFIG),
+    }
 
 
-def test_a_group_gives_what_its_columns_give_alone(runs):
-    alone, grouped = runs
-    assert alone.keys() == grouped.keys() and len(alone["before"]) == 18
+@pytest.fixture(params=["layer", "scope"])
+def alone_and_grouped(request, runs):
+    return runs["stock"], runs[request.param]
+
+
+def test_a_group_gives_what_its_columns_give_alone(alone_and_grouped):
+    alone, grouped = alone_and_grouped
+    assert alone.keys() == grouped.keys() and len(alone["before"]) == 23
     assert all(np.any(alone["before"][name]) for name in alone["before"])
     for moment in ("before", "after"):
         assert alone[moment].keys() == grouped[moment].keys()
@@ -46,11 +56,11 @@ def test_a_group_gives_what_its_columns_give_alone(runs):
     in_order = [grouped["before"][name] for name in sorted(grouped["before"])]
     np.testing.assert_array_equal(grouped["layer"], np.concatenate(in_order, 1))
     moved = [n for n, x in grouped["after"].items() if np.any(x != grouped["before"][n])]
-    assert len(moved) == 14  # all of embeddings, but for the one that is not trainable
+    assert len(moved) == 19  # all of embeddings, but for the one that is not trainable
 
 
-def test_a_group_changes_no_names(runs, checkpoint):
-    alone, grouped = runs
+def test_a_group_changes_no_names(alone_and_grouped, checkpoint):
+    alone, grouped = alone_and_grouped
     for what in alone:
         if what.startswith("names of"):
             assert grouped[what] == alone[what], what
@@ -72,8 +82,8 @@ def test_a_group_changes_no_names(runs, checkpoint):
     ]  # fmt: skip
 
 
-def test_empty_bags_and_ids_below_zero_give_no_key_a_row(runs):
-    alone, grouped = runs
+def test_empty_bags_and_ids_below_zero_give_no_key_a_row(alone_and_grouped):
+    alone, grouped = alone_and_grouped
     for name, keys, alone_keys in zip(grouped["names of tables"], grouped["keys"], alone["keys"]):
         assert sorted(keys) == sorted(alone_keys), name
     keys = dict(zip(grouped["names of tables"], grouped["keys"]))
@@ -83,9 +93,9 @@ def test_empty_bags_and_ids_below_zero_give_no_key_a_row(runs):
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
 def test_two_ranks_give_what_one_gives(runs):
     of_ranks = reports(run_ranks("deeprec.feature_columns", 2, timeout=300))
-    wanted = runs[1]
+    wanted = runs["layer"]
     for rank, seen in enumerate(of_ranks):
-        assert len(seen["before"]) == 7 and seen["names of tables"] == wanted["names of tables"]
+        assert len(seen["before"]) == 9 and seen["names of tables"] == wanted["names of tables"]
         for moment in ("before", "after"):
             for name, output in seen[moment].items():
                 of_rank = wanted[moment][name][rank::2]
@@ -111,7 +121,7 @@ def test_ids_below_zero_of_an_identity_column(graph):
     with fc.group_embedding_column_scope():
         columns = [fc.embedding_column(column, 2, initializer=ones)]
     ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([1, -1, -1], tf.int64), [2, 2])
-    layer = fc.input_layer({"a": ids}, columns)
+    layer = input_layer({"a": ids}, columns)
     with initialized_session() as session:
         np.testing.assert_array_equal(session.run(layer), [[1, 1], [0, 0]])
 
@@ -119,10 +129,27 @@ def test_ids_below_zero_of_an_identity_column(graph):
 def test_a_group_is_one_lookup(graph):
     with fc.group_embedding_column_scope("user features"):
         columns = [*two_columns(), fc.embedding_column(ev("c"), 4, "sum")]
-    layer = fc.input_layer({**two_features(), "c": tf.constant(["x", ""])}, iter(columns))
+    layer = input_layer({**two_features(), "c": tf.constant(["x", ""])}, iter(columns))
     assert layer.shape.as_list() == [2, 9]
     types = [operation.type for operation in graph.get_operations()]
     assert types.count("SokFindRows") == 1
+
+
+@pytest.mark.parametrize("make", [of_tensorflow.categorical_column_with_hash_bucket, ev])
+def test_the_number_of_ops_hardly_grows_with_the_columns(make):
+    def number_of_ops(number):
+        with tf.Graph().as_default() as graph:
+            arguments = [9] if make is not ev else []
+            names = [f"c{i}" for i in range(number)]
+            columns = [fc.embedding_column(make(name, *arguments), 4) for name in names]
+            before = len(graph.get_operations())
+            words = {name: tf.constant([["a"], [""]]) for name in names}
+            input_layer(words, columns)
+            made = [op for op in graph.get_operations()[before:] if "Initializer" not in op.name]
+            return len([op for op in made if "embedding_weights" not in op.name])
+
+    with_five, with_six = number_of_ops(5), number_of_ops(6)
+    assert with_six - with_five <= 12, (with_five, with_six)  # TensorFlow's: 58
 
 
 def test_scopes_end_where_the_with_does():
@@ -148,13 +175,13 @@ def test_a_second_call(graph, grouped):
         columns = two_columns()
     names = [f"{name}_embedding/embedding_weights:0" for name in "ab"]
     for number in range(2):
-        fc.input_layer(two_features(), columns)
+        input_layer(two_features(), columns)
         expected = [f"{layer}/{n}" for layer in ("input_layer", "input_layer_1") for n in names]
         assert names_of_tables() == expected[: 2 * number + 2]
     layers = []
     for _ in range(2):
         with tf1.variable_scope("model", reuse=tf1.AUTO_REUSE):
-            layers.append(fc.input_layer(two_features(), columns))
+            layers.append(input_layer(two_features(), columns))
         assert names_of_tables()[4:] == [f"model/input_layer/{name}" for name in names]
     gradient = tf.gradients(layers[0], tf1.get_collection(EMBEDDING_VARIABLES)[4:])
     with initialized_session(rewrites=False) as session:
@@ -171,7 +198,7 @@ def test_two_graphs_share_columns_and_nothing_else():
             outputs = {}
             words = tf.constant([["x"], ["y"]])
             given = {**two_features(), "c": words, "d": words}
-            layer = fc.input_layer(given, columns[-size:], cols_to_output_tensors=outputs)
+            layer = input_layer(given, columns[-size:], cols_to_output_tensors=outputs)
             assert layer.graph is graph and len(names_of_tables()) == size - 1
             assert set(outputs) == set(columns[-size:]) and one_more not in outputs
             with initialized_session(rewrites=False) as session:
@@ -183,7 +210,7 @@ def test_strings_have_the_keys_of_deeprec(graph):
     words = tf.SparseTensor([[0, 0], [1, 0]], ["a", ""], [3, 1])
     spec = of_tensorflow.make_parse_example_spec(two_columns())
     assert spec["a"].dtype == tf.int64 and ev("c").num_buckets == 1
-    layer = fc.input_layer({"c": words}, fc.embedding_column(ev("c"), 2))
+    layer = input_layer({"c": words}, fc.embedding_column(ev("c"), 2))
     (table,) = tf1.get_collection(EMBEDDING_VARIABLES)
     gradient = tf.gradients(layer, table)[0]
     with initialized_session(rewrites=False) as session:
@@ -204,7 +231,7 @@ def test_sequences_are_for_keras(graph, grouped):
     np.testing.assert_array_equal(found[..., 1], [[1, 1, 0], [1, 0, 0]])
     np.testing.assert_array_equal(lengths, [2, 1])
     with pytest.raises(ValueError, match="must not be of type _?SequenceCategorical"):
-        fc.input_layer(features, column)
+        input_layer(features, column)
 
 
 OPTION = EmbeddingVariableOption()
@@ -225,7 +252,7 @@ OPTION = EmbeddingVariableOption()
      "the same arguments except the key, got"),
     (lambda: fc.shared_embedding_columns([ev("a"), ev("b", ev_option=OPTION)], 2), ValueError,
      "the same arguments except the key, got"),
-    (lambda: fc.input_layer(two_features(), of_tensorflow.indicator_column(ev("a", tf.int64))),
+    (lambda: input_layer(two_features(), of_tensorflow.indicator_column(ev("a", tf.int64))),
      NotImplementedError, "'a' of categorical_column_with_embedding has no number of buckets"),
     (lambda: of_tensorflow.linear_model(two_features(), [ev("a")]), NotImplementedError,
      "or tf.feature_column.linear_model, .* use categorical_column_with_hash_bucket"),
@@ -252,7 +279,7 @@ def test_what_a_group_refuses(graph, features, columns, message):
         grouped = [*columns, fc.embedding_column(ev("z"), 2)] if columns else []
     given = features()
     with pytest.raises(ValueError, match=message):
-        fc.input_layer({**given, "z": tf.constant(["x"])} if given else {}, grouped)
+        input_layer({**given, "z": tf.constant(["x"])} if given else {}, grouped)
 
 
 def test_a_shared_collection_with_another_variable(graph):
@@ -261,7 +288,7 @@ def test_a_shared_collection_with_another_variable(graph):
         columns = fc.shared_embedding_columns(both, 2, shared_embedding_collection_name="shared")
     tf1.add_to_collection("shared", tf1.get_variable("other", [4, 2]))
     with pytest.raises(ValueError, match=r"the collection shared must have .* \(2,\)"):
-        fc.input_layer(two_features(), columns)
+        input_layer(two_features(), columns)
 
 
 def test_a_tensorflow_without_feature_columns(monkeypatch):

@@ -33,8 +33,10 @@ def of_buckets(key):
 
 def columns(categorical, has_others):
     rated = of_tensorflow.weighted_categorical_column(categorical("a"), "rate")
-    others = [of_tensorflow.numeric_column("price"), of_buckets("b")] if has_others else []
-    return [rated, *others] if has_others else [categorical("a"), categorical("b")]
+    if not has_others:
+        return [categorical("a"), categorical("b")]
+    ordinary = of_buckets if categorical is of_variables else categorical
+    return [rated, of_tensorflow.numeric_column("price"), ordinary("b")]
 
 
 def features():
@@ -68,6 +70,21 @@ def test_it_trains_as_over_buckets(combiner, has_others):
     assert names == of_stock[0] and any("linear_model_1/bias_weights" in name for name in names)
     np.testing.assert_allclose(outputs, of_stock[1], atol=1e-6)
     assert not np.any(outputs[0]) and np.any(outputs[2])
+
+
+def of_hashes(key):
+    return of_tensorflow.categorical_column_with_hash_bucket(key, 5, tf.int64)
+
+
+@pytest.mark.parametrize(
+    "combiner, has_others", [("sum", False), ("sum", True), ("mean", False), ("sqrtn", False)]
+)
+def test_hashed_columns_train_as_tensorflow_trains_them(combiner, has_others):
+    names, outputs = trained(linear_model, of_hashes, combiner, has_others)
+    of_stock = trained(of_tensorflow.linear_model, of_hashes, combiner, has_others)
+    assert names == of_stock[0]
+    np.testing.assert_allclose(outputs, of_stock[1], atol=1e-6)
+    assert np.any(outputs[2])
 
 
 def test_fusion_is_ignored_and_said_once(caplog):

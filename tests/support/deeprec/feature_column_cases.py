@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.deeprec.columns import feature_columns as fc
+from sok_compat.deeprec.columns.input_layers import input_layer
 from sok_compat.deeprec.optimizer_rules.train_optimizers import AdagradOptimizer
 from sok_compat.deeprec.variables.embedding_variable import EMBEDDING_VARIABLES
 
@@ -17,6 +18,9 @@ BATCH = 6  # 1, 2 and 3 ranks divide it
 SEEDED = tf1.random_uniform_initializer(-1.0, 1.0, seed=3)  # whatever else is in the graph
 _WORDS = [["a", "b", "a"], [], ["c"], ["", "no word", "b"], ["b", "b"], []]
 _IDS = [[3, 3, 1], [], [9, -1], [2, 4], [-5], []]
+_DENSE_WORDS = [["a", ""], ["b", "b"], ["", ""], ["longer than 22 bytes in place", "a"], ["c", ""]]
+_DENSE_WORDS.append(["b", "a"])
+_DENSE_IDS = [[1, -1], [-5, 7], [-1, -1], [7, 7], [0, 1], [3, -1]]
 _WORDS_WEIGHT = [[1, 2, 0.5], [], [4], [1, 0, -2], [3, 1], []]
 _IDS_WEIGHT = [[0.5, 2, -1], [], [3, 1], [0, 0.25], [4], []]
 
@@ -35,6 +39,10 @@ def features(rank=0, size=1):
         "price": tf.constant(price[rank::size]),
         **dict.fromkeys(["dense", "filled"], tf.constant([1, 7, -1, 3, 0, 7][rank::size])),
     }
+    found.update((f"dense_words_{i}", tf.constant(_DENSE_WORDS[rank::size])) for i in range(2))
+    dense_ids = np.array(_DENSE_IDS[rank::size], np.int64)
+    found.update((f"dense_ids_{i}", tf.constant(dense_ids)) for i in range(2))
+    found["short_ids"] = tf.constant(dense_ids[:, 0].astype(np.int32))
     found.update((f"words_{i}", words) for i in range(5))
     found.update((f"ids_{i}", ids) for i in range(6))
     return found
@@ -54,6 +62,11 @@ def columns():
     of_words = [ev("words_2"), weighted(ev("words_3"), "words_weight")]
     grouped = [
         _embed(hashed("words_0", 7), 4),
+        _embed(hashed("dense_words_0", 7), 4, "sum"),
+        _embed(hashed("dense_ids_0", 5, tf.int64), 3),
+        _embed(hashed("short_ids", 5, tf.int32), 3, use_safe_embedding_lookup=False),
+        _embed(ev("dense_words_1"), 4),
+        _embed(ev("dense_ids_1", tf.int64), 3, "sum"),
         _embed(listed("words_1", ["a", "b"]), 4, "sum"),
         _embed(identity, 3),
         _embed(buckets, 4, "sum", trainable=False),
@@ -76,11 +89,11 @@ def _embed(categorical_column, dimension, combiner="mean", **settings):
     return fc.embedding_column(categorical_column, dimension, combiner, SEEDED, **settings)
 
 
-def trained(grouped, checkpoint=None, rank=0, size=1, config=None, kinds=tuple):
+def trained(way, checkpoint=None, rank=0, size=1, config=None, kinds=tuple):
     """What is seen of an input layer of `columns()`, before and after a step.
 
     Args:
-      grouped: whether they are of a group.
+      way: "stock": by TensorFlow's input_layer; "layer": by ours; "scope": by ours, in a group.
       checkpoint: where to save; None: nowhere.
       rank, size: which samples.
       config: of the session.
@@ -91,10 +104,12 @@ def trained(grouped, checkpoint=None, rank=0, size=1, config=None, kinds=tuple):
     """
     with tf.Graph().as_default(), tf1.Session(config=config) as session:
         tf1.set_random_seed(1)
-        with fc.group_embedding_column_scope() if grouped else contextlib.nullcontext():
+        in_scope = fc.group_embedding_column_scope() if way == "scope" else contextlib.nullcontext()
+        look_up = of_tensorflow.input_layer if way == "stock" else input_layer
+        with in_scope:
             made = [column for column in columns() if isinstance(column, kinds)]
         cols_to_vars, outputs = {}, {}
-        layer = fc.input_layer(features(rank, size), made, ["mine"], True, cols_to_vars, outputs)
+        layer = look_up(features(rank, size), made, ["mine"], True, cols_to_vars, outputs)
         by_name = {column.name: output for column, output in outputs.items()}
         of_tables = tf1.get_collection(EMBEDDING_VARIABLES)
         loss = tf.reduce_sum(layer**2) + tf.reduce_sum(layer)

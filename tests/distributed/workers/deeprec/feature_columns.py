@@ -12,4 +12,4 @@ KINDS = (EmbeddingVariableColumn, SharedEmbeddingVariableColumn)
 
 if __name__ == "__main__":
     config = session_config(rewrites=False)
-    report(trained(True, rank=RANK, size=SIZE, config=config, kinds=KINDS))
+    report(trained("layer", rank=RANK, size=SIZE, config=config, kinds=KINDS))

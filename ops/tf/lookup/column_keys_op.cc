@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense features of feature columns to keys in bags: what TensorFlow does with eight ops a column.
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "ops/engine/bags.h"
+#include "ops/tf/base/group.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/base/step_failure.h"
+#include "tensorflow/core/platform/fingerprint.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokColumnKeys")
+    .Input("features: Tfeatures")
+    .Attr("N: int >= 1")
+    .Attr("Tfeatures: list({string, int32, int64}) >= 1")
+    .Attr("num_buckets: list(int)")
+    .Output("keys: N * int64")
+    .Output("row_splits: N * int64")
+    .SetShapeFn(AllVectors)
+    .Doc(
+        "The keys of features [batch] or [batch, values], and row splits [batch + 1]. '' and -1 "
+        "are no value. With num_buckets, a key is the bucket of the text of a value, as of "
+        "tf.strings.to_hash_bucket_fast; with 0, it is the value, and values below 0 are left "
+        "out.");
+
+/// The key of a string or of an integer's text.
+struct KeyOfText {
+  uint64_t num_buckets;
+
+  int64_t operator()(absl::string_view text) const {
+    return static_cast<int64_t>(tf::Fingerprint64(text) % num_buckets);
+  }
+
+  int64_t operator()(const tf::tstring& text) const {
+    return (*this)(absl::string_view(text.data(), text.size()));
+  }
+
+  int64_t operator()(int64_t value) const {
+    char digits[24];
+    const char* end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+    return (*this)(absl::string_view(digits, static_cast<size_t>(end - digits)));
+  }
+};
+
+class ColumnKeysOp : public tf::OpKernel {
+ public:
+  explicit ColumnKeysOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
+    FailOpOnThrow(ctx, [&] {
+      nums_buckets_ = ItemAttributes<int64_t>(ctx, "num_buckets");
+      const auto types = ItemAttributes<tf::DataType>(ctx, "Tfeatures");
+      for (size_t i = 0; i < types.size(); ++i) {
+        const int64_t least = types[i] == tf::DT_STRING ? 1 : 0;
+        if (nums_buckets_[i] >= least) continue;
+        Throw(ErrorCode::kInvalidArgument, ctx->def().name(), ": num_buckets of feature ", i,
+              " must be at least ", least, ", got ", nums_buckets_[i]);
+      }
+    });
+  }
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const Group group(ctx);
+      ForEachItemAtOnce(ctx, "features", [&](OpCall&, int i) {
+        const tf::Tensor& feature = group.Input("features", i);
+        const KeyOfText hash{static_cast<uint64_t>(nums_buckets_[static_cast<size_t>(i)])};
+        if (feature.dtype() == tf::DT_STRING) {
+          const auto is_value = [](const tf::tstring& text) { return !text.empty(); };
+          Convert(group, i, Values<tf::tstring>(feature), is_value, hash);
+        } else if (feature.dtype() == tf::DT_INT32) {
+          ConvertIntegers(group, i, Values<int32_t>(feature), hash);
+        } else {
+          ConvertIntegers(group, i, Values<int64_t>(feature), hash);
+        }
+      });
+    });
+  }
+
+ private:
+  /// A feature as a matrix of `num_rows` rows.
+  template <typename Value>
+  struct Matrix {
+    const Value* values;
+    int64_t num_rows;
+    int64_t num_columns;
+  };
+
+  template <typename Value>
+  Matrix<Value> Values(const tf::Tensor& feature) const {
+    if (feature.dims() < 1 || feature.dims() > 2 || feature.NumElements() > kMaxBatchKeys) {
+      Throw(ErrorCode::kInvalidArgument, name(),
+            ": a feature must be [batch] or [batch, values], with at most ", kMaxBatchKeys,
+            " values, got the shape ", feature.shape().DebugString());
+    }
+    return {feature.flat<Value>().data(), feature.dim_size(0),
+            feature.dims() == 2 ? feature.dim_size(1) : 1};
+  }
+
+  template <typename Value>
+  static void ConvertIntegers(const Group& group, int item, const Matrix<Value>& feature,
+                              const KeyOfText& hash) {
+    if (hash.num_buckets > 0) {
+      Convert(group, item, feature, [](Value value) { return value != -1; }, hash);
+    } else {
+      const auto key_of = [](Value value) { return int64_t{value}; };
+      Convert(group, item, feature, [](Value value) { return value >= 0; }, key_of);
+    }
+  }
+
+  template <typename Value, typename IsValue, typename KeyOf>
+  static void Convert(const Group& group, int item, const Matrix<Value>& feature,
+                      const IsValue& is_value, const KeyOf& key_of) {
+    const int64_t size = feature.num_rows * feature.num_columns;
+    const int64_t num_keys = std::count_if(feature.values, feature.values + size, is_value);
+    int64_t* key = Data<int64_t>(group.Output("keys", item, {num_keys}));
+    const int64_t* const first = key;
+    int64_t* splits = Data<int64_t>(group.Output("row_splits", item, {feature.num_rows + 1}));
+    const Value* value = feature.values;
+    for (int64_t row = 0; row < feature.num_rows; ++row) {
+      splits[row] = key - first;
+      for (int64_t i = 0; i < feature.num_columns; ++i, ++value) {
+        if (is_value(*value)) *key++ = key_of(*value);
+      }
+    }
+    splits[feature.num_rows] = num_keys;
+  }
+
+  std::vector<int64_t> nums_buckets_;
+};
+
+REGISTER_KERNEL_BUILDER(Name("SokColumnKeys").Device(tf::DEVICE_CPU), ColumnKeysOp);
+
+}  // namespace
+}  // namespace sok
