@@ -12,6 +12,7 @@ import threading
 import time
 
 from benchmarks.modelzoo import logs
+from benchmarks.modelzoo.cases import BASELINE
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _SECONDS_TO_END = 10  # after SIGTERM
@@ -46,12 +47,19 @@ def run_case(case, settings, data_folder, work, time_limit):
     folder = os.path.join(work, case.script.model.replace("/", "."), _name_of(case))
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(os.path.join(folder, "result"))  # some scripts expect it
-    launcher = ["sok_compat.run"] if case.num_ranks == 1 else ["sok_compat.run.launch", "-np", "2"]
     arguments = case.arguments(settings, data_folder)
-    command = [sys.executable, "-m", *launcher, case.script.path, *arguments]
+    command = [sys.executable, *_launcher(case), case.script.path, *arguments]
     lines, status = _run(command, folder, time_limit)
     findings = logs.read(lines, settings.steps)
     return Result(case, findings, _error(status, lines, findings, time_limit))
+
+
+def _launcher(case):
+    if case.feature == BASELINE:
+        return [os.path.join(os.path.dirname(__file__), "stock_columns.py")]
+    if case.num_ranks == 1:
+        return ["-m", "sok_compat.run"]
+    return ["-m", "sok_compat.run.launch", "-np", str(case.num_ranks)]
 
 
 def _error(status, lines, findings, time_limit):
