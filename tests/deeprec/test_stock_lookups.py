@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.deeprec.lookups import stock_lookups as nn
+from sok_compat.deeprec.lookups.fused_lookup import fused_safe_embedding_lookup_sparse
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
@@ -74,6 +75,36 @@ def test_safe_embedding_lookup_sparse(variable, combiner, weights, default_id):
             params, ids, of_ids, combiner, default_id, max_norm=2.0
         ),
     )
+
+
+SAFE_IDS = [[3, -5, 1], [], [9], [-1, -2], [], [3, 3]]
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_fused_safe_embedding_lookup_sparse(variable, combiner, rank):
+    ids = sparse(SAFE_IDS, tf.int64)
+    if rank == 3:
+        ids = tf.sparse.reshape(ids, [2, 3, 3])
+    check(variable, lambda params: fused_safe_embedding_lookup_sparse(params, ids, None, combiner))
+
+
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_a_fused_lookup_of_an_ordinary_variable(graph, use_resource):
+    rows = np.random.default_rng(0).normal(size=[NUM_KEYS, DIM]).astype(np.float32)
+    variable = tf1.get_variable("v", initializer=rows, use_resource=use_resource)
+    ids = tf.sparse.reshape(sparse(SAFE_IDS, tf.int64), [3, 2, 3])
+    outputs = [
+        look_up(variable, ids)
+        for look_up in (fused_safe_embedding_lookup_sparse, tf1.nn.safe_embedding_lookup_sparse)
+    ]
+    gradients = [tf.convert_to_tensor(tf.gradients(output**2, variable)[0]) for output in outputs]
+    with initialized_session() as session:
+        for ours, expected in (session.run(outputs), session.run(gradients)):
+            np.testing.assert_allclose(ours, expected, rtol=1e-5)
+            assert np.any(ours)
+    types = [op.type for op in graph.get_operations()]
+    assert types.count("SokPoolReceivedRows") == 1
 
 
 def test_tensorflows_own_functions(graph):
