@@ -69,6 +69,11 @@ WITHIN = {
 }
 # Who may name Horovod's modules: all else asks sok_compat/ranks.
 KNOW_HOROVOD = ("sok_compat/ranks/horovod", "sok_compat/run", "sok_compat/doctor")
+# Who may include headers of the exchange: ops of one process have none.
+KNOW_EXCHANGE = (
+    *("ops/exchange/", "ops/tests/", "ops/tf/ranks/", "ops/tf/lookup/exchange"),
+    "ops/tf/checkpoint/restore/restored_together.cc",
+)
 # Headers of others -> the only rooms that may include them.
 FOREIGN = {
     r"tensorflow/": ("ops/tf", "ops/tests"),
@@ -102,6 +107,8 @@ def cxx_problems(path, text):
         header = included[1]
         if not _may_include(room, header) or not _may_use_within(path.parent, Path(header)):
             yield f"{path}:{number}: {path.parent} may not include {header}"
+        elif header.startswith("ops/exchange/") and not path.as_posix().startswith(KNOW_EXCHANGE):
+            yield f"{path}:{number}: an op of one process may not include {header}"
 
 
 def _may_include(room, header):

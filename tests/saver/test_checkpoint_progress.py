@@ -13,6 +13,7 @@ import sok_compat
 from sok_compat.checkpoint.streams import progress
 from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0
 from tests.support.cases.optimizer_cases import STOCK_OPTIMIZERS
+from tests.support.processes.subprocess_python import run_python
 from tests.support.saves.saved_table import DIM, SavedTable
 from tests.support.sessions import initialized_session
 
@@ -63,3 +64,45 @@ def test_a_save_goes_on_where_no_thread_can_be_had(monkeypatch):
     monkeypatch.setattr(progress._thread, "start_new_thread", refuse)
     with progress.logged("saving /a/b") as nothing:
         assert nothing is None
+
+
+def test_without_address_space_saves_and_restores_raise_and_later_ones_work():
+    printed = run_python(
+        """
+        import resource, tempfile
+        import tensorflow as tf
+        import sok_compat as sok
+
+        tf1 = tf.compat.v1
+        tf1.disable_eager_execution()
+        sok.Init(global_batch_size=8, seed=3)
+        layer = sok.All2AllDenseEmbedding(1000, 8, 1, 1)
+        keys = tf1.placeholder(tf.int64, [None])
+        loss, folder = tf.reduce_sum(layer(keys)), tempfile.mkdtemp()
+        with sok.OptimizerScope([layer.embedding_variable]):
+            train = tf1.train.AdagradOptimizer(0.1).minimize(loss)
+        saver, results = tf1.train.Saver(), []
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            session.run(train, {keys: range(200)})
+            good = saver.save(session, f"{folder}/good")
+            pages = int(open("/proc/self/statm").read().split()[0])
+            for extra in (0, 1 << 20, 4 << 20):
+                limit = pages * resource.getpagesize() + extra
+                resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+                for call in (
+                    lambda: saver.save(session, f"{folder}/tried"),
+                    lambda: saver.restore(session, good),
+                ):
+                    try:
+                        call()
+                        result = "works"
+                    except (MemoryError, tf.errors.ResourceExhaustedError):
+                        result = "refused"
+                    results.append(result)
+                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+            saver.restore(session, saver.save(session, f"{folder}/good"))
+        print(" ".join(results))
+        """
+    )
+    assert set(printed.splitlines()[-1].split()) <= {"works", "refused"}  # no other error, no end

@@ -9,25 +9,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
+#include "ops/base/collective_id.h"
 #include "ops/exchange/protocol/descriptions.h"
 
 namespace sok {
-
-/// A lookup of all ranks: its `number`-th time or, in ordered code, the number of the call.
-struct CollectiveId {
-  uint64_t lookup_hash = 0;
-  int64_t number = 0;
-
-  bool operator<(const CollectiveId& other) const {
-    return std::tie(number, lookup_hash) < std::tie(other.number, other.lookup_hash);
-  }
-  bool operator==(const CollectiveId& other) const {
-    return std::tie(number, lookup_hash) == std::tie(other.number, other.lookup_hash);
-  }
-};
 
 /// The same on every rank.
 uint64_t NameHash(const std::string& name);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "ops/exchange/rendezvous/coordinator.h"
@@ -70,6 +71,9 @@ void FailLookupOnThrow(tensorflow::OpKernelContext* ctx, const CollectiveHandle*
       throw;
     } catch (const std::bad_alloc&) {
       throw;
+    } catch (const std::system_error& error) {
+      Throw(ErrorCode::kOutOfMemory, ctx->op_kernel().name(),
+            ": no thread could be started: ", error.what());
     } catch (const std::exception& error) {
       Throw(ErrorCode::kInvalidArgument, ctx->op_kernel().name(), ": ", error.what());
     }

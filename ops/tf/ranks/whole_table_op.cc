@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/ranks/whole_table_op.h"
 
+#include <system_error>
 #include <utility>
 
 namespace sok {
@@ -8,12 +9,20 @@ namespace sok {
 namespace tf = tensorflow;
 
 void CommunicatingOp::ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) {
-  ctx->env()->SchedClosure([this, ctx, done] {
-    std::shared_ptr<const CollectiveHandle> held;
-    FailLookupOnThrow(ctx, nullptr, [&] { held = OptionalCollective(ctx); });
-    if (ctx->status().ok()) FailLookupOnThrow(ctx, held.get(), [&] { Run(ctx, held); });
+  std::shared_ptr<const CollectiveHandle> held;
+  FailLookupOnThrow(ctx, nullptr, [&] { held = OptionalCollective(ctx); });
+  if (!ctx->status().ok()) return done();
+  const auto run = [this, ctx, held, done] {
+    FailLookupOnThrow(ctx, held.get(), [&] { Run(ctx, held); });
     done();
-  });
+  };
+  try {
+    ctx->env()->SchedClosure(run);
+  } catch (const std::system_error& error) {  // there is no thread to be had
+    if (held == nullptr) return run();        // and no other rank to wait for
+    FailLookupOnThrow(ctx, held.get(), [&] { throw error; });
+    done();
+  }
 }
 
 void WholeTableOp::Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) {

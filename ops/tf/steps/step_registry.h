@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/exchange/protocol/message.h"
+#include "ops/base/collective_id.h"
 
 namespace sok {
 

@@ -108,7 +108,9 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
             for each in held.tables:
                 each.path, each.restored = checked.path, restored
                 found[each.name] = each.restore(None, None)
-            found.update(super().restore(checked.path, options) or {})
+            with tf.control_dependencies([op for op in found.values() if op is not None]):
+                path = tf.identity(checked.path)
+            found.update(super().restore(path, options) or {})
         finally:
             end = checked.end([*found.values()])
         return {**found, f"{held.tables[0].name} (end)": end}

@@ -88,7 +88,12 @@ class SaverBuilder(BulkSaverBuilder):
             for spec in each.specs
         ]
         restore = CheckedRestore(filename_tensor, self_reading, tensors)
-        restored = add(restore.path, saveables, *given, *args, **kwargs)
+        restored = add(restore.path, self_reading, *given, *args, **kwargs)
+        others = [each for each in saveables if each not in self_reading]
+        if others:
+            with tf.control_dependencies([restored]):
+                path = tf.identity(restore.path)
+            restored = add(path, others, *given, *args, **kwargs)
         return restore.end(restored)
 
     def _AddShardedRestoreOps(  # noqa: N802  likewise

@@ -52,8 +52,9 @@ class StoredTensor:
 class CheckedRestore:
     """A restore that fails on all ranks before it has changed anything.
 
-    If a table holds keys, which a failed restore would lose, it first reads all data. If all tables
-    are empty, as at the start of a job, it checks only the index.
+    It reads all data of ordinary variables, and of tables if one of them holds keys, which a failed
+    restore would lose. If all tables are empty, as at the start of a job, it checks only their
+    index: restore them before the variables, so that an error on the way changes no variable.
 
     path: of the checkpoint, a scalar string tensor that depends on all checks.
     """
@@ -99,8 +100,9 @@ class CheckedRestore:
             for each in saveables:
                 check = functools.partial(each.check, path, reads, to_check.get(each, []))
                 last = self._after(last, check)
+            always = tf.constant(True)
             last = self._after(
-                last, lambda: check_tensors(path, reads, to_check_tensors, tensors, ranks)
+                last, lambda: check_tensors(path, always, to_check_tensors, tensors, ranks)
             )
             self.path = self._after(last, lambda: tf.identity(path))
         except BaseException:
