@@ -241,6 +241,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "differs",
      "give an embedding variable an initializer that loads its rows; slots raise, so give "
      "`warm_start` one regular expression, not a list of names"),
+    ("TensorFlow's own optimizers, imported past this namespace", "differs",
+     "train embedding variables without averages over ranks; those that move all rows of a "
+     "variable, as Adam, raise"),
     ("ordinary variables in a group lookup", "differs",
      "whole on each rank; rows of other floats become float32"),
 ]  # fmt: skip

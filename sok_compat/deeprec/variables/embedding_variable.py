@@ -25,6 +25,7 @@ from sok_compat.tables.placement import Placement
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.table import Table, connected_ranks
 from sok_compat.tables.words import Words
+from sok_compat.training.stock_slots import make_slots_as_planes
 
 EMBEDDING_VARIABLES = "embedding_variables"  # collections
 EV_INIT_VAR_OPS = "ev_init_var_ops"
@@ -118,6 +119,7 @@ class EmbeddingVariable(RecordsKeys, Table):
             history=history_of(option, steps_to_live, placement.ranks.size),
         )
         self.storage.layout, self.storage.part = BucketSaveable, part
+        self.storage.slots_are_planes = True
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
         _tell_tensorflow_of_tables()
@@ -213,7 +215,8 @@ class EmbeddingVariable(RecordsKeys, Table):
 
 
 def _tell_tensorflow_of_tables() -> None:
-    """Makes TensorFlow's savers and initializers from checkpoints handle tables from now on."""
+    """Makes TensorFlow's savers, initializers from checkpoints, and optimizers handle tables."""
+    make_slots_as_planes()
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
 
@@ -222,7 +225,7 @@ def _refusal(method: str, table_name: str) -> str:
     return (
         f"{method} is not supported on the embedding variable {table_name}, which is not a dense "
         "tensor: look up keys with tf.nn.group_embedding_lookup_sparse or tf.nn.embedding_lookup, "
-        "or use export()"
+        "train it with an optimizer of sok_compat.deeprec.train, or use export()"
     )
 
 
