@@ -205,7 +205,10 @@ SECTIONS = {
               "give RaggedTensors. A batch is of one file; part i of n are row groups i, i + n, "
               "... Missing values raise. `ARROW_NUM_THREADS` is ignored."),
         Entry("tf.ConfigProto tf.GPUOptions tf.GraphOptions tf.OptimizerOptions", "differs",
-              "switches that TensorFlow 2 does not have are ignored, with a warning"),
+              "switches that TensorFlow 2 does not have are ignored, with a warning. A "
+              "`micro_batch_num` of n, set before the optimizer's `minimize`, trains n batches in "
+              "a step of `MonitoredTrainingSession` or an Estimator: gradients are their means, "
+              "fetched values are the last one's. Where that cannot be had, it raises."),
         Entry("tf.ExecutorPolicy", "differs",
               "no effect: `executor_policy` of a `tf.ConfigProto` is such a switch"),
         Entry("tf.train.Server tf.distribute.Server", "works",

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
+from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.sessions_of_ranks import session_config, with_broadcast
 from sok_compat.deeprec.namespace.namespaces import MadeOnUse
 from sok_compat.ranks.allgather_strings import value_of_rank_0
@@ -64,13 +65,25 @@ def _exported_by_rank_0():
             return super().__instancecheck__(instance)
 
     class Estimator(_Exports, tf.estimator.Estimator, metaclass=AnyEstimator):
-        """As tf.estimator.Estimator; under the strategy 'collective', rank 0 exports."""
+        """As tf.estimator.Estimator; trains micro batches; under 'collective', rank 0 exports."""
 
     return Estimator
 
 
 class _Exports(_Estimator):
-    """Mixin before a tf.estimator.Estimator: exports a checkpoint of all ranks, on rank 0 only."""
+    """Mixin before a tf.estimator.Estimator: exports a checkpoint of all ranks, on rank 0 only, and
+    trains the micro batches that its session configuration asks for."""
+
+    def train(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> _Estimator:
+        """As in tf.estimator."""
+        hooks = with_micro_batches(hooks, self.config.session_config)
+        return super().train(input_fn, hooks, *args, **kwargs)
 
     def export_saved_model(self, *args: Any, **kwargs: Any) -> bytes | None:
         """As in tf.estimator, on rank 0, with the rows of all ranks; None on other ranks."""
