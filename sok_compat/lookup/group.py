@@ -27,7 +27,7 @@ from sok_compat.lookup.prefetch import prefetched_request
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.wire_dtype import wire_dtype
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import variable_accessed
+from sok_compat.runtime.tf_versions import is_within_xla, variable_accessed
 from sok_compat.tables.table import Table
 
 _TABLES_OF_TWO_PARTS = 8  # at least; then two ops of half of them take less time than one
@@ -90,11 +90,17 @@ def lookup_group(lookups: Sequence[Lookup], insert: Insert) -> list[tf.Tensor]:
 
     Raises:
       ValueError: insert is WITH_GRADIENT in eager mode; or it is neither WITH_GRADIENT nor False
+      NotImplementedError: XLA compiles the function that is being traced.
         for a table that keeps a history.
     """
     if tables_are_dense():
         return [look_up_dense(_read_only(lookup, insert)) for lookup in lookups]
     outputs = {}
+    if lookups and is_within_xla(tf.compat.v1.get_default_graph()):
+        raise NotImplementedError(
+            f"XLA cannot compile a lookup in the table {lookups[0].table.table_name}: omit "
+            "jit_compile=True, or look keys up before the function and pass it the rows"
+        )
     for group in _by_kind(lookups):
         with _gradients_of(group[0].table, insert):
             for lookup, output in zip(group, _lookup_on_device(group, insert)):
