@@ -13,6 +13,7 @@ from sok_compat.deeprec.lookups.stock_lookups import (
     embedding_lookup_sparse,
     safe_embedding_lookup_sparse,
 )
+from sok_compat.deeprec.variables.composed_variables import MultiHashVariable
 from sok_compat.deeprec.variables.embedding_variable import (
     KEY_DTYPES,
     EmbeddingVariable,
@@ -48,6 +49,7 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
     does.
     """
 
+    made_by = "categorical_column_with_embedding"
     num_buckets = 1  # as in DeepRec; not used
 
     @classmethod
@@ -88,8 +90,8 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
     @property
     def _num_buckets(self):
         raise NotImplementedError(
-            f"the column {self.key!r} of categorical_column_with_embedding has no number of "
-            "buckets: use it, alone or in a weighted_categorical_column, in an embedding_column or "
+            f"the column {self.key!r} of {self.made_by} has no number of buckets: use it, alone or "
+            "in a weighted_categorical_column, in an embedding_column or "
             "tf.feature_column.linear_model, or use it in a crossed_column; elsewhere, use "
             "categorical_column_with_hash_bucket"
         )
@@ -214,7 +216,9 @@ class ColumnLookup:
 
     @property
     def is_of_bags(self) -> bool:
-        """Whether ids are [batch, ids], or of unknown rank, and the variable is not partitioned."""
+        """Whether ids are [batch, ids], or of unknown rank, and the variable is a single one."""
+        if isinstance(self.variable, MultiHashVariable):
+            return False
         is_whole = not isinstance(self.variable, _OF_PARTS) or len(self.variable) == 1
         return is_whole and self.ids.shape.rank in (None, 2)
 
