@@ -44,7 +44,8 @@ def make_slot_or_variable(
     fill = _fill_value(initial_value, table)
     if fill is None:
         return next_creator(**kwargs)
-    is_vector = initial_value.shape.rank == 1 and table.shape.rank == 2
+    has_one_dimension = isinstance(initial_value, tf.Tensor) and initial_value.shape.rank == 1
+    is_vector = has_one_dimension and table.shape.rank == 2
     width = 1 if is_vector else table.dim
     return SlotVariable(table, kwargs["name"], width, float(fill), is_vector)
 
