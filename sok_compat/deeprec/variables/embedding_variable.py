@@ -166,15 +166,14 @@ class EmbeddingVariable(RecordsKeys, Table):
         Args:
           indices: ids of any integer dtype and any shape.
           name: name of the ops.
-          initial_rows: from places int64 [n] among the flat ids to rows [n, embedding_dim], which
-            keys without a row read and start with; None: the variable's first values.
+          initial_rows: the InitialRows of the flat ids, which keys without a row read and start
+            with; None: the variable's first values.
 
         Returns:
           float32 [*indices.shape, embedding_dim], differentiable by the variable.
 
         Raises:
           TypeError: ids are not integers.
-          NotImplementedError: initial_rows are given on several ranks.
         """
         with tf.name_scope(name or f"{self.table_name}_lookup"):
             ids = self.checked_ids(indices)
@@ -288,7 +287,7 @@ class PartitionedEmbeddingVariable:
 
         def read(keys, places):
             lookups = [
-                Lookup(*item, initial_rows=_at(where, initial_rows))
+                Lookup(*item, initial_rows=initial_rows and initial_rows.at(where))
                 for *item, where in zip(self, keys, places)
             ]
             return lookup_group(lookups, WITH_GRADIENT)
@@ -328,13 +327,6 @@ class PartitionedEmbeddingVariable:
     def total_count(self) -> tf.Tensor:
         """[rows on this rank in all parts, embedding_dim], an int64 tensor."""
         return tf.stack([tf.add_n([p.num_keys() for p in self]), self.shape.as_list()[0]])
-
-
-def _at(where: tf.Tensor, initial_rows: InitialRows | None) -> InitialRows | None:
-    """The initial rows of the ids at `where` among all."""
-    if initial_rows is None:
-        return None
-    return lambda places: initial_rows(tf.gather(where, places))
 
 
 NAMES = {
