@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimators on several ranks: that of `CollectiveStrategy`, with its folder on rank 0, and
-`tf.estimator.Estimator`, which rank 0 exports."""
+"""Estimators on several ranks: that of `CollectiveStrategy`, with its folder on rank 0, and those
+of `tf.estimator`, which rank 0 exports."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ def _estimator_class():
 
 
 @functools.cache
-def _exported_by_rank_0():
-    """The class `tf.estimator.Estimator` of scripts; of TensorFlow's, all are its instances."""
+def _exported_by_rank_0(name: str = "Estimator") -> type:
+    """The class `tf.estimator.<name>` of scripts; all of TensorFlow's are its instances."""
+    stock = getattr(tf.estimator, name)
 
-    class AnyEstimator(type):
+    class OfAnyKind(type(stock)):  # type: ignore[misc]
         def __instancecheck__(cls, instance):
-            if cls is Estimator:
-                return isinstance(instance, tf.estimator.Estimator)
-            return super().__instancecheck__(instance)
+            return (
+                isinstance(instance, stock) if cls is face else super().__instancecheck__(instance)
+            )
 
-    class Estimator(_Exports, tf.estimator.Estimator, metaclass=AnyEstimator):
-        """As tf.estimator.Estimator; trains micro batches; under 'collective', rank 0 exports."""
-
-    return Estimator
+    doc = f"As tf.estimator.{name}; trains micro batches; under 'collective', rank 0 exports."
+    face = OfAnyKind(name, (_Exports, stock), {"__doc__": doc})
+    return face
 
 
 class _Exports(_Estimator):
@@ -273,4 +273,15 @@ class _Evaluation(tf.train.CheckpointSaverListener):
         self._is_first = False
 
 
-NAMES = {"estimator.Estimator": MadeOnUse(_exported_by_rank_0)} if hasattr(tf, "estimator") else {}
+_CLASSES = [
+    "Estimator",
+    *(
+        f"{model}{kind}"
+        for model in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+        for kind in ("Classifier", "Estimator", "Regressor")
+    ),
+]
+NAMES = {
+    f"estimator.{name}": MadeOnUse(functools.partial(_exported_by_rank_0, name))
+    for name in (_CLASSES if hasattr(tf, "estimator") else [])
+}
