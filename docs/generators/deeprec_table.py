@@ -69,7 +69,12 @@ SECTIONS = {
               "`sok_compat.checkpoint.IncrementalSaver`; an increment of "
               "`tensorflow.python.training.incremental_saver`, in launched scripts, is a "
               "checkpoint in the folder of the whole one"),
-        Entry("tf.estimator.Estimator", "differs",
+        Entry("tf.estimator.Estimator tf.estimator.BaselineClassifier "
+              "tf.estimator.BaselineEstimator tf.estimator.BaselineRegressor "
+              "tf.estimator.DNNClassifier tf.estimator.DNNEstimator tf.estimator.DNNRegressor "
+              "tf.estimator.DNNLinearCombinedClassifier tf.estimator.DNNLinearCombinedEstimator "
+              "tf.estimator.DNNLinearCombinedRegressor tf.estimator.LinearClassifier "
+              "tf.estimator.LinearEstimator tf.estimator.LinearRegressor", "differs",
               "up to TensorFlow 2.15; under 'collective' rank 0 exports its checkpoint, with the "
               "rows of all ranks, and others get None"),
         Entry("tf.saved_model.simple_save tf.saved_model.Builder "
@@ -147,6 +152,9 @@ SECTIONS = {
         Entry("tf.feature_column.categorical_column_with_embedding", "differs",
               "Strings by DeepRec's hash; negative ids are left out. An `indicator_column`, or a "
               "layer of Keras, raises."),
+        Entry("tf.feature_column.categorical_column_with_multihash", "differs",
+              "integers only; columns over it are looked up one by one, and their `dimension` is "
+              "that of the variable's rows"),
         Entry("tf.feature_column.linear_model", "works",
               "also over columns of embedding variables; hashed columns of dense features are "
               "looked up together; `do_fusion` is ignored"),
@@ -166,11 +174,10 @@ SECTIONS = {
               "launched scripts; there options are in `tensorflow.python.ops.variables`, too"),
         Entry("tf.feature_column.categorical_column_with_adaptive_embedding "
               "tf.nn.adaptive_embedding_lookup_sparse", "differs",
-              "On one rank only: several raise `NotImplementedError`. The ids of a sample are "
-              "combined; in DeepRec there is one. A key without a row reads the row of its bucket, "
-              "and starts with it in a step that computes gradients, which a filter delays as for "
-              "any key. The column is for `embedding_column` alone. A missing mask raises "
-              "`ValueError`, a `group_embedding_column_scope` `TypeError`."),
+              "The ids of a sample are combined; in DeepRec there is one. A key without a row "
+              "reads the row of its bucket, and starts with it in a step that computes gradients, "
+              "which a filter delays as for any key. The column is for `embedding_column` alone. A "
+              "missing mask raises `ValueError`, a `group_embedding_column_scope` `TypeError`."),
     ],
     "Optimizers": [
         Entry("tf.train.AdagradOptimizer tf.train.GradientDescentOptimizer "
@@ -207,7 +214,10 @@ SECTIONS = {
               "give RaggedTensors. A batch is of one file; part i of n are row groups i, i + n, "
               "... Missing values raise. `ARROW_NUM_THREADS` is ignored."),
         Entry("tf.ConfigProto tf.GPUOptions tf.GraphOptions tf.OptimizerOptions", "differs",
-              "switches that TensorFlow 2 does not have are ignored, with a warning"),
+              "switches that TensorFlow 2 does not have are ignored, with a warning. A "
+              "`micro_batch_num` of n, set before the optimizer's `minimize`, trains n batches in "
+              "a step of `MonitoredTrainingSession` or an Estimator: gradients are their means, "
+              "fetched values are the last one's. Where that cannot be had, it raises."),
         Entry("tf.ExecutorPolicy", "differs",
               "no effect: `executor_policy` of a `tf.ConfigProto` is such a switch"),
         Entry("tf.train.Server tf.distribute.Server", "works",
@@ -223,6 +233,10 @@ BEHAVIOUR = [  # (what, state, note): of no single name
     ("names of TensorFlow 1 in `tensorflow.python` that TensorFlow 2 has moved", "works",
      "in launched scripts: those of `ops.array_ops`, `ops.control_flow_ops`, `ops.rnn_cell` and "
      "`util.nest` that DeepRec's models use"),
+    ("older names of embedding variables, in `tensorflow.python.ops`", "differs",
+     "in launched scripts: `variables.CounterFilterOptions`, `variable_scope."
+     "get_embedding_variable` with `filter_options`, `kv_variable_ops.EmbeddingVariable`; "
+     "`variables.EmbeddingVariableConfig` is there to be looked for, and raises"),
     ("clusters", "differs",
      "There are ranks, but no parameter servers: embedding variables on a device of one raise, and "
      "the launcher ends at once where `TF_CONFIG` has several tasks."),
@@ -243,6 +257,9 @@ BEHAVIOUR = [  # (what, state, note): of no single name
      "differs",
      "give an embedding variable an initializer that loads its rows; slots raise, so give "
      "`warm_start` one regular expression, not a list of names"),
+    ("TensorFlow's own optimizers, imported past this namespace", "differs",
+     "train embedding variables without averages over ranks; those that move all rows of a "
+     "variable, as Adam, raise"),
     ("ordinary variables in a group lookup", "differs",
      "whole on each rank; rows of other floats become float32"),
 ]  # fmt: skip

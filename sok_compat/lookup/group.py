@@ -21,13 +21,13 @@ from sok_compat.lookup.branches import note_lookup
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
-from sok_compat.lookup.initial_rows import InitialRows, of_distinct_keys
+from sok_compat.lookup.initial_rows import InitialRows, first_occurrences, sent_to_owners
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.lookup.prefetch import prefetched_request
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.wire_dtype import wire_dtype
 from sok_compat.runtime.op_library import ops
-from sok_compat.runtime.tf_versions import variable_accessed
+from sok_compat.runtime.tf_versions import is_within_xla, variable_accessed
 from sok_compat.tables.table import Table
 
 _TABLES_OF_TWO_PARTS = 8  # at least; then two ops of half of them take less time than one
@@ -44,7 +44,7 @@ class Lookup:
       the sum of weights).
     weights: float32 [num_keys], factors of the rows in a bag; None: 1. They get no gradient.
     initial_rows: the InitialRows of keys without a row; None: the table's first values. They get
-      no gradient. For tables on one rank.
+      no gradient. On several ranks without pooling.
     """
 
     table: Table
@@ -64,10 +64,11 @@ class Lookup:
             raise ValueError(
                 f"weights need row_splits: the lookup in {self.table.table_name} has none"
             )
-        if self.initial_rows is not None and self.table.placement.is_spread:
+        is_pooled = self.row_splits is not None and self.table.placement.is_spread
+        if self.initial_rows is not None and is_pooled:
             raise NotImplementedError(
-                f"a lookup in {self.table.table_name} can give initial rows on one rank only, got "
-                f"{self.table.ranks.size} ranks: the owner of a key inserts it"
+                f"a lookup in {self.table.table_name} on {self.table.ranks.size} ranks can give "
+                "initial rows without pooling only: pool the rows that it returns"
             )
 
 
@@ -89,11 +90,17 @@ def lookup_group(lookups: Sequence[Lookup], insert: Insert) -> list[tf.Tensor]:
     When run, an error of one lookup leaves its table as it was; keys of others may be inserted.
 
     Raises:
+      NotImplementedError: XLA compiles the function that is being traced.
       ValueError: insert is WITH_GRADIENT in eager mode; or it is neither WITH_GRADIENT nor False
         for a table that keeps a history.
     """
     if tables_are_dense():
         return [look_up_dense(_read_only(lookup, insert)) for lookup in lookups]
+    if lookups and is_within_xla(tf.compat.v1.get_default_graph()):
+        raise NotImplementedError(
+            f"XLA cannot compile a lookup in the table {lookups[0].table.table_name}: omit "
+            "jit_compile=True, or look keys up before the function and pass it the rows"
+        )
     outputs = {}
     for group in _by_kind(lookups):
         with _gradients_of(group[0].table, insert):
@@ -180,7 +187,10 @@ def _lookup_here(
     """Returns the pooled rows of distinct keys that this rank owns."""
     keys, inverse = _prefetched_distinct(keys, inverse)
     tables = [lookup.table for lookup in group]
-    initial_rows = of_distinct_keys([lookup.initial_rows for lookup in group], keys, inverse)
+    initial_rows = [
+        lookup.initial_rows and lookup.initial_rows.at(first_occurrences(tf.size(distinct), places))
+        for lookup, distinct, places in zip(group, keys, inverse)
+    ]
     row_ids, absent_rows = find_rows(tables, keys, insert, initial_rows=initial_rows)
     return ops.sok_pool_rows(
         **_handles(group),
@@ -268,7 +278,13 @@ def exchanged_rows(
       insert: as of `lookup_group`.
     """
     tables = [lookup.table for lookup in group]
-    row_ids, absent_rows = find_rows(tables, requested.requested_keys, insert, requested.collective)
+    row_ids, absent_rows = find_rows(
+        tables,
+        requested.requested_keys,
+        insert,
+        requested.collective,
+        [_initial_rows_at_owner(lookup, requested, i) for i, lookup in enumerate(group)],
+    )
     return ops.sok_exchange_rows(
         **_handles(group),
         keys=requested.requested_keys,
@@ -285,6 +301,23 @@ def exchanged_rows(
         all_keys_have_rows=insert is True,
         wire_dtypes=[wire_dtype()] * len(group),
     )
+
+
+def _initial_rows_at_owner(
+    lookup: Lookup, requested: ShardedRequest, place: int
+) -> InitialRows | None:
+    """Returns the InitialRows of the keys that this rank received for the lookup at `place`."""
+    if lookup.initial_rows is None:
+        return None
+    replies, counts = requested.replies[place], requested.reply_counts[place]
+    received = sent_to_owners(
+        lookup.initial_rows.at(first_occurrences(tf.reduce_sum(counts), replies)),
+        requested.requested_counts[place],
+        counts,
+        f"{lookup.table.table_name} (initial rows)",
+    )
+    num_keys = tf.size(requested.requested_keys[place])
+    return received.at(first_occurrences(num_keys, requested.requested_places[place]))
 
 
 def _request_of_owners(

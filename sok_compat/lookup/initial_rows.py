@@ -3,35 +3,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable
 
 import tensorflow as tf
 
-# From places int64 [n] among keys to the initial rows of these keys, float32 [n, dim].
-InitialRows = Callable[[tf.Tensor], tf.Tensor]
+from sok_compat.ranks.collectives import begin_collective, gradient_occurrence
+from sok_compat.runtime.op_library import ops
 
 
-def of_distinct_keys(
-    initial_rows: Sequence[InitialRows | None],
-    keys: Sequence[tf.Tensor],
-    inverse: Sequence[tf.Tensor],
-) -> list[InitialRows | None]:
-    """Returns the InitialRows of distinct keys, which are those of each key's first occurrence.
+@dataclasses.dataclass(frozen=True, eq=False)
+class InitialRows:
+    """The initial rows of some keys. The owner of a key makes its row from its number.
+
+    numbers: integers [number of keys], below 2^31; equal keys have equal numbers, on all ranks.
+    rows_of: from numbers [n] to rows float32 [n, dim], alike on all ranks.
+    """
+
+    numbers: tf.Tensor
+    rows_of: Callable[[tf.Tensor], tf.Tensor]
+
+    def __call__(self, places: tf.Tensor) -> tf.Tensor:
+        """The rows of the keys at these places."""
+        return self.rows_of(tf.gather(self.numbers, places))
+
+    def at(self, places: tf.Tensor) -> InitialRows:
+        """The InitialRows of the keys at these places."""
+        return InitialRows(tf.gather(self.numbers, places), self.rows_of)
+
+
+def first_occurrences(num_keys: tf.Tensor, inverse: tf.Tensor) -> tf.Tensor:
+    """Returns the place of the first occurrence of each distinct key, int32 [num_keys].
 
     Args:
-      initial_rows: for each table, an InitialRows of all occurrences, or None.
-      keys: [number of distinct keys] for each.
-      inverse: int32 [number of occurrences] for each: the index of each one's key.
+      num_keys: number of distinct keys.
+      inverse: int32 [number of occurrences]: the index of each one's key.
     """
-    return [
-        None if rows is None else _of_first_occurrences(rows, *item)
-        for rows, *item in zip(initial_rows, keys, inverse)
-    ]
+    return tf.math.unsorted_segment_min(tf.range(tf.size(inverse)), inverse, num_keys)
 
 
-def _of_first_occurrences(
-    initial_rows: InitialRows, keys: tf.Tensor, inverse: tf.Tensor
+def sent_to_owners(
+    initial_rows: InitialRows, requested_counts: tf.Tensor, reply_counts: tf.Tensor, name: str
 ) -> InitialRows:
-    occurrences = tf.range(tf.size(inverse))
-    first = tf.math.unsorted_segment_min(occurrences, inverse, tf.size(keys))
-    return lambda places: initial_rows(tf.gather(first, places))
+    """Returns the InitialRows of the keys that this rank received, from those that it sent.
+
+    Args:
+      initial_rows: of the keys that this rank sent.
+      requested_counts, reply_counts: outputs of SokExchangeKeys.
+      name: of the collective, the same on all ranks.
+    """
+    collective = begin_collective(name)
+    numbers = tf.cast(initial_rows.numbers, tf.int32)
+    (received,) = ops.sok_exchange_gradients(
+        gradients=[tf.bitcast(numbers, tf.float32)[:, tf.newaxis]],  # it copies bytes
+        requested_counts=[requested_counts],
+        reply_counts=[reply_counts],
+        collective=collective,
+        occurrence=gradient_occurrence(collective),
+    )
+    return InitialRows(tf.bitcast(received[:, 0], tf.int32), initial_rows.rows_of)

@@ -25,6 +25,7 @@ from tensorflow.python.ops import (
     cond_v2,
     control_flow_ops,
     control_flow_state,
+    control_flow_util,
     control_flow_v2_func_graphs,
     gen_resource_variable_ops,
     gradients_util,
@@ -72,6 +73,7 @@ hdf5_format = importlib.import_module(f"{_keras_source}.saving.legacy.hdf5_forma
 Trackable = trackable.Trackable
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 SessionInterface = session.SessionInterface
+is_within_xla = control_flow_util.GraphOrParentsInXlaContext
 CondBranchFuncGraph = control_flow_v2_func_graphs.CondBranchFuncGraph
 EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
 MonitoredSessionOfAnyKind = monitored_session._MonitoredSession
@@ -207,6 +209,7 @@ __all__ = [
     "functional_saver",
     "gradients_util",
     "hdf5_format",
+    "is_within_xla",
     "is_eager_disabled",
     "keras",
     "make_slots",

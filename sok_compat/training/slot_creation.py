@@ -44,7 +44,8 @@ def make_slot_or_variable(
     fill = _fill_value(initial_value, table)
     if fill is None:
         return next_creator(**kwargs)
-    is_vector = isinstance(initial_value, tf.Tensor) and initial_value.shape.rank == 1
+    has_one_dimension = isinstance(initial_value, tf.Tensor) and initial_value.shape.rank == 1
+    is_vector = has_one_dimension and table.shape.rank == 2
     width = 1 if is_vector else table.dim
     return SlotVariable(table, kwargs["name"], width, float(fill), is_vector)
 
@@ -79,8 +80,11 @@ def _fill_value(initial_value: Any, table: Table) -> float | np.float32 | None:
 
 
 def _has_shape_of_rows(shape: tf.TensorShape, table: Table) -> bool:
-    """Whether it is the shape that `table` shows (rows/shown_rows.py), or has one number a row."""
-    if shape.rank == 1:
+    """Whether it is the shape that `table` shows (rows/shown_rows.py), or has one number a row.
+
+    DeepRec's variables show the shape of one row.
+    """
+    if shape.rank == 1 and table.shape.rank == 2:
         return is_showing_some_rows(table) and shape[0] == table.shape[0]
     if table.shape[0] is None:
         return shape.rank == 2 and shape.is_compatible_with(table.shape)

@@ -22,7 +22,8 @@ _apart: list[list[tf.Variable]] = []
 
 
 def make_slots_as_planes() -> None:
-    """Makes the slots of stock optimizers planes, from now on, for tables whose storage says so.
+    """Makes the slots of stock optimizers planes, from now on: in eager mode for all tables, in
+    graphs for those whose storage says so.
 
     Each rank's slots then have its own rows, and are saved with their table. Slots of variables
     with `noted_slots` are registered there.
@@ -69,7 +70,9 @@ def slots_apart(optimizer: Any) -> Iterator[None]:
 
 def _making_planes(variable: Any) -> AbstractContextManager[Any]:
     is_noted = hasattr(variable, "noted_slots")
-    makes_planes = isinstance(variable, Table) and variable.storage.slots_are_planes
+    makes_planes = isinstance(variable, Table) and (
+        variable.storage.slots_are_planes or tf.executing_eagerly()
+    )
     if not (is_noted or makes_planes or (_apart and has_slots_saved_with_it(variable))):
         return contextlib.nullcontext()
 

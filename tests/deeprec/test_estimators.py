@@ -48,6 +48,11 @@ def test_the_estimator_of_scripts_is_made_when_it_is_taken():
         plain = of_tensorflow.Estimator(lambda features: None)
         assert isinstance(plain, tf.estimator.Estimator)
         assert not isinstance(plain, type("Of", (tf.estimator.Estimator,), {}))
+        assert issubclass(tf.estimator.LinearClassifier, of_tensorflow.LinearClassifier)
+        canned = of_tensorflow.LinearClassifier([])
+        assert isinstance(canned, tf.estimator.LinearClassifier)
+        assert isinstance(canned, tf.estimator.Estimator)
+        assert not isinstance(canned, tf.estimator.DNNClassifier)
         print("done")
     """)
     assert printed.split()[-1] == "done"

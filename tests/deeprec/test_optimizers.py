@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizers train embedding variables as ordinary ones of which only the rows of a step move."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +11,7 @@ from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_spars
 from sok_compat.deeprec.optimizer_rules import train_optimizers as optimizers
 from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
+from sok_compat.sparse_operation_kit.core.context_scope import OptimizerScope
 from tests.support.cases.optimizer_cases import DenseLazyAdam
 from tests.support.sessions import initialized_session
 
@@ -100,6 +103,54 @@ def test_equals_an_ordinary_variable(graph, case, repeated, use_locking):
         np.testing.assert_allclose(*session.run([dense, dense_reference]), rtol=1e-4, atol=1e-5)
         assert session.run(global_step) == STEPS
         assert 0 < session.run(variable.num_keys()) <= NUM_KEYS
+
+
+legacy = tf.keras.optimizers.legacy
+# {case: (a stock optimizer, slots beside 'v')}
+STOCK_CASES = {
+    **{case: CASES[case][1:] for case in ("GradientDescent", "Adagrad", "Momentum", "Ftrl")},
+    "RMSProp": (lambda: train.RMSPropOptimizer(0.01), ["v/RMSProp", "v/RMSProp_1"]),
+    "Adagrad of Keras": (lambda: legacy.Adagrad(0.1), ["Adagrad/v/accumulator"]),
+}
+
+
+@pytest.mark.parametrize("scope", [None, OptimizerScope])
+@pytest.mark.parametrize("case", STOCK_CASES)
+def test_stock_optimizers_train_embedding_variables(graph, case, scope, tmp_path):
+    make, slots = STOCK_CASES[case]
+    variable = get_embedding_variable("v", DIM)
+    rows = tf1.get_variable("rows", [NUM_KEYS, DIM], use_resource=True)
+    ids = tf1.placeholder(tf.int64, [None])
+    steps = []
+    for trained in (variable, rows):
+        loss = tf.reduce_sum((tf.nn.embedding_lookup(trained, ids) - 0.5) ** 2)
+        with scope([variable]) if scope else contextlib.nullcontext():
+            pairs = zip(tf.gradients(loss, [trained]), [trained])
+            steps.append(make().apply_gradients(pairs))
+    everything = tf.nn.embedding_lookup(variable, tf.range(NUM_KEYS))
+    copy = rows.assign(everything)
+    assert [slot.op.name for slot in variable.slots] == slots
+    saver = train.Saver([variable])
+    with initialized_session() as session:
+        session.run(copy)
+        for keys in ([1, 4, 1], [4, 9], [2]):
+            session.run(steps, {ids: keys})
+        trained = session.run([everything, *variable.slots])
+        np.testing.assert_allclose(trained[0], session.run(rows), rtol=1e-4, atol=1e-5)
+        path = saver.save(session, str(tmp_path / "model"))
+    with initialized_session() as session:
+        saver.restore(session, path)
+        restored = session.run([everything, *variable.slots])
+        np.testing.assert_array_equal(restored[0], trained[0])
+        for found, wanted in zip(restored[1:], trained[1:]):  # rows may be in another order
+            np.testing.assert_array_equal(np.sort(found, axis=0), np.sort(wanted, axis=0))
+
+
+def test_a_stock_optimizer_that_moves_all_rows_raises(graph):
+    variable = get_embedding_variable("v", DIM)
+    loss = tf.reduce_sum(tf.nn.embedding_lookup(variable, [1]))
+    with pytest.raises(NotImplementedError, match="an optimizer of sok_compat.deeprec.train"):
+        train.AdamOptimizer(0.01).minimize(loss)
 
 
 def test_slots_of_an_optimizer(graph):

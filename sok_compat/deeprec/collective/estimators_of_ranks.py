@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimators on several ranks: that of `CollectiveStrategy`, with its folder on rank 0, and
-`tf.estimator.Estimator`, which rank 0 exports."""
+"""Estimators on several ranks: that of `CollectiveStrategy`, with its folder on rank 0, and those
+of `tf.estimator`, which rank 0 exports."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.checkpoint.streams.stored_tensors import tensors_in
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
+from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.sessions_of_ranks import session_config, with_broadcast
 from sok_compat.deeprec.namespace.namespaces import MadeOnUse
 from sok_compat.ranks.allgather_strings import value_of_rank_0
@@ -56,23 +57,35 @@ def _estimator_class():
 
 
 @functools.cache
-def _exported_by_rank_0():
-    """The class `tf.estimator.Estimator` of scripts; of TensorFlow's, all are its instances."""
+def _exported_by_rank_0(name: str = "Estimator") -> type:
+    """The class `tf.estimator.<name>` of scripts; all of TensorFlow's are its instances."""
+    stock = getattr(tf.estimator, name)
 
-    class AnyEstimator(type):
+    class OfAnyKind(type(stock)):  # type: ignore[misc]
         def __instancecheck__(cls, instance):
-            if cls is Estimator:
-                return isinstance(instance, tf.estimator.Estimator)
-            return super().__instancecheck__(instance)
+            return (
+                isinstance(instance, stock) if cls is face else super().__instancecheck__(instance)
+            )
 
-    class Estimator(_Exports, tf.estimator.Estimator, metaclass=AnyEstimator):
-        """As tf.estimator.Estimator; under the strategy 'collective', rank 0 exports."""
-
-    return Estimator
+    doc = f"As tf.estimator.{name}; trains micro batches; under 'collective', rank 0 exports."
+    face = OfAnyKind(name, (_Exports, stock), {"__doc__": doc})
+    return face
 
 
 class _Exports(_Estimator):
-    """Mixin before a tf.estimator.Estimator: exports a checkpoint of all ranks, on rank 0 only."""
+    """Mixin before a tf.estimator.Estimator: exports a checkpoint of all ranks, on rank 0 only, and
+    trains the micro batches that its session configuration asks for."""
+
+    def train(
+        self,
+        input_fn: Callable[..., Any],
+        hooks: Sequence[tf.train.SessionRunHook] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> _Estimator:
+        """As in tf.estimator."""
+        hooks = with_micro_batches(hooks, self.config.session_config)
+        return super().train(input_fn, hooks, *args, **kwargs)
 
     def export_saved_model(self, *args: Any, **kwargs: Any) -> bytes | None:
         """As in tf.estimator, on rank 0, with the rows of all ranks; None on other ranks."""
@@ -262,4 +275,15 @@ class _Evaluation(tf.train.CheckpointSaverListener):
         self._is_first = False
 
 
-NAMES = {"estimator.Estimator": MadeOnUse(_exported_by_rank_0)} if hasattr(tf, "estimator") else {}
+_CLASSES = [
+    "Estimator",
+    *(
+        f"{model}{kind}"
+        for model in ("Baseline", "DNN", "DNNLinearCombined", "Linear")
+        for kind in ("Classifier", "Estimator", "Regressor")
+    ),
+]
+NAMES = {
+    f"estimator.{name}": MadeOnUse(functools.partial(_exported_by_rank_0, name))
+    for name in (_CLASSES if hasattr(tf, "estimator") else [])
+}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tf.ConfigProto` and the messages in it, with the fields that only DeepRec has.
 
-Those fields change no result and are ignored. A protocol message cannot be subclassed, so a wrapper
-ignores them.
+Those fields change no result and are ignored, except for `micro_batch_num` (micro_batches.py). A
+protocol message cannot be subclassed, so a wrapper takes them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import Message
 
+from sok_compat.deeprec.collective.micro_batches import ask_for
 from sok_compat.deeprec.variables.protocol_enum import ProtocolEnum
 
 _logger = logging.getLogger("sok_compat")
@@ -99,7 +100,10 @@ class LenientMessage:
         if name in self._message.DESCRIPTOR.fields_by_name:
             setattr(self._message, name, value)
         else:
-            _warn_of(self._message.DESCRIPTOR.name, name)
+            if name == "micro_batch_num":
+                ask_for(value)
+            else:
+                _warn_of(self._message.DESCRIPTOR.name, name)
             self._ignored[name] = value
 
     def __eq__(self, other: object) -> bool:

@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from sok_compat.checkpoint.saver.increment_hook import IncrementalSaverHook
 from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
+from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.same_input import InputCheck
 from sok_compat.ranks.horovod.communicator import active_horovod
 from sok_compat.ranks.identity import current_ranks
@@ -47,6 +48,7 @@ def monitored_training_session(
     options: dict[str, Any] = _SIGNATURE.bind(*args, **kwargs).arguments
     if save_incremental_checkpoint_secs:
         _save_increments(options, save_incremental_checkpoint_secs)
+    options["hooks"] = with_micro_batches(options.get("hooks"), options.get("config"))
     if not is_collective():
         return tf.train.MonitoredTrainingSession(**options)
     options["is_chief"] = True  # a worker would wait for a chief in this process

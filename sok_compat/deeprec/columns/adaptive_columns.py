@@ -125,7 +125,7 @@ def categorical_column_with_adaptive_embedding(
     API of DeepRec. For `embedding_column`, in an `input_layer` with adaptive_mask_tensors. An id
     whose mask is 0 is as in `categorical_column_with_hash_bucket`; one whose mask is 1 is as in
     `categorical_column_with_embedding`, except that a key without a row reads, and starts with, the
-    row of its bucket in the ordinary variable. On one rank only.
+    row of its bucket in the ordinary variable.
 
     Args:
       key: key of the feature: a SparseTensor, or a tensor in which '' or -1 mean no id.

@@ -13,12 +13,12 @@ from sok_compat.deeprec.lookups.stock_lookups import (
     embedding_lookup_sparse,
     safe_embedding_lookup_sparse,
 )
+from sok_compat.deeprec.variables.composed_variables import MultiHashVariable
 from sok_compat.deeprec.variables.embedding_variable import (
     KEY_DTYPES,
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
-from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime.tf_versions import PartitionedVariable
 from sok_compat.runtime.tf_versions import feature_columns as stock
@@ -38,7 +38,7 @@ class _Fields(NamedTuple):
     key: str
     dtype: tf.DType
     partition_num: int | None
-    ev_option: EmbeddingVariableOption | None
+    ev_option: Any  # what make_variable needs beside: here an EmbeddingVariableOption, or None
 
 
 class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
@@ -48,11 +48,12 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
     does.
     """
 
+    made_by = "categorical_column_with_embedding"
     num_buckets = 1  # as in DeepRec; not used
 
     @classmethod
     def checked(
-        cls, key: str, dtype: Any, partition_num: Any, ev_option: EmbeddingVariableOption | None
+        cls, key: str, dtype: Any, partition_num: Any, ev_option: Any
     ) -> CategoricalColumnWithEmbedding:
         """Makes a column; arguments are as for categorical_column_with_embedding.
 
@@ -88,8 +89,8 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
     @property
     def _num_buckets(self):
         raise NotImplementedError(
-            f"the column {self.key!r} of categorical_column_with_embedding has no number of "
-            "buckets: use it, alone or in a weighted_categorical_column, in an embedding_column or "
+            f"the column {self.key!r} of {self.made_by} has no number of buckets: use it, alone or "
+            "in a weighted_categorical_column, in an embedding_column or "
             "tf.feature_column.linear_model, or use it in a crossed_column; elsewhere, use "
             "categorical_column_with_hash_bucket"
         )
@@ -201,7 +202,9 @@ def may_be_grouped(column: Any) -> bool:
 
 
 def is_whole(variable: Any) -> bool:
-    """Whether a variable has one part only."""
+    """Whether a variable is a single one, or has one part only."""
+    if isinstance(variable, MultiHashVariable):
+        return False
     return not isinstance(variable, _OF_PARTS) or len(variable) == 1
 
 
@@ -241,7 +244,7 @@ class ColumnLookup:
 
     @property
     def is_of_bags(self) -> bool:
-        """Whether ids are [batch, ids], or of unknown rank, and the variable is not partitioned."""
+        """Whether ids are [batch, ids], or of unknown rank, and the variable is a single one."""
         ids = getattr(self.bags, "id_tensor", None)
         return is_whole(self.variable) and (ids is None or ids.shape.rank in (None, 2))
 

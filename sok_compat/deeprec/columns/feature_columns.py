@@ -109,8 +109,8 @@ def embedding_column(
     """As tf.compat.v1.feature_column.embedding_column. API of DeepRec.
 
     Args:
-      categorical_column: as in TensorFlow, or a categorical_column_with_embedding or
-        categorical_column_with_adaptive_embedding.
+      categorical_column: as in TensorFlow, or a categorical_column_with_embedding,
+        categorical_column_with_adaptive_embedding or categorical_column_with_multihash.
       coalesced_scope: None.
       do_fusion: ignored; it changes no result.
       others: as in TensorFlow.

@@ -52,7 +52,6 @@ def input_layer(
 
     Raises:
       ValueError: as in TensorFlow; an adaptive column without a mask.
-      NotImplementedError: an adaptive column on several ranks.
       tf.errors.InvalidArgumentError: when run: a mask has another size, or values other than 0 and
         1.
     """

@@ -12,6 +12,7 @@ from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
+from sok_compat.lookup.initial_rows import InitialRows
 
 _stock = tf.compat.v1.nn
 _KINDS = (EmbeddingVariable, PartitionedEmbeddingVariable)
@@ -43,23 +44,17 @@ class AdaptiveIds:
 
         Returns:
           float32 [number of ids, dim].
-
-        Raises:
-          NotImplementedError: there are several ranks.
         """
-        _check_one_rank(variable)
         positions = tf.dynamic_partition(tf.range(tf.size(self.mask)), self.mask, 2)
         of_ordinary, of_variable = positions
-        buckets = tf.gather(self.buckets, of_variable)
 
-        def rows_of_buckets(places):
-            found = _stock.embedding_lookup(
-                ordinary, tf.gather(buckets, places), partition_strategy
-            )
+        def rows_of_buckets(buckets):
+            found = _stock.embedding_lookup(ordinary, buckets, partition_strategy)
             return tf.stop_gradient(tf.cast(found, tf.float32))
 
         rows = variable.sparse_read(
-            tf.gather(self.keys.values, of_variable), initial_rows=rows_of_buckets
+            tf.gather(self.keys.values, of_variable),
+            initial_rows=InitialRows(tf.gather(self.buckets, of_variable), rows_of_buckets),
         )
         # An optimizer must not change the ordinary variable before new keys have read it: its
         # gradient has these ids.
@@ -132,7 +127,6 @@ def adaptive_embedding_lookup_sparse(
     Raises:
       TypeError: sp_ids is not a SparseTensor; ev_params is not one embedding variable.
       ValueError: sp_weights are given, or no adaptive_mask_tensor.
-      NotImplementedError: there are several ranks.
       tf.errors.InvalidArgumentError: when run: the mask has other values, or another size.
     """
     del bucket_size, blocknums
@@ -172,16 +166,6 @@ def _only(ev_params: Any) -> EmbeddingVariable | PartitionedEmbeddingVariable:
             f"{[type(each).__name__ for each in params]}: make it with tf.get_embedding_variable"
         )
     return params[0]
-
-
-def _check_one_rank(variable: EmbeddingVariable | PartitionedEmbeddingVariable) -> None:
-    parts = variable if isinstance(variable, PartitionedEmbeddingVariable) else [variable]
-    for part in parts:
-        if part.placement.is_spread:
-            raise NotImplementedError(
-                f"the adaptive embedding variable {part.table_name} works on one rank only, got "
-                f"{part.ranks.size}: use tf.feature_column.categorical_column_with_embedding"
-            )
 
 
 NAMES = {"nn.adaptive_embedding_lookup_sparse": adaptive_embedding_lookup_sparse}

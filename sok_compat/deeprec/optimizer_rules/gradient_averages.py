@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
+from sok_compat.deeprec.collective.micro_batches import mean_gradients
 from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
@@ -67,7 +68,7 @@ class AveragesGradients(_Optimizer):
         pairs = list(grads_and_vars)
         if any(isinstance(v, EmbeddingVariable) and g is not None for g, v in pairs):
             count_by_applied(global_step)
-        pairs = _averages(pairs) if is_collective() else pairs
+        pairs = mean_gradients(_averages(pairs) if is_collective() else pairs)
         return super().apply_gradients(pairs, global_step, *args, **kwargs)
 
 

@@ -50,6 +50,10 @@ class MultiHashVariable:
         dims = [variable.shape.as_list()[1] for variable in self.val_list]
         return tf.TensorShape([sum(dims) if self.operation == "concat" else dims[0]])
 
+    def get_shape(self) -> tf.TensorShape:
+        """[floats in a row]"""
+        return self.shape
+
     def checked_ids(self, ids: Any) -> tf.Tensor:
         """The ids as int64.
 
@@ -114,8 +118,7 @@ def get_multihash_variable(
     Raises:
       ValueError: another strategy, number of partitions or operation; dims that do not fit it.
     """
-    _check_multihash(name, num_of_partitions, complementary_strategy, operation)
-    shapes = _checked_shapes(name, dims, operation)
+    shapes = check_multihash(name, dims, num_of_partitions, complementary_strategy, operation)
     variables = [
         tf1.get_variable(f"{name}/{part}", shape, *of_variables, **named)
         for part, shape in zip(("quotients", "remainders"), shapes)
@@ -123,7 +126,17 @@ def get_multihash_variable(
     return MultiHashVariable(name, (variables[0], variables[1]), operation)
 
 
-def _check_multihash(name: str, num_of_partitions: int, strategy: str, operation: str) -> None:
+def check_multihash(
+    name: str, dims: Sequence[Sequence[int]], num_of_partitions: int, strategy: str, operation: str
+) -> list[list[int]]:
+    """Returns the shapes of quotients and remainders.
+
+    Args:
+      name: for messages; others are arguments of get_multihash_variable.
+
+    Raises:
+      ValueError: an argument out of range.
+    """
     if strategy != "Q-R" or num_of_partitions != 2:
         raise ValueError(
             f"{name}: the complementary_strategy must be 'Q-R', of 2 partitions, got "
@@ -131,9 +144,6 @@ def _check_multihash(name: str, num_of_partitions: int, strategy: str, operation
         )
     if operation not in _OPERATIONS:
         raise ValueError(f"{name}: operation must be one of {[*_OPERATIONS]}, got {operation!r}")
-
-
-def _checked_shapes(name: str, dims: Sequence[Sequence[int]], operation: str) -> list[list[int]]:
     shapes = [[int(size) for size in shape] for shape in dims]
     fits = len(shapes) == 2 and all(len(shape) == 2 and min(shape) >= 1 for shape in shapes)
     if not fits or (operation != "concat" and shapes[0][1] != shapes[1][1]):

@@ -25,6 +25,7 @@ from sok_compat.tables.placement import Placement
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 from sok_compat.tables.table import Table, connected_ranks
 from sok_compat.tables.words import Words
+from sok_compat.training.stock_slots import make_slots_as_planes
 
 EMBEDDING_VARIABLES = "embedding_variables"  # collections
 EV_INIT_VAR_OPS = "ev_init_var_ops"
@@ -118,6 +119,7 @@ class EmbeddingVariable(RecordsKeys, Table):
             history=history_of(option, steps_to_live, placement.ranks.size),
         )
         self.storage.layout, self.storage.part = BucketSaveable, part
+        self.storage.slots_are_planes = True
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
         _tell_tensorflow_of_tables()
@@ -164,15 +166,14 @@ class EmbeddingVariable(RecordsKeys, Table):
         Args:
           indices: ids of any integer dtype and any shape.
           name: name of the ops.
-          initial_rows: from places int64 [n] among the flat ids to rows [n, embedding_dim], which
-            keys without a row read and start with; None: the variable's first values.
+          initial_rows: the InitialRows of the flat ids, which keys without a row read and start
+            with; None: the variable's first values.
 
         Returns:
           float32 [*indices.shape, embedding_dim], differentiable by the variable.
 
         Raises:
           TypeError: ids are not integers.
-          NotImplementedError: initial_rows are given on several ranks.
         """
         with tf.name_scope(name or f"{self.table_name}_lookup"):
             ids = self.checked_ids(indices)
@@ -213,7 +214,8 @@ class EmbeddingVariable(RecordsKeys, Table):
 
 
 def _tell_tensorflow_of_tables() -> None:
-    """Makes TensorFlow's savers and initializers from checkpoints handle tables from now on."""
+    """Makes TensorFlow's savers, initializers from checkpoints, and optimizers handle tables."""
+    make_slots_as_planes()
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
 
@@ -222,7 +224,7 @@ def _refusal(method: str, table_name: str) -> str:
     return (
         f"{method} is not supported on the embedding variable {table_name}, which is not a dense "
         "tensor: look up keys with tf.nn.group_embedding_lookup_sparse or tf.nn.embedding_lookup, "
-        "or use export()"
+        "train it with an optimizer of sok_compat.deeprec.train, or use export()"
     )
 
 
@@ -285,7 +287,7 @@ class PartitionedEmbeddingVariable:
 
         def read(keys, places):
             lookups = [
-                Lookup(*item, initial_rows=_at(where, initial_rows))
+                Lookup(*item, initial_rows=initial_rows and initial_rows.at(where))
                 for *item, where in zip(self, keys, places)
             ]
             return lookup_group(lookups, WITH_GRADIENT)
@@ -325,13 +327,6 @@ class PartitionedEmbeddingVariable:
     def total_count(self) -> tf.Tensor:
         """[rows on this rank in all parts, embedding_dim], an int64 tensor."""
         return tf.stack([tf.add_n([p.num_keys() for p in self]), self.shape.as_list()[0]])
-
-
-def _at(where: tf.Tensor, initial_rows: InitialRows | None) -> InitialRows | None:
-    """The initial rows of the ids at `where` among all."""
-    if initial_rows is None:
-        return None
-    return lambda places: initial_rows(tf.gather(where, places))
 
 
 NAMES = {

@@ -16,6 +16,7 @@ from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
 from sok_compat.tables.table import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
+from sok_compat.training.stock_slots import make_slots_as_planes
 
 if TYPE_CHECKING:
     from sok_compat.ranks.identity import Ranks
@@ -77,6 +78,7 @@ def Init(**kwargs: Any) -> tf.Tensor:
     save_tables_in_checkpoints()
     initialize_tables_from_checkpoints()
     update_rows_in_use_in_keras()
+    make_slots_as_planes()
     return status
 
 

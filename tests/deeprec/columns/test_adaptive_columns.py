@@ -19,8 +19,7 @@ from sok_compat.deeprec.variables.embedding_variable import EMBEDDING_VARIABLES
 from sok_compat.deeprec.variables.options import CounterFilter, EmbeddingVariableOption
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.lookup.dense_tables import DenseTable, dense_tables
-from sok_compat.ranks.identity import Ranks
-from sok_compat.tables.placement import Placement
+from sok_compat.lookup.initial_rows import InitialRows
 from tests.support.deeprec.adaptive_model import AdaptiveModel
 from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
@@ -228,7 +227,10 @@ def test_a_served_graph_reads_the_ordinary_row_of_other_keys(graph):
     keys = tf.constant([7, 3, 2, 9], tf.int64)
     with dense_tables(lambda table: dense):
         rows = variable.sparse_read(
-            keys, initial_rows=lambda places: tf.cast(-places, tf.float32)[:, tf.newaxis]
+            keys,
+            initial_rows=InitialRows(
+                tf.range(4), lambda numbers: tf.cast(-numbers, tf.float32)[:, tf.newaxis]
+            ),
         )
     with tf1.Session() as session:
         np.testing.assert_array_equal(session.run(rows)[:, 0], [7, -1, 2, -3])
@@ -278,12 +280,6 @@ def look_up(params=None, ids=None, weights=None, mask=None):
     )
 
 
-def on_two_ranks():
-    variable = get_embedding_variable("v", 1)
-    variable.placement = Placement.by_modulo(Ranks(0, 2))
-    look_up(variable, mask=[1])
-
-
 @pytest.mark.parametrize("call, error, message", [
     (lambda: adaptive("x", 0), ValueError, "'x': hash_bucket_size must be an int >= 1, got 0"),
     (lambda: adaptive("x", 3, tf.float32), ValueError, "'x': dtype must be string, int64 or int32"),
@@ -302,7 +298,6 @@ def on_two_ranks():
     (lambda: look_up(mask=[1], ids=[1]), TypeError, "sp_ids must be SparseTensor, got list"),
     (lambda: look_up(mask=[1], weights=[1.0]), ValueError, r"takes no weights, got .*\[1.0\]"),
     (look_up, ValueError, "needs an adaptive_mask_tensor, got None: give int32"),
-    (on_two_ranks, NotImplementedError, "variable v works on one rank only, got 2: use tf.feature"),
 ])  # fmt: skip
 def test_what_is_refused(graph, call, error, message):
     with pytest.raises(error, match=message):

@@ -34,6 +34,12 @@ def test_an_estimator_exports_the_rows_of_all_ranks():
 
 
 @needs_estimator
+def test_a_canned_estimator_exports_once():
+    first, second = ranks()
+    assert first["canned"] is not None and second["canned"] is None
+
+
+@needs_estimator
 def test_ranks_are_told_once_that_they_read_the_same_rows():
     first, second = ranks()
     (message,) = first["told"]

@@ -17,11 +17,28 @@ __all__ = [
     "CBFFilter",
     "CheckpointOption",
     "CounterFilter",
+    "CounterFilterOptions",
+    "EmbeddingVariableConfig",
     "EmbeddingVariableOption",
     "GlobalStepEvict",
     "InitializerOption",
     "L2WeightEvict",
     "StorageOption",
 ]
+
+CounterFilterOptions = CounterFilter  # of PAI-TensorFlow, for `filter_options`
+
+
+class EmbeddingVariableConfig:
+    """DeepRec's own record of options. Scripts look for the name to tell DeepRec's releases."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        """Raises NotImplementedError."""
+        del args, kwargs
+        raise NotImplementedError(
+            "EmbeddingVariableConfig is internal to DeepRec: give tf.get_embedding_variable an "
+            "ev_option, a tf.EmbeddingVariableOption"
+        )
+
 
 __getattr__ = all_else_of(__name__)

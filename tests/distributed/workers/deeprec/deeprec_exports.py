@@ -85,6 +85,19 @@ def export(folder):
     return None if exported is None else predict(exported)
 
 
+def export_canned():
+    """What a canned estimator gives on this rank: a folder, or None."""
+    columns = [tf.feature_column.numeric_column("x")]
+    estimator = tf.estimator.LinearClassifier(columns, str(FOLDER / f"canned_{RANK}"))
+    estimator.train(lambda: ({"x": tf.ones([2, 1])}, tf.zeros([2, 1], tf.int64)), steps=1)
+
+    def serving_input_of_x():
+        x = tf.placeholder(tf.float32, [None, 1])
+        return tf.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+
+    return estimator.export_saved_model(str(FOLDER / "canned"), serving_input_of_x)
+
+
 def save_session(makes_table):
     """{way: files it wrote, or its error}, of sessions with a table or without."""
     with tf.Graph().as_default(), tf.Session(config=session_config(rewrites=False)) as session:
@@ -122,6 +135,7 @@ def main():
         told_of_shards, logits = train(FOLDER / "model", shards=True)
         seen = {"told": told, "told_of_shards": told_of_shards, "logits": logits}
         seen["exported"] = export(FOLDER / "model")
+        seen["canned"] = export_canned()
     report({**seen, "with": save_session(True), "without": save_session(False)})
 
 
