@@ -201,11 +201,13 @@ def may_be_grouped(column: Any) -> bool:
     )
 
 
-def is_whole(variable: Any) -> bool:
-    """Whether a variable is a single one, or has one part only."""
+def whole_of(variable: Any) -> Any:
+    """The variable, or its only part; None if it has several, or is composed of others."""
     if isinstance(variable, MultiHashVariable):
-        return False
-    return not isinstance(variable, _OF_PARTS) or len(variable) == 1
+        return None
+    if not isinstance(variable, _OF_PARTS):
+        return variable
+    return list(variable)[0] if len(variable) == 1 else None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -246,7 +248,8 @@ class ColumnLookup:
     def is_of_bags(self) -> bool:
         """Whether ids are [batch, ids], or of unknown rank, and the variable is a single one."""
         ids = getattr(self.bags, "id_tensor", None)
-        return is_whole(self.variable) and (ids is None or ids.shape.rank in (None, 2))
+        is_whole = whole_of(self.variable) is not None
+        return is_whole and (ids is None or ids.shape.rank in (None, 2))
 
     def alone(self) -> tf.Tensor:
         """TensorFlow's lookup: [*shape of the ids without the last dimension, dim]."""

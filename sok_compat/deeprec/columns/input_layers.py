@@ -12,7 +12,12 @@ import tensorflow as tf
 
 from sok_compat.deeprec.columns.adaptive_columns import with_masks
 from sok_compat.deeprec.columns.column_keys import DenseFeature, split_features
-from sok_compat.deeprec.columns.embedding_columns import ColumnLookup, is_weighted, may_be_grouped
+from sok_compat.deeprec.columns.embedding_columns import (
+    ColumnLookup,
+    is_weighted,
+    may_be_grouped,
+    whole_of,
+)
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
 from sok_compat.deeprec.lookups.group_lookup import pooled_rows, split_ids
 from sok_compat.lookup.dense_tables import tables_are_dense
@@ -139,7 +144,7 @@ def _look_up_groups(found: list[Any]) -> list[tf.Tensor]:
         places, lookups = zip(*members)
         with tf.name_scope(re.sub(r"[^\w.\\/>-]", "_", name, flags=re.ASCII)):
             pooled = pooled_rows(
-                [lookup.variable for lookup in lookups],
+                [whole_of(lookup.variable) for lookup in lookups],
                 _split_keys(lookups),
                 [lookup.column.combiner for lookup in lookups],
             )
@@ -155,7 +160,7 @@ def _split_keys(lookups):
     splits = dict(zip(dense, split_features([lookup.bags for lookup in dense])))
     if sparse:
         ids, weights = zip(*(lookup.taken() for lookup in sparse))
-        variables = [lookup.variable for lookup in sparse]
+        variables = [whole_of(lookup.variable) for lookup in sparse]
         splits |= zip(sparse, split_ids(variables, ids, weights))
     return [splits[lookup] for lookup in lookups]
 

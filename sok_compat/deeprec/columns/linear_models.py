@@ -11,8 +11,8 @@ import tensorflow as tf
 from sok_compat.deeprec.columns.column_keys import DenseFeature, split_features
 from sok_compat.deeprec.columns.embedding_columns import (
     is_of_embedding_variable,
-    is_whole,
     source_of,
+    whole_of,
 )
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
 from sok_compat.deeprec.lookups.group_lookup import COMBINERS, pooled_rows
@@ -124,8 +124,9 @@ def _weighted_sums(features, columns, units, combiner, weight_collections, train
         feature = _feature_of(column, features, combiner)
         with tf1.variable_scope(name) as scope:
             variable = _make_variable(column, units, trainable, collections)
-            if feature is not None and is_whole(variable):
-                grouped.append((variable, feature))
+            whole = whole_of(variable)
+            if feature is not None and whole is not None:
+                grouped.append((whole, feature))
             else:
                 ids, weights = column._get_sparse_tensors(builder, collections, trainable)
                 weighted = None if weights is None else _flat(weights)

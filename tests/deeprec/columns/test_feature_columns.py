@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from sok_compat.deeprec.columns import feature_columns as fc
 from sok_compat.deeprec.columns.input_layers import input_layer
+from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES
 from sok_compat.deeprec.variables.embedding_variable import EMBEDDING_VARIABLES
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime import tf_versions
@@ -150,6 +151,39 @@ def test_the_number_of_ops_hardly_grows_with_the_columns(make):
 
     with_five, with_six = number_of_ops(5), number_of_ops(6)
     assert with_six - with_five <= 12, (with_five, with_six)  # TensorFlow's: 58
+
+
+@pytest.mark.parametrize("num_parts", [1, 2])
+def test_partitioned_variables(num_parts):
+    """A single part is the whole variable; several parts are looked up by TensorFlow's ops."""
+
+    def trained_by(look_up):
+        with tf.Graph().as_default() as graph, initialized_session_of(graph) as run:
+            with tf1.variable_scope("", partitioner=tf1.fixed_size_partitioner(num_parts)):
+                kinds = of_tensorflow.categorical_column_with_hash_bucket("a", 9), ev("b")
+                ones = tf1.ones_initializer()
+                columns = [fc.embedding_column(kind, 4, initializer=ones) for kind in kinds]
+                words = {name: tf.constant([["x", "y"], ["", ""], ["y", ""]]) for name in "ab"}
+                layer = look_up(words, columns)
+            step = NAMES["train.AdagradOptimizer"](0.1).minimize(tf.reduce_sum(layer**2))
+            types = [op.type for op in graph.get_operations()]
+            return run([layer, step, layer]), types.count("SokPoolReceivedRows")
+
+    (ours, in_group), (expected, _) = trained_by(input_layer), trained_by(of_tensorflow.input_layer)
+    np.testing.assert_allclose(ours, expected, rtol=1e-6)
+    assert np.any(ours[0] != ours[1]) and in_group == (num_parts == 1)
+
+
+@contextlib.contextmanager
+def initialized_session_of(graph):
+    """A function that runs (tensor, op, tensor) one after another; returns the tensors' values."""
+    with tf1.Session(graph=graph) as session:
+
+        def run(fetches):
+            session.run(tf1.global_variables_initializer())
+            return [found for found in map(session.run, fetches) if found is not None]
+
+        yield run
 
 
 def test_scopes_end_where_the_with_does():
