@@ -22,7 +22,9 @@ _EVAL_SHARE = 5  # training samples for each of evaluation
 def main(arguments=None):
     """Runs what the command line asks for; the status is 1 if a run failed."""
     parsed = _parser().parse_args(arguments)
-    settings = cases_module.Settings(parsed.steps, parsed.batch_size)
+    settings = cases_module.Settings(
+        parsed.steps, parsed.batch_size, max(1, parsed.steps // 6) if parsed.op_times else 0
+    )
     found = [case for one in scripts.find_scripts(parsed.scripts) for case in _cases(one, parsed)]
     if parsed.list:
         for case in found:
@@ -64,6 +66,9 @@ def _parser():
     parser.add_argument("--eval-samples", type=int, help="default: a fifth of those")
     parser.add_argument("--time-limit", type=float, default=600, help="seconds of one run")
     parser.add_argument("--work", default="runs/modelzoo", help="folder for data and output")
+    parser.add_argument(
+        "--op-times", action="store_true", help="ask for timelines, and add their times of ops"
+    )
     parser.add_argument("--report", help="a Markdown file to write")
     parser.add_argument("--list", action="store_true", help="print the runs, and do nothing")
     return parser

@@ -6,6 +6,7 @@ import fnmatch
 import itertools
 import os
 
+from benchmarks.modelzoo import op_times
 from benchmarks.modelzoo.scripts import Script
 
 DEFAULT, BASELINE = "default", "tf"
@@ -56,6 +57,7 @@ class Settings:
 
     steps: int
     batch_size: int
+    timeline_steps: int = 0  # between two timelines of a script that can write them; 0: none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +98,8 @@ class Case:
         }
         if "output_dir" not in flags:
             values["checkpoint"] = _OUTPUT
+        if settings.timeline_steps:
+            values[op_times.FLAG] = settings.timeline_steps
         values |= dict(self.values)
         known = [(flags[name], value) for name, value in values.items() if name in flags]
         return [word for flag, value in known for word in flag.arguments(value)]

@@ -10,6 +10,7 @@ _HEADINGS = (
     "model", "flags", "ranks", "result", "loss, first", "last", "AUC", "s to first step",
     "samples/s", "times --tf",
 )  # fmt: skip
+_OF_OPS = ("ms of products", "of other ops", "of those of --tf")
 _MAX_ERROR = 200  # characters
 
 
@@ -21,7 +22,26 @@ def report_lines(results, settings):
         if result.runs and result.case.feature == BASELINE
     }
     rows = [_row(result, settings, baselines.get(result.case.script.model)) for result in results]
-    return [*lines(_HEADINGS, rows), "", _summary(results, settings, baselines)]
+    headings = _HEADINGS
+    if settings.timeline_steps:
+        headings += _OF_OPS
+        rows = [row + _op_times(result, results) for row, result in zip(rows, results)]
+    return [*lines(headings, rows), "", _summary(results, settings, baselines)]
+
+
+def _op_times(result, results):
+    """[milliseconds of a step's products, of its other ops, their share of those of --tf]."""
+    own = result.op_times
+    if own is None:
+        return ["", "", ""]
+    model = result.case.script.model
+    of_tf = [
+        each.op_times.others
+        for each in results
+        if each.op_times and each.case.feature == BASELINE and each.case.script.model == model
+    ]
+    share = own.others / of_tf[0] if of_tf and result.case.feature != BASELINE else None
+    return [_text(own.products, ".1f"), _text(own.others, ".1f"), _text(share, ".2f")]
 
 
 def _row(result, settings, baseline):

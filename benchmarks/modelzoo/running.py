@@ -10,9 +10,11 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Optional
 
-from benchmarks.modelzoo import logs
+from benchmarks.modelzoo import logs, op_times
 from benchmarks.modelzoo.cases import BASELINE
+from benchmarks.modelzoo.op_times import OpTimes
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _SECONDS_TO_END = 10  # after SIGTERM
@@ -25,6 +27,7 @@ class Result:
     case: object
     findings: logs.Findings
     error: str = ""  # empty: it has trained, and ended well
+    op_times: Optional[OpTimes] = None  # if asked for
 
     @property
     def runs(self):
@@ -51,7 +54,8 @@ def run_case(case, settings, data_folder, work, time_limit):
     command = [sys.executable, *_launcher(case), case.script.path, *arguments]
     lines, status = _run(command, folder, time_limit)
     findings = logs.read(lines, settings.steps)
-    return Result(case, findings, _error(status, lines, findings, time_limit))
+    times = op_times.read(folder) if settings.timeline_steps else None
+    return Result(case, findings, _error(status, lines, findings, time_limit), times)
 
 
 def _launcher(case):

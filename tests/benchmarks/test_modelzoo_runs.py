@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """benchmarks.modelzoo: which scripts and runs it finds, what it reads in logs, and its table."""
 
+import dataclasses
+import json
+
 import modelzoo_scripts
 import pytest
 
 from benchmarks.modelzoo import __main__ as command
-from benchmarks.modelzoo import cases, logs, report, running, scripts
+from benchmarks.modelzoo import cases, logs, op_times, report, running, scripts
 
 SETTINGS = cases.Settings(steps=200, batch_size=64)
 
@@ -203,6 +206,29 @@ def test_table(found):
     assert cells[1][-1] == "1,280"
     assert cells[2][3] == "ValueError: a\\|b"
     assert text[-1].startswith("2 of 3 run. By default 1.50 times --tf")
+
+
+def test_times_of_ops(found, tmp_path):
+    for step, scale in ((9, 50), (10, 1), (200, 3)):  # the first step has more to do
+        events = [("MatMul", 1000), ("_FusedMatMul", 500), ("Mul", 250), ("metadata", None)]
+        written = [
+            {"ph": "X" if micros else "M", "name": name, "dur": (micros or 0) * scale}
+            for name, micros in events
+        ]
+        (tmp_path / f"timeline-{step}.json").write_text(json.dumps({"traceEvents": written}))
+    assert op_times.read(tmp_path) == op_times.OpTimes(3.0, 0.5)
+    assert op_times.read(tmp_path / "none") is None
+    results = [
+        dataclasses.replace(result_of(found["plain"], feature), op_times=times)
+        for feature, times in (
+            ("default", op_times.OpTimes(3.0, 0.5)),
+            ("tf", op_times.OpTimes(4.0, 2.0)),
+            ("ev", None),
+        )
+    ]
+    text = report.report_lines(results, dataclasses.replace(SETTINGS, timeline_steps=5))
+    cells = [[cell.strip() for cell in line.strip("|").split("|")][-3:] for line in text[2:5]]
+    assert cells == [["3.0", "0.5", "0.25"], ["4.0", "2.0", ""], ["", "", ""]]
 
 
 def test_command_runs_what_is_selected(folder, tmp_path, capsys):
