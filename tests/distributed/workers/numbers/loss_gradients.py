@@ -3,7 +3,11 @@
 
 CASES beside one process that computes all ranks' losses, with sums, means, pieces and copies in the
 place of the collectives. FORMS, ways to write one loss, beside that of the whole batch.
+
+Arguments: the names of those to compare.
 """
+
+import sys
 
 import numpy as np
 
@@ -336,6 +340,11 @@ def compare(case):
             return session.run(gradients)
 
 
+def compare_named(cases):
+    """{name: as compare gives it} of those that the arguments name."""
+    return {case.__name__: compare(case) for case in cases if case.__name__ in sys.argv[1:]}
+
+
 def fetch_more_on_one_rank(form):
     """(the gradient, the same fetched with something else on rank 0), in graphs as rewritten."""
     with tf.Graph().as_default():
@@ -348,13 +357,16 @@ def fetch_more_on_one_rank(form):
 
 
 def main():
-    gradients = {case.__name__: compare(case) for case in CASES + FORMS_OF_SUMS}
+    gradients = compare_named(CASES + FORMS_OF_SUMS)
     enable_strategy("collective")
-    gradients |= {form.__name__: compare(form) for form in FORMS}
-    refusals = {form.__name__: refused(form) for form in FORMS_OF_SUMS}
-    refusals |= {name: refused_reduction(getattr(hvd, name)) for name in ("Max", "Product")}
-    repeated = [fetch_more_on_one_rank(form) for form in (halves_of_means, gathered_losses)]
-    report({"gradients": gradients, "refusals": refusals, "repeated": repeated})
+    gradients |= compare_named(FORMS)
+    reported = {"gradients": gradients}
+    if SIZE == 2:
+        refusals = {form.__name__: refused(form) for form in FORMS_OF_SUMS}
+        refusals |= {name: refused_reduction(getattr(hvd, name)) for name in ("Max", "Product")}
+        repeated = [fetch_more_on_one_rank(form) for form in (halves_of_means, gathered_losses)]
+        reported |= {"refusals": refusals, "repeated": repeated}
+    report(reported)
 
 
 if __name__ == "__main__":
