@@ -4,7 +4,7 @@
 #   PYTHON=python3.10      the interpreter (default python3)
 #   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12 and 3.13, 2.21.0)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make check`
-#   PYTEST_WORKERS=1       how many processes run tests (default: processors, at most 4)
+#   PYTEST_WORKERS=1       how many processes run tests (default: one more than processors, at most 4)
 #   DATA=path              the folder of ml-100k, for `make movielens`
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
 #   SOK_WARNINGS_AS_ERRORS=ON  for what is installed, too; in tests of C++ and CUDA it is the default
@@ -33,8 +33,11 @@ INSTALLED := $(VENV)/.installed$(if $(filter OFF,$(SOK_CUDA)),-without-cuda)
 
 build: $(INSTALLED)  ## build the wheel and install it into the virtual environment
 
-# Files of tests share the processors; more than four processes ask for much memory.
-PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+# Files of tests share the processors, and one more process works while ranks wait for one another; more than four
+# processes ask for much memory.
+PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 3 ? n + 1 : 4)))
+# Compiled tests are kept: else each process compiles all of them.
+test pytest-thorough pytest-gpu-kernels pytest-layers: export PYTHONDONTWRITEBYTECODE :=
 PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, but for those that take long
@@ -46,7 +49,7 @@ pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: mor
 # The other tested TensorFlow has an environment of its own, without Horovod, and a wheel without the CUDA code, which
 # has been compiled for the first one.
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
-OTHER_TESTS := tests/layers tests/optimizers tests/variables tests/fuzz $(addprefix tests/runtime/test_,integrations.py \
+OTHER_TESTS := tests/fuzz tests/layers tests/optimizers tests/variables $(addprefix tests/runtime/test_,integrations.py \
   v1_behavior.py)
 
 # The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of files on the disk.
@@ -69,8 +72,7 @@ endif
 
 .PHONY: pytest-layers
 pytest-layers: build
-	$(PYTEST) -m "not thorough" $(OTHER_TESTS) $(PYTEST_ARGS)
-	$(BIN)/python -m tests.fuzz --cases 25
+	$(PYTEST) -m "not thorough or fuzz" $(OTHER_TESTS) $(PYTEST_ARGS)
 
 CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error

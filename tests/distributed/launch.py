@@ -18,6 +18,9 @@ from tests.support.processes.forks import QUIET, Program, fork_server
 
 FOLDER_VARIABLE = "SOK_TEST_FOLDER"
 
+# How often Horovod's thread wakes up: by default each millisecond, a third of a processor a rank.
+CYCLE_MILLISECONDS = 10
+
 # Keeps what the worker's names stand for until the process ends, as a script does.
 _CODE = """
 import runpy
@@ -100,6 +103,7 @@ def _horovod_variables(num_ranks):
     interfaces = network.get_local_intfs()
     address = network.get_driver_ip(interfaces)
     of_all = gloo_run.create_run_env_vars(address, interfaces, port)
+    of_all["HOROVOD_CYCLE_TIME"] = CYCLE_MILLISECONDS
     return [{**of_all, **gloo_run.create_slot_env_vars(slot)} for slot in slots]
 
 

@@ -31,18 +31,22 @@ CUDA = ROOT / "docs" / "understand" / "cuda.md"
 SERVING = ROOT / "docs" / "use" / "serving.md"
 QUICK_STARTS = ROOT / "docs" / "use" / "quick_start.md"
 QUICK_START, KERAS, DEEPREC, EMBEDDINGS, HASH_TABLE = python_blocks(QUICK_STARTS)
-LAUNCHED = ("-m", "sok_compat.run")
+LAUNCHER = """
+import runpy, sys
+sys.argv[1:] = ["train.py"]
+runpy.run_module("sok_compat.run", run_name="__main__", alter_sys=True)
+"""
 KERAS_2 = {"TF_USE_LEGACY_KERAS": "1"} if VERSION >= (2, 16) else {}  # as install.md says
 TIMEOUT_SECONDS = 300  # a loaded machine may take long to import TensorFlow
 
 
-def run(script, folder, how=("-c",), is_fresh=False):
+def run(script, folder, is_fresh=False):
     """What a Python program prints; it runs in `folder`, with TensorFlow imported unless it is to
-    start anew or is launched by more than its text."""
-    if how == ("-c",) and not (is_fresh or KERAS_2):
+    start anew."""
+    if not (is_fresh or KERAS_2):
         return run_python(f"import os\nos.chdir({str(folder)!r})\n{script}")
     done = subprocess.run(
-        [sys.executable, *how, script],
+        [sys.executable, "-c", script],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -66,6 +70,12 @@ def test_quick_start(module, tmp_path):
     assert names == [f"{stem}.dump", f"{stem}_keys.file", f"{stem}_values.file"]
 
 
+def launch(script, folder):
+    """What it prints where `python -m sok_compat.run` runs it."""
+    (folder / "train.py").write_text(script)
+    return run(LAUNCHER, folder)
+
+
 def test_quick_start_with_keras(tmp_path):
     losses = re.findall(r"loss: (\d\.\d+)\s*$", run(KERAS, tmp_path), re.MULTILINE)
     assert float(losses[0]) < 0.69 and float(losses[-1]) < 0.3
@@ -82,8 +92,7 @@ def check_steps(printed, num_lines):
 def test_readme(face, tmp_path):
     script = python_blocks(README)[face]
     if face == 1:
-        (tmp_path / "train.py").write_text(script)
-        printed = run("train.py", tmp_path, how=LAUNCHED)
+        printed = launch(script, tmp_path)
         assert (tmp_path / "train" / "checkpoint").exists()
     else:
         printed = run(script, tmp_path)
@@ -92,9 +101,8 @@ def test_readme(face, tmp_path):
 
 def test_quick_start_of_deeprec(tmp_path):
     """Twice: the second run goes on from the checkpoint of the first."""
-    (tmp_path / "train.py").write_text(DEEPREC)
-    check_steps(run("train.py", tmp_path, how=LAUNCHED), num_lines=3)
-    assert "step 151: loss " in run("train.py", tmp_path, how=LAUNCHED)
+    check_steps(launch(DEEPREC, tmp_path), num_lines=3)
+    assert "step 151: loss " in launch(DEEPREC, tmp_path)
 
 
 def test_quick_start_of_distributed_embeddings(tmp_path):
@@ -157,8 +165,7 @@ def test_script_before_porting_is_launched_as_it_is(ported, tmp_path):
     batches, start, *_ = python_blocks(PORTING)
     (diff,) = blocks(PORTING, "diff")
     (tmp_path / "batches.py").write_text(batches)
-    (tmp_path / "before.py").write_text(with_start(before_diff(diff), start))
-    printed = run("before.py", tmp_path, how=LAUNCHED)
+    printed = launch(with_start(before_diff(diff), start), tmp_path)
     losses, expected = (re.search(r"^loss (\S+) to (\S+)$", p, re.M) for p in (printed, ported))
     assert list(map(float, losses.groups())) == pytest.approx(
         list(map(float, expected.groups())), rel=1e-4

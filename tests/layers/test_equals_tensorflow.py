@@ -16,7 +16,7 @@ from tests.support.cases.layer_cases import ALL_CASES
 from tests.support.cases.optimizer_cases import COMMON_OPTIMIZERS
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
-NUM_STEPS = 50
+NUM_STEPS = 20
 NUM_LAYERS = len(ALL_CASES)
 
 layers = pytest.mark.parametrize("layer", range(NUM_LAYERS), ids=map(str, ALL_CASES))

@@ -75,10 +75,9 @@ def keys_of_increment(saved, table):
 
 
 @needs_horovod
-@pytest.mark.parametrize("num_ranks", [2, 4])
-def test_a_run_that_was_stopped_goes_on_from_an_increment(num_ranks):
+def test_a_run_that_was_stopped_goes_on_from_an_increment():
     """save_incremental_checkpoint_secs; the increment has keys of all ranks."""
-    ranks = [rank["increments"] for rank in trained(num_ranks)]
+    ranks = [rank["increments"] for rank in trained(2)]
     (one,) = (rank["increments"] for rank in trained(1))
     (steady,) = (
         rank["idioms"]["of_allreduced_loss, AdamOptimizer"]["losses"] for rank in trained(1)
@@ -106,7 +105,6 @@ needs_estimator = pytest.mark.skipif(
 
 @needs_horovod
 @needs_estimator
-@pytest.mark.parametrize("num_ranks", [2, 4])
 @pytest.mark.parametrize("num_tables", [0, 2])
 class TestEstimators:
     """With ordinary variables alone, and with embedding variables, in checkpoints of all ranks."""
@@ -114,18 +112,18 @@ class TestEstimators:
     @pytest.mark.parametrize(
         "run, steps", [("new", [2, 4]), ("resumed", [6, 7]), ("finished", [7])]
     )
-    def test_ranks_train_and_evaluate_as_one(self, num_tables, num_ranks, run, steps):
+    def test_ranks_train_and_evaluate_as_one(self, num_tables, run, steps):
         (one,) = (rank["estimators"][num_tables]["histories"][run] for rank in trained(1))
-        ranks = [rank["estimators"][num_tables]["histories"][run] for rank in trained(num_ranks)]
+        ranks = [rank["estimators"][num_tables]["histories"][run] for rank in trained(2)]
         assert [metrics["global_step"] for metrics in one] == steps
         for number, expected in enumerate(one):
             assert {rank[number]["global_step"] for rank in ranks} == {expected["global_step"]}
             mean = np.mean([rank[number]["loss"] for rank in ranks])
             np.testing.assert_allclose(mean, expected["loss"], **TOLERANCE)
 
-    def test_ranks_predict_and_the_first_exports_as_one(self, num_tables, num_ranks):
+    def test_ranks_predict_and_the_first_exports_as_one(self, num_tables):
         (one,) = (rank["estimators"][num_tables] for rank in trained(1))
-        first, *others = (rank["estimators"][num_tables] for rank in trained(num_ranks))
+        first, *others = (rank["estimators"][num_tables] for rank in trained(2))
         shares = [np.reshape(rank["predicted"], [4, -1]) for rank in (first, *others)]  # of batches
         predicted = np.stack(shares, axis=2).reshape(-1)
         np.testing.assert_allclose(predicted, one["predicted"], **TOLERANCE)

@@ -124,10 +124,10 @@ def test_backups_of_fit():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("saving, resuming", [(1, 4), (2, 4), (4, 1), (4, 2), (4, 4)])
+@pytest.mark.parametrize("saving, resuming", [(2, 4), (4, 2)])
 def test_four_ranks(saving, resuming):
     saved = {n: launched(n, save(n))[save(n)] for n in (1, 2, 4)}
-    resumed = launched(resuming, *(resume(n) for n in (1, 2, 4)))[resume(saving)]
+    resumed = launched(resuming, resume(saving))[resume(saving)]
     check(saved[saving], resumed, saved[1])
 
 

@@ -13,15 +13,18 @@ IN_FUNCTIONS = [
     "branch of logits", "map of logits", "loss scale",
 ]  # fmt: skip
 IN_GRAPHS = [*IN_FUNCTIONS, "summary", "hooks"]
+ON_MORE_RANKS = ["print", "no data", "names before"]  # one of what delays, empties, or renames
 ENVIRONMENT = {"SOK_STALL_TIMEOUT_SECONDS": 90}
 
 
 @functools.cache
 def losses(num_ranks, is_eager):
     """{what rank 0 has: the losses of steps, summed over ranks}"""
-    extras = IN_FUNCTIONS if is_eager else IN_GRAPHS
-    if num_ranks == 1:
-        extras = ["nothing", "nothing, eleven layers"]
+    extras = {
+        1: ["nothing", "nothing, eleven layers"],
+        2: IN_FUNCTIONS if is_eager else IN_GRAPHS,
+        4: ON_MORE_RANKS,
+    }[num_ranks]
     environment = {**ENVIRONMENT, **({"SOK_TEST_EAGER": 1} if is_eager else {})}
     ranks = reports(run_ranks("failures.unlike_ranks", num_ranks, *extras, environment=environment))
     return {extra: np.sum([rank[extra] for rank in ranks], axis=0) for extra in extras}
@@ -34,10 +37,15 @@ def check(extra, num_ranks, is_eager):
     )
 
 
-@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("extra", IN_GRAPHS)
-def test_in_graphs(extra, num_ranks):
-    check(extra, num_ranks, is_eager=False)
+def test_in_graphs(extra):
+    check(extra, 2, is_eager=False)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("extra", ON_MORE_RANKS)
+def test_on_more_ranks(extra):
+    check(extra, 4, is_eager=False)
 
 
 @pytest.mark.parametrize("extra", IN_FUNCTIONS)

@@ -11,17 +11,19 @@ from tests.distributed.launch import reports, run_ranks
 pytestmark = pytest.mark.thorough
 
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
+OPTIMIZERS = ["SGD", "Adagrad", "Adam of all rows", "Adagrad in its scope"]
+# What an optimizer does to a rank's rows does not depend on how many ranks there are.
+OPTIMIZERS_OF = {1: OPTIMIZERS, 2: OPTIMIZERS, 4: ["Adagrad"]}
 
 
 @functools.cache
 def launched(num_ranks):
     """One launch trains with all optimizers."""
-    return run_ranks("numbers.keras_graphs", num_ranks, timeout=500)
+    return run_ranks("numbers.keras_graphs", num_ranks, *OPTIMIZERS_OF[num_ranks], timeout=500)
 
 
-@pytest.mark.parametrize("num_ranks", [2, 4])
 @pytest.mark.parametrize(
-    "optimizer", ["SGD", "Adagrad", "Adam of all rows", "Adagrad in its scope"]
+    "num_ranks, optimizer", [(n, optimizer) for n in (2, 4) for optimizer in OPTIMIZERS_OF[n]]
 )
 def test_fit_equals_one_process(num_ranks, optimizer):
     (alone,) = [rank[optimizer] for rank in reports(launched(1))]

@@ -1,22 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of forks.py: imports TensorFlow, runs nothing, and forks itself for each program.
+"""The program of forks.py: imports TensorFlow and this package, runs nothing, and forks itself for
+each program.
 
-A fork is an ordinary process from then on: it runs its program as `__main__` and ends as any Python
-does, with atexit functions, destructors and an exit code.
+A fork is an ordinary process from then on. It runs its program as `__main__`, and ends as any
+Python does: with atexit functions, destructors and an exit code.
 
 Argument: the file descriptor of the connection to forks.py.
 """
 
+import atexit
+import ctypes
 import gc
+import importlib.util
 import os
 import signal
 import sys
+import threading
 import time
 import types
 from multiprocessing.connection import Connection, wait
 
 import numpy as np
 import tensorflow as tf
+
+from tests.support import gpu_kernels
+
+
+def import_what_programs_import():
+    """Saves each program half a second. One that asks for another op library imports it itself."""
+    if gpu_kernels.LIBRARY not in os.environ:
+        import sok_compat
+
+        assert sok_compat.Init  # the names come with the first one
+    if importlib.util.find_spec("horovod"):
+        importlib.import_module("horovod.tensorflow")
 
 
 def serve(client):
@@ -68,7 +85,20 @@ def become(program):
     exec(compile(program["code"], "<string>", "exec"), main.__dict__)
 
 
+def end():
+    """Ends a fork as Python does, but lets the system take back the memory of imported modules:
+    Python does that object by object, for a fifth of a second."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    vars(sys.modules["__main__"]).clear()
+    gc.collect()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    ctypes.CDLL(None).exit(0)  # destructors of C++
+
+
 if __name__ == "__main__":
+    import_what_programs_import()
     threads = os.listdir("/proc/self/task")
     if len(threads) != 1:  # a fork has the one that forks; what the others hold, it holds for ever
         sys.exit(f"TensorFlow {tf.__version__} has {len(threads)} threads at once: cannot fork it")
@@ -77,3 +107,4 @@ if __name__ == "__main__":
     asked_for = serve(Connection(int(sys.argv[1])))
     if asked_for:
         become(asked_for)
+        end()

@@ -331,9 +331,11 @@ def main():
     for idiom, name in IDIOMS:
         if f"{idiom.__name__}, {name}" in sys.argv[1:]:
             seen[f"{idiom.__name__}, {name}"] = train(strategy, idiom, name)
-    estimators = {num_tables: use_estimator(strategy, num_tables) for num_tables in (0, 2)}
-    increments = save_increments(strategy)
-    report({"idioms": seen, "estimators": estimators, "increments": increments})
+    reported = {"idioms": seen}
+    if SIZE < 4:
+        reported["estimators"] = {number: use_estimator(strategy, number) for number in (0, 2)}
+        reported["increments"] = save_increments(strategy)
+    report(reported)
 
 
 if __name__ == "__main__":

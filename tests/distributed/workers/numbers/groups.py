@@ -23,23 +23,26 @@ GROUPS = {
 
 
 def train():
-    """The outputs and losses of each step: of tables, and of plain variables fed it all."""
+    """The outputs and losses of each step: of tables, and, of one process, of plain variables."""
     with tf.Graph().as_default():
         sok.Init(global_batch_size=NUM_BAGS, seed=3)
         tables = [case.make_table(f"table_{i}") for i, case in enumerate(CASES)]
         fed = FedLookups(CASES, tables)
         outputs = lookup_group(fed.lookups, True)
-        first_rows = lookup_group([c.all_keys(t) for c, t in zip(CASES, tables)], True)
-        plain = [tf1.get_variable(f"plain_{i}", [40, c.dim]) for i, c in enumerate(CASES)]
+        sides, copies = [(outputs, tables)], []
+        if SIZE == 1:
+            first_rows = lookup_group([c.all_keys(t) for c, t in zip(CASES, tables)], True)
+            plain = [tf1.get_variable(f"plain_{i}", [40, c.dim]) for i, c in enumerate(CASES)]
+            copies = [variable.assign(rows) for variable, rows in zip(plain, first_rows)]
+            sides.append((fed.reference(plain), plain))
         optimizer = tf1.train.GradientDescentOptimizer(0.02)
-        sides = []
-        for values, variables in ((outputs, tables), (fed.reference(plain), plain)):
+        fetches = []
+        for values, variables in sides:
             loss = squared_loss(values)
             gradients = tf.gradients(loss, variables)
             with sok.OptimizerScope(variables):
                 trained = optimizer.apply_gradients(zip(gradients, variables))
-            sides.append(([values, loss], trained))
-        copies = [variable.assign(rows) for variable, rows in zip(plain, first_rows)]
+            fetches.append(([values, loss], trained))
         with tf1.Session(config=session_config()) as session:
             session.run(tf1.global_variables_initializer())
             session.run(copies)
@@ -49,8 +52,9 @@ def train():
                 whole = [random_batch(rng, NUM_BAGS) for _ in CASES]
                 begin, end = NUM_BAGS * RANK // SIZE, NUM_BAGS * (RANK + 1) // SIZE
                 mine = fed.feeds([batch.part(begin, end) for batch in whole])
-                expected = session.run(sides[1], fed.feeds(whole))[0]
-                steps.append({"ours": session.run(sides[0], mine)[0], "plain": expected})
+                feeds = [mine, fed.feeds(whole)]
+                seen = [session.run(*each)[0] for each in zip(fetches, feeds)]
+                steps.append(dict(zip(("ours", "plain"), seen)))
     return steps
 
 

@@ -3,7 +3,11 @@
 
 CASES beside one process that computes all ranks' losses, with sums, means, pieces and copies in the
 place of the collectives. FORMS, ways to write one loss, beside that of the whole batch.
+
+Arguments: the names of those to compare.
 """
+
+import sys
 
 import numpy as np
 
@@ -312,24 +316,33 @@ def refused_reduction(op):
     return refused(lambda logits: hvd.allreduce(own_mean(logits), op=op))
 
 
-def losses(case, w):
-    """(that of this rank, the mean of all ranks' in one process)."""
+def own_loss(case, w):
+    return case(RealRanks(), w)[0] if case in CASES else whole_loss(case, w)
+
+
+def mean_loss(case, w):
+    """That of all ranks, in one process."""
     if case in CASES:
-        (loss,) = case(RealRanks(), w)
-        return loss, tf.add_n(case(AllRanks(), w)) / SIZE
-    return whole_loss(case, w), whole_loss_alone(case, w)
+        return tf.add_n(case(AllRanks(), w)) / SIZE
+    return whole_loss_alone(case, w)
 
 
 def compare(case):
-    """(the gradient of the ranks' mean loss, that of one process)."""
+    """The gradient of the ranks' mean loss, and on rank 0 that of one process."""
     with tf.Graph().as_default():
         w = tf.get_variable("w", initializer=FIRST)
-        ours, whole = losses(case, w)
-        (found,) = tf.gradients(ours, [w])
-        (expected,) = tf.compat.v2.compat.v1.gradients(whole, [w], gate_gradients=True)
+        gradients = tf.gradients(own_loss(case, w), [w])
+        if RANK == 0:
+            whole = mean_loss(case, w)
+            gradients += tf.compat.v2.compat.v1.gradients(whole, [w], gate_gradients=True)
         with tf.Session(config=session_config(rewrites=False)) as session:
             session.run(w.initializer)
-            return session.run((found, expected))
+            return session.run(gradients)
+
+
+def compare_named(cases):
+    """{name: as compare gives it} of those that the arguments name."""
+    return {case.__name__: compare(case) for case in cases if case.__name__ in sys.argv[1:]}
 
 
 def fetch_more_on_one_rank(form):
@@ -344,13 +357,16 @@ def fetch_more_on_one_rank(form):
 
 
 def main():
-    gradients = {case.__name__: compare(case) for case in CASES + FORMS_OF_SUMS}
+    gradients = compare_named(CASES + FORMS_OF_SUMS)
     enable_strategy("collective")
-    gradients |= {form.__name__: compare(form) for form in FORMS}
-    refusals = {form.__name__: refused(form) for form in FORMS_OF_SUMS}
-    refusals |= {name: refused_reduction(getattr(hvd, name)) for name in ("Max", "Product")}
-    repeated = [fetch_more_on_one_rank(form) for form in (halves_of_means, gathered_losses)]
-    report({"gradients": gradients, "refusals": refusals, "repeated": repeated})
+    gradients |= compare_named(FORMS)
+    reported = {"gradients": gradients}
+    if SIZE == 2:
+        refusals = {form.__name__: refused(form) for form in FORMS_OF_SUMS}
+        refusals |= {name: refused_reduction(getattr(hvd, name)) for name in ("Max", "Product")}
+        repeated = [fetch_more_on_one_rank(form) for form in (halves_of_means, gathered_losses)]
+        reported |= {"refusals": refusals, "repeated": repeated}
+    report(reported)
 
 
 if __name__ == "__main__":
