@@ -35,7 +35,7 @@ def test_estimators_evaluate_only_if_asked_to(tmp_path, interval, evaluated):
 
 @pytest.mark.skipif(not hasattr(tf, "estimator"), reason="no tf.estimator in this TensorFlow")
 def test_the_estimator_of_scripts_is_made_when_it_is_taken():
-    printed = run_python("""
+    code = """
         import sys
         import sok_compat.deeprec as tf
 
@@ -54,5 +54,6 @@ def test_the_estimator_of_scripts_is_made_when_it_is_taken():
         assert isinstance(canned, tf.estimator.Estimator)
         assert not isinstance(canned, tf.estimator.DNNClassifier)
         print("done")
-    """)
+    """
+    printed = run_python(code, is_fresh=True)
     assert printed.split()[-1] == "done"

@@ -100,7 +100,7 @@ def served(trained):
         "bags": [list(part) for part in BAGS],
     }
     lines = [f"{name} = {value!r}" for name, value in given.items()]
-    return json.loads(run_python("\n".join([*lines, SERVE])))
+    return json.loads(run_python("\n".join([*lines, SERVE]), is_fresh=True))
 
 
 @pytest.mark.parametrize("name", EXPORTED)

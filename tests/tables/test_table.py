@@ -140,6 +140,7 @@ def test_no_face_is_imported():
         print(tape.gradient(loss, table).values.numpy().tolist())
         faces = [name for name in sys.modules if name.startswith("sok_compat.sparse_operation_kit")]
         print(faces)
-        """
+        """,
+        is_fresh=True,
     )
     assert printed.splitlines()[-2:] == ["[[2.0, 2.0]]", "['sok_compat.sparse_operation_kit']"]

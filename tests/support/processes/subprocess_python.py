@@ -20,7 +20,7 @@ def run_python(code, is_fresh=False):
     Args:
       code: the program.
       is_fresh: whether Python starts anew, for what is about imports or the environment at them;
-        else TensorFlow is imported already.
+        else TensorFlow, this package and Horovod are imported already.
     """
     code = textwrap.dedent(code)
     environment = {**os.environ, **QUIET}
