@@ -19,7 +19,6 @@ from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
-from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime.tf_versions import PartitionedVariable
 from sok_compat.runtime.tf_versions import feature_columns as stock
@@ -39,7 +38,7 @@ class _Fields(NamedTuple):
     key: str
     dtype: tf.DType
     partition_num: int | None
-    ev_option: EmbeddingVariableOption | None
+    ev_option: Any  # an EmbeddingVariableOption or None; subclasses have options of their variable
 
 
 class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
@@ -54,7 +53,7 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
 
     @classmethod
     def checked(
-        cls, key: str, dtype: Any, partition_num: Any, ev_option: EmbeddingVariableOption | None
+        cls, key: str, dtype: Any, partition_num: Any, ev_option: Any
     ) -> CategoricalColumnWithEmbedding:
         """Makes a column; arguments are as for categorical_column_with_embedding.
 
