@@ -21,7 +21,7 @@ from sok_compat.lookup.branches import note_lookup
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
-from sok_compat.lookup.initial_rows import InitialRows, first_occurrences, sent_to_owners
+from sok_compat.lookup.initial_rows import InitialRows, first_occurrences, received_at_owner
 from sok_compat.lookup.keys import checked_keys
 from sok_compat.lookup.prefetch import prefetched_request
 from sok_compat.ranks.collectives import begin_collective
@@ -283,7 +283,10 @@ def exchanged_rows(
         requested.requested_keys,
         insert,
         requested.collective,
-        [_initial_rows_at_owner(lookup, requested, i) for i, lookup in enumerate(group)],
+        [
+            received_at_owner(lookup.initial_rows, lookup.table.table_name, requested, i)
+            for i, lookup in enumerate(group)
+        ],
     )
     return ops.sok_exchange_rows(
         **_handles(group),
@@ -301,23 +304,6 @@ def exchanged_rows(
         all_keys_have_rows=insert is True,
         wire_dtypes=[wire_dtype()] * len(group),
     )
-
-
-def _initial_rows_at_owner(
-    lookup: Lookup, requested: ShardedRequest, place: int
-) -> InitialRows | None:
-    """Returns the InitialRows of the keys that this rank received for the lookup at `place`."""
-    if lookup.initial_rows is None:
-        return None
-    replies, counts = requested.replies[place], requested.reply_counts[place]
-    received = sent_to_owners(
-        lookup.initial_rows.at(first_occurrences(tf.reduce_sum(counts), replies)),
-        requested.requested_counts[place],
-        counts,
-        f"{lookup.table.table_name} (initial rows)",
-    )
-    num_keys = tf.size(requested.requested_keys[place])
-    return received.at(first_occurrences(num_keys, requested.requested_places[place]))
 
 
 def _request_of_owners(

@@ -5,11 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from sok_compat.ranks.collectives import begin_collective, gradient_occurrence
 from sok_compat.runtime.op_library import ops
+
+if TYPE_CHECKING:
+    from sok_compat.lookup.group import ShardedRequest
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,23 +46,30 @@ def first_occurrences(num_keys: tf.Tensor, inverse: tf.Tensor) -> tf.Tensor:
     return tf.math.unsorted_segment_min(tf.range(tf.size(inverse)), inverse, num_keys)
 
 
-def sent_to_owners(
-    initial_rows: InitialRows, requested_counts: tf.Tensor, reply_counts: tf.Tensor, name: str
-) -> InitialRows:
-    """Returns the InitialRows of the keys that this rank received, from those that it sent.
+def received_at_owner(
+    initial_rows: InitialRows | None, table_name: str, requested: ShardedRequest, place: int
+) -> InitialRows | None:
+    """Returns the InitialRows of the keys that this rank received for a lookup; None without any.
 
     Args:
-      initial_rows: of the keys that this rank sent.
-      requested_counts, reply_counts: outputs of SokExchangeKeys.
-      name: of the collective, the same on all ranks.
+      initial_rows: of the occurrences on this rank, or None on all ranks.
+      table_name: names the collective.
+      requested: of the lookup's group.
+      place: the lookup's in the group.
     """
-    collective = begin_collective(name)
-    numbers = tf.cast(initial_rows.numbers, tf.int32)
-    (received,) = ops.sok_exchange_gradients(
-        gradients=[tf.bitcast(numbers, tf.float32)[:, tf.newaxis]],  # it copies bytes
-        requested_counts=[requested_counts],
-        reply_counts=[reply_counts],
+    if initial_rows is None:
+        return None
+    replies, counts = requested.replies[place], requested.reply_counts[place]
+    sent = initial_rows.at(first_occurrences(tf.reduce_sum(counts), replies))
+    collective = begin_collective(f"{table_name} (initial rows)")
+    (received,) = ops.sok_exchange_gradients(  # it copies bytes
+        gradients=[tf.bitcast(tf.cast(sent.numbers, tf.int32), tf.float32)[:, tf.newaxis]],
+        requested_counts=[requested.requested_counts[place]],
+        reply_counts=[counts],
         collective=collective,
         occurrence=gradient_occurrence(collective),
     )
-    return InitialRows(tf.bitcast(received[:, 0], tf.int32), initial_rows.rows_of)
+    numbers = tf.bitcast(received[:, 0], tf.int32)
+    num_keys = tf.size(requested.requested_keys[place])
+    of_keys = first_occurrences(num_keys, requested.requested_places[place])
+    return InitialRows(tf.gather(numbers, of_keys), initial_rows.rows_of)

@@ -39,14 +39,14 @@ class _Step:
     are_dense: list[bool]
 
 
-def ask_for(number: int) -> None:
+def ask_for(number: int | None) -> None:
     """Lets optimizers of `tf.train` expect several micro batches a step from now on.
 
     Raises:
       RuntimeError: the graph has a step of one batch already.
     """
     global _is_on
-    if number <= 1:
+    if not number or number <= 1:
         return
     if tf.get_default_graph() in _whole:
         raise RuntimeError(f"micro_batch_num={number} comes too late: {_SET_FIRST}, {_INSTEAD}")

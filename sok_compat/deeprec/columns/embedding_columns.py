@@ -38,7 +38,7 @@ class _Fields(NamedTuple):
     key: str
     dtype: tf.DType
     partition_num: int | None
-    ev_option: Any  # what make_variable needs beside: here an EmbeddingVariableOption, or None
+    ev_option: Any  # an EmbeddingVariableOption or None; subclasses have options of their variable
 
 
 class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):

@@ -74,7 +74,7 @@ def categorical_column_with_multihash(
     operation: str = "concat",
     dtype: tf.DType | str = tf.int64,
     partition_num: int | None = None,
-) -> CategoricalColumnWithMultihash:
+) -> CategoricalColumnWithEmbedding:
     """A categorical column of integers, for a multihash variable.
 
     API of DeepRec. For columns that take a categorical_column_with_embedding; their dimension is

@@ -33,4 +33,5 @@ def get_embedding_variable(
     if filter_options is not None:
         ev_option = EmbeddingVariableOption() if ev_option is None else copy.copy(ev_option)
         ev_option.filter_strategy = filter_options
-    return _get(*args, **{**kwargs, "ev_option": ev_option})
+    kwargs["ev_option"] = ev_option
+    return _get(*args, **kwargs)
