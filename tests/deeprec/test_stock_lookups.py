@@ -144,6 +144,13 @@ def test_weights_that_are_not_those_of_the_ids(variable, name):
     ):
         with pytest.raises(TypeError, match=message):
             look_up(variable, ids, weights)
+    static = [
+        tf.SparseTensor(np.int64([[0, i] for i in range(n)]), tf.ones([n], dtype), [1, 3])
+        for n, dtype in ((3, tf.int64), (2, tf.float32))
+    ]
+    message = r"ids: sp_weights must have .* the shape \(2, 2\), those of the ids \(3, 2\)"
+    with pytest.raises(ValueError, match=message):
+        look_up(variable, *static)
     output = look_up(variable, ids, sparse([[1.0, 1.0], [1.0], [1.0], [1.0, 1.0], []], tf.float32))
     refuses = pytest.raises(
         tf.errors.InvalidArgumentError, match="ids: sp_weights must have the shape"

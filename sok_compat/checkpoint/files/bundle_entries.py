@@ -29,7 +29,12 @@ _DTYPES = {
     8: ("complex64", 8),
     9: ("int64", 8),
     10: ("bool", 1),
+    11: ("qint8", 1),
+    12: ("quint8", 1),
+    13: ("qint32", 4),
     14: ("bfloat16", 2),
+    15: ("qint16", 2),
+    16: ("quint16", 2),
     17: ("uint16", 2),
     18: ("complex128", 16),
     19: ("float16", 2),
@@ -37,6 +42,16 @@ _DTYPES = {
     21: ("variant", 0),
     22: ("uint32", 4),
     23: ("uint64", 8),
+    24: ("float8_e5m2", 1),
+    25: ("float8_e4m3fn", 1),
+    26: ("float8_e4m3fnuz", 1),
+    27: ("float8_e4m3b11fnuz", 1),
+    28: ("float8_e5m2fnuz", 1),
+    29: ("int4", 1),
+    30: ("uint4", 1),
+    31: ("int2", 1),
+    32: ("uint2", 1),
+    33: ("float4_e2m1fn", 1),
 }
 
 
@@ -57,13 +72,16 @@ class BundleEntry:
         """The entry in a BundleEntryProto.
 
         Raises:
-          ValueError, IndexError, struct.error: the message is malformed, or its sizes are
-            impossible.
+          ValueError, IndexError, struct.error: the message is malformed, its dtype is
+            unknown, or its sizes are impossible.
         """
         fields = _fields(message)
         shape = fields.get(2, [b""])[-1]
         sizes = tuple(_signed(_fields(dim).get(1, [0])[-1]) for dim in _fields(shape).get(2, []))
-        dtype, element_bytes = _DTYPES.get(fields.get(1, [0])[-1], (f"type {fields.get(1)}", 0))
+        number = fields.get(1, [0])[-1]
+        if number not in _DTYPES:
+            raise ValueError(f"the dtype {number} is unknown")
+        dtype, element_bytes = _DTYPES[number]
         entry = cls(
             dtype=dtype,
             shape=sizes,

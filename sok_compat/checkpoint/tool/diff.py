@@ -96,9 +96,14 @@ def _print_others(first, second):
 
 
 def _content(bundle, name):
-    """A value that is equal for equal tensors; None if there is no such tensor."""
+    """A value that is equal for equal tensors; None if there is no such tensor.
+
+    Raises:
+      FileError: its checksum does not match, and says nothing of the tensor.
+    """
     entry = bundle.tensors.get(name)
     if entry is None:
         return None
+    bundle.check(name)
     sums = [(extents, each.num_bytes, each.checksum) for extents, each in bundle.entries(name)]
     return entry.dtype, entry.shape, sums

@@ -113,6 +113,7 @@ def embedding_lookup_sparse(
 
     Raises:
       TypeError: a list of an embedding variable and others; a wrong kind of sp_ids or weights.
+      ValueError: weights whose indices have another static shape than those of the ids.
       tf.errors.InvalidArgumentError: when run: weights and ids at different positions.
     """
     variable = _embedding_variable(params)
@@ -156,6 +157,7 @@ def safe_embedding_lookup_sparse(
     Raises:
       TypeError: a list of an embedding variable and others; a wrong kind of ids or weights.
       NotImplementedError: prune is False.
+      ValueError: weights whose indices have another static shape than those of the ids.
       tf.errors.InvalidArgumentError: when run: weights and ids at different positions.
     """
     variable = _embedding_variable(embedding_weights)
@@ -198,6 +200,12 @@ def _checked_weights(name: str, sp_ids: Any, sp_weights: Any) -> tf.SparseTensor
         )
     if not sp_weights.dtype.is_floating:
         raise TypeError(f"{name}: weights must be floats, got {sp_weights.dtype.name}")
+    places, expected = sp_weights.indices.shape, sp_ids.indices.shape
+    if not places.is_compatible_with(expected):
+        raise ValueError(
+            f"{name}: sp_weights must have the indices of the ids, so that each id has a weight, "
+            f"but its indices have the shape {places}, those of the ids {expected}"
+        )
     weights = sp_weights.with_values(tf.cast(sp_weights.values, tf.float32))
     (values,) = checked_weights([BagsOfKeys(sp_ids, name, weights=weights)])
     return weights.with_values(values)

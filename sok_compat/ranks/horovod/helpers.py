@@ -258,6 +258,7 @@ def _refusing_tables(op, name):
     if is_of_slices:
         collective += " or hvd.grouped_allreduce"
 
+    @tf.autograph.experimental.do_not_convert  # it would warn that `op` has no source code
     @functools.wraps(op)
     def op_of_dense(tensors, *args, **kwargs):
         for tensor in tensors if isinstance(tensors, (list, tuple)) else [tensors]:

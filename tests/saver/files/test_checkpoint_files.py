@@ -6,8 +6,11 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tensorflow.core.framework import types_pb2
+from tensorflow.core.protobuf import tensor_bundle_pb2
 
 from sok_compat.checkpoint.files.bundle import Bundle
+from sok_compat.checkpoint.files.bundle_entries import BundleEntry
 from sok_compat.checkpoint.files.checksums import crc32c
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.stored_array import together
@@ -101,6 +104,15 @@ def test_what_numpy_has_not(tmp_path):
     bundle = Bundle(path)
     assert bundle.tensors["b"].dtype == "bfloat16"
     assert bundle.check("s") and bundle.check("b")
+
+
+def test_dtypes_are_those_of_tensorflow():
+    for name, number in types_pb2.DataType.items():
+        if not 0 < number < 100:  # others are invalid, or references, which no file has
+            continue
+        dtype = tf.as_dtype(number)
+        message = tensor_bundle_pb2.BundleEntryProto(dtype=number, size=dtype.size or 1)
+        assert BundleEntry.parse(message.SerializeToString()).dtype == dtype.name, name
 
 
 @pytest.mark.parametrize("name", ["s", "x"])

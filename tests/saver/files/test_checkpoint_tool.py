@@ -18,6 +18,7 @@ from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.tool.command_line import main
 from sok_compat.tables import Table
 from tests.support.deeprec.deeprec_files import tensors_of, write_tensors
+from tests.support.saves import damaged_files
 
 DIM = 3
 ROWS = {key: (float(key), 0.5, -1.0) for key in (5, 1002, -4, 2**40)}
@@ -356,6 +357,26 @@ class TestBrokenFiles:
                 assert str(file) in said(2, *command)
             file.write_bytes(content)
         assert not os.path.exists(tmp_path / "k.npy") and not os.path.exists(tmp_path / "v.npy")
+
+    UNREADABLE = ("no dtype", "unknown dtype", "truncated varint")
+
+    @pytest.mark.parametrize("name", DENSE)
+    def test_each_broken_entry(self, tmp_path, said, name):
+        """Of a tensor that belongs to no table."""
+        path, broken = str(tmp_path / "model"), str(tmp_path / "broken")
+        write_rows(path, ROWS)
+        for what, damage in damaged_files.index_forgeries([name]):
+            damaged_files.copy(path, broken)
+            damage(broken)
+            commands = [("show", broken), ("diff", path, broken), ("diff", broken, path)]
+            if what.startswith(self.UNREADABLE):
+                arrays = (tmp_path / "k.npy", tmp_path / "v.npy")
+                commands += [
+                    ("show", broken, "--no-verify"),
+                    ("export", broken, "--table", "emb", "--to", *arrays),
+                ]
+            for command in commands:
+                assert broken in said(2, *command), what
 
     @pytest.mark.parametrize("files", [["k.npy", "v.npy"], ["t.parquet"]], ids=["npy", "parquet"])
     def test_a_disk_that_is_full(self, tmp_path, said, files):

@@ -99,6 +99,7 @@ FORGERIES = {
     "another file": _set(shard_id=9),
     "slice of negative length": _slice(0, -5),
     "slice beyond": _slice(1 << 40, 4),
+    "another checksum": _set(crc32c=5),
     "truncated varint": None,
 }
 
@@ -108,7 +109,7 @@ def _forging(name, forge):
         index = f"{prefix}.index"
         stored = read_sorted_table(index)
         if forge is None:
-            stored[name.encode()] = stored[name.encode()][:-1] + b"\xff"
+            stored[name.encode()] += b"\x28\xff"  # of the field `size`
         else:
             entry = tensor_bundle_pb2.BundleEntryProto.FromString(stored[name.encode()])
             forge(entry)

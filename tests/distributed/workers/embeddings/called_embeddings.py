@@ -10,7 +10,7 @@ import tensorflow as tf
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from sok_compat.runtime.tf_versions import keras
-from tests.distributed.workers.ranks import RANK, SIZE
+from tests.distributed.workers.ranks import RANK, SIZE, hvd
 from tests.support.cases.layers_of_scripts import Doubled
 
 BATCH = 12
@@ -81,6 +81,9 @@ def warnings_of_autograph():
     def step(*ids):
         with tf.GradientTape() as tape:
             loss = sum(tf.reduce_sum(output) for output in layer(list(ids)))
+        if hvd is not None:
+            hvd.allreduce(loss, op=hvd.Sum)
+            hvd.allgather(tf.reshape(loss, [1]))
         tape = dmp.DistributedGradientTape(tape)
         variables = layer.trainable_variables
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
