@@ -95,8 +95,12 @@ def folder(tmp_path_factory):
     return str(tmp_path_factory.mktemp("models"))
 
 
-def printed(code, **values):
-    return json.loads(run_python(code.format(**values)).splitlines()[-1])
+def printed(code, is_fresh=False, **values):
+    return json.loads(run_python(code.format(**values), is_fresh).splitlines()[-1])
+
+
+def printed_by_tensorflow(code, **values):
+    return printed(code, is_fresh=True, **values)
 
 
 @pytest.fixture(scope="module")
@@ -108,13 +112,13 @@ def of_session(folder):
 def test_of_a_session(folder, of_session, name):
     expected, trained, step, layer, features = of_session
     path = f"{folder}/{name}"
-    np.testing.assert_allclose(printed(LOADED, path=path), expected, atol=1e-6)
+    np.testing.assert_allclose(printed_by_tensorflow(LOADED, path=path), expected, atol=1e-6)
     names = dict(path=path, step=step, layer=layer, **features)
-    np.testing.assert_allclose(printed(TRAINED_ON, **names), trained, atol=1e-6)
+    np.testing.assert_allclose(printed_by_tensorflow(TRAINED_ON, **names), trained, atol=1e-6)
 
 
 @pytest.mark.skipif(not hasattr(tf, "estimator"), reason="this TensorFlow has no tf.estimator")
 def test_of_an_estimator(folder):
     code = MODEL + OF_AN_ESTIMATOR.replace("{", "{{").replace("}", "}}")
     expected, path = printed(code, folder=folder)
-    np.testing.assert_allclose(printed(LOADED, path=path), expected, atol=1e-6)
+    np.testing.assert_allclose(printed_by_tensorflow(LOADED, path=path), expected, atol=1e-6)
