@@ -10,9 +10,10 @@ from tests.distributed.launch import reports, run_ranks
 
 IN_FUNCTIONS = [
     "nothing", "print", "assert", "identity", "branch before", "no data", "names before",
-    "branch of logits", "map of logits", "loss scale",
+    "branch of logits", "map of logits", "assert of logits", "loss scale", "branch of labels",
+    "map of labels", "assert of labels", "summary",
 ]  # fmt: skip
-IN_GRAPHS = [*IN_FUNCTIONS, "summary", "hooks"]
+IN_GRAPHS = [*IN_FUNCTIONS, "hooks"]
 ENVIRONMENT = {"SOK_STALL_TIMEOUT_SECONDS": 90}
 
 
@@ -23,7 +24,10 @@ def losses(num_ranks, is_eager):
     if num_ranks == 1:
         extras = ["nothing", "nothing, eleven layers"]
     environment = {**ENVIRONMENT, **({"SOK_TEST_EAGER": 1} if is_eager else {})}
-    ranks = reports(run_ranks("failures.unlike_ranks", num_ranks, *extras, environment=environment))
+    ranks = run_ranks(
+        "failures.unlike_ranks", num_ranks, *extras, environment=environment, timeout=300
+    )
+    ranks = reports(ranks)
     return {extra: np.sum([rank[extra] for rank in ranks], axis=0) for extra in extras}
 
 
