@@ -10,9 +10,10 @@ from tests.distributed.launch import reports, run_ranks
 
 IN_FUNCTIONS = [
     "nothing", "print", "assert", "identity", "branch before", "no data", "names before",
-    "branch of logits", "map of logits", "loss scale",
+    "branch of logits", "map of logits", "assert of logits", "loss scale", "branch of labels",
+    "map of labels", "assert of labels", "summary",
 ]  # fmt: skip
-IN_GRAPHS = [*IN_FUNCTIONS, "summary", "hooks"]
+IN_GRAPHS = [*IN_FUNCTIONS, "hooks"]
 ON_MORE_RANKS = ["print", "no data", "names before"]  # one of what delays, empties, or renames
 ENVIRONMENT = {"SOK_STALL_TIMEOUT_SECONDS": 90}
 
@@ -26,7 +27,10 @@ def losses(num_ranks, is_eager):
         4: ON_MORE_RANKS,
     }[num_ranks]
     environment = {**ENVIRONMENT, **({"SOK_TEST_EAGER": 1} if is_eager else {})}
-    ranks = reports(run_ranks("failures.unlike_ranks", num_ranks, *extras, environment=environment))
+    ranks = run_ranks(
+        "failures.unlike_ranks", num_ranks, *extras, environment=environment, timeout=300
+    )
+    ranks = reports(ranks)
     return {extra: np.sum([rank[extra] for rank in ranks], axis=0) for extra in extras}
 
 

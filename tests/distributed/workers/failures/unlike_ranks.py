@@ -5,6 +5,7 @@ Arguments: the names of what rank 0 has. Each is trained for some steps, as a se
 eager mode, as a function; what is reported are the rank's parts of the losses.
 """
 
+import functools
 import os
 import sys
 import tempfile
@@ -14,9 +15,17 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
-from tests.distributed.workers.ranks import RANK, SIZE, hvd, report, session_config
+from tests.distributed.workers.ranks import (
+    EAGER_VARIABLE,
+    RANK,
+    SIZE,
+    hvd,
+    report,
+    session_config,
+)
 
 tf1 = tf.compat.v1
+IS_EAGER = EAGER_VARIABLE in os.environ
 STEPS, BATCH = 3, 8
 KEYS = np.random.default_rng(3).integers(0, 40, [STEPS, BATCH])
 
@@ -32,8 +41,18 @@ def asserted(tensor):
         return tf.identity(tensor)
 
 
+@functools.cache
+def summary_writer():
+    return tf.summary.create_file_writer(tempfile.mkdtemp())
+
+
 def summarized(tensor):
-    tf1.summary.scalar("mean", tf.reduce_mean(tensor))
+    """Rank 0's graphs have a summary to fetch; its functions write one as they run."""
+    if IS_EAGER:
+        with summary_writer().as_default():
+            tf.summary.write("mean", tf.reduce_mean(tensor), step=0)
+    else:
+        tf1.summary.scalar("mean", tf.reduce_mean(tensor))
     return tensor
 
 
@@ -64,7 +83,7 @@ def without_data(keys):
     return tf.zeros([0], keys.dtype)
 
 
-SAME = {"keys": same, "between": same, "logits": same}
+SAME = {"keys": same, "between": same, "logits": same, "labels": same}
 EXTRAS = {
     "nothing": {},
     "nothing, eleven layers": {},
@@ -77,6 +96,10 @@ EXTRAS = {
     "names before": {"keys": named_before},
     "branch of logits": {"logits": in_a_branch},
     "map of logits": {"logits": mapped},
+    "assert of logits": {"logits": asserted},
+    "branch of labels": {"labels": in_a_branch},
+    "map of labels": {"labels": mapped},
+    "assert of labels": {"labels": asserted},
     "loss scale": {"logits": scaled},
 }
 
@@ -102,15 +125,20 @@ class Model:
         return KEYS[step][RANK::SIZE]
 
     def loss(self, keys):
+        labels = self.extra["labels"](tf.cast(keys % 2, tf.float32))
         keys = self.extra["keys"](keys)
         logits = 0.0
         for layer in self.layers:
             vectors = self.extra["between"](tf.reshape(layer(keys), [-1, 2]))
             logits += tf.reduce_sum(tf.sin(vectors), axis=1)
-        return tf.reduce_sum(self.extra["logits"](logits) ** 2) / BATCH
+        return tf.reduce_sum((self.extra["logits"](logits) - labels) ** 2) / BATCH
 
     def tables(self):
         return [layer.embedding_variable for layer in self.layers]
+
+
+def clipped(gradients, extra):
+    return gradients if extra.startswith("nothing") else sok.clip_by_global_norm(gradients, 100)[0]
 
 
 def metrics(loss):
@@ -127,9 +155,7 @@ def train_in_graph(extra):
         model = Model(extra)
         keys = tf1.placeholder(tf.int64, [None])
         loss = model.loss(keys)
-        gradients = tf.gradients(loss, model.tables())
-        if not extra.startswith("nothing"):
-            gradients, _ = sok.clip_by_global_norm(gradients, 100.0)
+        gradients = clipped(tf.gradients(loss, model.tables()), extra)
         with sok.OptimizerScope(model.tables()):
             train = tf1.train.AdagradOptimizer(0.1).apply_gradients(zip(gradients, model.tables()))
         fetches = [loss, train, metrics(loss)]
@@ -151,7 +177,7 @@ def train_by_function(extra):
     def train(keys):
         with tf.GradientTape() as tape:
             loss = model.loss(keys)
-        gradients = tape.gradient(loss, model.tables())
+        gradients = clipped(tape.gradient(loss, model.tables()), extra)
         with sok.OptimizerScope(model.tables()):
             optimizer.apply_gradients(zip(gradients, model.tables()))
         return loss
@@ -180,6 +206,7 @@ def train_with_hooks():
                 save_steps=1, output_dir=folder, summary_op=tf1.summary.merge_all()
             ),
             tf1.train.StepCounterHook(every_n_steps=1, output_dir=folder),
+            tf1.train.CheckpointSaverHook(folder, save_steps=2),
         ]
         losses = []
         with tf1.train.MonitoredSession(
@@ -191,7 +218,7 @@ def train_with_hooks():
 
 
 if __name__ == "__main__":
-    train = train_by_function if "SOK_TEST_EAGER" in os.environ else train_in_graph
+    train = train_by_function if IS_EAGER else train_in_graph
     seen = {extra: train(extra) for extra in sys.argv[1:] if extra in EXTRAS}
     if "hooks" in sys.argv:
         seen["hooks"] = train_with_hooks()
