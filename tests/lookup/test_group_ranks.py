@@ -54,6 +54,7 @@ def test_ops_and_exchanges_do_not_grow_with_tables(ranks):
         many_ops, _ = counts["8 tables"]
         assert ops <= many_ops <= ops * (1 if len(ranks) > 1 else 2)  # of two halves at once
         assert counts["26 tables"] == counts["8 tables"] == (many_ops, exchanges)
+        assert counts["8 layers"] == counts["8 tables"]
         more_ops, more_exchanges = counts["26 tables of 5 dims"]
         assert more_ops <= many_ops + 2 * 4
         assert more_exchanges == exchanges

@@ -19,6 +19,7 @@ GROUPS = {
     "8 tables": (8, 1),
     "26 tables": (26, 1),
     "26 tables of 5 dims": (26, 5),
+    "8 layers": (8, 1, True),
 }
 
 
@@ -58,11 +59,17 @@ def train():
     return steps
 
 
-def count(num_tables, num_dims):
+def make_table(name, dim, is_of_layer):
+    if is_of_layer:
+        return sok.All2AllDenseEmbedding(100, dim, 1, 1, name=name).embedding_variable
+    return Table(100, dim, name=name)
+
+
+def count(num_tables, num_dims, are_of_layers=False):
     """(ops of lookups that a step ran, with those of gradients; exchanges of a step)."""
     with tf.Graph().as_default() as graph:
         sok.Init(global_batch_size=8, seed=3)
-        tables = [Table(100, 2 + i % num_dims, name=f"t{i}") for i in range(num_tables)]
+        tables = [make_table(f"t{i}", 2 + i % num_dims, are_of_layers) for i in range(num_tables)]
         keys = tf1.placeholder(tf.int64, [None])
         weights = tf1.placeholder(tf.float32, [None])
         splits = tf1.placeholder(tf.int64, [None])
