@@ -89,9 +89,14 @@ def connect(user: str) -> None:
         integrations.expect_tables()  # losses over ranks may be built before the first table
 
 
+def is_collective_enabled() -> bool:
+    """Whether the strategy 'collective' is enabled, also for a single process."""
+    return _enabled == "collective"
+
+
 def is_collective() -> bool:
     """Whether several processes train together under the strategy 'collective'."""
-    return _enabled == "collective" and current_ranks().size > 1
+    return is_collective_enabled() and current_ranks().size > 1
 
 
 NAMES = {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from sok_compat.deeprec.collective.distributed_strategy import is_collective_enabled
 from sok_compat.lookup.bags_of_keys import SplitKeys
 from sok_compat.lookup.ordinary import pooled_rows_of_group
 from sok_compat.lookup.pooling import pool_rows
@@ -19,7 +20,9 @@ def pool_ordinary(
 ) -> list[tf.Tensor]:
     """Pools rows of ordinary variables, as a lookup pools rows of tables.
 
-    Weights get gradients, which takes TensorFlow's ops, as do variables that are not float32.
+    Weights get gradients, which takes TensorFlow's ops, as do variables that are not float32. So do
+    all under the strategy 'collective': there a gradient has a slice for each occurrence of a key,
+    so that a norm of gradients is the same on any number of ranks.
 
     Args:
       variables: variables or tensors [rows, dim].
@@ -32,7 +35,9 @@ def pool_ordinary(
     others = [
         i
         for i, (variable, one) in enumerate(zip(variables, splits))
-        if one.weights is None and variable.dtype.base_dtype == tf.float32
+        if one.weights is None
+        and variable.dtype.base_dtype == tf.float32
+        and not is_collective_enabled()
     ]
     pooled = pooled_rows_of_group(
         [variables[i] for i in others],
