@@ -70,14 +70,8 @@ def is_handle_of_plane(tensor: Any) -> bool:
 
 
 def is_unknown(gradient: Any) -> bool:
-    """Whether a gradient is slices that a function got as arguments, perhaps of a table.
-
-    Args:
-      gradient: slices, or the indices of slices.
-    """
-    tensor: Any = gradient.indices if isinstance(gradient, tf.IndexedSlices) else gradient
-    if not getattr(tensor, "dtype", tf.string).is_integer:
-        return False
+    """Whether a gradient is slices that a function got as arguments, perhaps of a table."""
+    tensor: Any = gradient.indices if isinstance(gradient, tf.IndexedSlices) else None
     while tf.is_symbolic_tensor(tensor):
         made_of = _made_of(tensor)
         if not made_of:

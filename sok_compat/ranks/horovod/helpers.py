@@ -59,6 +59,7 @@ def adapt_helpers(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
         lambda compute: _knowing_tables(compute, is_sharded),
     )
     integrations.apply("hvd.allreduce", lambda reduce: _passing_tables(reduce, horovod))
+    integrations.apply("hvd.grouped_allreduce", lambda reduce: _passing_group(reduce, horovod))
     integrations.apply("hvd.mpi_ops.MPI_LIB, whose ops all collectives are", _CollectivesOfDense)
 
 
@@ -131,7 +132,7 @@ def _knowing_tables(compute, is_table):
 
     They reduce gradients one by one, by `hvd.allreduce`, which returns a table's unchanged, but
     without its mark if inside a condition. A wrapper that first sums gradients over several steps,
-    in variables, raises; so does one that reduces gradients in groups.
+    in variables, raises.
     """
 
     @functools.wraps(compute)
@@ -200,12 +201,37 @@ def _passing_tables(reduce, horovod):
         table = _known_table_of(given.args[0])
         if table is None:
             return reduce(*args, **kwargs)
-        return _as_if_reduced(given, given.args[0], table, horovod)
+        return _as_if_reduced("hvd.allreduce", given, given.args[0], table, horovod)
 
     return reduce_others
 
 
-def _as_if_reduced(given, gradient, table, horovod):
+def _passing_group(reduce, horovod):
+    signature = inspect.signature(reduce)
+
+    @functools.wraps(reduce)
+    def reduce_others(*args, **kwargs):
+        given = signature.bind(*args, **kwargs)
+        tensors = list(given.args[0])
+        tables = [_known_table_of(tensor) for tensor in tensors]
+        dense = [i for i, table in enumerate(tables) if table is None]
+        if len(dense) == len(tensors):
+            return reduce(*args, **kwargs)
+        result = [
+            None
+            if table is None
+            else _as_if_reduced("hvd.grouped_allreduce", given, tensor, table, horovod)
+            for tensor, table in zip(tensors, tables)
+        ]
+        given.arguments["tensors"] = [tensors[i] for i in dense]
+        for i, reduced in zip(dense, reduce(*given.args, **given.kwargs)):
+            result[i] = reduced
+        return result
+
+    return reduce_others
+
+
+def _as_if_reduced(name, given, gradient, table, horovod):
     """A table's gradient, scaled as hvd.allreduce would with the arguments `given`."""
     given = inspect.BoundArguments(given.signature, given.arguments.copy())
     given.apply_defaults()
@@ -213,16 +239,16 @@ def _as_if_reduced(given, gradient, table, horovod):
     op = horovod.handle_average_backwards_compatibility(options["op"], options["average"])
     if op not in (horovod.Sum, horovod.Average):
         raise ValueError(
-            f"hvd.allreduce got the gradient of the table {table.table_name}, which is a sum over "
-            "ranks: op must be hvd.Sum or hvd.Average"
+            f"{name} got the gradient of the table {table.table_name}, which is a sum over ranks: "
+            "op must be hvd.Sum or hvd.Average"
         )
     if options["process_set"] is not horovod.global_process_set:
         raise ValueError(
-            f"hvd.allreduce got the gradient of the table {table.table_name}, which is a sum over "
-            "all ranks: process_set must be left out"
+            f"{name} got the gradient of the table {table.table_name}, which is a sum over all "
+            "ranks: process_set must be left out"
         )
     if not isinstance(gradient, tf.IndexedSlices) and not gradient.dtype.is_floating:
-        raise ValueError(_refusal("hvd.allreduce", table))
+        raise ValueError(_refusal(name, table))
     scale = options["prescale_factor"] * options["postscale_factor"]
     return mark(_reduced_table(gradient, op, horovod, scale), table)
 
@@ -254,9 +280,6 @@ class _CollectivesOfDense:
 
 def _refusing_tables(op, name):
     collective = f"hvd.{name.removeprefix('horovod_')}"
-    is_of_slices = name == "horovod_grouped_allgather"  # wrappers with groups call it for slices
-    if is_of_slices:
-        collective += " or hvd.grouped_allreduce"
 
     @tf.autograph.experimental.do_not_convert  # it would warn that `op` has no source code
     @functools.wraps(op)
@@ -267,9 +290,7 @@ def _refusing_tables(op, name):
                     "hvd.broadcast_ got a table or a slot of one, of which each rank has its own "
                     "rows: leave it out, or call hvd.broadcast_variables, which does"
                 )
-            table = _known_table_of(tensor) if is_of_slices else table_of(tensor)
-            if table is not None and is_computed_for_wrapper():
-                raise RuntimeError(_made_too_early("hvd.DistributedOptimizer", [table]))
+            table = table_of(tensor)
             if table is not None:
                 raise ValueError(_refusal(collective, table))
         with with_gradients():

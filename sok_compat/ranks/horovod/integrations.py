@@ -77,6 +77,14 @@ ON_HOROVOD = (
          "prescale_factor", "postscale_factor", "name", "process_set", "ignore_name_scope"),
     ),
     _integration(
+        "grouped_allreduce",
+        "the same for a group",
+        "horovod/test_collectives",
+        "grouped_allreduce",
+        ("tensors", "average", "device_dense", "device_sparse", "compression", "op",
+         "prescale_factor", "postscale_factor", "process_set", "ignore_name_scope", "name"),
+    ),
+    _integration(
         "mpi_ops.MPI_LIB, whose ops all collectives are",
         "raises for a table's gradient, whose row ids mean different rows on each rank; gives "
         "collectives exact gradients where ranks train as one (DeepRec's collective strategy)",

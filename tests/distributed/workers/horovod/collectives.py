@@ -47,8 +47,9 @@ def slices(gradient):
 
 def passed(gradients):
     """{what: (as it was, as it came back, the factor)} of what gives a gradient back."""
-    table, plain, _ = gradients
+    table, plain, dense = gradients
     clipped = tf.IndexedSlices(tf.clip_by_value(table.values, -0.1, 0.1), table.indices)
+    grouped = hvd.grouped_allreduce([dense, table, tf.zeros([2])], op=hvd.Sum)
     return {
         "sum": (slices(table), slices(hvd.allreduce(table, op=hvd.Sum)), 1.0),
         "average": (table.values, hvd.allreduce(table).values, 1.0 / SIZE),
@@ -60,6 +61,8 @@ def passed(gradients):
             hvd.allreduce(tensor=table, op=hvd.Sum, prescale_factor=4.0).values,
             4.0,
         ),
+        "grouped": (slices(table), slices(grouped[1]), 1.0),
+        "grouped with": (hvd.allreduce(dense, op=hvd.Sum), grouped[0], 1.0),
         # An ordinary embedding is gathered from all ranks, as ever.
         "not a table": (hvd.allgather(plain.indices), hvd.allreduce(plain).indices, 1.0),
     }
@@ -73,7 +76,6 @@ def refused(gradients):
         "allgather of values": lambda: hvd.allgather(table.values),
         "allgather of indices": lambda: hvd.allgather(table.indices),
         "grouped_allgather": lambda: hvd.grouped_allgather([tf.zeros([1]), table.values]),
-        "grouped_allreduce": lambda: hvd.grouped_allreduce([gradients[2], table], op=hvd.Sum),
         "broadcast": lambda: hvd.broadcast(table.values * 2.0, 0) if in_graph(table) else (
             hvd.broadcast(table.values, 0)
         ),
