@@ -175,7 +175,8 @@ def _pool_received_rows(given: _Attributes) -> _Made:
 def _merge_gradients(given: _Attributes) -> _Made:
     number, combiners = given.number, given.combiners()
     counted = given.types("Tcounted")
-    types = [tf.float32], counted, [tf.int32], [tf.int64], [tf.float32], [tf.float32]
+    types = [*[tf.float32] * number, *counted, *[tf.int32] * number, *[tf.int64] * number]
+    types += [tf.float32] * (2 * number)
 
     def merged(combiner, gradients, counted, inverse, row_splits, *_):
         if combiner == "mean":
@@ -189,7 +190,7 @@ def _merge_gradients(given: _Attributes) -> _Made:
             merged(combiner, *item) for combiner, item in zip(combiners, _in_lists(inputs, number))
         ]
 
-    return [t for each in types for t in (each if len(each) > 1 else each * number)], compute
+    return types, compute
 
 
 _FUNCTIONS: dict[str, Callable[[_Attributes], _Made]] = {

@@ -26,8 +26,6 @@ _is_on = False  # whether a configuration has asked for micro batches
 _steps: weakref.WeakKeyDictionary[tf.Graph, list[_Step]] = weakref.WeakKeyDictionary()
 _whole: weakref.WeakSet[tf.Graph] = weakref.WeakSet()  # have steps without micro batches
 
-_Pairs = Iterable[tuple[Any, tf.Variable]]
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Step:

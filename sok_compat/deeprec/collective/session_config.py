@@ -99,12 +99,12 @@ class LenientMessage:
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._message.DESCRIPTOR.fields_by_name:
             setattr(self._message, name, value)
+            return
+        if name == "micro_batch_num":
+            ask_for(value)
         else:
-            if name == "micro_batch_num":
-                ask_for(value)
-            else:
-                _warn_of(self._message.DESCRIPTOR.name, name)
-            self._ignored[name] = value
+            _warn_of(self._message.DESCRIPTOR.name, name)
+        self._ignored[name] = value
 
     def __eq__(self, other: object) -> bool:
         return self._message == _message_of(other)

@@ -4,29 +4,27 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from sok_compat.deeprec.lookups.group_lookup import COMBINERS
+from sok_compat.deeprec.lookups.group_lookup import COMBINERS, whole_of
 from sok_compat.deeprec.lookups.stock_lookups import (
     embedding_lookup_sparse,
     safe_embedding_lookup_sparse,
 )
-from sok_compat.deeprec.variables.composed_variables import MultiHashVariable
 from sok_compat.deeprec.variables.embedding_variable import (
     KEY_DTYPES,
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
-from sok_compat.runtime.tf_versions import PartitionedVariable
 from sok_compat.runtime.tf_versions import feature_columns as stock
 
 tf1 = tf.compat.v1
 
 WEIGHTS = "embedding_weights"  # the name of the variable, as in TensorFlow
-_OF_PARTS = (PartitionedVariable, PartitionedEmbeddingVariable)
 _NEVER_NEGATIVE = (
     stock.BucketizedColumn,
     stock.CrossedColumn,
@@ -201,15 +199,6 @@ def may_be_grouped(column: Any) -> bool:
     )
 
 
-def whole_of(variable: Any) -> Any:
-    """The variable, or its only part; None if it has several, or is composed of others."""
-    if isinstance(variable, MultiHashVariable):
-        return None
-    if not isinstance(variable, _OF_PARTS):
-        return variable
-    return list(variable)[0] if len(variable) == 1 else None
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class ColumnLookup:
     """The lookup of an embedding column.
@@ -321,16 +310,46 @@ def _shape_of(column: Any) -> tf.TensorShape:
 
 
 def _make_variable(column: Any, collections: list[str], trainable: bool) -> Any:
-    source = source_of(column.categorical_column)
-    if isinstance(source, CategoricalColumnWithEmbedding):
-        return source.make_variable(
-            WEIGHTS, column.dimension, column.initializer, trainable, collections
-        )
-    return tf1.get_variable(
+    return make_weights(
+        column.categorical_column,
         WEIGHTS,
-        _shape_of(column),
-        tf.float32,
+        column.dimension,
         column.initializer,
+        trainable,
+        collections,
+    )
+
+
+def make_weights(
+    categorical_column: Any,
+    name: str,
+    dimension: int,
+    initializer: Any,
+    trainable: bool,
+    collections: list[str],
+) -> Any:
+    """Makes or finds the variable of a categorical column in the current variable scope.
+
+    Args:
+      categorical_column: the column, or one of weighted or sequence ids.
+      name: of the variable.
+      dimension: floats in a row.
+      initializer, trainable, collections: as of tf.get_variable.
+    """
+    source = source_of(categorical_column)
+    if isinstance(source, CategoricalColumnWithEmbedding):
+        return source.make_variable(name, dimension, initializer, trainable, collections)
+    return tf1.get_variable(
+        name,
+        [categorical_column._num_buckets, dimension],
+        tf.float32,
+        initializer,
         trainable=trainable,
         collections=collections,
     )
+
+
+def collections_with(given: Iterable[str] | None) -> list[str]:
+    """The collections of a script, and those in which TensorFlow's columns put variables."""
+    needed = (tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES)
+    return [*(given or ()), *(name for name in needed if name not in (given or ()))]

@@ -14,12 +14,12 @@ from sok_compat.deeprec.columns.adaptive_columns import with_masks
 from sok_compat.deeprec.columns.column_keys import DenseFeature, split_features
 from sok_compat.deeprec.columns.embedding_columns import (
     ColumnLookup,
+    collections_with,
     is_weighted,
     may_be_grouped,
-    whole_of,
 )
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
-from sok_compat.deeprec.lookups.group_lookup import pooled_rows, split_ids
+from sok_compat.deeprec.lookups.group_lookup import pooled_rows, split_ids, whole_of
 from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.runtime.tf_versions import feature_columns as stock
 
@@ -100,9 +100,7 @@ def _find_variables(features, columns, weight_collections, trainable, cols_to_va
     Uses the variable scopes of TensorFlow's input_layer, in its order.
     """
     builder = stock.LazyBuilder(features)
-    needed = [tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES]
-    collections = list(weight_collections or [])
-    collections += [name for name in needed if name not in collections]
+    collections = collections_with(weight_collections)
     found = []
     for column in columns:
         with tf1.variable_scope(None, default_name=column._var_scope_name) as scope:
@@ -120,16 +118,12 @@ def _look_up_or_defer(column, features, builder, collections, trainable):
         )
     keeps_all = not column.use_safe_embedding_lookup
     feature = DenseFeature.of(column.categorical_column, features, keeps_all)
-    if feature is not None:
-        lookup = ColumnLookup.of(column, feature, collections, trainable)
-        if lookup.is_of_bags:
-            return lookup
-    sparse_tensors = column.categorical_column._get_sparse_tensors(
-        builder, weight_collections=collections, trainable=trainable
-    )
-    if feature is not None:
-        return dataclasses.replace(lookup, bags=sparse_tensors).alone()
-    lookup = ColumnLookup.of(column, sparse_tensors, collections, trainable)
+    lookup = ColumnLookup.of(column, feature, collections, trainable)
+    if feature is None or not lookup.is_of_bags:
+        sparse_tensors = column.categorical_column._get_sparse_tensors(
+            builder, weight_collections=collections, trainable=trainable
+        )
+        lookup = dataclasses.replace(lookup, bags=sparse_tensors)
     return lookup if lookup.is_of_bags else lookup.alone()
 
 

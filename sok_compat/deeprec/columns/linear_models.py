@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from sok_compat.deeprec.columns.column_keys import DenseFeature, split_features
 from sok_compat.deeprec.columns.embedding_columns import (
+    collections_with,
     is_of_embedding_variable,
-    source_of,
-    whole_of,
+    make_weights,
 )
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
-from sok_compat.deeprec.lookups.group_lookup import COMBINERS, pooled_rows
+from sok_compat.deeprec.lookups.group_lookup import COMBINERS, pooled_rows, whole_of
 from sok_compat.deeprec.lookups.stock_lookups import safe_embedding_lookup_sparse
 from sok_compat.runtime.tf_versions import feature_columns as stock
 
@@ -93,7 +93,7 @@ def _bias(units, weight_collections, trainable, found):
             tf.float32,
             tf1.zeros_initializer(),
             trainable=trainable,
-            collections=_collections(weight_collections),
+            collections=collections_with(weight_collections),
         )
         found["bias"] = _variables(f"{scope.name}/{_BIAS}")
     return tf.convert_to_tensor(bias)
@@ -118,12 +118,13 @@ def _by_scope(columns):
 def _weighted_sums(features, columns, units, combiner, weight_collections, trainable, found):
     """[batch, units] of each column; adds its variables to `found`."""
     builder = stock.LazyBuilder(features)
-    collections = _collections(weight_collections)
+    collections = collections_with(weight_collections)
     sums, grouped = [], []
     for name, column in columns.items():
         feature = _feature_of(column, features, combiner)
         with tf1.variable_scope(name) as scope:
-            variable = _make_variable(column, units, trainable, collections)
+            initializer = tf1.zeros_initializer()
+            variable = make_weights(column, _WEIGHTS, units, initializer, trainable, collections)
             whole = whole_of(variable)
             if feature is not None and whole is not None:
                 grouped.append((whole, feature))
@@ -140,27 +141,8 @@ def _weighted_sums(features, columns, units, combiner, weight_collections, train
     return sums
 
 
-def _make_variable(column, units, trainable, collections):
-    source, initializer = source_of(column), tf1.zeros_initializer()
-    if _is_of_embedding_variable(column):
-        return source.make_variable(_WEIGHTS, units, initializer, trainable, collections)
-    return tf1.get_variable(
-        _WEIGHTS,
-        [source.hash_bucket_size, units],
-        tf.float32,
-        initializer,
-        trainable=trainable,
-        collections=collections,
-    )
-
-
 def _variables(prefix):
     return tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope=prefix)
-
-
-def _collections(given):
-    needed = (tf1.GraphKeys.GLOBAL_VARIABLES, tf1.GraphKeys.MODEL_VARIABLES)
-    return [*(given or ()), *(name for name in needed if name not in (given or ()))]
 
 
 def _flat(bags):

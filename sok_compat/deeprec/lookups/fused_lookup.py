@@ -7,14 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.deeprec.lookups.group_lookup import COMBINERS, pooled_rows, split_ids
+from sok_compat.deeprec.lookups.group_lookup import COMBINERS, pooled_rows, split_ids, whole_of
 from sok_compat.deeprec.lookups.stock_lookups import safe_embedding_lookup_sparse
-from sok_compat.deeprec.variables.composed_variables import MultiHashVariable
-from sok_compat.deeprec.variables.embedding_variable import PartitionedEmbeddingVariable
 from sok_compat.lookup.dense_tables import tables_are_dense
-from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
-
-_OF_PARTS = (MultiHashVariable, PartitionedEmbeddingVariable, PartitionedVariable)
+from sok_compat.runtime.tf_versions import Variable
 
 
 def fused_safe_embedding_lookup_sparse(
@@ -36,7 +32,8 @@ def fused_safe_embedding_lookup_sparse(
     only = embedding_weights
     if isinstance(only, (list, tuple)) and len(only) == 1:
         only = only[0]
-    is_whole = isinstance(only, Variable) and not isinstance(only, _OF_PARTS)
+    only = whole_of(only)
+    is_whole = isinstance(only, Variable)
     is_plain = sparse_weights is None and default_id is None and max_norm is None and prune
     is_sparse = isinstance(sparse_ids, tf.SparseTensor) and sparse_ids.shape.rank is not None
     if not (is_whole and is_plain and is_sparse and combiner in COMBINERS) or tables_are_dense():

@@ -14,6 +14,7 @@ from sok_compat.deeprec.lookups.ordinary_lookup import (
     pool_ordinary,
     rows_of_sequence,
 )
+from sok_compat.deeprec.variables.composed_variables import MultiHashVariable
 from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
@@ -25,6 +26,7 @@ from sok_compat.lookup.keys import in_shape_of
 from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
 
 COMBINERS = ("mean", "sum")
+_OF_PARTS = (PartitionedVariable, PartitionedEmbeddingVariable)
 
 _Bags = Union[tf.SparseTensor, tf.RaggedTensor]
 
@@ -198,21 +200,27 @@ def _checked_params(params: Any) -> list[Any]:
     return [_checked_param(param) for param in _as_list(params)]
 
 
+def whole_of(variable: Any) -> Any:
+    """The variable, or its only part; None if it has several, or is composed of others."""
+    if isinstance(variable, _OF_PARTS):
+        parts = list(variable)
+        return parts[0] if len(parts) == 1 else None
+    return None if isinstance(variable, MultiHashVariable) else variable
+
+
 def _checked_param(param: Any) -> Any:
-    if isinstance(param, (PartitionedVariable, PartitionedEmbeddingVariable)):
-        parts = list(param)
-        if len(parts) > 1:
-            raise TypeError(
-                f"group lookups do not support partitioned variables, got {param.name}, which has "
-                f"{len(parts)} parts: make it without a partitioner"
-            )
-        param = parts[0]
-    is_tensor = isinstance(param, tf.Tensor) and param.shape.rank == 2
-    if not isinstance(param, Variable) and not is_tensor:
+    whole = whole_of(param)
+    if whole is None and isinstance(param, _OF_PARTS):
+        raise TypeError(
+            f"group lookups do not support partitioned variables, got {param.name}, which has "
+            f"{len(list(param))} parts: make it without a partitioner"
+        )
+    is_tensor = isinstance(whole, tf.Tensor) and whole.shape.rank == 2
+    if not isinstance(whole, Variable) and not is_tensor:
         raise TypeError(
             f"params must be embedding variables or variables, got {type(param).__name__}"
         )
-    return param
+    return whole
 
 
 def _as_list(values: Any) -> list[Any]:
