@@ -80,6 +80,7 @@ void CheckIsFile(const std::string& path) {
 }
 
 void SyncToDisk(const std::string& path) {
+  if (!IsLocalPath(path)) return;
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) ThrowOfSystem(path, errno);
   // Some file systems cannot sync a folder, and do not need to.

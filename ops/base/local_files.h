@@ -38,8 +38,8 @@ void RemoveLongAbandoned(const std::string& folder, const std::string& written_n
 /// pipe, for instance, would never return. A path that does not exist is fine.
 void CheckIsFile(const std::string& path);
 
-/// Returns once a file, or the list of names in a folder, is on the disk. Throws the system's
-/// error.
+/// Returns once a file, or the list of names in a folder, is on the disk; at once for a path that
+/// is not local. Throws the system's error.
 void SyncToDisk(const std::string& path);
 
 /// Starts writing a file's dirty pages to the disk, without waiting, to shorten a later SyncToDisk.

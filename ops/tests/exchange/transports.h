@@ -86,7 +86,9 @@ class Transports {
  public:
   Transports(TransportKind kind, int num_ranks, int64_t ring_bytes = 1 << 16,
              int64_t most_bytes = 1 << 18)
-      : by_rank_(static_cast<size_t>(num_ranks)), all_to_all_(num_ranks) {
+      : by_rank_(static_cast<size_t>(num_ranks)),
+        all_to_all_(num_ranks),
+        is_dead_(static_cast<size_t>(num_ranks)) {
     if (kind != TransportKind::kSharedMemory) {
       AllToAllOptions options;
       options.num_ranks = num_ranks;
@@ -134,13 +136,16 @@ class Transports {
       drivers_.emplace_back([this, rank] {
         std::vector<std::string> received;
         bool goes_on = true;
-        while (goes_on &&
+        while (goes_on && !is_dead_[rank] &&
                all_to_all_.Exchange(static_cast<int>(rank), rounds_[rank]->Next(), &received)) {
           goes_on = rounds_[rank]->Take({received.begin(), received.end()});
         }
       });
     }
   }
+
+  /// The rank comes to no later round, and says nothing.
+  void Kill(int rank) { is_dead_[static_cast<size_t>(rank)] = true; }
 
   const std::shared_ptr<Transport>& operator[](int rank) const {
     return by_rank_[static_cast<size_t>(rank)];
@@ -150,6 +155,7 @@ class Transports {
   std::vector<std::shared_ptr<Transport>> by_rank_;
   std::vector<std::shared_ptr<AllToAllTransport>> rounds_;
   ThreadsAllToAll all_to_all_;
+  std::vector<std::atomic<bool>> is_dead_;
   std::vector<std::thread> drivers_;
 };
 

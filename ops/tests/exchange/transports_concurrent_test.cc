@@ -44,6 +44,10 @@ class Inbox : public Receiver {
     CHECK_TRUE(have_come);
     return std::exchange(from_[source], {});
   }
+  size_t NumLeft() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return left_.size();
+  }
   void AwaitLeaving(int source) {
     std::unique_lock<std::mutex> lock(mutex_);
     const bool has_left =
@@ -196,6 +200,26 @@ SOK_TEST(RanksThatLiveAreNotSilent) {
       CHECK_TRUE(ranks[rank]->SilentSeconds() < 0.4);
       CHECK_EQ(ranks[rank]->failure(), "");
     }
+  }
+}
+
+/// What the other ranks see of a death where rounds are made: the round does not end. Its caller's
+/// all-to-all fails, or is given up after a time.
+SOK_TEST(ARankThatDiesBetweenRounds) {
+  for (const TransportKind kind : {TransportKind::kAllToAll, TransportKind::kByHost}) {
+    std::vector<Inbox> inboxes(4);
+    Transports ranks(kind, 4);
+    StartAll(ranks, inboxes);
+    Send(*ranks[3], 0, "the last message");
+    CHECK_EQ(inboxes[0].From(3, 1).front(), "the last message");
+    ranks.Kill(3);
+    for (int rank = 0; rank < 3; ++rank) {
+      for (int i = 0; i < 6000 && ranks[rank]->SilentSeconds() < 0.5; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      CHECK_TRUE(ranks[rank]->SilentSeconds() >= 0.5);
+      CHECK_EQ(inboxes[static_cast<size_t>(rank)].NumLeft(), size_t{0});
+    }
+    Send(*ranks[0], 1, "a message that waits for the round");  // not lost, and nothing blocks
   }
 }
 

@@ -6,7 +6,7 @@
 namespace sok {
 namespace {
 
-ErrorCode CodeOf(const absl::Status& status) {
+ErrorCode FileErrorCodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kNotFound:
       return ErrorCode::kNotFound;
@@ -28,7 +28,7 @@ void ThrowOfFile(const absl::Status& status, const std::string& path) {
   if (status.ok()) return;
   const std::string message(status.message());
   const bool is_named = message.find(path) != std::string::npos;
-  Throw(CodeOf(status), is_named ? "" : path + ": ", message);
+  Throw(FileErrorCodeOf(status), is_named ? "" : path + ": ", message);
 }
 
 }  // namespace sok

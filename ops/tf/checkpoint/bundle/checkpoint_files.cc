@@ -69,10 +69,6 @@ int64_t NumShardsOf(tf::Env* env, const std::string& prefix) {
   }
 }
 
-void Sync(const std::string& path) {
-  if (IsLocalPath(path)) SyncToDisk(path);
-}
-
 std::string ParentOf(const std::string& prefix) {
   const std::string parent(tf::io::Dirname(prefix));
   return parent.empty() ? "." : parent;
@@ -161,15 +157,15 @@ void CheckpointFiles::Merge(int num_parts) {
   }
   const std::string index = tf::MetaFilename(folder_ + kMerged);
   WriteIndex(env_, folder_ + kMerged, merged, num_shards);
-  Sync(index);
+  SyncToDisk(index);
   for (int shard = 0; shard < num_shards; ++shard) {
     const std::string place = tf::DataFilename(prefix_, shard, num_shards);
     ThrowOfFile(env_->RenameFile(tf::DataFilename(PartOf(shard), 0, 1), place), place);
   }
-  Sync(parent_);
+  SyncToDisk(parent_);
   const std::string place = tf::MetaFilename(prefix_);
   ThrowOfFile(env_->RenameFile(index, place), place);
-  Sync(parent_);
+  SyncToDisk(parent_);
 }
 
 /// Removes data files that the index does not refer to, if there is an index.

@@ -44,10 +44,6 @@ void WriteTensors(tf::Env* env, const std::string& prefix,
   ThrowOfFile(writer.Finish(), prefix);
 }
 
-void Sync(const std::string& path) {
-  if (IsLocalPath(path)) SyncToDisk(path);
-}
-
 }  // namespace
 
 ShardWriter::ShardWriter(tf::Env* env, const std::string& prefix,
@@ -149,7 +145,7 @@ int64_t ShardWriter::Finish() {
   if (data_ == nullptr) return num_bytes_;
   ThrowOfFile(data_->Close(), data_path_);
   data_.reset();
-  Sync(data_path_);
+  SyncToDisk(data_path_);
   WriteIndex(env_, prefix_, entries_, /*num_shards=*/1);
   return num_bytes_;
 }
@@ -166,7 +162,7 @@ void ReceivedPart::Append(const char* data, size_t num_bytes) {
 
 void ReceivedPart::Finish(const BundleEntries& entries) {
   ThrowOfFile(data_->Close(), data_path_);
-  Sync(data_path_);
+  SyncToDisk(data_path_);
   WriteIndex(env_, prefix_, entries, /*num_shards=*/1);
 }
 

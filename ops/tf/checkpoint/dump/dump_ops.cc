@@ -166,7 +166,7 @@ KeysOf KindOfKeys(tf::OpKernelConstruction* ctx) {
   }
 }
 
-std::vector<int64_t> OwnedKeys(const TableOptions& options, const std::vector<int64_t>& keys) {
+std::vector<int64_t> OwnedOf(const TableOptions& options, const std::vector<int64_t>& keys) {
   std::vector<int64_t> owned;
   std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
                [&](int64_t key) { return options.placement.IsOwned(key); });
@@ -214,7 +214,7 @@ class RestoreTableOp : public WholeTableOp {
       const TableOptions& options = view.options();
       DumpReader reader(ctx->env(), places, options.dim);
       const std::vector<int64_t> keys = reader.ReadKeys();
-      const std::vector<int64_t> owned = OwnedKeys(options, keys);
+      const std::vector<int64_t> owned = OwnedOf(options, keys);
       CheckKeysFit(options, owned, keys_);
       TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
       reader.ForEachChunk(RowsOfPart(options.dim),
@@ -247,7 +247,7 @@ class LoadTableOp : public WholeTableOp {
       CheckLoadedValues(options, given, values);
       const std::vector<int64_t> keys(Data<int64_t>(given),
                                       Data<int64_t>(given) + given.NumElements());
-      const std::vector<int64_t> owned = OwnedKeys(options, keys);
+      const std::vector<int64_t> owned = OwnedOf(options, keys);
       CheckKeysFit(options, owned, keys_);
       TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
       const int64_t most = RowsOfPart(options.dim);

@@ -27,10 +27,6 @@ std::string NewId() {
   return id.str();
 }
 
-void Sync(const std::string& path) {
-  if (IsLocalPath(path)) SyncToDisk(path);
-}
-
 }  // namespace
 
 /// A file that is removed on destruction unless it is kept.
@@ -58,7 +54,7 @@ class DumpWriter::File {
     Flush();
     ThrowOfFile(file_->Close(), path_);
     file_.reset();
-    Sync(path_);
+    SyncToDisk(path_);
     return sum_;
   }
   /// Other machines may use the file system, too; their processes do not see this one's lock.
@@ -134,7 +130,7 @@ void DumpWriter::Commit() {
   note.Append(text.data(), text.size());
   note.Finish();
   CheckPlaces();
-  Sync(folder);
+  SyncToDisk(folder);
   const std::string earlier_id = IdInPlace();
   keys_->CheckIsThere();
   rows_->CheckIsThere();
@@ -143,10 +139,10 @@ void DumpWriter::Commit() {
   keys_->Keep();
   rows_->Keep();
   note.MoveTo(places_.note());
-  Sync(folder);
+  SyncToDisk(folder);
   PutInPlace(places_.keys());
   PutInPlace(places_.rows());
-  Sync(folder);
+  SyncToDisk(folder);
   if (IsLocalPath(folder)) RemoveLeftovers(earlier_id);
 }
 
