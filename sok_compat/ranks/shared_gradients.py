@@ -50,6 +50,7 @@ def watch_gradients(
     integrations.apply("tf.clip_by_global_norm", _warning_of_tables)
 
 
+@tf.autograph.experimental.do_not_convert
 def table_of(gradient: Any) -> Any:
     """The table that a tensor or IndexedSlices is known to be a gradient of, or None."""
     if isinstance(gradient, tf.IndexedSlices):
@@ -69,6 +70,7 @@ def is_handle_of_plane(tensor: Any) -> bool:
     return getattr(tensor, _PLANE, False)
 
 
+@tf.autograph.experimental.do_not_convert
 def is_unknown(gradient: Any) -> bool:
     """Whether a gradient is slices that a function got as arguments, perhaps of a table."""
     tensor: Any = gradient.indices if isinstance(gradient, tf.IndexedSlices) else None
@@ -80,6 +82,7 @@ def is_unknown(gradient: Any) -> bool:
     return False
 
 
+@tf.autograph.experimental.do_not_convert
 def mark(gradient: tf.Tensor | tf.IndexedSlices, table: Any) -> tf.Tensor | tf.IndexedSlices:
     """Marks a gradient for `table_of`; its tensors must have no other use than as gradients."""
     slices = isinstance(gradient, tf.IndexedSlices)
@@ -88,6 +91,7 @@ def mark(gradient: tf.Tensor | tf.IndexedSlices, table: Any) -> tf.Tensor | tf.I
     return gradient
 
 
+@tf.autograph.experimental.do_not_convert
 def mark_reduced(
     gradient: tf.Tensor | tf.IndexedSlices | None,
 ) -> tf.Tensor | tf.IndexedSlices | None:
@@ -111,6 +115,7 @@ def mark_reduced(
     return gradient if table is None else mark(gradient, table)
 
 
+@tf.autograph.experimental.do_not_convert
 def is_reduced(gradient: tf.Tensor | tf.IndexedSlices) -> bool:
     """Whether a gradient is known to have been reduced over ranks."""
     tensor = gradient.indices if isinstance(gradient, tf.IndexedSlices) else gradient
@@ -173,6 +178,7 @@ def _marking_helper(helper, is_shared):
     return helper_with_marks
 
 
+@tf.autograph.experimental.do_not_convert
 def _marked(variables, gradients, is_shared):
     return [
         gradient if gradient is None or not is_shared(variable) else _own(gradient, variable)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
+@tf.autograph.experimental.do_not_convert
 def owner_by_name(variable_name: str, tables: Iterable[Table]) -> Table | None:
     """Returns the table that an optimizer made a variable for, or None.
 

@@ -366,11 +366,13 @@ def connected_ranks(user: str = "sok_compat.tables.connected_ranks()") -> Ranks:
     return connect_ranks(has_rows_of_a_rank, is_shared_table, user)
 
 
+@tf.autograph.experimental.do_not_convert
 def is_part_of_table(variable: Any) -> bool:
     """Whether a variable is a table or a slot, with rows of this rank."""
     return isinstance(variable, (Table, SlotVariable))
 
 
+@tf.autograph.experimental.do_not_convert
 def has_rows_of_a_rank(variable: Any) -> bool:
     """Whether a variable is a table, a slot, or an ordinary variable that an optimizer made as a
     slot, as those of tf.keras.optimizers.legacy do: its shape is the table's, and its name contains

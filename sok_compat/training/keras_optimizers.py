@@ -130,6 +130,7 @@ def _optimizer_of(update):
     return maker if isinstance(maker, keras.optimizers.Optimizer) else None
 
 
+@tf.autograph.experimental.do_not_convert
 def _updates_rows_of_batch(optimizer: Any, gradient: tf.Tensor | tf.IndexedSlices) -> bool:
     """Whether the update touches only the gradient's rows, as Adagrad with sparse gradients."""
     is_adagrad = type(optimizer).update_step is keras.optimizers.Adagrad.update_step

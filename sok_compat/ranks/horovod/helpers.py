@@ -231,6 +231,7 @@ def _passing_group(reduce, horovod):
     return reduce_others
 
 
+@tf.autograph.experimental.do_not_convert
 def _as_if_reduced(name, given, gradient, table, horovod):
     """A table's gradient, scaled as hvd.allreduce would with the arguments `given`."""
     given = inspect.BoundArguments(given.signature, given.arguments.copy())
@@ -253,6 +254,7 @@ def _as_if_reduced(name, given, gradient, table, horovod):
     return mark(_reduced_table(gradient, op, horovod, scale), table)
 
 
+@tf.autograph.experimental.do_not_convert
 def _reduced_table(gradient, op, horovod, scale=1.0):
     """A table's gradient, scaled as the reduction `op`, Sum or Average, scales an ordinary one.
 

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tensorflow as tf
 
 from sok_compat.tables.table import Table
 
-if TYPE_CHECKING:
-    import tensorflow as tf
 
-
+@tf.autograph.experimental.do_not_convert
 def split_embedding_variable_from_others(
     variables: list[tf.Variable] | tuple[tf.Variable, ...],
 ) -> tuple[list[Table], list[tf.Variable]]:

@@ -33,7 +33,26 @@ def import_what_programs_import():
 
         assert sok_compat.Init  # the names come with the first one
     if importlib.util.find_spec("horovod"):
-        importlib.import_module("horovod.tensorflow")
+        convert_functions_of(importlib.import_module("horovod.tensorflow"))
+
+
+def convert_functions_of(horovod):
+    """Converts the functions of Horovod that a tf.function calls, as it does, which takes seconds;
+    AutoGraph keeps what is converted."""
+    from tensorflow.python.autograph.core.converter import ConversionOptions, ProgramContext
+    from tensorflow.python.autograph.impl import api
+
+    names = [f"{kind}allreduce{what}" for kind in ("", "grouped_") for what in ("", "_cond")]
+    called = [getattr(horovod, "_" * name.endswith("_cond") + name) for name in names]
+    make_reducer = horovod._make_cached_allreduce_grads_fn
+    reducer = make_reducer("", "", "", None, False, horovod.Average, 1.0, 0, None).python_function
+    called += [horovod._DistributedGradientTape.gradient, horovod.broadcast_variables, reducer]
+    for is_function, functions in {False: called, True: [reducer]}.items():
+        options = ConversionOptions(
+            recursive=True, user_requested=is_function, optional_features=None
+        )
+        for function in functions:
+            api._convert_actual(function, ProgramContext(options))
 
 
 def serve(client):
