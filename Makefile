@@ -47,14 +47,17 @@ pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: mor
 	$(PYTEST) -m thorough $(PYTEST_ARGS)
 
 # The other tested TensorFlow has an environment of its own, without Horovod, and a wheel without the CUDA code, which
-# has been compiled for the first one.
+# has been compiled for the first one. Its tests are those of what differs between releases: Keras, its optimizers,
+# variables, control flow and what is replaced. `make test TENSORFLOW=...` runs all.
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
-OTHER_TESTS := tests/fuzz tests/layers tests/optimizers tests/variables $(addprefix tests/runtime/test_,integrations.py \
-  v1_behavior.py)
+OTHER_TESTS := tests/optimizers tests/variables $(addprefix tests/layers/test_,control_flow.py get_embedding.py \
+  layer_handles.py ragged_inputs.py tf_distributed_embedding.py unusual_steps.py) $(addprefix tests/runtime/test_, \
+  integrations.py v1_behavior.py)
 
-# The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of files on the disk.
-GPU_KERNEL_TESTS := tests/layers tests/variables $(wildcard tests/saver/test_*.py) tests/conformance $(addprefix tests/optimizers/test_,keras_optimizers.py \
-  optimizer_scope.py rows_in_use.py sok_optimizers.py stock_optimizers.py)
+# The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of files and of Keras.
+GPU_KERNEL_TESTS := tests/layers tests/variables tests/conformance $(addprefix tests/saver/test_,incremental_saver.py \
+  saving_steps.py) $(addprefix tests/optimizers/test_,optimizer_scope.py rows_in_use.py sok_optimizers.py \
+  stock_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
 	build=$$($(BIN)/python cmake/build_backend.py) && \
@@ -72,7 +75,7 @@ endif
 
 .PHONY: pytest-layers
 pytest-layers: build
-	$(PYTEST) -m "not thorough or fuzz" $(OTHER_TESTS) $(PYTEST_ARGS)
+	$(PYTEST) -m "not thorough" $(OTHER_TESTS) $(PYTEST_ARGS)
 
 CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
@@ -81,7 +84,15 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 # One CUDA architecture: each one more takes minutes.
 check: export SOK_WARNINGS_AS_ERRORS := ON
 check: export CUDAARCHS := 90
-check: lint sanitize cuda-check test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests
+check: before-tests test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests
+
+# Two at a time, as downloads, linters and links leave a processor idle; one pip at a time in an environment.
+.PHONY: before-tests build-other
+before-tests: $(VENV)/.tensorflow $(VENV)/.tools $(VENV)/.lint
+	$(MAKE) --no-print-directory -j2 --output-sync=target lint sanitize cuda-check build-other
+
+build-other:
+	$(if $(OTHER_TENSORFLOW),$(MAKE) --no-print-directory build TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF)
 
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
 	$(BIN)/python -m examples.dlrm.demo

@@ -21,7 +21,7 @@ from sok_compat.distributed_embeddings.python.layers import dist_model_parallel 
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
 from tests.distributed.launch import has_horovod, reports, run_ranks
 
-NUM_DRAWN = int(os.environ.get("SOK_TEST_MODELS", 4))
+NUM_DRAWN = int(os.environ.get("SOK_TEST_MODELS", 3))
 TABLES = [(30, 4, "sum"), (7, 6, "mean"), (50, 4, "sum"), (11, 3, None), (9, 4, "mean")]
 INPUTS = [(0, 3), (1, 2), (2, 5), (3, 1), (4, 0), (1, 1), (0, 0)]  # (table, hotness); 0: ragged
 PLANS = {
@@ -48,6 +48,7 @@ OTHER_TABLES = {  # and their inputs
     "permuted": ([(10, 4, "sum"), (15, 4, "sum"), (5, 4, "sum")], [(1, 2), (0, 2), (2, 0)]),
     "without inputs": ([(10, 4, "sum"), (15, 4, "sum")], [(0, 2)]),  # those of rank 1
 }
+ON_THREE_RANKS = ("all kinds", "rows", "uneven", "without inputs")  # where sizes do not divide
 GROUPS = {  # with one rank all are cut by columns
     "basic": [[], [0, 1, 2, 3, 4], []],
     "columns": [[], [0, 1, 2, 3, 4], []],
@@ -140,8 +141,8 @@ def reported(num_ranks, is_drawn):
     is_drawn_alone = is_drawn and num_ranks != 3
     if num_ranks > 1 and not is_drawn_alone:
         reported(1, False)  # whose checkpoint all read
-    known = {name: written_down(name) for name in PLANS}
-    # Three ranks run all in one launch, which is a thorough test anyway.
+    known = {name: written_down(name) for name in (ON_THREE_RANKS if num_ranks == 3 else PLANS)}
+    # Three ranks run both kinds in one launch, which is a thorough test anyway.
     found = {**known, **drawn(NUM_DRAWN)} if num_ranks == 3 else known
     found = drawn(NUM_DRAWN) if is_drawn_alone else found
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -161,6 +162,12 @@ def of_launch(num_ranks, is_drawn):
 
 
 RANKS = [1, 2, pytest.param(3, marks=pytest.mark.thorough)]
+RANKS_AND_PLANS = [
+    pytest.param(n, plan, id=f"{n} ranks-{plan}", marks=[pytest.mark.thorough] if n == 3 else [])
+    for n in (1, 2, 3)
+    for plan in (ON_THREE_RANKS if n == 3 else PLANS)
+]
+on_ranks_by_plan = pytest.mark.parametrize("ranks, plan", RANKS_AND_PLANS, indirect=["ranks"])
 
 
 @pytest.fixture(scope="module", params=RANKS, ids="{} ranks".format)
@@ -168,7 +175,7 @@ def ranks(request):
     return of_launch(request.param, False)
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@on_ranks_by_plan
 def test_tables_are_of_the_groups_of_the_plan(ranks, plan):
     for rank in ranks:
         groups = rank["cases"][plan]["table groups"]
@@ -180,7 +187,7 @@ def test_tables_are_of_the_groups_of_the_plan(ranks, plan):
         ]
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@on_ranks_by_plan
 def test_weights_come_back_as_they_were_set(ranks, plan):
     check_weights([rank["cases"][plan] for rank in ranks])
     for rank in ranks:
@@ -190,7 +197,7 @@ def test_weights_come_back_as_they_were_set(ranks, plan):
             assert len(ranks) > 1 or np.array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@on_ranks_by_plan
 def test_outputs(ranks, plan):
     made = [rank["cases"][plan] for rank in ranks]
     check_outputs(made)
@@ -198,7 +205,7 @@ def test_outputs(ranks, plan):
         assert one.ndim == 2 or len(ranks) == 1 or plan in ("all kinds", "rows")
 
 
-@pytest.mark.parametrize("plan", PLANS)
+@on_ranks_by_plan
 def test_training(ranks, plan):
     check_training([rank["cases"][plan] for rank in ranks])
 

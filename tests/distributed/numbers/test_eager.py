@@ -14,7 +14,6 @@ TOLERANCE = dict(rtol=1e-5, atol=1e-6)
 FITS = ["fit eagerly, legacy Adagrad", "fit in a function, Adam"]
 MODELS = [
     "eager, legacy Adagrad",
-    "eager, Adam",
     "function, Adam",
     "function, sok Adam",
     *FITS,

@@ -12,7 +12,7 @@ from tests.distributed.launch import reports, run_ranks
 pytestmark = pytest.mark.thorough
 
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
-FITS = ["fit, legacy SGD", "fit, SGD", "fit, Adam", "fit in a strategy, Adam"]
+FITS = ["fit, legacy SGD", "fit, Adam", "fit in a strategy, Adam"]
 SCRIPTS = [
     "eager, allreduce",
     "function, allreduce",
@@ -20,9 +20,7 @@ SCRIPTS = [
     "function, tape",
     "function, tape with groups",
     "function, clipped tape",
-    "eager, tape in a strategy",
     "function, tape in a strategy",
-    "eager, allreduce of all",
     "eager, allreduce of all, broadcast in place",
     # Horovod 0.28's part for Keras takes the package `keras`, which is Keras 3 from 2.16 on.
     *(FITS if VERSION < (2, 16) else ()),
