@@ -28,8 +28,8 @@ class BucketSaveable(StreamedTable):
       X-versions, X-freqs: int64 [n]; [0] if they are not recorded.
       X-keys_filtered, X-versions_filtered, X-freqs_filtered: [m], of keys without a row.
       X-partition_offset, X-partition_filter_offset: int32 [1001], the start of each bucket.
-    In addition to DeepRec's tensors, X-seed, int64, of a table whose initial rows are random, seeds
-    those of later keys.
+    In addition to DeepRec's tensors, X-seed-versions, int64, of a table whose initial rows are
+    random, seeds those of later keys.
 
     Each rank saves the keys that it owns as a part: rank r of N saves part p of P as
     X/part_<p * N + r>. Restoring replaces the table's contents by the keys of the checkpoint that

@@ -76,7 +76,7 @@ def test_what_is_in_the_checkpoint(tmp_path, key_dtype):
     names = {name for name, _ in tf.train.list_variables(str(tmp_path))}
     planes = ("v", "v/Adagrad")
     tensors = {f"{plane}-{what}" for plane in planes for what in WHAT}
-    assert names == {"global_step", "v-seed", *tensors}
+    assert names == {"global_step", "v-seed-versions", *tensors}
     for plane in planes:
         found = load(f"{plane}-keys")
         assert found.dtype == key_dtype and found.tolist() == in_buckets(keys)
@@ -92,13 +92,28 @@ def test_what_is_in_the_checkpoint(tmp_path, key_dtype):
     assert (load("v/Adagrad-values") > 0.1).all()
 
 
+def test_a_program_that_copies_ordinary_variables(tmp_path):
+    """It leaves out what ends as DeepRec's tensors do; the copies are saved beside the table."""
+    path = str(tmp_path / "model")
+    saved(path, [[1, 5]])
+    ordinary = [name for name, _ in tf.train.list_variables(path) if not name.endswith(WHAT)]
+    assert ordinary == ["global_step"]
+    with tf.Graph().as_default(), tf1.Session() as session:
+        Model(saver=lambda: None)
+        copies = [tf1.get_variable(f"{name}_of_file", initializer=tf.train.load_variable(path, name))
+                  for name in ordinary]  # fmt: skip
+        session.run(tf1.global_variables_initializer())
+        tf1.train.Saver().save(session, str(tmp_path / "copy"))
+        assert session.run(copies) == [tf.train.load_variable(path, "global_step")]
+
+
 def test_names_of_parts_and_two_slots(tmp_path):
     saved(str(tmp_path / "model"), [[1, 5]], num_parts=2,
           make_optimizer=lambda step: optimizers.AdamOptimizer(0.1))  # fmt: skip
     names = {name for name, _ in tf.train.list_variables(str(tmp_path))}
     planes = [f"v/part_{i}{slot}" for i in range(2) for slot in ("", "/Adam", "/Adam_1")]
     tensors = {f"{plane}-{what}" for plane in planes for what in WHAT}
-    seeds = {f"v/part_{i}-seed" for i in range(2)}
+    seeds = {f"v/part_{i}-seed-versions" for i in range(2)}
     assert names == {"beta1_power", "beta2_power", "global_step", *tensors, *seeds}
     assert tf.train.load_variable(str(tmp_path), "v/part_1/Adam-keys").tolist() == [1, 5]
     assert tf.train.load_variable(str(tmp_path), "v/part_0-values").shape == (0, DIM)
@@ -191,7 +206,7 @@ def test_other_names_and_a_used_variable(tmp_path):
     rows = saved(path, FIRST, saver=renamed)
     names = {name for name, _ in tf.train.list_variables(path)}
     tensors = {f"{plane}-{what}" for plane in ("mine", "other/slot") for what in WHAT}
-    assert names == {"mine-seed", *tensors}
+    assert names == {"mine-seed-versions", *tensors}
     with tf.Graph().as_default(), tf1.Session() as session:
         model = Model(saver=renamed)
         session.run(tf1.global_variables_initializer())

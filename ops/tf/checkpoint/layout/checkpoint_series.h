@@ -19,6 +19,9 @@ constexpr char kIncrementEnding[] = ".increment";
 constexpr char kGoneEnding[] = "/gone.increment";
 /// The same in DeepRec's layout, appended after the ending.
 constexpr char kGoneOfBuckets[] = "-gone";
+/// Ends as one of DeepRec's tensors: programs that walk through names take no such tensor for an
+/// ordinary variable.
+constexpr char kSeedOfBuckets[] = "-seed-versions";
 
 /// A checkpoint's description of itself, in a tensor of strings [1] or [3].
 struct CheckpointInSeries {

@@ -112,7 +112,7 @@ std::vector<int64_t> BucketsOp::GoneKeys(SavedBuckets& saved, const PlaneName& n
 std::optional<uint64_t> BucketsOp::StreamOf(SavedBuckets& saved) const {
   const PlaneName& name = names_.front();
   for (const std::string& part : saved.PartsOf(name, /*parts_first=*/num_parts_ > 1)) {
-    if (const auto stream = saved.StreamIn(name.Of(part) + "-seed")) return stream;
+    if (const auto stream = saved.StreamIn(name.Of(part) + kSeedOfBuckets)) return stream;
   }
   return std::nullopt;
 }

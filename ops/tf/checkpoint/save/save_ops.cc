@@ -307,7 +307,7 @@ class SaveTableOp : public WholeTableOp {
       if (!is_whole) plane.title += kIncrementEnding;
       buckets.Write(plane);
     }
-    if (is_whole) return WriteSeed(saved.view.options(), titles_[0] + "-seed", writer);
+    if (is_whole) return WriteSeed(saved.view.options(), titles_[0] + kSeedOfBuckets, writer);
     buckets.WriteNumbers(titles_[0] + kIncrementEnding + kGoneOfBuckets, saved.gone_keys);
   }
 
