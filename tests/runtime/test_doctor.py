@@ -9,6 +9,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+import sok_compat.ranks.horovod.integrations  # noqa: F401  adds Horovod's to the table
 from sok_compat import doctor
 from sok_compat.runtime.integrations import table_of_changes
 from tests.packaging.environments import write_files
