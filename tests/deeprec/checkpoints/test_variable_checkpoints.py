@@ -100,11 +100,11 @@ def test_a_program_that_copies_ordinary_variables(tmp_path):
     assert ordinary == ["global_step"]
     with tf.Graph().as_default(), tf1.Session() as session:
         Model(saver=lambda: None)
-        copies = [tf1.get_variable(f"{name}_of_file", initializer=tf.train.load_variable(path, name))
-                  for name in ordinary]  # fmt: skip
+        load = functools.partial(tf.train.load_variable, path)
+        copies = [tf1.get_variable(f"{name}_of_file", initializer=load(name)) for name in ordinary]
         session.run(tf1.global_variables_initializer())
         tf1.train.Saver().save(session, str(tmp_path / "copy"))
-        assert session.run(copies) == [tf.train.load_variable(path, "global_step")]
+        assert session.run(copies) == [load("global_step")]
 
 
 def test_names_of_parts_and_two_slots(tmp_path):
