@@ -21,7 +21,7 @@ from sok_compat.runtime.strategies import (
 )
 from sok_compat.runtime.tf_versions import BaseResourceVariable, var_is_initialized_op
 from sok_compat.tables import resource_handles
-from sok_compat.tables.first_value import parse_initializer
+from sok_compat.tables.first_value import FirstValue, parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.key_history import HasHistory, check_history
 from sok_compat.tables.no_copies import NoCopies
@@ -259,6 +259,11 @@ class Table(
     def replace_initializer(self, op: tf.Operation) -> None:
         """Replaces `initializer` by `op`, which makes the table and fills it."""
         self._initializer_op = op
+
+    def restarted(self, first_value: FirstValue) -> tf.Operation:
+        """Returns an op that empties the table; from now on its keys start as `first_value`."""
+        self.first_value = first_value
+        return self._make_initializer(self.handle)
 
     def _make_initializer(self, handle: tf.Tensor, keep_existing: bool = False) -> tf.Operation:
         """Runs no collective: one rank may resume while another starts fresh."""
