@@ -16,7 +16,8 @@ _HOMES = {
             "communication": ("init", "set_comm_tool"),
             "distributed_variable": ("DistributedVariable", "LocalizedVariable", "Variable"),
             "dynamic_variable": ("DynamicVariable", "assign", "export", "filter_variables"),
-            "lookup": ("all2all_dense_embedding", "lookup_sparse"),
+            "dump_load": ("dump", "incremental_dump", "incremental_model_dump", "load"),
+            "lookup": ("all2all_dense_embedding", "lookup_sparse", "sparse_read_and_evict"),
             "optimizer": ("OptimizerWrapper", "SGD"),
             "utils": ("tf_version",),
         }.items()
@@ -45,8 +46,8 @@ _PACKAGES = {
         name: f"{_FACE}.{name}"
         for name in (
             *("core", "embeddings", "kit_lib", "operations", "optimizers", "saver", "tf"),
-            *("communication", "distributed_variable", "dynamic_variable", "experiment", "lookup"),
-            *("optimizer", "raw_ops", "utils"),
+            *("communication", "distributed_variable", "dump_load", "dynamic_variable"),
+            *("experiment", "lookup", "optimizer", "raw_ops", "utils"),
         )
     },
 }

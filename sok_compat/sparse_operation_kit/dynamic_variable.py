@@ -17,6 +17,7 @@ from sok_compat.sparse_operation_kit.variables.first_values import first_value_o
 from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
 from sok_compat.sparse_operation_kit.variables.mode import EVERY_RANK, placement_of, target_of
 from sok_compat.sparse_operation_kit.variables.options import DynamicOptions, checked_var_type
+from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.rows.row_writes import write_rows
 from sok_compat.tables.table import Table
 from sok_compat.tables.words import Words
@@ -29,7 +30,8 @@ _numbers = itertools.count()  # of variables without a name
 class DynamicVariable(LooksUpKeys, Table):
     """Keys -> rows of `dimension` float32; lookups insert keys. API of SparseOperationKit 2.
 
-    Any integer of key_type is a key. Train it with `sok.OptimizerWrapper` or `sok.SGD`. Its
+    Any integer of key_type is a key. One of var_type 'hybrid' that has max_capacity keys on a rank
+    evicts the least recently used ones. Train it with `sok.OptimizerWrapper` or `sok.SGD`. Its
     gradients are tf.IndexedSlices by row ids, not by keys.
 
     Attributes:
@@ -109,6 +111,7 @@ class DynamicVariable(LooksUpKeys, Table):
             seed=global_seed() if seed is None else seed,
             trainable=trainable,
             placement=placement_of(self.target_gpu, ranks),
+            history=_history_of(self.backend_type, self.options),
         )
         self.storage.slots_are_planes = True
 
@@ -204,6 +207,10 @@ def filter_variables(
         [each for each in variables if isinstance(each, kinds)],
         [each for each in variables if not isinstance(each, kinds)],
     )
+
+
+def _history_of(var_type: str, options: DynamicOptions) -> KeyHistory | None:
+    return KeyHistory(max_keys=options.max_capacity) if var_type == "hybrid" else None
 
 
 def _checked_key_type(key_type: Any) -> tf.DType:

@@ -14,6 +14,8 @@ from sok_compat.lookup.bags_of_keys import BagsOfKeys, SplitKeys, split_bags
 from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert
 from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.keys import in_shape_of
+from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
 from sok_compat.lookup.ordinary import pooled_rows_of_group
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
@@ -89,7 +91,7 @@ def lookup_sparse(
     if use_low_frequency_filter:
         _check_filter(bags)
     with tf.name_scope("lookup_sparse"):
-        outputs = _pooled(bags, split_bags(_in_like_forms(bags)))
+        outputs = _pooled(bags, split_bags(_in_like_forms(bags)), use_low_frequency_filter)
     return outputs if isinstance(sp_ids, (list, tuple)) else outputs[0]
 
 
@@ -112,6 +114,36 @@ def all2all_dense_embedding(param: Any, indices: Any) -> tf.Tensor:
             f"got {type(param).__name__}"
         )
     return param.sparse_read(indices)
+
+
+def sparse_read_and_evict(
+    var: DynamicVariable, indices: Any, name: str | None = None
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Looks up the row of each key, and tells which keys that evicts. API of SparseOperationKit 2.
+
+    All ranks call it together.
+
+    Args:
+      var: a DynamicVariable of var_type 'hybrid'.
+      indices: integers of any shape.
+      name: name of the ops.
+
+    Returns:
+      (rows float32 [*indices.shape, dim], differentiable by the variable; the keys that this rank
+      has evicted, int64 [n], the least recently used first; their rows [n, dim])
+
+    Raises:
+      TypeError: the variable is another, or indices are not integers.
+    """
+    if not isinstance(var, DynamicVariable) or var.backend_type != "hybrid":
+        raise TypeError(
+            "sok.sparse_read_and_evict needs a sok.DynamicVariable of var_type='hybrid', got "
+            f"{getattr(var, 'name', var)!r}"
+        )
+    keys, evicted = var.checked_keys(indices), EvictedKeys()
+    with tf.name_scope(name or "sparse_read_and_evict"):
+        (rows,) = lookup_group([Lookup(var, tf.reshape(keys, [-1]), evicted=evicted)], insert=True)
+        return in_shape_of(keys, rows, var.dim), evicted.keys, evicted.rows
 
 
 def _are(kind: type, values: Any) -> bool:
@@ -179,11 +211,6 @@ def _check_filter(bags: Sequence[_Bag]) -> None:
                 "use_low_frequency_filter needs variables of sok.DynamicVariable with "
                 f"var_type='hybrid', got {bag.param.name}"
             )
-        if bag.weights is None and bag.param.options.filter_ratio < 1:
-            raise NotImplementedError(
-                f"{bag.param.name}: use_low_frequency_filter needs filter_ratio=1.0, got "
-                f"{bag.param.options.filter_ratio}"
-            )
 
 
 def _in_like_forms(bags: Sequence[_Bag]) -> list[BagsOfKeys]:
@@ -214,7 +241,7 @@ def _ragged(bags: tf.SparseTensor, split: SplitKeys) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_splits(bags.values, split.row_splits, validate=False)
 
 
-def _pooled(bags: Sequence[_Bag], splits: Sequence[SplitKeys]) -> list[tf.Tensor]:
+def _pooled(bags: Sequence[_Bag], splits: Sequence[SplitKeys], has_filter: bool) -> list[tf.Tensor]:
     outputs: dict[int, tf.Tensor] = {}
     by_insert: dict[Insert, list[int]] = {}
     plain, weighted = [], []
@@ -228,6 +255,7 @@ def _pooled(bags: Sequence[_Bag], splits: Sequence[SplitKeys]) -> list[tf.Tensor
             Lookup(
                 bags[i].param, splits[i].keys, splits[i].row_splits, bags[i].combiner,
                 splits[i].weights,
+                draw=_draw_of(bags[i]) if has_filter and insert is True else None,
             )
             for i in of_tables
         ]  # fmt: skip
@@ -250,6 +278,11 @@ def _pooled(bags: Sequence[_Bag], splits: Sequence[SplitKeys]) -> list[tf.Tensor
     return [outputs[i] for i in range(len(bags))]
 
 
+def _draw_of(bag: _Bag) -> KeyDraw | None:
+    ratio = bag.param.options.filter_ratio
+    return KeyDraw(ratio, bag.param.seed) if bag.weights is None and ratio < 1 else None
+
+
 def _insert_of(table: Table) -> Insert:
     """When new keys of a table get rows: those of DeepRec come with gradients."""
     if tables_are_dense():
@@ -263,4 +296,4 @@ def _as_list(values: Any) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-__all__ = ["all2all_dense_embedding", "lookup_sparse"]
+__all__ = ["all2all_dense_embedding", "lookup_sparse", "sparse_read_and_evict"]

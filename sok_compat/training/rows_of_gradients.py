@@ -39,7 +39,7 @@ def apply_to_rows_of_gradients(
     """
     variables = [variable for _, variable in grads_and_vars]
     tables = [variable for variable in variables if isinstance(variable, Table)]
-    _make_slots(optimizer, variables, tables)
+    make_slots_of_tables(optimizer, variables, tables)
     if not _lets_rows_decay(optimizer):
         with UpdateScope(tables):
             return optimizer.apply_gradients(grads_and_vars, **kwargs)
@@ -73,8 +73,11 @@ def _lets_rows_decay(optimizer: Any) -> bool:
     return any(update is adam._resource_apply_sparse for adam in adams)
 
 
-def _make_slots(optimizer: Any, variables: Sequence[tf.Variable], tables: Sequence[Table]) -> None:
-    """Makes them before a table shows the rows of a gradient: they have those of the table."""
+def make_slots_of_tables(
+    optimizer: Any, variables: Sequence[tf.Variable], tables: Sequence[Table]
+) -> None:
+    """Makes an optimizer's slots of variables, the `tables` among them, unless they exist."""
+    # Before a table shows the rows of a gradient: slots have those of the table.
     with contextlib.ExitStack() as stack:
         stack.enter_context(tf.init_scope())
         if not isinstance(optimizer, tf.compat.v1.train.Optimizer):

@@ -19,7 +19,7 @@ class DynamicOptions:
     (max_hbm_for_vectors to device_id) change nothing here.
 
     init_capacity: rows on a rank to begin with; rounded up to a power of two.
-    max_capacity: most rows on a rank; rounded up to a power of two.
+    max_capacity: most keys on a rank, of var_type 'hybrid'; rounded up to a power of two.
     max_hbm_for_vectors: GiB.
     filter_ratio: probability with which lookups with use_low_frequency_filter=True admit a key.
     """
