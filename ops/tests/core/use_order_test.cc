@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "ops/tests/check.h"
@@ -103,3 +104,5 @@ SOK_TEST(FewerThanAskedForAreAllThereAre) {
 
 }  // namespace
 }  // namespace sok
+
+SOK_TEST_MAIN()
