@@ -44,7 +44,9 @@ def find_rows(
       Two lists, with an item for each table: row ids int64 [n], -1 for keys without a row; initial
       rows [number of keys without a row, dim], or [0, dim] if the op library computes them.
     """
-    uses_keys = insert is not False
+    uses_keys = insert is not False and any(
+        table.history is not None and table.history.max_keys for table in tables
+    )
     if insert is WITH_GRADIENT:
         insert = False
     if not isinstance(insert, bool):

@@ -89,6 +89,10 @@ EVICTED = {
         inserted([8]),
         call("find", [5, 6, 7, 8], gives=[0, -1, 2, 3]),
     ),
+    "a lookup that uses keys of a table without a limit": Script(
+        CONSTANT, inserted([5]), call("find", [5, 6], uses_keys=True, gives=[0, -1]),
+        call("history", [5, 6], gives=[[1, 0], [-1, -1]]),
+    ),
     "a table of restored keys": Script(
         LIMITED,
         call("restore_rows", [8, 9, 7, 6], np.ones([4, 2]), {"m": np.ones([4, 1])}),

@@ -190,9 +190,7 @@ class FindRowsOp : public tf::AsyncOpKernel {
                          keys_are_distinct_, nullptr, row_ids);
       });
     } else if (uses_keys_) {
-      resource->WithPlanes(call, [&](const TableView& view) {
-        FindUsed(ctx, call, resource.get(), view, num_keys, Data<int64_t>(keys), row_ids);
-      });
+      FindUsed(ctx, call, resource.get(), num_keys, Data<int64_t>(keys), row_ids);
     } else {
       resource->Find(ctx, call, num_keys, Data<int64_t>(keys), row_ids);
     }

@@ -59,7 +59,8 @@ class LimitedLookup {
         num_keys_(num_keys),
         keys_(keys),
         step_began_(table->NoteStep(ctx)),
-        uses_(view.history, table->Now()),
+        moment_(table->Now()),
+        uses_(view.history, moment_),
         size_(view.table.Size(call)) {
     // Allocates first: nothing may fail once keys are evicted.
     history_.Reserve(call.executor(), size_.num_rows + num_keys, 0);
@@ -70,7 +71,7 @@ class LimitedLookup {
     std::vector<int64_t> room;
     const int64_t* ids = call_.OnHost(row_ids, num_keys_, &room);
     for (int64_t i = 0; i < num_keys_; ++i) {
-      if (ids[i] != kNoRow) uses_.Add(ids[i]);
+      if (ids[i] != kNoRow) history_.Count(ids[i], 1, moment_);
     }
   }
 
@@ -82,7 +83,8 @@ class LimitedLookup {
     std::vector<int64_t> room;
     const int64_t* ids = call_.OnHost(row_ids, num_keys_, &room);
     for (int64_t i = 0; i < num_keys_; ++i) {
-      if (found_.empty() || found_[static_cast<size_t>(i)] == kNoRow) uses_.Add(ids[i]);
+      const bool is_used = !found_.empty() && found_[static_cast<size_t>(i)] != kNoRow;
+      if (!is_used) history_.Count(ids[i], 1, moment_);
     }
     Keep();
     EvictVictims(victims);
@@ -140,7 +142,8 @@ class LimitedLookup {
   const int64_t num_keys_;
   const int64_t* const keys_;
   const int64_t step_began_;  // when it first used the table
-  RecordedUses uses_;
+  const int64_t moment_;
+  RecordedUses uses_;  // of keys that have rows, until it is known that the new ones fit
   const TableSize size_;
   std::vector<int64_t> found_;  // rows before; empty if the table cannot become too full
 };
@@ -177,13 +180,16 @@ int64_t EvictRows(OpCall& call, const TableView& view, TableResource* table,
   return num_evicted;
 }
 
-void FindUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, const TableView& view,
-              int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
-  if (!LimitsKeys(view)) return view.table.Find(call, num_keys, keys, row_ids);
-  const std::lock_guard<FairSharedMutex> lock(view.history->mutex());
-  LimitedLookup lookup(ctx, call, table, view, num_keys, keys);
-  lookup.Find(row_ids);
-  lookup.Keep();
+void FindUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, int64_t num_keys,
+              const int64_t* keys, int64_t* row_ids) {
+  bool is_limited = false;
+  table->WithPlanes(call, [&](const TableView& view) {
+    is_limited = LimitsKeys(view);
+    if (!is_limited) return;
+    const std::lock_guard<FairSharedMutex> lock(view.history->mutex());
+    LimitedLookup(ctx, call, table, view, num_keys, keys).Find(row_ids);
+  });
+  if (!is_limited) table->Find(ctx, call, num_keys, keys, row_ids);
 }
 
 void FindOrInsertUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,

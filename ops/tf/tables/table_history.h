@@ -22,11 +22,12 @@ void FindOnHost(OpCall& call, Table& table, int64_t num_keys, const int64_t* key
 int64_t EvictRows(OpCall& call, const TableView& view, TableResource* table,
                   const std::vector<int64_t>& keys, const std::vector<int64_t>& row_ids);
 
-/// Table::Find and Table::FindOrInsert for an op's lookup of keys, in the engine's memory. A table
-/// with a limit of keys records the use of the keys, and new keys above the limit evict the least
-/// recently used ones that the op's step has not used; throws kOutOfCapacity if those are too few.
+/// TableResource::Find and Table::FindOrInsert for an op's lookup of keys, in the engine's memory.
+/// A table with a limit of keys records the use of the keys, and new keys above the limit evict the
+/// least recently used ones that the op's step has not used; throws kOutOfCapacity if those are too
+/// few.
 void FindUsed(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource* table,
-              const TableView& view, int64_t num_keys, const int64_t* keys, int64_t* row_ids);
+              int64_t num_keys, const int64_t* keys, int64_t* row_ids);
 void FindOrInsertUsed(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource* table,
                       const TableView& view, int64_t num_keys, const int64_t* keys,
                       bool keys_are_distinct, const float* initial_rows, int64_t* row_ids);
