@@ -9,22 +9,20 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables_from_checkpoints
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
+from sok_compat.ranks.horovod.communicator import NAME as HOROVOD
 from sok_compat.ranks.horovod.communicator import active_horovod, start_horovod
 from sok_compat.ranks.identity import Ranks, horovod_ranks
 from sok_compat.tables.table import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.stock_slots import make_slots_as_planes
 
-COMM_TOOLS = ("horovod",)
-
 _comm_tool: str | None = None  # of `init`; None: it has not been called
 
 
-def init(comm_tool: str = "horovod", use_legacy_optimizer: bool = True) -> None:
+def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = True) -> None:
     """Initializes Horovod, and prepares variables for the process. API of SparseOperationKit 2.
 
-    Without Horovod and with one process, that process trains alone. May be called again with the
-    same comm_tool.
+    Without Horovod and with one process, that process trains alone. May be called again.
 
     Args:
       comm_tool: 'horovod'.
@@ -32,8 +30,7 @@ def init(comm_tool: str = "horovod", use_legacy_optimizer: bool = True) -> None:
         tf.keras.optimizers stays as it is.
 
     Raises:
-      RuntimeError: comm_tool differs from 'horovod' or from that of an earlier call; another rank
-        does not call init.
+      RuntimeError: comm_tool is another; another rank does not call init.
       ImportError: Horovod cannot be imported or initialized.
     """
     del use_legacy_optimizer
@@ -50,15 +47,11 @@ def set_comm_tool(comm_tool: str) -> None:
     """Chooses the library of collectives; `init` calls it. API of SparseOperationKit 2.
 
     Raises:
-      RuntimeError: comm_tool differs from 'horovod' or from that of an earlier call.
+      RuntimeError: comm_tool is not 'horovod'.
     """
     global _comm_tool
-    if comm_tool not in COMM_TOOLS:
-        raise RuntimeError(f"comm_tool must be 'horovod', got {comm_tool!r}")
-    if _comm_tool not in (None, comm_tool):
-        raise RuntimeError(
-            f"comm_tool cannot be set more than once: it is {_comm_tool!r}, got {comm_tool!r}"
-        )
+    if comm_tool != HOROVOD:
+        raise RuntimeError(f"comm_tool must be {HOROVOD!r}, got {comm_tool!r}")
     _comm_tool = comm_tool
 
 
@@ -122,8 +115,7 @@ def alltoall(tensor: Any, splits: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
       (received rows in the order of ranks, int32 [ranks]: how many came from each).
     """
-    horovod = _horovod("alltoall")
-    tensor = tf.convert_to_tensor(tensor)
+    horovod, tensor = _horovod("alltoall"), tf.convert_to_tensor(tensor)
     if horovod is None:
         return tf.identity(tensor), tf.shape(tensor)[:1]
     if splits is None:
@@ -141,7 +133,7 @@ def allreduce(tensor: Any, op: str = "average") -> tf.Tensor:
     names = {"sum": "Sum", "average": "Average", "max": "Max", "min": "Min"}
     if op not in names:
         raise RuntimeError(f"allreduce: op must be one of {sorted(names)}, got {op!r}")
-    horovod = _horovod("allreduce")
+    horovod, tensor = _horovod("allreduce"), tf.convert_to_tensor(tensor)
     if horovod is None:
         return tf.identity(tensor)
     return horovod.allreduce(tensor, op=getattr(horovod, names[op]))
@@ -149,13 +141,13 @@ def allreduce(tensor: Any, op: str = "average") -> tf.Tensor:
 
 def allgather(tensor: Any) -> tf.Tensor:
     """Returns the tensors of all ranks, concatenated along the first dimension."""
-    horovod = _horovod("allgather")
+    horovod, tensor = _horovod("allgather"), tf.convert_to_tensor(tensor)
     return tf.identity(tensor) if horovod is None else horovod.allgather(tensor)
 
 
 def broadcast(tensor: Any, root: int = 0) -> tf.Tensor:
     """Returns the tensor of rank `root`."""
-    horovod = _horovod("broadcast")
+    horovod, tensor = _horovod("broadcast"), tf.convert_to_tensor(tensor)
     return tf.identity(tensor) if horovod is None else horovod.broadcast(tensor, root)
 
 

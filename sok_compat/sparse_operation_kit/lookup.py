@@ -73,8 +73,8 @@ def lookup_sparse(
 
     Returns:
       float32 [batch, dim] for each variable, with zeros for empty bags: a list if sp_ids is one,
-      else a tensor. The gradient of a variable has a slice for each distinct key, which is the sum
-      over all ranks.
+      else a tensor. The gradient of a variable has a slice for each distinct key of a lookup,
+      which is the sum over all ranks.
 
     Raises:
       TypeError: a parameter, ids or weights of a wrong kind or dtype.

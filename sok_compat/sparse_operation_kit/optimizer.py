@@ -79,17 +79,12 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
             )
         return apply_to_rows_of_gradients(self.optimizer, pairs, **options)
 
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """As the optimizer's, of tf.train."""
-        return self.optimizer.compute_gradients(*args, **kwargs)
-
-    def get_slot(self, variable: tf.Variable, name: str) -> tf.Variable | None:
-        """As the optimizer's, of tf.train or tf.keras.optimizers.legacy."""
-        return self.optimizer.get_slot(variable, name)
-
-    def get_slot_names(self) -> list[str]:
-        """As the optimizer's, of tf.train or tf.keras.optimizers.legacy."""
-        return self.optimizer.get_slot_names()
+    def __getattr__(self, name: str) -> Any:
+        """get_slot, get_slot_names and compute_gradients are the optimizer's, if it has them."""
+        # No methods: tf.train.Checkpoint takes objects with get_slot_names for optimizers.
+        if name in ("get_slot", "get_slot_names", "compute_gradients"):
+            return getattr(self.optimizer, name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @property
     def iterations(self) -> tf.Variable:

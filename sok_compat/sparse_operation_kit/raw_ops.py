@@ -138,7 +138,9 @@ def dummy_var_sparse_read(
         (rows,) = lookup_group([Lookup(table, keys)], not lookup_only)
 
         def gradient(of_rows):
-            return tf.IndexedSlices(of_rows, indices, dummy_var_shape(table.handle))
+            with tf.control_dependencies([rows]):  # updates find the keys that the read inserts
+                read_keys = tf.identity(indices)
+            return tf.IndexedSlices(of_rows, read_keys, dummy_var_shape(table.handle))
 
         return tf.stop_gradient(rows), gradient
 
