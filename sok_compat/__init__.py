@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SparseOperationKit's API on stock TensorFlow: `import sok_compat as sok`.
 
-The names are those of `sok_compat.sparse_operation_kit`. Importing this module imports no library:
-TensorFlow comes with the first name that needs it, so that `sok_compat.HashTable` works without it.
+The names are those of `sok_compat.sparse_operation_kit`, except for `lookup`: here it is another
+package. Importing this module imports no library: TensorFlow comes with the first name that needs
+it, so that `sok_compat.HashTable` works without it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from sok_compat import sparse_operation_kit as _face
 
-__all__ = [*_face.__all__]
+__all__ = [name for name in _face.__all__ if name != "lookup"]
 
 
 def __getattr__(name: str) -> Any:

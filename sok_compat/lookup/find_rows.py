@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Union
 
 import tensorflow as tf
 
-from sok_compat.lookup.initial_rows import InitialRows
+from sok_compat.lookup.new_keys import NewKeys
 from sok_compat.runtime.op_library import ops
-from sok_compat.tables.rows.first_rows import first_rows
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table
@@ -30,7 +29,7 @@ def find_rows(
     keys: Sequence[tf.Tensor],
     insert: Insert,
     collective: tf.Tensor | None = None,
-    initial_rows: Sequence[InitialRows | None] | None = None,
+    new_keys: Sequence[NewKeys] | None = None,
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Finds the rows of a group's keys.
 
@@ -39,65 +38,56 @@ def find_rows(
       keys: int64 [n] for each.
       insert: as of `lookup_group`.
       collective: of the lookup; None: no other rank takes part.
-      initial_rows: for each, an InitialRows of its keys, or None for the table's first values.
+      new_keys: the NewKeys of each table; None: all keys get rows with the tables' first values.
 
     Returns:
       Two lists, with an item for each table: row ids int64 [n], -1 for keys without a row; initial
       rows [number of keys without a row, dim], or [0, dim] if the op library computes them.
     """
+    uses_keys = insert is not False and any(
+        table.history is not None and table.history.max_keys for table in tables
+    )
     if insert is WITH_GRADIENT:
         insert = False
     if not isinstance(insert, bool):
         return tf.cond(
             insert,
-            lambda: find_rows(tables, keys, True, collective, initial_rows),
-            lambda: find_rows(tables, keys, False, collective, initial_rows),
+            lambda: find_rows(tables, keys, True, collective, new_keys),
+            lambda: find_rows(tables, keys, False, collective, new_keys),
         )
     row_ids = [None] * len(tables)
     absent_rows = [tf.zeros([0, table.dim], tf.float32) for table in tables]
-    initial_rows = initial_rows or [None] * len(tables)
-    is_given = [
-        table.first_value.is_given or rows is not None for table, rows in zip(tables, initial_rows)
-    ]
-    for given in (False, True):
-        places = [i for i, is_one in enumerate(is_given) if is_one == given]
+    new_keys = new_keys or [NewKeys()] * len(tables)
+    take_one_op = [new.take_one_op(table) for new, table in zip(new_keys, tables)]
+    for at_once in (True, False):
+        places = [i for i, is_one in enumerate(take_one_op) if is_one == at_once]
         if not places:
             continue
-        inserts = insert and not given
+        inserts = insert and at_once
         found = ops.sok_find_rows(
             [tables[i].table_handle for i in places],
             [keys[i] for i in places],
             [] if collective is None else [collective],
             insert=inserts,
             keys_are_distinct=inserts,
+            uses_keys=uses_keys,
         )
         for i, ids in zip(places, found):
             row_ids[i] = ids
-            if given:
-                row_ids[i], absent_rows[i] = _first_rows(
-                    tables[i], keys[i], ids, insert, initial_rows[i]
-                )
+            if at_once:
+                continue
+            if insert:
+                row_ids[i], absent_rows[i] = new_keys[i].insert(tables[i], keys[i], ids)
+            else:
+                absent_rows[i] = _rows_of_absent(tables[i], keys[i], ids, new_keys[i])
     return row_ids, absent_rows
 
 
-def _first_rows(
-    table: Table,
-    keys: tf.Tensor,
-    row_ids: tf.Tensor,
-    insert: bool,
-    initial_rows: InitialRows | None,
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (row ids, initial rows of the keys without a row)."""
+def _rows_of_absent(
+    table: Table, keys: tf.Tensor, row_ids: tf.Tensor, new_keys: NewKeys
+) -> tf.Tensor:
     positions = tf.where(row_ids < 0)
-    absent_keys = tf.gather(keys, positions[:, 0])
-    if initial_rows is None:
-        absent_rows = first_rows(table, absent_keys)
-    else:
-        absent_rows = initial_rows(positions[:, 0])
-    if not insert:
-        return row_ids, absent_rows
-    inserted = ops.sok_insert_rows(table.table_handle, absent_keys, absent_rows)
-    return tf.tensor_scatter_nd_update(row_ids, positions, inserted), tf.zeros([0, table.dim])
+    return new_keys.rows_of(table, tf.gather(keys, positions[:, 0]), positions)
 
 
 def insert_absent(

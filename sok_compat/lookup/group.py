@@ -23,6 +23,7 @@ from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
 from sok_compat.lookup.initial_rows import InitialRows, first_occurrences, received_at_owner
 from sok_compat.lookup.keys import checked_keys
+from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw, NewKeys
 from sok_compat.lookup.prefetch import prefetched_request
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.wire_dtype import wire_dtype
@@ -45,6 +46,9 @@ class Lookup:
     weights: float32 [num_keys], factors of the rows in a bag; None: 1. They get no gradient.
     initial_rows: the InitialRows of keys without a row; None: the table's first values. They get
       no gradient. On several ranks without pooling.
+    draw: a KeyDraw of the new keys that get rows; None: all do.
+    evicted: an EvictedKeys that takes the keys and rows that the lookup evicts from this rank's
+      table, which has max_keys.
     """
 
     table: Table
@@ -53,6 +57,8 @@ class Lookup:
     combiner: str = "none"
     weights: tf.Tensor | None = None
     initial_rows: InitialRows | None = None
+    draw: KeyDraw | None = None
+    evicted: EvictedKeys | None = None
 
     def __post_init__(self) -> None:
         if (self.row_splits is None) != (self.combiner == "none"):
@@ -70,6 +76,10 @@ class Lookup:
                 f"a lookup in {self.table.table_name} on {self.table.ranks.size} ranks can give "
                 "initial rows without pooling only: pool the rows that it returns"
             )
+
+    def new_keys(self, initial_rows: InitialRows | None) -> NewKeys:
+        """What the table's rank does with new keys, which have these initial rows."""
+        return NewKeys(initial_rows, self.draw, self.evicted)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -92,7 +102,7 @@ def lookup_group(lookups: Sequence[Lookup], insert: Insert) -> list[tf.Tensor]:
     Raises:
       NotImplementedError: XLA compiles the function that is being traced.
       ValueError: insert is WITH_GRADIENT in eager mode; or it is neither WITH_GRADIENT nor False
-        for a table that keeps a history.
+        for a table whose history counts keys; or a lookup with a draw or room does not insert.
     """
     if tables_are_dense():
         return [look_up_dense(_read_only(lookup, insert)) for lookup in lookups]
@@ -103,7 +113,7 @@ def lookup_group(lookups: Sequence[Lookup], insert: Insert) -> list[tf.Tensor]:
         )
     outputs = {}
     for group in _by_kind(lookups):
-        with _gradients_of(group[0].table, insert):
+        with _gradients_of(group, insert):
             for lookup, output in zip(group, _lookup_on_device(group, insert)):
                 outputs[lookup] = output
     return [outputs[lookup] for lookup in lookups]
@@ -120,10 +130,16 @@ def _read_only(lookup: Lookup, insert: Insert) -> Lookup:
     return dataclasses.replace(lookup, keys=keys)
 
 
-def _gradients_of(table: Table, insert: Insert) -> AbstractContextManager[Any]:
+def _gradients_of(group: list[Lookup], insert: Insert) -> AbstractContextManager[Any]:
     """Context in which ops get gradients that insert keys, if `insert` requires it."""
+    table = group[0].table
+    if insert is not True and any(lookup.draw or lookup.evicted for lookup in group):
+        raise ValueError(
+            f"a lookup in {table.table_name} with a draw of new keys, or that outputs evicted "
+            f"ones, needs insert=True, got {insert}"
+        )
     if insert is not WITH_GRADIENT:
-        if table.history is not None and insert is not False:
+        if _counts_keys(table) and insert is not False:
             raise ValueError(
                 f"the table {table.table_name} counts keys when gradients are computed: look them "
                 f"up with insert=WITH_GRADIENT or False, not {insert}"
@@ -131,15 +147,19 @@ def _gradients_of(table: Table, insert: Insert) -> AbstractContextManager[Any]:
         return contextlib.nullcontext()
     if tf.executing_eagerly():
         raise ValueError("a lookup with insert=WITH_GRADIENT needs a graph or a tf.function")
-    kinds = INSERTING if table.history is None else COUNTING
+    kinds = COUNTING if _counts_keys(table) else INSERTING
     return tf.compat.v1.get_default_graph().gradient_override_map(kinds)
+
+
+def _counts_keys(table: Table) -> bool:
+    return table.history is not None and table.history.counts_keys
 
 
 def _by_kind(lookups: Iterable[Lookup]) -> Collection[list[Lookup]]:
     groups: dict[tuple, list[Lookup]] = {}
     for lookup in lookups:
         table = lookup.table
-        kind = table.device, table.placement.is_spread, table.history is not None
+        kind = table.device, table.placement.is_spread, _counts_keys(table)
         groups.setdefault(kind, []).append(lookup)
     return groups.values()
 
@@ -187,11 +207,14 @@ def _lookup_here(
     """Returns the pooled rows of distinct keys that this rank owns."""
     keys, inverse = _prefetched_distinct(keys, inverse)
     tables = [lookup.table for lookup in group]
-    initial_rows = [
-        lookup.initial_rows and lookup.initial_rows.at(first_occurrences(tf.size(distinct), places))
+    new_keys = [
+        lookup.new_keys(
+            lookup.initial_rows
+            and lookup.initial_rows.at(first_occurrences(tf.size(distinct), places))
+        )
         for lookup, distinct, places in zip(group, keys, inverse)
     ]
-    row_ids, absent_rows = find_rows(tables, keys, insert, initial_rows=initial_rows)
+    row_ids, absent_rows = find_rows(tables, keys, insert, new_keys=new_keys)
     return ops.sok_pool_rows(
         **_handles(group),
         keys=keys,
@@ -202,7 +225,7 @@ def _lookup_here(
         weights=_weights(group),
         combiners=_combiners(group),
         dims=_dims(group),
-        all_keys_have_rows=insert is True,
+        all_keys_have_rows=_all_get_rows(group, insert),
     )
 
 
@@ -284,7 +307,9 @@ def exchanged_rows(
         insert,
         requested.collective,
         [
-            received_at_owner(lookup.initial_rows, lookup.table.table_name, requested, i)
+            lookup.new_keys(
+                received_at_owner(lookup.initial_rows, lookup.table.table_name, requested, i)
+            )
             for i, lookup in enumerate(group)
         ],
     )
@@ -301,7 +326,7 @@ def exchanged_rows(
         replies=requested.replies,
         collective=requested.collective,
         dims=_dims(group),
-        all_keys_have_rows=insert is True,
+        all_keys_have_rows=_all_get_rows(group, insert),
         wire_dtypes=[wire_dtype()] * len(group),
     )
 
@@ -356,6 +381,10 @@ def _handles(group: Iterable[Lookup]) -> dict[str, list[tf.Tensor]]:
 
 def _dims(group: Iterable[Lookup]) -> list[int]:
     return [lookup.table.dim for lookup in group]
+
+
+def _all_get_rows(group: Iterable[Lookup], insert: Insert) -> bool:
+    return insert is True and all(lookup.draw is None for lookup in group)
 
 
 def _combiners(group: Iterable[Lookup]) -> list[str]:

@@ -95,6 +95,13 @@ def is_eager_disabled() -> bool:
     return context.default_execution_mode == context.GRAPH_MODE
 
 
+def global_seed() -> int | None:
+    """The seed of tf.random.set_seed, in a graph of the graph; None: none is set."""
+    with tf.init_scope():
+        in_eager = tf.executing_eagerly()
+        return context.global_seed() if in_eager else tf.compat.v1.get_default_graph().seed
+
+
 def eager_variable_handle(
     shape: Sequence[int] | tf.TensorShape, dtype: tf.DType, name: str
 ) -> tf.Tensor:
@@ -207,6 +214,7 @@ __all__ = [
     "feature_columns",
     "forget_dependency",
     "functional_saver",
+    "global_seed",
     "gradients_util",
     "hdf5_format",
     "is_within_xla",

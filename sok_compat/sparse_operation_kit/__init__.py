@@ -1,14 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API of SparseOperationKit 1.x under its module paths, for `import sparse_operation_kit`.
+"""The API of SparseOperationKit 1.x and 2 under its module paths.
 
-Importing this module imports nothing else; the first name that needs TensorFlow loads it together
-with the ops of graphs with tables. The alias, `import sparse_operation_kit`, loads both at once.
+It is what `import sparse_operation_kit` gives, which loads TensorFlow together with the ops of
+graphs with tables. Importing this module itself imports nothing else; the first name that needs
+TensorFlow loads both.
 """
 
 import importlib
 
 _FACE = __name__
 _HOMES = {
+    **{
+        name: f"{_FACE}.{module}"
+        for module, names in {
+            "communication": ("init", "set_comm_tool"),
+            "distributed_variable": ("DistributedVariable", "LocalizedVariable", "Variable"),
+            "dynamic_variable": ("DynamicVariable", "assign", "export", "filter_variables"),
+            "dump_load": ("dump", "incremental_dump", "incremental_model_dump", "load"),
+            "lookup": ("all2all_dense_embedding", "lookup_sparse", "sparse_read_and_evict"),
+            "optimizer": ("OptimizerWrapper", "SGD"),
+            "utils": ("tf_version",),
+        }.items()
+        for name in names
+    },
     "All2AllDenseEmbedding": f"{_FACE}.embeddings.all2all_dense_embedding",
     "DistributedEmbedding": f"{_FACE}.embeddings.distributed_embedding",
     "GraphKeys": f"{_FACE}.core.graph_keys",
@@ -30,7 +44,11 @@ _PACKAGES = {
     "engine": "sok_compat.engine",
     **{
         name: f"{_FACE}.{name}"
-        for name in ("core", "embeddings", "kit_lib", "operations", "optimizers", "saver", "tf")
+        for name in (
+            *("core", "embeddings", "kit_lib", "operations", "optimizers", "saver", "tf"),
+            *("communication", "distributed_variable", "dump_load", "dynamic_variable"),
+            *("experiment", "lookup", "optimizer", "raw_ops", "utils"),
+        )
     },
 }
 

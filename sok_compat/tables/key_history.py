@@ -47,12 +47,21 @@ class KeyHistory:
       gets its row at once.
     bloom: the filter that counts keys without a row; None: exact counts.
     evicts: whether `evict` may be called.
+    max_keys: most keys with rows, in a table without a capacity; 0: no limit. Lookups that insert
+      record when a key was used last, and evict the least recently used keys beyond it, but none
+      that their step uses. Steps are then nanoseconds since 1970.
     """
 
     filter_freq: int = 0
     bloom: BloomCounts | None = None
     value_without_row: float = 0.0
     evicts: bool = False
+    max_keys: int = 0
+
+    @property
+    def counts_keys(self) -> bool:
+        """Whether gradients count keys, rather than lookups."""
+        return not self.max_keys
 
     def op_attributes(self) -> dict[str, Any]:
         """Attributes of the op that makes the table."""
@@ -62,6 +71,7 @@ class KeyHistory:
             "filter_freq": self.filter_freq,
             "value_without_row": float(self.value_without_row),
             "evicts": self.evicts,
+            "max_keys": self.max_keys,
             **{f"bloom_{name}": number for name, number in _without_num(bloom)},
         }
 
@@ -71,22 +81,31 @@ def _without_num(bloom: BloomCounts) -> Iterator[tuple[str, int]]:
         yield name.removeprefix("num_"), number
 
 
-def checked_history(
-    history: KeyHistory | None, use_hash_index: bool, first_value_kind: str
-) -> KeyHistory | None:
-    """Returns the KeyHistory, or None.
+def check_history(
+    history: KeyHistory | None, use_hash_index: bool, first_value_kind: str, capacity: int | None
+) -> None:
+    """Checks that a table can have this history.
 
     Raises:
-      ValueError: a history without a hash index, or one that evicts keys of a 'preset' table,
-        whose rows could not start again.
+      ValueError: a history without a hash index; one that evicts keys of a 'preset' table, whose
+        rows could not start again; max_keys with a capacity, a filter or other eviction.
     """
     if history is not None and history.evicts and first_value_kind == "preset":
         raise ValueError("a table whose initializer makes all rows at once cannot evict keys")
+    if history is not None and history.max_keys:
+        if history.max_keys < 0 or history.evicts or history.filter_freq:
+            raise ValueError(
+                f"max_keys must be positive, without a filter and evicts=True, got {history}"
+            )
+        if capacity is not None:
+            raise ValueError(
+                f"a table with max_keys={history.max_keys} must have capacity=None, got "
+                f"{capacity}: rows of evicted keys need memory until running steps end"
+            )
     if history is not None and not use_hash_index:
         raise ValueError(
             f"a table without a hash index cannot keep a history of its keys, got {history}"
         )
-    return history
 
 
 class HasHistory(VariableMixin):
@@ -99,7 +118,8 @@ class HasHistory(VariableMixin):
 
     def key_history(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns (counts, steps) of keys, int64 [n] each: how often a key came in training steps,
-        and the global step of the last one; 0 and -1 for unknown keys.
+        and the global step of the last one; 0 and -1 for unknown keys. With max_keys, the same of
+        lookups that insert, and nanoseconds since 1970.
 
         Raises:
           ValueError: no history is kept.
@@ -162,6 +182,25 @@ class HasHistory(VariableMixin):
                 steps_to_live=steps_to_live or 0,
                 l2_threshold=l2_threshold or 0.0,
             )
+
+    def make_room(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Evicts the keys that a lookup of `keys` which inserts would evict.
+
+        Returns:
+          (evicted keys int64 [n], their rows float32 [n, dim]), the least recently used first.
+
+        Raises:
+          ValueError: the table has no max_keys.
+        """
+        if self.history is None or not self.history.max_keys:
+            raise ValueError(
+                f"the table {self.table_name} evicts no keys when it is full: its history is "
+                f"{self.history}"
+            )
+        with tf.device(self.device):
+            evicted, rows = ops.sok_make_room(self.table_handle, keys)
+            rows.set_shape([None, self.dim])
+            return evicted, rows
 
     def before_save(self) -> tf.Operation | None:
         """Returns the op to run before a checkpoint of the table is written, or None."""

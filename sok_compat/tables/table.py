@@ -21,9 +21,9 @@ from sok_compat.runtime.strategies import (
 )
 from sok_compat.runtime.tf_versions import BaseResourceVariable, var_is_initialized_op
 from sok_compat.tables import resource_handles
-from sok_compat.tables.first_value import parse_initializer
+from sok_compat.tables.first_value import FirstValue, parse_initializer
 from sok_compat.tables.gpu_plane import GpuPlane
-from sok_compat.tables.key_history import HasHistory, checked_history
+from sok_compat.tables.key_history import HasHistory, check_history
 from sok_compat.tables.no_copies import NoCopies
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.rows.row_reads import RowReads
@@ -124,7 +124,7 @@ class Table(
           placement: which rank owns which keys; None: by modulo over the ranks of Horovod, if the
             script initialized it, else this rank owns all.
           collections: the graph collections to add it to; None: GLOBAL_VARIABLES.
-          history: a KeyHistory, for lookups whose gradients insert keys; it needs a hash index.
+          history: a KeyHistory; it needs a hash index.
 
         Raises:
           RuntimeError: a tf.distribute strategy has several replicas.
@@ -143,10 +143,10 @@ class Table(
         self.first_value = parse_initializer(
             initializer, shape, self.use_hash_index, self.words.initializer
         )
-        self.history = checked_history(history, self.use_hash_index, self.first_value.kind)
+        self.history, self.initial_rows = history, None
+        check_history(history, self.use_hash_index, self.first_value.kind, self.capacity)
         if self.capacity is None:
             self._check_needs_no_capacity()
-        self.initial_rows = None
         self.placement = placement or Placement.by_modulo(connected_ranks())
         self.seed = DEFAULT_SEED if seed is None else seed
         with tf.init_scope():  # outside functions, branches and control dependencies
@@ -259,6 +259,11 @@ class Table(
     def replace_initializer(self, op: tf.Operation) -> None:
         """Replaces `initializer` by `op`, which makes the table and fills it."""
         self._initializer_op = op
+
+    def restarted(self, first_value: FirstValue) -> tf.Operation:
+        """Returns an op that empties the table; from now on its keys start as `first_value`."""
+        self.first_value = first_value
+        return self._make_initializer(self.handle)
 
     def _make_initializer(self, handle: tf.Tensor, keep_existing: bool = False) -> tf.Operation:
         """Runs no collective: one rank may resume while another starts fresh."""

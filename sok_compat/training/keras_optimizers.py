@@ -113,7 +113,8 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
         return update
 
     def update_rows_in_use(table, *gradients):
-        if any(_updates_rows_of_batch(optimizer, each) for each in gradients):
+        is_sparse = any(_updates_rows_of_batch(optimizer, each) for each in gradients)
+        if is_sparse or table.shows_rows_in_use():
             return update(table, *gradients)
         with showing_rows_in_use(table) as rows:
             return update(table, *map(rows.localized, gradients))

@@ -81,13 +81,26 @@ class LookupOps:
         return Item("sok_distinct_keys", {"keys": keys})
 
     @item_of_group
-    def find(self, keys, insert=False, are_distinct=False):
+    def find(self, keys, insert=False, are_distinct=False, uses_keys=False):
         lists = {"tables": self.handle, "keys": as_keys(keys)}
         attributes = {"collectives": [], "insert": insert, "keys_are_distinct": are_distinct}
-        return Item("sok_find_rows", lists, attributes)
+        return Item("sok_find_rows", lists, {**attributes, "uses_keys": uses_keys})
 
     def insert_rows(self, keys, rows):
         return self._run(lambda: ops.sok_insert_rows(self.handle, as_keys(keys), as_floats(rows)))
+
+    @item_of_group
+    def insert_absent(self, keys, found):
+        lists = {"tables": self.handle, "keys": as_keys(keys), "found": as_keys(found)}
+        return Item("sok_insert_absent", lists)
+
+    def make_room(self, keys):
+        return self._run(lambda: ops.sok_make_room(self.handle, as_keys(keys)))
+
+    def draw(self, keys, ratio, seed=0):
+        return self._run(lambda: ops.sok_draw_keys(
+            self.handle, as_keys(keys), ratio=ratio, seed=seed
+        ))  # fmt: skip
 
     @item_of_group
     def admit(self, keys, counts, step=0, row_ids=None, absent_rows=None):

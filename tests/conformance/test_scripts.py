@@ -9,6 +9,7 @@ from tests.conformance import (
     contents_cases,
     group_cases,
     history_cases,
+    limit_cases,
     lookup_cases,
     training_cases,
 )
@@ -22,6 +23,7 @@ SCRIPTS = {
     **training_cases.CASES,
     **contents_cases.CASES,
     **history_cases.CASES,
+    **limit_cases.CASES,
 }
 
 

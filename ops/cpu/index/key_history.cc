@@ -18,6 +18,11 @@ std::unique_ptr<WaitingKeys> MakeWaitingKeys(const HistoryOptions& options) {
 }  // namespace
 
 void CheckHistoryOptions(const HistoryOptions& options) {
+  if (options.limits_keys() && (options.evicts || options.filter_freq > 0)) {
+    Throw(ErrorCode::kInvalidArgument, "max_keys needs evicts=false and filter_freq=0, got ",
+          options.max_keys, ", evicts=", options.evicts ? "true" : "false",
+          " and filter_freq=", options.filter_freq);
+  }
   const BloomOptions& bloom = options.bloom;
   if (bloom.num_counters == 0) return;
   const int64_t bytes = bloom.counter_bytes;
@@ -81,10 +86,16 @@ void KeyHistory::Count(int64_t row_id, int64_t count, int64_t step) {
 
 KeySeen KeyHistory::OfRow(int64_t row_id) const {
   if (row_id < static_cast<int64_t>(rows_.size())) return rows_[static_cast<size_t>(row_id)];
-  return {std::max<int64_t>(1, options_.filter_freq), -1};
+  return {options_.limits_keys() ? 0 : std::max<int64_t>(1, options_.filter_freq), -1};
 }
 
 void KeyHistory::SetRow(int64_t row_id, const KeySeen& seen) { *Row(row_id) = seen; }
+
+std::vector<LastUse> KeyHistory::LeastRecentlyUsed(
+    int64_t count, int64_t before, const std::function<TableEntries()>& export_held) {
+  const auto last_use = [this](int64_t row_id) { return OfRow(row_id).step; };
+  return use_order_.First(count, before, last_use, export_held);
+}
 
 KeySeen* KeyHistory::Row(int64_t row_id) {
   const auto row = static_cast<size_t>(row_id);
@@ -93,7 +104,8 @@ KeySeen* KeyHistory::Row(int64_t row_id) {
 }
 
 int64_t KeyHistory::num_bytes() const {
-  return static_cast<int64_t>(rows_.capacity() * sizeof(KeySeen)) + waiting_->num_bytes();
+  return static_cast<int64_t>(rows_.capacity() * sizeof(KeySeen)) + waiting_->num_bytes() +
+         use_order_.num_bytes();
 }
 
 }  // namespace sok

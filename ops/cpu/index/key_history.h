@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often each key of a table occurred, and when last; decides which keys get rows. In the host's
-// memory, for tables of any engine.
+// How often each key of a table occurred, and when last; decides which keys get rows, and which
+// lose them. In the host's memory, for tables of any engine.
 #ifndef SOK_OPS_CPU_INDEX_KEY_HISTORY_H_
 #define SOK_OPS_CPU_INDEX_KEY_HISTORY_H_
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
 #include "ops/base/threads/fair_shared_mutex.h"
+#include "ops/cpu/index/use_order.h"
 #include "ops/cpu/index/waiting_keys.h"
 
 namespace sok {
@@ -21,11 +23,17 @@ struct HistoryOptions {
   float value_without_row =
       0.0f;             // with a filter: the value of every column of a key without a row
   bool evicts = false;  // keys may lose their rows
+  /// Most keys with rows; 0: no limit. Steps are then moments of lookups, not of training, and
+  /// beyond the limit the least recently used keys lose their rows.
+  int64_t max_keys = 0;
 
   bool has_filter() const { return filter_freq > 1; }
+  bool limits_keys() const { return max_keys > 0; }
+  bool may_evict() const { return evicts || limits_keys(); }
 };
 
-/// Throws kInvalidArgument for invalid sizes of a Bloom filter.
+/// Throws kInvalidArgument for invalid sizes of a Bloom filter, and for max_keys beside a filter or
+/// eviction.
 void CheckHistoryOptions(const HistoryOptions& options);
 
 /// The distinct keys of one step that have no row.
@@ -64,6 +72,16 @@ class KeyHistory {
   /// History of a row; a row without one counts as admitted long ago.
   KeySeen OfRow(int64_t row_id) const;
   void SetRow(int64_t row_id, const KeySeen& seen);
+  /// Records that a row has lost its key.
+  void SetGone(int64_t row_id) { SetRow(row_id, {0, kGone}); }
+
+  /// With a limit of keys: up to `count` keys last used before the moment `before`, ascending by
+  /// last use, then by key. They are all that the table holds if they are fewer. `export_held`: the
+  /// table's contents, on the host.
+  std::vector<LastUse> LeastRecentlyUsed(int64_t count, int64_t before,
+                                         const std::function<TableEntries()>& export_held);
+  /// Called after rows were given an earlier step.
+  void ForgetOrder() { use_order_ = {}; }
 
   /// The last step that was counted or restored from a checkpoint; -1: none.
   int64_t last_step() const { return last_step_; }
@@ -74,12 +92,15 @@ class KeyHistory {
   int64_t num_bytes() const;
 
  private:
+  static constexpr int64_t kGone = INT64_MIN;  // the step of a row without a key
+
   KeySeen* Row(int64_t row_id);
 
   const HistoryOptions options_;
   FairSharedMutex mutex_;
   std::vector<KeySeen> rows_;
   std::unique_ptr<WaitingKeys> waiting_;
+  UseOrder use_order_;
   int64_t last_step_ = -1;
 };
 

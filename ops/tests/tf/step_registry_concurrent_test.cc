@@ -102,6 +102,22 @@ SOK_TEST(RowsOfEvictedKeysWaitForStepsThatUsedTheTable) {
   CHECK_EQ(rows.NumReturnable(registry, &table), 2);
 }
 
+SOK_TEST(MomentsAreNanosecondsThatAscend) {
+  StepRegistry registry;
+  const char table = 0, other_table = 0;
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  const int64_t first = registry.Now();
+  CHECK_TRUE(first >= std::chrono::nanoseconds(since_1970).count());
+  CHECK_TRUE(registry.Now() > first);
+  Run step(registry);
+  const int64_t began = registry.Use(step.step, &table);
+  CHECK_TRUE(began > first && registry.Now() > began);
+  CHECK_TRUE(registry.Use(step.step, &other_table) > began);
+  CHECK_EQ(registry.Use(step.step, &table), began);
+  const int64_t unseen = registry.Use(StepRegistry::kUnseen, &table);
+  CHECK_TRUE(unseen > began && registry.Use(StepRegistry::kUnseen, &table) > unseen);
+}
+
 SOK_TEST(RowsThatAStepHasGivenAreItsOwnAndOfTheseContents) {
   StepRegistry registry;
   Run step(registry), other(registry);

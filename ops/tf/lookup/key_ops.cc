@@ -10,7 +10,7 @@
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/ranks/collective_handle.h"
 #include "ops/tf/tables/absent_rows.h"
-#include "ops/tf/tables/table_resource.h"
+#include "ops/tf/tables/table_history.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
 namespace sok {
@@ -47,6 +47,7 @@ REGISTER_OP("SokFindRows")
     .Attr("num_collectives: int >= 0 = 0")
     .Attr("insert: bool")
     .Attr("keys_are_distinct: bool")
+    .Attr("uses_keys: bool = false")
     .Output("row_ids: N * int64")
     .SetIsStateful()
     .SetShapeFn(ShapesOfSecondList)
@@ -54,7 +55,9 @@ REGISTER_OP("SokFindRows")
         "The row of each key. A key without a row gets one with its first value if `insert`, "
         "else the row id -1. `keys_are_distinct`: the caller guarantees that the keys of each "
         "item are distinct. If an item fails, its table is unchanged, but keys of items before "
-        "it have been inserted. `collectives`: the lookup's collective, if other ranks take "
+        "it have been inserted. `uses_keys`: without `insert`, too, a table with max_keys records "
+        "the use of keys that have rows. `collectives`: the lookup's collective, if other ranks "
+        "take "
         "part. While a checkpoint is written, steps that have not begun wait here.");
 
 REGISTER_OP("SokInsertAbsent")
@@ -129,7 +132,8 @@ class FindRowsOp : public tf::AsyncOpKernel {
   explicit FindRowsOp(tf::OpKernelConstruction* ctx)
       : tf::AsyncOpKernel(ctx),
         insert_(Attribute<bool>(ctx, "insert")),
-        keys_are_distinct_(Attribute<bool>(ctx, "keys_are_distinct")) {}
+        keys_are_distinct_(Attribute<bool>(ctx, "keys_are_distinct")),
+        uses_keys_(Attribute<bool>(ctx, "uses_keys")) {}
 
   void ComputeAsync(tf::OpKernelContext* ctx, DoneCallback done) override {
     const auto find = [this, ctx, done](const absl::Status& status) {
@@ -162,7 +166,7 @@ class FindRowsOp : public tf::AsyncOpKernel {
     const auto find = [&](OpCall& call, int i) {
       Find(ctx, call, group, i, row_ids[static_cast<size_t>(i)]);
     };
-    if (insert_) {  // if an item fails, later ones must insert nothing
+    if (insert_ || uses_keys_) {  // if an item fails, later ones must insert nothing
       ForEachItem(ctx, find);
       return;
     }
@@ -182,9 +186,11 @@ class FindRowsOp : public tf::AsyncOpKernel {
     resource->NoteStep(ctx);
     if (insert_) {
       resource->WithRoom(call, num_keys, [&](const TableView& view) {
-        view.table.FindOrInsert(call, num_keys, Data<int64_t>(keys), keys_are_distinct_, nullptr,
-                                view.planes, row_ids);
+        FindOrInsertUsed(ctx, call, resource.get(), view, num_keys, Data<int64_t>(keys),
+                         keys_are_distinct_, nullptr, row_ids);
       });
+    } else if (uses_keys_) {
+      FindUsed(ctx, call, resource.get(), num_keys, Data<int64_t>(keys), row_ids);
     } else {
       resource->Find(ctx, call, num_keys, Data<int64_t>(keys), row_ids);
     }
@@ -192,6 +198,7 @@ class FindRowsOp : public tf::AsyncOpKernel {
 
   const bool insert_;
   const bool keys_are_distinct_;
+  const bool uses_keys_;
 };
 
 class InsertAbsentOp : public tf::OpKernel {
@@ -243,9 +250,10 @@ class InsertAbsentOp : public tf::OpKernel {
 
   static void FindOrInsert(tf::OpKernelContext* ctx, OpCall& call, const tf::ResourceHandle& table,
                            int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
-    LookupTable(ctx, table)->WithRoom(call, num_keys, [&](const TableView& view) {
-      view.table.FindOrInsert(call, num_keys, keys, /*keys_are_distinct=*/true, nullptr,
-                              view.planes, row_ids);
+    const auto resource = LookupTable(ctx, table);
+    resource->WithRoom(call, num_keys, [&](const TableView& view) {
+      FindOrInsertUsed(ctx, call, resource.get(), view, num_keys, keys, /*keys_are_distinct=*/true,
+                       nullptr, row_ids);
     });
   }
 };
@@ -263,9 +271,8 @@ class InsertRowsOp : public tf::OpKernel {
       resource->NoteStep(ctx);
       resource->WithRoom(call, keys.NumElements(), [&](const TableView& view) {
         CheckInitialRows(view.options(), keys, initial_rows);
-        view.table.FindOrInsert(call, keys.NumElements(), Data<int64_t>(keys),
-                                /*keys_are_distinct=*/false, Data<float>(initial_rows), view.planes,
-                                row_ids);
+        FindOrInsertUsed(ctx, call, resource.get(), view, keys.NumElements(), Data<int64_t>(keys),
+                         /*keys_are_distinct=*/false, Data<float>(initial_rows), row_ids);
       });
     });
   }

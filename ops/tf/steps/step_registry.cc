@@ -44,17 +44,25 @@ StepRegistry::Step* StepRegistry::Find(int64_t step) {
   return entry == steps_.end() ? nullptr : &entry->second;
 }
 
-void StepRegistry::Use(int64_t step, const void* table) {
+int64_t StepRegistry::Use(int64_t step, const void* table) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (step == kUnseen) steps_[kUnseen];
-  if (Step* const user = Find(step)) {
-    if (user->uses.try_emplace(table, now_ + 1).second) ++now_;
-  }
+  Step* const user = Find(step);
+  if (user == nullptr) return Tick();
+  const auto use = user->uses.find(table);
+  if (use != user->uses.end()) return step == kUnseen ? Tick() : use->second;
+  return user->uses.emplace(table, Tick()).first->second;
 }
 
 int64_t StepRegistry::Now() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return ++now_;
+  return Tick();
+}
+
+int64_t StepRegistry::Tick() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  const int64_t clock = std::chrono::nanoseconds(since_1970).count();
+  return now_ = std::max(now_ + 1, clock);
 }
 
 bool StepRegistry::IsInUse(const void* table, int64_t moment) {

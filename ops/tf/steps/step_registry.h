@@ -42,9 +42,11 @@ class StepRegistry {
 
   // --- rows that a step holds ---
 
-  /// Records that the step may hold row ids of the table until it ends.
-  void Use(int64_t step, const void* table);
-  /// A moment later than all uses until now.
+  /// Records that the step may hold row ids of the table until it ends. Returns the moment of its
+  /// first use of the table; of kUnseen, a moment later than all uses until now.
+  int64_t Use(int64_t step, const void* table);
+  /// A moment later than all moments until now: the nanoseconds since 1970, or one more than the
+  /// last if the clock does not tell them apart.
   int64_t Now();
   /// Whether a running step used the table before that moment.
   bool IsInUse(const void* table, int64_t moment);
@@ -104,6 +106,7 @@ class StepRegistry {
   Step* Find(int64_t step);
   bool MayBegin(const Step* step, const std::vector<CollectiveId>& collectives) const;
   void Begin(Step* step, const std::string& lookup, const std::vector<CollectiveId>& collectives);
+  int64_t Tick();
   void ReleaseLocked(int64_t step);
   bool IsRunning() const;
   bool IsBeyondCut() const;

@@ -172,6 +172,7 @@ class ImportHistoryOp : public tf::OpKernel {
       if (options.has_filter()) history.waiting().Admit(keys[i], options.filter_freq);
     }
     history.waiting().Put(call.executor(), num_waiting, waiting_keys.data(), waiting.data());
+    history.ForgetOrder();
   }
 };
 
@@ -278,13 +279,7 @@ class EvictKeysOp : public tf::OpKernel {
         gone.push_back(keys[first + i]);
         gone_rows.push_back(row_ids[i]);
       }
-      const auto num_gone = static_cast<int64_t>(gone.size());
-      if (num_gone == 0) continue;
-      const int64_t num_taken =
-          view.table.Evict(call, num_gone, call.OnDevice(gone.data(), num_gone));
-      table->fingerprints().Gone(gone, gone_rows);
-      table->NoteEvicted(num_taken);
-      num_evicted += num_taken;
+      if (!gone.empty()) num_evicted += EvictRows(call, view, table, gone, gone_rows);
     }
     return num_evicted;
   }

@@ -53,11 +53,13 @@ HistoryOptions HistoryOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   options.bloom.counter_bytes = Attribute<int64_t>(ctx, "bloom_counter_bytes");
   options.value_without_row = Attribute<float>(ctx, "value_without_row");
   options.evicts = Attribute<bool>(ctx, "evicts");
+  options.max_keys = Attribute<int64_t>(ctx, "max_keys");
   CheckHistoryOptions(options);
-  const bool has_use = options.filter_freq > 0 || options.bloom.num_counters > 0 || options.evicts;
+  const bool has_use =
+      options.filter_freq > 0 || options.bloom.num_counters > 0 || options.may_evict();
   if (has_use && !options.is_kept) {
     Throw(ErrorCode::kInvalidArgument,
-          "filter_freq, bloom_counters and evicts need keeps_history=true");
+          "filter_freq, bloom_counters, evicts and max_keys need keeps_history=true");
   }
   if (options.is_kept && !Attribute<bool>(ctx, "use_hash_index")) {
     Throw(ErrorCode::kInvalidArgument, "keeps_history needs use_hash_index=true");

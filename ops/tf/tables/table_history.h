@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A table and the history of its keys, in the host's memory.
+// A table and the history of its keys, in the host's memory: rows come with uses, and go.
 #ifndef SOK_OPS_TF_TABLES_TABLE_HISTORY_H_
 #define SOK_OPS_TF_TABLES_TABLE_HISTORY_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "ops/tf/tables/table_resource.h"
 
@@ -15,6 +16,27 @@ KeyHistory& HistoryOf(const TableView& view);
 /// Table::Find for arrays on the host.
 void FindOnHost(OpCall& call, Table& table, int64_t num_keys, const int64_t* keys,
                 int64_t* row_ids);
+
+/// Table::Evict for keys and their rows on the host; running steps keep the rows. Returns the
+/// number of keys that the table held. Needs the history's mutex.
+int64_t EvictRows(OpCall& call, const TableView& view, TableResource* table,
+                  const std::vector<int64_t>& keys, const std::vector<int64_t>& row_ids);
+
+/// TableResource::Find and Table::FindOrInsert for an op's lookup of keys, in the engine's memory.
+/// A table with a limit of keys records the use of the keys, and new keys above the limit evict the
+/// least recently used ones that the op's step has not used; throws kOutOfCapacity if those are too
+/// few.
+void FindUsed(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource* table,
+              int64_t num_keys, const int64_t* keys, int64_t* row_ids);
+void FindOrInsertUsed(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource* table,
+                      const TableView& view, int64_t num_keys, const int64_t* keys,
+                      bool keys_are_distinct, const float* initial_rows, int64_t* row_ids);
+
+/// The keys to evict before FindOrInsertUsed inserts `keys`, in the order of their last uses, with
+/// the moment of the lookup; records the uses of keys that have rows. Needs the history's mutex.
+std::vector<LastUse> UseAndChooseVictims(tensorflow::OpKernelContext* ctx, OpCall& call,
+                                         TableResource* table, const TableView& view,
+                                         int64_t num_keys, const int64_t* keys);
 
 }  // namespace sok
 

@@ -47,6 +47,7 @@ REGISTER_OP("SokTableInitialize")
     .Attr("bloom_counter_bytes: int >= 1 = 8")
     .Attr("value_without_row: float = 0.0")
     .Attr("evicts: bool = false")
+    .Attr("max_keys: int >= 0 = 0")
     .Attr("first_value_name: string = ''")
     .Attr("keep_existing: bool = false")
     .SetIsStateful()
@@ -59,7 +60,9 @@ REGISTER_OP("SokTableInitialize")
         "first_value_period); with a first_value_name, that of the table of this name. "
         "keeps_history: SokAdmitKeys records how often each key occurs, and when last. A key "
         "gets its row after filter_freq occurrences, counted exactly or in a counting Bloom "
-        "filter; until then it reads value_without_row. evicts: SokEvictKeys may run.");
+        "filter; until then it reads value_without_row. evicts: SokEvictKeys may run. max_keys "
+        "above 0: lookups that insert record the moment when each key was used last, in "
+        "nanoseconds since 1970, and evict the least recently used keys beyond max_keys.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")

@@ -89,7 +89,8 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   rows_ = std::move(fresh);
   table_ = std::move(table);
   history_ = std::move(fresh_history);
-  notes_steps_ = history.is_kept && (history.evicts || history.has_filter());
+  notes_steps_ = history.is_kept && (history.may_evict() || history.has_filter());
+  num_draws_ = 0;
   ForgetContents();
   fingerprints_->Forget();
   preset_ = tf::Tensor();
@@ -230,7 +231,7 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
 
 /// Lets new keys reuse the rows of evicted keys that no step holds any more.
 void TableResource::ReturnRows(OpCall& call) {
-  if (!history_ || !history_->options().evicts) return;
+  if (!history_ || !history_->options().may_evict()) return;
   const std::lock_guard<FairSharedMutex> one_by_one(history_->mutex());
   const int64_t num_rows = evicted_.NumReturnable(steps_->registry(), this);
   if (num_rows == 0) return;

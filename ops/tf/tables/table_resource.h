@@ -83,10 +83,15 @@ class TableResource : public tensorflow::ResourceBase {
   void SetPreset(OpCall& call, const tensorflow::Tensor& values);
 
   /// Called before an op finds rows whose ids its step may keep: in tables with eviction, these
-  /// rows are not reused while the step runs.
-  void NoteStep(tensorflow::OpKernelContext* ctx) {
-    if (notes_steps_) steps_->registry().Use(steps_->StepOf(ctx), this);
+  /// rows are not reused while the step runs. Returns the moment when the step first used the
+  /// table; 0 without eviction.
+  int64_t NoteStep(tensorflow::OpKernelContext* ctx) {
+    return notes_steps_ ? steps_->registry().Use(steps_->StepOf(ctx), this) : 0;
   }
+  /// A moment later than all moments until now; see StepRegistry.
+  int64_t Now() { return steps_->registry().Now(); }
+  /// The how-manieth draw of keys at random this is since the table was made.
+  int64_t CountDraw() { return num_draws_++; }
   /// Records that the (noted) step of `ctx` has assigned these rows, none of which had a key: to
   /// the step itself, their keys have no row until it ends. Needs the history's mutex.
   void NoteGiven(tensorflow::OpKernelContext* ctx, const std::vector<int64_t>& rows) {
@@ -163,6 +168,7 @@ class TableResource : public tensorflow::ResourceBase {
   TableSlots slots_;
   std::unique_ptr<KeyHistory> history_;
   std::atomic<bool> notes_steps_{false};
+  std::atomic<int64_t> num_draws_{0};
   EvictedRows evicted_;   // like contents_, belongs to the table's contents
   int64_t contents_ = 0;  // a unique number of the table's contents
   const std::shared_ptr<RowFingerprints> fingerprints_ = std::make_shared<RowFingerprints>();

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from sok_compat.checkpoint.files.checksums import crc32c
 from sok_compat.checkpoint.files.dump_files import (
     ID_DIGITS,
     KEY_DTYPES,
@@ -20,7 +19,8 @@ from sok_compat.checkpoint.files.dump_files import (
     folder_lock,
     until,
 )
-from sok_compat.checkpoint.files.file_error import FileError, naming
+from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.checkpoint.files.new_files import NewFile, commit
 
 
 def write_dump(
@@ -53,7 +53,7 @@ def write_dump(
     with contextlib.ExitStack() as stack:
         with folder_lock(folder, fcntl.LOCK_SH):
             files = [
-                stack.enter_context(_NewFile(until(place, dump_id)))
+                stack.enter_context(NewFile(until(place, dump_id)))
                 for place in (places.keys, places.rows)
             ]
         num_keys = 0
@@ -65,29 +65,15 @@ def write_dump(
         note = DumpNote(
             dump_id, num_keys, KEY_DTYPES[key_dtype].itemsize, sums[0], max(1, dim), sums[1]
         )
-        _commit(folder, places, note, files, stack)
+        commit(
+            folder,
+            places.note,
+            note.to_text(),
+            dict(zip((places.keys, places.rows), files)),
+            dump_id,
+            lambda: _earlier_id(places),
+        )
     return num_keys
-
-
-def _commit(folder, places, note, files, stack):
-    with folder_lock(folder, fcntl.LOCK_EX):
-        written = stack.enter_context(_NewFile(until(places.note, note.id)))
-        written.append(note.to_text().encode())
-        written.finish()
-        _sync(folder)
-        earlier = _earlier_id(places)
-        # Once the note is renamed it is the dump: from here on its files must stay.
-        for file in files:
-            file.is_kept = True
-        written.is_kept = True
-        os.rename(until(places.note, note.id), places.note)
-        _sync(folder)
-        for place in (places.keys, places.rows):
-            os.rename(until(place, note.id), place)
-        _sync(folder)
-        for place in (places.keys, places.rows) if earlier else ():
-            with contextlib.suppress(OSError):
-                os.unlink(until(place, earlier))  # if that dump was never renamed
 
 
 def _earlier_id(places):
@@ -96,46 +82,3 @@ def _earlier_id(places):
     except FileError:
         return ""
     return note.id if note else ""
-
-
-class _NewFile:
-    """A newly created file, removed on exit unless `is_kept`."""
-
-    def __init__(self, path):
-        self._path, self._sum, self.is_kept = path, 0, False
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._file = os.fdopen(os.open(path, flags, 0o666), "wb")
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._file, fcntl.LOCK_EX)  # a later dump removes unlocked files
-
-    def append(self, data):
-        data = np.ascontiguousarray(data) if isinstance(data, np.ndarray) else data
-        self._sum = crc32c(data, self._sum)
-        with naming(self._path):
-            self._file.write(data)
-
-    def finish(self):
-        """Flushes the file to disk, and returns its CRC-32C."""
-        with naming(self._path):
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        return self._sum
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self._file.close()
-        if not self.is_kept:
-            with contextlib.suppress(OSError):
-                os.unlink(self._path)
-
-
-def _sync(folder):
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,8 +2,9 @@
 """Tables and slots that show only their rows in use, for optimizers that update whole variables.
 
 Inside `showing_rows_in_use` the variable of a table and its slots have the shape [n, width]: row i
-belongs to the i-th key in use. Reads, assignments, gathers and scatters apply to these rows, so the
-optimizer's cost follows the rows in use. The effect is limited to the calling thread.
+belongs to the i-th key in use. Inside `showing_rows_of` they have the rows of a gradient. Reads,
+assignments, gathers and scatters apply to these rows, so the optimizer's cost follows them. The
+effect is limited to the calling thread.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _shown = threading.local()  # .by_table: {id of a table's handle: RowsInUse or S
 class RowsInUse:
     """The rows that a table shows."""
 
-    row_ids: tf.Tensor  # int64 [n], ascending
+    row_ids: tf.Tensor  # int64 [n], distinct; ascending, for `localized`
 
     def localized(self, gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
         """Converts a gradient of the table (row ids, or [capacity, dim]) to the shown rows."""
@@ -57,6 +58,24 @@ def showing_rows_in_use(table: Table) -> Iterator[RowsInUse]:
         rows = RowsInUse(ops.sok_rows_in_use(table.table_handle))
     with _showing(table, rows):
         yield rows
+
+
+@contextlib.contextmanager
+def showing_rows_of(
+    table: Table, gradient: tf.Tensor | tf.IndexedSlices
+) -> Iterator[tf.Tensor | tf.IndexedSlices]:
+    """Context in which `table` and its slots show the rows of its gradient; yields the gradient of
+    the shown rows. A dense gradient has all rows in use.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        with showing_rows_in_use(table) as rows:
+            yield rows.localized(gradient)
+        return
+    with tf.device(table.device):
+        row_ids, places = tf.unique(tf.cast(gradient.indices, tf.int64))
+    shape = tf.stack([tf.size(row_ids), gradient.values.shape[1]])
+    with _showing(table, RowsInUse(row_ids)):
+        yield tf.IndexedSlices(gradient.values, places, shape)
 
 
 def showing_some_rows(table: Table) -> AbstractContextManager[None]:
@@ -128,6 +147,10 @@ class ShownRows(VariableMixin):
             return NotImplemented
         return self.value()
 
+    def shows_rows_in_use(self) -> bool:
+        """Whether this is inside `showing_rows_in_use` or `showing_rows_of`."""
+        return self._rows_in_use() is not None
+
     def _shown(self) -> RowsInUse | SomeRows | None:
         return getattr(_shown, "by_table", {}).get(id(getattr(self, "table_handle", None)))
 
@@ -153,6 +176,14 @@ class ShownRows(VariableMixin):
             done = scatter(resource=self.handle, indices=row_ids, updates=values)
         return self if tf.executing_eagerly() else done
 
+    def _assigned(self, done: tf.Operation | tf.Variable, value: Any) -> Any:
+        """Returns what `assign` of all shown rows does: outside of eager mode their values, which
+        optimizers go on with."""
+        if tf.executing_eagerly():
+            return done
+        with tf.control_dependencies([done]):
+            return tf.identity(value)
+
 
 def _updating(method: str, scatter: Callable[..., Any]) -> Callable[..., Any]:
     """Returns `method` of a variable, replaced by `scatter` while rows in use are shown."""
@@ -162,7 +193,8 @@ def _updating(method: str, scatter: Callable[..., Any]) -> Callable[..., Any]:
         if rows is None:
             return getattr(super(ShownRows, self), method)(value, *args, **kwargs)
         if not isinstance(value, tf.IndexedSlices):
-            return self._scatter_shown(scatter, value, rows.row_ids)
+            done = self._scatter_shown(scatter, value, rows.row_ids)
+            return self._assigned(done, value) if method == "assign" else done
         return self._scatter_shown(scatter, value.values, tf.gather(rows.row_ids, value.indices))
 
     update.__name__ = method

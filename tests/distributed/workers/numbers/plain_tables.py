@@ -1,34 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table made without sok.Init, read and trained by each rank on its part of global batches."""
+"""Tables made without sok.Init, read and trained by each rank on its part of global batches: one
+that grows, one that evicts keys when it is full, and one that draws the keys that get rows."""
 
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
 from sok_compat.tables import Table
+from sok_compat.tables.key_history import KeyHistory
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
-from tests.support.lookups import lookup
 
 tf1 = tf.compat.v1
-GLOBAL_BATCH, STEPS = 12, 4
+GLOBAL_BATCH, STEPS = 12, 6
+MOST_KEYS = 24  # of all ranks
+
+
+def lookups_of(keys, newest):
+    """({table: its rows}, the EvictedKeys): keys are any, and the newest ones go on and on."""
+    evicted = EvictedKeys()
+    limit = KeyHistory(max_keys=MOST_KEYS // SIZE)
+    tables = {name: Table(None, 3, "random_normal", name=name) for name in ("grows", "draws")}
+    tables["evicts"] = Table(None, 3, "random_normal", name="evicts", history=limit)
+    rows = lookup_group(
+        [
+            Lookup(tables["grows"], keys),
+            Lookup(tables["draws"], keys, draw=KeyDraw(0.5, seed=3)),
+            Lookup(tables["evicts"], newest, evicted=evicted),
+        ],
+        insert=True,
+    )
+    return dict(zip(tables.values(), rows)), evicted
 
 
 def main():
     rng = np.random.default_rng(1)
     with tf.Graph().as_default(), tf1.Session(config=session_config()) as session:
-        table = Table(64, 3, "random_normal", name="x")
-        keys = tf1.placeholder(tf.int64, [None])
-        rows = lookup(table, keys, True)
-        loss = tf.reduce_sum((rows - 1.0) ** 2) / GLOBAL_BATCH
-        (gradient,) = tf.gradients(loss, [table])
-        with tf.control_dependencies([loss]):
-            train = tf1.train.AdagradOptimizer(0.5).apply_gradients([(gradient, table)])
+        keys, newest = tf1.placeholder(tf.int64, [None]), tf1.placeholder(tf.int64, [None])
+        found, evicted = lookups_of(keys, newest)
+        losses = {
+            table.table_name: tf.reduce_sum((rows - 1.0) ** 2) / GLOBAL_BATCH
+            for table, rows in found.items()
+        }
+        tables = list(found)
+        gradients = tf.gradients(list(losses.values()), tables)
+        with tf.control_dependencies(list(losses.values())):
+            train = tf1.train.GradientDescentOptimizer(0.5).apply_gradients(zip(gradients, tables))
         session.run(tf1.global_variables_initializer())
-        losses = []
-        for _ in range(STEPS):
+        seen = {name: [] for name in losses}
+        gone = []
+        for step in range(STEPS):
             mine = rng.integers(-30, 30, GLOBAL_BATCH)[RANK::SIZE]
-            losses.append(session.run([loss, train], {keys: mine})[0])
-        held, held_rows = session.run(table.export())
-    report({"losses": losses, "rows": dict(zip(held.tolist(), held_rows))})
+            window = np.arange(GLOBAL_BATCH)[RANK::SIZE] + step * GLOBAL_BATCH // 2
+            fed = {keys: mine, newest: window}
+            of_step, keys_gone, rows_gone, _ = session.run(
+                [losses, evicted.keys, evicted.rows, train], fed
+            )
+            for name, loss in of_step.items():
+                seen[name].append(loss)
+            gone.append(dict(zip(keys_gone.tolist(), rows_gone)))
+        rows = {}
+        for table in tables:
+            held, held_rows = session.run(table.export())
+            rows[table.table_name] = dict(zip(held.tolist(), held_rows))
+    report({"losses": seen, "rows": rows, "gone": gone})
 
 
 if __name__ == "__main__":

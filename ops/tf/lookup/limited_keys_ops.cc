@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops of lookups that say which keys lose their rows, and that give rows to some new keys only.
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "ops/base/counter_random.h"
+#include "ops/base/hash.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/base/step_failure.h"
+#include "ops/tf/tables/table_history.h"
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+using tf::shape_inference::InferenceContext;
+
+REGISTER_OP("SokMakeRoom")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Output("evicted_keys: int64")
+    .Output("evicted_rows: float")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
+      c->set_output(1, c->Matrix(InferenceContext::kUnknownDim, InferenceContext::kUnknownDim));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "In a table with max_keys, evicts the least recently used keys that a lookup of `keys` "
+        "with `insert` would evict, and outputs them, in the order of their last uses, with their "
+        "rows. Records the use of keys that have rows.");
+
+REGISTER_OP("SokDrawKeys")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Attr("ratio: float")
+    .Attr("seed: int")
+    .Output("is_drawn: bool")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->input(1));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "Draws each key with the probability `ratio`: a pure function of the seed, the key, and "
+        "how many draws this table has seen.");
+
+class MakeRoomOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      resource->NoteStep(ctx);
+      resource->WithPlanes(call, [&](const TableView& view) {
+        const std::lock_guard<FairSharedMutex> lock(HistoryOf(view).mutex());
+        const std::vector<LastUse> victims = UseAndChooseVictims(
+            ctx, call, resource.get(), view, keys.NumElements(), Data<int64_t>(keys));
+        std::vector<int64_t> gone, rows;
+        for (const LastUse& victim : victims) {
+          gone.push_back(victim.key);
+          rows.push_back(victim.row_id);
+        }
+        Copy(ctx, call, view, gone, rows);
+        if (!gone.empty()) EvictRows(call, view, resource.get(), gone, rows);
+      });
+    });
+  }
+
+ private:
+  static void Copy(tf::OpKernelContext* ctx, OpCall& call, const TableView& view,
+                   const std::vector<int64_t>& keys, const std::vector<int64_t>& rows) {
+    const auto count = static_cast<int64_t>(keys.size());
+    const int64_t dim = view.options().dim;
+    int64_t* gone = Data<int64_t>(Output(ctx, "evicted_keys", {count}));
+    float* values = Data<float>(Output(ctx, "evicted_rows", {count, dim}));
+    call.CopyFromHost(gone, keys.data(), count);
+    call.engine().GatherRows(call, count, dim, call.OnDevice(rows.data(), count),
+                             view.planes.rows->data(), values);
+  }
+};
+
+class DrawKeysOp : public tf::OpKernel {
+ public:
+  explicit DrawKeysOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        ratio_(Attribute<float>(ctx, "ratio")),
+        seed_(Attribute<int64_t>(ctx, "seed")) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailStepOnThrow(ctx, [&] {
+      const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
+      const int64_t num_keys = keys.NumElements();
+      OpCall call(ctx);
+      std::vector<int64_t> room;
+      const int64_t* keys_on_host = call.OnHost(Data<int64_t>(keys), num_keys, &room);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      const auto draw = static_cast<uint64_t>(resource->CountDraw());
+      const uint64_t stream = MixBits(HashKey(seed_) + draw);
+      bool* is_drawn = Data<bool>(Output(ctx, "is_drawn", keys.shape()));
+      for (int64_t i = 0; i < num_keys; ++i) {
+        const uint64_t bits = MixBits(HashKey(keys_on_host[i]) ^ stream);
+        is_drawn[i] = UnitFloat(static_cast<uint32_t>(bits >> 32)) < ratio_;
+      }
+    });
+  }
+
+ private:
+  const float ratio_;
+  const int64_t seed_;
+};
+
+SOK_REGISTER_KERNEL(Name("SokMakeRoom").HostMemory("table"), MakeRoomOp);
+SOK_REGISTER_KERNEL(Name("SokDrawKeys").HostMemory("table").HostMemory("is_drawn"), DrawKeysOp);
+
+}  // namespace
+}  // namespace sok

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`init` of SparseOperationKit 2, and its collectives between ranks, by Horovod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables_from_checkpoints
+from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
+from sok_compat.ranks.horovod.communicator import NAME as HOROVOD
+from sok_compat.ranks.horovod.communicator import active_horovod, start_horovod
+from sok_compat.ranks.identity import Ranks, horovod_ranks
+from sok_compat.tables.table import connected_ranks
+from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
+from sok_compat.training.stock_slots import make_slots_as_planes
+
+_comm_tool: str | None = None  # of `init`; None: it has not been called
+
+
+def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = True) -> None:
+    """Initializes Horovod, and prepares variables for the process. API of SparseOperationKit 2.
+
+    Without Horovod and with one process, that process trains alone. May be called again.
+
+    Args:
+      comm_tool: 'horovod'.
+      use_legacy_optimizer: ignored: `OptimizerWrapper` takes optimizers of either kind, and
+        tf.keras.optimizers stays as it is.
+
+    Raises:
+      RuntimeError: comm_tool is another; another rank does not call init.
+      ImportError: Horovod cannot be imported or initialized.
+    """
+    del use_legacy_optimizer
+    set_comm_tool(comm_tool)
+    start_horovod("sok.init")
+    connected_ranks("sok.init")
+    save_tables_in_checkpoints()
+    initialize_tables_from_checkpoints()
+    update_rows_in_use_in_keras()
+    make_slots_as_planes()
+
+
+def set_comm_tool(comm_tool: str) -> None:
+    """Chooses the library of collectives; `init` calls it. API of SparseOperationKit 2.
+
+    Raises:
+      RuntimeError: comm_tool is not 'horovod'.
+    """
+    global _comm_tool
+    if comm_tool != HOROVOD:
+        raise RuntimeError(f"comm_tool must be {HOROVOD!r}, got {comm_tool!r}")
+    _comm_tool = comm_tool
+
+
+def initialized_ranks(user: str) -> Ranks:
+    """Returns the Ranks that share the tables.
+
+    Args:
+      user: name of the caller, for the message.
+
+    Raises:
+      RuntimeError: `init` has not been called.
+    """
+    _check_initialized(user)
+    return connected_ranks(user)
+
+
+def rank() -> int:
+    """Returns the rank of this process, from 0."""
+    return _ranks("rank").rank
+
+
+def num_ranks() -> int:
+    """Returns the number of ranks."""
+    return _ranks("num_ranks").size
+
+
+def local_rank() -> int:
+    """Returns the rank of this process among those of its host."""
+    _check_initialized("local_rank")
+    horovod = active_horovod()
+    return 0 if horovod is None else horovod.local_rank()
+
+
+def id_in_rank() -> int:
+    """Returns the number of the device in its rank, 0."""
+    return 0
+
+
+def num_gpu_per_rank() -> int:
+    """Returns the number of devices of a rank, 1."""
+    return 1
+
+
+def global_gpu_id() -> int:
+    """As rank(): a rank is one device."""
+    return rank()
+
+
+def num_gpus() -> int:
+    """As num_ranks(): a rank is one device, also on CPUs."""
+    return num_ranks()
+
+
+def alltoall(tensor: Any, splits: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
+    """Sends slices of a tensor to all ranks.
+
+    Args:
+      tensor: any shape with a first dimension.
+      splits: int32 [ranks], how many rows go to each; None: equally many.
+
+    Returns:
+      (received rows in the order of ranks, int32 [ranks]: how many came from each).
+    """
+    horovod, tensor = _horovod("alltoall"), tf.convert_to_tensor(tensor)
+    if horovod is None:
+        return tf.identity(tensor), tf.shape(tensor)[:1]
+    if splits is None:
+        size = horovod.size()
+        splits = tf.repeat(tf.shape(tensor)[0] // size, size)
+    return tuple(horovod.alltoall(tensor, splits=tf.cast(splits, tf.int32)))
+
+
+def allreduce(tensor: Any, op: str = "average") -> tf.Tensor:
+    """Returns the 'sum', 'average', 'max' or 'min' of a tensor over all ranks.
+
+    Raises:
+      RuntimeError: op is none of these.
+    """
+    names = {"sum": "Sum", "average": "Average", "max": "Max", "min": "Min"}
+    if op not in names:
+        raise RuntimeError(f"allreduce: op must be one of {sorted(names)}, got {op!r}")
+    horovod, tensor = _horovod("allreduce"), tf.convert_to_tensor(tensor)
+    if horovod is None:
+        return tf.identity(tensor)
+    return horovod.allreduce(tensor, op=getattr(horovod, names[op]))
+
+
+def allgather(tensor: Any) -> tf.Tensor:
+    """Returns the tensors of all ranks, concatenated along the first dimension."""
+    horovod, tensor = _horovod("allgather"), tf.convert_to_tensor(tensor)
+    return tf.identity(tensor) if horovod is None else horovod.allgather(tensor)
+
+
+def broadcast(tensor: Any, root: int = 0) -> tf.Tensor:
+    """Returns the tensor of rank `root`."""
+    horovod, tensor = _horovod("broadcast"), tf.convert_to_tensor(tensor)
+    return tf.identity(tensor) if horovod is None else horovod.broadcast(tensor, root)
+
+
+def _ranks(user: str) -> Ranks:
+    _check_initialized(user)
+    return horovod_ranks() or Ranks()
+
+
+def _horovod(user: str) -> Any:
+    """Horovod if there are several ranks, else None."""
+    return active_horovod() if _ranks(user).size > 1 else None
+
+
+def _check_initialized(user: str) -> None:
+    if _comm_tool is None:
+        raise RuntimeError(f"{user} needs sok.init: call sok.init() first, on all ranks")
+
+
+__all__ = [
+    "allgather",
+    "allreduce",
+    "alltoall",
+    "broadcast",
+    "global_gpu_id",
+    "id_in_rank",
+    "init",
+    "local_rank",
+    "num_gpu_per_rank",
+    "num_gpus",
+    "num_ranks",
+    "rank",
+    "set_comm_tool",
+]

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dump`, `load` and `incremental_model_dump` of SparseOperationKit 2."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.checkpoint.saver.headed_dumps import TableDump, dump_tables, load_tables
+from sok_compat.ranks.allgather_strings import allgather_bytes
+from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable
+from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
+from sok_compat.sparse_operation_kit.optimizer import OptimizerWrapper
+from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.training.rows_of_gradients import make_slots_of_tables
+
+_OPTIMIZERS = ("Adamax", "Adadelta", "Adagrad", "Ftrl", "Adam", "SGD")  # "Adam" after "Adamax"
+_SAVED_AS = {"Adamax": ("Adam",)}  # by SparseOperationKit
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+def dump(
+    path: str | os.PathLike[str], dump_vars: Any, optimizer: Any = None, sess: Any = None
+) -> None:
+    """Writes variables, and their slots of an optimizer, to files. API of SparseOperationKit 2.
+
+    All ranks call it together. Rank 0 writes; an earlier dump of a variable is replaced when its
+    new files are complete. Ranks share the disk, as for checkpoints.
+
+    Args:
+      path: a folder, made if need be.
+      dump_vars: variables of `sok.Variable` and `sok.DynamicVariable`, or one.
+      optimizer: an OptimizerWrapper or another optimizer that has trained all of them, or a list
+        of one; None: no slots.
+      sess: of a graph, the session; None: the default one. Not in eager mode.
+
+    Raises:
+      TypeError: a variable of another kind.
+      ValueError: no variable; a variable has no slots of the optimizer; no session.
+      OSError: a file cannot be written; on other ranks tf.errors.UnknownError.
+    """
+    variables, session = _checked_variables("sok.dump", dump_vars), _session("sok.dump", sess)
+    dump_tables(os.fspath(path), _dumps_of(variables, optimizer), session)
+
+
+def load(
+    path: str | os.PathLike[str], load_vars: Any, optimizer: Any = None, sess: Any = None
+) -> None:
+    """Replaces the contents of variables, and of their slots, by those of their files.
+
+    API of SparseOperationKit 2. All ranks call it together, however many ranks have written the
+    files. Rank 0 reads them. Slots that are not loaded start anew. If something does not fit, all
+    variables stay as they were.
+
+    Args:
+      path: a folder that `dump` or SparseOperationKit has written.
+      load_vars: as of `dump`, of the same names.
+      optimizer: as of `dump`; its slots are made if need be, in eager mode.
+      sess: as of `dump`.
+
+    Raises:
+      TypeError, ValueError: as `dump`.
+      sok_compat.checkpoint.files.file_error.FileError: a file is missing, damaged or does not fit;
+        on other ranks tf.errors.UnknownError.
+    """
+    variables, session = _checked_variables("sok.load", load_vars), _session("sok.load", sess)
+    if optimizer is not None and session is None:
+        make_slots_of_tables(_optimizer_in(optimizer), variables, variables)
+    load_tables(os.fspath(path), _dumps_of(variables, optimizer), session)
+
+
+def incremental_model_dump(
+    sok_vars: Any, time_threshold: Any, sess: Any = None
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Returns the keys, of all ranks, that lookups have used after a time, and their rows.
+
+    API of SparseOperationKit 2. All ranks call it together.
+
+    Args:
+      sok_vars: a DynamicVariable of var_type 'hybrid', or a list of such.
+      time_threshold: a datetime with a time zone, or a list of one for each variable.
+      sess: as of `dump`.
+
+    Returns:
+      ([keys, ascending], [rows float32 [n, dim]]), an array for each variable.
+
+    Raises:
+      TypeError: a variable of another kind; a threshold is not a datetime.
+      ValueError: a threshold has no time zone; lists of different lengths; no session.
+    """
+    user = "sok.incremental_model_dump"
+    variables, session = _checked_variables(user, sok_vars), _session(user, sess)
+    for variable in variables:
+        if variable.history is None:
+            raise TypeError(
+                f"{user} needs sok.DynamicVariable of var_type='hybrid', got {variable.name}"
+            )
+    is_list = isinstance(time_threshold, (list, tuple))
+    thresholds = list(time_threshold) if is_list else [time_threshold] * len(variables)
+    if len(thresholds) != len(variables):
+        raise ValueError(
+            f"{user} needs one time_threshold or {len(variables)}, got {len(thresholds)}"
+        )
+    moments = [_nanoseconds(threshold) for threshold in thresholds]
+    found = [_used_after(*pair, session) for pair in zip(variables, moments)]
+    return [keys for keys, _ in found], [rows for _, rows in found]
+
+
+incremental_dump = incremental_model_dump
+
+
+def _checked_variables(user: str, variables: Any) -> list[Any]:
+    variables = list(variables) if isinstance(variables, (list, tuple)) else [variables]
+    if not variables:
+        raise ValueError(f"{user} needs at least one variable")
+    for variable in variables:
+        if not isinstance(variable, (StaticVariable, DynamicVariable)):
+            raise TypeError(
+                f"{user} takes variables of sok.Variable and sok.DynamicVariable, got "
+                f"{type(variable).__name__}"
+            )
+    return variables
+
+
+def _session(user: str, session: Any) -> Any:
+    if tf.executing_eagerly():
+        return None
+    session = session or tf.compat.v1.get_default_session()
+    if session is None:
+        raise ValueError(f"{user} in a graph needs a session: give sess, or call it within one")
+    return session
+
+
+def _dumps_of(variables: Sequence[Any], optimizer: Any) -> list[TableDump]:
+    optimizer = None if optimizer is None else _optimizer_in(optimizer)
+    dumps = []
+    for variable in variables:
+        slots = {} if optimizer is None else _slots_of(variable, optimizer)
+        others = {each: _SAVED_AS.get(each[0], ()) for each in slots}
+        is_static = isinstance(variable, StaticVariable)
+        dumps.append(
+            TableDump(
+                variable,
+                variable.name,
+                _key_dtype(variable),
+                slots,
+                others,
+                variable.global_shape[0] if is_static else None,
+            )
+        )
+    return dumps
+
+
+def _key_dtype(variable: Any) -> np.dtype:
+    """That of SparseOperationKit's files."""
+    if isinstance(variable, DynamicVariable):
+        return np.dtype(variable.key_type.as_numpy_dtype)
+    return np.dtype(np.int64 if variable.target_gpu < 0 else np.uint64)
+
+
+def _optimizer_in(optimizer: Any) -> Any:
+    if isinstance(optimizer, (list, tuple)):
+        if len(optimizer) != 1:
+            raise ValueError(f"optimizer must be one optimizer, got {len(optimizer)}")
+        (optimizer,) = optimizer
+    return optimizer.optimizer if isinstance(optimizer, OptimizerWrapper) else optimizer
+
+
+def _slots_of(variable: Any, optimizer: Any) -> dict[tuple[str, str], SlotVariable]:
+    """{(optimizer, slot): SlotVariable}, with names as in files."""
+    kind = type(optimizer).__name__
+    called = next((name for name in _OPTIMIZERS if name.lower() in kind.lower()), kind)
+    if not hasattr(optimizer, "get_slot_names"):
+        raise TypeError(
+            f"the slots of {kind} have no names: give an optimizer of tf.compat.v1.train or "
+            "tf.keras.optimizers.legacy, or dump without an optimizer"
+        )
+    slots = {}
+    for name in optimizer.get_slot_names():
+        try:
+            slot = optimizer.get_slot(variable, name)
+        except KeyError:
+            slot = None
+        if not isinstance(slot, SlotVariable):
+            raise ValueError(
+                f"{variable.name} has no slot {name} of {kind} yet: apply gradients first, or "
+                "leave it out"
+            )
+        slots[called, name] = slot
+    return slots
+
+
+def _nanoseconds(threshold: Any) -> int:
+    if not isinstance(threshold, datetime.datetime):
+        raise TypeError(f"time_threshold must be a datetime, got {threshold!r}")
+    if threshold.tzinfo is None:
+        raise ValueError(f"time_threshold must have a time zone, got {threshold!r}")
+    return (threshold - _EPOCH) // datetime.timedelta(microseconds=1) * 1000
+
+
+def _used_after(variable: Any, moment: int, session: Any) -> tuple[np.ndarray, np.ndarray]:
+    keys, rows, moments = _own_contents(variable, session)
+    is_used = moments > moment
+    data = io.BytesIO()
+    np.savez(data, keys=keys[is_used], rows=rows[is_used])
+    graph = None if session is None else session.graph
+    parts = [
+        np.load(io.BytesIO(part))
+        for part in allgather_bytes("incremental_model_dump", data.getvalue(), graph)
+    ]
+    keys = np.concatenate([part["keys"] for part in parts])
+    order = np.argsort(keys, kind="stable")
+    rows = np.concatenate([part["rows"] for part in parts])[order]
+    return keys[order].astype(variable.key_type.as_numpy_dtype), rows
+
+
+def _own_contents(variable: Any, session: Any) -> list[np.ndarray]:
+    """(keys, rows, moments of last uses) of this rank."""
+    if session is None:
+        keys, rows = variable.export()
+        return [keys.numpy(), rows.numpy(), variable.key_history(keys)[1].numpy()]
+    graph = session.graph
+    if not hasattr(graph, "_sok_incremental_dumps"):
+        graph._sok_incremental_dumps = {}
+    ops_of_graph = graph._sok_incremental_dumps
+    if variable.table_name not in ops_of_graph:
+        with graph.as_default():
+            keys, rows = variable.export()
+            ops_of_graph[variable.table_name] = [keys, rows, variable.key_history(keys)[1]]
+    return session.run(ops_of_graph[variable.table_name])
+
+
+__all__ = ["dump", "incremental_dump", "incremental_model_dump", "load"]

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`DynamicVariable`: a variable of SparseOperationKit 2 that grows with its keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import global_seed
+from sok_compat.sparse_operation_kit.communication import initialized_ranks
+from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable, check_float32
+from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_keys
+from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
+from sok_compat.sparse_operation_kit.variables.mode import EVERY_RANK, placement_of, target_of
+from sok_compat.sparse_operation_kit.variables.options import DynamicOptions, checked_var_type
+from sok_compat.tables.key_history import KeyHistory
+from sok_compat.tables.rows.row_writes import write_rows
+from sok_compat.tables.table import Table
+from sok_compat.tables.words import Words
+
+KEY_TYPES = (tf.int64, tf.int32)
+
+_numbers = itertools.count()  # of variables without a name
+
+
+class DynamicVariable(LooksUpKeys, Table):
+    """Keys -> rows of `dimension` float32; lookups insert keys. API of SparseOperationKit 2.
+
+    Any integer of key_type is a key. One of var_type 'hybrid' that has max_capacity keys on a rank
+    evicts the least recently used ones. Train it with `sok.OptimizerWrapper` or `sok.SGD`. Its
+    gradients are tf.IndexedSlices by row ids, not by keys.
+
+    Attributes:
+      dimension: floats in a row.
+      key_type: tf.int64 or tf.int32, of `export`; lookups accept both.
+      backend_type: 'hbm' or 'hybrid'.
+      options: the DynamicOptions.
+      initializer_str: the initializer as text, '' for None.
+      target_gpu: the rank that has all keys; -1: rank key % ranks has a key.
+      num_gpus: number of ranks.
+      indices: None.
+    """
+
+    words = Words(
+        initializer="the initializer of a sok.DynamicVariable",
+        without_index="sok.Variable",
+        look_up="with sok.lookup_sparse or tf.nn.embedding_lookup",
+        save="tf.train.Saver or tf.train.Checkpoint",
+        restore="tf.train.Saver or tf.train.Checkpoint",
+        set_rows="sok.assign",
+        others="sok.filter_variables(variables)[1]",
+    )
+    indices = None
+
+    def __init__(
+        self,
+        dimension: int,
+        initializer: Any = None,
+        var_type: str | None = None,
+        name: str | None = None,
+        constraint: None = None,
+        trainable: bool = True,
+        key_type: Any = None,
+        dtype: Any = None,
+        mode: str | None = None,
+        *,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Makes the variable; in a graph, its ops. All ranks make it together.
+
+        Args:
+          dimension: floats in a row, an int >= 1.
+          initializer: None or 'random' (uniform in [-0.05, 0.05) for 'hbm', a standard normal for
+            'hybrid'), 'normal', 'uniform' (in [0, 1)), 'ones', 'zeros', a number or its text, a
+            variable (its first element), any name or initializer of Keras, or a callable of
+            (shape, dtype).
+          var_type: 'hbm' or 'hybrid' (also None).
+          name: made unique; None: 'sok_dynamic_Variable_<number>'.
+          constraint: None.
+          trainable: whether to add it to TRAINABLE_VARIABLES.
+          key_type: int64 (also None) or int32.
+          dtype: float32 or None.
+          mode: 'distributed' (also None) or 'localized:<rank>'.
+          seed: of first values; None: tf.random.set_seed's, or a constant.
+          **kwargs: see DynamicOptions.
+
+        Raises:
+          RuntimeError: sok.init has not been called; a wrong mode.
+          TypeError: an unknown option.
+          ValueError: an argument is out of range.
+          NotImplementedError: constraint is given.
+        """
+        check_float32("sok.DynamicVariable", dtype, constraint)
+        self.backend_type = checked_var_type(var_type)
+        self.options = DynamicOptions.of(kwargs)
+        self.key_type = _checked_key_type(key_type)
+        self.target_gpu = target_of(mode)
+        ranks = initialized_ranks("sok.DynamicVariable")
+        self.num_gpus = ranks.size
+        self.initializer_str = "" if initializer is None else str(initializer)
+        super().__init__(
+            None,
+            dimension,
+            first_value_of_keys(initializer, self.backend_type, dimension, self.words.initializer),
+            name=name or f"sok_dynamic_Variable_{next(_numbers)}",
+            seed=global_seed() if seed is None else seed,
+            trainable=trainable,
+            placement=placement_of(self.target_gpu, ranks),
+            history=_history_of(self.backend_type, self.options),
+        )
+        self.storage.slots_are_planes = True
+
+    @property
+    def dimension(self) -> int:
+        """Floats in a row."""
+        return self.dim
+
+    @property
+    def handle_dtype(self) -> tf.DType:
+        """tf.float32, of the rows."""
+        return self.dtype
+
+    @property
+    def size(self) -> tf.Tensor:
+        """int32 [2]: (rows of this rank, dimension)."""
+        return tf.stack([tf.cast(self.num_keys(), tf.int32), self.dim])
+
+    @property
+    def mode(self) -> str:
+        """'distributed' or 'localized:<rank>'."""
+        is_spread = self.target_gpu == EVERY_RANK
+        return "distributed" if is_spread else f"localized:{self.target_gpu}"
+
+    @property
+    def config_dict(self) -> dict[str, Any]:
+        """The options by name."""
+        return dataclasses.asdict(self.options)
+
+    def key_map(self, indices: Any) -> Any:
+        """Returns `indices`."""
+        return indices
+
+
+def assign(variable: Table, indices: Any, values: Any) -> tf.Operation | None:
+    """Sets the rows of keys of this rank; unknown keys are inserted. API of SparseOperationKit 2.
+
+    Args:
+      variable: a DynamicVariable; also one of sok.Variable.
+      indices: integers [n]: distinct keys that this rank owns.
+      values: [n, dim].
+
+    Returns:
+      The op; None in eager mode.
+
+    Raises:
+      TypeError: the variable is another, or indices are not integers.
+      ValueError: the shapes do not fit.
+      tf.errors.InvalidArgumentError: when run: another rank owns a key.
+    """
+    if not isinstance(variable, (DynamicVariable, StaticVariable)):
+        raise TypeError(f"sok.assign needs a variable of sok, got {type(variable).__name__}")
+    keys = variable.checked_keys(indices)
+    rows = tf.cast(tf.convert_to_tensor(values), tf.float32)
+    num_keys = tf.compat.dimension_at_index(keys.shape, 0).value if keys.shape.rank == 1 else 0
+    if keys.shape.rank not in (None, 1) or not rows.shape.is_compatible_with(
+        [num_keys, variable.dim]
+    ):
+        raise ValueError(
+            f"sok.assign to {variable.table_name} needs indices [n] and values "
+            f"[n, {variable.dim}], got {keys.shape} and {rows.shape}"
+        )
+    return write_rows(variable, keys, rows)
+
+
+def export(variable: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
+    """Returns the keys and rows of this rank, on the CPU. API of SparseOperationKit 2.
+
+    Args:
+      variable: a DynamicVariable.
+
+    Returns:
+      (keys [n] of key_type, ascending; rows float32 [n, dimension]); None for other variables.
+    """
+    if not isinstance(variable, DynamicVariable):
+        return None
+    keys, rows = variable.export()
+    with tf.device("CPU:0"):
+        order = tf.argsort(keys)
+        return tf.cast(tf.gather(keys, order), variable.key_type), tf.gather(rows, order)
+
+
+def filter_variables(
+    variables: Sequence[tf.Variable],
+) -> tuple[list[tf.Variable], list[tf.Variable]]:
+    """Splits variables. API of SparseOperationKit 2.
+
+    Returns:
+      (those of sok.DynamicVariable and sok.Variable, all others), in their order.
+    """
+    kinds = (DynamicVariable, StaticVariable)
+    return (
+        [each for each in variables if isinstance(each, kinds)],
+        [each for each in variables if not isinstance(each, kinds)],
+    )
+
+
+def _history_of(var_type: str, options: DynamicOptions) -> KeyHistory | None:
+    return KeyHistory(max_keys=options.max_capacity) if var_type == "hybrid" else None
+
+
+def _checked_key_type(key_type: Any) -> tf.DType:
+    try:
+        dtype = tf.as_dtype(key_type or tf.int64)
+    except TypeError:
+        dtype = None
+    if dtype not in KEY_TYPES:
+        raise ValueError(f"key_type must be int64 or int32, got {key_type!r}")
+    return dtype
+
+
+__all__ = ["DynamicVariable", "assign", "export", "filter_variables"]

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SparseOperationKit 2 under its earlier name, `sparse_operation_kit.experiment`."""
+
+from sok_compat.sparse_operation_kit import (
+    communication,
+    distributed_variable,
+    dynamic_variable,
+    lookup,
+    optimizer,
+    raw_ops,
+)
+from sok_compat.sparse_operation_kit.communication import init, set_comm_tool
+from sok_compat.sparse_operation_kit.distributed_variable import (
+    DistributedVariable,
+    LocalizedVariable,
+    Variable,
+)
+from sok_compat.sparse_operation_kit.dynamic_variable import (
+    DynamicVariable,
+    assign,
+    export,
+    filter_variables,
+)
+from sok_compat.sparse_operation_kit.lookup import all2all_dense_embedding, lookup_sparse
+from sok_compat.sparse_operation_kit.optimizer import SGD, OptimizerWrapper
+
+__all__ = [
+    "SGD",
+    "DistributedVariable",
+    "DynamicVariable",
+    "LocalizedVariable",
+    "OptimizerWrapper",
+    "Variable",
+    "all2all_dense_embedding",
+    "assign",
+    "communication",
+    "distributed_variable",
+    "dynamic_variable",
+    "export",
+    "filter_variables",
+    "init",
+    "lookup",
+    "lookup_sparse",
+    "optimizer",
+    "raw_ops",
+    "set_comm_tool",
+]

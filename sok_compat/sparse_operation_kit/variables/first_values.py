@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""First values of SparseOperationKit 2's variables."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import Variable
+from sok_compat.tables.first_value import FirstValue, parse_initializer
+
+if TYPE_CHECKING:
+    from sok_compat.tables.placement import Placement
+
+_OF_STRINGS = {
+    "normal": FirstValue("normal", 0.0, 1.0),
+    "uniform": FirstValue("uniform", 0.0, 1.0),
+    "ones": FirstValue("constant", 1.0),
+    "zeros": FirstValue("constant", 0.0),
+}
+_RANDOM = {
+    "hbm": FirstValue("uniform", -0.05, 0.05),
+    "hybrid": FirstValue("normal", 0.0, 1.0),
+}
+
+
+def first_value_of_keys(initializer: Any, var_type: str, dim: int, called: str) -> FirstValue:
+    """Returns the first value of a DynamicVariable's rows.
+
+    Args:
+      initializer: None, '' or 'random' (by var_type), 'normal', 'uniform', 'ones', 'zeros', a
+        number or its text, a variable (its first element), or what `parse_initializer` takes.
+      var_type: 'hbm' or 'hybrid'.
+      dim: floats in a row.
+      called: the initializer's name in messages.
+
+    Raises:
+      ValueError: the initializer is none of these.
+    """
+    if initializer is None or (isinstance(initializer, str) and initializer in ("", "random")):
+        return _RANDOM[var_type]
+    if isinstance(initializer, str) and initializer in _OF_STRINGS:
+        return _OF_STRINGS[initializer]
+    if isinstance(initializer, Variable):
+        return _of_variable(initializer)
+    number = _number_in(initializer)
+    if number is not None:
+        return FirstValue("constant", number)
+    return parse_initializer(initializer, [None, dim], called=called)
+
+
+def _of_variable(variable: tf.Variable) -> FirstValue:
+    def filled(shape, dtype):
+        return tf.fill(shape, tf.cast(tf.reshape(variable, [-1])[0], dtype))
+
+    return FirstValue("evaluated", initializer=filled)
+
+
+def _number_in(initializer: Any) -> float | None:
+    if isinstance(initializer, (numbers.Real, str)):
+        try:
+            return float(initializer)
+        except ValueError:
+            return None
+    return None
+
+
+def first_value_of_rank(
+    whole: FirstValue, shape: Sequence[int], placement: Placement
+) -> FirstValue:
+    """Returns the first value of a static variable's rows on this rank.
+
+    Args:
+      whole: that of the whole variable, of the kind 'preset' or a function of keys.
+      shape: [rows, dim] of the whole variable.
+      placement: of its rows.
+    """
+    if whole.kind != "preset":
+        return whole
+
+    def rows_of_rank(given_shape, dtype):
+        del dtype
+        keys = np.arange(shape[0])
+        rows = tf.gather(whole.whole_table(shape), keys[placement.is_owned(keys)])
+        return tf.pad(rows, [[0, given_shape[0] - rows.shape[0]], [0, 0]])  # see StaticVariable
+
+    return FirstValue("preset", initializer=rows_of_rank, called=whole.called)

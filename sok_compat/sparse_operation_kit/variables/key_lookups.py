@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`LooksUpKeys`: reads of a variable by keys, as tf.nn.embedding_lookup calls them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from sok_compat.lookup.dense_tables import tables_are_dense
+from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.keys import in_shape_of
+
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table as TableMixin
+else:
+    TableMixin = object
+
+
+class LooksUpKeys(TableMixin):
+    """Base class, before Table, of variables that tf.nn.embedding_lookup reads by keys."""
+
+    def sparse_read(  # type: ignore[override]  # a Table's raises
+        self, indices: Any, name: str | None = None, insert: bool = True
+    ) -> tf.Tensor:
+        """Returns the row of each key, of all ranks; tf.nn.embedding_lookup and tf.gather call it.
+
+        All ranks call it together.
+
+        Args:
+          indices: keys of any integer dtype and any shape.
+          name: name of the ops.
+          insert: whether unknown keys get rows; if not, they read their first values. A graph that
+            is built to be served inserts none.
+
+        Returns:
+          float32 [*indices.shape, dim], differentiable by the variable.
+
+        Raises:
+          TypeError: indices are not integers.
+        """
+        if self._shown() is not None:  # an optimizer reads rows by their places
+            return super().sparse_read(indices, name)
+        keys = self.checked_keys(indices)
+        with tf.name_scope(name or f"{self.table_name}_lookup"):
+            inserts = insert and not tables_are_dense()
+            (rows,) = lookup_group([Lookup(self, tf.reshape(keys, [-1]))], inserts)
+            return in_shape_of(keys, rows, self.dim)
+
+    def checked_keys(self, keys: Any) -> tf.Tensor:
+        """Returns `keys` as an int64 tensor.
+
+        Raises:
+          TypeError: keys are not integers, or not a dense tensor.
+        """
+        if isinstance(keys, (tf.SparseTensor, tf.RaggedTensor)):
+            raise TypeError(
+                f"keys of {self.table_name} must be a dense tensor here, got "
+                f"{type(keys).__name__}: use sok.lookup_sparse to pool bags"
+            )
+        keys = tf.convert_to_tensor(keys)
+        if not keys.dtype.is_integer:
+            raise TypeError(f"keys of {self.table_name} must be integers, got {keys.dtype.name}")
+        return tf.cast(keys, tf.int64)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The argument `mode` of variables: which rank has which keys."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sok_compat.tables.placement import Placement
+
+if TYPE_CHECKING:
+    from sok_compat.ranks.identity import Ranks
+
+EVERY_RANK = -1  # a variable's target_gpu
+
+
+def target_of(mode: str | None) -> int:
+    """Returns N of 'localized:N', or EVERY_RANK of 'distributed' or None.
+
+    Raises:
+      RuntimeError: mode is none of these.
+    """
+    found = re.fullmatch(r"distributed|localized:(\d+)", mode or "distributed")
+    if not found:
+        raise RuntimeError(f"mode must be 'distributed' or 'localized:<rank>', got {mode!r}")
+    return EVERY_RANK if found[1] is None else int(found[1])
+
+
+def placement_of(target_gpu: int, ranks: Ranks) -> Placement:
+    """Returns the Placement of a variable's keys.
+
+    Raises:
+      RuntimeError: the rank does not exist.
+    """
+    if target_gpu == EVERY_RANK:
+        return Placement.by_modulo(ranks)
+    if not 0 <= target_gpu < ranks.size:
+        raise RuntimeError(
+            f"mode='localized:<rank>' needs a rank below the number of ranks, {ranks.size}, got "
+            f"{target_gpu}"
+        )
+    return Placement.on_one_rank(ranks, target_gpu)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`DynamicOptions`: the options of a DynamicVariable beyond its keys and rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+from typing import Any
+
+VAR_TYPES = ("hbm", "hybrid")
+EVICT_STRATEGIES = ("kLru", "kCustomized")
+_DEFAULT_CAPACITY = 64 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class DynamicOptions:
+    """Options of a DynamicVariable, by SparseOperationKit's names. Those of its GPU memory
+    (max_hbm_for_vectors to device_id) change nothing here.
+
+    init_capacity: rows on a rank to begin with; rounded up to a power of two.
+    max_capacity: most keys on a rank, of var_type 'hybrid'; rounded up to a power of two.
+    max_hbm_for_vectors: GiB.
+    filter_ratio: probability with which lookups with use_low_frequency_filter=True admit a key.
+    """
+
+    init_capacity: int = _DEFAULT_CAPACITY
+    max_capacity: int = _DEFAULT_CAPACITY
+    max_hbm_for_vectors: float = 16
+    max_load_factor: float = 0.5
+    max_bucket_size: int = 128
+    block_size: int = 1024
+    io_by_cpu: bool = False
+    device_id: int = -1
+    evict_strategy: str = "kLru"
+    filter_ratio: float = 1.0
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> DynamicOptions:
+        """Returns the checked options of keyword arguments.
+
+        Raises:
+          TypeError: an option is unknown.
+          ValueError: an option is out of range.
+        """
+        names = [field.name for field in dataclasses.fields(cls)]
+        unknown = sorted(given.keys() - set(names))
+        if unknown:
+            raise TypeError(f"DynamicVariable has no options {unknown}; it has {names}")
+        given = dict(given)
+        for name in ("init_capacity", "max_capacity"):
+            if name in given:
+                given[name] = _rounded_up(name, given[name])
+        if "max_capacity" in given:
+            given.setdefault("init_capacity", min(_DEFAULT_CAPACITY, given["max_capacity"]))
+        elif "init_capacity" in given:
+            given["max_capacity"] = max(_DEFAULT_CAPACITY, given["init_capacity"])
+        return cls(**given)
+
+    def __post_init__(self) -> None:
+        if self.init_capacity > self.max_capacity:
+            raise ValueError(
+                f"init_capacity must be at most max_capacity, {self.max_capacity}, got "
+                f"{self.init_capacity} (both rounded up to powers of two)"
+            )
+        if self.evict_strategy not in EVICT_STRATEGIES:
+            raise ValueError(
+                f"evict_strategy must be one of {EVICT_STRATEGIES}, got {self.evict_strategy!r}"
+            )
+        for name in ("max_hbm_for_vectors", "max_bucket_size", "block_size"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
+        if not 0 < self.max_load_factor <= 1:
+            raise ValueError(f"max_load_factor must be in (0, 1], got {self.max_load_factor!r}")
+        if not (0 <= self.filter_ratio <= 1 and math.isfinite(self.filter_ratio)):
+            raise ValueError(f"filter_ratio must be in [0, 1], got {self.filter_ratio!r}")
+
+
+def checked_var_type(var_type: str | None) -> str:
+    """Returns 'hbm' or 'hybrid' (also for None).
+
+    Raises:
+      ValueError: var_type is none of these.
+    """
+    if var_type not in (None, *VAR_TYPES):
+        raise ValueError(f"var_type must be one of {VAR_TYPES} or None, got {var_type!r}")
+    return var_type or "hybrid"
+
+
+def _rounded_up(name: str, rows: Any) -> int:
+    try:
+        number = operator.index(rows)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"{name} must be an int >= 1, got {rows!r}")
+    return 1 << (number - 1).bit_length()

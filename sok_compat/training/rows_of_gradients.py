@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock optimizers that move only the rows of a step's gradients: Adam becomes lazy Adam.
+
+Optimizers of tf.train and tf.keras.optimizers.legacy whose ops for sparse gradients touch these
+rows only are applied as they are. Those that let all rows decay, and all of tf.keras.optimizers,
+see a table that has these rows only (tables/rows/shown_rows.py). Their ops and numbers stay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Union
+
+import tensorflow as tf
+
+from sok_compat.runtime.tf_versions import keras, make_slots
+from sok_compat.tables.rows.shown_rows import showing_rows_of, showing_some_rows
+from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.tables.table import Table
+from sok_compat.training.update_scope import UpdateScope
+
+Gradient = Union[tf.Tensor, tf.IndexedSlices]
+
+_legacy = keras.optimizers.legacy
+_SCATTERS = ("_resource_scatter_add", "_resource_scatter_update")  # methods of optimizers
+
+
+def apply_to_rows_of_gradients(
+    optimizer: Any, grads_and_vars: Sequence[tuple[Gradient, tf.Variable]], **kwargs: Any
+) -> Any:
+    """Returns the result of `optimizer.apply_gradients`, which moves only the gradients' rows of
+    tables and their slots.
+
+    Args:
+      optimizer: of tf.train, tf.keras.optimizers.legacy or tf.keras.optimizers (not in graphs).
+      grads_and_vars: gradients and variables, tables and others, each variable once.
+      **kwargs: other arguments of apply_gradients.
+    """
+    variables = [variable for _, variable in grads_and_vars]
+    tables = [variable for variable in variables if isinstance(variable, Table)]
+    make_slots_of_tables(optimizer, variables, tables)
+    if not _lets_rows_decay(optimizer):
+        with UpdateScope(tables):
+            return optimizer.apply_gradients(grads_and_vars, **kwargs)
+    with contextlib.ExitStack() as stack:
+        shown = []
+        for gradient, variable in grads_and_vars:
+            if isinstance(variable, Table):
+                gradient = stack.enter_context(showing_rows_of(variable, gradient))
+            shown.append((gradient, variable))
+        stack.enter_context(_scattering_by_variables(optimizer))
+        return optimizer.apply_gradients(shown, **kwargs)
+
+
+def is_newer_keras(optimizer: Any) -> bool:
+    """Whether it is an optimizer of tf.keras.optimizers, not of its `legacy`."""
+    return isinstance(optimizer, keras.optimizers.Optimizer) and not is_legacy_keras(optimizer)
+
+
+def is_legacy_keras(optimizer: Any) -> bool:
+    """Whether it is an optimizer of tf.keras.optimizers.legacy."""
+    return isinstance(optimizer, _legacy.Optimizer)
+
+
+def _lets_rows_decay(optimizer: Any) -> bool:
+    if is_newer_keras(optimizer):
+        return True
+    update = getattr(type(optimizer), "_resource_apply_sparse", None)
+    if update is _legacy.RMSprop._resource_apply_sparse:
+        return not optimizer._momentum
+    adams = (_legacy.Adam, _legacy.Nadam, tf.compat.v1.train.AdamOptimizer)
+    return any(update is adam._resource_apply_sparse for adam in adams)
+
+
+def make_slots_of_tables(
+    optimizer: Any, variables: Sequence[tf.Variable], tables: Sequence[Table]
+) -> None:
+    """Makes an optimizer's slots of variables, the `tables` among them, unless they exist."""
+    # Before a table shows the rows of a gradient: slots have those of the table.
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(tf.init_scope())
+        if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
+            make_slots(optimizer, variables)
+            return
+        if tf.executing_eagerly():  # some of tf.train's need a known number of rows
+            for table in tables:
+                stack.enter_context(showing_some_rows(table))
+        optimizer._create_slots(variables)
+
+
+@contextlib.contextmanager
+def _scattering_by_variables(optimizer: Any) -> Iterator[None]:
+    """Context in which an optimizer's scatters by handle apply to shown rows."""
+    replaced = [name for name in _SCATTERS if hasattr(optimizer, name)]
+    for name in replaced:
+        optimizer.__dict__[name] = _by_variable(name, getattr(optimizer, name))
+    try:
+        yield
+    finally:
+        for name in replaced:
+            del optimizer.__dict__[name]
+
+
+def _by_variable(name: str, by_handle: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    def scatter(x, i, v):
+        if not (isinstance(x, (Table, SlotVariable)) and x.shows_rows_in_use()):
+            return by_handle(x, i, v)
+        method = x.scatter_add if name == "_resource_scatter_add" else x.scatter_update
+        done = method(tf.IndexedSlices(v, i))
+        with tf.control_dependencies([] if tf.executing_eagerly() else [done]):
+            return x.value()
+
+    return scatter

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variables of SparseOperationKit 2 that are trained, dumped, trained on and loaded, and a hybrid
+one that is full; eagerly, or in a graph. Arguments: the folder to dump to, the one to load from."""
+
+import datetime
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+import sok_compat as sok
+from sok_compat.lookup.find_rows import find_rows
+from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
+
+tf1 = tf.compat.v1
+BATCH, STEPS, ROWS = 8, 3, 11
+
+
+class Eager:
+    session = None
+
+    def start(self):
+        pass
+
+    def __call__(self, make, *arrays):
+        return tf.nest.map_structure(lambda x: x.numpy(), make(*map(tf.constant, arrays)))
+
+
+class Graph:
+    def __init__(self):
+        self.session = tf1.Session(config=session_config())
+        self.made = {}
+
+    def start(self):
+        self.session.run(tf1.global_variables_initializer())
+
+    def __call__(self, make, *arrays):
+        if make not in self.made:
+            inputs = [tf1.placeholder(x.dtype, [None, *x.shape[1:]]) for x in arrays]
+            self.made[make] = inputs, make(*inputs)
+            if make.__name__ == "train":
+                self.start()
+        inputs, outputs = self.made[make]
+        return self.session.run(outputs, dict(zip(inputs, arrays)))
+
+
+def variables():
+    ones = tf.keras.initializers.Constant(1.0)
+    return {
+        "static": sok.Variable(shape=(ROWS, 2), initializer=ones, name="static"),
+        "local": sok.Variable(
+            np.arange(2.0 * ROWS).reshape(ROWS, 2), mode=f"localized:{SIZE - 1}", name="local"
+        ),
+        "hbm": sok.DynamicVariable(3, "normal", "hbm", name="hbm", key_type=tf.int32),
+        "hybrid": sok.DynamicVariable(2, "ones", name="hybrid"),
+    }
+
+
+def main():
+    run = Eager() if tf.executing_eagerly() else Graph()
+    sok.init()
+    params = variables()
+    listed = list(params.values())
+    legacy = tf.keras.optimizers.legacy
+    kind = legacy.Adamax if run.session is None else tf1.train.AdagradOptimizer
+    optimizer = sok.OptimizerWrapper(kind(0.1))
+
+    def loss_of(ids):
+        bags = tf.RaggedTensor.from_tensor(ids, row_splits_dtype=tf.int64)
+        found = sok.lookup_sparse(listed, [bags] * 4, combiners="sum")
+        return tf.add_n([tf.reduce_sum((each - 2.0) ** 2) for each in found]) / BATCH
+
+    def train(ids):
+        if run.session is not None:
+            loss = loss_of(ids)
+            gradients = tf.gradients(loss, listed)
+            with tf.control_dependencies([loss]):
+                step = optimizer.apply_gradients(zip(gradients, listed))
+            with tf.control_dependencies([step]):
+                return tf.identity(loss)
+        with tf.GradientTape() as tape:
+            loss = loss_of(ids)
+        optimizer.apply_gradients(zip(tape.gradient(loss, listed), listed))
+        return loss
+
+    def contents():
+        found = {}
+        for name, each in params.items():
+            planes = [optimizer.get_slot(each, slot) for slot in optimizer.get_slot_names()]
+            keys, rows = each.export()
+            ((row_ids,), _) = find_rows([each], [keys], False)
+            slots = [
+                tf.raw_ops.ResourceGather(resource=plane.handle, indices=row_ids, dtype=tf.float32)
+                for plane in planes
+            ]
+            found[name] = [keys, rows, *slots]
+        return found
+
+    def merged_contents():
+        return {
+            name: {int(key): [a[i].tolist() for a in rest] for i, key in enumerate(keys)
+                   if key < ROWS or name not in ("static", "local")}
+            for name, (keys, *rest) in run(contents).items()
+        }  # fmt: skip
+
+    rng = np.random.default_rng(3)
+    folder, load_from = sys.argv[1:3]
+    for _ in range(STEPS):
+        run(train, rng.integers(0, ROWS, [BATCH, 2])[RANK::SIZE])
+    seen = {"trained": merged_contents()}
+    sok.dump(folder, listed, optimizer, sess=run.session)
+    run(train, rng.integers(0, ROWS, [BATCH, 2])[RANK::SIZE])
+    sok.load(folder, listed, optimizer, sess=run.session)
+    seen["loaded"] = merged_contents()
+    run(train, rng.integers(0, ROWS, [BATCH, 2])[RANK::SIZE])
+    sok.load(load_from, listed, [optimizer], sess=run.session)
+    seen["loaded from other ranks"] = merged_contents()
+    seen["full"] = full_variable(run)
+    report(seen)
+
+
+def full_variable(run):
+    """What a hybrid variable of 8 keys evicts, filters and has used since a moment."""
+    variable = sok.DynamicVariable(
+        2, "ones", max_capacity=8 // SIZE, filter_ratio=0.5, seed=4, name="full"
+    )
+    if run.session is not None:
+        run.session.run(variable.initializer)
+    read = lambda keys: sok.sparse_read_and_evict(variable, keys)  # noqa: E731
+
+    def filtered(ids):
+        bags = tf.RaggedTensor.from_tensor(ids, row_splits_dtype=tf.int64)
+        return sok.lookup_sparse(variable, bags, combiners="mean", use_low_frequency_filter=True)
+
+    seen = {"gone": []}
+    for first in (0, 4, 8, 6):
+        rows, gone, gone_rows = run(read, np.arange(first, first + 4))
+        assert rows.tolist() == [[1.0, 1.0]] * 4 and gone_rows.tolist() == [[1.0, 1.0]] * len(gone)
+        seen["gone"].append(gone.tolist())
+        moment = datetime.datetime.now(datetime.timezone.utc)
+    run(read, np.arange(8, 10))
+    keys, rows = sok.incremental_dump(variable, moment, sess=run.session)
+    seen["since"] = keys[0].tolist(), rows[0].tolist()
+    seen["filtered"] = run(filtered, np.arange(100, 104)[:, np.newaxis])[:, 0].tolist()
+    return seen
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`dump`, `load` and `incremental_model_dump` of SparseOperationKit 2 in one process."""
+
+import datetime
+import struct
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sok_compat as sok
+from sok_compat.checkpoint.files.file_error import FileError
+from sok_compat.runtime.tf_versions import keras
+
+tf1 = tf.compat.v1
+legacy = keras.optimizers.legacy
+NOW = datetime.datetime.now(datetime.timezone.utc)
+
+
+@pytest.fixture(autouse=True)
+def initialized():
+    keras.backend.clear_session()
+    sok.init()
+    yield
+    keras.backend.clear_session()
+
+
+def train(variables, optimizer, keys=(1, 3)):
+    bags = [tf.RaggedTensor.from_row_lengths(tf.constant(keys, tf.int64), [1] * len(keys))]
+    with tf.GradientTape() as tape:
+        found = sok.lookup_sparse(variables, bags * len(variables))
+        loss = tf.add_n([tf.reduce_sum(each) for each in found])
+    optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+
+def rows_of(variable):
+    return {int(key): row.tolist() for key, row in zip(*(x.numpy() for x in variable.export()))}
+
+
+OPTIMIZERS = {
+    "SGD": (lambda: legacy.SGD(0.1, momentum=0.9), ["SGD-momentum"]),
+    "Adamax": (lambda: legacy.Adamax(0.1), ["Adamax-m", "Adamax-v"]),
+    "Adadelta": (lambda: legacy.Adadelta(0.1), ["Adadelta-accum_grad", "Adadelta-accum_var"]),
+    "Adagrad": (lambda: legacy.Adagrad(0.1), ["Adagrad-accumulator"]),
+    "Ftrl": (lambda: legacy.Ftrl(0.1), ["Ftrl-accumulator", "Ftrl-linear"]),
+    "Adam": (lambda: legacy.Adam(0.1), ["Adam-m", "Adam-v"]),
+    "tf.train": (lambda: tf1.train.AdagradOptimizer(0.1), ["Adagrad-accumulator"]),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_slots_of_every_optimizer_go_on_where_they_were(tmp_path, name):
+    """After a load into new variables with a new optimizer, a step does what it would have done."""
+    make, files = OPTIMIZERS[name]
+
+    def variables():
+        ones = keras.initializers.Constant(1.0)
+        static = sok.Variable(shape=(5, 2), initializer=ones, name="static")
+        return [static, sok.DynamicVariable(2, "ones", name="dynamic")]
+
+    first, optimizer = variables(), sok.OptimizerWrapper(make())
+    train(first, optimizer)
+    sok.dump(tmp_path, first, optimizer)
+    for file in files:
+        assert (tmp_path / f"static_0-{file}").exists() and (
+            tmp_path / f"dynamic_0-{file}"
+        ).exists()
+    train(first, optimizer)
+    expected = [rows_of(each) for each in first]
+    keras.backend.clear_session()
+    second, optimizer = variables(), sok.OptimizerWrapper(make())
+    if hasattr(optimizer.optimizer, "iterations"):  # SparseOperationKit's files do not have it
+        optimizer.optimizer.iterations.assign(1)
+    sok.load(tmp_path, second, [optimizer])
+    train(second, optimizer)
+    for each, rows in zip(second, expected):
+        for key in (1, 3):
+            np.testing.assert_allclose(rows_of(each)[key], rows[key], rtol=1e-6)
+
+
+def test_files_of_sparse_operation_kit(tmp_path):
+    """Without names and notes, static rows in the order of two ranks, Adamax saved as Adam."""
+
+    def write(name, kind, array, dtype, slot=""):
+        header = struct.pack(">256sI32sI", b" " * 256, kind, slot.rjust(32).encode(), dtype)
+        (tmp_path / name).write_bytes(header + array.tobytes())
+
+    keys = np.array([0, 2, 4, 1, 3])
+    rows = keys.astype(np.float32)[:, np.newaxis] * [1, 10]
+    write("static_0-key", 0, keys, 1)
+    write("static_0-weight", 1, rows.astype(np.float32), 5)
+    for slot in ("m", "v"):
+        write(f"static_0-Adam-{slot}", 2, rows.astype(np.float32), 5, slot)
+    ones = keras.initializers.Constant(1.0)
+    static = sok.Variable(shape=(5, 2), initializer=ones, name="static")
+    optimizer = legacy.Adamax(0.1)
+    sok.load(tmp_path, static, optimizer)
+    assert rows_of(static) == {key: [key, 10 * key] for key in range(5)}
+    slot = optimizer.get_slot(static, "m")
+    assert slot.sparse_read([3]).numpy().tolist() == [[3, 30]]
+
+
+def test_a_graph_has_its_session(tmp_path):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = sok.DynamicVariable(2, "ones", name="dynamic")
+        look_up = sok.all2all_dense_embedding(variable, [5, 6])
+        session.run(variable.initializer)
+        session.run(look_up)
+        sok.dump(tmp_path, variable)
+        session.run(variable.initializer)
+        sok.load(tmp_path, variable, sess=session)
+        assert session.run(variable.export()[0]).tolist() == [5, 6]
+        keys, rows = sok.incremental_model_dump(variable, NOW)
+        assert keys[0].tolist() == [] and rows[0].shape == (0, 2)
+        num_ops = len(session.graph.get_operations())
+        sok.incremental_model_dump(variable, NOW)
+        assert len(session.graph.get_operations()) == num_ops
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="in a graph needs a session"):
+        sok.dump(tmp_path, sok.DynamicVariable(2))
+
+
+def test_keys_since_a_time_of_each_variable():
+    variables = [sok.DynamicVariable(2, "ones", name=name) for name in ("a", "b")]
+    for variable in variables:
+        sok.all2all_dense_embedding(variable, [4, -3])
+    later = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+    keys, rows = sok.incremental_dump(variables, [NOW, later])
+    assert [each.tolist() for each in keys] == [[-3, 4], []]
+    assert rows[0].tolist() == [[1.0, 1.0]] * 2
+
+
+def test_wrong_arguments(tmp_path):
+    static = sok.Variable(np.ones([3, 2], np.float32), name="static")
+    dynamic, hbm = sok.DynamicVariable(2, name="dynamic"), sok.DynamicVariable(2, var_type="hbm")
+    for call in (sok.dump, sok.load):
+        with pytest.raises(TypeError, match="takes variables of sok.Variable and .*ResourceVar"):
+            call(tmp_path, [static, tf.Variable([1.0])])
+        with pytest.raises(ValueError, match="needs at least one variable"):
+            call(tmp_path, [])
+        with pytest.raises(ValueError, match="optimizer must be one optimizer, got 2"):
+            call(tmp_path, static, [legacy.SGD(), legacy.SGD()])
+    with pytest.raises(ValueError, match="has no slot .* of Adam yet"):
+        optimizer = legacy.Adam()
+        train([dynamic], sok.OptimizerWrapper(optimizer))
+        sok.dump(tmp_path, [dynamic, static], optimizer)
+    with pytest.raises(FileError, match="is no folder with dumped tables"):
+        sok.load(tmp_path / "none", static)
+    with pytest.raises(FileError, match="static_0-key is missing"):
+        sok.load(tmp_path, static)
+    sok.dump(tmp_path, static)
+    other = sok.Variable(np.ones([4, 2], np.float32), name="static")
+    keras.backend.clear_session()
+    del other
+    wide = sok.Variable(np.ones([3, 5], np.float32), name="static")
+    with pytest.raises(FileError, match="has rows of 2 numbers, but those of static:0 have 5"):
+        sok.load(tmp_path, wide)
+    with pytest.raises(TypeError, match="needs sok.DynamicVariable of var_type='hybrid', got"):
+        sok.incremental_dump([dynamic, hbm], NOW)
+    with pytest.raises(TypeError, match="must be a datetime, got 3"):
+        sok.incremental_dump(dynamic, 3)
+    with pytest.raises(ValueError, match="must have a time zone"):
+        sok.incremental_dump(dynamic, datetime.datetime(2026, 1, 1))
+    with pytest.raises(ValueError, match="needs one time_threshold or 1, got 2"):
+        sok.incremental_dump(dynamic, [NOW, NOW])
+    with pytest.raises(TypeError, match="sparse_read_and_evict needs a sok.DynamicVariable of"):
+        sok.sparse_read_and_evict(hbm, [1])

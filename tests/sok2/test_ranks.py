@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variables of SparseOperationKit 2 on several ranks: the losses, rows and checkpoints of one."""
+
+import functools
+import os
+
+import numpy as np
+import pytest
+
+from tests.distributed.launch import folder_of_tests, has_horovod, reports, run_ranks
+
+pytestmark = pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed")
+SAVED_BY = 2  # ranks
+
+
+@functools.cache
+def results(num_ranks):
+    path = os.path.join(folder_of_tests("sok2"), "saved")
+    task = "save" if num_ranks == SAVED_BY else "restore"
+    if num_ranks != SAVED_BY:
+        results(SAVED_BY)
+    ran = run_ranks(
+        "sok2.training", num_ranks, path, task, timeout=300, environment={"SOK_TEST_EAGER": "1"}
+    )
+    return reports(ran)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[1, 2, pytest.param(4, marks=pytest.mark.thorough)],
+    ids="{} ranks".format,
+)
+def ranks(request):
+    return results(request.param)
+
+
+def merged(ranks, name):
+    """For each variable, {key: row} of all ranks; each key has one owner."""
+    of_variables = zip(*(rank[name] for rank in ranks))
+    found = []
+    for parts in of_variables:
+        found.append({key: row for part in parts for key, row in part.items()})
+        assert len(found[-1]) == sum(map(len, parts))
+    return found
+
+
+@pytest.mark.parametrize("mode", ["eager", "function", "graph", "after"])
+def test_losses_are_those_of_one_process(ranks, mode):
+    (alone,) = results(1)
+    losses = np.sum([rank[mode] for rank in ranks], axis=0)
+    np.testing.assert_allclose(losses, alone[mode], rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["rows", "restored"])
+def test_rows_are_those_of_one_process(ranks, name):
+    for ours, alone in zip(merged(ranks, name), merged(results(1), name)):
+        assert ours.keys() == alone.keys()
+        for key, row in alone.items():
+            np.testing.assert_allclose(ours[key], row, rtol=1e-4, atol=1e-5)
+
+
+def test_shapes(ranks):
+    """Static variables show the rows of their rank."""
+    for number, rank in enumerate(ranks):
+        size = len(ranks)
+        local = 21 // size + (number < 21 % size)
+        owned = 21 if number == 0 else 1
+        assert rank["shapes"] == [
+            *([None, 4], [None, 3], [None, 2]),
+            *([local, 3], [local, 2], [owned, 3]),
+        ]
+
+
+def test_a_call_is_one_request(ranks):
+    """Keys, rows and gradients of six variables: an exchange each."""
+    for rank in ranks:
+        assert rank["exchanges"] <= (3 if len(ranks) > 1 else 0)
+
+
+def test_collectives(ranks):
+    size = len(ranks)
+    for number, rank in enumerate(ranks):
+        assert rank["collectives"] == {
+            "ids": (number, size, number, size),
+            "received": list(range(size)),
+            "splits": [1] * size,
+            "sums": [size * (size + 1) / 2, (size + 1) / 2, size, 1],
+            "gathered": list(range(size)),
+            "broadcast": 5,
+        }

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The eight raw ops, as a library's own dynamic variable calls them."""
+
+import pytest
+import tensorflow as tf
+
+from tests.support.sessions import initialized_session
+
+
+def make(raw, **arguments):
+    types = {"key_type": tf.int64, "dtype": tf.float32}
+    handle = raw.dummy_var_handle(
+        container="DummyVariableContainer", shared_name="own", shape=[None, 2], **types
+    )
+    given = {"initializer": "2.5", "var_type": "hbm", "unique_name": "own", "config": "{}"}
+    return handle, raw.dummy_var_initialize(handle, **{**given, **types, **arguments})
+
+
+@pytest.mark.parametrize("as_function", [False, True], ids=["eager", "function"])
+def test_a_variable_of_eight_ops(sok, as_function):
+    raw = sok.experiment.raw_ops
+    handle, _ = make(raw, config='{"init_capacity": 1000}')
+    read = raw.dummy_var_sparse_read(handle, [1, 5, -7], lookup_only=True)
+    assert read.numpy().tolist() == [[2.5, 2.5]] * 3
+    assert raw.dummy_var_shape(handle).numpy().tolist() == [0, 2]  # it inserts nothing
+
+    def train(keys):
+        with tf.GradientTape() as tape:
+            tape.watch(handle)
+            loss = tf.reduce_sum(raw.dummy_var_sparse_read(handle, keys) ** 2)
+        slices = tape.gradient(loss, handle)
+        raw.dummy_var_scatter_add(handle, slices.indices, -0.1 * slices.values)
+        return slices.indices, slices.values
+
+    step = tf.function(train) if as_function else train
+    indices, values = step(tf.constant([1, 5, 1], tf.int64))
+    assert indices.numpy().tolist() == [1, 5, 1]  # by keys, one for each occurrence
+    assert values.numpy().tolist() == [[5, 5]] * 3
+    raw.dummy_var_scatter_update(handle, [5, 99], [[7, 8], [9, 9]])
+    raw.dummy_var_assign(handle, [-3], [[4, 4]])
+    keys, rows = raw.dummy_var_export(handle, key_type=tf.int32, dtype=tf.float32)
+    assert keys.dtype == tf.int32
+    found = dict(zip(keys.numpy().tolist(), rows.numpy().tolist()))
+    assert found == {1: [1.5, 1.5], 5: [7, 8], -3: [4, 4]}
+    raw.dummy_var_initialize(handle, initializer=[[6.0, 7.0]])
+    assert raw.dummy_var_sparse_read(handle, [1]).numpy().tolist() == [[6, 6]]
+
+
+def test_in_a_graph(sok):
+    raw = sok.raw_ops
+    with tf.Graph().as_default():
+        handle, initialize = make(raw)
+        rows = raw.dummy_var_sparse_read(handle, tf.constant([1, 5, 1], tf.int64))
+        (slices,) = tf.gradients(tf.reduce_sum(rows**2), [handle])
+        train = raw.dummy_var_scatter_add(handle, slices.indices, -0.1 * slices.values)
+        exported = raw.dummy_var_export(handle)
+        with initialized_session() as session:
+            session.run(initialize)
+            session.run(train)
+            keys, values = session.run(exported)
+    assert keys.tolist() == [1, 5] and values.tolist() == [[1.5, 1.5], [2, 2]]
+
+
+def test_bad_arguments(sok):
+    raw = sok.raw_ops
+    with pytest.raises(ValueError, match=r"needs the shape \[None, dim\] and dtype float32"):
+        raw.dummy_var_handle(shape=[None])
+    with pytest.raises(ValueError, match="is not the result of sok.raw_ops.dummy_var_handle"):
+        raw.dummy_var_shape(tf.Variable(1.0).handle)
+    with pytest.raises(ValueError, match="var_type must be one of"):
+        make(raw, var_type="other")
+    with pytest.raises(TypeError, match="has no options"):
+        make(raw, config='{"other": 1}')
