@@ -14,10 +14,11 @@ DEEPREC_PAGE = FOLDER / "porting_deeprec.md"
 EMBEDDINGS_PAGE = FOLDER / "porting_distributed_embeddings.md"
 
 INTRODUCTION = """\
-# Names of SparseOperationKit 1.x
+# Names of SparseOperationKit 1.x and 2
 
-Every public name and module path of SparseOperationKit 1.1, under `sok` after `import sok_compat as
-sok` or `import sparse_operation_kit as sok`; other module paths of a name lead to the same object.
+Every public name and module path of SparseOperationKit 1.1, and the names of 2.1 that exist so far,
+under `sok` after `import sok_compat as sok` or `import sparse_operation_kit as sok`; other module
+paths of a name lead to the same object.
 Of {total} names and paths, {works} work as there, {differs} differ as said below, and {refused}
 are refused with the error given.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of each public name of SparseOperationKit 1.x: the source of docs/use/names.md."""
+"""What became of each public name of SparseOperationKit: the source of docs/use/names.md."""
 
 from docs.generators.entries import Entry
 from sok_compat.sparse_operation_kit import kit_lib
@@ -139,10 +139,74 @@ SECTIONS = {
             "sok.tf.keras.optimizers.lazy_adam", "sok.tf.keras.mixed_precision",
             "sok.tf.keras.mixed_precision.loss_scale_optimizer",
         )
-    ] + [
-        Entry("sok.experiment", "refused",
-              "does not exist (`ModuleNotFoundError`): SparseOperationKit 2's API is another one",
-              ModuleNotFoundError),
+    ],
+    "SparseOperationKit 2: variables": [
+        Entry("sok.init sok.communication.init sok.experiment.init", "differs",
+              "Starts Horovod if it is there, also on CPUs; may be called again. "
+              "`use_legacy_optimizer` is ignored: no name of TensorFlow is replaced."),
+        Entry("sok.set_comm_tool sok.communication.set_comm_tool sok.experiment.set_comm_tool",
+              "works"),
+        Entry("sok.Variable sok.distributed_variable.Variable sok.experiment.Variable", "differs",
+              "Initializers get the shape of the whole variable, so that its rows do not depend on "
+              "the number of ranks. A key out of range raises. Lookups by `tf.nn.embedding_lookup` "
+              "take keys of all ranks. A rank without rows shows one row. Saved by "
+              "`tf.train.Saver` and `tf.train.Checkpoint`, for any number of ranks."),
+        Entry("sok.DistributedVariable sok.distributed_variable.DistributedVariable "
+              "sok.experiment.DistributedVariable", "differs", "likewise"),
+        Entry("sok.LocalizedVariable sok.distributed_variable.LocalizedVariable "
+              "sok.experiment.LocalizedVariable", "differs", "likewise"),
+        Entry("sok.DynamicVariable sok.dynamic_variable.DynamicVariable "
+              "sok.experiment.DynamicVariable", "differs",
+              "Any integer is a key, also a negative one. First values are functions of seed, name "
+              "and key; `seed` is new. All initializers fit both kinds of `var_type`, Keras's too. "
+              "Capacities are rounded up; options of GPU memory change nothing, and rows are not "
+              "evicted yet. The indices of gradients are row ids. Saved by `tf.train.Saver` and "
+              "`tf.train.Checkpoint`."),
+        Entry("sok.assign sok.dynamic_variable.assign sok.experiment.assign", "differs",
+              "also takes variables of `sok.Variable`; a key of another rank raises"),
+        Entry("sok.export sok.dynamic_variable.export sok.experiment.export", "differs",
+              "keys ascend for each `var_type`"),
+        Entry("sok.filter_variables sok.dynamic_variable.filter_variables "
+              "sok.experiment.filter_variables", "works"),
+    ],
+    "SparseOperationKit 2: lookups and optimizers": [
+        Entry("sok.lookup_sparse sok.lookup.lookup_sparse sok.experiment.lookup_sparse", "differs",
+              "Takes variables of all kinds in one call, weights of either form, and batches of "
+              "different sizes on different ranks; needs no attribute `target_gpu`. The types tell "
+              "whether the third argument has weights, combiners or hotness. "
+              "`use_low_frequency_filter` needs `filter_ratio=1.0`."),
+        Entry("sok.all2all_dense_embedding sok.lookup.all2all_dense_embedding "
+              "sok.experiment.all2all_dense_embedding", "differs",
+              "keys of any shape, also of localized variables"),
+        Entry("sok.OptimizerWrapper sok.optimizer.OptimizerWrapper "
+              "sok.experiment.OptimizerWrapper", "differs",
+              "takes static and ordinary variables, too, and the optimizers of "
+              "`tf.keras.optimizers` beside its `legacy`, except in graphs"),
+        Entry("sok.SGD sok.optimizer.SGD sok.experiment.SGD", "works",
+              "also for static and ordinary variables"),
+    ],
+    "SparseOperationKit 2: for libraries on top": [
+        *(Entry(f"sok.raw_ops.{name}", "works") for name in (
+            "dummy_var_assign", "dummy_var_export", "dummy_var_handle", "dummy_var_initialize",
+            "dummy_var_scatter_add", "dummy_var_scatter_update", "dummy_var_shape",
+        )),
+        Entry("sok.raw_ops.dummy_var_sparse_read", "differs",
+              "`lookup_only=True` reads without inserting; reads the rows of this rank only"),
+        *(Entry(f"sok.communication.{name}", "works") for name in (
+            "allgather", "allreduce", "alltoall", "broadcast", "global_gpu_id", "id_in_rank",
+            "local_rank", "num_gpu_per_rank", "num_gpus", "num_ranks", "rank",
+        )),
+        Entry("sok.communication sok.experiment.communication", "works"),
+        Entry("sok.raw_ops sok.experiment.raw_ops", "differs", "the eight ops above"),
+        Entry("sok.lookup sok.experiment.lookup", "works",
+              "as `sparse_operation_kit.lookup` only: `sok_compat.lookup` is another package"),
+        Entry("sok.optimizer sok.experiment.optimizer", "works"),
+        Entry("sok.dynamic_variable sok.experiment.dynamic_variable", "works"),
+        Entry("sok.distributed_variable sok.experiment.distributed_variable", "works"),
+        Entry("sok.experiment", "works"),
+        Entry("sok.utils", "works"),
+        Entry("sok.utils.SOK_IndexedSlices", "works"),
+        Entry("sok.tf_version sok.utils.tf_version", "works"),
     ],
     "Added by sok_compat": [
         Entry("sok.clip_by_global_norm", "new",

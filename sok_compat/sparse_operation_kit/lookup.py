@@ -11,7 +11,6 @@ from typing import Any, Union
 import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, SplitKeys, split_bags
-from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import in_shape_of
@@ -20,7 +19,7 @@ from sok_compat.lookup.ordinary import pooled_rows_of_group
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
-from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
+from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys, may_insert
 from sok_compat.tables.table import Table
 
 _COMBINERS = {
@@ -285,7 +284,7 @@ def _draw_of(bag: _Bag) -> KeyDraw | None:
 
 def _insert_of(table: Table) -> Insert:
     """When new keys of a table get rows: those of DeepRec come with gradients."""
-    if tables_are_dense():
+    if not may_insert():
         return False
     if isinstance(table, LooksUpKeys) or tf.executing_eagerly():
         return True

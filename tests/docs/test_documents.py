@@ -129,7 +129,7 @@ def with_start(script, start):
 @pytest.fixture(scope="module")
 def ported(tmp_path_factory):
     """The output of the scripts of porting_sok.md: ported script, plain one, comparison."""
-    batches, start, record, plain, compare = python_blocks(PORTING)
+    batches, _, start, record, plain, compare = python_blocks(PORTING)
     (diff,) = blocks(PORTING, "diff")
     port = with_start(after_diff(diff), start) + record
     folder = tmp_path_factory.mktemp("porting")
@@ -162,7 +162,7 @@ def test_port_trains_as_plain_tensorflow(ported):
 
 def test_script_before_porting_is_launched_as_it_is(ported, tmp_path):
     """From the same numbers to the same losses."""
-    batches, start, *_ = python_blocks(PORTING)
+    batches, _, start, *_ = python_blocks(PORTING)
     (diff,) = blocks(PORTING, "diff")
     (tmp_path / "batches.py").write_text(batches)
     printed = launch(with_start(before_diff(diff), start), tmp_path)
@@ -183,6 +183,10 @@ def test_script_before_porting_differs_in_tensorflow_only():
     ]
 
 
+def test_script_for_sparse_operation_kit_2(tmp_path):
+    run(python_blocks(PORTING)[1], tmp_path)
+
+
 def test_a_layer_on_a_gpu(sok):
     (block,) = python_blocks(CUDA)
     names = {"sok": sok, "tf": tf}
@@ -201,7 +205,7 @@ def test_what_is_exported_is_served(tmp_path):
 
 
 def test_all_blocks_are_run():
-    run = {README: 3, QUICK_STARTS: 5, PORTING: 5, CUDA: 1, SERVING: 2}
+    run = {README: 3, QUICK_STARTS: 5, PORTING: 6, CUDA: 1, SERVING: 2}
     assert {path: len(python_blocks(path)) for path in DOCUMENTS if python_blocks(path)} == run
 
 

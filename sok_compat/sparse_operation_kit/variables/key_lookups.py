@@ -10,11 +10,17 @@ import tensorflow as tf
 from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import in_shape_of
+from sok_compat.ranks.collectives import is_of_one_rank
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table as TableMixin
 else:
     TableMixin = object
+
+
+def may_insert() -> bool:
+    """Whether lookups insert keys; not in a graph that is built to be served."""
+    return not (tables_are_dense() or is_of_one_rank())
 
 
 class LooksUpKeys(TableMixin):
@@ -43,8 +49,8 @@ class LooksUpKeys(TableMixin):
             return super().sparse_read(indices, name)
         keys = self.checked_keys(indices)
         with tf.name_scope(name or f"{self.table_name}_lookup"):
-            inserts = insert and not tables_are_dense()
-            (rows,) = lookup_group([Lookup(self, tf.reshape(keys, [-1]))], inserts)
+            keys_flat = tf.reshape(keys, [-1])
+            (rows,) = lookup_group([Lookup(self, keys_flat)], insert and may_insert())
             return in_shape_of(keys, rows, self.dim)
 
     def checked_keys(self, keys: Any) -> tf.Tensor:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from sok_compat.ranks.collectives import is_of_one_rank
 from sok_compat.tables.placement import Placement
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def placement_of(target_gpu: int, ranks: Ranks) -> Placement:
     Raises:
       RuntimeError: the rank does not exist.
     """
-    if target_gpu == EVERY_RANK:
+    if target_gpu == EVERY_RANK or is_of_one_rank():  # a served graph has no other ranks
         return Placement.by_modulo(ranks)
     if not 0 <= target_gpu < ranks.size:
         raise RuntimeError(
