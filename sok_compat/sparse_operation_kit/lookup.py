@@ -243,7 +243,8 @@ def _ragged(bags: tf.SparseTensor, split: SplitKeys) -> tf.RaggedTensor:
 def _pooled(bags: Sequence[_Bag], splits: Sequence[SplitKeys], has_filter: bool) -> list[tf.Tensor]:
     outputs: dict[int, tf.Tensor] = {}
     by_insert: dict[Insert, list[int]] = {}
-    plain, weighted = [], []
+    plain: list[int] = []
+    weighted: list[int] = []
     for i, bag in enumerate(bags):
         if isinstance(bag.param, Table):
             by_insert.setdefault(_insert_of(bag.param), []).append(i)

@@ -26,9 +26,7 @@ def may_insert() -> bool:
 class LooksUpKeys(TableMixin):
     """Base class, before Table, of variables that tf.nn.embedding_lookup reads by keys."""
 
-    def sparse_read(  # type: ignore[override]  # a Table's raises
-        self, indices: Any, name: str | None = None, insert: bool = True
-    ) -> tf.Tensor:
+    def sparse_read(self, indices: Any, name: str | None = None, insert: bool = True) -> tf.Tensor:
         """Returns the row of each key, of all ranks; tf.nn.embedding_lookup and tf.gather call it.
 
         All ranks call it together.

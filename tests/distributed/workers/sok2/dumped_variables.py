@@ -56,6 +56,18 @@ def variables():
     }
 
 
+def by_key(contents):
+    """{name: {key: its planes}}, without the row that a rank without keys has."""
+    return {
+        name: {
+            int(key): [array[i].tolist() for array in rest]
+            for i, key in enumerate(keys)
+            if key < ROWS or name not in ("static", "local")
+        }
+        for name, (keys, *rest) in contents.items()
+    }
+
+
 def main():
     run = Eager() if tf.executing_eagerly() else Graph()
     sok.init()
@@ -96,25 +108,22 @@ def main():
             found[name] = [keys, rows, *slots]
         return found
 
-    def merged_contents():
-        return {
-            name: {int(key): [a[i].tolist() for a in rest] for i, key in enumerate(keys)
-                   if key < ROWS or name not in ("static", "local")}
-            for name, (keys, *rest) in run(contents).items()
-        }  # fmt: skip
-
     rng = np.random.default_rng(3)
     folder, load_from = sys.argv[1:3]
-    for _ in range(STEPS):
+
+    def train_once():
         run(train, rng.integers(0, ROWS, [BATCH, 2])[RANK::SIZE])
-    seen = {"trained": merged_contents()}
+
+    for _ in range(STEPS):
+        train_once()
+    seen = {"trained": by_key(run(contents))}
     sok.dump(folder, listed, optimizer, sess=run.session)
-    run(train, rng.integers(0, ROWS, [BATCH, 2])[RANK::SIZE])
+    train_once()
     sok.load(folder, listed, optimizer, sess=run.session)
-    seen["loaded"] = merged_contents()
-    run(train, rng.integers(0, ROWS, [BATCH, 2])[RANK::SIZE])
+    seen["loaded"] = by_key(run(contents))
+    train_once()
     sok.load(load_from, listed, [optimizer], sess=run.session)
-    seen["loaded from other ranks"] = merged_contents()
+    seen["loaded from other ranks"] = by_key(run(contents))
     seen["full"] = full_variable(run)
     report(seen)
 
