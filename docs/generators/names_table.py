@@ -159,9 +159,10 @@ SECTIONS = {
               "sok.experiment.DynamicVariable", "differs",
               "Any integer is a key, also a negative one. First values are functions of seed, name "
               "and key; `seed` is new. All initializers fit both kinds of `var_type`, Keras's too. "
-              "Capacities are rounded up; options of GPU memory change nothing, and rows are not "
-              "evicted yet. The indices of gradients are row ids. Saved by `tf.train.Saver` and "
-              "`tf.train.Checkpoint`."),
+              "Capacities are rounded up; options of GPU memory change nothing. A hybrid variable "
+              "with `max_capacity` keys on a rank evicts the least recently used ones; restored "
+              "keys count as the oldest. The indices of gradients are row ids. Saved by "
+              "`tf.train.Saver` and `tf.train.Checkpoint`."),
         Entry("sok.assign sok.dynamic_variable.assign sok.experiment.assign", "differs",
               "also takes variables of `sok.Variable`; a key of another rank raises"),
         Entry("sok.export sok.dynamic_variable.export sok.experiment.export", "differs",
@@ -174,16 +175,34 @@ SECTIONS = {
               "Takes variables of all kinds in one call, weights of either form, and batches of "
               "different sizes on different ranks; needs no attribute `target_gpu`. The types tell "
               "whether the third argument has weights, combiners or hotness. "
-              "`use_low_frequency_filter` needs `filter_ratio=1.0`."),
+              "`use_low_frequency_filter` admits the same keys in every run, on any number of "
+              "ranks."),
         Entry("sok.all2all_dense_embedding sok.lookup.all2all_dense_embedding "
               "sok.experiment.all2all_dense_embedding", "differs",
               "keys of any shape, also of localized variables"),
+        Entry("sok.sparse_read_and_evict sok.lookup.sparse_read_and_evict "
+              "sok.experiment.sparse_read_and_evict", "works"),
         Entry("sok.OptimizerWrapper sok.optimizer.OptimizerWrapper "
               "sok.experiment.OptimizerWrapper", "differs",
               "takes static and ordinary variables, too, and the optimizers of "
               "`tf.keras.optimizers` beside its `legacy`, except in graphs"),
         Entry("sok.SGD sok.optimizer.SGD sok.experiment.SGD", "works",
               "also for static and ordinary variables"),
+    ],
+    "SparseOperationKit 2: dumps": [
+        Entry("sok.dump sok.dump_load.dump sok.experiment.dump", "differs",
+              "The same files, with the table's name in the header, and a note `<name>-note`. Also "
+              "in graphs. Replaces an earlier dump when it is complete. The optimizer is one of "
+              "`tf.train` or `tf.keras.optimizers.legacy`."),
+        Entry("sok.load sok.dump_load.load sok.experiment.load", "differs",
+              "Rows go by their keys, on any number of ranks. If a file does not fit, all "
+              "variables stay as they were."),
+        Entry("sok.incremental_model_dump sok.dump_load.incremental_model_dump "
+              "sok.experiment.incremental_model_dump", "differs",
+              "keys ascend; a graph gets its ops at the first call"),
+        Entry("sok.incremental_dump sok.dump_load.incremental_dump", "works",
+              "the documents' name of the above"),
+        Entry("sok.dump_load sok.experiment.dump_load", "works"),
     ],
     "SparseOperationKit 2: for libraries on top": [
         *(Entry(f"sok.raw_ops.{name}", "works") for name in (

@@ -4,6 +4,7 @@
 from sok_compat.sparse_operation_kit import (
     communication,
     distributed_variable,
+    dump_load,
     dynamic_variable,
     lookup,
     optimizer,
@@ -15,13 +16,18 @@ from sok_compat.sparse_operation_kit.distributed_variable import (
     LocalizedVariable,
     Variable,
 )
+from sok_compat.sparse_operation_kit.dump_load import dump, incremental_model_dump, load
 from sok_compat.sparse_operation_kit.dynamic_variable import (
     DynamicVariable,
     assign,
     export,
     filter_variables,
 )
-from sok_compat.sparse_operation_kit.lookup import all2all_dense_embedding, lookup_sparse
+from sok_compat.sparse_operation_kit.lookup import (
+    all2all_dense_embedding,
+    lookup_sparse,
+    sparse_read_and_evict,
+)
 from sok_compat.sparse_operation_kit.optimizer import SGD, OptimizerWrapper
 
 __all__ = [
@@ -35,13 +41,18 @@ __all__ = [
     "assign",
     "communication",
     "distributed_variable",
+    "dump",
+    "dump_load",
     "dynamic_variable",
     "export",
     "filter_variables",
+    "incremental_model_dump",
     "init",
+    "load",
     "lookup",
     "lookup_sparse",
     "optimizer",
     "raw_ops",
     "set_comm_tool",
+    "sparse_read_and_evict",
 ]
