@@ -12,7 +12,7 @@ import platform
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import bags, dcn, decay, groups, inserts, scaling, training
+from benchmarks import bags, dcn, decay, groups, inserts, scaling, sok2, training
 from benchmarks.tables import comparison_lines, lines
 from benchmarks.workload import Workload
 
@@ -73,6 +73,13 @@ def _report_groups(report, arguments, workload):
     report.add("## One table a feature: DeepRec's grouped lookup, its gradient and Adagrad")
     compared = groups.compare_all(workload, arguments.threads, arguments.rounds)
     report.add(*comparison_lines(compared))
+
+
+def _report_sok2(report, arguments, workload):
+    report.add("## SparseOperationKit 2: lookup_sparse, its gradient and Adagrad")
+    for dim in arguments.dims:
+        compared = sok2.compare(dim, workload, arguments.threads, arguments.rounds)
+        report.add(*comparison_lines(compared))
 
 
 def _report_dcn(report, arguments, workload):
@@ -151,6 +158,7 @@ SECTIONS = {
     "training": _report_training,
     "bags": _report_bags,
     "groups": _report_groups,
+    "sok2": _report_sok2,
     "dcn": _report_dcn,
     "decay": _report_decay,
     "inserts": _report_inserts,

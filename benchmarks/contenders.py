@@ -24,7 +24,7 @@ def _keys():
     return tf1.placeholder(tf.int64, [None, None], name="keys")
 
 
-def _loss(vectors, num_features, dim):
+def linear_loss(vectors, num_features, dim):
     """The squares of a linear model of all features: next to no work beside the embedding's."""
     features = tf.reshape(vectors, [-1, num_features * dim])
     weights = tf.constant(0.01, shape=[num_features * dim, 1])
@@ -55,7 +55,7 @@ def make_ours(optimizer, dim, num_keys, num_features, num_threads):
         layer = sok.All2AllDenseEmbedding(num_keys, dim, slot_num=num_features, nnz_per_slot=1)
         inputs = keys[:, :, tf.newaxis]
         vectors = layer(inputs)
-        loss = _loss(vectors, num_features, dim)
+        loss = linear_loss(vectors, num_features, dim)
         ops = {"look_up": layer(inputs, training=False), "insert": vectors}
         if optimizer:
             ops["train"] = train_tables(optimizer, loss, [layer.embedding_variable])
@@ -73,7 +73,7 @@ def make_plain(dim, num_keys, num_features, num_threads):
             "table", [num_keys, dim], initializer=_FIRST_VALUES, use_resource=True
         )
         vectors = tf.nn.embedding_lookup(rows, keys)
-        loss = _loss(vectors, num_features, dim)
+        loss = linear_loss(vectors, num_features, dim)
         train_op = tf1.train.AdagradOptimizer(LEARNING_RATE).minimize(loss)
         look_up = tf.nn.embedding_lookup(rows, keys)
         return Parts([keys], {"train": train_op, "look_up": look_up, "insert": tf.no_op()})
@@ -105,7 +105,7 @@ def make_peer(dim, num_features, num_threads):
         vectors, trainable = embedding.embedding_lookup_unique(
             variable, flat, return_trainable=True
         )
-        loss = _loss(vectors, num_features, dim)
+        loss = linear_loss(vectors, num_features, dim)
         optimizer = embedding.DynamicEmbeddingOptimizer(tf1.train.AdagradOptimizer(LEARNING_RATE))
         distinct, inverse = tf.unique(flat)
         initial_rows = tf.random.uniform([tf.size(flat), dim], -0.05, 0.05)
