@@ -180,6 +180,10 @@ SECTIONS = {
         Entry("sok.all2all_dense_embedding sok.lookup.all2all_dense_embedding "
               "sok.experiment.all2all_dense_embedding", "differs",
               "keys of any shape, also of localized variables"),
+        Entry("sok.lookup.lookup_sparse_impl", "differs",
+              "as `sok.lookup_sparse`, always with a list"),
+        Entry("sok.lookup.group_lookup", "differs",
+              "reads the keys of all ranks; takes variables of all kinds"),
         Entry("sok.sparse_read_and_evict sok.lookup.sparse_read_and_evict "
               "sok.experiment.sparse_read_and_evict", "works"),
         Entry("sok.OptimizerWrapper sok.optimizer.OptimizerWrapper "

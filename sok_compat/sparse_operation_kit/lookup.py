@@ -94,6 +94,52 @@ def lookup_sparse(
     return outputs if isinstance(sp_ids, (list, tuple)) else outputs[0]
 
 
+def lookup_sparse_impl(
+    params: Any, sp_ids: Any, sp_weights: Any = None, combiners: Any = None, *options: Any
+) -> list[tf.Tensor]:
+    """As `lookup_sparse`, and always returns a list. API of SparseOperationKit 2."""
+    return lookup_sparse(_as_list(params), _as_list(sp_ids), sp_weights, combiners, *options)
+
+
+def group_lookup(
+    params: Any, indices: Any, dtype: Any = None, name: str | None = None
+) -> list[tf.Tensor]:
+    """Looks up the rows of keys in many variables, without pooling. API of SparseOperationKit 2.
+
+    All ranks call it together; it sends one request to other ranks.
+
+    Args:
+      params: variables, as of `lookup_sparse`; or one.
+      indices: for each variable, integers of any shape.
+      dtype: of the output; None: float32.
+      name: of the ops.
+
+    Returns:
+      A list of [*indices.shape, dim], one for each variable.
+
+    Raises:
+      TypeError: indices are not integers.
+      ValueError: another number of indices than of params.
+    """
+    params, indices = _as_list(params), [tf.convert_to_tensor(each) for each in _as_list(indices)]
+    if len(params) != len(indices):
+        raise ValueError(
+            f"group_lookup needs as many indices as params, got {len(indices)} for {len(params)}"
+        )
+    with tf.name_scope(name or "group_lookup"):
+        of_tables = [i for i, param in enumerate(params) if isinstance(param, LooksUpKeys)]
+        keys = {i: params[i].checked_keys(indices[i]) for i in of_tables}
+        lookups = [Lookup(params[i], tf.reshape(keys[i], [-1])) for i in of_tables]
+        rows = dict(zip(of_tables, lookup_group(lookups, may_insert())))
+        outputs = [
+            in_shape_of(keys[i], rows[i], param.dim)
+            if i in rows
+            else tf.nn.embedding_lookup(param, indices[i])
+            for i, param in enumerate(params)
+        ]
+        return outputs if dtype is None else [tf.cast(each, dtype) for each in outputs]
+
+
 def all2all_dense_embedding(param: Any, indices: Any) -> tf.Tensor:
     """Looks up the row of each key. API of SparseOperationKit 2.
 
@@ -296,4 +342,10 @@ def _as_list(values: Any) -> list[Any]:
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-__all__ = ["all2all_dense_embedding", "lookup_sparse", "sparse_read_and_evict"]
+__all__ = [
+    "all2all_dense_embedding",
+    "group_lookup",
+    "lookup_sparse",
+    "lookup_sparse_impl",
+    "sparse_read_and_evict",
+]

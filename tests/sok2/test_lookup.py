@@ -179,3 +179,25 @@ def test_embedding_variables_of_deeprec():
         "[0 2]",
         "[[0.0, 0.0], [0.5, 0.5]]",
     ]
+
+
+def test_many_variables_without_pooling(sok):
+    from sok_compat.sparse_operation_kit.lookup import group_lookup, lookup_sparse_impl
+
+    made = [make(sok, kind, dim, seed=dim) for dim, kind in enumerate(KINDS, start=2)]
+    keys = [
+        tf.constant([[3, 0], [3, 8]], tf.int32 if i % 2 else tf.int64) for i in range(len(made))
+    ]
+    variables = [variable for variable, _ in made]
+    with tf.GradientTape() as tape:
+        outputs = group_lookup(variables, keys)
+        loss = tf.add_n([tf.reduce_sum(output**2) for output in outputs])
+    gradients = tape.gradient(loss, variables)
+    for (_, rows), output, gradient in zip(made, outputs, gradients):
+        np.testing.assert_array_equal(output, tf.gather(rows, keys[0]))
+        total = np.sum(dense(gradient), axis=0)
+        np.testing.assert_allclose(total, 2 * np.sum(output, axis=(0, 1)), rtol=1e-5)
+    (rows,) = lookup_sparse_impl(variables[0], bags_of("ragged"))
+    np.testing.assert_array_equal(rows, sok.lookup_sparse(variables[0], bags_of("ragged")))
+    with pytest.raises(ValueError, match="as many indices as params, got 1 for 5"):
+        group_lookup(variables, keys[:1])
