@@ -56,8 +56,7 @@ OTHER_TESTS := tests/optimizers tests/variables $(addprefix tests/layers/test_,c
 
 # The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of files and of Keras.
 GPU_KERNEL_TESTS := tests/layers tests/variables tests/conformance $(addprefix tests/saver/test_,incremental_saver.py \
-  saving_steps.py) $(addprefix tests/optimizers/test_,optimizer_scope.py rows_in_use.py sok_optimizers.py \
-  stock_optimizers.py)
+  saving_steps.py) $(addprefix tests/optimizers/test_,rows_in_use.py sok_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
 	build=$$($(BIN)/python cmake/build_backend.py) && \
@@ -252,7 +251,8 @@ cuda-test-tensorflow:  ## the tests of TensorFlow's ops with all tables on a GPU
 	cp $(CUDA_BUILD)-tensorflow/_engine*.so $(CUDA_BUILD)-tensorflow/python/sok_compat/engine/
 	cp $(CUDA_BUILD)-tensorflow/_ops.so $(CUDA_BUILD)-tensorflow/_build_info.py $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
 	cd $(CUDA_BUILD)-tensorflow/python && python3 -m pytest -q -p no:cacheprovider -rs --gpu \
-	  $(GPU_KERNEL_TESTS) tests/eager tests/distributed $(PYTEST_ARGS)
+	  tests/layers tests/variables tests/conformance tests/saver tests/optimizers tests/sok2 tests/eager tests/distributed \
+	  $(PYTEST_ARGS)
 
 cuda-sanitize: cuda-build  ## the same C++ tests under compute-sanitizer: memory, races, uninitialised reads
 	status=0; \
