@@ -77,9 +77,10 @@ def _report_groups(report, arguments, workload):
 
 def _report_sok2(report, arguments, workload):
     report.add("## SparseOperationKit 2: lookup_sparse, its gradient and Adagrad")
+    compared = []
     for dim in arguments.dims:
-        compared = sok2.compare(dim, workload, arguments.threads, arguments.rounds)
-        report.add(*comparison_lines(compared))
+        compared += sok2.compare(dim, workload, arguments.threads, arguments.rounds)
+    report.add(*comparison_lines(compared))
 
 
 def _report_dcn(report, arguments, workload):

@@ -34,6 +34,28 @@ def checked_keys(table: Table, keys: Any, name: str | None = None) -> tf.Tensor:
     return keys
 
 
+def integer_keys(keys: Any, called: str, pools: str) -> tf.Tensor:
+    """Returns `keys`, of any integer dtype, as an int64 tensor.
+
+    Args:
+      keys: a tensor, or a value that converts to one.
+      called: the keys in messages, such as "keys of users".
+      pools: the function that pools bags of keys.
+
+    Raises:
+      TypeError: keys are not integers, or not a dense tensor.
+    """
+    if isinstance(keys, (tf.SparseTensor, tf.RaggedTensor)):
+        raise TypeError(
+            f"{called} must be a dense tensor here, got {type(keys).__name__}: use {pools} to pool "
+            "bags"
+        )
+    keys = tf.convert_to_tensor(keys)
+    if not keys.dtype.is_integer:
+        raise TypeError(f"{called} must be integers, got {keys.dtype.name}")
+    return tf.cast(keys, tf.int64)
+
+
 def in_shape_of(keys: tf.Tensor, rows: tf.Tensor, dim: int) -> tf.Tensor:
     """Reshapes rows to the keys' shape, statically if at most one axis is unknown.
 

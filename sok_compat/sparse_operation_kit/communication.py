@@ -7,14 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables_from_checkpoints
-from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.ranks.horovod.communicator import NAME as HOROVOD
 from sok_compat.ranks.horovod.communicator import active_horovod, start_horovod
 from sok_compat.ranks.identity import Ranks, horovod_ranks
+from sok_compat.sparse_operation_kit.core.initialization import tell_tensorflow_of_tables
 from sok_compat.tables.table import connected_ranks
-from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
-from sok_compat.training.stock_slots import make_slots_as_planes
 
 _comm_tool: str | None = None  # of `init`; None: it has not been called
 
@@ -37,10 +34,7 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = True) -> None:
     set_comm_tool(comm_tool)
     start_horovod("sok.init")
     connected_ranks("sok.init")
-    save_tables_in_checkpoints()
-    initialize_tables_from_checkpoints()
-    update_rows_in_use_in_keras()
-    make_slots_as_planes()
+    tell_tensorflow_of_tables()
 
 
 def set_comm_tool(comm_tool: str) -> None:

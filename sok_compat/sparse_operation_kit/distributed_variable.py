@@ -15,7 +15,12 @@ from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_rank
 from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
-from sok_compat.sparse_operation_kit.variables.mode import EVERY_RANK, placement_of, target_of
+from sok_compat.sparse_operation_kit.variables.mode import (
+    EVERY_RANK,
+    mode_of,
+    placement_of,
+    target_of,
+)
 from sok_compat.tables.first_value import FirstValue, parse_initializer
 from sok_compat.tables.table import Table
 from sok_compat.tables.words import Words
@@ -112,8 +117,7 @@ class StaticVariable(LooksUpKeys, Table):
     @property
     def mode(self) -> str:
         """'distributed' or 'localized:<rank>'."""
-        is_spread = self.target_gpu == EVERY_RANK
-        return "distributed" if is_spread else f"localized:{self.target_gpu}"
+        return mode_of(self.target_gpu)
 
     def key_map(self, indices: Any) -> Any:
         """Returns the row of each key on its rank."""

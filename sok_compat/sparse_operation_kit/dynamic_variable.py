@@ -15,12 +15,11 @@ from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable, check_float32
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_keys
 from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
-from sok_compat.sparse_operation_kit.variables.mode import EVERY_RANK, placement_of, target_of
+from sok_compat.sparse_operation_kit.variables.mode import mode_of, placement_of, target_of
 from sok_compat.sparse_operation_kit.variables.options import DynamicOptions, checked_var_type
 from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.rows.row_writes import write_rows
 from sok_compat.tables.table import Table
-from sok_compat.tables.words import Words
 
 KEY_TYPES = (tf.int64, tf.int32)
 
@@ -45,14 +44,10 @@ class DynamicVariable(LooksUpKeys, Table):
       indices: None.
     """
 
-    words = Words(
+    words = dataclasses.replace(
+        StaticVariable.words,
         initializer="the initializer of a sok.DynamicVariable",
-        without_index="sok.Variable",
         look_up="with sok.lookup_sparse or tf.nn.embedding_lookup",
-        save="tf.train.Saver or tf.train.Checkpoint",
-        restore="tf.train.Saver or tf.train.Checkpoint",
-        set_rows="sok.assign",
-        others="sok.filter_variables(variables)[1]",
     )
     indices = None
 
@@ -133,8 +128,7 @@ class DynamicVariable(LooksUpKeys, Table):
     @property
     def mode(self) -> str:
         """'distributed' or 'localized:<rank>'."""
-        is_spread = self.target_gpu == EVERY_RANK
-        return "distributed" if is_spread else f"localized:{self.target_gpu}"
+        return mode_of(self.target_gpu)
 
     @property
     def config_dict(self) -> dict[str, Any]:

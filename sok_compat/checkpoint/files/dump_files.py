@@ -49,17 +49,27 @@ class DumpNote:
         Raises:
           FileError: the file is not a note.
         """
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                match = _NOTE.fullmatch(file.read())
-        except FileNotFoundError:
-            return None
-        if match is None:
-            raise FileError(
-                f"{path} is not what a dump has written; remove it to read the files beside it as "
-                "they are"
-            )
-        return cls(match[1], *map(int, match.groups()[1:]))
+        match = match_note(path, _NOTE)
+        return match and cls(match[1], *map(int, match.groups()[1:]))
+
+
+def match_note(path: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
+    """The match of the note in a file; None if there is no such file.
+
+    Raises:
+      FileError: the file does not match.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            match = pattern.fullmatch(file.read())
+    except FileNotFoundError:
+        return None
+    if match is None:
+        raise FileError(
+            f"{path} is not what a dump has written; remove it to read the files beside it as they "
+            "are"
+        )
+    return match
 
 
 @dataclasses.dataclass(frozen=True)

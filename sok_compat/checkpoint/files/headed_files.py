@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from sok_compat.checkpoint.files.dump_files import ID_DIGITS, folder_lock, until
+from sok_compat.checkpoint.files.dump_files import ID_DIGITS, folder_lock, match_note, until
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.new_files import NewFile, commit
 from sok_compat.checkpoint.files.stored_array import Extent, StoredArray
@@ -188,16 +188,9 @@ class _Note:
 
     @classmethod
     def read(cls, path: str) -> _Note | None:
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                match = _NOTE.fullmatch(file.read())
-        except FileNotFoundError:
-            return None
+        match = match_note(path, _NOTE)
         if match is None:
-            raise FileError(
-                f"{path} is not what a dump has written; remove it to read the files beside it as "
-                "they are"
-            )
+            return None
         lines = [_LINE.fullmatch(line) for line in match[2].splitlines()]
         files = {line[1]: (int(line[2]), int(line[3])) for line in lines if line is not None}
         return cls(match[1], files)

@@ -19,7 +19,7 @@ from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
-from sok_compat.lookup.keys import in_shape_of
+from sok_compat.lookup.keys import in_shape_of, integer_keys
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
@@ -187,18 +187,8 @@ class EmbeddingVariable(RecordsKeys, Table):
         Raises:
           TypeError: ids are not integers, or not a dense tensor.
         """
-        if isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):
-            raise TypeError(
-                f"the ids of the embedding variable {self.table_name} must be a dense tensor here, "
-                f"got {type(ids).__name__}: use tf.nn.group_embedding_lookup_sparse to pool bags"
-            )
-        ids = tf.convert_to_tensor(ids)
-        if not ids.dtype.is_integer:
-            raise TypeError(
-                f"the ids of the embedding variable {self.table_name} must be integers, got "
-                f"{ids.dtype.name}"
-            )
-        return tf.cast(ids, tf.int64)
+        called = f"the ids of the embedding variable {self.table_name}"
+        return integer_keys(ids, called, "tf.nn.group_embedding_lookup_sparse")
 
     def replace_initializer(self, op: tf.Operation) -> None:
         """See the base class; also replaces it in EV_INIT_VAR_OPS."""

@@ -7,8 +7,12 @@ import dataclasses
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables_from_checkpoints
+from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.ranks.identity import Ranks
 from sok_compat.runtime.strategies import raise_under_several_replicas
+from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
+from sok_compat.training.stock_slots import make_slots_as_planes
 
 _COLLECTION = "SparseOperationKitInit"
 
@@ -28,6 +32,14 @@ class Initialization:
     def name(self) -> str:
         """The name that stands for it in a meta graph, which does not hold the object itself."""
         return self.status.name
+
+
+def tell_tensorflow_of_tables() -> None:
+    """Makes TensorFlow's savers, initializers from checkpoints, and optimizers handle tables."""
+    save_tables_in_checkpoints()
+    initialize_tables_from_checkpoints()
+    update_rows_in_use_in_keras()
+    make_slots_as_planes()
 
 
 _eager_initialization: Initialization | None = None

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables_from_checkpoints
-from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.ranks.identity import random_seed
 from sok_compat.ranks.same_on_all_ranks import check_same_on_all_ranks
 from sok_compat.ranks.wire_dtype import set_wire_dtype, wire_dtype
 from sok_compat.runtime.strategies import raise_under_several_replicas
-from sok_compat.sparse_operation_kit.core.initialization import Initialization, set_initialization
+from sok_compat.sparse_operation_kit.core.initialization import (
+    Initialization,
+    set_initialization,
+    tell_tensorflow_of_tables,
+)
 from sok_compat.tables.table import connected_ranks
-from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
-from sok_compat.training.stock_slots import make_slots_as_planes
 
 if TYPE_CHECKING:
     from sok_compat.ranks.identity import Ranks
@@ -75,10 +75,7 @@ def Init(**kwargs: Any) -> tf.Tensor:
         ]
         status = _agreement(ranks, settings, tables)
         set_initialization(Initialization(global_batch_size, seed_in_use, ranks, status, tables))
-    save_tables_in_checkpoints()
-    initialize_tables_from_checkpoints()
-    update_rows_in_use_in_keras()
-    make_slots_as_planes()
+    tell_tensorflow_of_tables()
     return status
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sok_compat.lookup.dense_tables import tables_are_dense
 from sok_compat.lookup.group import Lookup, lookup_group
-from sok_compat.lookup.keys import in_shape_of
+from sok_compat.lookup.keys import in_shape_of, integer_keys
 from sok_compat.ranks.collectives import is_of_one_rank
 
 if TYPE_CHECKING:
@@ -57,12 +57,4 @@ class LooksUpKeys(TableMixin):
         Raises:
           TypeError: keys are not integers, or not a dense tensor.
         """
-        if isinstance(keys, (tf.SparseTensor, tf.RaggedTensor)):
-            raise TypeError(
-                f"keys of {self.table_name} must be a dense tensor here, got "
-                f"{type(keys).__name__}: use sok.lookup_sparse to pool bags"
-            )
-        keys = tf.convert_to_tensor(keys)
-        if not keys.dtype.is_integer:
-            raise TypeError(f"keys of {self.table_name} must be integers, got {keys.dtype.name}")
-        return tf.cast(keys, tf.int64)
+        return integer_keys(keys, f"keys of {self.table_name}", "sok.lookup_sparse")

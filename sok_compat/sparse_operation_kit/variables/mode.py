@@ -27,6 +27,11 @@ def target_of(mode: str | None) -> int:
     return EVERY_RANK if found[1] is None else int(found[1])
 
 
+def mode_of(target_gpu: int) -> str:
+    """Returns the mode of a `target_of`."""
+    return "distributed" if target_gpu == EVERY_RANK else f"localized:{target_gpu}"
+
+
 def placement_of(target_gpu: int, ranks: Ranks) -> Placement:
     """Returns the Placement of a variable's keys.
 
