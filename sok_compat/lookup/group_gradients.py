@@ -83,7 +83,8 @@ def _pool_rows_gradient_there(
     if inserts:
         row_ids = insert_absent(given.tables, given.keys, row_ids, given.absent_rows)
     elif not all_have_rows:  # the keys may repeat
-        row_ids, numbers = ops.sok_distinct_keys(row_ids, N=len(row_ids))
+        distinct, numbers = ops.sok_distinct_keys(row_ids, N=len(row_ids))
+        row_ids = [ops.sok_keep_rows(*ids) for ids in zip(distinct, row_ids)]
         inverse = [tf.gather(number, places) for number, places in zip(numbers, inverse)]
     merged = _merged_after_reads(op, gradients, given, row_ids, inverse)
     return gradients_of(op, rows=_slices(op, given.rows, merged, row_ids, all_have_rows))
@@ -302,7 +303,8 @@ def _slices_of_table(
     merged.set_shape([None, dim])
     if not all_have_rows:
         has_row = row_ids >= 0
-        merged, row_ids = tf.boolean_mask(merged, has_row), tf.boolean_mask(row_ids, has_row)
+        merged = tf.boolean_mask(merged, has_row)
+        row_ids = ops.sok_keep_rows(tf.boolean_mask(row_ids, has_row), row_ids)
     elif tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
         row_ids = tf.identity(row_ids)  # captured by a separate gradient function
     return tf.IndexedSlices(merged, row_ids, dense_shape_of(rows))

@@ -87,9 +87,11 @@ class NewKeys:
             positions = tf.boolean_mask(positions, is_drawn)
             absent_keys = tf.boolean_mask(absent_keys, is_drawn)
         inserted = self._inserted(table, absent_keys, positions)
-        row_ids = tf.tensor_scatter_nd_update(row_ids, positions, inserted)
-        num_left = 0 if self.draw is None else tf.math.count_nonzero(row_ids < 0)
-        return row_ids, tf.zeros([num_left, table.dim])
+        all_row_ids = tf.tensor_scatter_nd_update(row_ids, positions, inserted)
+        for found in (row_ids, inserted):
+            all_row_ids = ops.sok_keep_rows(all_row_ids, found)
+        num_left = 0 if self.draw is None else tf.math.count_nonzero(all_row_ids < 0)
+        return all_row_ids, tf.zeros([num_left, table.dim])
 
     def _inserted(self, table: Table, keys: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         room: tuple[tf.Tensor, ...] = ()

@@ -102,6 +102,28 @@ SOK_TEST(RowsOfEvictedKeysWaitForStepsThatUsedTheTable) {
   CHECK_EQ(rows.NumReturnable(registry, &table), 2);
 }
 
+SOK_TEST(RowsOfEvictedKeysWaitForTensorsThatKeepThem) {
+  StepRegistry registry;
+  const char table = 0, other_table = 0;
+  EvictedRows rows;
+  const int64_t found = registry.Now();
+  rows.Add(registry, 3);
+  const int64_t kept = registry.KeepRows(&table, found);
+  const int64_t kept_later = registry.KeepRows(&table, registry.Now());
+  registry.KeepRows(&other_table, found);
+  CHECK_EQ(rows.NumReturnable(registry, &table), 0);
+  Run saving(registry);
+  registry.Close(saving.step);
+  CHECK_TRUE(registry.EndCut(kAtOnce));  // they are no running steps
+  registry.Open();
+  registry.Release(kept);
+  CHECK_EQ(rows.NumReturnable(registry, &table), 3);
+  rows.Add(registry, 2);
+  CHECK_EQ(rows.NumReturnable(registry, &table), 3);
+  registry.Release(kept_later);
+  CHECK_EQ(rows.NumReturnable(registry, &table), 5);
+}
+
 SOK_TEST(MomentsAreNanosecondsThatAscend) {
   StepRegistry registry;
   const char table = 0, other_table = 0;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops from keys to row ids: distinct keys, and the rows of keys in their tables.
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "ops/tf/base/engine_of_op.h"
 #include "ops/tf/base/group.h"
+#include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/base/lookup_checks.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
@@ -159,12 +161,12 @@ class FindRowsOp : public tf::AsyncOpKernel {
 
   void FindAll(tf::OpKernelContext* ctx) const {
     const Group group(ctx);
-    std::vector<int64_t*> row_ids;
+    std::vector<tf::Tensor*> row_ids;
     for (int i = 0; i < group.size(); ++i) {
-      row_ids.push_back(Data<int64_t>(group.Output("row_ids", i, group.Vector("keys", i).shape())));
+      row_ids.push_back(&group.Output("row_ids", i, group.Vector("keys", i).shape()));
     }
     const auto find = [&](OpCall& call, int i) {
-      Find(ctx, call, group, i, row_ids[static_cast<size_t>(i)]);
+      Find(ctx, call, group, i, *row_ids[static_cast<size_t>(i)]);
     };
     if (insert_ || uses_keys_) {  // if an item fails, later ones must insert nothing
       ForEachItem(ctx, find);
@@ -173,17 +175,19 @@ class FindRowsOp : public tf::AsyncOpKernel {
     const auto try_find = [&](OpCall& call, int i) {
       const tf::Tensor& keys = group.Input("keys", i);
       return LookupTable(ctx, group.Handle("tables", i))
-          ->TryFind(call, keys.NumElements(), Data<int64_t>(keys), row_ids[static_cast<size_t>(i)]);
+          ->TryFind(call, keys.NumElements(), Data<int64_t>(keys),
+                    Data<int64_t>(*row_ids[static_cast<size_t>(i)]));
     };
     TryEachItemAtOnce(ctx, "keys", try_find, find);
   }
 
   void Find(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i,
-            int64_t* row_ids) const {
+            tf::Tensor& output) const {
     const tf::Tensor& keys = group.Input("keys", i);
     const int64_t num_keys = keys.NumElements();
+    auto* row_ids = Data<int64_t>(output);
     const auto resource = LookupTable(ctx, group.Handle("tables", i));
-    resource->NoteStep(ctx);
+    const int64_t began = resource->NoteStep(ctx);
     if (insert_) {
       resource->WithRoom(call, num_keys, [&](const TableView& view) {
         FindOrInsertUsed(ctx, call, resource.get(), view, num_keys, Data<int64_t>(keys),
@@ -194,6 +198,7 @@ class FindRowsOp : public tf::AsyncOpKernel {
     } else {
       resource->Find(ctx, call, num_keys, Data<int64_t>(keys), row_ids);
     }
+    output = resource->KeepRows(output, began);
   }
 
   const bool insert_;
@@ -223,18 +228,20 @@ class InsertAbsentOp : public tf::OpKernel {
       group.SetOutput("row_ids", i, found);
       return;
     }
-    int64_t* row_ids = Data<int64_t>(group.Output("row_ids", i, keys.shape()));
-    if (!call.engine().IsHostMemory()) {  // searching for all keys is faster than waiting
-      FindOrInsert(ctx, call, group.Handle("tables", i), keys.NumElements(), Data<int64_t>(keys),
-                   row_ids);
-      return;
+    tf::Tensor& output = group.Output("row_ids", i, keys.shape());
+    auto* row_ids = Data<int64_t>(output);
+    const auto table = LookupTable(ctx, group.Handle("tables", i));
+    const int64_t began = table->NoteStep(ctx);
+    if (call.engine().IsHostMemory()) {
+      std::copy_n(Data<int64_t>(found), found.NumElements(), row_ids);
+      InsertSome(ctx, call, table.get(), Data<int64_t>(keys), keys.NumElements(), row_ids);
+    } else {  // searching for all keys is faster than waiting
+      FindOrInsert(ctx, call, table.get(), keys.NumElements(), Data<int64_t>(keys), row_ids);
     }
-    std::copy_n(Data<int64_t>(found), found.NumElements(), row_ids);
-    InsertSome(ctx, call, group.Handle("tables", i), Data<int64_t>(keys), keys.NumElements(),
-               row_ids);
+    output = Holding(table->KeepRows(output, began), std::make_shared<tf::Tensor>(found));
   }
 
-  static void InsertSome(tf::OpKernelContext* ctx, OpCall& call, const tf::ResourceHandle& table,
+  static void InsertSome(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,
                          const int64_t* keys, int64_t num_keys, int64_t* row_ids) {
     std::vector<int64_t> places, absent_keys;
     for (int64_t i = 0; i < num_keys; ++i) {
@@ -248,12 +255,11 @@ class InsertAbsentOp : public tf::OpKernel {
     for (size_t i = 0; i < places.size(); ++i) row_ids[places[i]] = inserted[i];
   }
 
-  static void FindOrInsert(tf::OpKernelContext* ctx, OpCall& call, const tf::ResourceHandle& table,
+  static void FindOrInsert(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,
                            int64_t num_keys, const int64_t* keys, int64_t* row_ids) {
-    const auto resource = LookupTable(ctx, table);
-    resource->WithRoom(call, num_keys, [&](const TableView& view) {
-      FindOrInsertUsed(ctx, call, resource.get(), view, num_keys, keys, /*keys_are_distinct=*/true,
-                       nullptr, row_ids);
+    table->WithRoom(call, num_keys, [&](const TableView& view) {
+      FindOrInsertUsed(ctx, call, table, view, num_keys, keys, /*keys_are_distinct=*/true, nullptr,
+                       row_ids);
     });
   }
 };
@@ -265,15 +271,17 @@ class InsertRowsOp : public tf::OpKernel {
     FailStepOnThrow(ctx, [&] {
       const tf::Tensor& keys = InputOfRank(ctx, "keys", 1);
       const tf::Tensor& initial_rows = InputOfRank(ctx, "initial_rows", 2);
-      int64_t* row_ids = Data<int64_t>(Output(ctx, "row_ids", keys.shape()));
+      tf::Tensor& row_ids = Output(ctx, "row_ids", keys.shape());
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->NoteStep(ctx);
+      const int64_t began = resource->NoteStep(ctx);
       resource->WithRoom(call, keys.NumElements(), [&](const TableView& view) {
         CheckInitialRows(view.options(), keys, initial_rows);
         FindOrInsertUsed(ctx, call, resource.get(), view, keys.NumElements(), Data<int64_t>(keys),
-                         /*keys_are_distinct=*/false, Data<float>(initial_rows), row_ids);
+                         /*keys_are_distinct=*/false, Data<float>(initial_rows),
+                         Data<int64_t>(row_ids));
       });
+      row_ids = resource->KeepRows(row_ids, began);
     });
   }
 };

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of lookups that say which keys lose their rows, and that give rows to some new keys only.
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "ops/base/counter_random.h"
 #include "ops/base/hash.h"
+#include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/base/step_failure.h"
 #include "ops/tf/tables/table_history.h"
@@ -47,6 +49,18 @@ REGISTER_OP("SokDrawKeys")
     .Doc(
         "Draws each key with the probability `ratio`: a pure function of the seed, the key, and "
         "how many draws this table has seen.");
+
+REGISTER_OP("SokKeepRows")
+    .Input("row_ids: int64")
+    .Input("found: int64")
+    .Output("kept: int64")
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->input(0));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The row ids, in memory that keeps rows from being reused as the tensor `found` of an op "
+        "that finds rows does. Stock ops on row ids, such as a gather, do not.");
 
 class MakeRoomOp : public tf::OpKernel {
  public:
@@ -115,8 +129,20 @@ class DrawKeysOp : public tf::OpKernel {
   const int64_t seed_;
 };
 
+class KeepRowsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const auto found = std::make_shared<tf::Tensor>(Input(ctx, "found"));
+      SetOutput(ctx, "kept", Holding(Input(ctx, "row_ids"), found));
+    });
+  }
+};
+
 SOK_REGISTER_KERNEL(Name("SokMakeRoom").HostMemory("table"), MakeRoomOp);
 SOK_REGISTER_KERNEL(Name("SokDrawKeys").HostMemory("table").HostMemory("is_drawn"), DrawKeysOp);
+SOK_REGISTER_KERNEL(Name("SokKeepRows"), KeepRowsOp);
 
 }  // namespace
 }  // namespace sok

@@ -54,6 +54,12 @@ int64_t StepRegistry::Use(int64_t step, const void* table) {
   return user->uses.emplace(table, Tick()).first->second;
 }
 
+int64_t StepRegistry::KeepRows(const void* table, int64_t since) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  steps_[++last_number_].uses.emplace(table, since);
+  return last_number_;
+}
+
 int64_t StepRegistry::Now() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return Tick();

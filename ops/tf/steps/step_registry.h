@@ -45,6 +45,8 @@ class StepRegistry {
   /// Records that the step may hold row ids of the table until it ends. Returns the moment of its
   /// first use of the table; of kUnseen, a moment later than all uses until now.
   int64_t Use(int64_t step, const void* table);
+  /// As if a step had used the table since that moment; until Release of the returned number.
+  int64_t KeepRows(const void* table, int64_t since);
   /// A moment later than all moments until now: the nanoseconds since 1970, or one more than the
   /// last if the clock does not tell them apart.
   int64_t Now();

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <utility>
 
 #include "ops/tf/base/border.h"
+#include "ops/tf/base/holding_tensor.h"
 
 namespace sok {
 
@@ -47,6 +49,20 @@ class PromisedRows {
  private:
   std::atomic<int64_t>& all_;
   const int64_t count_;
+};
+
+/// Rows that a tensor keeps from being reused.
+class KeptRows {
+ public:
+  KeptRows(tf::core::RefCountPtr<SessionSteps> steps, const void* table, int64_t since)
+      : steps_(std::move(steps)), number_(steps_->registry().KeepRows(table, since)) {}
+  ~KeptRows() { steps_->registry().Release(number_); }
+  KeptRows(const KeptRows&) = delete;
+  KeptRows& operator=(const KeptRows&) = delete;
+
+ private:
+  const tf::core::RefCountPtr<SessionSteps> steps_;
+  const int64_t number_;
 };
 
 }  // namespace
@@ -227,6 +243,11 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
     UseView(call, View({}), use);
     return;
   }
+}
+
+tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, int64_t since) {
+  if (!notes_steps_) return row_ids;
+  return Holding(row_ids, std::make_shared<KeptRows>(steps_.GetNewRef(), this, since));
 }
 
 /// Lets new keys reuse the rows of evicted keys that no step holds any more.

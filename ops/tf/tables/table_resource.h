@@ -88,6 +88,10 @@ class TableResource : public tensorflow::ResourceBase {
   int64_t NoteStep(tensorflow::OpKernelContext* ctx) {
     return notes_steps_ ? steps_->registry().Use(steps_->StepOf(ctx), this) : 0;
   }
+  /// Returns `row_ids` in the same memory. As long as this memory lives, in any tensor, these rows
+  /// are not reused in tables with eviction: a gradient of eager code is applied by another step
+  /// than the one that found its rows. `since`: what NoteStep returned before it found them.
+  tensorflow::Tensor KeepRows(const tensorflow::Tensor& row_ids, int64_t since);
   /// A moment later than all moments until now; see StepRegistry.
   int64_t Now() { return steps_->registry().Now(); }
   /// The how-manieth draw of keys at random this is since the table was made.

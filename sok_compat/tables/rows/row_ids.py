@@ -15,7 +15,7 @@ def rows_are_distinct(row_ids: tf.Tensor) -> bool:
 
 def giver_of_rows(row_ids: tf.Tensor) -> tf.Operation:
     """Returns the op that computes the row ids of a gradient, or a superset of them."""
-    while row_ids.op.type == "Identity" or _takes_some(row_ids.op):
+    while row_ids.op.type in ("Identity", "SokKeepRows") or _takes_some(row_ids.op):
         row_ids = row_ids.op.inputs[0]
     return row_ids.op
 

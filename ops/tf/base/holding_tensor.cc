@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/base/holding_tensor.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "tensorflow/core/framework/allocation_description.pb.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+class HoldingBuffer : public tf::TensorBuffer {
+ public:
+  HoldingBuffer(const tf::Tensor& tensor, std::shared_ptr<const void> held)
+      : tf::TensorBuffer(tensor.data()), tensor_(tensor), held_(std::move(held)) {}
+
+  size_t size() const override { return tensor_.TotalBytes(); }
+  tf::TensorBuffer* root_buffer() override { return this; }
+  void FillAllocationDescription(tf::AllocationDescription* description) const override {
+    description->set_requested_bytes(static_cast<int64_t>(size()));
+  }
+
+ private:
+  const tf::Tensor tensor_;
+  const std::shared_ptr<const void> held_;
+};
+
+}  // namespace
+
+tf::Tensor Holding(const tf::Tensor& tensor, std::shared_ptr<const void> held) {
+  if (tensor.NumElements() == 0) return tensor;
+  tf::core::RefCountPtr<tf::TensorBuffer> buffer(new HoldingBuffer(tensor, std::move(held)));
+  return tf::Tensor(tensor.dtype(), tensor.shape(), std::move(buffer));
+}
+
+}  // namespace sok

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors that keep an object alive.
+#ifndef SOK_OPS_TF_BASE_HOLDING_TENSOR_H_
+#define SOK_OPS_TF_BASE_HOLDING_TENSOR_H_
+
+#include <memory>
+
+#include "tensorflow/core/framework/tensor.h"
+
+namespace sok {
+
+/// A tensor in the same memory. `held` lives as long as any tensor made from it in this memory.
+tensorflow::Tensor Holding(const tensorflow::Tensor& tensor, std::shared_ptr<const void> held);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_BASE_HOLDING_TENSOR_H_
