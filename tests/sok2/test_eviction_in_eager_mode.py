@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A full variable evicts keys between a lookup and its update, which are two steps in eager mode."""
+"""A full variable evicts keys between a lookup and its update, two steps in eager mode."""
 
 import pytest
 import tensorflow as tf
