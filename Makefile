@@ -22,7 +22,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
 
-.PHONY: help build test pytest-thorough pytest-gpu-kernels pytest-other fuzz sanitize lint format check demo movielens bench \
+.PHONY: help build test pytest-thorough pytest-gpu-kernels pytest-other fuzz sanitize lint format check demo movielens wheels bench \
   core-bench horovod clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -92,6 +92,13 @@ before-tests: $(VENV)/.tensorflow $(VENV)/.tools $(VENV)/.lint
 
 build-other:
 	$(if $(OTHER_TENSORFLOW),$(MAKE) --no-print-directory build TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF)
+
+# The wheels run on systems as old as the one that CXX compiles for; see docs/use/install.md.
+PYTHONS := 3.9 3.10 3.11 3.12
+wheels: $(VENV)/.tools  ## a wheel for each of PYTHONS with op libraries for all its TensorFlows, into dist/
+	$(PIP_INSTALL) --requirement requirements-wheels.txt
+	$(BIN)/python cmake/wheels.py --pythons $(PYTHONS)
+	$(BIN)/python cmake/wheel_check.py dist/*.whl
 
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
 	$(BIN)/python -m examples.dlrm.demo
@@ -249,7 +256,7 @@ cuda-test-tensorflow:  ## the tests of TensorFlow's ops with all tables on a GPU
 	rm -rf $(CUDA_BUILD)-tensorflow/python && mkdir -p $(CUDA_BUILD)-tensorflow/python
 	cp -r sok_compat tests $(CUDA_BUILD)-tensorflow/python/
 	cp $(CUDA_BUILD)-tensorflow/_engine*.so $(CUDA_BUILD)-tensorflow/python/sok_compat/engine/
-	cp $(CUDA_BUILD)-tensorflow/_ops.so $(CUDA_BUILD)-tensorflow/_build_info.py $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
+	cp $(CUDA_BUILD)-tensorflow/_ops-*.so $(CUDA_BUILD)-tensorflow/_build_info.py $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
 	cd $(CUDA_BUILD)-tensorflow/python && python3 -m pytest -q -p no:cacheprovider -rs --gpu \
 	  tests/layers tests/variables tests/conformance tests/saver tests/optimizers tests/sok2 tests/eager tests/distributed \
 	  $(PYTEST_ARGS)

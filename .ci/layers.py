@@ -12,6 +12,8 @@ _BELOW_FACES = ("training", "serving", "checkpoint", "lookup", "tables", *_BELOW
 PYTHON = {
     "sok_compat": ("sparse_operation_kit",),  # the root's own __init__.py
     "sok_compat/doctor": (*_BELOW_TABLES, "engine"),
+    "sok_compat/demo": ("sparse_operation_kit",),
+    "sok_compat/summaries": ("tables", *_BELOW_TABLES),
     "sok_compat/run": ("runtime",),
     "sok_compat/sparse_operation_kit": _BELOW_FACES,
     "sok_compat/deeprec": _BELOW_FACES,

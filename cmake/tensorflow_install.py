@@ -26,6 +26,7 @@ PYTHONS = {
     20: (9, 13),
     21: (10, 13),
 }
+LAST_PATCHES = {15: 1, 16: 2, 17: 1, 18: 1, 19: 1, 20: 0, 21: 0}  # of each minor release
 FIRST_MINOR_WITHOUT_KERAS_2 = 16
 FIRST_MINOR_WITHOUT_HOROVOD_XLA = 19  # Horovod 0.28.1's ops for XLA do not compile any more
 TESTED_VERSIONS = ("2.15.1", "2.21.0")  # by every run of all tests; the first that fits, in full
@@ -47,6 +48,12 @@ def other_version(version: str) -> str | None:
     """A tested TensorFlow that is not this one; None if there is none for this Python."""
     others = (other for other in TESTED_VERSIONS if other != version)
     return next(filter(_is_supported, others), None)
+
+
+def releases(python: tuple | None = None) -> list:
+    """The last release of each minor one, for a Python such as (3, 12), or for any."""
+    minors = [minor for minor in PYTHONS if python is None or _exists(minor, python)]
+    return [f"2.{minor}.{LAST_PATCHES[minor]}" for minor in minors]
 
 
 def _is_supported(version: str) -> bool:

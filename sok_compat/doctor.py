@@ -21,10 +21,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-REBUILD = (
-    "pip install --force-reinstall --no-cache-dir --no-deps sok_compat (or, from a checkout, "
-    "pip install --no-deps .)"
-)
+from sok_compat.runtime.built_libraries import BUILD_AGAIN, built_libraries, library_for
+
 REBUILD_HOROVOD = (
     'pip install "cmake<4" "setuptools<81" wheel, then python cmake/horovod_install.py in the '
     "folder of sok_compat's sources"
@@ -77,7 +75,7 @@ def _import_name(script: str | None = None) -> Finding:
     subject = "import name"
     if "error" in found:
         text = f"only `import sok_compat` works, not sparse_operation_kit: {found['error']}"
-        return Finding("missing", subject, text, REBUILD)
+        return Finding("missing", subject, text, BUILD_AGAIN)
     passed_over = (
         f" instead of the one in {', '.join(found['not_built'])}, which has no native libraries: "
         "it was not built"
@@ -102,16 +100,18 @@ def _engine() -> Finding:
         why = found["why_no_cuda"]
         cuda = f"for the CPU only, because {why}" if why else "with CUDA"
         return Finding("ok", "hash table", f"sok_compat.HashTable works; built {cuda}")
-    return Finding("broken", "hash table", found["error"], REBUILD)
+    return Finding("broken", "hash table", found["error"], BUILD_AGAIN)
 
 
 def _tensorflow(found: dict[str, Any]) -> Finding:
-    built_for = _built_for()
     if "version" in found:
         return Finding("ok", "TensorFlow", found["version"])
     if _installed_version("tensorflow") or _installed_version("tensorflow-cpu"):
         return Finding("broken", "TensorFlow", f"does not import: {found['error']}")
-    fits = built_for or ("2.15.1" if sys.version_info < (3, 12) else "2.21.0")
+    built_for = list(built_libraries())
+    fits = built_for[0] if len(built_for) == 1 else "2.15.1"
+    if len(built_for) != 1 and sys.version_info >= (3, 12):
+        fits = "2.21.0"
     remedy = f"pip install tensorflow-cpu=={fits}"
     return Finding("broken", "TensorFlow", "not installed; HashTable works without it", remedy)
 
@@ -137,22 +137,20 @@ def _keras(tensorflow_version: str) -> Finding:
 
 
 def _op_library(tensorflow_version: str) -> Finding:
-    built_for = _built_for()
-    if built_for is None:
-        text = "sok_compat was built without it: TensorFlow's ops are not there"
-        return Finding("broken", "op library", text, REBUILD)
-    if built_for != tensorflow_version:
-        text = f"built for TensorFlow {built_for}, but {tensorflow_version} is installed"
-        return Finding("broken", "op library", text, REBUILD)
+    try:
+        path = library_for(tensorflow_version)
+    except ImportError as error:
+        return Finding("broken", "op library", str(error))
     found = _probe(
         "from sok_compat.runtime.op_library import ops;"
         "from sok_compat.runtime.devices import has_gpu_kernels;"
         " result = {'loaded': hasattr(ops, 'sok_find_rows'), 'gpu': has_gpu_kernels()}"
     )
     if not found.get("loaded"):
-        return Finding("broken", "op library", f"does not load: {found.get('error')}", REBUILD)
+        text = f"{path.name} does not load: {found.get('error')}"
+        return Finding("broken", "op library", text, BUILD_AGAIN)
     kernels = "with kernels for GPUs" if found["gpu"] else "for the CPU only"
-    return Finding("ok", "op library", f"built for TensorFlow {built_for}, {kernels}")
+    return Finding("ok", "op library", f"{path.name} works, {kernels}")
 
 
 def _horovod(tensorflow_version: str) -> Finding:
@@ -242,14 +240,6 @@ def _gpus(tensorflow: dict[str, Any]) -> Iterator[Finding]:
         reason = "is built without CUDA" if not tensorflow["cuda"] else "finds no GPU it can use"
         remedy = f"pip install 'tensorflow[and-cuda]=={tensorflow['version']}'"
         yield Finding("missing", "GPU for models", f"TensorFlow {reason}", remedy)
-
-
-def _built_for() -> str | None:
-    try:
-        from sok_compat.runtime import _build_info
-    except ImportError:
-        return None
-    return _build_info.TENSORFLOW_VERSION
 
 
 def _installed_version(distribution: str) -> str | None:

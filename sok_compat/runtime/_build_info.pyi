@@ -1,7 +1,6 @@
-"""What the op library was built with; CMakeLists.txt writes the module."""
+"""The op libraries beside this file; CMakeLists.txt writes the module."""
 
 import pathlib
 
-TENSORFLOW_VERSION: str
 HAS_GPU_KERNELS: bool
-OPS_LIBRARY: pathlib.Path
+OPS_LIBRARIES: dict[str, pathlib.Path]

@@ -4,36 +4,15 @@
 from __future__ import annotations
 
 import ctypes
-import os
 
 import tensorflow as tf
 
+from sok_compat.runtime.built_libraries import library_for
 
-def library_path() -> str | os.PathLike[str]:
-    """Path of the op library.
-
-    Raises:
-      ImportError: it was not built, or was built for another TensorFlow.
-    """
-    try:
-        from sok_compat.runtime import _build_info
-    except ImportError as error:
-        raise ImportError(
-            "this sok_compat was built without its TensorFlow op library (SOK_TENSORFLOW=OFF); "
-            "only sok_compat.HashTable works. Install TensorFlow, then sok_compat again."
-        ) from error
-    built_for = _build_info.TENSORFLOW_VERSION
-    if built_for != tf.__version__:
-        raise ImportError(
-            f"sok_compat's op library was built for TensorFlow {built_for}, but {tf.__version__} "
-            "is installed. Build it again: pip install --force-reinstall --no-cache-dir sok_compat"
-        )
-    return _build_info.OPS_LIBRARY
-
-
-ops = tf.load_op_library(str(library_path()))
+_path = str(library_for(tf.__version__))
+ops = tf.load_op_library(_path)
 # The library's C functions, sok_exchange_... and so on.
-c_library = ctypes.CDLL(str(library_path()))
+c_library = ctypes.CDLL(_path)
 c_library.sok_exchange_start.argtypes = (
     [ctypes.c_int] * 2 + [ctypes.c_double] * 2 + [ctypes.c_int64]
 )

@@ -30,7 +30,7 @@ PORTING = ROOT / "docs" / "use" / "porting_sok.md"
 CUDA = ROOT / "docs" / "understand" / "cuda.md"
 SERVING = ROOT / "docs" / "use" / "serving.md"
 QUICK_STARTS = ROOT / "docs" / "use" / "quick_start.md"
-QUICK_START, KERAS, DEEPREC, EMBEDDINGS, HASH_TABLE = python_blocks(QUICK_STARTS)
+QUICK_START, KERAS, DEEPREC, EMBEDDINGS, SUMMARIES, HASH_TABLE = python_blocks(QUICK_STARTS)
 LAUNCHER = """
 import runpy, sys
 sys.argv[1:] = ["train.py"]
@@ -199,13 +199,18 @@ def test_a_layer_on_a_gpu(sok):
         assert session.run(output).shape == (1, 26, 64)
 
 
+def test_summaries_are_written(tmp_path):
+    run(SUMMARIES, tmp_path)
+    assert next((tmp_path / "events").iterdir()).stat().st_size > 500
+
+
 def test_what_is_exported_is_served(tmp_path):
     exported, served = (run(block, tmp_path).splitlines()[-1] for block in python_blocks(SERVING))
     assert exported == served
 
 
 def test_all_blocks_are_run():
-    run = {README: 3, QUICK_STARTS: 5, PORTING: 6, CUDA: 1, SERVING: 2}
+    run = {README: 3, QUICK_STARTS: 6, PORTING: 6, CUDA: 1, SERVING: 2}
     assert {path: len(python_blocks(path)) for path in DOCUMENTS if python_blocks(path)} == run
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files for code hosts and package indexes: their form, and what they repeat of other files."""
 
+import importlib.util
 import re
 import sys
 
@@ -28,6 +29,14 @@ def read(path):
     return yaml.load(path.read_text(), Loader=yaml.BaseLoader)
 
 
+@pytest.fixture(scope="module")
+def release():
+    spec = importlib.util.spec_from_file_location("release", REPOSITORY / ".ci" / "release.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def jobs():
     return [job for path in WORKFLOWS for job in read(path)["jobs"].values()]
 
@@ -52,6 +61,8 @@ def test_workflow(path):
     assert workflow["name"] == path.stem
     assert set(workflow["on"]) == {"push", "pull_request"}
     assert workflow["permissions"] == {"contents": "read"}
+    for name, job in workflow["jobs"].items():
+        assert job.get("permissions") == ({"contents": "write"} if name == "release" else None)
     assert workflow["concurrency"]["group"]
     assert workflow["jobs"]
     for job in workflow["jobs"].values():
@@ -84,8 +95,34 @@ def test_workflows_test_the_tested_versions(tensorflow_install):
 
 
 def test_wheels_are_built_for_each_python():
-    (job,) = read(GITHUB / "workflows" / "wheels.yml")["jobs"].values()
-    assert job["strategy"]["matrix"]["python"] == pythons_of_requires_python()
+    job = read(GITHUB / "workflows" / "wheels.yml")["jobs"]["wheels"]
+    (set_up,) = [step for step in job["steps"] if "setup-python" in step.get("uses", "")]
+    *built, last = pythons_of_requires_python()
+    assert sorted(set_up["with"]["python-version"].split()) == sorted([*built, last])
+    makefile = (REPOSITORY / "Makefile").read_text()
+    assert re.search(r"^PYTHONS := (.+)$", makefile, re.MULTILINE)[1].split() == built
+
+
+@pytest.mark.parametrize(
+    ("tag", "date", "words"),
+    [
+        (None, "unreleased", None),
+        ("v0.1.0", "2026-11-26", None),
+        ("v0.1.0", "unreleased", "no date for 0.1.0"),
+        ("0.1.0", "2026-11-26", "must be v0.1.0"),
+        ("v0.2.0", "2026-11-26", "must be v0.1.0"),
+    ],
+)
+def test_tag_version_and_changelog_of_a_release(release, tag, date, words):
+    project, changelog = 'name = "x"\nversion = "0.1.0"\n', f"# Changelog\n\n## [0.1.0] - {date}\n"
+    found = list(release.problems(tag, project, changelog))
+    assert len(found) == (words is not None) and (not found or words in found[0])
+    assert list(release.problems(tag, project.replace("0.1.0", "0.2.0"), changelog))
+
+
+def test_the_changelog_begins_with_the_version(release):
+    texts = [(REPOSITORY / name).read_text() for name in ("pyproject.toml", "CHANGELOG.md")]
+    assert list(release.problems(None, *texts)) == []
 
 
 def test_classifiers_name_each_python():

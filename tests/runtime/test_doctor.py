@@ -5,12 +5,14 @@ import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 import sok_compat.ranks.horovod.integrations  # noqa: F401  adds Horovod's to the table
 from sok_compat import doctor
+from sok_compat.runtime import built_libraries
 from sok_compat.runtime.integrations import table_of_changes
 from tests.packaging.environments import write_files
 
@@ -23,7 +25,7 @@ def test_all_is_well_here():
     assert done.stderr == ""
     first, *_, last = done.stdout.splitlines()
     assert first.startswith("sok_compat ") and last == "Tables can be trained here."
-    assert f"built for TensorFlow {tf.__version__}" in done.stdout
+    assert f"_ops-{tf.__version__}.so works" in done.stdout
     assert "broken" not in done.stdout
     assert "functions and classes of other libraries are replaced once there are" in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if "--changes" in line]
@@ -122,13 +124,21 @@ def test_no_tensorflow(monkeypatch):
 
 @pytest.mark.parametrize(
     ("built_for", "words"),
-    [(None, "built without it"), ("2.14.0", "built for TensorFlow 2.14.0, but 2.16.1")],
+    [((), "built without"), (("2.14.0", "2.9.1"), "for TensorFlow 2.9.1, 2.14.0, but 2.16.1")],
 )
 def test_op_library_that_does_not_fit(monkeypatch, built_for, words):
-    monkeypatch.setattr(doctor, "_built_for", lambda: built_for)
+    libraries = {release: Path(f"_ops-{release}.so") for release in built_for}
+    monkeypatch.setattr(built_libraries, "built_libraries", lambda: libraries)
     finding = doctor._op_library("2.16.1")
     assert finding.status == "broken" and words in finding.text
-    assert "--force-reinstall" in finding.remedy
+    assert not built_for or "--no-binary sok_compat" in finding.text
+
+
+@pytest.mark.parametrize("version", ["2.15.1", "2.15.0", "2.15.0-rc1"])
+def test_the_op_library_of_a_release(monkeypatch, version):
+    libraries = {release: Path(f"_ops-{release}.so") for release in ("2.1.5", "2.15.1", "2.16.2")}
+    monkeypatch.setattr(built_libraries, "built_libraries", lambda: libraries)
+    assert built_libraries.library_for(version) == Path("_ops-2.15.1.so")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def use_library_asked_for():
     )
     build_info = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(build_info)
-    build_info.OPS_LIBRARY = Path(path)
+    build_info.OPS_LIBRARIES = dict.fromkeys(build_info.OPS_LIBRARIES, Path(path))
     sys.modules[_BUILD_INFO] = build_info
 
 

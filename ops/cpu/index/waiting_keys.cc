@@ -56,6 +56,7 @@ class ExactCounts : public WaitingKeys {
     free_places_.push_back(static_cast<uint32_t>(place));
   }
 
+  int64_t num_keys() const override { return index_.size(); }
   int64_t num_places() const override { return static_cast<int64_t>(held_.size()); }
 
   void Export(int64_t begin, int64_t end, std::vector<int64_t>* keys,
@@ -124,6 +125,7 @@ class BloomCounts : public WaitingKeys {
   void Admit(int64_t key, int64_t filter_freq) override { Raise(key, filter_freq); }
 
   void Erase(int64_t) override {}
+  int64_t num_keys() const override { return 0; }
   int64_t num_places() const override { return 0; }
   void Export(int64_t, int64_t, std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
   int64_t num_bytes() const override { return static_cast<int64_t>(memory_.size_bytes()); }

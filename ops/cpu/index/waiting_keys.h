@@ -43,6 +43,7 @@ class WaitingKeys {
   /// Removes a key, if present.
   virtual void Erase(int64_t key) = 0;
 
+  virtual int64_t num_keys() const = 0;  // 0 where keys are not known
   /// A key keeps its position until it is erased or admitted; then another key may take the
   /// position.
   virtual int64_t num_places() const = 0;

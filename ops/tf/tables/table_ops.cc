@@ -2,6 +2,7 @@
 // Ops that create tables and their planes.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ops/tf/base/border.h"
 #include "ops/tf/tables/table_attributes.h"
@@ -92,6 +93,18 @@ REGISTER_OP("SokTableSize")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("The number of keys in the table.");
+
+REGISTER_OP("SokTableStatistics")
+    .Input("table: resource")
+    .Output("statistics: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(4));
+      return absl::OkStatus();
+    })
+    .Doc(
+        "The numbers of keys in the table, of rows that have memory, of keys evicted since the "
+        "table was made, and of keys that a filter counts but that have no row.");
 
 REGISTER_OP("SokTablePreset")
     .Input("table: resource")
@@ -191,6 +204,22 @@ class TableSizeOp : public tf::OpKernel {
   }
 };
 
+class TableStatisticsOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      TableSize size;
+      resource->WithTable([&](Table& table) { size = table.Size(call); });
+      const std::vector<int64_t> statistics = {size.num_keys, size.num_rows, resource->NumEvicted(),
+                                               resource->NumWaiting()};
+      OutputVector(ctx, "statistics", statistics);
+    });
+  }
+};
+
 class TablePresetOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -234,6 +263,8 @@ SOK_REGISTER_KERNEL(Name("SokTableAttachSlot").HostMemory("table").HostMemory("s
 SOK_REGISTER_KERNEL(Name("SokTableDetachSlot").HostMemory("table").HostMemory("slot"),
                     TableDetachSlotOp);
 SOK_REGISTER_KERNEL(Name("SokTableSize").HostMemory("table").HostMemory("num_keys"), TableSizeOp);
+SOK_REGISTER_KERNEL(Name("SokTableStatistics").HostMemory("table").HostMemory("statistics"),
+                    TableStatisticsOp);
 SOK_REGISTER_KERNEL(Name("SokTablePreset").HostMemory("table"), TablePresetOp);
 SOK_REGISTER_KERNEL(Name("SokReadRows").HostMemory("rows").HostMemory("table"), ReadRowsOp);
 

@@ -250,6 +250,13 @@ tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, int64_t since) {
   return Holding(row_ids, std::make_shared<KeptRows>(steps_.GetNewRef(), this, since));
 }
 
+int64_t TableResource::NumWaiting() {
+  const std::shared_lock<FairSharedMutex> lock(mutex_);
+  if (!history_ || !history_->options().has_filter()) return 0;
+  const std::lock_guard<FairSharedMutex> no_admission(history_->mutex());
+  return history_->waiting().num_keys();
+}
+
 /// Lets new keys reuse the rows of evicted keys that no step holds any more.
 void TableResource::ReturnRows(OpCall& call) {
   if (!history_ || !history_->options().may_evict()) return;

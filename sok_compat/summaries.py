@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorBoard summaries of tables."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+
+import numpy as np
+import tensorflow as tf
+
+from sok_compat.ranks.identity import communication_stats
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables.table import Table
+
+_FIGURES = (
+    "keys", "megabytes", "new_keys_per_step", "evicted_keys_per_step", "keys_without_row",
+    "share_of_keys_with_row",
+)  # fmt: skip
+
+
+def summarize_tables(
+    tables: Iterable[Table] | None = None, step: int | tf.Tensor | None = None
+) -> tf.Tensor | None:
+    """Writes figures of tables for TensorBoard, of the keys that this rank owns.
+
+    For each table: keys; megabytes of its rows and slots; new keys and evicted keys a step; keys
+    that a filter counts but that have no row, and the share of keys that have one. With several
+    ranks also the megabytes that this rank has sent for lookups, a step.
+
+    In a graph call it once, after the optimizer has made its slots. The summaries are in
+    GraphKeys.SUMMARIES: `merge_all`, MonitoredTrainingSession and Estimators write them. In eager
+    mode call it where figures are wanted; they go to the default writer of tf.summary.
+
+    Args:
+      tables: variables of any API; None: in a graph, all tables in it.
+      step: of tf.summary; None: in a graph the global step, else tf.summary's.
+
+    Returns:
+      The merged summary, a scalar string tensor; None in eager mode.
+
+    Raises:
+      ValueError: no tables are given and the graph has none, or in eager mode; no step.
+    """
+    in_graph = not tf.compat.v1.executing_eagerly_outside_functions()
+    if tables is None and in_graph:
+        tables = [each for each in tf.compat.v1.global_variables() if isinstance(each, Table)]
+    tables = list(tables or [])
+    if not tables:
+        raise ValueError("summarize_tables needs tables: the graph has none, or none are given")
+    step = _step(step, in_graph)
+    written = []
+    for table in tables:
+        statistics = ops.sok_table_statistics(table.table_handle)
+        figures = tf.numpy_function(
+            _figures_of(table, in_graph), [statistics, tf.cast(step, tf.int64)], tf.float32
+        )
+        for i, figure in enumerate(_FIGURES):
+            written.append(_write(f"{table.table_name}/{figure}", figures[i], step, in_graph))
+    if any(table.placement.is_spread for table in tables):
+        sent_by = _Sent() if in_graph else _eager_sent
+        sent = tf.numpy_function(sent_by, [tf.cast(step, tf.int64)], tf.float32)
+        written.append(_write("between_ranks/megabytes_per_step", sent, step, in_graph))
+    return tf.compat.v1.summary.merge(written) if in_graph else None
+
+
+class _Rate:
+    """The growth of a number since the last step that was written, for each step."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, float] | None = None
+
+    def __call__(self, step: int, number: float) -> float:
+        last_step, last_number = self._last or (step, number)
+        self._last = (step, number)
+        return (number - last_number) / max(1, step - last_step)
+
+
+class _FiguresOf:
+    """Computes _FIGURES of a table, which it does not keep alive."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = weakref.ref(table)
+        self._new, self._evicted = _Rate(), _Rate()
+
+    def __call__(self, statistics: np.ndarray, step: np.ndarray) -> np.ndarray:
+        keys, rows, evicted, waiting = map(int, statistics)
+        table = self._table()
+        slots = [] if table is None else table.living_slots()
+        width = 0 if table is None else table.dim + sum(slot.width for slot in slots)
+        figures = (
+            keys,
+            rows * width * 4 / 1e6,
+            self._new(int(step), keys + evicted),
+            self._evicted(int(step), evicted),
+            waiting,
+            keys / max(1, keys + waiting),
+        )
+        return np.array(figures, np.float32)
+
+
+class _Sent:
+    """Computes the megabytes that this rank has sent for lookups, a step."""
+
+    def __init__(self) -> None:
+        self._rate = _Rate()
+
+    def __call__(self, step: np.ndarray) -> np.ndarray:
+        return np.float32(self._rate(int(step), communication_stats().payload_bytes / 1e6))
+
+
+_eager_figures: dict[int, _FiguresOf] = {}  # by the table's id
+_eager_sent = _Sent()
+
+
+def _figures_of(table: Table, in_graph: bool) -> _FiguresOf:
+    if in_graph:
+        return _FiguresOf(table)
+    if id(table) not in _eager_figures:
+        _eager_figures[id(table)] = _FiguresOf(table)
+        weakref.finalize(table, _eager_figures.pop, id(table))
+    return _eager_figures[id(table)]
+
+
+def _step(step: int | tf.Tensor | None, in_graph: bool) -> tf.Tensor:
+    if step is None and in_graph:
+        step = tf.compat.v1.train.get_or_create_global_step()
+    elif step is None:
+        step = tf.summary.experimental.get_step()
+    if step is None:
+        raise ValueError(
+            "summarize_tables needs a step: pass step=, or call tf.summary.experimental.set_step"
+        )
+    return step
+
+
+def _write(name: str, value: tf.Tensor, step: tf.Tensor, in_graph: bool) -> tf.Tensor:
+    if in_graph:
+        value.set_shape([])
+        return tf.compat.v1.summary.scalar(name, value)
+    return tf.summary.scalar(name, value, step)
