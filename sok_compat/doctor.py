@@ -123,8 +123,8 @@ def _keras(tensorflow_version: str) -> Finding:
     installed = _installed_version("tf-keras")
     remedy = f"pip install --no-deps tf-keras~={major}.{minor}.0"
     if installed is None:
-        text = f"TensorFlow {tensorflow_version} brings Keras 3, which has no TF1 graph mode"
-        return Finding("broken", "Keras 2", text, remedy)
+        text = f"TensorFlow {tensorflow_version} brings Keras 3: layers do not work, lookups do"
+        return Finding("missing", "Keras 2", text, remedy)
     if installed.split(".")[:2] != [major, minor]:
         text = f"tf-keras {installed} is not made for TensorFlow {tensorflow_version}"
         return Finding("broken", "Keras 2", text, remedy)
@@ -186,7 +186,9 @@ def _integrations(has_horovod: bool) -> Finding:
     found = _probe(
         ("import horovod.tensorflow; " if has_horovod else "")
         + f"{_ALL_INTEGRATIONS} from sok_compat.runtime.integrations import INTEGRATIONS;"
-        f" names = [n for n in INTEGRATIONS if {has_horovod} or not n.startswith('hvd.')];"
+        " from sok_compat.runtime.tf_versions import has_keras_2;"
+        f" missing = ('hvd.',) * (not {has_horovod}) + ('tf.keras.',) * (not has_keras_2);"
+        " names = [n for n in INTEGRATIONS if not n.startswith(missing)];"
         " result = {'checked': len([INTEGRATIONS[name].check() for name in names])}"
     )
     if "error" in found:

@@ -18,3 +18,16 @@ def random_split(num_ratings, fraction, seed):
         )
     order = np.random.default_rng(seed).permutation(num_ratings)
     return order[num_held_out:], order[:num_held_out]
+
+
+def fold(num_ratings, num_folds, number, seed):
+    """(places to train on, places held out): one of `num_folds` parts that are equal up to 1.
+
+    Raises:
+      ValueError: there are more parts than ratings.
+    """
+    if num_folds > num_ratings:
+        raise ValueError(f"{num_folds} folds need as many ratings, got {num_ratings}")
+    order = np.random.default_rng(seed).permutation(num_ratings)
+    parts = np.array_split(order, num_folds)
+    return np.concatenate(parts[:number] + parts[number + 1 :]), parts[number]

@@ -15,7 +15,7 @@ _VALIDATION_FRACTION = 0.1
 class Result(NamedTuple):
     """The test errors of one run."""
 
-    seed: int
+    title: str  # 'seed 1', 'fold 1'
     baseline: float
     model: float
 
@@ -51,6 +51,12 @@ def parse_arguments(arguments):
         help="of the ratings of u.data, without --fold (default: %(default)s)",
     )
     parser.add_argument(
+        "--folds",
+        type=int,
+        default=0,
+        help="cross-validation: each run holds out another of that many equal parts of u.data",
+    )
+    parser.add_argument(
         "--validate",
         action="store_true",
         help="leave the test ratings alone and measure on a tenth of the training ratings: "
@@ -80,19 +86,22 @@ def program(arguments, stop):
             raise ValueError(
                 f"runs and seed must be at least 1, got {arguments.runs} and {arguments.seed}"
             )
+        if arguments.folds and (arguments.folds < 2 or arguments.fold):
+            raise ValueError(f"folds must be at least 2, without --fold, got {arguments.folds}")
         data = read(arguments.data, arguments.fold)
         if arguments.summaries:
             arguments.summaries.mkdir(parents=True, exist_ok=True)
-        seeds = range(arguments.seed, arguments.seed + arguments.runs)
+        seeds = range(arguments.seed, arguments.seed + (arguments.folds or arguments.runs))
         parts = {seed: split_of(data, arguments, seed) for seed in seeds}
     except (ValueError, OSError) as error:
         return console.fail(error)
     console.quiet_tensorflow()
     results = []
-    for seed, (training, held_out) in parts.items():
-        result = run(data, training, held_out, options, seed, arguments.summaries, stop)
+    for number, (seed, (training, held_out)) in enumerate(parts.items(), 1):
+        title = f"fold {number}" if arguments.folds else f"seed {seed}"
+        result = run(data, training, held_out, options, seed, title, arguments.summaries, stop)
         if result is None:
-            print(f"interrupted in the run with seed {seed}")
+            print(f"interrupted in the run of {title}")
             break
         results.append(result)
     print(report(results, "validation" if arguments.validate else "test"))
@@ -110,7 +119,11 @@ def read(folder, fold):
 def split_of(data, arguments, seed):
     """(ratings to train on, ratings to measure on) of the run with this seed."""
     training, held_out = data.training, data.test
-    if not arguments.fold:
+    if arguments.folds:
+        part = seed - arguments.seed
+        rest, places = split.fold(len(training), arguments.folds, part, arguments.seed)
+        training, held_out = training.take(rest), training.take(places)
+    elif not arguments.fold:
         rest, places = split.random_split(len(training), arguments.test_fraction, seed)
         training, held_out = training.take(rest), training.take(places)
     if arguments.validate:
@@ -119,7 +132,7 @@ def split_of(data, arguments, seed):
     return training, held_out
 
 
-def run(data, training, held_out, options, seed, summaries, stop):
+def run(data, training, held_out, options, seed, title, summaries, stop):
     """The Result of one split; None after Ctrl-C."""
     from examples.movielens import features, trainer
 
@@ -129,10 +142,10 @@ def run(data, training, held_out, options, seed, summaries, stop):
         options, features.Features(data.users, data.items, training), training, seed
     )
     folder = summaries and summaries / f"seed-{seed}"
-    train(model, len(training), f"seed {seed}", folder, stop)
+    train(model, len(training), title, folder, stop)
     error = None if stop.is_set else baseline.rmse(model.predict(held_out), held_out.values)
     model.close()
-    return None if stop.is_set else Result(seed, baseline_error, error)
+    return None if stop.is_set else Result(title, baseline_error, error)
 
 
 def train(model, num_ratings, title, folder, stop):
@@ -160,7 +173,7 @@ def report(results, what):
     """Text: a row for each run, and their mean."""
     if not results:
         return f"no {what} RMSE: no run has ended"
-    rows = [(f"seed {result.seed}", result.baseline, result.model) for result in results]
+    rows = [tuple(result) for result in results]
     means = [sum(column) / len(rows) for column in list(zip(*rows))[1:]]
     rows.append(("mean", *means))
     lines = [f"{what + ' RMSE':<18}{'user+item bias':>16}{'sok_compat':>16}{'difference':>16}"]

@@ -155,7 +155,7 @@ _OF_CHECKPOINTS = (
         "tf.keras.Model.save_weights, to .h5",
         "raises for a table, as the file would have its rows without their keys",
         "variables/test_kept_rows",
-        lambda: hdf5_format,
+        hdf5_format,
         "save_subset_weights_to_hdf5_group",
         ("f", "weights"),
     ),

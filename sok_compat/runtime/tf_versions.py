@@ -54,22 +54,33 @@ from tensorflow.python.util import deprecation
 
 VERSION = tuple(int(part) for part in tf.__version__.split(".")[:2])
 
-if VERSION >= (2, 16):  # tf.keras is Keras 3, without TF1's graph mode; Keras 2 is tf-keras
-    try:
-        import tf_keras as keras
-    except ImportError as error:
+
+class _MissingKeras:
+    """Stands for Keras 2 where there is none: what needs it says how to get it."""
+
+    def __getattr__(self, name: str) -> Any:
         raise ImportError(
-            f"TensorFlow {tf.__version__} needs Keras 2 for graph mode: pip install "
-            f"tf-keras~={VERSION[0]}.{VERSION[1]}.0 (and set TF_USE_LEGACY_KERAS=1 where your "
-            "script uses tf.keras itself)"
-        ) from error
-else:  # TensorFlow 2's: a script may have replaced names of tf by those of tf.compat.v1
-    keras = tensorflow_2.keras
+            f"keras.{name} of Keras 2 is needed, and TensorFlow {tf.__version__} has Keras 3: pip "
+            f"install tf-keras~={VERSION[0]}.{VERSION[1]}.0 (and set TF_USE_LEGACY_KERAS=1 where "
+            "your script uses tf.keras itself)"
+        )
 
+
+def _keras_2() -> Any:
+    if VERSION < (
+        2,
+        16,
+    ):  # TensorFlow 2's: a script may have replaced names of tf by TensorFlow 1's
+        return tensorflow_2.keras
+    try:  # tf.keras is Keras 3, without TF1's graph mode; Keras 2 is tf-keras
+        return importlib.import_module("tf_keras")
+    except ImportError:
+        return _MissingKeras()
+
+
+keras = _keras_2()
+has_keras_2 = not isinstance(keras, _MissingKeras)
 distribute = tensorflow_2.distribute  # as keras
-_keras_source = f"{keras.Model.__module__.partition('.src')[0]}.src"
-hdf5_format = importlib.import_module(f"{_keras_source}.saving.legacy.hdf5_format")
-
 Trackable = trackable.Trackable
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
 SessionInterface = session.SessionInterface
@@ -79,7 +90,6 @@ EagerResourceDeleter = resource_variable_ops.EagerResourceDeleter
 MonitoredSessionOfAnyKind = monitored_session._MonitoredSession
 DefaultStrategyExtended = distribute_lib._DefaultDistributionExtended  # outside of all scopes
 anonymous_name = context.anonymous_name  # a shared_name that gives each handle its own resource
-track_variable = keras.__internal__.backend.track_variable  # Keras then initializes it, in a graph
 eager_context = context.context  # the process's, in which ops run
 eager_mode = context.eager_mode  # as a context manager
 var_handle_op = gen_resource_variable_ops.var_handle_op
@@ -88,6 +98,17 @@ variable_accessed = resource_variable_ops.variable_accessed  # notifies tapes an
 variable_shape = resource_variable_ops.variable_shape  # static if the handle's shape is
 constant_value = tensor_util.constant_value
 silence_deprecation = deprecation.silence
+
+
+def hdf5_format() -> Any:
+    """Keras's module of .h5 files."""
+    source = f"{keras.Model.__module__.partition('.src')[0]}.src"
+    return importlib.import_module(f"{source}.saving.legacy.hdf5_format")
+
+
+def track_variable(variable: tf.Variable) -> None:
+    """Lets Keras initialize a variable, in a graph."""
+    keras.__internal__.backend.track_variable(variable)
 
 
 def is_eager_disabled() -> bool:
@@ -216,6 +237,7 @@ __all__ = [
     "functional_saver",
     "global_seed",
     "gradients_util",
+    "has_keras_2",
     "hdf5_format",
     "is_within_xla",
     "is_eager_disabled",

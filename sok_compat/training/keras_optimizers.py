@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import has_keras_2, keras
 from sok_compat.tables.rows.shown_rows import showing_rows_in_use, showing_some_rows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
@@ -33,7 +33,8 @@ _tables_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary
 
 def update_rows_in_use_in_keras() -> None:
     """Makes tf.keras.optimizers update only the rows in use of tables, from now on."""
-    integrations.when_there_are_tables(_change)
+    if has_keras_2:
+        integrations.when_there_are_tables(_change)
 
 
 def _change() -> None:

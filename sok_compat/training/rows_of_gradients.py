@@ -14,7 +14,7 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras, make_slots
+from sok_compat.runtime.tf_versions import has_keras_2, keras, make_slots
 from sok_compat.tables.rows.shown_rows import showing_rows_of, showing_some_rows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
@@ -22,7 +22,7 @@ from sok_compat.training.update_scope import UpdateScope
 
 Gradient = Union[tf.Tensor, tf.IndexedSlices]
 
-_legacy = keras.optimizers.legacy
+_legacy: Any = keras.optimizers.legacy if has_keras_2 else None
 _SCATTERS = ("_resource_scatter_add", "_resource_scatter_update")  # methods of optimizers
 
 
@@ -55,22 +55,26 @@ def apply_to_rows_of_gradients(
 
 def is_newer_keras(optimizer: Any) -> bool:
     """Whether it is an optimizer of tf.keras.optimizers, not of its `legacy`."""
-    return isinstance(optimizer, keras.optimizers.Optimizer) and not is_legacy_keras(optimizer)
+    is_keras = has_keras_2 and isinstance(optimizer, keras.optimizers.Optimizer)
+    return is_keras and not is_legacy_keras(optimizer)
 
 
 def is_legacy_keras(optimizer: Any) -> bool:
     """Whether it is an optimizer of tf.keras.optimizers.legacy."""
-    return isinstance(optimizer, _legacy.Optimizer)
+    return has_keras_2 and isinstance(optimizer, _legacy.Optimizer)
 
 
 def _lets_rows_decay(optimizer: Any) -> bool:
     if is_newer_keras(optimizer):
         return True
     update = getattr(type(optimizer), "_resource_apply_sparse", None)
+    if update is tf.compat.v1.train.AdamOptimizer._resource_apply_sparse:
+        return True
+    if not has_keras_2:
+        return False
     if update is _legacy.RMSprop._resource_apply_sparse:
         return not optimizer._momentum
-    adams = (_legacy.Adam, _legacy.Nadam, tf.compat.v1.train.AdamOptimizer)
-    return any(update is adam._resource_apply_sparse for adam in adams)
+    return any(update is adam._resource_apply_sparse for adam in (_legacy.Adam, _legacy.Nadam))
 
 
 def make_slots_of_tables(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from movielens_data import item_line, rating_line, read, user_line, write
 
-from examples.movielens import reader
+from examples.movielens import download, reader
 
 USERS = [user_line(1, 24, "M", "technician"), user_line(7, 53, "F", "other")]
 ITEMS = [item_line(3, [0, 18], title="Cit\xe9 des enfants"), item_line(4, date="")]
@@ -20,6 +20,23 @@ def test_all_that_the_files_say(tmp_path):
     assert ratings.items.tolist() == [3, 4]
     assert ratings.values.tolist() == [5.0, 1.0]
     assert ratings.values.dtype == np.float32
+
+
+def test_what_a_package_carries_in_another_form(tmp_path):
+    texts = download.converted(
+        "user_id:token\titem_id:token\trating:float\ttimestamp:float\n7\t3\t5\t8\n1\t4\t1\t9\n",
+        "user_id:token\tage:token\tgender:token\toccupation:token\tzip_code:token\n"
+        "1\t24\tM\ttechnician\t85711\n7\t53\tF\tother\t94043\n",
+        "item_id:token\tmovie_title:token_seq\trelease_year:token\tclass:token_seq\n"
+        "3\tA|B\t1995\tWar Action\n4\tunknown\tunkonwn\tunknown\n",
+    )
+    for name, text in zip(("u.data", "u.user", "u.item"), texts):
+        (tmp_path / name).write_text(text)
+    users, items, ratings = read(tmp_path)
+    assert users == {1: reader.User(24, 0, "technician"), 7: reader.User(53, 1, "other")}
+    assert items == {3: reader.Item(1995, (0, 1)), 4: reader.Item(reader.NO_YEAR, (2,))}
+    assert ratings.users.tolist() == [7, 1] and ratings.values.tolist() == [5.0, 1.0]
+    download.fetch(tmp_path)  # all files are there
 
 
 MALFORMED = {

@@ -4,11 +4,12 @@
 import re
 
 import movielens_data
+import numpy as np
 import pytest
 from movielens_data import write_planted
 
 from examples import console
-from examples.movielens import train
+from examples.movielens import split, train
 
 SMALL = ["--runs", "1", "--batch-size", "128", "--dim", "4"]
 
@@ -64,8 +65,8 @@ def test_folds_and_validation(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         train,
         "run",
-        lambda data, training, held_out, options, seed, *rest: (
-            sizes.append((len(training), len(held_out))) or train.Result(seed, 1.0, 1.0)
+        lambda data, training, held_out, options, seed, title, *rest: (
+            sizes.append((len(training), len(held_out))) or train.Result(title, 1.0, 1.0)
         ),
     )
     for arguments in ([], ["--fold", "u1"], ["--validate"], ["--fold", "u1", "--validate"]):
@@ -73,6 +74,15 @@ def test_folds_and_validation(tmp_path, capsys, monkeypatch):
     assert sizes == [(1800, 200), (1500, 500), (1620, 180), (1350, 150)]
     output = capsys.readouterr().out
     assert output.count("test RMSE") == output.count("validation RMSE") == 2
+    run("--data", tmp_path, *SMALL, "--folds", 3)
+    assert sizes[4:] == [(1333, 667), (1333, 667), (1334, 666)]
+    assert "fold 3" in capsys.readouterr().out
+
+
+def test_folds_hold_out_each_rating_once():
+    parts = [split.fold(10, 3, number, seed=1) for number in range(3)]
+    assert sorted(np.concatenate([held_out for _, held_out in parts])) == list(range(10))
+    assert all(len(set(rest) & set(held_out)) == 0 for rest, held_out in parts)
 
 
 def test_interrupted(tmp_path, capsys):
@@ -81,7 +91,7 @@ def test_interrupted(tmp_path, capsys):
     stop.is_set = True
     run("--data", tmp_path, *SMALL, stop=stop)
     output = capsys.readouterr().out
-    assert "interrupted in the run with seed 1" in output
+    assert "interrupted in the run of seed 1" in output
     assert "no test RMSE: no run has ended" in output
 
 
@@ -91,6 +101,8 @@ def test_interrupted(tmp_path, capsys):
     (["--dim", 0], "dim must be at least 1, got 0"),
     (["--learning-rate", "nan"], "learning_rate must be positive, got nan"),
     (["--vector-penalty", -1], "vector_penalty must not be negative, got -1"),
+    (["--folds", 1], "folds must be at least 2, without --fold, got 1"),
+    (["--folds", 2001], "2001 folds need as many ratings, got 2000"),
     (["--runs", 0], "runs and seed must be at least 1, got 0"),
 ])  # fmt: skip
 def test_wrong_input_is_said_and_gives_status_2(tmp_path, capsys, arguments, message):

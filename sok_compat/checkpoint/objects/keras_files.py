@@ -7,12 +7,14 @@ import functools
 from typing import Any
 
 from sok_compat.runtime import integrations
+from sok_compat.runtime.tf_versions import has_keras_2
 from sok_compat.tables.table import Table
 
 
 def refuse_tables_in_h5_files() -> None:
     """Makes Keras raise rather than write a table without its keys or other ranks' rows."""
-    integrations.apply("tf.keras.Model.save_weights, to .h5", _refusing_tables)
+    if has_keras_2:
+        integrations.apply("tf.keras.Model.save_weights, to .h5", _refusing_tables)
 
 
 def _refusing_tables(save):
