@@ -191,7 +191,7 @@ endif
 	@touch $@
 
 bench: core-bench build $(VENV)/.peer  ## speed of the core, and beside others; with Horovod, of several ranks
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --keep
 	$(BIN)/python -m benchmarks.communication
 
 core-bench: $(VENV)/.tools  ## speed of the core alone, without Python

@@ -7,12 +7,11 @@ Prints Markdown; docs/understand/performance.md says what the numbers mean.
 import argparse
 import datetime
 import os
-import platform
 
 import numpy as np
 import tensorflow as tf
 
-from benchmarks import bags, dcn, decay, groups, inserts, scaling, sok2, training
+from benchmarks import bags, dcn, decay, groups, inserts, kept, scaling, sok2, training
 from benchmarks.tables import comparison_lines, lines
 from benchmarks.workload import Workload
 
@@ -24,20 +23,19 @@ class Report:
 
     def __init__(self):
         self._lines = []
+        self.comparisons = []  # [(section, Comparison)]
 
     def add(self, *new_lines):
         print(*new_lines, "", sep="\n", flush=True)
         self._lines += [*new_lines, ""]
 
+    def compare(self, section, comparisons):
+        self.comparisons += [(section, each) for each in comparisons]
+        self.add(*comparison_lines(comparisons))
+
     def write(self, path):
         with open(path, "w") as stream:
             stream.write("\n".join(self._lines))
-
-
-def _processor():
-    with open("/proc/cpuinfo") as info:
-        names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def _introduce(report, arguments, workload):
@@ -45,7 +43,7 @@ def _introduce(report, arguments, workload):
     report.add(
         "# Benchmark results",
         "",
-        f"{datetime.date.today()}, {_processor()}, {os.cpu_count()} cores; TensorFlow "
+        f"{datetime.date.today()}, {kept.processor()}, {os.cpu_count()} cores; TensorFlow "
         f"{tf.__version__}, {arguments.threads} threads. Batches of {workload.batch_size:,} x "
         f"{workload.num_features} of {workload.num_keys:,} keys, Zipf {workload.exponent}: "
         f"{distinct:,.0f} distinct keys in a batch. Medians of {arguments.rounds} steps, taken in "
@@ -59,20 +57,21 @@ def _report_training(report, arguments, workload):
     for dim in arguments.dims:
         trained, looked_up = training.compare(dim, workload, arguments.threads, arguments.rounds)
         lookups.append(looked_up)
-        report.add(*comparison_lines(trained))
-    report.add("Lookup, all keys known:", "", *comparison_lines(lookups))
+        report.compare("training", trained)
+    report.add("Lookup, all keys known:")
+    report.compare("lookup", lookups)
 
 
 def _report_bags(report, arguments, workload):
     report.add("## Ragged bags, forward and backward")
     compared = bags.compare(MAIN_DIM, workload, arguments.threads, arguments.rounds)
-    report.add(*comparison_lines(compared))
+    report.compare("bags", compared)
 
 
 def _report_groups(report, arguments, workload):
     report.add("## One table a feature: DeepRec's grouped lookup, its gradient and Adagrad")
     compared = groups.compare_all(workload, arguments.threads, arguments.rounds)
-    report.add(*comparison_lines(compared))
+    report.compare("groups", compared)
 
 
 def _report_sok2(report, arguments, workload):
@@ -80,12 +79,13 @@ def _report_sok2(report, arguments, workload):
     compared = []
     for dim in arguments.dims:
         compared += sok2.compare(dim, workload, arguments.threads, arguments.rounds)
-    report.add(*comparison_lines(compared))
+    report.compare("sok2", compared)
 
 
 def _report_dcn(report, arguments, workload):
     report.add("## A whole model: examples/deeprec, in steps a second")
     compared = dcn.compare(arguments.threads, arguments.rounds)
+    report.comparisons += [("dcn", one) for one in compared]
     rows = [[one.what, *(f"{1 / seconds:.1f}" for seconds in one.seconds.values())]
             for one in compared]  # fmt: skip
     report.add(*lines(["", *compared[0].seconds], rows))
@@ -94,13 +94,13 @@ def _report_dcn(report, arguments, workload):
 def _report_decay(report, arguments, workload):
     report.add("## sok.optimizers.Adam: all rows move")
     compared = decay.compare(MAIN_DIM, workload, arguments.threads, arguments.rounds)
-    report.add(*comparison_lines(compared))
+    report.compare("decay", compared)
 
 
 def _report_inserts(report, arguments, workload):
     report.add("## New keys")
     compared = inserts.compare(MAIN_DIM, workload, arguments.threads)
-    report.add(*comparison_lines([compared]))
+    report.compare("inserts", [compared])
     ratio = inserts.memory_ratio(MAIN_DIM, workload, arguments.threads)
     report.add(
         f"Resident memory of {inserts.NUM_NEW_KEYS:,} keys with Adagrad, dim {MAIN_DIM}, over "
@@ -176,6 +176,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=60, help="timed steps of each contender")
     parser.add_argument("--num-keys", type=int, default=Workload.num_keys)
     parser.add_argument("--report", help="a Markdown file to write")
+    parser.add_argument("--keep", action="store_true", help="add the figures to benchmarks/history")
     arguments = parser.parse_args()
     tf.compat.v1.disable_eager_execution()
     workload = Workload(num_keys=arguments.num_keys)
@@ -185,6 +186,8 @@ def main():
         SECTIONS[section](report, arguments, workload)
     if arguments.report:
         report.write(arguments.report)
+    if arguments.keep:
+        print(f"kept in {kept.keep(report.comparisons)}")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from benchmarks.contender import BATCH_FOR_MEAN, Contender, Parts
+from benchmarks.contender import BATCH_FOR_MEAN, FIRST_VALUE, Contender, Parts, check_losses
 from benchmarks.contenders import PLAIN_NAME
 from benchmarks.tables import OURS, Comparison
 from benchmarks.timing import interleaved_medians
 
 tf1 = tf.compat.v1
 
+_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 LONGEST = 50  # keys of a bag
 BAR = 2.0
 
@@ -31,16 +32,24 @@ def _there_and_back(vectors, variable):
     return [vectors, gradient.values, gradient.indices]
 
 
+def _sum_of(step):
+    """A number that depends on all values there and back."""
+    vectors, gradients, _ = step
+    return tf.reduce_sum(tf.square(vectors)) + tf.reduce_sum(gradients)
+
+
 def make_ours(combiner, dim, num_keys, num_threads):
     """DistributedEmbedding."""
 
     def build():
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         inputs = _placeholders()
-        layer = sok.DistributedEmbedding(combiner, num_keys, dim, slot_num=1, max_nnz=LONGEST)
+        layer = sok.DistributedEmbedding(
+            combiner, num_keys, dim, 1, LONGEST, embedding_initializer=_FIRST_VALUES
+        )
         vectors = layer(tf.SparseTensor(*inputs))
         step = _there_and_back(vectors, layer.embedding_variable)
-        return Parts(inputs, {"step": step, "insert": vectors}, first)
+        return Parts(inputs, {"step": step, "insert": vectors}, _sum_of(step), first)
 
     return Contender(OURS, build, num_threads)
 
@@ -50,10 +59,13 @@ def make_plain(combiner, dim, num_keys, num_threads):
 
     def build():
         inputs = _placeholders()
-        rows = tf1.get_variable("table", [num_keys, dim], use_resource=True)
+        rows = tf1.get_variable(
+            "table", [num_keys, dim], initializer=_FIRST_VALUES, use_resource=True
+        )
         bags = tf.SparseTensor(*inputs)
         vectors = tf.nn.safe_embedding_lookup_sparse(rows, bags, combiner=combiner)
-        return Parts(inputs, {"step": _there_and_back(vectors, rows)})
+        step = _there_and_back(vectors, rows)
+        return Parts(inputs, {"step": step}, _sum_of(step))
 
     return Contender(PLAIN_NAME, build, num_threads)
 
@@ -85,6 +97,7 @@ def compare(dim, workload, num_threads, rounds):
                 ours.run("insert", *batch)
             with make_plain(combiner, dim, workload.num_keys, num_threads) as plain:
                 medians = interleaved_medians([ours, plain], "step", batches, rounds)
+                check_losses([ours, plain], batches[0])
         comparisons.append(
             Comparison(f"{combiner} of 1 to {LONGEST} keys, dim {dim}", medians, {PLAIN_NAME: BAR})
         )

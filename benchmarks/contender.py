@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """One way of doing a job: a graph in a session of its own, and the ops that are timed."""
 
+from __future__ import annotations
+
 import dataclasses
 
+import numpy as np
 import tensorflow as tf
 
 tf1 = tf.compat.v1
 
 LEARNING_RATE = 0.1
+FIRST_VALUE = 0.05  # of all contenders' rows
+TOLERANCE = 1e-3  # relative, of losses; they sum in different orders
 BATCH_FOR_MEAN = 1  # what sok.Init is told: losses here are means already
 
 
@@ -17,6 +22,7 @@ class Parts:
 
     inputs: list  # placeholders
     ops: dict  # by name: an op, a tensor, or a list of them
+    loss: tf.Tensor | None = None  # equal among contenders that have taken the same steps
     first: list = dataclasses.field(default_factory=list)  # run before the initializers
 
 
@@ -36,7 +42,7 @@ class Contender:
             parts = build()
             initialize = tf1.global_variables_initializer()
             self._ops = {what: _as_ops(fetches) for what, fetches in parts.ops.items()}
-        self._inputs = parts.inputs
+        self._inputs, self._loss = parts.inputs, parts.loss
         config = tf1.ConfigProto(
             intra_op_parallelism_threads=num_threads, inter_op_parallelism_threads=num_threads
         )
@@ -53,6 +59,17 @@ class Contender:
     def run(self, what, *values):
         """One step of the op, with the values of its inputs."""
         self._session.run(self._ops[what], dict(zip(self._inputs, values)))
+
+    def loss(self, *values):
+        """The loss of a batch."""
+        return self._session.run(self._loss, dict(zip(self._inputs, values)))
+
+
+def check_losses(contenders, batch):
+    """Raises RuntimeError unless the losses of a batch agree: then all did the same job."""
+    losses = {contender.name: float(contender.loss(*batch)) for contender in contenders}
+    if not np.allclose(list(losses.values()), next(iter(losses.values())), rtol=TOLERANCE, atol=0):
+        raise RuntimeError(f"the contenders have not done the same job: losses {losses}")
 
 
 def _as_ops(fetches):

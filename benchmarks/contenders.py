@@ -10,14 +10,20 @@ import functools
 import tensorflow as tf
 
 import sok_compat as sok
-from benchmarks.contender import BATCH_FOR_MEAN, LEARNING_RATE, Contender, Parts
+from benchmarks.contender import (
+    BATCH_FOR_MEAN,
+    FIRST_VALUE,
+    LEARNING_RATE,
+    Contender,
+    Parts,
+)
 from benchmarks.tables import OURS
 
 tf1 = tf.compat.v1
 
 PEER_NAME = "recommenders-addons"
 PLAIN_NAME = "plain TensorFlow"
-_FIRST_VALUES = tf1.random_uniform_initializer(-0.05, 0.05)
+_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 
 
 def _keys():
@@ -52,14 +58,16 @@ def make_ours(optimizer, dim, num_keys, num_features, num_threads):
     def build():
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         keys = _keys()
-        layer = sok.All2AllDenseEmbedding(num_keys, dim, slot_num=num_features, nnz_per_slot=1)
+        layer = sok.All2AllDenseEmbedding(
+            num_keys, dim, num_features, 1, embedding_initializer=_FIRST_VALUES
+        )
         inputs = keys[:, :, tf.newaxis]
         vectors = layer(inputs)
         loss = linear_loss(vectors, num_features, dim)
         ops = {"look_up": layer(inputs, training=False), "insert": vectors}
         if optimizer:
             ops["train"] = train_tables(optimizer, loss, [layer.embedding_variable])
-        return Parts([keys], ops, first)
+        return Parts([keys], ops, loss, first)
 
     return Contender(f"{OURS} {optimizer or ''}".strip(), build, num_threads)
 
@@ -76,7 +84,7 @@ def make_plain(dim, num_keys, num_features, num_threads):
         loss = linear_loss(vectors, num_features, dim)
         train_op = tf1.train.AdagradOptimizer(LEARNING_RATE).minimize(loss)
         look_up = tf.nn.embedding_lookup(rows, keys)
-        return Parts([keys], {"train": train_op, "look_up": look_up, "insert": tf.no_op()})
+        return Parts([keys], {"train": train_op, "look_up": look_up, "insert": tf.no_op()}, loss)
 
     return Contender(PLAIN_NAME, build, num_threads)
 
@@ -108,14 +116,14 @@ def make_peer(dim, num_features, num_threads):
         loss = linear_loss(vectors, num_features, dim)
         optimizer = embedding.DynamicEmbeddingOptimizer(tf1.train.AdagradOptimizer(LEARNING_RATE))
         distinct, inverse = tf.unique(flat)
-        initial_rows = tf.random.uniform([tf.size(flat), dim], -0.05, 0.05)
+        initial_rows = tf.fill([tf.size(flat), dim], FIRST_VALUE)
         ops = {
             "train": optimizer.minimize(loss, var_list=[trainable]),
             "look_up": tf.gather(variable.lookup(distinct), inverse),
             "look_up_repeats": variable.lookup(flat),
             "insert": variable.upsert(flat, initial_rows),
         }
-        return Parts([keys], ops)
+        return Parts([keys], ops, loss)
 
     return Contender(PEER_NAME, build, num_threads)
 

@@ -7,13 +7,21 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from benchmarks.contender import BATCH_FOR_MEAN, LEARNING_RATE, Contender, Parts
+from benchmarks.contender import (
+    BATCH_FOR_MEAN,
+    FIRST_VALUE,
+    LEARNING_RATE,
+    Contender,
+    Parts,
+    check_losses,
+)
 from benchmarks.tables import Comparison
 from benchmarks.timing import interleaved_medians
 from sok_compat.runtime.tf_versions import keras
 
 tf1 = tf.compat.v1
 
+_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 NUM_ROWS = 200_000  # in use
 CAPACITIES = (1, 10, 1000)  # times NUM_ROWS
 KERAS_NAME = "Keras Adam, plain variable"
@@ -28,12 +36,15 @@ def make_ours(times, dim, num_threads):
     def build():
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         keys = tf1.placeholder(tf.int64, [None, 1, 1])
-        layer = sok.All2AllDenseEmbedding(NUM_ROWS * times, dim, slot_num=1, nnz_per_slot=1)
+        layer = sok.All2AllDenseEmbedding(
+            NUM_ROWS * times, dim, 1, 1, embedding_initializer=_FIRST_VALUES
+        )
         vectors = layer(keys)
         variables = [layer.embedding_variable]
-        slices = zip(tf.gradients(_sum_of_squares(vectors), variables), variables)
+        loss = _sum_of_squares(vectors)
+        slices = zip(tf.gradients(loss, variables), variables)
         train_op = sok.optimizers.Adam(LEARNING_RATE).apply_gradients(slices)
-        return Parts([keys], {"train": train_op, "insert": vectors}, first)
+        return Parts([keys], {"train": train_op, "insert": vectors}, loss, first)
 
     return Contender(f"capacity {NUM_ROWS * times:,}", build, num_threads)
 
@@ -41,11 +52,14 @@ def make_ours(times, dim, num_threads):
 def _make_keras(dim, num_threads):
     def build():
         keys = tf1.placeholder(tf.int64, [None, 1, 1])
-        rows = tf1.get_variable("table", [NUM_ROWS, dim], use_resource=True)
-        gradients = tf.gradients(_sum_of_squares(tf.nn.embedding_lookup(rows, keys)), [rows])
+        rows = tf1.get_variable(
+            "table", [NUM_ROWS, dim], initializer=_FIRST_VALUES, use_resource=True
+        )
+        loss = _sum_of_squares(tf.nn.embedding_lookup(rows, keys))
+        gradients = tf.gradients(loss, [rows])
         optimizer = keras.optimizers.legacy.Adam(LEARNING_RATE)
         train_op = optimizer.apply_gradients(zip(gradients, [rows]))
-        return Parts([keys], {"train": train_op, "insert": tf.no_op()})
+        return Parts([keys], {"train": train_op, "insert": tf.no_op()}, loss)
 
     return Contender(KERAS_NAME, build, num_threads)
 
@@ -61,6 +75,7 @@ def compare(dim, workload, num_threads, rounds):
         for contender in contenders:
             contender.run("insert", np.arange(NUM_ROWS).reshape(-1, 1, 1))
         medians = interleaved_medians(contenders, "train", batches, rounds)
+        check_losses(contenders, batches[0])
     return [
         Comparison(
             f"{NUM_ROWS:,} rows of dim {dim} in use, {name}",

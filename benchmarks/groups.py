@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.contender import LEARNING_RATE, Contender, Parts
+from benchmarks.contender import FIRST_VALUE, LEARNING_RATE, Contender, Parts, check_losses
 from benchmarks.contenders import PLAIN_NAME
 from benchmarks.tables import OURS, Comparison
 from benchmarks.timing import interleaved_medians
@@ -19,6 +19,7 @@ from sok_compat.deeprec.variables.variable_creation import get_embedding_variabl
 tf1 = tf.compat.v1
 
 ONE_TABLE = "one table"
+_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 KEYS_OF_A_TABLE = 100_000
 DIMS = (4, 16, 64)
 MAIN_DIM = 16
@@ -51,12 +52,14 @@ def make_ours(dim, num_features, num_threads):
 
     def build():
         keys = _keys()
-        variables = [get_embedding_variable(f"v{i}", dim) for i in range(num_features)]
+        variables = [
+            get_embedding_variable(f"v{i}", dim, initializer=_FIRST_VALUES)
+            for i in range(num_features)
+        ]
         ids = _ids_of_features(keys, num_features)
         vectors = group_embedding_lookup_sparse(variables, ids, ["sum"] * num_features)
-        return Parts(
-            [keys], {"train": AdagradOptimizer(LEARNING_RATE).minimize(_loss(tf.add_n(vectors)))}
-        )
+        loss = _loss(tf.add_n(vectors))
+        return Parts([keys], {"train": AdagradOptimizer(LEARNING_RATE).minimize(loss)}, loss)
 
     return Contender(OURS, build, num_threads)
 
@@ -70,10 +73,11 @@ def make_one_table(dim, num_features, num_threads):
         flat = tf.reshape(distinct, [-1])
         bags = tf.RaggedTensor.from_row_splits(flat, tf.range(tf.size(flat, tf.int64) + 1))
         (vectors,) = group_embedding_lookup_sparse(
-            [get_embedding_variable("v", dim)], [bags], ["sum"]
+            [get_embedding_variable("v", dim, initializer=_FIRST_VALUES)], [bags], ["sum"]
         )
         sums = tf.reduce_sum(tf.reshape(vectors, [num_features, -1, dim]), 0)
-        return Parts([keys], {"train": AdagradOptimizer(LEARNING_RATE).minimize(_loss(sums))})
+        loss = _loss(sums)
+        return Parts([keys], {"train": AdagradOptimizer(LEARNING_RATE).minimize(loss)}, loss)
 
     return Contender(ONE_TABLE, build, num_threads)
 
@@ -85,14 +89,18 @@ def make_plain(dim, num_features, num_threads):
         keys = _keys()
         vectors = [
             tf.nn.safe_embedding_lookup_sparse(
-                tf1.get_variable(f"v{i}", [KEYS_OF_A_TABLE, dim], use_resource=True),
+                tf1.get_variable(
+                    f"v{i}", [KEYS_OF_A_TABLE, dim], initializer=_FIRST_VALUES, use_resource=True
+                ),
                 ids,
                 combiner="sum",
             )
             for i, ids in enumerate(_ids_of_features(keys, num_features))
         ]
-        step = tf1.train.AdagradOptimizer(LEARNING_RATE).minimize(_loss(tf.add_n(vectors)))
-        return Parts([keys], {"train": step})
+        loss = _loss(tf.add_n(vectors))
+        return Parts(
+            [keys], {"train": tf1.train.AdagradOptimizer(LEARNING_RATE).minimize(loss)}, loss
+        )
 
     return Contender(PLAIN_NAME, build, num_threads)
 
@@ -118,6 +126,7 @@ def compare(dim, batch_size, workload, num_threads, rounds):
             for batch in batches:
                 contender.run("train", *batch)
         medians = interleaved_medians(contenders, "train", batches, rounds)
+        check_losses(contenders, batches[0])
     bars = {PLAIN_NAME: BARS[batch_size], ONE_TABLE: ONE_TABLE_BAR}
     what = (
         f"{workload.num_features} tables, batch {batch_size:,}, dim {dim}, Zipf {workload.exponent}"

@@ -7,7 +7,14 @@ import contextlib
 import tensorflow as tf
 
 import sok_compat as sok
-from benchmarks.contender import BATCH_FOR_MEAN, LEARNING_RATE, Contender, Parts
+from benchmarks.contender import (
+    BATCH_FOR_MEAN,
+    FIRST_VALUE,
+    LEARNING_RATE,
+    Contender,
+    Parts,
+    check_losses,
+)
 from benchmarks.contenders import has_peer, linear_loss, make_peer, make_plain, train_tables
 from benchmarks.tables import OURS, Comparison
 from benchmarks.timing import interleaved_medians
@@ -15,6 +22,7 @@ from benchmarks.training import TRAIN_BARS, insert_all_keys
 
 tf1 = tf.compat.v1
 
+_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 LAYER_BAR = 1.0  # times as fast
 
 
@@ -32,11 +40,12 @@ def make_sok2(var_type, dim, num_features, num_threads):
     def build():
         sok.init()
         keys, bags = _keys_and_bags()
-        variable = sok.DynamicVariable(dim, var_type=var_type)
+        variable = sok.DynamicVariable(dim, FIRST_VALUE, var_type)
         vectors = sok.lookup_sparse(variable, bags, combiners="sum")
-        slices = zip(tf.gradients(linear_loss(vectors, num_features, dim), [variable]), [variable])
+        loss = linear_loss(vectors, num_features, dim)
+        slices = zip(tf.gradients(loss, [variable]), [variable])
         wrapper = sok.OptimizerWrapper(tf1.train.AdagradOptimizer(LEARNING_RATE))
-        return Parts([keys], {"train": wrapper.apply_gradients(slices), "insert": vectors})
+        return Parts([keys], {"train": wrapper.apply_gradients(slices), "insert": vectors}, loss)
 
     return Contender(f"{OURS}, {var_type}", build, num_threads)
 
@@ -47,11 +56,13 @@ def make_layer(dim, num_keys, num_features, num_threads):
     def build():
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         keys, bags = _keys_and_bags()
-        layer = sok.DistributedEmbedding("sum", num_keys, dim, slot_num=1, max_nnz=1)
+        layer = sok.DistributedEmbedding(
+            "sum", num_keys, dim, slot_num=1, max_nnz=1, embedding_initializer=_FIRST_VALUES
+        )
         vectors = layer(bags)
         loss = linear_loss(vectors, num_features, dim)
         train_op = train_tables("adagrad", loss, [layer.embedding_variable])
-        return Parts([keys], {"train": train_op, "insert": vectors}, first)
+        return Parts([keys], {"train": train_op, "insert": vectors}, loss, first)
 
     return Contender("DistributedEmbedding", build, num_threads)
 
@@ -73,6 +84,7 @@ def compare(dim, workload, num_threads, rounds):
         insert_all_keys(dynamic + others, workload)
         batches = [(batch,) for batch in workload.batches()]
         medians = interleaved_medians(dynamic + others, "train", batches, rounds)
+        check_losses(dynamic + others, batches[0])
     bars = {others[0].name: LAYER_BAR, **TRAIN_BARS}
     comparisons = []
     for contender in dynamic:

@@ -5,6 +5,7 @@ import contextlib
 
 import numpy as np
 
+from benchmarks.contender import check_losses
 from benchmarks.contenders import PEER_NAME, PLAIN_NAME, has_peer, make_ours, make_peer, make_plain
 from benchmarks.tables import Comparison
 from benchmarks.timing import interleaved_medians
@@ -34,6 +35,7 @@ def compare(dim, workload, num_threads, rounds):
             others.append(stack.enter_context(make_peer(dim, workload.num_features, num_threads)))
         insert_all_keys(ours + others, workload)
         trained = interleaved_medians(ours + others, "train", batches, rounds)
+        check_losses([ours[0], *others], batches[0])
         looked_up = interleaved_medians(ours[:1] + others, "look_up", batches, rounds)
         if has_peer():  # the faster of its two ways
             repeats = interleaved_medians(others[1:], "look_up_repeats", batches, rounds)
