@@ -22,7 +22,10 @@ def test_ratios_by_run(tmp_path):
         [("training", fast), ("training", Comparison("b", {"ours": 2, "plain": 2}))], tmp_path
     )
     (run,) = kept.read(tmp_path)
-    assert run.ratios() == {("training", "plain"): pytest.approx(2), ("training", "peer"): 3}
+    assert run.ratios() == {
+        ("training", "plain"): pytest.approx(2),
+        ("training", "peer"): pytest.approx(3),
+    }
     assert run.versions["tensorflow"] and run.commit and run.machine
     heading, _, *rows = kept.table([run, run])
     assert heading.count(run.commit) == 2
