@@ -9,6 +9,8 @@ namespace sok {
 namespace {
 
 constexpr int64_t kMostHashes = 64;
+constexpr int64_t kRowsAhead = 8;  // fetched before they are counted
+constexpr int64_t kNanosecondsOfCount = 10;
 
 std::unique_ptr<WaitingKeys> MakeWaitingKeys(const HistoryOptions& options) {
   return options.has_filter() && options.bloom.num_counters > 0 ? MakeBloomCounts(options.bloom)
@@ -82,6 +84,26 @@ void KeyHistory::Count(int64_t row_id, int64_t count, int64_t step) {
   KeySeen* row = Row(row_id);
   row->count += count;
   row->step = step;
+}
+
+void KeyHistory::CountOnce(Executor& executor, int64_t num_rows, const int64_t* row_ids,
+                           bool are_distinct, int64_t step) {
+  int64_t last = kNoRow;
+  for (int64_t i = 0; i < num_rows; ++i) last = std::max(last, row_ids[i]);
+  if (last == kNoRow) return;
+  Row(last);  // all of them exist from here on
+  const auto count = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {  // rows are anywhere in memory
+      const int64_t next = row_ids[std::min(i + kRowsAhead, num_rows - 1)];
+      if (next != kNoRow) __builtin_prefetch(&rows_[static_cast<size_t>(next)], /*rw=*/1);
+      if (row_ids[i] != kNoRow) Count(row_ids[i], 1, step);
+    }
+  };
+  if (are_distinct) {
+    executor.ParallelFor(num_rows, kNanosecondsOfCount, count);
+  } else {
+    count(0, num_rows);
+  }
 }
 
 KeySeen KeyHistory::OfRow(int64_t row_id) const {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "ops/base/threads/executor.h"
 #include "ops/tests/check.h"
 
 namespace sok {
@@ -90,6 +91,25 @@ SOK_TEST(KeysAreAdmittedWhenTheyHaveComeOftenEnough) {
   CHECK_EQ(SeenOf(history.waiting(), 10).count, 2);
   history.Count(7, 2, 6);
   CHECK_EQ(history.OfRow(7).count, 5);
+}
+
+SOK_TEST(RowsAreCountedOnce) {
+  HistoryOptions options;
+  options.is_kept = true;
+  options.max_keys = 100'000;
+  KeyHistory history(options);
+  const auto executor = MakeThreadExecutor(3);
+  std::vector<int64_t> rows;
+  for (int64_t row = 99'999; row >= 0; row -= 2) rows.push_back(row);
+  rows[5] = kNoRow;
+  history.CountOnce(*executor, 50'000, rows.data(), /*are_distinct=*/true, 7);
+  history.CountOnce(*executor, 3, std::vector<int64_t>{1, kNoRow, 1}.data(), false, 8);
+  history.CountOnce(*executor, 1, std::vector<int64_t>{kNoRow}.data(), true, 9);
+  for (int64_t row = 0; row < 100'000; ++row) {
+    const bool is_counted = row % 2 == 1 && row != 99'989;
+    CHECK_EQ(history.OfRow(row).count, (is_counted ? 1 : 0) + (row == 1 ? 2 : 0));
+    if (is_counted) CHECK_EQ(history.OfRow(row).step, row == 1 ? 8 : 7);
+  }
 }
 
 SOK_TEST(SizesOfBloomFiltersAreChecked) {

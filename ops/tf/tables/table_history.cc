@@ -69,10 +69,8 @@ class LimitedLookup {
   void Find(int64_t* row_ids) {
     view_.table.Find(call_, num_keys_, keys_, row_ids);
     std::vector<int64_t> room;
-    const int64_t* ids = call_.OnHost(row_ids, num_keys_, &room);
-    for (int64_t i = 0; i < num_keys_; ++i) {
-      if (ids[i] != kNoRow) history_.Count(ids[i], 1, moment_);
-    }
+    history_.CountOnce(call_.executor(), num_keys_, call_.OnHost(row_ids, num_keys_, &room),
+                       /*are_distinct=*/false, moment_);
   }
 
   /// Inserts before it evicts: rows of evicted keys are not free before the step ends.
@@ -82,9 +80,12 @@ class LimitedLookup {
                              row_ids);
     std::vector<int64_t> room;
     const int64_t* ids = call_.OnHost(row_ids, num_keys_, &room);
-    for (int64_t i = 0; i < num_keys_; ++i) {
-      const bool is_used = !found_.empty() && found_[static_cast<size_t>(i)] != kNoRow;
-      if (!is_used) history_.Count(ids[i], 1, moment_);
+    if (found_.empty()) {
+      history_.CountOnce(call_.executor(), num_keys_, ids, keys_are_distinct, moment_);
+    } else {  // those with rows have been counted
+      for (int64_t i = 0; i < num_keys_; ++i) {
+        if (found_[static_cast<size_t>(i)] == kNoRow) history_.Count(ids[i], 1, moment_);
+      }
     }
     Keep();
     EvictVictims(victims);
