@@ -29,13 +29,13 @@ _numbers = itertools.count()  # of variables without a name
 class DynamicVariable(LooksUpKeys, Table):
     """Keys -> rows of `dimension` float32; lookups insert keys. API of SparseOperationKit 2.
 
-    Any integer of key_type is a key. One of var_type 'hybrid' that has max_capacity keys on a rank
-    evicts the least recently used ones. Train it with `sok.OptimizerWrapper` or `sok.SGD`. Its
-    gradients are tf.IndexedSlices by row ids, not by keys.
+    Any integer of key_type is a key, and others are cast to it. One of var_type 'hybrid' that has
+    max_capacity keys on a rank evicts the least recently used ones. Train it with
+    `sok.OptimizerWrapper` or `sok.SGD`. Its gradients are tf.IndexedSlices by row ids, not by keys.
 
     Attributes:
       dimension: floats in a row.
-      key_type: tf.int64 or tf.int32, of `export`; lookups accept both.
+      key_type: tf.int64 or tf.int32.
       backend_type: 'hbm' or 'hybrid'.
       options: the DynamicOptions.
       initializer_str: the initializer as text, '' for None.
@@ -72,8 +72,9 @@ class DynamicVariable(LooksUpKeys, Table):
           dimension: floats in a row, an int >= 1.
           initializer: None or 'random' (uniform in [-0.05, 0.05) for 'hbm', a standard normal for
             'hybrid'), 'normal', 'uniform' (in [0, 1)), 'ones', 'zeros', a number or its text, a
-            variable (its first element), any name or initializer of Keras, or a callable of
-            (shape, dtype).
+            variable (its first element), any name or initializer of Keras that can make single
+            rows, or a callable of (shape, dtype). Those that depend on the number of rows, as
+            Glorot's, take init_capacity for it.
           var_type: 'hbm' or 'hybrid' (also None).
           name: made unique; None: 'sok_dynamic_Variable_<number>'.
           constraint: None.
@@ -98,10 +99,12 @@ class DynamicVariable(LooksUpKeys, Table):
         ranks = initialized_ranks("sok.DynamicVariable")
         self.num_gpus = ranks.size
         self.initializer_str = "" if initializer is None else str(initializer)
+        shape = [self.options.init_capacity, dimension]
+        called = self.words.initializer
         super().__init__(
             None,
             dimension,
-            first_value_of_keys(initializer, self.backend_type, dimension, self.words.initializer),
+            first_value_of_keys(initializer, self.backend_type, shape, called),
             name=name or f"sok_dynamic_Variable_{next(_numbers)}",
             seed=global_seed() if seed is None else seed,
             trainable=trainable,
@@ -138,6 +141,11 @@ class DynamicVariable(LooksUpKeys, Table):
     def key_map(self, indices: Any) -> Any:
         """Returns `indices`."""
         return indices
+
+    def checked_keys(self, keys: Any) -> tf.Tensor:
+        """See the base class; casts the keys to key_type first."""
+        keys = super().checked_keys(keys)
+        return tf.cast(tf.cast(keys, tf.int32), tf.int64) if self.key_type == tf.int32 else keys
 
 
 def assign(variable: Table, indices: Any, values: Any) -> tf.Operation | None:

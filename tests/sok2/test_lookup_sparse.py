@@ -117,6 +117,7 @@ def test_lookups_insert_keys(sok):
     ({"combiners": ["sum", "sum"]}, ValueError, "as many combiners as params, got 2 for 1"),
     ({"sp_weights": []}, ValueError, "as many sp_weights as params, got 0 for 1"),
     ({"combiners": ["max"]}, ValueError, "must be 'sum', 'mean' or 'average', got 'max'"),
+    ({"combiners": [["sum"]]}, ValueError, r"must be 'sum', 'mean' or 'average', got \['sum'\]"),
     ({"sp_ids": [tf.constant([[1]])]}, TypeError, r"sp_ids\[0\] must be SparseTensor or Ragged"),
     ({"sp_ids": [weights_of("ragged")]}, TypeError, "must be integers, got float32"),
     ({"sp_weights": [bags_of("ragged")]}, TypeError, "must be floats, got int64"),
