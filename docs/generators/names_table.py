@@ -162,7 +162,8 @@ SECTIONS = {
               "but for those that make all rows at once (`Identity`, `Orthogonal`). Capacities are "
               "rounded up; options of GPU memory change nothing. A hybrid variable "
               "with `max_capacity` keys on a rank evicts the least recently used ones; restored "
-              "keys count as the oldest. The indices of gradients are row ids. Saved by "
+              "keys count as the oldest. The indices of gradients are row ids; `to_static` and "
+              "`to_dynamic` raise: `sok.OptimizerWrapper` does their work. Saved by "
               "`tf.train.Saver` and `tf.train.Checkpoint`."),
         Entry("sok.assign sok.dynamic_variable.assign sok.experiment.assign", "differs",
               "also takes variables of `sok.Variable`; a key of another rank raises"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
@@ -141,6 +141,16 @@ class DynamicVariable(LooksUpKeys, Table):
     def key_map(self, indices: Any) -> Any:
         """Returns `indices`."""
         return indices
+
+    def to_static(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises NotImplementedError: `sok.OptimizerWrapper` shows the rows of a step."""
+        del args, kwargs
+        raise NotImplementedError(
+            "to_static and to_dynamic of a sok.DynamicVariable are not defined, as its gradients "
+            "have row ids: wrap the optimizer in sok.OptimizerWrapper"
+        )
+
+    to_dynamic = to_static
 
     def checked_keys(self, keys: Any) -> tf.Tensor:
         """See the base class; casts the keys to key_type first."""

@@ -247,6 +247,15 @@ def test_nanoseconds_of_a_time(sok):
             sok.utils.get_nano_time(wrong)
 
 
+def test_static_mode_is_left_to_the_wrapper(sok):
+    variable = sok.DynamicVariable(2)
+    for call in (lambda: variable.to_static([1]), variable.to_dynamic):
+        with pytest.raises(NotImplementedError, match="wrap the optimizer in sok.OptimizerWrapper"):
+            call()
+    with pytest.raises(NotImplementedError, match="set_shape is not defined for the table"):
+        variable.set_shape([3, 2])
+
+
 def test_filter_variables(sok):
     mixed = [tf.Variable(1.0), sok.DynamicVariable(2), sok.Variable(ROWS)]
     ours, others = sok.filter_variables(mixed)
