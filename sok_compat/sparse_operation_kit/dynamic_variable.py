@@ -99,8 +99,7 @@ class DynamicVariable(LooksUpKeys, Table):
         ranks = initialized_ranks("sok.DynamicVariable")
         self.num_gpus = ranks.size
         self.initializer_str = "" if initializer is None else str(initializer)
-        shape = [self.options.init_capacity, dimension]
-        called = self.words.initializer
+        shape, called = [self.options.init_capacity, dimension], self.words.initializer
         super().__init__(
             None,
             dimension,
