@@ -185,7 +185,19 @@ def assign(variable: Table, indices: Any, values: Any) -> tf.Operation | None:
             f"sok.assign to {variable.table_name} needs indices [n] and values "
             f"[n, {variable.dim}], got {keys.shape} and {rows.shape}"
         )
+    if variable.placement.is_spread:
+        keys = _owned(variable, keys)
     return write_rows(variable, keys, rows)
+
+
+def _owned(variable: Table, keys: tf.Tensor) -> tf.Tensor:
+    """Returns the keys, and fails when run if another rank owns one."""
+    rank = variable.ranks.rank
+    is_owned = tf.equal(variable.placement.owner_in_graph(keys), rank)
+    message = f"sok.assign to {variable.table_name}: another rank than this one, {rank}, owns a key"
+    done = tf.debugging.Assert(tf.reduce_all(is_owned), [message, keys])
+    with tf.control_dependencies([] if done is None else [done]):
+        return tf.identity(keys)
 
 
 def export(variable: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
