@@ -158,10 +158,12 @@ SECTIONS = {
         Entry("sok.DynamicVariable sok.dynamic_variable.DynamicVariable "
               "sok.experiment.DynamicVariable", "differs",
               "Any integer is a key, also a negative one. First values are functions of seed, name "
-              "and key; `seed` is new. All initializers fit both kinds of `var_type`, Keras's too. "
-              "Capacities are rounded up; options of GPU memory change nothing. A hybrid variable "
+              "and key; `seed` is new. All initializers fit both kinds of `var_type`, Keras's too, "
+              "but for those that make all rows at once (`Identity`, `Orthogonal`). Capacities are "
+              "rounded up; options of GPU memory change nothing. A hybrid variable "
               "with `max_capacity` keys on a rank evicts the least recently used ones; restored "
-              "keys count as the oldest. The indices of gradients are row ids. Saved by "
+              "keys count as the oldest. The indices of gradients are row ids; `to_static` and "
+              "`to_dynamic` raise: `sok.OptimizerWrapper` does their work. Saved by "
               "`tf.train.Saver` and `tf.train.Checkpoint`."),
         Entry("sok.assign sok.dynamic_variable.assign sok.experiment.assign", "differs",
               "also takes variables of `sok.Variable`; a key of another rank raises"),
@@ -196,8 +198,8 @@ SECTIONS = {
     "SparseOperationKit 2: dumps": [
         Entry("sok.dump sok.dump_load.dump sok.experiment.dump", "differs",
               "The same files, with the table's name in the header, and a note `<name>-note`. Also "
-              "in graphs. Replaces an earlier dump when it is complete. The optimizer is one of "
-              "`tf.train` or `tf.keras.optimizers.legacy`."),
+              "in graphs. Replaces an earlier dump when it is complete. Slots of "
+              "`tf.keras.optimizers` have the names of its `legacy`."),
         Entry("sok.load sok.dump_load.load sok.experiment.load", "differs",
               "Rows go by their keys, on any number of ranks. If a file does not fit, all "
               "variables stay as they were."),
@@ -229,6 +231,7 @@ SECTIONS = {
         Entry("sok.experiment", "works"),
         Entry("sok.utils", "works"),
         Entry("sok.utils.SOK_IndexedSlices", "works"),
+        Entry("sok.utils.get_nano_time", "works"),
         Entry("sok.tf_version sok.utils.tf_version", "works"),
     ],
     "Added by sok_compat": [

@@ -126,14 +126,44 @@ def train(num_steps, batch, checkpoint=None):
     return losses
 
 
+def export(checkpoint, folder):
+    """Writes a SavedModel of a checkpoint: from keys, row splits and dense features to the
+    probabilities of clicks.
+    """
+    sok.init()
+    tf1, restored = tf.compat.v1, []
+
+    def build():
+        model = Dlrm()
+        inputs = {"dense": tf1.placeholder(tf.float32, [None, NUM_DENSE])}
+        for part in ("keys", "splits"):
+            for table in range(len(HOTNESS)):
+                inputs[f"{part}_{table}"] = tf1.placeholder(tf.int64, [None])
+        ids = [
+            tf.RaggedTensor.from_row_splits(inputs[f"keys_{table}"], inputs[f"splits_{table}"])
+            for table in range(len(HOTNESS))
+        ]
+        clicks = tf.sigmoid(model(ids, inputs["dense"]))
+        restored.append(tf.train.Checkpoint(model=model).read(checkpoint))
+        return inputs, {"clicks": clicks}
+
+    def restore(session):
+        restored[0].expect_partial().run_restore_ops(session)
+
+    return sok.export_saved_model(folder, build, restore)
+
+
 def main():
     """The program."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch-size", type=int, default=512, help="of all ranks together")
     parser.add_argument("--checkpoint", help="a path; goes on from there, and is written")
+    parser.add_argument("--export", help="a new folder, for a SavedModel of the checkpoint")
     options = parser.parse_args()
     train(options.steps, options.batch_size, options.checkpoint)
+    if options.export:
+        export(options.checkpoint, options.export)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def initialized_ranks(user: str) -> Ranks:
     Raises:
       RuntimeError: `init` has not been called.
     """
-    _check_initialized(user)
+    check_initialized(user)
     return connected_ranks(user)
 
 
@@ -74,7 +74,7 @@ def num_ranks() -> int:
 
 def local_rank() -> int:
     """Returns the rank of this process among those of its host."""
-    _check_initialized("local_rank")
+    check_initialized("local_rank")
     horovod = active_horovod()
     return 0 if horovod is None else horovod.local_rank()
 
@@ -146,7 +146,7 @@ def broadcast(tensor: Any, root: int = 0) -> tf.Tensor:
 
 
 def _ranks(user: str) -> Ranks:
-    _check_initialized(user)
+    check_initialized(user)
     return horovod_ranks() or Ranks()
 
 
@@ -155,7 +155,8 @@ def _horovod(user: str) -> Any:
     return active_horovod() if _ranks(user).size > 1 else None
 
 
-def _check_initialized(user: str) -> None:
+def check_initialized(user: str) -> None:
+    """Raises RuntimeError, with the name of the caller, unless `init` has been called."""
     if _comm_tool is None:
         raise RuntimeError(f"{user} needs sok.init: call sok.init() first, on all ranks")
 

@@ -27,6 +27,21 @@ from sok_compat.tables.words import Words
 
 _numbers = itertools.count()  # of variables without a name
 
+# Of tf.Variable, in its order; those of _IGNORED change nothing.
+_POSITIONAL = (
+    "initial_value",
+    "trainable",
+    "validate_shape",
+    "caching_device",
+    "name",
+    "variable_def",
+    "dtype",
+)
+_IGNORED = {
+    *("validate_shape", "caching_device", "variable_def", "import_scope", "expected_shape"),
+    *("synchronization", "aggregation", "use_resource", "experimental_enable_variable_lifting"),
+}
+
 
 class StaticVariable(LooksUpKeys, Table):
     """Rows [rows, dim] float32 at the keys 0 to rows - 1, spread over ranks.
@@ -84,10 +99,13 @@ class StaticVariable(LooksUpKeys, Table):
 
         Raises:
           RuntimeError: sok.init has not been called; target_gpu does not exist.
+          TypeError: an argument that tf.Variable does not have.
           ValueError: neither or both of initial_value and shape; a wrong shape or dtype.
           NotImplementedError: constraint is given.
         """
-        del kwargs
+        unknown = sorted(kwargs.keys() - _IGNORED)
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no arguments {unknown}")
         check_float32(type(self).__name__, dtype, constraint)
         ranks = initialized_ranks(f"sok.{type(self).__name__}")
         placement = placement_of(target_gpu, ranks)
@@ -140,8 +158,7 @@ def Variable(*args: Any, mode: str | None = None, **kwargs: Any) -> StaticVariab
     """Makes a static variable, with its rows spread over ranks. API of SparseOperationKit 2.
 
     Args:
-      *args: as of tf.Variable: initial_value, trainable, validate_shape, caching_device, name,
-        variable_def, dtype.
+      *args: as of tf.Variable, up to dtype.
       mode: 'distributed' (also None) or 'localized:<rank>'.
       **kwargs: see StaticVariable.
 
@@ -150,10 +167,11 @@ def Variable(*args: Any, mode: str | None = None, **kwargs: Any) -> StaticVariab
 
     Raises:
       RuntimeError: mode is none of these, or the rank does not exist; sok.init has not been called.
-      ValueError, NotImplementedError: see StaticVariable.
+      TypeError, ValueError, NotImplementedError: see StaticVariable.
     """
-    names = ("initial_value", "trainable", "validate_shape", "caching_device", "name")
-    given = {**dict(zip((*names, "variable_def", "dtype"), args)), **kwargs}
+    if len(args) > len(_POSITIONAL):
+        raise TypeError(f"sok.Variable takes at most {len(_POSITIONAL)} positional arguments")
+    given = {**dict(zip(_POSITIONAL, args)), **kwargs}
     target_gpu = target_of(mode)
     if target_gpu == EVERY_RANK:
         return DistributedVariable(**given)

@@ -12,16 +12,29 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.checkpoint.files.headed_files import file_stem
 from sok_compat.checkpoint.saver.headed_dumps import TableDump, dump_tables, load_tables
 from sok_compat.ranks.allgather_strings import allgather_bytes
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
 from sok_compat.sparse_operation_kit.optimizer import OptimizerWrapper
 from sok_compat.tables.slot_variable import SlotVariable
-from sok_compat.training.rows_of_gradients import make_slots_of_tables
+from sok_compat.training.rows_of_gradients import (
+    is_newer_keras,
+    make_slots_of_tables,
+    slots_by_name,
+)
 
 _OPTIMIZERS = ("Adamax", "Adadelta", "Adagrad", "Ftrl", "Adam", "SGD")  # "Adam" after "Adamax"
 _SAVED_AS = {"Adamax": ("Adam",)}  # by SparseOperationKit
+_SLOT_NAMES = {  # of tf.keras.optimizers: those of its `legacy`
+    ("Adadelta", "accumulated_delta_var"): "accum_var",
+    ("Adadelta", "accumulated_grad"): "accum_grad",
+    ("Adamax", "u"): "v",
+    ("RMSprop", "average_gradient"): "mg",
+    ("RMSprop", "velocity"): "rms",
+    ("SGD", "m"): "momentum",
+}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
@@ -36,13 +49,14 @@ def dump(
     Args:
       path: a folder, made if need be.
       dump_vars: variables of `sok.Variable` and `sok.DynamicVariable`, or one.
-      optimizer: an OptimizerWrapper or another optimizer that has trained all of them, or a list
-        of one; None: no slots.
+      optimizer: an OptimizerWrapper, or an optimizer as it takes, that has trained all of them; or
+        a list of one; None: no slots.
       sess: of a graph, the session; None: the default one. Not in eager mode.
 
     Raises:
-      TypeError: a variable of another kind.
-      ValueError: no variable; a variable has no slots of the optimizer; no session.
+      TypeError: a variable or an optimizer of another kind.
+      ValueError: no variable; two whose names differ in punctuation only; a variable has no slots
+        of the optimizer; no session.
       OSError: a file cannot be written; on other ranks tf.errors.UnknownError.
     """
     variables, session = _checked_variables("sok.dump", dump_vars), _session("sok.dump", sess)
@@ -61,7 +75,8 @@ def load(
     Args:
       path: a folder that `dump` or SparseOperationKit has written.
       load_vars: as of `dump`, of the same names.
-      optimizer: as of `dump`; its slots are made if need be, in eager mode.
+      optimizer: as of `dump`; its slots are made if need be, in eager mode. Call `build` of one of
+        tf.keras.optimizers with all its variables before, if it has others, too.
       sess: as of `dump`.
 
     Raises:
@@ -138,6 +153,7 @@ def _session(user: str, session: Any) -> Any:
 
 
 def _dumps_of(variables: Sequence[Any], optimizer: Any) -> list[TableDump]:
+    _check_files_differ(variables)
     optimizer = None if optimizer is None else _optimizer_in(optimizer)
     dumps = []
     for variable in variables:
@@ -157,6 +173,17 @@ def _dumps_of(variables: Sequence[Any], optimizer: Any) -> list[TableDump]:
     return dumps
 
 
+def _check_files_differ(variables: Sequence[Any]) -> None:
+    by_stem: dict[str, Any] = {}
+    for variable in variables:
+        other = by_stem.setdefault(file_stem(variable.name), variable)
+        if other is not variable:
+            raise ValueError(
+                f"{other.name} and {variable.name} would have the same files, "
+                f"{file_stem(variable.name)}-...: use two folders, or other names"
+            )
+
+
 def _key_dtype(variable: Any) -> np.dtype:
     """That of SparseOperationKit's files."""
     if isinstance(variable, DynamicVariable):
@@ -169,31 +196,20 @@ def _optimizer_in(optimizer: Any) -> Any:
         if len(optimizer) != 1:
             raise ValueError(f"optimizer must be one optimizer, got {len(optimizer)}")
         (optimizer,) = optimizer
-    return optimizer.optimizer if isinstance(optimizer, OptimizerWrapper) else optimizer
+    if not isinstance(optimizer, OptimizerWrapper):
+        optimizer = OptimizerWrapper(optimizer)  # which checks its kind
+    return optimizer.optimizer
 
 
 def _slots_of(variable: Any, optimizer: Any) -> dict[tuple[str, str], SlotVariable]:
     """{(optimizer, slot): SlotVariable}, with names as in files."""
     kind = type(optimizer).__name__
     called = next((name for name in _OPTIMIZERS if name.lower() in kind.lower()), kind)
-    if not hasattr(optimizer, "get_slot_names"):
-        raise TypeError(
-            f"the slots of {kind} have no names: give an optimizer of tf.compat.v1.train or "
-            "tf.keras.optimizers.legacy, or dump without an optimizer"
-        )
-    slots = {}
-    for name in optimizer.get_slot_names():
-        try:
-            slot = optimizer.get_slot(variable, name)
-        except KeyError:
-            slot = None
-        if not isinstance(slot, SlotVariable):
-            raise ValueError(
-                f"{variable.name} has no slot {name} of {kind} yet: apply gradients first, or "
-                "leave it out"
-            )
-        slots[called, name] = slot
-    return slots
+    names = _SLOT_NAMES if is_newer_keras(optimizer) else {}
+    return {
+        (called, names.get((called, name), name)): slot
+        for name, slot in slots_by_name(optimizer, variable).items()
+    }
 
 
 def _nanoseconds(threshold: Any) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf
 
@@ -29,13 +29,13 @@ _numbers = itertools.count()  # of variables without a name
 class DynamicVariable(LooksUpKeys, Table):
     """Keys -> rows of `dimension` float32; lookups insert keys. API of SparseOperationKit 2.
 
-    Any integer of key_type is a key. One of var_type 'hybrid' that has max_capacity keys on a rank
-    evicts the least recently used ones. Train it with `sok.OptimizerWrapper` or `sok.SGD`. Its
-    gradients are tf.IndexedSlices by row ids, not by keys.
+    Any integer of key_type is a key, and others are cast to it. One of var_type 'hybrid' that has
+    max_capacity keys on a rank evicts the least recently used ones. Train it with
+    `sok.OptimizerWrapper` or `sok.SGD`. Its gradients are tf.IndexedSlices by row ids, not by keys.
 
     Attributes:
       dimension: floats in a row.
-      key_type: tf.int64 or tf.int32, of `export`; lookups accept both.
+      key_type: tf.int64 or tf.int32.
       backend_type: 'hbm' or 'hybrid'.
       options: the DynamicOptions.
       initializer_str: the initializer as text, '' for None.
@@ -72,8 +72,9 @@ class DynamicVariable(LooksUpKeys, Table):
           dimension: floats in a row, an int >= 1.
           initializer: None or 'random' (uniform in [-0.05, 0.05) for 'hbm', a standard normal for
             'hybrid'), 'normal', 'uniform' (in [0, 1)), 'ones', 'zeros', a number or its text, a
-            variable (its first element), any name or initializer of Keras, or a callable of
-            (shape, dtype).
+            variable (its first element), any name or initializer of Keras that can make single
+            rows, or a callable of (shape, dtype). Those that depend on the number of rows, as
+            Glorot's, take init_capacity for it.
           var_type: 'hbm' or 'hybrid' (also None).
           name: made unique; None: 'sok_dynamic_Variable_<number>'.
           constraint: None.
@@ -98,10 +99,11 @@ class DynamicVariable(LooksUpKeys, Table):
         ranks = initialized_ranks("sok.DynamicVariable")
         self.num_gpus = ranks.size
         self.initializer_str = "" if initializer is None else str(initializer)
+        shape, called = [self.options.init_capacity, dimension], self.words.initializer
         super().__init__(
             None,
             dimension,
-            first_value_of_keys(initializer, self.backend_type, dimension, self.words.initializer),
+            first_value_of_keys(initializer, self.backend_type, shape, called),
             name=name or f"sok_dynamic_Variable_{next(_numbers)}",
             seed=global_seed() if seed is None else seed,
             trainable=trainable,
@@ -139,6 +141,21 @@ class DynamicVariable(LooksUpKeys, Table):
         """Returns `indices`."""
         return indices
 
+    def to_static(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises NotImplementedError: `sok.OptimizerWrapper` shows the rows of a step."""
+        del args, kwargs
+        raise NotImplementedError(
+            "to_static and to_dynamic of a sok.DynamicVariable are not defined, as its gradients "
+            "have row ids: wrap the optimizer in sok.OptimizerWrapper"
+        )
+
+    to_dynamic = to_static
+
+    def checked_keys(self, keys: Any) -> tf.Tensor:
+        """See the base class; casts the keys to key_type first."""
+        keys = super().checked_keys(keys)
+        return tf.cast(tf.cast(keys, tf.int32), tf.int64) if self.key_type == tf.int32 else keys
+
 
 def assign(variable: Table, indices: Any, values: Any) -> tf.Operation | None:
     """Sets the rows of keys of this rank; unknown keys are inserted. API of SparseOperationKit 2.
@@ -168,7 +185,19 @@ def assign(variable: Table, indices: Any, values: Any) -> tf.Operation | None:
             f"sok.assign to {variable.table_name} needs indices [n] and values "
             f"[n, {variable.dim}], got {keys.shape} and {rows.shape}"
         )
+    if variable.placement.is_spread:
+        keys = _owned(variable, keys)
     return write_rows(variable, keys, rows)
+
+
+def _owned(variable: Table, keys: tf.Tensor) -> tf.Tensor:
+    """Returns the keys, and fails when run if another rank owns one."""
+    rank = variable.ranks.rank
+    is_owned = tf.equal(variable.placement.owner_in_graph(keys), rank)
+    message = f"sok.assign to {variable.table_name}: another rank than this one, {rank}, owns a key"
+    done = tf.debugging.Assert(tf.reduce_all(is_owned), [message, keys])
+    with tf.control_dependencies([] if done is None else [done]):
+        return tf.identity(keys)
 
 
 def export(variable: Any) -> tuple[tf.Tensor, tf.Tensor] | None:

@@ -18,6 +18,7 @@ from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
 from sok_compat.lookup.ordinary import pooled_rows_of_group
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
+from sok_compat.sparse_operation_kit.communication import check_initialized
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
 from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys, may_insert
 from sok_compat.tables.table import Table
@@ -76,6 +77,7 @@ def lookup_sparse(
       which is the sum over all ranks.
 
     Raises:
+      RuntimeError: sok.init has not been called.
       TypeError: a parameter, ids or weights of a wrong kind or dtype.
       ValueError: lists of different lengths; a wrong combiner; a filter for var_type 'hbm'.
       tf.errors.InvalidArgumentError: when run: unsorted rows; weights and ids at different
@@ -86,6 +88,7 @@ def lookup_sparse(
     elif _are(numbers.Integral, sp_weights):
         sp_weights, hotness = None, sp_weights
     del hotness
+    check_initialized("sok.lookup_sparse")
     bags = _checked_bags(params, sp_ids, sp_weights, combiners)
     if use_low_frequency_filter:
         _check_filter(bags)
@@ -118,9 +121,11 @@ def group_lookup(
       A list of [*indices.shape, dim], one for each variable.
 
     Raises:
+      RuntimeError: sok.init has not been called.
       TypeError: indices are not integers.
       ValueError: another number of indices than of params.
     """
+    check_initialized("sok.lookup.group_lookup")
     params, indices = _as_list(params), [tf.convert_to_tensor(each) for each in _as_list(indices)]
     if len(params) != len(indices):
         raise ValueError(
@@ -219,7 +224,7 @@ def _checked_bag(number: int, param: Any, ids: Any, weights: Any, combiner: Any)
             "params of lookup_sparse must be variables that are not partitioned, got "
             f"{type(param).__name__}"
         )
-    if combiner not in _COMBINERS:
+    if not isinstance(combiner, str) or combiner not in _COMBINERS:
         raise ValueError(f"combiners must be 'sum', 'mean' or 'average', got {combiner!r}")
     ids = _as_bags(f"sp_ids[{number}]", ids)
     if not ids.dtype.is_integer:
@@ -229,7 +234,9 @@ def _checked_bag(number: int, param: Any, ids: Any, weights: Any, combiner: Any)
         if not weights.dtype.is_floating:
             raise TypeError(f"sp_weights[{number}] must be floats, got {weights.dtype.name}")
         weights = _with_values(weights, tf.cast(weights.values, tf.float32))
-    ids = _with_values(ids, tf.cast(ids.values, tf.int64))
+    is_ours = isinstance(param, LooksUpKeys)
+    keys = param.checked_keys(ids.values) if is_ours else tf.cast(ids.values, tf.int64)
+    ids = _with_values(ids, keys)
     return _Bag(param, ids, weights, _COMBINERS[combiner])
 
 

@@ -98,10 +98,11 @@ def dummy_var_initialize(
     del unique_name, key_type, dtype
     table = _table_of(handle)
     var_type = checked_var_type(var_type or "hbm")
-    DynamicOptions.of(json.loads(config or "{}"))
+    options = DynamicOptions.of(json.loads(config or "{}"))
     if not isinstance(initializer, str):
         initializer = _first_element_of(initializer)
-    return table.restarted(first_value_of_keys(initializer, var_type, table.dim, "the initializer"))
+    shape = [options.init_capacity, table.dim]
+    return table.restarted(first_value_of_keys(initializer, var_type, shape, "the initializer"))
 
 
 def dummy_var_shape(

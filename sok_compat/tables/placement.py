@@ -96,14 +96,16 @@ class Placement:
         return np.full(keys.shape, rank, np.int64)
 
     def owner_in_graph(self, keys: tf.Tensor) -> tf.Tensor:
-        """As `owner`, for a tensor, with by_modulo.
+        """As `owner`, for a tensor, with by_modulo and on_one_rank.
 
         Raises:
           NotImplementedError: the placement is another.
         """
+        if self.kind is PlacementKind.ONE_RANK:
+            return tf.fill(tf.shape(keys), tf.constant(self.owner_rank, tf.int64))
         if self.kind is not PlacementKind.MODULO:
             raise NotImplementedError(
-                f"owner_in_graph needs placement by modulo, got {self.kind.value}"
+                f"owner_in_graph needs placement by modulo or on one rank, got {self.kind.value}"
             )
         return tf.math.floormod(keys, self.ranks.size)
 

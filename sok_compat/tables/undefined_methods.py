@@ -11,6 +11,7 @@ _TO_WRITE = (
     "count_up_to",
     "from_proto",
     "load",
+    "set_shape",
     *(f"scatter_{update}" for update in ("div", "max", "min", "mul")),
     *(f"scatter_nd_{update}" for update in ("add", "max", "min", "sub", "update")),
     "batch_scatter_update",

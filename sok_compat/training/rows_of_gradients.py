@@ -9,6 +9,7 @@ see a table that has these rows only (tables/rows/shown_rows.py). Their ops and 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Union
 
@@ -47,7 +48,10 @@ def apply_to_rows_of_gradients(
         shown = []
         for gradient, variable in grads_and_vars:
             if isinstance(variable, Table):
-                gradient = stack.enter_context(showing_rows_of(variable, gradient))
+                if isinstance(gradient, tf.IndexedSlices) or is_newer_keras(optimizer):
+                    gradient = stack.enter_context(showing_rows_of(variable, gradient))
+                else:  # these optimizers hand all rows to one op, by the variable's handle
+                    stack.enter_context(UpdateScope([variable]))
             shown.append((gradient, variable))
         stack.enter_context(_scattering_by_variables(optimizer))
         return optimizer.apply_gradients(shown, **kwargs)
@@ -91,6 +95,45 @@ def make_slots_of_tables(
             for table in tables:
                 stack.enter_context(showing_some_rows(table))
         optimizer._create_slots(variables)
+
+
+def slots_by_name(optimizer: Any, table: Table) -> dict[str, SlotVariable]:
+    """Returns an optimizer's slots of a table, by its names.
+
+    Args:
+      optimizer: as of apply_to_rows_of_gradients.
+      table: a Table.
+
+    Raises:
+      ValueError: the optimizer has slots, but not of this table.
+    """
+    if is_newer_keras(optimizer):
+        all_slots = [each for each in optimizer.variables if isinstance(each, SlotVariable)]
+        slots = [each for each in all_slots if each.table_handle is table.table_handle]
+        found = {_name_by_newer_keras(slot, table): slot for slot in slots}
+        is_complete = bool(slots) == bool(all_slots)
+    else:
+        names = optimizer.get_slot_names()
+        found = {name: _slot_of(optimizer, table, name) for name in names}
+        is_complete = all(isinstance(slot, SlotVariable) for slot in found.values())
+    if not is_complete:
+        raise ValueError(
+            f"{table.name} has no slots of {type(optimizer).__name__} yet: apply gradients first, "
+            "or leave it out"
+        )
+    return found
+
+
+def _slot_of(optimizer: Any, table: Table, name: str) -> Any:
+    try:
+        return optimizer.get_slot(table, name)
+    except KeyError:
+        return None
+
+
+def _name_by_newer_keras(slot: SlotVariable, table: Table) -> str:
+    """'m' of 'scope/m/<table>_1:0'."""
+    return re.fullmatch(rf"(?:.*/)?([^/]+)/{re.escape(table.table_name)}(_\d+)?:0", slot.name)[1]
 
 
 @contextlib.contextmanager

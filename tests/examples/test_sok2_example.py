@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The DLRM by SparseOperationKit 2 learns the same on one rank and on two, and resumes."""
+"""SparseOperationKit 2's DLRM learns the same on one rank and on two, resumes, and is served."""
 
 import functools
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from examples.sok2.train import Dlrm, export, make_batch, part_of
 from tests.distributed.launch import folder_of_tests, has_horovod, reports, run_ranks
 
 
@@ -20,6 +22,20 @@ def test_learns_and_resumes():
     ((losses, resumed),) = (each.values() for each in results(1))
     assert np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
     assert np.mean(resumed) < 0.9 * np.mean(losses[:5])
+
+
+def test_is_served(tmp_path):
+    path = f"{folder_of_tests('sok2_example')}/1"
+    results(1)
+    folder = export(path, str(tmp_path / "served"))
+    ids, dense, _ = part_of(make_batch(0, 6), 0, 1)
+    inputs = {f"keys_{i}": each.values for i, each in enumerate(ids)}
+    inputs |= {f"splits_{i}": each.row_splits for i, each in enumerate(ids)}
+    serve = tf.saved_model.load(folder).signatures["serving_default"]
+    model = Dlrm()
+    tf.train.Checkpoint(model=model).read(path).expect_partial()
+    expected = tf.sigmoid(model(ids, dense))
+    np.testing.assert_allclose(serve(dense=dense, **inputs)["clicks"], expected, rtol=1e-5)
 
 
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")

@@ -13,7 +13,7 @@ from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.runtime.tf_versions import keras
 
 tf1 = tf.compat.v1
-legacy = keras.optimizers.legacy
+newer, legacy = keras.optimizers, keras.optimizers.legacy
 NOW = datetime.datetime.now(datetime.timezone.utc)
 
 
@@ -45,6 +45,15 @@ OPTIMIZERS = {
     "Ftrl": (lambda: legacy.Ftrl(0.1), ["Ftrl-accumulator", "Ftrl-linear"]),
     "Adam": (lambda: legacy.Adam(0.1), ["Adam-m", "Adam-v"]),
     "tf.train": (lambda: tf1.train.AdagradOptimizer(0.1), ["Adagrad-accumulator"]),
+    "newer SGD": (lambda: newer.SGD(0.1, momentum=0.9), ["SGD-momentum"]),
+    "newer RMSprop": (lambda: newer.RMSprop(0.1, centered=True), ["RMSprop-rms", "RMSprop-mg"]),
+    "newer Adamax": (lambda: newer.Adamax(0.1), ["Adamax-m", "Adamax-v"]),
+    "newer Adadelta": (
+        lambda: newer.Adadelta(0.1),
+        ["Adadelta-accum_grad", "Adadelta-accum_var"],
+    ),
+    "newer Ftrl": (lambda: newer.Ftrl(0.1), ["Ftrl-accumulator", "Ftrl-linear"]),
+    "newer Adam": (lambda: newer.Adam(0.1, amsgrad=True), ["Adam-m", "Adam-v", "Adam-vhat"]),
 }
 
 
@@ -59,7 +68,8 @@ def test_slots_of_every_optimizer_go_on_where_they_were(tmp_path, name):
         return [static, sok.DynamicVariable(2, "ones", name="dynamic")]
 
     first, optimizer = variables(), sok.OptimizerWrapper(make())
-    train(first, optimizer)
+    with tf.name_scope("step"):
+        train(first, optimizer)
     sok.dump(tmp_path, first, optimizer)
     for file in files:
         assert (tmp_path / f"static_0-{file}").exists() and (
@@ -76,6 +86,21 @@ def test_slots_of_every_optimizer_go_on_where_they_were(tmp_path, name):
     for each, rows in zip(second, expected):
         for key in (1, 3):
             np.testing.assert_allclose(rows_of(each)[key], rows[key], rtol=1e-6)
+
+
+def test_slots_go_from_newer_optimizers_to_those_of_sparse_operation_kit(tmp_path):
+    dynamic = sok.DynamicVariable(2, "ones", name="dynamic")
+    train([dynamic], sok.OptimizerWrapper(newer.Adamax(0.1)))
+    optimizer = newer.Adamax(0.1)  # whose slots have other names than those of the first
+    train([dynamic], sok.OptimizerWrapper(optimizer))
+    row_ids = tf.range(2)  # of the keys 1 and 3
+    expected = [slot.sparse_read(row_ids).numpy() for slot in optimizer.variables[-2:]]
+    sok.dump(tmp_path, dynamic, optimizer)
+    other = legacy.Adamax(0.1)
+    sok.load(tmp_path, dynamic, other)
+    for name, rows in zip(("m", "v"), expected):
+        assert rows.any()
+        np.testing.assert_array_equal(other.get_slot(dynamic, name).sparse_read(row_ids), rows)
 
 
 def test_files_of_sparse_operation_kit(tmp_path):
@@ -139,10 +164,17 @@ def test_wrong_arguments(tmp_path):
             call(tmp_path, [])
         with pytest.raises(ValueError, match="optimizer must be one optimizer, got 2"):
             call(tmp_path, static, [legacy.SGD(), legacy.SGD()])
-    with pytest.raises(ValueError, match="has no slot .* of Adam yet"):
-        optimizer = legacy.Adam()
-        train([dynamic], sok.OptimizerWrapper(optimizer))
-        sok.dump(tmp_path, [dynamic, static], optimizer)
+    for optimizer in (legacy.Adam(), newer.Adam()):
+        with pytest.raises(ValueError, match="has no slots of Adam yet"):
+            train([dynamic], sok.OptimizerWrapper(optimizer))
+            sok.dump(tmp_path, [dynamic, static], optimizer)
+    with pytest.raises(TypeError, match="needs an optimizer of .* got builtins.str"):
+        sok.dump(tmp_path, dynamic, "adam")
+    similar = [sok.DynamicVariable(2, name=name) for name in ("a/b", "a_b")]
+    with pytest.raises(ValueError, match="a/b:0 and a_b:0 would have the same files, a_b_0-"):
+        sok.dump(tmp_path, similar)
+    with pytest.raises(FileExistsError):
+        sok.dump(__file__, static)
     with pytest.raises(FileError, match="is no folder with dumped tables"):
         sok.load(tmp_path / "none", static)
     with pytest.raises(FileError, match="static_0-key is missing"):

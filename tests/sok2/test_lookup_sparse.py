@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """lookup_sparse beside tf.nn.embedding_lookup_sparse on one process; test_ranks.py has several."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -53,10 +55,14 @@ def dense(gradient, num_rows=NUM_KEYS):
     return total
 
 
-@pytest.mark.parametrize("ids", ["ragged", "sparse"])
-@pytest.mark.parametrize("weights", [None, "ragged", "sparse"])
-@pytest.mark.parametrize("as_function", [False, True], ids=["eager", "function"])
-def test_variables_of_all_kinds_in_one_call(sok, ids, weights, as_function):
+FORMS = list(itertools.product(["ragged", "sparse"], [None, "ragged", "sparse"], ["eager"]))
+
+
+@pytest.mark.parametrize(
+    "ids, weights, mode",
+    [*FORMS, ("ragged", None, "function"), ("sparse", "ragged", "function")],
+)
+def test_variables_of_all_kinds_in_one_call(sok, ids, weights, mode):
     """Of all combiners, with repeated variables."""
     cases = list(zip([*KINDS, *KINDS], [*COMBINERS, "sum"], [3, 1, 4, 2, 5] * 2))
     made = [make(sok, kind, dim) for kind, _, dim in cases]
@@ -73,7 +79,7 @@ def test_variables_of_all_kinds_in_one_call(sok, ids, weights, as_function):
             loss = tf.add_n([tf.reduce_sum(each**2) for each in outputs])
         return outputs, tape.gradient(loss, variables[:-1])
 
-    outputs, gradients = (tf.function(look_up) if as_function else look_up)()
+    outputs, gradients = (tf.function(look_up) if mode == "function" else look_up)()
     with tf.GradientTape() as tape:
         expected = [expected_of(*one, weights) for one in zip(rows, combiners)]
         loss = tf.add_n([tf.reduce_sum(each**2) for each in expected])
@@ -117,6 +123,7 @@ def test_lookups_insert_keys(sok):
     ({"combiners": ["sum", "sum"]}, ValueError, "as many combiners as params, got 2 for 1"),
     ({"sp_weights": []}, ValueError, "as many sp_weights as params, got 0 for 1"),
     ({"combiners": ["max"]}, ValueError, "must be 'sum', 'mean' or 'average', got 'max'"),
+    ({"combiners": [["sum"]]}, ValueError, r"must be 'sum', 'mean' or 'average', got \['sum'\]"),
     ({"sp_ids": [tf.constant([[1]])]}, TypeError, r"sp_ids\[0\] must be SparseTensor or Ragged"),
     ({"sp_ids": [weights_of("ragged")]}, TypeError, "must be integers, got float32"),
     ({"sp_weights": [bags_of("ragged")]}, TypeError, "must be floats, got int64"),

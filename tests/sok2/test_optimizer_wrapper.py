@@ -95,6 +95,22 @@ def test_equals_the_optimizer_on_the_rows_of_a_step(sok, name, as_function):
         assert not np.allclose(after[7], rows[7])
 
 
+@pytest.mark.parametrize("name", ["legacy Adam", "legacy Adagrad", "newer Adam", "tf.train Adam"])
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_dense_gradients_move_all_rows(sok, name, kind):
+    """As those of lookups together with a penalty on all rows."""
+    variable, plain = made(sok, kind), tf.Variable(ROWS)
+    wrapper, optimizer = sok.OptimizerWrapper(OPTIMIZERS[name]()), OPTIMIZERS[name]()
+    for _ in range(2):
+        for one, each in ((wrapper, variable), (optimizer, plain)):
+            with tf.GradientTape() as tape:
+                loss = loss_of(tf.nn.embedding_lookup(each, [1, 1, 3])) + tf.nn.l2_loss(each)
+            gradient = tape.gradient(loss, each)
+            assert not isinstance(gradient, tf.IndexedSlices)
+            one.apply_gradients([(gradient, each)])
+    np.testing.assert_allclose(rows_of(sok, variable), plain, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["legacy Adam", "tf.train Adam", "tf.train Adagrad"])
 def test_in_a_graph(sok, name):
     with tf.Graph().as_default():

@@ -51,12 +51,28 @@ def test_losses_are_those_of_one_process(ranks, mode):
     np.testing.assert_allclose(losses, alone[mode], rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["rows", "restored"])
+NAMES = ["rows", "restored", "rows of the graph", "restored in the graph"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "dense", "group", "after"])
 def test_rows_are_those_of_one_process(ranks, name):
-    for ours, alone in zip(merged(ranks, name), merged(results(1), name)):
+    expected = results(1)
+    if name not in NAMES:
+        ranks, expected = ([rank["calls"] for rank in each] for each in (ranks, expected))
+    for ours, alone in zip(merged(ranks, name), merged(expected, name)):
         assert ours.keys() == alone.keys()
         for key, row in alone.items():
             np.testing.assert_allclose(ours[key], row, rtol=1e-4, atol=1e-5)
+
+
+def test_errors_are_those_of_all_ranks(ranks):
+    """Dumps where no folder can be, loads of another dim, keys of another rank."""
+    for number, rank in enumerate(ranks):
+        here = ["FileExistsError", "FileError"] if number == 0 else ["UnknownError"] * 2
+        assert rank["calls"]["errors"] == [
+            *here,
+            None if len(ranks) == 1 else "InvalidArgumentError",
+        ]
 
 
 def test_shapes(ranks):

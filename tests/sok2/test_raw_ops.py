@@ -3,6 +3,7 @@
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from tests.support.sessions import initialized_session
 
@@ -57,6 +58,53 @@ def test_in_a_graph(sok):
         with initialized_session() as session:
             session.run(initialize)
             session.run(train)
+            keys, values = session.run(exported)
+    assert keys.tolist() == [1, 5] and values.tolist() == [[1.5, 1.5], [2, 2]]
+
+
+class VariableOfALibrary(ResourceVariable):
+    """Shows optimizers a buffer with the rows of a step, between to_static and to_dynamic."""
+
+    def __init__(self, raw):
+        super().__init__([[0.0, 0.0]], shape=[None, 2], name="of_a_library")
+        self._raw, self._buffer = raw, self._handle
+        self._handle, self.initialize = make(raw)
+        self._table, self._indices = self._handle, None
+
+    def sparse_read(self, indices, name=None, lookup_only=False):
+        if self._indices is not None:
+            return super().sparse_read(indices, name)
+        return self._raw.dummy_var_sparse_read(self._table, indices, lookup_only=lookup_only)
+
+    def to_static(self, indices, lookup_only=False):
+        rows = self.sparse_read(indices, lookup_only=lookup_only)
+        self._indices, self._handle = indices, self._buffer
+        return self.assign(rows).op
+
+    def to_dynamic(self):
+        rows, indices = self.read_value(), self._indices
+        self._indices, self._handle = None, self._table
+        return self._raw.dummy_var_scatter_update(self._table, indices, rows)
+
+
+def test_a_library_trains_its_variable_by_stock_optimizers(sok):
+    with tf.Graph().as_default():
+        variable = VariableOfALibrary(sok.raw_ops)
+        keys = tf.constant([1, 5, 1], tf.int64)
+        (slices,) = tf.gradients(tf.reduce_sum(variable.sparse_read(keys) ** 2), [variable])
+        unique, places = tf.unique(slices.indices)
+        with tf.control_dependencies([variable.to_static(unique)]):
+            slices = tf.IndexedSlices(slices.values, places, [2, 2])
+            optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+            updated = optimizer.apply_gradients([(slices, variable)])
+        with tf.control_dependencies([updated]):
+            train = variable.to_dynamic()
+        unknown = variable.sparse_read(tf.constant([9], tf.int64), lookup_only=True)
+        exported = sok.raw_ops.dummy_var_export(variable.handle)
+        with initialized_session() as session:
+            session.run(variable.initialize)
+            session.run(train)
+            assert session.run(unknown).tolist() == [[2.5, 2.5]]
             keys, values = session.run(exported)
     assert keys.tolist() == [1, 5] and values.tolist() == [[1.5, 1.5], [2, 2]]
 

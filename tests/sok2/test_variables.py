@@ -31,6 +31,8 @@ def test_calls_before_init(sok, monkeypatch):
         lambda: sok.Variable(ROWS),
         sok.communication.rank,
         lambda: sok.communication.allreduce(1.0),
+        lambda: sok.lookup_sparse(tf.Variable(ROWS), tf.ragged.constant([[0]])),
+        lambda: sok.lookup.group_lookup([tf.Variable(ROWS)], [[0]]),
         lambda: sok.raw_ops.dummy_var_handle(shape=[None, 3]),
     ):
         with pytest.raises(RuntimeError, match=r"needs sok.init: call sok.init\(\) first"):
@@ -86,6 +88,7 @@ def test_static_variable_from_an_initializer(sok):
     ({"shape": (None, 2)}, ValueError, r"got \(None, 2\)"),
     ({"shape": (0, 2)}, ValueError, "must be at least 1"),
     ({"initial_value": ROWS, "dtype": tf.float64}, ValueError, "must be float32"),
+    ({"initial_value": ROWS, "max_capacity": 8}, TypeError, r"has no arguments \['max_capacity'\]"),
     ({"initial_value": ROWS, "constraint": abs}, NotImplementedError, "takes no constraint"),
     ({"initial_value": ROWS, "mode": "localized"}, RuntimeError, "mode must be 'distributed' or"),
     ({"initial_value": ROWS, "mode": "localized:1"}, RuntimeError, "number of ranks, 1, got 1"),
@@ -93,6 +96,13 @@ def test_static_variable_from_an_initializer(sok):
 def test_bad_static_variables(sok, arguments, error, message):
     with pytest.raises(error, match=message):
         sok.Variable(**arguments)
+
+
+def test_positional_arguments_of_static_variables(sok):
+    variable = sok.Variable(ROWS, False, True, None, "given", None, tf.float32)
+    assert variable.name == "given:0" and not variable.trainable
+    with pytest.raises(TypeError, match="takes at most 7 positional arguments"):
+        sok.Variable(ROWS, False, True, None, "given", None, tf.float32, None)
 
 
 @pytest.mark.parametrize("key_type", [tf.int64, tf.int32])
@@ -107,9 +117,13 @@ def test_dynamic_variable_grows_with_any_key(sok, var_type, key_type):
     sok.assign(variable, tf.constant([7, 8], key_type), [[1, 2, 3], [4, 5, 6]])
     exported, _ = sok.export(variable)
     assert exported.dtype == key_type and exported.numpy().tolist() == sorted([*keys, -5, 8])
+    sok.lookup_sparse(variable, tf.ragged.constant([[2**33 + 7]], tf.int64))
+    is_cast = key_type == tf.int32  # to the key 7
+    assert set(contents(sok, variable)) == {*keys, -5, 8, *([] if is_cast else [2**33 + 7])}
+    sok.assign(variable, [2**33 + 7], [[1, 2, 3]])
     assert contents(sok, variable)[7] == [1, 2, 3] and contents(sok, variable)[8] == [4, 5, 6]
     assert contents(sok, variable)[-1] == [13, 13, 13]
-    assert variable.size.numpy().tolist() == [7, 3]
+    assert variable.size.numpy().tolist() == [7 if is_cast else 8, 3]
 
 
 def test_properties_of_a_dynamic_variable(sok):
@@ -142,17 +156,29 @@ def test_properties_of_a_dynamic_variable(sok):
     (3, "hbm", 3, 0, 3, 3),
     (tf.keras.initializers.RandomUniform(2, 4), "hybrid", 3, 2 / 12**0.5, 2, 4),
     ("he_normal_is_refused", None, None, None, None, None),
+    (tf.keras.initializers.Identity(), None, None, None, None, None),
     (lambda shape, dtype: tf.fill(shape, 6.0), "hbm", 6, 0, 6, 6),
 ])  # fmt: skip
 def test_first_values(sok, initializer, var_type, mean, deviation, least, most):
     if mean is None:
-        with pytest.raises(ValueError, match="initializer of a sok.DynamicVariable must be"):
+        with pytest.raises(
+            ValueError, match="initializer of a sok.DynamicVariable .*(must be|once)"
+        ):
             sok.DynamicVariable(8, initializer, var_type)
         return
     variable = sok.DynamicVariable(8, initializer, var_type)
     rows = tf.nn.embedding_lookup(variable, tf.range(1000)).numpy()
     assert abs(rows.mean() - mean) < 0.05 and abs(rows.std() - deviation) < 0.05
     assert rows.min() >= least and rows.max() <= most
+
+
+@pytest.mark.parametrize("initializer", ["glorot_uniform", tf.keras.initializers.HeNormal(seed=3)])
+def test_first_values_by_the_number_of_rows(sok, initializer):
+    """As of a table of init_capacity rows."""
+    variable = sok.DynamicVariable(8, initializer, init_capacity=1000)
+    rows = tf.nn.embedding_lookup(variable, tf.range(1000)).numpy()
+    variance = 2 / 1032 if initializer == "glorot_uniform" else 2 / 1024
+    assert abs(rows.std() / variance**0.5 - 1) < 0.05
 
 
 def test_first_values_by_a_variable_and_by_seeds(sok):
@@ -178,9 +204,14 @@ def test_first_values_by_a_variable_and_by_seeds(sok):
     ({"key_type": tf.uint32}, ValueError, "key_type must be int64 or int32"),
     ({"dtype": tf.float16}, ValueError, "must be float32"),
     ({"mode": "distribute"}, RuntimeError, "mode must be"),
+    ({"mode": 0}, RuntimeError, "mode must be 'distributed' or 'localized:<rank>', got 0"),
     ({"mode": "localized:3"}, RuntimeError, "needs a rank below the number of ranks, 1, got 3"),
     ({"capacity": 5}, TypeError, r"has no options \['capacity'\]; it has \['init_capacity'"),
-    ({"max_capacity": 0}, ValueError, "max_capacity must be an int >= 1, got 0"),
+    ({"max_capacity": 0}, ValueError, "max_capacity must be an int from 1 to 2.*62, got 0"),
+    ({"max_capacity": 1e6}, ValueError, "max_capacity must be an int"),
+    ({"init_capacity": 2**70}, ValueError, "init_capacity must be an int from 1 to"),
+    ({"max_load_factor": "half"}, ValueError, "max_load_factor must be a number, got 'half'"),
+    ({"filter_ratio": float("nan")}, ValueError, r"filter_ratio must be in \[0, 1\], got nan"),
     ({"init_capacity": 2000, "max_capacity": 1000}, ValueError, "init_capacity must be at most"),
     ({"evict_strategy": "kLfu"}, ValueError, "evict_strategy must be one of"),
     ({"filter_ratio": 1.5}, ValueError, r"filter_ratio must be in \[0, 1\], got 1.5"),
@@ -207,6 +238,22 @@ def test_bad_assignments_change_nothing(sok):
     with pytest.raises(TypeError, match="must be integers, got float32"):
         tf.nn.embedding_lookup(variable, [1.0])
     assert contents(sok, variable) == {}
+
+
+def test_nanoseconds_of_a_time(sok):
+    assert sok.utils.get_nano_time("2001-09-09 01:46:40") == 10**18
+    for wrong in ("2001-09-09 01:46:40+02:00", "1969-12-31 00:00:00", "yesterday"):
+        with pytest.raises(ValueError, match="datetime_str must be|Invalid isoformat"):
+            sok.utils.get_nano_time(wrong)
+
+
+def test_static_mode_is_left_to_the_wrapper(sok):
+    variable = sok.DynamicVariable(2)
+    for call in (lambda: variable.to_static([1]), variable.to_dynamic):
+        with pytest.raises(NotImplementedError, match="wrap the optimizer in sok.OptimizerWrapper"):
+            call()
+    with pytest.raises(NotImplementedError, match="set_shape is not defined for the table"):
+        variable.set_shape([3, 2])
 
 
 def test_filter_variables(sok):

@@ -170,7 +170,7 @@ def _save_eagerly(prefix: str, dumps: Sequence[TableDump]) -> None:
     def save_all() -> None:
         _save(prefix, dumps)
 
-    save_all()
+    save_all.get_concrete_function()()  # no warning of many functions
 
 
 def _arrays_in(bundle: Bundle, number: int, dump: TableDump) -> list[StoredArray]:

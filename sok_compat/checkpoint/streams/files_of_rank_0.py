@@ -101,7 +101,7 @@ def copy_at(path: str) -> Copy | None:
 def _files_of(path):
     """[path, *[name of a file in its folder, its size]], with the checkpoints that it needs."""
     path = tf.compat.as_text(path)
-    if not checkpoint_management.checkpoint_exists(path):
+    if not checkpoint_management.checkpoint_exists_internal(path):
         raise ValueError(f"The passed save_path is not a valid checkpoint: {path}")
     files = []
     for each in chain_of(path):

@@ -28,14 +28,16 @@ _RANDOM = {
 }
 
 
-def first_value_of_keys(initializer: Any, var_type: str, dim: int, called: str) -> FirstValue:
+def first_value_of_keys(
+    initializer: Any, var_type: str, shape: Sequence[int], called: str
+) -> FirstValue:
     """Returns the first value of a DynamicVariable's rows.
 
     Args:
       initializer: None, '' or 'random' (by var_type), 'normal', 'uniform', 'ones', 'zeros', a
         number or its text, a variable (its first element), or what `parse_initializer` takes.
       var_type: 'hbm' or 'hybrid'.
-      dim: floats in a row.
+      shape: [rows, dim], for initializers that depend on the number of rows.
       called: the initializer's name in messages.
 
     Raises:
@@ -50,7 +52,7 @@ def first_value_of_keys(initializer: Any, var_type: str, dim: int, called: str) 
     number = _number_in(initializer)
     if number is not None:
         return FirstValue("constant", number)
-    return parse_initializer(initializer, [None, dim], called=called)
+    return parse_initializer(initializer, shape, called=called)
 
 
 def _of_variable(variable: tf.Variable) -> FirstValue:

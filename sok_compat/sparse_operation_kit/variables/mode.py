@@ -21,7 +21,8 @@ def target_of(mode: str | None) -> int:
     Raises:
       RuntimeError: mode is none of these.
     """
-    found = re.fullmatch(r"distributed|localized:(\d+)", mode or "distributed")
+    mode = "distributed" if mode is None else mode
+    found = isinstance(mode, str) and re.fullmatch(r"distributed|localized:(\d+)", mode)
     if not found:
         raise RuntimeError(f"mode must be 'distributed' or 'localized:<rank>', got {mode!r}")
     return EVERY_RANK if found[1] is None else int(found[1])

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-import math
+import numbers
 import operator
 from typing import Any
 
 VAR_TYPES = ("hbm", "hybrid")
 EVICT_STRATEGIES = ("kLru", "kCustomized")
 _DEFAULT_CAPACITY = 64 << 20
+_MOST_ROWS = 1 << 62
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,12 +69,18 @@ class DynamicOptions:
                 f"evict_strategy must be one of {EVICT_STRATEGIES}, got {self.evict_strategy!r}"
             )
         for name in ("max_hbm_for_vectors", "max_bucket_size", "block_size"):
-            if not getattr(self, name) >= 0:
+            if not self._number(name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
-        if not 0 < self.max_load_factor <= 1:
+        if not 0 < self._number("max_load_factor") <= 1:
             raise ValueError(f"max_load_factor must be in (0, 1], got {self.max_load_factor!r}")
-        if not (0 <= self.filter_ratio <= 1 and math.isfinite(self.filter_ratio)):
+        if not 0 <= self._number("filter_ratio") <= 1:
             raise ValueError(f"filter_ratio must be in [0, 1], got {self.filter_ratio!r}")
+
+    def _number(self, name: str) -> float:
+        number = getattr(self, name)
+        if not isinstance(number, numbers.Real):
+            raise ValueError(f"{name} must be a number, got {number!r}")
+        return float(number)
 
 
 def checked_var_type(var_type: str | None) -> str:
@@ -92,6 +99,6 @@ def _rounded_up(name: str, rows: Any) -> int:
         number = operator.index(rows)
     except TypeError:
         number = 0
-    if number < 1:
-        raise ValueError(f"{name} must be an int >= 1, got {rows!r}")
+    if not 1 <= number <= _MOST_ROWS:
+        raise ValueError(f"{name} must be an int from 1 to 2**62, got {rows!r}")
     return 1 << (number - 1).bit_length()

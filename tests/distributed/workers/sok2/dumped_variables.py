@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import sok_compat as sok
 from sok_compat.lookup.find_rows import find_rows
+from sok_compat.runtime.tf_versions import keras
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 
 tf1 = tf.compat.v1
@@ -73,8 +74,7 @@ def main():
     sok.init()
     params = variables()
     listed = list(params.values())
-    legacy = tf.keras.optimizers.legacy
-    kind = legacy.Adamax if run.session is None else tf1.train.AdagradOptimizer
+    kind = keras.optimizers.legacy.Adamax if run.session is None else tf1.train.AdagradOptimizer
     optimizer = sok.OptimizerWrapper(kind(0.1))
 
     def loss_of(ids):

@@ -5,6 +5,7 @@ function and in a graph. Saves the first ones, or restores those that other rank
 Arguments: the path of the checkpoint, and 'save' or 'restore'.
 """
 
+import os
 import sys
 
 import numpy as np
@@ -12,12 +13,14 @@ import sparse_operation_kit as sok
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import keras
+from sok_compat.sparse_operation_kit.lookup import group_lookup
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 
 tf1 = tf.compat.v1
 legacy = keras.optimizers.legacy
 STEPS, BATCH, NUM_ROWS = 3, 12, 21
 KEYS = [-(2**63), 2**63 - 1, -3, -2, -1, 0, 1, 2, 3, 5, 8]
+KINDS = [tf.int64, tf.int64, tf.float32] * 2  # of `batch` for dynamic, and for static variables
 COMBINERS = ["sum", "Mean", "AVERAGE", "sum", "mean", "sum"]
 
 
@@ -74,29 +77,29 @@ def make_optimizers():
 
 def rows_of(variables):
     """[{key: row}] of this rank."""
-    found = []
-    for each in variables:
-        keys, rows = (x.numpy() for x in each.export())
-        found.append(dict(zip(keys.tolist(), rows)))
-    return found
+    return by_key([x.numpy() for x in each.export()] for each in variables)
+
+
+def by_key(exported):
+    return [dict(zip(keys.tolist(), rows)) for keys, rows in exported]
 
 
 def train_eagerly(variables, optimizers, as_function):
     def step(*parts):
         return train(variables, optimizers, parts[:3], parts[3:])
 
-    run = tf.function(step, reduce_retracing=True) if as_function else step
+    signature = [tf.TensorSpec([None], kind) for kind in KINDS]
+    run = tf.function(step, input_signature=signature) if as_function else step
     return [
         run(*map(tf.constant, (*batch(number, True), *batch(number, False)))).numpy()
         for number in range(STEPS)
     ]
 
 
-def train_in_graph():
+def train_in_graph(path, task):
     with tf.Graph().as_default():
         variables = make_variables("graph")
-        kinds = [tf.int64, tf.int64, tf.float32] * 2
-        fed = [tf1.placeholder(kind, [None]) for kind in kinds]
+        fed = [tf1.placeholder(kind, [None]) for kind in KINDS]
         loss = loss_of(variables, fed[:3], fed[3:])
         gradients = tf.gradients(loss, variables)
         pairs = list(zip(gradients, variables))
@@ -104,6 +107,8 @@ def train_in_graph():
         done = [wrapper.apply_gradients(pairs[:3])]
         with sok.OptimizerScope(variables[3:]):
             done.append(tf1.train.AdagradOptimizer(0.05).apply_gradients(pairs[3:]))
+        exported = [each.export() for each in variables]
+        saver = tf1.train.Saver()
         with tf1.Session(config=session_config()) as session:
             session.run(tf1.global_variables_initializer())
             values = [(*batch(number, True), *batch(number, False)) for number in range(STEPS)]
@@ -112,7 +117,19 @@ def train_in_graph():
                 before = sok.communication_stats().exchanges
                 losses.append(session.run([loss, *done], dict(zip(fed, one)))[0])
             exchanges = sok.communication_stats().exchanges - before
-        return losses, exchanges
+            trained = by_key(session.run(exported))
+            if task == "save":
+                saver.save(session, path)
+            else:
+                session.run(tf1.global_variables_initializer())
+                saver.restore(session, path)
+            restored = by_key(session.run(exported))
+        return {
+            "graph": losses,
+            "exchanges": exchanges,
+            "rows of the graph": trained,
+            "restored in the graph": restored,
+        }
 
 
 def collectives():
@@ -126,6 +143,59 @@ def collectives():
         "gathered": tool.allgather([RANK]).numpy().tolist(),
         "broadcast": int(tool.broadcast(RANK + 5, 0)),
     }
+
+
+def calls(folder):
+    """Lookups without pooling, assignments, and dumps that fail, of these variables."""
+    variables = make_variables("calls")
+    parts = [np.array(KEYS)[RANK::SIZE]] * 3 + [np.arange(RANK, NUM_ROWS, SIZE)] * 3
+    keys = [tf.constant(part, tf.int64) for part in parts]
+
+    def found_by(look_up):
+        return by_key(zip(parts, [rows.numpy() for rows in look_up()]))
+
+    def one_by_one(look_up):
+        return lambda: [look_up(*pair) for pair in zip(variables, keys)]
+
+    found = {
+        "dense": found_by(one_by_one(sok.all2all_dense_embedding)),
+        "group": found_by(lambda: group_lookup(variables, keys)),
+    }
+    for optimizer in (sok.SGD(0.1), sok.OptimizerWrapper(keras.optimizers.Adam(0.1))):
+        with tf.GradientTape() as tape:
+            rows = one_by_one(tf.nn.embedding_lookup)()
+            loss = tf.add_n([tf.reduce_sum(each**2) for each in rows])
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+    for each in variables[:3]:
+        own, rows = sok.export(each)
+        sok.assign(each, own, 2 * rows)
+    before = rows_of(variables)
+    found["after"] = found_by(one_by_one(tf.nn.embedding_lookup))
+    wide = sok.DynamicVariable(7, name="wide")
+    sok.all2all_dense_embedding(wide, [RANK])
+    sok.dump(folder, [wide])
+    header = sok.dump_load.file_stem(wide.name)
+    for part in ("key", "weight"):
+        if RANK == 0:
+            os.replace(f"{folder}/{header}-{part}", f"{folder}/calls_hbm_0-{part}")
+    found["errors"] = [
+        error_of(lambda: sok.dump(__file__, variables)),
+        error_of(lambda: sok.load(folder, variables)),
+    ]
+    for one, other in zip(before, rows_of(variables)):
+        assert one.keys() == other.keys(), (one.keys(), other.keys())
+        assert all((other[key] == row).all() for key, row in one.items())
+    key = tf.constant([(RANK + 1) % SIZE], tf.int64)
+    found["errors"].append(error_of(lambda: sok.assign(variables[0], key, [[0.0] * 4])))
+    return found
+
+
+def error_of(call):
+    try:
+        call()
+    except Exception as error:
+        return type(error).__name__
+    return None
 
 
 def main():
@@ -146,7 +216,8 @@ def main():
     found["after"] = train_eagerly(variables, optimizers, False)
     others = make_variables("function")
     found["function"] = train_eagerly(others, make_optimizers(), True)
-    found["graph"], found["exchanges"] = train_in_graph()
+    found.update(train_in_graph(f"{path}_of_graph", task))
+    found["calls"] = calls(f"{path}-{SIZE}")
     report(found)
 
 
