@@ -16,7 +16,8 @@ def first_screen() -> str:
     """What it is, for whom, the command that installs, and an example of each face."""
     title, *sections = re.split(r"^## ", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
     by_heading = {text.partition("\n")[0]: text for text in sections}
-    return TEMPLATE.read_text().format(
+    template = TEMPLATE.read_text().replace("](../", "](")  # it becomes a page of docs/
+    return template.format(
         introduction=title.partition("\n")[2].strip(),
         install=_block(by_heading["Install"]).strip(),
         sok=_indented(by_heading["SparseOperationKit"]),
