@@ -11,8 +11,8 @@ from documents import DOCUMENTS, ROOT, python_blocks
 
 from docs.generators.homes import home
 from docs.generators.reference import REFERENCES, page, write_modules
-from docs.site.addresses import loaded_from_elsewhere
 from docs.site.home import first_screen
+from docs.site.html import as_text, loaded_from_elsewhere
 from docs.site.outside import documents, linked
 from tests.support.processes.subprocess_python import run_python
 
@@ -83,6 +83,16 @@ def test_the_first_screen_has_the_examples_of_the_readme():
 ])  # fmt: skip
 def test_what_a_page_loads_from_elsewhere(html, expected):
     assert loaded_from_elsewhere(html) == expected
+
+
+@pytest.mark.parametrize("docstring, expected", [
+    ("'cuda:<number>'", "'cuda:&lt;number>'"),
+    ("`<name>.dump` or <name>", "`<name>.dump` or &lt;name>"),
+    ("```\na <b\n```", "```\na <b\n```"),
+    ("a < b", "a < b"),
+])  # fmt: skip
+def test_names_in_docstrings_are_no_tags(docstring, expected):
+    assert as_text(docstring) == expected
 
 
 @pytest.mark.parametrize("reference", REFERENCES.values(), ids=REFERENCES)
