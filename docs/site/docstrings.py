@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A griffe extension: `<name>` in a docstring is text, not the HTML that Markdown takes it for."""
+"""A griffe extension: `<name>` and `__name__` in a docstring are text, not markup."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import griffe
 from docs.site.html import as_text
 
 
-class TagsAreText(griffe.Extension):
+class NamesAreText(griffe.Extension):
     """Changes each docstring when griffe has read its object."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: object) -> None:

@@ -11,8 +11,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 from docs.generators.reference import REFERENCES, page, write_modules
-from docs.site.html import loaded_from_elsewhere
 from docs.site.home import first_screen
+from docs.site.html import loaded_from_elsewhere
 from docs.site.outside import ROOT, documents, linked
 
 _MODULES = ROOT / "build" / "reference"

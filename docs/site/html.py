@@ -8,7 +8,7 @@ import re
 _LOADED = re.compile(
     r"<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=[\"']?((?:https?:)?//[^\s\"'>]+)"
 )
-_CODE_OR_TAG = re.compile(r"```.*?```|`[^`]*`|<(?=\w)", re.DOTALL)
+_CODE_OR_MARKUP = re.compile(r"```.*?```|`[^`]*`|<(?=\w)|\b__\w+?__\b", re.DOTALL)
 
 
 def loaded_from_elsewhere(html: str) -> list[str]:
@@ -17,5 +17,10 @@ def loaded_from_elsewhere(html: str) -> list[str]:
 
 
 def as_text(docstring: str) -> str:
-    """The docstring with what looks like the beginning of a tag escaped, outside of code."""
-    return _CODE_OR_TAG.sub(lambda match: "&lt;" if match[0] == "<" else match[0], docstring)
+    """The docstring without markup by chance: names in angle brackets, and with underscores."""
+    return _CODE_OR_MARKUP.sub(_escaped, docstring)
+
+
+def _escaped(match):
+    found = match[0]
+    return found if found.startswith("`") else found.replace("<", "&lt;").replace("_", r"\_")

@@ -90,8 +90,9 @@ def test_what_a_page_loads_from_elsewhere(html, expected):
     ("`<name>.dump` or <name>", "`<name>.dump` or &lt;name>"),
     ("```\na <b\n```", "```\na <b\n```"),
     ("a < b", "a < b"),
+    ("its __init__ or `__call__`", r"its \_\_init\_\_ or `__call__`"),
 ])  # fmt: skip
-def test_names_in_docstrings_are_no_tags(docstring, expected):
+def test_names_in_docstrings_are_no_markup(docstring, expected):
     assert as_text(docstring) == expected
 
 
