@@ -22,8 +22,8 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
 
-.PHONY: help build test pytest-thorough pytest-gpu-kernels pytest-other fuzz sanitize lint format check demo movielens wheels bench \
-  core-bench horovod clean
+.PHONY: help build test pytest-thorough pytest-gpu-kernels pytest-other fuzz sanitize lint format docs check demo movielens \
+  wheels bench core-bench horovod clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -83,12 +83,12 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 # One CUDA architecture: each one more takes minutes.
 check: export SOK_WARNINGS_AS_ERRORS := ON
 check: export CUDAARCHS := 90
-check: before-tests test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, sanitizers, CUDA, all tests
+check: before-tests test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, site, sanitizers, CUDA, all tests
 
 # Two at a time, as downloads, linters and links leave a processor idle; one pip at a time in an environment.
 .PHONY: before-tests build-other
 before-tests: $(VENV)/.tensorflow $(VENV)/.tools $(VENV)/.lint
-	$(MAKE) --no-print-directory -j2 --output-sync=target lint sanitize cuda-check build-other
+	$(MAKE) --no-print-directory -j2 --output-sync=target lint docs sanitize cuda-check build-other
 
 build-other:
 	$(if $(OTHER_TENSORFLOW),$(MAKE) --no-print-directory build TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF)
@@ -177,6 +177,22 @@ format: $(VENV)/.lint  ## write what lint asks for
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(CXX_SOURCES)
+
+# --- the documentation site. Its environment has no package: the site is made of the sources. ---
+DOCS_VENV := $(VENV)-docs
+HAS_DOCS := $(shell $(PYTHON) -c 'import sys; print("yes" * (sys.version_info >= (3, 11)))' 2>/dev/null)
+
+docs: $(if $(HAS_DOCS),$(DOCS_VENV)/.tools)  ## build the documentation site into build/site; needs Python 3.11
+ifeq ($(HAS_DOCS),)
+	@echo "The documentation site is not built: its tools need Python 3.11 or later."
+else
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/python -m mkdocs build --quiet
+endif
+
+$(DOCS_VENV)/.tools: requirements-docs.txt requirements-lint.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< --constraint requirements-lint.txt
+	@touch $@
 
 # --- benchmarks, side by side with tensorflow-recommenders-addons where that exists ---
 PEER := tensorflow-recommenders-addons==0.7.2

@@ -21,3 +21,10 @@ class Entry:
     def names(self):
         """The paths, one by one."""
         return self.paths.split()
+
+    @property
+    def shown_names(self):
+        """The first path of each name: others of that last part lead to the same object."""
+        first, *others = self.names
+        last = first.rpartition(".")[2]
+        return [first, *(name for name in others if name.rpartition(".")[2] != last)]

@@ -59,17 +59,18 @@ def _sections(sections):
     """The text of each; sections: {heading: [Entry]}."""
     parts = []
     for heading, section in sections.items():
-        rows = [(_code(entry.names), entry.state, _note(entry)) for entry in section]
-        parts.append(f"## {heading}\n\n{_list(_joined(rows))}")
+        parts.append(f"## {heading}\n\n{list_of(section)}")
     return parts
 
 
+def list_of(section):
+    """The entries of a section as a list."""
+    rows = [(_code(entry.shown_names), entry.state, _note(entry)) for entry in section]
+    return _list(_joined(rows))
+
+
 def _code(names):
-    """The names, of which paths to one object are shown as the first."""
-    first, *others = names
-    last = first.rpartition(".")[2]
-    shown = [first, *(name for name in others if name.rpartition(".")[2] != last)]
-    return ", ".join(f"`{name}`" for name in shown)
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _note(entry):

@@ -2,7 +2,7 @@
 """What became of each public name of SparseOperationKit: the source of docs/use/names.md."""
 
 from docs.generators.entries import Entry
-from sok_compat.sparse_operation_kit import kit_lib
+from sok_compat.sparse_operation_kit.refused_ops import REFUSED
 
 
 def _kit_lib_refusals():
@@ -13,7 +13,7 @@ def _kit_lib_refusals():
             f"raises `NotImplementedError`: {why}. {instead}.",
             NotImplementedError,
         )
-        for name, (why, instead) in kit_lib.REFUSED.items()
+        for name, (why, instead) in REFUSED.items()
     ]
 
 

@@ -51,13 +51,14 @@ class HashTable:
     they take effect in the order of the calls, even on different streams. `find`, `gather` and,
     unless the table has to grow, `insert` return before they have run; the others wait.
 
-    >>> table = HashTable(dim=2, initializer="zeros")
-    >>> table.insert([7, -1, 7])
-    array([0, 1, 0])
-    >>> table.scatter_add([7, 7], [[1, 2], [10, 20]])
-    >>> table.gather([7, 5])
-    array([[11., 22.],
-           [ 0.,  0.]], dtype=float32)
+    Examples:
+      >>> table = HashTable(dim=2, initializer="zeros")
+      >>> table.insert([7, -1, 7])
+      array([0, 1, 0])
+      >>> table.scatter_add([7, 7], [[1, 2], [10, 20]])
+      >>> table.gather([7, 5])
+      array([[11., 22.],
+             [ 0.,  0.]], dtype=float32)
     """
 
     def __init__(

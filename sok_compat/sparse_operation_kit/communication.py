@@ -7,8 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.horovod.communicator import NAME as HOROVOD
-from sok_compat.ranks.horovod.communicator import active_horovod, start_horovod
+from sok_compat.ranks.horovod.communicator import HOROVOD, active_horovod, start_horovod
 from sok_compat.ranks.identity import Ranks, horovod_ranks
 from sok_compat.sparse_operation_kit.core.initialization import tell_tensorflow_of_tables
 from sok_compat.tables.table import connected_ranks

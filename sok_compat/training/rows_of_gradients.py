@@ -133,7 +133,8 @@ def _slot_of(optimizer: Any, table: Table, name: str) -> Any:
 
 def _name_by_newer_keras(slot: SlotVariable, table: Table) -> str:
     """'m' of 'scope/m/<table>_1:0'."""
-    return re.fullmatch(rf"(?:.*/)?([^/]+)/{re.escape(table.table_name)}(_\d+)?:0", slot.name)[1]
+    name = re.escape(table.table_name)
+    return re.sub(rf"^(?:.*/)?([^/]+)/{name}(_\d+)?:0$", r"\1", slot.name)
 
 
 @contextlib.contextmanager

@@ -34,7 +34,8 @@ class Saver(tf.train.Saver):
         """As tf.compat.v1.train.Saver.
 
         Args:
-          *args, **kwargs: as there; with incremental_save_restore, no `builder` and no `saver_def`.
+          *args: as there.
+          **kwargs: as there; with incremental_save_restore, no `builder` and no `saver_def`.
           incremental_save_restore: whether the saver can save increments.
           incremental_include_normal_var: ignored: increments hold all ordinary variables.
 

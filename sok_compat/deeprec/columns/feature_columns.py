@@ -108,12 +108,13 @@ def embedding_column(
 ) -> stock.EmbeddingColumn:
     """As tf.compat.v1.feature_column.embedding_column. API of DeepRec.
 
+    Other arguments are as there.
+
     Args:
       categorical_column: as in TensorFlow, or a categorical_column_with_embedding,
         categorical_column_with_adaptive_embedding or categorical_column_with_multihash.
       coalesced_scope: None.
       do_fusion: ignored; it changes no result.
-      others: as in TensorFlow.
 
     Raises:
       TypeError: an adaptive column in a group_embedding_column_scope.
@@ -161,12 +162,13 @@ def shared_embedding_columns(
 ) -> list[stock.SharedEmbeddingColumn]:
     """As tf.compat.v1.feature_column.shared_embedding_columns. API of DeepRec.
 
+    Other arguments are as there.
+
     Args:
       categorical_columns: as in TensorFlow; or only categorical_column_with_embedding with the
         same arguments except the key.
       coalesced_scope: None.
       do_fusion: ignored; it changes no result.
-      others: as in TensorFlow.
 
     Raises:
       ValueError: as in TensorFlow.
@@ -243,11 +245,8 @@ def _check_no_checkpoint(column: Any) -> None:
 
 
 NAMES = {
-    f"feature_column.{function.__name__}": function
-    for function in (
-        categorical_column_with_embedding,
-        embedding_column,
-        group_embedding_column_scope,
-        shared_embedding_columns,
-    )
+    "feature_column.categorical_column_with_embedding": categorical_column_with_embedding,
+    "feature_column.embedding_column": embedding_column,
+    "feature_column.group_embedding_column_scope": group_embedding_column_scope,
+    "feature_column.shared_embedding_columns": shared_embedding_columns,
 }

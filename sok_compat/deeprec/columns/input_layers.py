@@ -44,13 +44,13 @@ def input_layer(
     themselves: 26 columns take a few ops, where TensorFlow's take thirty each. Columns that a group
     lookup does not support are TensorFlow's: combiner 'sqrtn', max_norm, ckpt_to_load_from, ids of
     more than two dimensions, partitioned variables, and weighted columns outside of a scope. A
-    second call makes new variables, as in TensorFlow.
+    second call makes new variables, as in TensorFlow. Other arguments are as there;
+    cols_to_vars and cols_to_output_tensors include grouped columns.
 
     Args:
       adaptive_mask_tensors: {key: mask} for each categorical_column_with_adaptive_embedding; others
         are ignored. A mask is int32 [number of ids], in the order of the SparseTensor, without
         those that mean no id. A mask of another number of ids is [batch], for all ids of a sample.
-      others: as in TensorFlow; cols_to_vars and cols_to_output_tensors include grouped columns.
 
     Returns:
       float32 [batch, sum of dimensions], columns ordered by name.

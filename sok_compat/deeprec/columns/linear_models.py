@@ -40,11 +40,11 @@ def linear_model(
 
     A column of categorical_column_with_embedding, alone or weighted, has an embedding variable
     <scope>/<column>/weights, whose rows have the size `units` and start with zeros.
+    Other arguments are as in TensorFlow.
 
     Args:
       feature_columns: as in TensorFlow; also columns of embedding variables.
       do_fusion: ignored; it changes no result.
-      others: as in TensorFlow.
 
     Returns:
       float32 [batch, units].

@@ -82,7 +82,9 @@ def categorical_column_with_multihash(
 
     Args:
       key: key of the feature: a SparseTensor, or a tensor in which -1 means no id.
-      dims, complementary_strategy, operation: as for get_multihash_variable.
+      dims: as for get_multihash_variable.
+      complementary_strategy: as there.
+      operation: as there.
       dtype: tf.int64 or tf.int32.
       partition_num: number of parts of each of the two variables, an int >= 1; None: from the
         variable scope, or one.

@@ -118,8 +118,9 @@ def adaptive_embedding_lookup_sparse(
       name: name of the ops.
       combiner: 'mean' (also None), 'sum' or 'sqrtn'.
       max_norm: clips rows to this L2 norm; None: does not clip.
-      bucket_size, blocknums: ignored.
+      bucket_size: ignored.
       adaptive_mask_tensor: int32 [number of ids], 0 or 1.
+      blocknums: ignored.
 
     Returns:
       float32 [batch, dim], without empty rows at the end.

@@ -20,10 +20,13 @@ def staged(features: Any, *args: Any, **kwargs: Any) -> Any:
 
     Args:
       features: a tensor, or a list or dict of tensors.
+      *args: ignored.
+
+    Keyword Args:
       feed_list: the placeholders that they depend on; DeepRec's documents also call it `items`.
       feed_generator: yields the values of the placeholders, a list for each step; or a function
         that returns such a generator.
-      others: ignored.
+      **kwargs: others are ignored.
 
     Raises:
       ValueError: only one of feed_list and feed_generator is given.

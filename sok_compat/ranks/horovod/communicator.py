@@ -19,7 +19,7 @@ from sok_compat.runtime.settings import EXCHANGE_BY_NCCL
 
 tf1 = tf.compat.v1
 
-NAME = "horovod"  # of this tool of communication, where an API lets scripts choose
+HOROVOD = "horovod"  # of this tool of communication, where an API lets scripts choose
 
 # Launchers set the number of ranks in these: horovodrun, mpirun.
 _SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE")

@@ -27,7 +27,7 @@ def Init(**kwargs: Any) -> tf.Tensor:
 
     API of SparseOperationKit 1.x. May be called again, for any number of graphs and sessions.
 
-    Args:
+    Keyword Args:
       global_batch_size: samples of all ranks in a step, an int >= 1 and a multiple of the number of
         ranks. Batches may be smaller, as the last one often is.
       seed: int64; the same seed gives the same first values of rows. Absent or 0: a random seed; on

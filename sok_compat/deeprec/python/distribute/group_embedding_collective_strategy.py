@@ -51,7 +51,8 @@ class CollectiveStrategy:
 
         Args:
           seed: for Python, NumPy and TensorFlow; None: sets no seed.
-          *args, **kwargs: ignored.
+          *args: ignored.
+          **kwargs: ignored.
         """
         del args, kwargs
         if seed is not None:

@@ -58,8 +58,9 @@ def ParquetDataset(  # noqa: N802  a class in DeepRec
       batch_size: samples in a batch, at most.
       fields: a list or tuple of DataFrame.Fields or column names, or a single one; None: all
         columns of the first file. If filenames are a tensor or dataset: Fields with dtypes.
-      partition_count, partition_index: reads the row groups i of each file with
+      partition_count: reads only the row groups i of each file with
         i % partition_count == partition_index.
+      partition_index: see partition_count.
       drop_remainder: whether to drop smaller batches at the ends of files.
       num_parallel_reads: number of files to read in parallel; None: reads files in order.
       num_sequential_reads: with num_parallel_reads, consecutive batches from one file.

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the sources define a public name; reads them, and imports no TensorFlow."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import pathlib
+
+import sok_compat.distributed_embeddings
+import sok_compat.sparse_operation_kit
+
+ROOT = pathlib.Path(__file__).parents[2]
+_FACES = {
+    "sok": sok_compat.sparse_operation_kit,
+    "distributed_embeddings": sok_compat.distributed_embeddings,
+}
+_DEEPREC = "sok_compat.deeprec"
+
+
+def home(name: str) -> tuple[str, str] | None:
+    """(module, name there) of a function or class with a docstring, or None.
+
+    name: as the tables of names have it, such as 'sok.Init', 'tf.nn.embedding_lookup'.
+    """
+    face, _, path = name.partition(".")
+    if face == "tf":
+        return _deeprec_names().get(path)
+    if face == "tensorflow":
+        return _defined(f"{_DEEPREC}.{path}")
+    module = _FACES[face]
+    lazy = module._HOMES.get(path)
+    return _defined(f"{lazy}.{path}" if lazy else f"{module.__name__}.{path}")
+
+
+def _defined(path: str) -> tuple[str, str] | None:
+    """The same of a path of modules and a name, through any imports of it."""
+    module, _, name = path.rpartition(".")
+    for node in _statements(module):
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
+            return (module, name) if ast.get_docstring(node) else None
+        if isinstance(node, ast.ImportFrom) and node.module != module:
+            for alias in node.names:
+                if (alias.asname or alias.name) == name:
+                    return _defined(f"{node.module}.{alias.name}")
+    return None
+
+
+@functools.cache
+def _statements(module: str) -> list[ast.stmt]:
+    """What stands at the top of a module; nothing of modules that are not ours."""
+    path = ROOT.joinpath(*module.split("."))
+    for source in (path.with_suffix(".py"), path / "__init__.py"):
+        if module.startswith("sok_compat.") and source.is_file():
+            return ast.parse(source.read_text()).body
+    return []
+
+
+@functools.cache
+def _deeprec_names() -> dict[str, tuple[str, str]]:
+    """{path under `tf`: home} from the dicts `NAMES`, of names that these say one by one."""
+    names = {}
+    for source in sorted((ROOT / "sok_compat" / "deeprec").rglob("*.py")):
+        module = ".".join(source.relative_to(ROOT).with_suffix("").parts)
+        for node in _statements(module):
+            targets = getattr(node, "targets", [getattr(node, "target", None)])
+            if any(isinstance(target, ast.Name) and target.id == "NAMES" for target in targets):
+                names.update(_said_one_by_one(module, node.value))
+    return {name: found for name, found in names.items() if found}
+
+
+def _said_one_by_one(module, value):
+    """Yields (path, home) of a dict's constant keys whose values are names."""
+    if isinstance(value, ast.Dict):
+        for key, item in zip(value.keys, value.values):
+            if isinstance(key, ast.Constant) and isinstance(item, ast.Name):
+                yield key.value, _defined(f"{module}.{item.id}")
