@@ -85,9 +85,10 @@ def fetch_tensorflow(release: str) -> Path:
 def build_wheel(python: str) -> Path:
     """A wheel for a Python, without op libraries."""
     folder = emptied(WORK / f"python{python}")
-    settings = ["-Ccmake.define.SOK_TENSORFLOW=OFF", "-Ccmake.define.SOK_CUDA=OFF"]
+    options = ["--config-settings=cmake.define.SOK_TENSORFLOW=OFF"]  # older pips know no -C
+    options += ["--config-settings=cmake.define.SOK_CUDA=OFF"]
     command = [f"python{python}", "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    run(*command, "--wheel-dir", folder, *settings, REPOSITORY)
+    run(*command, "--wheel-dir", folder, *options, REPOSITORY)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
