@@ -21,6 +21,10 @@ FORMS = sorted(
     set((GITHUB / "ISSUE_TEMPLATE").glob("*.yml")) - {GITHUB / "ISSUE_TEMPLATE/config.yml"}
 )
 INPUTS = {"checkboxes", "dropdown", "input", "textarea"}
+MORE_PERMISSIONS = {  # of jobs that publish
+    "release": {"contents": "write"},
+    "publish": {"id-token": "write", "pages": "write"},
+}
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 
 
@@ -62,7 +66,7 @@ def test_workflow(path):
     assert set(workflow["on"]) == {"push", "pull_request"}
     assert workflow["permissions"] == {"contents": "read"}
     for name, job in workflow["jobs"].items():
-        assert job.get("permissions") == ({"contents": "write"} if name == "release" else None)
+        assert job.get("permissions") == MORE_PERMISSIONS.get(name)
     assert workflow["concurrency"]["group"]
     assert workflow["jobs"]
     for job in workflow["jobs"].values():

@@ -5,6 +5,10 @@ import re
 import subprocess
 import sys
 
+import pytest
+
+from sok_compat import demo
+
 
 def run(*arguments):
     command = [sys.executable, "-m", "sok_compat.demo", *arguments]
@@ -21,6 +25,7 @@ def test_both_models_learn_the_same():
     assert len(aucs) == 2 and aucs[0] == aucs[1] and float(aucs[0]) > 0.6
 
 
-def test_steps_below_one():
-    done = run("--steps", "0")
-    assert done.returncode == 2 and "--steps must be at least 1, got 0" in done.stderr
+def test_steps_below_one(capsys):
+    with pytest.raises(SystemExit):
+        demo.main(["--steps", "0"])
+    assert "--steps must be at least 1, got 0" in capsys.readouterr().err

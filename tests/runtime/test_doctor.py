@@ -146,7 +146,7 @@ def test_the_op_library_of_a_release(monkeypatch, version):
     [
         ("2.15.1", None, "ok", "part of TensorFlow 2.15.1"),
         ("2.18.1", "2.18.0", "ok", "tf-keras 2.18.0"),
-        ("2.18.1", None, "broken", "Keras 3"),
+        ("2.18.1", None, "missing", "Keras 3"),
         ("2.18.1", "2.16.0", "broken", "tf-keras 2.16.0 is not made for TensorFlow 2.18.1"),
     ],
 )

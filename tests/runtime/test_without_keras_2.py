@@ -30,7 +30,7 @@ saver = tf.train.Saver()
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
     session.run(train)
-    saver.save(session, "saved/checkpoint")
+    saver.save(session, "saved/model")
     print(session.run(rows)[0, 0] < 1)
 """
 LAYER = """
