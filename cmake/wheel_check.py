@@ -48,8 +48,8 @@ def check(wheel: Path, python: str, release: str) -> None:
     print(f"{wheel.name} on Python {python} with TensorFlow {release}")
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([f"python{python}", "-m", "venv", folder], check=True)
-        environment = Environment(Path(folder))
         keras = tensorflow_install.keras_requirement(release)
+        environment = Environment(Path(folder), {"TF_USE_LEGACY_KERAS": "1"} if keras else {})
         # tf-keras without its dependency `tensorflow`, which would lie over tensorflow-cpu.
         environment.install(f"tensorflow-cpu=={release}")
         for requirement in keras:
@@ -72,8 +72,8 @@ def check(wheel: Path, python: str, release: str) -> None:
 class Environment:
     """A virtual environment from which no compiler can be found."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, variables: dict) -> None:
+        self._folder, self._variables = folder, variables
 
     def install(self, *arguments) -> None:
         self.python("-m", "pip", "install", "--quiet", *arguments)
@@ -82,7 +82,7 @@ class Environment:
         programs = self._folder / "bin"
         done = subprocess.run(
             [programs / "python", *map(str, arguments)],
-            env={**os.environ, "PATH": str(programs), "TF_USE_LEGACY_KERAS": "1"},
+            env={**os.environ, **self._variables, "PATH": str(programs)},
             cwd=self._folder,
             capture_output=True,
             text=True,

@@ -60,20 +60,19 @@ class _MissingKeras:
 
     def __getattr__(self, name: str) -> Any:
         raise ImportError(
-            f"keras.{name} of Keras 2 is needed, and TensorFlow {tf.__version__} has Keras 3: pip "
-            f"install tf-keras~={VERSION[0]}.{VERSION[1]}.0 (and set TF_USE_LEGACY_KERAS=1 where "
-            "your script uses tf.keras itself)"
+            f"keras.{name} of Keras 2 is needed, and TensorFlow {tf.__version__} does not bring it "
+            f"here: pip install tf-keras~={VERSION[0]}.{VERSION[1]}.0 (and set "
+            "TF_USE_LEGACY_KERAS=1 where your script uses tf.keras itself)"
         )
 
 
 def _keras_2() -> Any:
-    if VERSION < (
-        2,
-        16,
-    ):  # TensorFlow 2's: a script may have replaced names of tf by TensorFlow 1's
+    try:
+        if VERSION >= (2, 16):  # tf.keras is Keras 3, without TF1's graph mode
+            return importlib.import_module("tf_keras")
+        # Not tf.keras: a script may have replaced names of tf by those of tf.compat.v1.
+        tensorflow_2.keras.Model  # noqa: B018  fails with TF_USE_LEGACY_KERAS=1 and no tf-keras
         return tensorflow_2.keras
-    try:  # tf.keras is Keras 3, without TF1's graph mode; Keras 2 is tf-keras
-        return importlib.import_module("tf_keras")
     except ImportError:
         return _MissingKeras()
 

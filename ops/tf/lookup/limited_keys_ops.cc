@@ -54,10 +54,7 @@ REGISTER_OP("SokKeepRows")
     .Input("row_ids: int64")
     .Input("found: int64")
     .Output("kept: int64")
-    .SetShapeFn([](InferenceContext* c) {
-      c->set_output(0, c->input(0));
-      return absl::OkStatus();
-    })
+    .SetShapeFn(ShapesOfInputs)
     .Doc(
         "The row ids, in memory that keeps rows from being reused as the tensor `found` of an op "
         "that finds rows does. Stock ops on row ids, such as a gather, do not.");
