@@ -14,7 +14,7 @@ import pytest
 from tests.distributed.launch import reports, run_ranks
 
 TOLERANCE = dict(rtol=2e-4, atol=2e-5)
-FEW, MANY = 3, int(os.environ.get("SOK_TEST_MODELS", 4))
+FEW, MANY = 3, int(os.environ.get("SOK_TEST_MODELS", 2))
 AT_ONCE = min(MANY, 20)
 
 
