@@ -5,14 +5,13 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from benchmarks.contender import BATCH_FOR_MEAN, FIRST_VALUE, Contender, Parts, check_losses
+from benchmarks.contender import BATCH_FOR_MEAN, FIRST_VALUES, Contender, Parts, check_losses
 from benchmarks.contenders import PLAIN_NAME
 from benchmarks.tables import OURS, Comparison
 from benchmarks.timing import interleaved_medians
 
 tf1 = tf.compat.v1
 
-_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 LONGEST = 50  # keys of a bag
 BAR = 2.0
 
@@ -45,7 +44,7 @@ def make_ours(combiner, dim, num_keys, num_threads):
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         inputs = _placeholders()
         layer = sok.DistributedEmbedding(
-            combiner, num_keys, dim, 1, LONGEST, embedding_initializer=_FIRST_VALUES
+            combiner, num_keys, dim, 1, LONGEST, embedding_initializer=FIRST_VALUES
         )
         vectors = layer(tf.SparseTensor(*inputs))
         step = _there_and_back(vectors, layer.embedding_variable)
@@ -60,7 +59,7 @@ def make_plain(combiner, dim, num_keys, num_threads):
     def build():
         inputs = _placeholders()
         rows = tf1.get_variable(
-            "table", [num_keys, dim], initializer=_FIRST_VALUES, use_resource=True
+            "table", [num_keys, dim], initializer=FIRST_VALUES, use_resource=True
         )
         bags = tf.SparseTensor(*inputs)
         vectors = tf.nn.safe_embedding_lookup_sparse(rows, bags, combiner=combiner)

@@ -12,6 +12,7 @@ tf1 = tf.compat.v1
 
 LEARNING_RATE = 0.1
 FIRST_VALUE = 0.05  # of all contenders' rows
+FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 TOLERANCE = 1e-3  # relative, of losses; they sum in different orders
 BATCH_FOR_MEAN = 1  # what sok.Init is told: losses here are means already
 

@@ -13,6 +13,7 @@ import sok_compat as sok
 from benchmarks.contender import (
     BATCH_FOR_MEAN,
     FIRST_VALUE,
+    FIRST_VALUES,
     LEARNING_RATE,
     Contender,
     Parts,
@@ -23,7 +24,6 @@ tf1 = tf.compat.v1
 
 PEER_NAME = "recommenders-addons"
 PLAIN_NAME = "plain TensorFlow"
-_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 
 
 def _keys():
@@ -59,7 +59,7 @@ def make_ours(optimizer, dim, num_keys, num_features, num_threads):
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         keys = _keys()
         layer = sok.All2AllDenseEmbedding(
-            num_keys, dim, num_features, 1, embedding_initializer=_FIRST_VALUES
+            num_keys, dim, num_features, 1, embedding_initializer=FIRST_VALUES
         )
         inputs = keys[:, :, tf.newaxis]
         vectors = layer(inputs)
@@ -78,7 +78,7 @@ def make_plain(dim, num_keys, num_features, num_threads):
     def build():
         keys = _keys()
         rows = tf1.get_variable(
-            "table", [num_keys, dim], initializer=_FIRST_VALUES, use_resource=True
+            "table", [num_keys, dim], initializer=FIRST_VALUES, use_resource=True
         )
         vectors = tf.nn.embedding_lookup(rows, keys)
         loss = linear_loss(vectors, num_features, dim)
@@ -107,7 +107,7 @@ def make_peer(dim, num_features, num_threads):
             value_dtype=tf.float32,
             dim=dim,
             devices=["/CPU:0"],
-            initializer=_FIRST_VALUES,
+            initializer=FIRST_VALUES,
         )
         flat = tf.reshape(keys, [-1])
         vectors, trainable = embedding.embedding_lookup_unique(

@@ -9,7 +9,7 @@ import tensorflow as tf
 import sok_compat as sok
 from benchmarks.contender import (
     BATCH_FOR_MEAN,
-    FIRST_VALUE,
+    FIRST_VALUES,
     LEARNING_RATE,
     Contender,
     Parts,
@@ -21,7 +21,6 @@ from sok_compat.runtime.tf_versions import keras
 
 tf1 = tf.compat.v1
 
-_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 NUM_ROWS = 200_000  # in use
 CAPACITIES = (1, 10, 1000)  # times NUM_ROWS
 KERAS_NAME = "Keras Adam, plain variable"
@@ -37,7 +36,7 @@ def make_ours(times, dim, num_threads):
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         keys = tf1.placeholder(tf.int64, [None, 1, 1])
         layer = sok.All2AllDenseEmbedding(
-            NUM_ROWS * times, dim, 1, 1, embedding_initializer=_FIRST_VALUES
+            NUM_ROWS * times, dim, 1, 1, embedding_initializer=FIRST_VALUES
         )
         vectors = layer(keys)
         variables = [layer.embedding_variable]
@@ -53,7 +52,7 @@ def _make_keras(dim, num_threads):
     def build():
         keys = tf1.placeholder(tf.int64, [None, 1, 1])
         rows = tf1.get_variable(
-            "table", [NUM_ROWS, dim], initializer=_FIRST_VALUES, use_resource=True
+            "table", [NUM_ROWS, dim], initializer=FIRST_VALUES, use_resource=True
         )
         loss = _sum_of_squares(tf.nn.embedding_lookup(rows, keys))
         gradients = tf.gradients(loss, [rows])

@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.contender import FIRST_VALUE, LEARNING_RATE, Contender, Parts, check_losses
+from benchmarks.contender import FIRST_VALUES, LEARNING_RATE, Contender, Parts, check_losses
 from benchmarks.contenders import PLAIN_NAME
 from benchmarks.tables import OURS, Comparison
 from benchmarks.timing import interleaved_medians
@@ -19,7 +19,6 @@ from sok_compat.deeprec.variables.variable_creation import get_embedding_variabl
 tf1 = tf.compat.v1
 
 ONE_TABLE = "one table"
-_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 KEYS_OF_A_TABLE = 100_000
 DIMS = (4, 16, 64)
 MAIN_DIM = 16
@@ -53,7 +52,7 @@ def make_ours(dim, num_features, num_threads):
     def build():
         keys = _keys()
         variables = [
-            get_embedding_variable(f"v{i}", dim, initializer=_FIRST_VALUES)
+            get_embedding_variable(f"v{i}", dim, initializer=FIRST_VALUES)
             for i in range(num_features)
         ]
         ids = _ids_of_features(keys, num_features)
@@ -73,7 +72,7 @@ def make_one_table(dim, num_features, num_threads):
         flat = tf.reshape(distinct, [-1])
         bags = tf.RaggedTensor.from_row_splits(flat, tf.range(tf.size(flat, tf.int64) + 1))
         (vectors,) = group_embedding_lookup_sparse(
-            [get_embedding_variable("v", dim, initializer=_FIRST_VALUES)], [bags], ["sum"]
+            [get_embedding_variable("v", dim, initializer=FIRST_VALUES)], [bags], ["sum"]
         )
         sums = tf.reduce_sum(tf.reshape(vectors, [num_features, -1, dim]), 0)
         loss = _loss(sums)
@@ -90,7 +89,7 @@ def make_plain(dim, num_features, num_threads):
         vectors = [
             tf.nn.safe_embedding_lookup_sparse(
                 tf1.get_variable(
-                    f"v{i}", [KEYS_OF_A_TABLE, dim], initializer=_FIRST_VALUES, use_resource=True
+                    f"v{i}", [KEYS_OF_A_TABLE, dim], initializer=FIRST_VALUES, use_resource=True
                 ),
                 ids,
                 combiner="sum",

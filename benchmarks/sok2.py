@@ -10,6 +10,7 @@ import sok_compat as sok
 from benchmarks.contender import (
     BATCH_FOR_MEAN,
     FIRST_VALUE,
+    FIRST_VALUES,
     LEARNING_RATE,
     Contender,
     Parts,
@@ -22,7 +23,6 @@ from benchmarks.training import TRAIN_BARS, insert_all_keys
 
 tf1 = tf.compat.v1
 
-_FIRST_VALUES = tf1.constant_initializer(FIRST_VALUE)
 LAYER_BAR = 1.0  # times as fast
 
 
@@ -57,7 +57,7 @@ def make_layer(dim, num_keys, num_features, num_threads):
         first = [sok.Init(global_batch_size=BATCH_FOR_MEAN, seed=1)]
         keys, bags = _keys_and_bags()
         layer = sok.DistributedEmbedding(
-            "sum", num_keys, dim, slot_num=1, max_nnz=1, embedding_initializer=_FIRST_VALUES
+            "sum", num_keys, dim, slot_num=1, max_nnz=1, embedding_initializer=FIRST_VALUES
         )
         vectors = layer(bags)
         loss = linear_loss(vectors, num_features, dim)

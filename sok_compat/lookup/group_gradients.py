@@ -17,6 +17,7 @@ from sok_compat.lookup.admission import (
     remember_admission,
 )
 from sok_compat.lookup.find_rows import insert_absent
+from sok_compat.lookup.kept_rows import kept_as
 from sok_compat.ranks.collectives import gradient_occurrence
 from sok_compat.runtime.op_arguments import arguments_of, gradients_of
 from sok_compat.runtime.op_library import ops
@@ -84,7 +85,7 @@ def _pool_rows_gradient_there(
         row_ids = insert_absent(given.tables, given.keys, row_ids, given.absent_rows)
     elif not all_have_rows:  # the keys may repeat
         distinct, numbers = ops.sok_distinct_keys(row_ids, N=len(row_ids))
-        row_ids = [ops.sok_keep_rows(*ids) for ids in zip(distinct, row_ids)]
+        row_ids = [kept_as(*ids) for ids in zip(distinct, row_ids)]
         inverse = [tf.gather(number, places) for number, places in zip(numbers, inverse)]
     merged = _merged_after_reads(op, gradients, given, row_ids, inverse)
     return gradients_of(op, rows=_slices(op, given.rows, merged, row_ids, all_have_rows))
@@ -304,7 +305,7 @@ def _slices_of_table(
     if not all_have_rows:
         has_row = row_ids >= 0
         merged = tf.boolean_mask(merged, has_row)
-        row_ids = ops.sok_keep_rows(tf.boolean_mask(row_ids, has_row), row_ids)
+        row_ids = kept_as(tf.boolean_mask(row_ids, has_row), row_ids)
     elif tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
         row_ids = tf.identity(row_ids)  # captured by a separate gradient function
     return tf.IndexedSlices(merged, row_ids, dense_shape_of(rows))

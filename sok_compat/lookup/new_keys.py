@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from sok_compat.lookup.initial_rows import InitialRows
+from sok_compat.lookup.kept_rows import kept_as
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.rows.first_rows import first_rows
 
@@ -88,8 +89,8 @@ class NewKeys:
             absent_keys = tf.boolean_mask(absent_keys, is_drawn)
         inserted = self._inserted(table, absent_keys, positions)
         all_row_ids = tf.tensor_scatter_nd_update(row_ids, positions, inserted)
-        for found in (row_ids, inserted):
-            all_row_ids = ops.sok_keep_rows(all_row_ids, found)
+        if table.history is not None:  # else no key loses its row
+            all_row_ids = kept_as(all_row_ids, row_ids, inserted)
         num_left = 0 if self.draw is None else tf.math.count_nonzero(all_row_ids < 0)
         return all_row_ids, tf.zeros([num_left, table.dim])
 

@@ -238,7 +238,8 @@ class InsertAbsentOp : public tf::OpKernel {
     } else {  // searching for all keys is faster than waiting
       FindOrInsert(ctx, call, table.get(), keys.NumElements(), Data<int64_t>(keys), row_ids);
     }
-    output = Holding(table->KeepRows(output, began), std::make_shared<tf::Tensor>(found));
+    output = table->KeepRows(output, began);
+    if (began != 0) output = Holding(output, std::make_shared<tf::Tensor>(found));
   }
 
   static void InsertSome(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,
