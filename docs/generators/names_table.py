@@ -161,8 +161,8 @@ SECTIONS = {
               "and key; `seed` is new. All initializers fit both kinds of `var_type`, Keras's too, "
               "but for those that make all rows at once (`Identity`, `Orthogonal`). Capacities are "
               "rounded up; options of GPU memory change nothing. A hybrid variable "
-              "with `max_capacity` keys on a rank evicts the least recently used ones; restored "
-              "keys count as the oldest. The indices of gradients are row ids; `to_static` and "
+              "with `max_capacity` keys on a rank evicts the least recently used ones. "
+              "The indices of gradients are row ids; `to_static` and "
               "`to_dynamic` raise: `sok.OptimizerWrapper` does their work. Saved by "
               "`tf.train.Saver` and `tf.train.Checkpoint`."),
         Entry("sok.assign sok.dynamic_variable.assign sok.experiment.assign", "differs",

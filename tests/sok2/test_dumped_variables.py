@@ -74,6 +74,12 @@ def test_a_full_variable_evicts_the_least_recently_used_keys(num_ranks, mode):
 
 
 @on_ranks
+def test_what_is_evicted_after_a_restore_is_what_was_used_least_recently(num_ranks, mode):
+    gone = [rank["full"]["gone after restore"] for rank in results(num_ranks, mode)]
+    assert sorted(key for of_rank in gone for key in of_rank) == [4, 5, 10, 11]
+
+
+@on_ranks
 def test_an_incremental_dump_has_the_keys_used_since(num_ranks, mode):
     for rank in results(num_ranks, mode):
         assert tuple(rank["full"]["since"]) == ([8, 9], [[1.0, 1.0]] * 2)

@@ -26,8 +26,9 @@ class TableNames:
 
     Attributes:
       name: of the table, without its part.
-      layout: ROWS: `<name>/keys`, `<name>/rows` and one tensor for each slot. BUCKETS: nine tensors
-        for the table, or each of its parts, and for each slot.
+      layout: ROWS: `<name>/keys`, `<name>/rows`, one tensor for each slot, and `<name>/versions`
+        and `<name>/freqs` if they were recorded. BUCKETS: nine tensors for the table, or each of
+        its parts, and for each slot.
       keys: one for each part.
       rows: as keys.
       slots: PlaneNames, sorted by name.
@@ -78,7 +79,8 @@ def _in_rows(tensors):
             slots[owner].append(PlaneNames(name, (name,)))
     for owner in sizes:
         keys, rows = (f"{owner}/keys",), (f"{owner}/rows",)
-        yield TableNames(owner, ROWS, keys, rows, tuple(slots[owner]))
+        recorded = _recorded(tensors, [("int64", (sizes[owner],))], [f"{owner}/"])
+        yield TableNames(owner, ROWS, keys, rows, tuple(slots[owner]), recorded)
 
 
 def _owner(name, owners, fits):
@@ -148,12 +150,11 @@ def _plane_name(plane):
 def _table_in_buckets(tensors, planes, plane, slots):
     stems = _in_order(planes[plane])
     keys, rows = ([f"{stem}-{what}" for stem in stems] for what in ("keys", "values"))
-    recorded = []
     expected = [("int64", tensors[name][1]) for name in keys]
-    for what in ("versions", "freqs"):
-        names = tuple(f"{stem}-{what}" for stem in stems)
-        if [tensors.get(name) for name in names] == expected != [("int64", (0,))] * len(stems):
-            recorded.append(PlaneNames(what, names))
+    heads = [f"{stem}-" for stem in stems]
+    recorded = (
+        () if expected == [("int64", (0,))] * len(stems) else _recorded(tensors, expected, heads)
+    )
     without_row = [f"{stem}-keys_filtered" for stem in stems]
     found = TableNames(
         _plane_name(plane),
@@ -164,12 +165,22 @@ def _table_in_buckets(tensors, planes, plane, slots):
             PlaneNames(_plane_name(slot), tuple(f"{s}-values" for s in _in_order(planes[slot])))
             for slot in slots
         ),
-        tuple(recorded),
+        recorded,
         tuple(name for name in without_row if len(tensors.get(name, ("", ()))[1]) == 1),
     )
     all_stems = [stem for each in (plane, *slots) for stem in planes[each].values()]
     others = {n for n in tensors if n.rpartition("-")[0] in all_stems} - found.tensors
     return dataclasses.replace(found, others=tuple(sorted(others)))
+
+
+def _recorded(tensors, expected, heads):
+    """PlaneNames of the numbers that were recorded for each key, by the heads of their names."""
+    names = [
+        PlaneNames(what, tuple(head + what for head in heads)) for what in ("versions", "freqs")
+    ]
+    return tuple(
+        plane for plane in names if [tensors.get(name) for name in plane.tensors] == expected
+    )
 
 
 def _in_order(stems):

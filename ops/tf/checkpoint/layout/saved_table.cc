@@ -40,6 +40,22 @@ void AppendKeys(LiveKeys& held, ShardWriter* writer) {
   });
 }
 
+void AppendHistory(TableToSave& table, bool of_steps, ShardWriter* writer) {
+  KeyHistory& history = *table.view.history;
+  table.held.ForEachRowIds(RowsOfPart(2), [&](int64_t count, const int64_t* row_ids) {
+    std::vector<int64_t> room;
+    const int64_t* on_host = table.call.OnHost(row_ids, count, &room);
+    const auto num_bytes = static_cast<size_t>(count) * sizeof(int64_t);
+    auto* numbers = reinterpret_cast<int64_t*>(writer->Buffer(num_bytes));
+    const std::lock_guard<FairSharedMutex> lock(history.mutex());
+    for (int64_t i = 0; i < count; ++i) {
+      const KeySeen seen = history.OfRow(on_host[i]);
+      numbers[i] = of_steps ? seen.step : seen.count;
+    }
+    writer->AppendBuffer(num_bytes);
+  });
+}
+
 /// The entries with these rows; nullptr: all.
 TableEntries OnlyRows(OpCall& call, const TableEntries& held, const RowBits* rows) {
   if (rows == nullptr) return held;
@@ -95,6 +111,13 @@ void WriteKeysAndPlanes(const Slice& slice, const std::string& title, const std:
         AppendPart(plane, count, row_ids, writer);
       });
     }
+    writer->End();
+  }
+  if (table.view.history == nullptr || !table.view.history->options().limits_keys()) return;
+  for (const bool of_steps : {false, true}) {
+    writer->Begin(title + kHistoryEndings[of_steps] + ending, tf::DT_INT64,
+                  tf::TensorShape({slice.total}), slice.first, slice.count);
+    if (slice.count > 0) AppendHistory(table, of_steps, writer);
     writer->End();
   }
 }

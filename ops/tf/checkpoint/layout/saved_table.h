@@ -22,15 +22,19 @@ struct SavedPlane {
 
 /// The contents to save of a table.
 struct TableToSave {
+  OpCall& call;
   const TableView& view;
   std::vector<SavedPlane>& planes;  // the first is the table's rows
   LiveKeys held;                    // in an increment, keys whose rows have changed
   std::vector<int64_t> gone_keys;   // keys without rows, in an increment
 };
 
+/// The endings of names of tensors with the counts and steps of keys' histories.
+inline constexpr const char* kHistoryEndings[] = {"/freqs", "/versions"};
+
 /// Writes the keys <title>/keys and each plane as one tensor over all ranks, in the order of ranks:
 /// each rank writes its slice. Keys are in the order of row ids. <title>/seed is the seed of later
-/// keys' first values.
+/// keys' first values. A table with a limit of keys has their histories, too.
 void WriteRowsOfRanks(RankCommunicator& communicator, const std::string& title, TableToSave& table,
                       ShardWriter* writer);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op behind tf.train.Saver.restore, which fills a table from the slices of all ranks.
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ class RestoreRowsOp : public RowsOp {
     const Chain chain = OpenChain(prefix);
     communicator.Begin();
     communicator.AwaitTurn();
+    const int64_t now = table.Now();
     const auto fill = [&](const TableView& view, const TableView& fresh) {
       communicator.GiveTurn();
       ReadOnAllRanks(communicator, prefix, [&] {
@@ -55,7 +57,7 @@ class RestoreRowsOp : public RowsOp {
           link->owned = OwnedKeys::Count(link->saved, KeysIn(*link), view.options().placement);
         }
         if (chain.size() == 1) CheckNumKeysFits(view.options(), chain[0]->owned.count);
-        Fill(ctx, call, chain, fresh);
+        Fill(ctx, call, chain, fresh, now);
         return SignatureOf(chain);
       });
     };
@@ -66,8 +68,9 @@ class RestoreRowsOp : public RowsOp {
   /// The destination of rows.
   struct Target {
     Target(tf::OpKernelContext* ctx, OpCall& op_call, const TableView& view,
-           const std::vector<int64_t>& widths, const Chain& chain)
+           const std::vector<int64_t>& widths, const Chain& chain, int64_t moment)
         : call(op_call),
+          now(moment),
           fresh(view),
           filler(op_call, view, chain[0]->owned.count, MostKeys(chain)),
           rows(op_call, *view.planes.rows, RowsOfPart(view.options().dim)),
@@ -92,6 +95,7 @@ class RestoreRowsOp : public RowsOp {
     }
 
     OpCall& call;
+    const int64_t now;  // the moment of the restore
     const TableView& fresh;
     TableFiller filler;
     RowMover rows;
@@ -100,9 +104,9 @@ class RestoreRowsOp : public RowsOp {
     std::vector<Planes::Slot> other_slots;
   };
 
-  void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain,
-            const TableView& fresh) const {
-    Target target(ctx, call, fresh, widths_, chain);
+  void Fill(tf::OpKernelContext* ctx, OpCall& call, const Chain& chain, const TableView& fresh,
+            int64_t now) const {
+    Target target(ctx, call, fresh, widths_, chain, now);
     for (const auto& link : chain) {
       if (!link->is_whole()) {
         RemoveGone(*link, &target);
@@ -162,17 +166,17 @@ class RestoreRowsOp : public RowsOp {
   void Put(OwnedRows& rows, Link& link, Target* target) const {
     const TableOptions& options = target->fresh.options();
     if (link.is_whole() && options.use_hash_index) {
-      Append(rows, target);
+      Append(rows, link, target);
       return;
     }
     const int64_t num_before = target->fresh.table.Size(target->call).num_keys;
-    Insert(rows, link.is_whole(), target);
+    Insert(rows, link, target);
     const int64_t num_keys = target->fresh.table.Size(target->call).num_keys;
     if (link.is_whole() && num_keys != num_before + rows.count()) ThrowRepeatedKey(link, options);
   }
 
   /// Adds rows at consecutive row ids.
-  void Append(OwnedRows& rows, Target* target) const {
+  void Append(OwnedRows& rows, const Link& link, Target* target) const {
     const int64_t count = rows.count();
     const int64_t first = target->filler.Append(count, rows.keys().data());
     target->rows.FromHostInOrder(count, first, rows.Of(1, target->rows.width()));
@@ -188,10 +192,11 @@ class RestoreRowsOp : public RowsOp {
     }
     target->of_variables.AddInOrder(count, first,
                                     [&](size_t i) { return rows.Of(next + i, widths_[i]); });
+    SetHistory(rows, link, target, [&](int64_t i) { return first + i; });
   }
 
-  /// `are_fresh`: none of these keys has been added before.
-  void Insert(OwnedRows& rows, bool are_fresh, Target* target) const {
+  void Insert(OwnedRows& rows, const Link& link, Target* target) const {
+    const bool are_fresh = link.is_whole();  // none of these keys has been added before
     const int64_t dim = target->rows.width();
     const float* values = rows.Of(1, dim);
     const int64_t* row_ids = target->filler.Insert(rows.count(), rows.keys().data(), values,
@@ -202,6 +207,28 @@ class RestoreRowsOp : public RowsOp {
       slot.FromHost(rows.count(), row_ids, rows.Of(next++, slot.width()));
     target->of_variables.Add(target->call, rows.count(), row_ids, !are_fresh,
                              [&](size_t i) { return rows.Of(next + i, widths_[i]); });
+    std::vector<int64_t> room;
+    const int64_t* on_host = target->call.OnHost(row_ids, rows.count(), &room);
+    SetHistory(rows, link, target, [&](int64_t i) { return on_host[i]; });
+  }
+
+  /// Records the uses of keys, if they were saved. A use after now, by another machine's clock, was
+  /// now: else no step could evict the key.
+  template <typename RowAt>
+  void SetHistory(OwnedRows& rows, const Link& link, Target* target, const RowAt& row_at) const {
+    if (!link.has_history) return;
+    KeyHistory& history = *target->fresh.history;
+    const size_t first = 1 + titles_.size();
+    for (const bool of_steps : {false, true}) {
+      const float* data = rows.Of(first + of_steps, sizeof(int64_t) / sizeof(float));
+      for (int64_t i = 0; i < rows.count(); ++i) {
+        int64_t number;
+        std::memcpy(&number, data + i * 2, sizeof(number));
+        KeySeen seen = history.OfRow(row_at(i));
+        (of_steps ? seen.step : seen.count) = of_steps ? std::min(number, target->now) : number;
+        history.SetRow(row_at(i), seen);
+      }
+    }
   }
 
   [[noreturn]] void ThrowRepeatedKey(Link& link, const TableOptions& options) const {

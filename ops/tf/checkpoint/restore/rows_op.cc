@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/checkpoint/restore/rows_op.h"
 
+#include "ops/tf/checkpoint/layout/saved_table.h"
 #include "ops/tf/tables/plane_checks.h"
 
 namespace sok {
@@ -29,6 +30,8 @@ RowsOp::Chain RowsOp::OpenChain(const std::string& prefix) {
 std::vector<std::string> RowsOp::NamesIn(const Link& link) const {
   std::vector<std::string> names{KeysIn(link)};
   for (const std::string& title : titles_) names.push_back(title + link.ending);
+  if (!link.has_history) return names;
+  for (const char* ending : kHistoryEndings) names.push_back(name_ + ending + link.ending);
   return names;
 }
 
@@ -44,7 +47,16 @@ void RowsOp::CheckShapes(const TableView& view, Link& link) const {
     CheckPlaneToRestore(view.options(), title, num_keys, widths[i],
                         link.saved.ShapeOf(title, tf::DT_FLOAT));
   }
-  for (const std::string& name : names) link.saved.PiecesOf(name);
+  link.has_history = view.history != nullptr && view.history->options().limits_keys() &&
+                     link.saved.Contains(name_ + kHistoryEndings[0] + link.ending);
+  const std::vector<std::string> all_names = NamesIn(link);
+  for (size_t i = names.size(); i < all_names.size(); ++i) {
+    const int64_t count = NumKeysIn(link.saved, all_names[i]);
+    if (count == num_keys) continue;
+    Throw(ErrorCode::kInvalidArgument, all_names[i], " in the checkpoint ", link.saved.prefix(),
+          " has ", count, " numbers for ", num_keys, " keys");
+  }
+  for (const std::string& name : all_names) link.saved.PiecesOf(name);
 }
 
 void RowsOp::CheckHasSlot(Link& link, const std::string& title) const {

@@ -30,13 +30,14 @@ class RowsOp : public WholeTableOp {
 
     SavedTensors saved;
     const std::string ending;  // of its tensors' names
+    bool has_history = false;  // of the keys, for a table that limits them; set by CheckShapes
     OwnedKeys owned;
   };
   using Chain = std::vector<std::unique_ptr<Link>>;
 
   static Chain OpenChain(const std::string& prefix);
   std::string KeysIn(const Link& link) const { return name_ + "/keys" + link.ending; }
-  std::vector<std::string> NamesIn(const Link& link) const;  // of keys, then of titles
+  std::vector<std::string> NamesIn(const Link& link) const;  // of keys, titles and the history
 
   /// Throws unless every key has a row of the right width; reads only the index.
   void CheckShapes(const TableView& view, Link& link) const;

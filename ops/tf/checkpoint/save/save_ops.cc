@@ -242,7 +242,7 @@ class SaveTableOp : public WholeTableOp {
       CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
       std::vector<SavedPlane> planes = Planes(call, view, others);
       const std::lock_guard<std::mutex> lock(checkpoint->mutex);
-      TableToSave saved{view, planes, LiveKeys(call, view), {}};
+      TableToSave saved{call, view, planes, LiveKeys(call, view), {}};
       if (checkpoint->series) Compare(call, checkpoint.get(), table.fingerprints(), &saved);
       if (!checkpoint->on_rank_0) {
         Write(call, saved, communicator, *checkpoint);

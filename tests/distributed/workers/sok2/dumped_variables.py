@@ -124,12 +124,13 @@ def main():
     train_once()
     sok.load(load_from, listed, [optimizer], sess=run.session)
     seen["loaded from other ranks"] = by_key(run(contents))
-    seen["full"] = full_variable(run)
+    seen["full"] = full_variable(run, folder, load_from)
     report(seen)
 
 
-def full_variable(run):
-    """What a hybrid variable of 8 keys evicts, filters and has used since a moment."""
+def full_variable(run, folder, restore_from):
+    """What a hybrid variable of 8 keys evicts, filters and has used since a moment; also what it
+    evicts once it was restored."""
     variable = sok.DynamicVariable(
         2, "ones", max_capacity=8 // SIZE, filter_ratio=0.5, seed=4, name="full"
     )
@@ -150,8 +151,21 @@ def full_variable(run):
     run(read, np.arange(8, 10))
     keys, rows = sok.incremental_dump(variable, moment, sess=run.session)
     seen["since"] = keys[0].tolist(), rows[0].tolist()
+    save_and_restore(variable, run.session, f"{folder}/uses", f"{restore_from}/uses")
+    seen["gone after restore"] = run(read, np.arange(20, 24))[1].tolist()
     seen["filtered"] = run(filtered, np.arange(100, 104)[:, np.newaxis])[:, 0].tolist()
     return seen
+
+
+def save_and_restore(variable, session, path, restored_path):
+    if session is None:
+        checkpoint = tf.train.Checkpoint(variable=variable)
+        checkpoint.write(path)
+        checkpoint.read(restored_path).assert_consumed()
+    else:
+        saver = tf1.train.Saver([variable])
+        saver.save(session, path)
+        saver.restore(session, restored_path)
 
 
 if __name__ == "__main__":
