@@ -125,23 +125,18 @@ def main():
     sok.load(load_from, listed, [optimizer], sess=run.session)
     seen["loaded from other ranks"] = by_key(run(contents))
     seen["full"] = full_variable(run, folder, load_from)
+    seen["filtered"] = filtered_keys(run)
+    seen["evicted while training"] = num_evicted_while_training(run)
     report(seen)
 
 
 def full_variable(run, folder, restore_from):
-    """What a hybrid variable of 8 keys evicts, filters and has used since a moment; also what it
-    evicts once it was restored."""
-    variable = sok.DynamicVariable(
-        2, "ones", max_capacity=8 // SIZE, filter_ratio=0.5, seed=4, name="full"
-    )
+    """What a hybrid variable of 8 keys evicts, also once it was restored, and has used since a
+    moment."""
+    variable = sok.DynamicVariable(2, "ones", max_capacity=8 // SIZE, name="full")
     if run.session is not None:
         run.session.run(variable.initializer)
     read = lambda keys: sok.sparse_read_and_evict(variable, keys)  # noqa: E731
-
-    def filtered(ids):
-        bags = tf.RaggedTensor.from_tensor(ids, row_splits_dtype=tf.int64)
-        return sok.lookup_sparse(variable, bags, combiners="mean", use_low_frequency_filter=True)
-
     seen = {"gone": []}
     for first in (0, 4, 8, 6):
         rows, gone, gone_rows = run(read, np.arange(first, first + 4))
@@ -153,8 +148,50 @@ def full_variable(run, folder, restore_from):
     seen["since"] = keys[0].tolist(), rows[0].tolist()
     save_and_restore(variable, run.session, f"{folder}/uses", f"{restore_from}/uses")
     seen["gone after restore"] = run(read, np.arange(20, 24))[1].tolist()
-    seen["filtered"] = run(filtered, np.arange(100, 104)[:, np.newaxis])[:, 0].tolist()
     return seen
+
+
+def filtered_keys(run):
+    """The rows of 400 new keys, half of which are to be filtered out."""
+    variable = sok.DynamicVariable(2, "ones", filter_ratio=0.5, seed=4, name="filtered")
+    if run.session is not None:
+        run.session.run(variable.initializer)
+
+    def read(ids):
+        bags = tf.RaggedTensor.from_tensor(ids, row_splits_dtype=tf.int64)
+        return sok.lookup_sparse(variable, bags, combiners="mean", use_low_frequency_filter=True)
+
+    return run(read, np.arange(400)[:, np.newaxis])[:, 0].tolist()
+
+
+def num_evicted_while_training(run):
+    """Trains a hybrid variable of 8 keys, whose evicted keys and rows must be those of a model."""
+    variable, optimizer = sok.DynamicVariable(2, "ones", max_capacity=8 // SIZE), sok.SGD(0.25)
+
+    def train(keys):
+        if run.session is None:
+            with tf.GradientTape() as tape:
+                rows, *gone = sok.sparse_read_and_evict(variable, keys)
+            optimizer.apply_gradients([(tape.gradient(rows, variable), variable)])
+            return gone
+        rows, *gone = sok.sparse_read_and_evict(variable, keys)
+        applied = optimizer.apply_gradients([(tf.gradients(rows, variable)[0], variable)])
+        with tf.control_dependencies([applied]):
+            return [tf.identity(each) for each in gone]
+
+    rng = np.random.default_rng(2)
+    held, num_evicted = {}, 0  # {key: its row}, the last used last
+    for _ in range(20):
+        keys = 4 * rng.integers(0, 5, 4) + np.arange(4)  # each rank of 4 has one
+        own = keys[keys % SIZE == RANK].tolist()
+        for key in sorted(own, key=lambda key: (key not in held, key)):  # as new ones come later
+            held[key] = held.pop(key, 1.0) - 0.25 * SIZE
+        oldest = list(held)[: max(0, len(held) - 8 // SIZE)]
+        gone, rows = run(train, keys)
+        assert gone.tolist() == oldest
+        assert rows.tolist() == [[held.pop(key)] * 2 for key in oldest]
+        num_evicted += len(oldest)
+    return num_evicted
 
 
 def save_and_restore(variable, session, path, restored_path):

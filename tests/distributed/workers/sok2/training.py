@@ -57,7 +57,14 @@ def ragged(values, lengths):
 
 def loss_of(variables, dynamic, static):
     ids = [ragged(*dynamic[:2])] * 3 + [ragged(*static[:2]).to_sparse()] * 3
-    weights = [None, ragged(*dynamic[2:0:-1]), None, None, ragged(*static[2:0:-1]), None]
+    weights = [
+        None,
+        ragged(*dynamic[2:0:-1]).to_sparse(),
+        None,
+        None,
+        ragged(*static[2:0:-1]),
+        None,
+    ]
     outputs = sok.lookup_sparse(variables, ids, weights, COMBINERS)
     return tf.add_n([tf.reduce_sum(tf.sin(each) ** 2) for each in outputs])
 
