@@ -40,8 +40,9 @@ PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 3 ? n + 1 : 4)))
 test pytest-thorough pytest-gpu-kernels pytest-layers: export PYTHONDONTWRITEBYTECODE :=
 PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
+TESTS := -m "not thorough"
 test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, but for those that take long
-	$(PYTEST) -m "not thorough" $(PYTEST_ARGS)
+	$(PYTEST) $(TESTS) $(PYTEST_ARGS)
 
 pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: more ranks, more models
 	$(PYTEST) -m thorough $(PYTEST_ARGS)
@@ -83,7 +84,8 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 # One CUDA architecture: each one more takes minutes.
 check: export SOK_WARNINGS_AS_ERRORS := ON
 check: export CUDAARCHS := 90
-check: before-tests test pytest-thorough pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, site, sanitizers, CUDA, all tests
+check: TESTS :=  # also those that take long, in one run: they share processes
+check: before-tests test pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, site, sanitizers, CUDA, all tests
 
 # Two at a time, as downloads, linters and links leave a processor idle; one pip at a time in an environment.
 .PHONY: before-tests build-other

@@ -81,9 +81,8 @@ SECTIONS = {
               "tf.saved_model.builder.SavedModelBuilder", "differs",
               "under 'collective' rank 0 writes; a graph of several ranks with embedding variables "
               "raises: [serving](serving.md)"),
-        Entry("tf.gradients tf.clip_by_global_norm", "differs",
-              "under 'collective' gradients of scalars by variables are means over ranks; the "
-              "norm is that over all ranks"),
+        Entry("tf.gradients", "differs",
+              "under 'collective' gradients of scalars by variables are means over ranks"),
         Entry("tensorflow.python.distribute.launch", "refused",
               "use `python -m sok_compat.run.launch [-np N] command...`: N processes, or one for "
               "each visible GPU; the status of the first that failed", ImportError),

@@ -127,6 +127,17 @@ def gradient_occurrence(collective: tf.Tensor) -> int:
     return count[name] - 1
 
 
+def is_in_branch() -> bool:
+    """Whether a branch of tf.cond is being built, in either control flow of TensorFlow."""
+    if tf.executing_eagerly():
+        return False
+    graph = tf.compat.v1.get_default_graph()
+    context = graph._get_control_flow_context()
+    return isinstance(graph, CondBranchFuncGraph) or (
+        context is not None and context.IsCondContext()
+    )
+
+
 def _out_of_branches():
     """Context of the graph around the branches of tf.cond."""
     if tf.executing_eagerly():

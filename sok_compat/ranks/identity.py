@@ -10,6 +10,7 @@ from typing import Any
 
 from sok_compat.ranks.collectives import is_of_one_rank
 from sok_compat.ranks.exchange import CommunicationStats, ExchangeThread
+from sok_compat.ranks.global_norm import clip_by_norm_over_ranks
 from sok_compat.ranks.horovod.communicator import (
     Collectives,
     active_horovod,
@@ -81,6 +82,7 @@ def connect_ranks(
             integrations.when_there_are_tables(
                 lambda: watch_gradients(is_shared_table, refuse_early_tape)
             )
+            integrations.when_there_are_tables(clip_by_norm_over_ranks)
     _exchange_thread.leave_at_exit()  # the script may have called hvd.init() once more
     _exchange_thread.wait_for_ranks(user)
     return Ranks(horovod.rank(), horovod.size())

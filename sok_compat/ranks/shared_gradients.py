@@ -10,7 +10,6 @@ values are scaled or clipped.
 from __future__ import annotations
 
 import functools
-import logging
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +17,6 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.runtime import integrations
-
-_logger = logging.getLogger("sok_compat")
 
 _MARK = "_sok_compat_table"  # an attribute of tensors: a weak reference to the table
 _REDUCED = "_sok_compat_reduced"  # an attribute of tensors that have been reduced over ranks
@@ -37,7 +34,7 @@ def watch_gradients(
     is_shared: Callable[[Any], bool],
     check_tape: Callable[[tf.GradientTape, list[Any]], None] | None = None,
 ) -> None:
-    """Marks the gradients of tables from now on, and warns of norms over this rank's rows only.
+    """Marks the gradients of tables from now on.
 
     Args:
       is_shared: returns whether a variable is a table with rows on several ranks.
@@ -47,7 +44,6 @@ def watch_gradients(
         "tf.GradientTape.gradient", lambda gradient: _marking_tape(gradient, is_shared, check_tape)
     )
     integrations.apply("tf.gradients", lambda helper: _marking_helper(helper, is_shared))
-    integrations.apply("tf.clip_by_global_norm", _warning_of_tables)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -190,25 +186,3 @@ def _own(gradient, table):
     if not isinstance(gradient, tf.IndexedSlices):
         gradient = tf.identity(gradient)  # another variable's gradient may be the same tensor
     return mark(gradient, table)
-
-
-def _warning_of_tables(global_norm):
-    has_warned = False
-
-    @functools.wraps(global_norm)
-    def warning_norm(t_list, name=None):
-        nonlocal has_warned
-        tables = [] if has_warned else [table_of(gradient) for gradient in t_list]
-        table = next((table for table in tables if table is not None), None)
-        if table is not None:
-            has_warned = True
-            _logger.warning(
-                "tf.clip_by_global_norm, or global_clipnorm of an optimizer, takes the norm of "
-                "this rank's rows of %s alone: each rank clips by its own norm, and dense "
-                "variables drift apart. Clip with %s",
-                table.table_name,
-                table.words.clip,
-            )
-        return global_norm(t_list, name)
-
-    return warning_norm

@@ -198,7 +198,7 @@ _OF_GRADIENTS = (
     ),
     _integration(
         "tf.clip_by_global_norm",
-        "on several ranks, warns once of tables: the norm covers only this rank's rows",
+        "on several ranks, the norm covers a table's rows of all ranks",
         "runtime/test_shared_gradients",
         lambda: clip_ops,  # Keras calls this one, too
         "global_norm",

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
-from sok_compat.ranks.horovod.communicator import sum_over_ranks
+from sok_compat.ranks.global_norm import norm_over_ranks
 from sok_compat.ranks.shared_gradients import table_of
 from sok_compat.tables.table import is_shared_table
 
@@ -63,12 +63,4 @@ def _norm_over_ranks(
         is_shared = [is_shared_table(variable) for variable in variables]
     if not any(is_shared):
         return None
-    pairs = [(g, shared) for g, shared in zip(gradients, is_shared) if g is not None]
-    half_square = sum_over_ranks(_half_square([g for g, shared in pairs if shared]))
-    half_square += _half_square([g for g, shared in pairs if not shared])
-    return tf.sqrt(2.0 * half_square)
-
-
-def _half_square(gradients: Iterable[tf.Tensor | tf.IndexedSlices]) -> tf.Tensor:
-    values = [g.values if isinstance(g, tf.IndexedSlices) else g for g in gradients]
-    return tf.add_n([tf.cast(tf.nn.l2_loss(v), tf.float32) for v in values] or [tf.zeros([])])
+    return norm_over_ranks(gradients, is_shared)

@@ -14,6 +14,7 @@ from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.checkpoint.sessions import restored_sessions as sessions
 from sok_compat.lookup.branches import make_no_zeros_of_tables
+from sok_compat.ranks.global_norm import clip_by_norm_over_ranks
 from sok_compat.ranks.horovod.helpers import adapt_helpers
 from sok_compat.ranks.shared_gradients import watch_gradients
 from sok_compat.run import script_modules
@@ -63,7 +64,7 @@ BY_WHOM = {
     "tf.gradients": watch_all_gradients,
     "tf.cond, gradients": make_no_zeros_of_tables,
     "tf.cond of TensorFlow 1, gradients": make_no_zeros_of_tables,
-    "tf.clip_by_global_norm": watch_all_gradients,
+    "tf.clip_by_global_norm": clip_by_norm_over_ranks,
     "tf.distribute.StrategyExtended.update": accept_all_strategies,
     "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
     "tf.distribute.get_strategy().extended.colocate_vars_with": accept_all_strategies,

@@ -7,7 +7,7 @@ wrapper, or else by the optimizer that applies it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import tensorflow.compat.v1 as tf
@@ -25,7 +25,6 @@ from sok_compat.ranks.horovod.helpers import is_computed_for_wrapper
 from sok_compat.ranks.shared_gradients import is_reduced, mark, mark_reduced
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.table import is_shared_table
-from sok_compat.training import clipping
 
 if TYPE_CHECKING:
     from tensorflow.compat.v1.train import Optimizer as _Optimizer
@@ -85,17 +84,6 @@ def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[_Gradient]:
     return [_averages([pair])[0][0] if isinstance(pair[1], Variable) else pair[0] for pair in pairs]
 
 
-def clip_by_global_norm(
-    t_list: Sequence[_Gradient],
-    clip_norm: float | tf.Tensor,
-    use_norm: tf.Tensor | None = None,
-    name: str | None = None,
-) -> tuple[list[_Gradient], tf.Tensor]:
-    """`tf.clip_by_global_norm`; under the strategy 'collective', with the norm over all ranks."""
-    clip = clipping.clip_by_global_norm if is_collective() else tf.clip_by_global_norm
-    return clip(t_list, clip_norm, use_norm, name)
-
-
 def _parts_of(variables: Iterable[Any]) -> list[Any]:
     parts: list[Any] = []
     for variable in variables:
@@ -149,4 +137,4 @@ def _average_over_ranks(gradient: _Gradient, table: Any, name: str) -> _Gradient
     return mark_reduced(tf.IndexedSlices(values, indices, gradient.dense_shape))
 
 
-NAMES = {"clip_by_global_norm": clip_by_global_norm, "gradients": gradients}
+NAMES = {"gradients": gradients}

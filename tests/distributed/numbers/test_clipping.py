@@ -17,6 +17,7 @@ SCRIPTS = [
     "in a function",
     "forward in a function",
     "gradients as arguments",
+    "by an optimizer",
     "with a distributed tape",
 ]
 
@@ -45,13 +46,9 @@ def test_two_ranks_equal_one(script):
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2], ids="{} ranks".format)
-def test_tensorflow_s_own_warns_once_on_several_ranks(num_ranks):
+def test_a_norm_in_a_branch_is_that_of_a_rank(num_ranks):
+    """The other ranks may not take the branch."""
     for rank in reports(launched(num_ranks)):
-        warned = rank["warned"]
-        assert warned["dense only"] == []
-        if num_ranks == 1:
-            assert warned["global_clipnorm"] == []
-            continue
-        (message,) = warned["global_clipnorm"]
-        assert warned["tf.clip_by_global_norm"] == [message]
-        assert "sok.clip_by_global_norm" in message and "this rank's" in message
+        assert ["this rank's rows" in message for message in rank["warned"]] == [True] * (
+            num_ranks > 1
+        )

@@ -138,7 +138,7 @@ class Model:
 
 
 def clipped(gradients, extra):
-    return gradients if extra.startswith("nothing") else sok.clip_by_global_norm(gradients, 100)[0]
+    return gradients if extra.startswith("nothing") else tf.clip_by_global_norm(gradients, 100)[0]
 
 
 def metrics(loss):
