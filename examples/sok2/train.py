@@ -2,7 +2,15 @@
 """A DLRM in TensorFlow 2's style. `python -m examples.sok2.train --help`"""
 
 import argparse
+import functools
 import os
+import sys
+import time
+
+from examples import console
+
+if __name__ == "__main__":
+    console.quiet_tensorflow()
 
 import numpy as np
 import tensorflow as tf
@@ -91,19 +99,28 @@ def part_of(batch, rank, size):
     return ids, tf.constant(dense[begin:end]), tf.constant(clicks[begin:end])
 
 
-def train(num_steps, batch, checkpoint=None):
-    """The mean losses of all ranks' samples, of each step."""
+def train(num_steps, batch, checkpoint=None, stop=None):
+    """The mean losses of all ranks' samples, of each step.
+
+    Args:
+      num_steps: how many at most.
+      batch: samples of all ranks together.
+      checkpoint: a path, to go on from and to write; None: neither.
+      stop: a console.StopRequest. Once a rank has it, all end after the same step.
+    """
     sok.init()
     rank, size = sok.communication.rank(), sok.communication.num_ranks()
+    say = functools.partial(print, flush=True) if rank == 0 else lambda text: None
     model = Dlrm()
     for_tables = sok.OptimizerWrapper(keras.optimizers.legacy.Adam(0.02))
     for_others = keras.optimizers.legacy.Adam(0.02)
     saved = tf.train.Checkpoint(model=model, for_tables=for_tables, for_others=for_others)
     if checkpoint and os.path.exists(f"{checkpoint}.index"):
         saved.read(checkpoint)
+        say(f"goes on from {checkpoint}")
 
     @tf.function(reduce_retracing=True)
-    def step(ids, dense, clicks):
+    def step(ids, dense, clicks, ends):
         with tf.GradientTape() as tape:
             logits = model(ids, dense)
             losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=clicks, logits=logits)
@@ -114,15 +131,22 @@ def train(num_steps, batch, checkpoint=None):
         for_tables.apply_gradients(zip(gradients, model.tables))  # sums over ranks already
         summed = [sok.communication.allreduce(each, "sum") for each in gradients[num_tables:]]
         for_others.apply_gradients(zip(summed, others))
-        return sok.communication.allreduce(loss, "sum")
+        return tf.unstack(sok.communication.allreduce(tf.stack([loss, ends]), "sum"))
 
-    losses = []
+    losses, num_ends, since = [], 0.0, time.perf_counter()
     for number in range(num_steps):
-        losses.append(float(step(*part_of(make_batch(number, batch), rank, size))))
-        if rank == 0 and number % 20 == 0:
-            print(f"step {number}: loss {losses[-1]:.4f}")
+        ends = tf.constant(float(stop is not None and stop.is_set))
+        loss, num_ends = step(*part_of(make_batch(number, batch), rank, size), ends)
+        losses.append(float(loss))
+        if number % 20 == 0:
+            since, before = time.perf_counter(), since
+            speed = f", {20 * batch / (since - before):,.0f} samples/s" if number else ""
+            say(f"step {number}: loss {losses[-1]:.4f}{speed}")
+        if num_ends > 0.0:
+            break
     if checkpoint:
         saved.write(checkpoint)
+        say(f"saved in {checkpoint}")
     return losses
 
 
@@ -153,18 +177,38 @@ def export(checkpoint, folder):
     return sok.export_saved_model(folder, build, restore)
 
 
-def main():
-    """The program."""
+def parse_arguments(arguments):
+    """The options; exits with status 2 where they make no sense."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--batch-size", type=int, default=512, help="of all ranks together")
     parser.add_argument("--checkpoint", help="a path; goes on from there, and is written")
     parser.add_argument("--export", help="a new folder, for a SavedModel of the checkpoint")
-    options = parser.parse_args()
-    train(options.steps, options.batch_size, options.checkpoint)
-    if options.export:
+    options = parser.parse_args(arguments)
+    for name in ("steps", "batch_size"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be positive")
+    if options.export and not options.checkpoint:
+        parser.error("--export needs --checkpoint, of which it is a SavedModel")
+    if options.export and os.path.exists(options.export):
+        parser.error(f"--export: {options.export} already exists, and a new folder is needed")
+    return options
+
+
+def program(arguments, stop):
+    """Trains, saves and exports, as the arguments say; returns the exit status."""
+    options = parse_arguments(arguments)
+    try:
+        if options.checkpoint:
+            os.makedirs(os.path.dirname(options.checkpoint) or ".", exist_ok=True)
+    except OSError as error:
+        return console.fail(f"--checkpoint: {error}")
+    train(options.steps, options.batch_size, options.checkpoint, stop)
+    if options.export and not stop.is_set:
         export(options.checkpoint, options.export)
+        print(f"exported to {options.export}")
+    return console.EXIT_OK
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(console.run(program, sys.argv[1:]))

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from examples.sok2.train import Dlrm, export, make_batch, part_of
+from examples import console
+from examples.sok2.train import Dlrm, export, make_batch, parse_arguments, part_of, train
 from tests.distributed.launch import folder_of_tests, has_horovod, reports, run_ranks
 
 
@@ -44,3 +45,27 @@ def test_two_ranks_learn_the_same():
     for rank in results(2):
         np.testing.assert_allclose(rank["losses"], losses, rtol=1e-3)
         np.testing.assert_allclose(rank["resumed"], resumed, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--steps", "0"], "--steps must be positive"),
+        (["--batch-size", "-1"], "--batch-size must be positive"),
+        (["--export", "new"], "--export needs --checkpoint"),
+        (["--export", "/", "--checkpoint", "c"], "/ already exists"),
+    ],
+)
+def test_arguments_that_make_no_sense(arguments, words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments(arguments)
+    assert ended.value.code == console.EXIT_BAD_INPUT
+    assert words in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_after_a_step_and_saves(tmp_path):
+    """On one process; on several, launchers end the ranks."""
+    stop = console.StopRequest()
+    stop.is_set = True
+    assert len(train(5, 32, f"{tmp_path}/saved", stop)) == 1
+    assert tf.train.load_checkpoint(f"{tmp_path}/saved")
