@@ -55,9 +55,11 @@ OTHER_TESTS := tests/optimizers tests/variables $(addprefix tests/layers/test_,c
   layer_handles.py ragged_inputs.py tf_distributed_embedding.py unusual_steps.py) $(addprefix tests/runtime/test_, \
   integrations.py v1_behavior.py without_keras_2.py)
 
-# The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of files and of Keras.
-GPU_KERNEL_TESTS := tests/layers tests/variables tests/conformance $(addprefix tests/saver/test_,incremental_saver.py \
-  saving_steps.py) $(addprefix tests/optimizers/test_,rows_in_use.py sok_optimizers.py)
+# The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of what Python does with ops.
+GPU_KERNEL_TESTS := tests/conformance $(addprefix tests/layers/test_,equals_tensorflow.py first_values.py full_table.py \
+  lookup.py unusual_steps.py) $(addprefix tests/variables/test_,devices.py embedding_variable.py kept_rows.py \
+  row_updates.py) $(addprefix tests/saver/test_,incremental_saver.py saving_steps.py) \
+  $(addprefix tests/optimizers/test_,rows_in_use.py sok_optimizers.py)
 
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
 	build=$$($(BIN)/python cmake/build_backend.py) && \

@@ -11,7 +11,7 @@ import tensorflow as tf
 import sok_compat
 from tests.saver.files.test_dump_and_restore import KEYS
 from tests.support.cases.optimizer_cases import (
-    ALL_OPTIMIZERS,
+    EACH_ON_SOME_KIND,
     LAZY_ADAM,
     SOK_ADAM,
     STOCK_OPTIMIZERS,
@@ -21,6 +21,9 @@ from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
 ADAGRAD = STOCK_OPTIMIZERS[1]
+by_optimizer_and_kind = pytest.mark.parametrize(
+    "optimizer, use_hashtable", EACH_ON_SOME_KIND, ids=str
+)
 kinds = pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
 
 
@@ -66,8 +69,7 @@ def restore(session, saver, saved, path):
 FIRST, LAST = ([3, 1, 3], [4, 1], [9, 8, 3]), ([1, 8], [3, 11], [12, 1])
 
 
-@kinds
-@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
+@by_optimizer_and_kind
 def test_training_goes_on_as_if_it_had_not_stopped(in_new_graph, optimizer, use_hashtable):
     """In a new graph: rows, slots, powers of beta and steps are as they were."""
     options = dict(optimizer=optimizer, use_hashtable=use_hashtable)

@@ -10,7 +10,7 @@ from sok_compat.runtime.tf_versions import keras
 from sok_compat.sparse_operation_kit.core import EmbeddingVariable
 from tests.support.bags import sparse_tensor
 from tests.support.cases.layer_cases import ALL_CASES, LayerCase
-from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS
+from tests.support.cases.optimizer_cases import EACH_ON_SOME_KIND
 from tests.support.sessions import initialized_session
 
 Keys = tf.compat.v1.GraphKeys
@@ -221,8 +221,7 @@ def test_gradient_is_slices_of_distinct_rows(sok, case):
         assert slices.dense_shape.tolist() == [48, case.dim]
 
 
-@pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
-@pytest.mark.parametrize("use_hashtable", [True, False], ids=["hash", "direct"])
+@pytest.mark.parametrize("optimizer, use_hashtable", EACH_ON_SOME_KIND, ids=str)
 def test_regularisation_of_all_rows_beside_lookups(sok, use_hashtable, optimizer):
     """L2 on value() mixes a dense gradient with slices; rows equal an ordinary variable's."""
     case = LayerCase("sum", use_hashtable, "int64", 3)

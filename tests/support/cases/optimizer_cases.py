@@ -184,6 +184,11 @@ STOCK_OPTIMIZERS = [
     ),
 ]
 ALL_OPTIMIZERS = SOK_OPTIMIZERS + STOCK_OPTIMIZERS
+# (optimizer, use_hashtable): slots of a table without a hash index do not depend on the optimizer.
+EACH_ON_SOME_KIND = [
+    *((optimizer, True) for optimizer in ALL_OPTIMIZERS),
+    *((optimizer, False) for optimizer in (*SOK_OPTIMIZERS[:2], *STOCK_OPTIMIZERS[:2])),
+]
 
 
 def _keras(name, make, needs_all_keys=False):
