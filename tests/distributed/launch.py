@@ -78,6 +78,27 @@ def run_ranks(worker, num_ranks, *arguments, timeout=100, environment=None):
         return [_read_rank(Path(folder), *rank) for rank in enumerate(ended)]
 
 
+def launched_once(launch):
+    """As functools.cache, and keeps the error of a failing launch for all its tests: each takes
+    minutes."""
+
+    @functools.cache
+    def outcome(*arguments):
+        try:
+            return launch(*arguments), None
+        except Exception as error:
+            return None, error
+
+    @functools.wraps(launch)
+    def result(*arguments):
+        value, error = outcome(*arguments)
+        if error is not None:
+            raise error
+        return value
+
+    return result
+
+
 def reports(ranks):
     """What all ranks reported; fails with their output if one has failed."""
     failed = [

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 NUM_DRAWN = int(os.environ.get("SOK_TEST_MODELS", 3))
 TABLES = [(30, 4, "sum"), (7, 6, "mean"), (50, 4, "sum"), (11, 3, None), (9, 4, "mean")]
@@ -135,7 +135,7 @@ def checkpoints_of_all():
     return tempfile.TemporaryDirectory()
 
 
-@functools.cache
+@launched_once
 def reported(num_ranks, is_drawn):
     """What each rank reports of all cases of one launch."""
     is_drawn_alone = is_drawn and num_ranks != 3

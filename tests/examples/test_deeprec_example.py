@@ -9,7 +9,7 @@ import pytest
 
 from examples import console
 from examples.deeprec import settings, train
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 NUM_RANKS = [1, pytest.param(2, marks=pytest.mark.skipif(
     not has_horovod(), reason="Horovod is not installed: run `make horovod`"
@@ -22,7 +22,7 @@ def folder():
     return tempfile.TemporaryDirectory()
 
 
-@functools.cache
+@launched_once
 def trained(num_ranks):
     """({embedding: figures of the first rank}, its output)."""
     arguments = (folder().name, *settings.EMBEDDINGS)

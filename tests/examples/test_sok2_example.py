@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """SparseOperationKit 2's DLRM learns the same on one rank and on two, resumes, and is served."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from examples import console
 from examples.sok2.train import Dlrm, export, make_batch, parse_arguments, part_of, train
-from tests.distributed.launch import folder_of_tests, has_horovod, reports, run_ranks
+from tests.distributed.launch import folder_of_tests, has_horovod, launched_once, reports, run_ranks
 
 
-@functools.cache
+@launched_once
 def results(num_ranks):
     path = f"{folder_of_tests('sok2_example')}/{num_ranks}"
     environment = {"SOK_TEST_EAGER": "1"}

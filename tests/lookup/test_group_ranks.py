@@ -2,16 +2,14 @@
 """A group of lookups on several ranks: the numbers of plain TensorFlow on one process, and as few
 ops and exchanges as one lookup takes."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import launched_once, reports, run_ranks
 from tests.support.cases.group_cases import CASES
 
 
-@functools.cache
+@launched_once
 def reported(num_ranks):
     return reports(run_ranks("numbers.groups", num_ranks, timeout=300))
 

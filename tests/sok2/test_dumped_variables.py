@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dump`, `load` and full variables of SparseOperationKit 2 on several ranks."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from tests.distributed.launch import folder_of_tests, has_horovod, reports, run_ranks
+from tests.distributed.launch import folder_of_tests, has_horovod, launched_once, reports, run_ranks
 
 needs_horovod = pytest.mark.skipif(
     not has_horovod(), reason="Horovod is not installed: run `make horovod`"
@@ -24,7 +22,7 @@ def folder_of(num_ranks, mode):
     return f"{folder_of_tests('dumped_variables')}/{mode}-{num_ranks}"
 
 
-@functools.cache
+@launched_once
 def results(num_ranks, mode):
     """Loads what half as many ranks have dumped in the same mode."""
     num_dumped = max(1, num_ranks // 2)

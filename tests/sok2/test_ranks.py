@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Variables of SparseOperationKit 2 on several ranks: the losses, rows and checkpoints of one."""
 
-import functools
 import os
 
 import numpy as np
 import pytest
 
-from tests.distributed.launch import folder_of_tests, has_horovod, reports, run_ranks
+from tests.distributed.launch import folder_of_tests, has_horovod, launched_once, reports, run_ranks
 
 pytestmark = pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed")
 SAVED_BY = 2  # ranks
 
 
-@functools.cache
+@launched_once
 def results(num_ranks):
     path = os.path.join(folder_of_tests("sok2"), "saved")
     task = "save" if num_ranks == SAVED_BY else "restore"

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adaptive columns on several ranks give the numbers of one rank."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 pytestmark = [
     pytest.mark.thorough,
@@ -14,7 +12,7 @@ pytestmark = [
 ]
 
 
-@functools.cache
+@launched_once
 def _trained(num_ranks):
     return reports(run_ranks("deeprec.adaptive_columns", num_ranks, timeout=300))
 

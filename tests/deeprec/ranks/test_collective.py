@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategy 'collective': N ranks train as one process that is fed their batches together."""
 
-import functools
 import re
 import sys
 import types
@@ -14,7 +13,7 @@ from sok_compat.deeprec.collective import distributed_strategy
 from sok_compat.deeprec.python.distribute.group_embedding_collective_strategy import (
     CollectiveStrategy,
 )
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 pytestmark = pytest.mark.thorough
 needs_horovod = pytest.mark.skipif(
@@ -38,7 +37,7 @@ IDIOMS = [
 IDIOMS_OF = {1: IDIOMS, 2: IDIOMS, 4: IDIOMS[::6]}
 
 
-@functools.cache
+@launched_once
 def trained(num_ranks):
     """[rank] of what it reported; one launch trains in all idioms."""
     return reports(

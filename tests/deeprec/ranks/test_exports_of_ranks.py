@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two ranks that all call TensorFlow 1's exports: rank 0 writes, with the rows of both."""
 
-import functools
 import re
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 pytestmark = [
     pytest.mark.thorough,
@@ -19,7 +18,7 @@ needs_estimator = pytest.mark.skipif(
 )
 
 
-@functools.cache
+@launched_once
 def ranks():
     return reports(run_ranks("deeprec.deeprec_exports", 2, timeout=200))
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters and eviction on several ranks: what one process does that is fed their batches."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 TOLERANCE = dict(rtol=1e-4, atol=1e-6)
 needs_horovod = pytest.mark.skipif(
@@ -14,7 +12,7 @@ needs_horovod = pytest.mark.skipif(
 )
 
 
-@functools.cache
+@launched_once
 def trained(num_ranks):
     return reports(run_ranks("deeprec.deeprec_filters", num_ranks, timeout=200))
 

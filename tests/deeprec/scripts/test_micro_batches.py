@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A step of n micro batches is that of one batch with all their rows."""
 
-import functools
 import textwrap
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 from tests.support.processes.subprocess_python import run_python
 
 OPTIMIZERS = ("AdamAsync", "Adagrad", "Momentum")
@@ -33,7 +32,7 @@ SCRIPT = """
 """
 
 
-@functools.cache
+@launched_once
 def _trained(num_ranks, number):
     return reports(run_ranks("deeprec.micro_batches", num_ranks, number, timeout=300))
 

@@ -2,12 +2,11 @@
 """Horovod's broadcasts, queues of work and counts of rows, in scripts of two ranks."""
 
 import collections
-import functools
 
 import numpy as np
 import pytest
 
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 pytestmark = [
     pytest.mark.thorough,
@@ -15,7 +14,7 @@ pytestmark = [
 ]
 
 
-@functools.cache
+@launched_once
 def ranks():
     return reports(run_ranks("deeprec.deeprec_scripts", 2, timeout=200))
 

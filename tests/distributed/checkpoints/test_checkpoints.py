@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.launch import folder_of_tests, reports, run_ranks
+from tests.distributed.launch import folder_of_tests, launched_once, reports, run_ranks
 
 TOLERANCE = dict(rtol=1e-6, atol=1e-6)
 TABLES = ("hash", "direct", "deeprec", "filtered")
@@ -24,7 +24,7 @@ KINDS = [  # of slots, scalars and rows that a step touches
 folder = functools.partial(folder_of_tests, "checkpoints")
 
 
-@functools.cache
+@launched_once
 def launched(num_ranks, optimizers, *tasks):
     """{task: {optimizer: [what each rank has seen]}}"""
     environment = {"TF_RECORD_FREQ": "1", "TF_RECORD_VERSION": "1"}

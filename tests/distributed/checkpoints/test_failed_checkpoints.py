@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of two ranks where something goes wrong: all ranks say so, and nothing is lost."""
 
-import functools
 import random
 import signal
 import tempfile
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import launched_once, reports, run_ranks
 from tests.support.processes.killed_children import kill_rank_in
 from tests.support.saves.killed_saves import saved_number
 from tests.support.seen_errors import assert_error_is
@@ -20,7 +19,7 @@ STALL_SECONDS = 8
 MOST_SECONDS = 0.15  # from the first checkpoint to the end of a rank
 
 
-@functools.cache
+@launched_once
 def launched():
     """(the folder, [what each rank has seen])"""
     holder = tempfile.TemporaryDirectory()

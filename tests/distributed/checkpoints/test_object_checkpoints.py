@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.launch import folder_of_tests, reports, run_ranks
+from tests.distributed.launch import folder_of_tests, launched_once, reports, run_ranks
 from tests.support.seen_errors import assert_error_is
 
 TOLERANCE = dict(rtol=1e-5, atol=1e-6)
@@ -19,7 +19,7 @@ OPTIMIZERS = ["legacy Adagrad", "Adam", "sok Adam"]
 folder = functools.partial(folder_of_tests, "object_checkpoints")
 
 
-@functools.cache
+@launched_once
 def launched(num_ranks, *tasks):
     """{task: [what each rank has seen]}"""
     ranks = run_ranks(

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that run the same lookups, and have something else around them, train as one process."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import launched_once, reports, run_ranks
 
 IN_FUNCTIONS = [
     "nothing", "print", "assert", "identity", "branch before", "no data", "names before",
@@ -18,7 +16,7 @@ ON_MORE_RANKS = ["print", "no data", "names before"]  # one of what delays, empt
 ENVIRONMENT = {"SOK_STALL_TIMEOUT_SECONDS": 90}
 
 
-@functools.cache
+@launched_once
 def losses(num_ranks, is_eager):
     """{what rank 0 has: the losses of steps, summed over ranks}"""
     extras = {

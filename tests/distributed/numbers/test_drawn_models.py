@@ -5,20 +5,19 @@
 that many.
 """
 
-import functools
 import os
 
 import numpy as np
 import pytest
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import launched_once, reports, run_ranks
 
 TOLERANCE = dict(rtol=2e-4, atol=2e-5)
 FEW, MANY = 3, int(os.environ.get("SOK_TEST_MODELS", 2))
 AT_ONCE = min(MANY, 20)
 
 
-@functools.cache
+@launched_once
 def trained(num_ranks, seeds):
     return reports(
         run_ranks("numbers.drawn_models", num_ranks, *seeds, timeout=100 + 30 * len(seeds))

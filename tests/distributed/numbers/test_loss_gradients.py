@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients through Horovod's collectives, of ranks that train as one process."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from tests.distributed.launch import has_horovod, reports, run_ranks
+from tests.distributed.launch import has_horovod, launched_once, reports, run_ranks
 
 pytestmark = [
     pytest.mark.thorough,
@@ -37,7 +35,7 @@ CASES_OF = {
 }  # fmt: skip
 
 
-@functools.cache
+@launched_once
 def ranks(num_ranks):
     """[rank] of what it reported."""
     environment = {"HOROVOD_DYNAMIC_PROCESS_SETS": "1"}

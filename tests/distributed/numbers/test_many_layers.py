@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers of many dims without control dependencies: few bytes, no deadlock."""
 
-import functools
 import json
 
 import pytest
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import launched_once, reports, run_ranks
 
 pytestmark = pytest.mark.thorough
 
@@ -22,7 +21,7 @@ BESIDE_HOROVOD = [
 ]
 
 
-@functools.cache
+@launched_once
 def launched(num_ranks):
     """[ranks][settings] of what the worker counted; settings as workers.many_layers has them."""
     settings = COUNTED[num_ranks] + (BESIDE_HOROVOD if num_ranks == 4 else [])

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables without sok.Init train on several ranks as on one."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import launched_once, reports, run_ranks
 
 TABLES = ["grows", "draws", "evicts"]
 NEWEST = range(30, 42)  # keys of the last step
@@ -19,7 +17,7 @@ def merged(parts):
     return whole
 
 
-@functools.cache
+@launched_once
 def results(num_ranks):
     return reports(run_ranks("numbers.plain_tables", num_ranks))
 

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """sok.prefetch_lookups: the numbers without it, one exchange less in a step, errors in theirs."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import launched_once, reports, run_ranks
 
 STEPS, BAD_STEP = 6, 3
 
 
-@functools.cache
+@launched_once
 def reported(num_ranks):
     return reports(run_ranks("numbers.prefetched", num_ranks))
 

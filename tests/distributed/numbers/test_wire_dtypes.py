@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What travels as bfloat16 or float16: rounded once, also a rank's own; summed as float32."""
 
-import functools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.distributed.launch import reports, run_ranks
+from tests.distributed.launch import launched_once, reports, run_ranks
 
 NUM_RANKS = 2
 DTYPES = ("float32", "bfloat16", "float16")
 KEY_BYTES = 8
 
 
-@functools.cache
+@launched_once
 def launched():
     """One launch tries all dtypes."""
     return reports(run_ranks("numbers.wire_dtypes", NUM_RANKS))
