@@ -125,7 +125,7 @@ def _keras(tensorflow_version: str) -> Finding:
     installed = _installed_version("tf-keras")
     remedy = f"pip install --no-deps tf-keras~={major}.{minor}.0"
     if installed is None:
-        text = f"TensorFlow {tensorflow_version} brings Keras 3: layers do not work, lookups do"
+        text = f"TensorFlow {tensorflow_version} brings Keras 3, which trains layers on one rank"
         return Finding("missing", "Keras 2", text, remedy)
     if installed.split(".")[:2] != [major, minor]:
         text = f"tf-keras {installed} is not made for TensorFlow {tensorflow_version}"
