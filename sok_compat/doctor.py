@@ -22,12 +22,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sok_compat.runtime.built_libraries import BUILD_AGAIN, built_libraries, library_for
+from sok_compat.runtime.settings import SHARED_MEMORY
 
 REBUILD_HOROVOD = (
     'pip install "cmake<4" "setuptools<81" wheel, then python cmake/horovod_install.py in the '
     "folder of sok_compat's sources"
 )
 _PROBE_SECONDS = 300
+_LEAST_SHM_BYTES = 256 * 2**20  # containers have 64 MiB by default
+_CUDA_TOOLKIT = "NVIDIA's CUDA toolkit 12.0 or newer"
 _ALL_INTEGRATIONS = (
     "import sok_compat.ranks.horovod.integrations;"  # registers those of Horovod, too
 )
@@ -60,7 +63,7 @@ def examine(script: str | None = None) -> list[Finding]:
         findings.append(_op_library(tensorflow["version"]))
         findings.append(_horovod(tensorflow["version"]))
         findings.append(_integrations(has_horovod=findings[-1].status == "ok"))
-    return [*findings, _cuda_compiler(), *_gpus(tensorflow)]
+    return [*findings, _shared_memory(), _dev_shm(), _cuda_compiler(), *_gpus(tensorflow)]
 
 
 def _import_name(script: str | None = None) -> Finding:
@@ -122,7 +125,7 @@ def _keras(tensorflow_version: str) -> Finding:
     installed = _installed_version("tf-keras")
     remedy = f"pip install --no-deps tf-keras~={major}.{minor}.0"
     if installed is None:
-        text = f"TensorFlow {tensorflow_version} brings Keras 3: layers do not work, lookups do"
+        text = f"TensorFlow {tensorflow_version} brings Keras 3, which trains layers on one rank"
         return Finding("missing", "Keras 2", text, remedy)
     if installed.split(".")[:2] != [major, minor]:
         text = f"tf-keras {installed} is not made for TensorFlow {tensorflow_version}"
@@ -216,15 +219,56 @@ def print_changes() -> int:
     return 0
 
 
+def _shared_memory() -> Finding:
+    """Checks that a process can open the memory of another one, as ranks of one host do."""
+    subject = "shared memory"
+    if not SHARED_MEMORY.value():
+        text = f"off by {SHARED_MEMORY.name}=0: ranks of this host exchange through Horovod"
+        return Finding("ok", subject, text)
+    descriptor = os.memfd_create("sok_compat doctor")
+    try:
+        path = f"/proc/{os.getpid()}/fd/{descriptor}"
+        found = _probe(f"result = {{'opened': bool(open({path!r}, 'r+b'))}}")
+    finally:
+        os.close(descriptor)
+    if "error" in found:
+        text = f"ranks of this host exchange through Horovod, which is slower: {found['error']}"
+        remedy = (
+            "run all ranks of a host in one container, as one user; to choose Horovod, "
+            f"{SHARED_MEMORY.name}=0"
+        )
+        return Finding("missing", subject, text, remedy)
+    text = "works between ranks of this host, whatever the size of /dev/shm"
+    return Finding("ok", subject, f"{text}; {SHARED_MEMORY.name}=0 turns it off")
+
+
+def _dev_shm() -> Finding:
+    subject, users = "/dev/shm", "MPI and NCCL use it, where Horovod has them"
+    remedy = (
+        "docker run --shm-size=1g, or --ipc=host; without it, NCCL_SHM_DISABLE=1 and, for Open "
+        "MPI, OMPI_MCA_btl=self,tcp"
+    )
+    try:
+        found = os.statvfs(subject)
+    except OSError as error:
+        return Finding("missing", subject, f"{error.strerror}; {users}", remedy)
+    size, free = (blocks * found.f_frsize for blocks in (found.f_blocks, found.f_bavail))
+    text = f"{size / 2**20:,.0f} MiB, {free / 2**20:,.0f} MiB of them free; {users}"
+    if free < _LEAST_SHM_BYTES:
+        return Finding("missing", subject, f"small: {text}", remedy)
+    return Finding("ok", subject, text)
+
+
 def _cuda_compiler() -> Finding:
     compiler = os.environ.get("CUDACXX") or shutil.which("nvcc")
     if compiler is None:
         text = "no nvcc on PATH: sok_compat will be built for the CPU only"
-        return Finding("missing", "CUDA compiler", text, "NVIDIA's CUDA toolkit 12.0 or newer")
+        return Finding("missing", "CUDA compiler", text, _CUDA_TOOLKIT)
     try:
         shown = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        return Finding("missing", "CUDA compiler", f"{compiler} does not run: {error}")
+        text = f"{compiler} does not run: {error}"
+        return Finding("missing", "CUDA compiler", text, _CUDA_TOOLKIT)
     release = [line for line in shown.stdout.splitlines() if "release" in line]
     return Finding("ok", "CUDA compiler", (release or [compiler])[0].strip())
 
@@ -234,7 +278,8 @@ def _gpus(tensorflow: dict[str, Any]) -> Iterator[Finding]:
     listed = subprocess.run([lister, "-L"], capture_output=True, text=True) if lister else None
     names = listed.stdout.splitlines() if listed and listed.returncode == 0 else []
     if not names:
-        yield Finding("missing", "GPU", "none is visible: tables are on the CPU")
+        remedy = "NVIDIA's driver; in a container, docker run --gpus all"
+        yield Finding("missing", "GPU", "none is visible: tables are on the CPU", remedy)
         return
     yield Finding("ok", "GPU", "; ".join(names))
     if "version" in tensorflow and not tensorflow["gpus"]:

@@ -14,6 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from benchmarks import kept
+
 ROOT = pathlib.Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "pictures"
 _MEASURED = ROOT / "benchmarks" / "pictures"
@@ -102,18 +104,125 @@ def _draw_speed(axes: Axes, data: dict[str, Any]) -> None:
     axes.legend(loc="upper right", frameon=False)
 
 
+_COLORS_OF_PARTS = {"whole": _OURS, "columns": _PLAIN, "rows": _OTHER, "copy": _GREY}
+_OTHER_PARTS = "#bdbdbd"
+
+
+def _plan_data():
+    return measured("plan")["parts"]
+
+
+def _draw_plan(axes: Axes, data: dict[str, Any]) -> None:
+    titles, place = {}, 0.0
+    for plan, ranks in data.items():
+        for rank, parts in enumerate(ranks):
+            titles[place] = f"{plan}: rank {rank}" if rank == 0 else f"{rank}"
+            _draw_parts(axes, place, parts)
+            place += 1
+        place += 0.6  # between plans
+    axes.set_yticks(list(titles), list(titles.values()))
+    axes.invert_yaxis()
+    axes.set(xlabel="GB of tables with one slot; numbers are tables")
+    kinds = {"whole table": "whole", "some columns": "columns", "some rows": "rows", "copy": "copy"}
+    shown = {
+        title.split(", ")[-1] for ranks in data.values() for parts in ranks for title, _ in parts
+    }
+    for label, kind in kinds.items():
+        if kind in shown:
+            axes.barh(0, 0, color=_COLORS_OF_PARTS[kind], label=label)
+    axes.barh(0, 0, color=_OTHER_PARTS, label="smaller tables")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, 1.1), ncols=4, frameon=False, fontsize=9)
+
+
+def _draw_parts(axes: Axes, place: float, parts: list[tuple[str, int]]) -> None:
+    left = 0.0
+    for title, num_bytes in parts:
+        table, _, kind = title.partition(", ")
+        color = _COLORS_OF_PARTS.get(kind, _OTHER_PARTS)
+        width = num_bytes / 1e9
+        axes.barh(place, width, 0.8, left, color=color, edgecolor="white", linewidth=1)
+        if width > (0.15 if kind else 0.55):
+            label = table if kind else title
+            axes.text(
+                left + width / 2, place, label, ha="center", va="center", fontsize=8,
+                color="white" if kind else "black",
+            )  # fmt: skip
+        left += width
+
+
+def _ranks_data():
+    found = measured("ranks")["samples_per_second"]
+    return {
+        title: [[ranks, round(speed / points[0][1], 2)] for ranks, speed in points]
+        for title, points in found.items()
+    }
+
+
+def _draw_ranks(axes: Axes, data: dict[str, Any]) -> None:
+    for (title, points), color in zip(data.items(), (_OURS, _PLAIN, _OTHER)):
+        ranks, ratios = zip(*points)
+        axes.plot(ranks, ratios, marker="o", color=color, label=title)
+    axes.axhline(1, color=_GREY, linestyle=":")
+    axes.set_xticks(ranks)
+    axes.set(xlabel="ranks of one host with two cores", ylabel="samples a second, one process = 1")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="best", frameon=False)
+
+
+def history_data(folder: pathlib.Path = kept.FOLDER) -> dict[str, Any]:
+    """{section: {contender: [[run, how many times as fast as it we were]]}} of kept runs."""
+    data: dict[str, Any] = {}
+    for run in kept.read(folder):
+        for (section, name), ratio in run.ratios().items():
+            points = data.setdefault(section, {}).setdefault(name, [])
+            points.append([f"{run.date}\n{run.commit}", round(ratio, 2)])
+    return data
+
+
+def _draw_history(axes: Axes, data: dict[str, Any]) -> None:
+    colors = {"plain TensorFlow": _PLAIN, "recommenders-addons": _OTHER}
+    runs = dict.fromkeys(
+        run for of_section in data.values() for points in of_section.values() for run, _ in points
+    )
+    places = {run: place for place, run in enumerate(runs)}
+    for marker, (section, of_section) in zip("osD^v", data.items()):
+        for name, points in of_section.items():
+            axes.plot(
+                [places[run] for run, _ in points],
+                [ratio for _, ratio in points],
+                marker=marker,
+                color=colors.get(name, _GREY),
+                label=f"{section}: {name}",
+            )
+    axes.axhline(1, color=_GREY, linestyle=":")
+    axes.set_xticks(range(len(runs)), list(runs), fontsize=8)
+    axes.set_xlim(-0.5, len(runs) - 0.5)
+    axes.set_ylim(bottom=0)
+    axes.set(ylabel="times as fast as the other")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=9)
+
+
 # {name of the file: (its size in inches, the data drawn, the function that draws them)}
 PICTURES: dict[str, tuple[tuple[float, float], Callable[[], Any], Callable[..., None]]] = {
     "auc": ((6, 3.4), _auc_data, _draw_auc),
+    "history": ((6, 3.4), history_data, _draw_history),
     "memory": ((6, 3.4), _memory_data, _draw_memory),
+    "plan": ((6, 5), _plan_data, _draw_plan),
+    "ranks": ((6, 3.4), _ranks_data, _draw_ranks),
     "speed": ((6, 3.8), _speed_data, _draw_speed),
 }
 
 
-def draw(name: str, path: pathlib.Path) -> None:
-    """Writes a picture, with the data that it shows in its description."""
+def draw(name: str, path: pathlib.Path, data: Any = None) -> None:
+    """Writes a picture, with the data that it shows in its description.
+
+    Args:
+      name: in PICTURES.
+      path: of the file.
+      data: None: those of the picture.
+    """
     size, data_of, draw_in = PICTURES[name]
-    data = data_of()
+    data = data_of() if data is None else data
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasSVG(figure)

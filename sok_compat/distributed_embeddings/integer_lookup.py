@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import NO_AUTOCAST, keras_3, variable_of
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
@@ -79,7 +80,7 @@ class IntegerLookup(keras.layers.Layer):
 
     def get_vocabulary(self) -> list[int]:
         """Returns the key of each id; that of the id 0 is -1."""
-        table = np.asarray(keras.backend.get_value(self.table))
+        table = np.asarray(_array_of(self.table))
         held = table[table[:, 1] > 0]
         return [OUT_OF_VOCABULARY, *held[np.argsort(held[:, 1]), 0].tolist()]
 
@@ -92,14 +93,15 @@ class IntegerLookup(keras.layers.Layer):
         }
 
     def _add_integers(self, name, shape):
-        return self.add_weight(
+        weight = self.add_weight(
             name=name,
             shape=shape,
             dtype=tf.int64,
             initializer="zeros",
             trainable=False,
-            experimental_autocast=False,
+            **NO_AUTOCAST,
         )
+        return variable_of(weight)
 
     def _ids_of(self, keys):
         if keys.dtype not in (tf.int32, tf.int64):
@@ -183,3 +185,7 @@ def _are_first(values):
     distinct, numbers = tf.unique(values)
     firsts = tf.math.unsorted_segment_min(places, numbers, tf.size(distinct))
     return tf.equal(tf.gather(firsts, numbers), places)
+
+
+def _array_of(variable: tf.Variable) -> np.ndarray:
+    return keras.backend.get_value(variable) if keras_3 is None else variable.numpy()

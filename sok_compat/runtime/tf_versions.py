@@ -79,6 +79,23 @@ def _keras_2() -> Any:
 
 keras = _keras_2()
 has_keras_2 = not isinstance(keras, _MissingKeras)
+
+
+def _keras_3() -> Any:
+    """Keras 3, if it is tf.keras, runs on TensorFlow, and there is no Keras 2; else None."""
+    if has_keras_2 or VERSION < (2, 16):
+        return None
+    try:
+        found = tensorflow_2.keras
+        return found if found.config.backend() == "tensorflow" else None
+    except ImportError:  # with TF_USE_LEGACY_KERAS=1
+        return None
+
+
+keras_3 = _keras_3()
+keras_of_layers = keras if keras_3 is None else keras_3
+# Of add_weight: the weight keeps its dtype under mixed precision.
+NO_AUTOCAST = {"experimental_autocast" if keras_3 is None else "autocast": False}
 distribute = tensorflow_2.distribute  # as keras
 Trackable = trackable.Trackable
 BaseResourceVariable = resource_variable_ops.BaseResourceVariable
@@ -103,6 +120,11 @@ def hdf5_format() -> Any:
     """Keras's module of .h5 files."""
     source = f"{keras.Model.__module__.partition('.src')[0]}.src"
     return importlib.import_module(f"{source}.saving.legacy.hdf5_format")
+
+
+def variable_of(weight: Any) -> tf.Variable:
+    """The variable of TensorFlow in a weight of a layer."""
+    return weight if keras_3 is None else weight.value
 
 
 def track_variable(variable: tf.Variable) -> None:
@@ -204,6 +226,7 @@ def replace_control_inputs(op: tf.Operation, control_inputs: Sequence[tf.Operati
 
 
 __all__ = [
+    "NO_AUTOCAST",
     "VERSION",
     "BaseResourceVariable",
     "BaseSaverBuilder",
@@ -241,6 +264,8 @@ __all__ = [
     "is_within_xla",
     "is_eager_disabled",
     "keras",
+    "keras_3",
+    "keras_of_layers",
     "make_slots",
     "moving_averages",
     "op_def_registry",
@@ -255,6 +280,7 @@ __all__ = [
     "var_is_initialized_op",
     "variable_accessed",
     "variable_shape",
+    "variable_of",
     "variables_by_name",
     "warm_starting_util",
 ]

@@ -13,7 +13,8 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import Variable, keras
+from sok_compat.runtime.tf_versions import Variable
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
 # Keras draws truncated normals whose own deviation is this much below stddev (its VarianceScaling).
 _TRUNCATED_DEVIATION = 0.87962566103423978

@@ -126,6 +126,10 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
         """Returns nothing: tf.train.Checkpoint saves a slot with its table."""
         return {}
 
+    def _serialize_to_tensors(self) -> dict[str, Any]:
+        """The same for a slot in a variable of Keras 3."""
+        return {}
+
     def assign(self, value: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
         """As a variable's, but ignores a result of hvd.broadcast: each rank's rows are its own.
 

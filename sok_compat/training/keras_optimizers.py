@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tf.keras.optimizers on tables: their slots become planes, and updates apply to the rows in use.
+Slots of Keras 3 are made elsewhere (keras_3_tables.py).
 
 For eager mode and functions. These optimizers read a whole variable and its slots, and assign to
 them, so a table and its slots show them only the rows in use (tables/rows/shown_rows.py). The ops,
@@ -19,7 +20,7 @@ import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
-from sok_compat.runtime.tf_versions import has_keras_2, keras
+from sok_compat.runtime.tf_versions import has_keras_2, keras, keras_3, keras_of_layers
 from sok_compat.tables.rows.shown_rows import showing_rows_in_use, showing_some_rows
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
@@ -33,12 +34,13 @@ _tables_of: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary
 
 def update_rows_in_use_in_keras() -> None:
     """Makes tf.keras.optimizers update only the rows in use of tables, from now on."""
-    if has_keras_2:
+    if has_keras_2 or keras_3 is not None:
         integrations.when_there_are_tables(_change)
 
 
 def _change() -> None:
-    integrations.apply("tf.keras.optimizers.Optimizer.build", _making_planes)
+    if has_keras_2:
+        integrations.apply("tf.keras.optimizers.Optimizer.build", _making_planes)
     around_updates(_of_rows_in_use)
 
 
@@ -98,7 +100,7 @@ def _is_by_rows(optimizer: Any, variable: Any) -> bool:
     return (
         optimizer is not None
         and isinstance(variable, Table)
-        and variable._unique_id in _tables_of.get(optimizer, ())
+        and (keras_3 is not None or variable._unique_id in _tables_of.get(optimizer, ()))
     )
 
 
@@ -107,18 +109,20 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
 
     Args:
       table: the Table, or any other variable.
-      update: a function of the variable and, except for weight decay, its gradient.
+      update: a function of the variable and, except for weight decay, its gradient; in Keras 3
+        then of the learning rate.
     """
     optimizer = _optimizer_of(update)
     if not _is_by_rows(optimizer, table):
         return update
 
-    def update_rows_in_use(table, *gradients):
+    def update_rows_in_use(table, *args):
+        gradients, others = args[:1], args[1:]
         is_sparse = any(_updates_rows_of_batch(optimizer, each) for each in gradients)
         if is_sparse or table.shows_rows_in_use():
-            return update(table, *gradients)
+            return update(table, *args)
         with showing_rows_in_use(table) as rows:
-            return update(table, *map(rows.localized, gradients))
+            return update(table, *map(rows.localized, gradients), *others)
 
     return update_rows_in_use
 
@@ -129,11 +133,13 @@ def _optimizer_of(update):
     if not inspect.isfunction(function) or "self" not in function.__code__.co_freevars:
         return None
     maker = function.__closure__[function.__code__.co_freevars.index("self")].cell_contents
-    return maker if isinstance(maker, keras.optimizers.Optimizer) else None
+    return maker if isinstance(maker, keras_of_layers.optimizers.Optimizer) else None
 
 
 @tf.autograph.experimental.do_not_convert
 def _updates_rows_of_batch(optimizer: Any, gradient: tf.Tensor | tf.IndexedSlices) -> bool:
     """Whether the update touches only the gradient's rows, as Adagrad with sparse gradients."""
+    if keras_3 is not None:
+        return False
     is_adagrad = type(optimizer).update_step is keras.optimizers.Adagrad.update_step
     return is_adagrad and isinstance(gradient, tf.IndexedSlices)

@@ -50,6 +50,21 @@ def make_slot_or_variable(
     return SlotVariable(table, kwargs["name"], width, float(fill), is_vector)
 
 
+def make_slot(table: Table, name: str, initial_value: Any) -> SlotVariable:
+    """Creates the slot of a table that has `initial_value`.
+
+    Raises:
+      NotImplementedError: that is not a constant fill of the table's shape.
+    """
+    fill = _fill_value(initial_value, table)
+    if fill is None:
+        raise NotImplementedError(
+            f"the optimizer's slot {name} of the table {table.table_name} must have the table's "
+            "shape and start as a constant"
+        )
+    return SlotVariable(table, name, table.dim, float(fill))
+
+
 def _of_known_shape(initial_value: Any, table: Table) -> Any:
     """Replaces Keras's function for a slot of unknown shape, of a table without a capacity, by one
     for a single row, as the value is only inspected."""

@@ -8,7 +8,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from documents import DOCUMENTS, ROOT
 
-from docs.generators.pictures import FOLDER, PICTURES, draw
+from benchmarks import kept
+from benchmarks.tables import Comparison
+from docs.generators import ratios_page
+from docs.generators.pictures import FOLDER, PICTURES, draw, history_data
 
 MOST_BYTES = 40_000
 FOUND = {path.stem: path for path in FOLDER.glob("*.svg")}
@@ -51,3 +54,24 @@ def test_numbers_of_the_auc_stand_in_the_examples_page():
     aucs = shown_data(FOUND["auc"])["test_auc"].values()
     page = (ROOT / "examples" / "dlrm" / "README.md").read_text()
     assert all(f"{auc:.4f}" in page for auc in aucs)
+
+
+def test_ratios_of_one_run_and_of_two(tmp_path):
+    for ours in (1.0, 0.5):
+        step = Comparison("step", {"ours": ours, "plain TensorFlow": 2.0})
+        path = kept.keep([("training", step)], tmp_path)
+        path.rename(tmp_path / f"{ours:.1f}.json")  # of one minute
+    one, two = tmp_path / "0.5.json", history_data(tmp_path)
+    ratios = [ratio for _, ratio in two["training"]["plain TensorFlow"]]
+    assert ratios == [4, 2]
+    draw("history", tmp_path / "two.svg", two)
+    assert shown_data(tmp_path / "two.svg") == json.loads(json.dumps(two))
+    assert "| 4.00" in ratios_page.page(kept.read(tmp_path))
+    one.unlink()
+    draw("history", tmp_path / "one.svg", history_data(tmp_path))
+    assert "training: plain TensorFlow" in texts(tmp_path / "one.svg")
+
+
+def test_the_page_of_ratios_is_what_its_script_writes():
+    written = ratios_page.PAGE.read_text()
+    assert written == ratios_page.page(kept.read()), "run python -m docs.generators.ratios_page"

@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -175,10 +176,32 @@ def test_gpu(monkeypatch, tmp_path, is_visible):
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     gpu, *rest = doctor._gpus({"version": "2.15.1", "cuda": False, "gpus": 0})
     if not is_visible:
-        assert gpu.status == "missing" and not rest
+        assert gpu.status == "missing" and "--gpus all" in gpu.remedy and not rest
         return
     assert gpu.status == "ok" and "Some Card" in gpu.text
     assert "without CUDA" in rest[0].text and "tensorflow[and-cuda]==2.15.1" in rest[0].remedy
+
+
+def test_shared_memory(monkeypatch):
+    assert "SOK_SHARED_MEMORY=0 turns it off" in doctor._shared_memory().text
+    monkeypatch.setattr(doctor.os, "getpid", lambda: 2**22)  # no process has this id
+    finding = doctor._shared_memory()
+    assert finding.status == "missing" and "No such file" in finding.text
+    assert "one container" in finding.remedy and "SOK_SHARED_MEMORY=0" in finding.remedy
+    monkeypatch.setenv("SOK_SHARED_MEMORY", "0")
+    assert doctor._shared_memory().text.startswith("off by SOK_SHARED_MEMORY=0")
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "status", "words"), [(64, "missing", "small: 64 MiB"), (2048, "ok", "2,048 MiB")]
+)
+def test_size_of_dev_shm(monkeypatch, mebibytes, status, words):
+    blocks = mebibytes * 256
+    found = types.SimpleNamespace(f_frsize=4096, f_blocks=blocks, f_bavail=blocks - 1)
+    monkeypatch.setattr(doctor.os, "statvfs", lambda path: found)
+    finding = doctor._dev_shm()
+    assert (finding.status, "--shm-size" in finding.remedy) == (status, status == "missing")
+    assert finding.text.startswith(words)
 
 
 def test_something_broken_is_told_by_the_status(monkeypatch, capsys):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is logged of checkpoints that take long."""
 
+import contextlib
 import itertools
 import logging
 import re
@@ -10,6 +11,9 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.checkpoint.objects import object_savers
+from sok_compat.checkpoint.saver import headed_dumps
+from sok_compat.checkpoint.sessions import savers_of_ranks
 from sok_compat.checkpoint.streams import progress
 from sok_compat.runtime.settings import CHECKPOINTS_ON_RANK_0
 from tests.support.cases.optimizer_cases import STOCK_OPTIMIZERS
@@ -35,6 +39,74 @@ def test_a_line_each_so_many_seconds_if_bytes_are_moved(caplog, monkeypatch, byt
         return
     assert re.match(r"saving /a/b: 2\.00 GB of tables in \d+ s, ", lines[0])
     assert lines[1].startswith("saving /a/b: 4.00 GB")
+
+
+def test_lines_tell_the_share_and_the_time_left(caplog, monkeypatch):
+    caplog.set_level(logging.INFO, "sok_compat")
+    moved = itertools.count(5, 10**9)
+    monkeypatch.setattr(progress, "_moved_bytes", lambda: next(moved))
+    until = time.monotonic() + 60
+    with progress.logged("saving /a/b", 2 * 10**9, seconds=0.01):
+        while len(caplog.records) < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+    lines = [record.getMessage() for record in caplog.records]
+    speed = r"\d+ MB/s, about \d+ s left$"
+    assert re.match(rf"saving /a/b: 50%, 1\.00 of 2\.00 GB of tables, {speed}", lines[0])
+    assert re.match(rf"saving /a/b: 100%, 2\.00 of 2\.00 GB of tables, {speed}", lines[1])
+    assert re.match(r"saving /a/b: 3\.00 GB of tables in \d+ s, \d+ MB/s$", lines[2])
+    assert "about 30 s left" in progress._line(10**9, 4 * 10**9, 10)
+
+
+@pytest.fixture
+def totals(monkeypatch):
+    """{what is logged: (bytes that were to be moved, bytes that were)}."""
+    found = {}
+    logged = progress.logged
+
+    @contextlib.contextmanager
+    def noting(what, total_bytes=0):
+        before = progress._moved_bytes()
+        with logged(what, total_bytes):
+            yield
+        found[what.split()[0]] = (total_bytes, progress._moved_bytes() - before)
+
+    for module in (savers_of_ranks, object_savers, headed_dumps):
+        monkeypatch.setattr(module, "logged", noting)
+    return found
+
+
+def test_totals_of_savers_are_right(graph, tmp_path, totals):
+    sok_compat.Init(global_batch_size=4, seed=5)
+    table = SavedTable(tmp_path, capacity=1000, optimizer=STOCK_OPTIMIZERS[1])
+    saver = tf1.train.Saver()
+    with initialized_session() as session:
+        session.run(table.step, {table.keys: range(500)})
+        path = saver.save(session, f"{tmp_path}/model")
+        assert_about_equal(totals["saving"])
+        saver.restore(session, path)
+        assert_about_equal(totals["restoring"])
+    with tf1.Session() as session:  # reads once, as there are no tables yet
+        saver.restore(session, path)
+        assert_about_equal(totals["restoring"])
+
+
+def test_totals_of_dumps_and_objects_are_right(tmp_path, totals):
+    sok_compat.init()
+    table = sok_compat.DynamicVariable(8, "ones", name="table")
+    sok_compat.assign(table, tf.range(500, dtype=tf.int64), tf.ones([500, 8]))
+    sok_compat.dump(f"{tmp_path}/dump", table)
+    sok_compat.load(f"{tmp_path}/dump", table)
+    checkpoint = tf.train.Checkpoint(table=table)
+    checkpoint.restore(checkpoint.save(f"{tmp_path}/objects"))
+    assert set(totals) == {"collecting", "writing", "reading", "loading", "saving", "restoring"}
+    for pair in totals.values():
+        assert_about_equal(pair)
+
+
+def assert_about_equal(pair):
+    expected, moved = pair
+    assert expected > 10_000
+    assert moved == pytest.approx(expected, rel=0.1)  # there are other variables, and an index
 
 
 @pytest.mark.parametrize("on_rank_0", ["0", "1"])  # which is the same for one rank

@@ -16,6 +16,7 @@ from sok_compat.checkpoint.objects.objects_on_rank_0 import restore_objects_from
 from sok_compat.checkpoint.parts.object_tables import ObjectTable
 from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, StoredTensor
 from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0
+from sok_compat.checkpoint.streams.progress import bytes_in, bytes_to_read, logged
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.identity import is_connected
@@ -85,7 +86,8 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
             save_checkpoint(path, held.tables, held.specs)
 
         path = tf.convert_to_tensor(file_prefix)
-        save_all.get_concrete_function()(path)
+        with logged(f"saving {path.numpy().decode()}", _eager_bytes_of(held)):
+            save_all.get_concrete_function()(path)
         _last.path = path.numpy().decode() if is_shared else None
         return None
 
@@ -100,6 +102,15 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
         holds_steps = not tf.executing_eagerly() or all(
             isinstance(each, ObjectTable) for each in held.tables
         )
+        if not tf.executing_eagerly():
+            return self._restore(held, file_prefix, options, holds_steps)
+        name = tf.convert_to_tensor(file_prefix).numpy().decode()
+        with logged(f"restoring {name}", bytes_to_read(name, _eager_bytes_of(held) > 0)):
+            return self._restore(held, file_prefix, options, holds_steps)
+
+    def _restore(
+        self, held: _Held, file_prefix: tf.Tensor, options: Any, holds_steps: bool
+    ) -> dict[str, Any]:
         path = tf.convert_to_tensor(file_prefix)
         checked = CheckedRestore(path, held.tables, held.tensors, holds_steps)
         restored: list[tf.Operation] = []
@@ -114,6 +125,10 @@ class _SaverOfObjects(functional_saver.MultiDeviceSaver):
         finally:
             end = checked.end([*found.values()])
         return {**found, f"{held.tables[0].name} (end)": end}
+
+
+def _eager_bytes_of(held):
+    return int(bytes_in(table for each in held.tables for table in each.tables))
 
 
 def _split(serialized_tensors):

@@ -8,6 +8,7 @@ and tables that stay as they were if something fails. It is temporary.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import shutil
 import tempfile
@@ -28,6 +29,7 @@ from sok_compat.checkpoint.files.stored_array import PIECE_BYTES, StoredArray, t
 from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.streams.checked_restore import CheckedRestore
 from sok_compat.checkpoint.streams.files_of_rank_0 import path_on_this_rank
+from sok_compat.checkpoint.streams.progress import bytes_in, bytes_to_read, logged, note_bytes
 from sok_compat.checkpoint.streams.streamed_save import save_checkpoint
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.identity import current_ranks
@@ -74,11 +76,12 @@ def dump_tables(folder: str, dumps: Sequence[TableDump], session: Any) -> None:
     graph = None if session is None else session.graph
     prefix = value_of_rank_0("begin_dump", lambda: _new_prefix_in(folder), graph)
     try:
-        if session is None:
-            _save_eagerly(prefix, dumps)
-        else:
-            with session.graph.as_default():
-                session.run(_save(prefix, dumps))
+        with logged(f"collecting tables for {folder}", _bytes_of(dumps, session)):
+            if session is None:
+                _save_eagerly(prefix, dumps)
+            else:
+                with session.graph.as_default():
+                    session.run(_save(prefix, dumps))
     except BaseException:
         _remove_folder_of(prefix)
         raise
@@ -86,8 +89,11 @@ def dump_tables(folder: str, dumps: Sequence[TableDump], session: Any) -> None:
     def write() -> None:
         try:
             bundle = Bundle(prefix)
-            for number, dump in enumerate(dumps):
-                _write(folder, dump, _arrays_in(bundle, number, dump))
+            arrays = [_arrays_in(bundle, number, dump) for number, dump in enumerate(dumps)]
+            to_write = sum(array.num_bytes for array in itertools.chain(*arrays))
+            with logged(f"writing {folder}", to_write):
+                for dump, of_table in zip(dumps, arrays):
+                    _write(folder, dump, of_table)
         finally:
             _remove_folder_of(prefix)
 
@@ -114,14 +120,25 @@ def load_tables(folder: str, dumps: Sequence[TableDump], session: Any) -> None:
     prefix = value_of_rank_0("begin_load", lambda: _as_checkpoint(folder, dumps), graph)
     try:
         with path_on_this_rank(prefix, graph) as path:
-            if session is None:
-                _restore(path, dumps)
-            else:
-                with session.graph.as_default():
-                    session.run(_restore(path, dumps))
+            holds_keys = _bytes_of(dumps, session) > 0
+            with logged(f"loading {folder}", bytes_to_read(path, holds_keys)):
+                if session is None:
+                    _restore(path, dumps)
+                else:
+                    with session.graph.as_default():
+                        session.run(_restore(path, dumps))
             value_of_rank_0("end_load", lambda: None, graph)
     finally:
         _remove_folder_of(prefix)
+
+
+def _bytes_of(dumps: Sequence[TableDump], session: Any) -> int:
+    """About how many bytes of the tables a checkpoint would have, on this rank."""
+    tables = [dump.table for dump in dumps]
+    if session is None:
+        return int(bytes_in(tables))
+    with session.graph.as_default():
+        return int(session.run(bytes_in(tables)))
 
 
 def _title(number: int) -> str:
@@ -184,6 +201,7 @@ def _write(folder: str, dump: TableDump, arrays: list[StoredArray]) -> None:
 
     def pieces() -> Iterator[tuple[np.ndarray, ...]]:
         for keys, *planes in together(arrays, most_rows):
+            note_bytes(sum(array.nbytes for array in (keys, *planes)))
             if dump.num_keys is not None:  # a rank without keys has a row all the same
                 is_key = keys < dump.num_keys
                 keys, planes = keys[is_key], [plane[is_key] for plane in planes]
@@ -204,8 +222,10 @@ def _as_checkpoint(folder: str, dumps: Sequence[TableDump]) -> str:
         _check_fits(dump, stored)
         opened.append(stored)
     prefix = os.path.join(tempfile.mkdtemp(prefix="sok_load-"), "tables")
+    arrays = [each for of in opened for each in (of.keys, of.rows, *of.slots.values())]
     try:
-        _write_checkpoint(prefix, dumps, opened)
+        with logged(f"reading {folder}", sum(array.num_bytes for array in arrays)):
+            _write_checkpoint(prefix, dumps, opened)
     except BaseException:
         _remove_folder_of(prefix)
         raise
@@ -247,6 +267,7 @@ def _write_checkpoint(
             shape = array.shape if width is None else (array.shape[0], width)
             whole = np.empty(shape, dtype.as_numpy_dtype)
             for first, piece in array.pieces():
+                note_bytes(piece.nbytes)
                 whole[first : first + len(piece)] = piece
             session.run(save[dtype], {part: parts[-1], title: [name], fed[dtype]: whole})
 

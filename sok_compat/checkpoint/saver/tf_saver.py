@@ -17,6 +17,7 @@ from sok_compat.checkpoint.parts.rows_saveable import RowsSaveable
 from sok_compat.checkpoint.parts.saved_parts import joined_parts
 from sok_compat.checkpoint.sessions.restored_sessions import share_checkpoints
 from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, StoredTensor
+from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_in
 from sok_compat.checkpoint.streams.self_reading import CompanionSaveable, SelfReadingSaveable
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.runtime import integrations
@@ -64,6 +65,7 @@ class SaverBuilder(BulkSaverBuilder):
         others = [each for each in saveables if not isinstance(each, StreamedTable)]
         specs = [spec for each in others for spec in each.specs]
         save = save_checkpoint(filename_tensor, tables, specs, self.base_of(tables))
+        tf.identity(bytes_in(part for each in tables for part in each.tables), name=SAVED_BYTES)
         with tf.control_dependencies([save]):
             return tf.identity(filename_tensor)
 

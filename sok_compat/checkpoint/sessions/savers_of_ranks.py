@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from sok_compat.checkpoint.sessions.tables_left_out import warn_of_tables_left_out
 from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0, path_on_this_rank
-from sok_compat.checkpoint.streams.progress import logged
+from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_to_read, logged
 from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.ranks.exchange import first_line
 from sok_compat.ranks.identity import horovod_ranks
@@ -71,7 +71,7 @@ def saving_with_other_ranks(save: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(save)
     def save_with_other_ranks(self, sess, save_path, *args, **kwargs):
-        with logged(f"saving {save_path}"):
+        with logged(f"saving {save_path}", _bytes_of_tables(self, sess)):
             if not _meets_other_ranks(self, sess):
                 return save(self, sess, save_path, *args, **kwargs)
             given = signature.bind(self, sess, save_path, *args, **kwargs)
@@ -90,7 +90,8 @@ def restoring_where_files_are(restore: Callable[..., Any]) -> Callable[..., Any]
 
     @functools.wraps(restore)
     def restore_where_files_are(self, sess, save_path):
-        with logged(f"restoring {save_path}"):
+        holds_keys = _bytes_of_tables(self, sess) > 0
+        with logged(f"restoring {save_path}", bytes_to_read(str(save_path), holds_keys)):
             if not _meets_other_ranks(self, sess) or not are_on_rank_0():
                 return restore_all(self, sess, save_path)
             with path_on_this_rank(save_path, sess.graph) as path:
@@ -102,6 +103,22 @@ def restoring_where_files_are(restore: Callable[..., Any]) -> Callable[..., Any]
         return restore(saver, session, path)
 
     return restore_where_files_are
+
+
+def _bytes_of_tables(saver: tf.compat.v1.train.Saver, session: Any) -> int:
+    """About how many bytes of a checkpoint are tables of this rank; 0 if that is not known, as of
+    an increment."""
+    graph = getattr(session, "graph", None)
+    saver_def = getattr(saver, "saver_def", None)
+    is_increment = getattr(saver, "_saves_increment", False)
+    if graph is None or saver_def is None or is_increment or are_on_rank_0():
+        return 0
+    scope = saver_def.save_tensor_name.rpartition("/")[0]
+    try:
+        total = graph.get_tensor_by_name(f"{scope}/{SAVED_BYTES}:0")
+    except (KeyError, ValueError):  # a saver without tables
+        return 0
+    return int(session.run(total))
 
 
 def _meets_other_ranks(saver, session):

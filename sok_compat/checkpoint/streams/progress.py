@@ -5,49 +5,104 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import glob
 import logging
+import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
 
 from sok_compat.ranks.identity import current_ranks, is_connected
 from sok_compat.runtime.op_library import c_library
+from sok_compat.runtime.tf_versions import var_is_initialized_op
 
-SECONDS = 10.0  # between two lines
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
+SECONDS = 5.0  # between two lines
+SAVED_BYTES = "bytes_of_tables"  # name, in the scope of a saver, of a tensor as of `bytes_in`
 _logger = logging.getLogger(__name__)
 
 
+_noted = [0]  # bytes that Python has moved
+
+
+def note_bytes(num_bytes: int) -> None:
+    """Counts bytes that Python has moved; those of the op library are counted there."""
+    _noted[0] += num_bytes
+
+
+def bytes_in(tables: Iterable[Table]) -> tf.Tensor:
+    """Returns about how many bytes this rank's part of a checkpoint of `tables` has; a scalar int64
+    tensor. Tables that are not initialized have none."""
+    total = tf.zeros([], tf.int64)
+    for table in tables:
+        row_bytes = 8 + 4 * (table.dim + sum(slot.width for slot in table.living_slots()))
+        with tf.device("/cpu:0"):
+            num_keys = tf.cond(
+                var_is_initialized_op(table.handle), table.num_keys, lambda: tf.zeros([], tf.int64)
+            )
+            total += num_keys * row_bytes
+    return total
+
+
+def bytes_to_read(path: str, tables_hold_keys: bool) -> int:
+    """Returns about how many bytes a restore reads; 0 if that is unknown, as on several ranks.
+
+    Args:
+      path: of the checkpoint.
+      tables_hold_keys: the restore then reads the checkpoint once more, to check it.
+    """
+    if is_connected() and current_ranks().size > 1:
+        return 0
+    sizes = map(os.path.getsize, glob.glob(f"{glob.escape(path)}.data-*"))
+    return (1 + tables_hold_keys) * sum(sizes)
+
+
 @contextlib.contextmanager
-def logged(what: str, seconds: float = SECONDS) -> Iterator[None]:
+def logged(what: str, total_bytes: int = 0, seconds: float | None = None) -> Iterator[None]:
     """Context that periodically logs how many bytes of tables have been moved, on rank 0 only.
 
     Args:
       what: "saving ..." or "restoring ...".
-      seconds: between two lines.
+      total_bytes: how many this rank will move; 0: unknown, so the log has no time left.
+      seconds: between two lines; None: SECONDS.
     """
     if is_connected() and current_ranks().rank != 0:
         yield
         return
     has_ended = threading.Event()
+    seconds = SECONDS if seconds is None else seconds
     with contextlib.suppress(RuntimeError, MemoryError):
         # threading.Thread.start would wait forever if there is no memory for the thread.
-        _thread.start_new_thread(_log, (what, seconds, has_ended))
+        _thread.start_new_thread(_log, (what, total_bytes, seconds, has_ended))
     try:
         yield
     finally:
         has_ended.set()
 
 
-def _log(what, seconds, has_ended):
+def _log(what, total_bytes, seconds, has_ended):
     start, before = time.monotonic(), _moved_bytes()
     while not has_ended.wait(seconds):
         moved, taken = _moved_bytes() - before, time.monotonic() - start
         if moved > 0:
-            _logger.info(
-                "%s: %.2f GB of tables in %.0f s, %.0f MB/s",
-                *(what, moved / 1e9, taken, moved / 1e6 / taken),
-            )
+            _logger.info("%s: %s", what, _line(moved, total_bytes, taken))
+
+
+def _line(moved: int, total_bytes: int, taken: float) -> str:
+    speed = f"{moved / 1e6 / taken:.0f} MB/s"
+    if moved > total_bytes:
+        return f"{moved / 1e9:.2f} GB of tables in {taken:.0f} s, {speed}"
+    left = (total_bytes - moved) * taken / moved
+    return (
+        f"{moved / total_bytes:.0%}, {moved / 1e9:.2f} of {total_bytes / 1e9:.2f} GB of tables, "
+        f"{speed}, about {left:.0f} s left"
+    )
 
 
 def _moved_bytes():
-    return c_library.sok_checkpoint_bytes()
+    return c_library.sok_checkpoint_bytes() + _noted[0]

@@ -8,7 +8,8 @@ from typing import Any, Callable
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_3
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.sparse_operation_kit.core.embedding_variable import EmbeddingVariable
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from sok_compat.sparse_operation_kit.embeddings.arguments import (
@@ -17,6 +18,7 @@ from sok_compat.sparse_operation_kit.embeddings.arguments import (
     checked_layer_arguments,
 )
 from sok_compat.tables.table_arguments import checked_key_dtype
+from sok_compat.training.keras_3_tables import TableVariable
 
 
 class EmbeddingLayer(keras.layers.Layer):
@@ -34,11 +36,11 @@ class EmbeddingLayer(keras.layers.Layer):
     ) -> None:
         current_initialization(type(self).__name__)
         # After tf.compat.v1.disable_v2_behavior() a layer's dtype defaults to that of its inputs.
-        if keras.mixed_precision.global_policy().compute_dtype is None:
+        if keras_3 is None and keras.mixed_precision.global_policy().compute_dtype is None:
             kwargs.setdefault("dtype", "float32")
         try:
             super().__init__(**checked_layer_arguments(kwargs))
-            checked_compute_dtype(self._compute_dtype)
+            checked_compute_dtype(self.compute_dtype)
         except TypeError as error:  # Keras's own error does not name the argument
             raise TypeError(f"{type(self).__name__} cannot take {kwargs}: {error}") from error
         self.max_vocabulary_size_per_gpu = checked_size(
@@ -56,13 +58,16 @@ class EmbeddingLayer(keras.layers.Layer):
             key_dtype=self.key_dtype,
             trainable=self.trainable,
         )
+        if keras_3 is not None:
+            self.supports_jit = False  # XLA does not know tables
+            self.rows = TableVariable(self.var)
 
     def set_handle(self, make_handle: Callable[..., Any], **settings: Any) -> None:
         """Makes `emb_layer`, the handle by which lookups know this layer; once, in `__init__`."""
         self.emb_layer = make_handle(
             self.var,
             slot_num=self.slot_num,
-            compute_dtype=self._compute_dtype,
+            compute_dtype=self.compute_dtype,
             name=self.name,
             **settings,
         )
@@ -84,10 +89,10 @@ class EmbeddingLayer(keras.layers.Layer):
         Raises:
           NotImplementedError: always.
         """
+        by_keras = "" if keras_3 else "model.save_weights with a path without an ending, "
         raise NotImplementedError(
             f"Keras's files do not hold the table {self.var.m_var_name} of the layer {self.name}: "
-            "use model.save_weights with a path without an ending, tf.train.Checkpoint, or, for "
-            "the table alone, sok.Saver"
+            f"use {by_keras}tf.train.Checkpoint, or, for the table alone, sok.Saver"
         )
 
     load_own_variables = save_own_variables

@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from sok_compat.ranks.identity import horovod_ranks
 from sok_compat.runtime.strategies import raise_under_several_replicas
-from sok_compat.runtime.tf_versions import Variable, keras
+from sok_compat.runtime.tf_versions import Variable, keras_3
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import checked_size
 
 
@@ -54,7 +55,7 @@ class TFDistributedEmbedding(keras.layers.Layer):
         rows: Any
         if isinstance(initializer, str):
             make_rows = keras.initializers.get(initializer)
-            rows = lambda: make_rows(shape, dtype=tf.float32)  # noqa: E731
+            rows = lambda *_, **__: make_rows(shape, dtype=tf.float32)  # noqa: E731
         elif list(np.shape(initializer)) == shape:
             rows = initializer
         else:
@@ -63,12 +64,16 @@ class TFDistributedEmbedding(keras.layers.Layer):
                 f"[vocabulary_size, embedding_vec_size] = {shape}; got "
                 f"{type(initializer).__name__} of shape {list(np.shape(initializer))}"
             )
-        self._embedding_weights = Variable(rows, dtype=tf.float32, name="EmbeddingWeights")
+        self._embedding_weights: Any = (
+            Variable(rows, dtype=tf.float32, name="EmbeddingWeights")
+            if keras_3 is None
+            else keras_3.Variable(rows, shape, "float32", name="EmbeddingWeights")
+        )
 
     @property
     def embedding_weights(self) -> tf.Variable:
         """The variable [vocabulary_size, embedding_vec_size]."""
-        return self._embedding_weights
+        return self._embedding_weights if keras_3 is None else self._embedding_weights.value
 
     def broadcast_variables(self) -> None:
         """Does nothing, since there is only one copy.
@@ -85,4 +90,4 @@ class TFDistributedEmbedding(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Returns the rows [*inputs.shape, embedding_vec_size] of row numbers of any shape."""
-        return tf.nn.embedding_lookup(self._embedding_weights, inputs)
+        return tf.nn.embedding_lookup(self.embedding_weights, inputs)

@@ -15,7 +15,8 @@ from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import (
     checked_combiner,
     embedding_lookup,
 )
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import NO_AUTOCAST, keras_3, variable_of
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
@@ -83,7 +84,8 @@ class Embedding(keras.layers.Layer):
                 "Both input_dim and output_dim should be positive, found "
                 f"{input_dim!r} and {output_dim!r}; both are ints"
             )
-        kwargs.setdefault("input_shape", (None,))  # a Sequential then builds it at once
+        if keras_3 is None:
+            kwargs.setdefault("input_shape", (None,))  # a Sequential then builds it at once
         super().__init__(**{**kwargs, "dtype": float_dtype(kwargs.get("dtype")), "autocast": False})
         self.input_dim, self.output_dim = input_dim, output_dim
         self.embeddings_initializer = keras.initializers.get(embeddings_initializer)
@@ -103,7 +105,7 @@ class Embedding(keras.layers.Layer):
             initializer=CPUInitializer(self.embeddings_initializer),
             regularizer=self.embeddings_regularizer,
             constraint=self.embeddings_constraint,
-            experimental_autocast=False,
+            **NO_AUTOCAST,
         )
         self.built = True
 
@@ -128,7 +130,7 @@ class Embedding(keras.layers.Layer):
             output = self._look_up_bags(ids)
         else:
             output = self._look_up_dense(ids)
-        if self.compute_dtype not in (None, self.embeddings.dtype.name):
+        if self.compute_dtype not in (None, output.dtype.name):
             output = tf.cast(output, self.compute_dtype)
         return output
 
@@ -138,25 +140,26 @@ class Embedding(keras.layers.Layer):
                 "Ragged input should be 2D. Nested ragged is not supported. The shape is "
                 f"{ids.shape}"
             )
-        return embedding_lookup(self.embeddings, ids, self.combiner)
+        return embedding_lookup(variable_of(self.embeddings), ids, self.combiner)
 
     def _look_up_dense(self, ids: tf.Tensor) -> tf.Tensor:
         if self.combiner is None:
-            return tf.gather(self.embeddings, ids)
+            return tf.gather(variable_of(self.embeddings), ids)
         if ids.shape.rank == 1:
             raise ValueError("1D input with combiner is ambiguous. Please create batch dimension.")
         sizes: list[int] = [-1, *ids.shape.as_list()[1:]]
         *samples, hotness = sizes
         if ids.shape.rank > 2:
             ids = tf.reshape(ids, [-1, hotness])
-        output = embedding_lookup(self.embeddings, ids, self.combiner)
+        output = embedding_lookup(variable_of(self.embeddings), ids, self.combiner)
         return output if len(samples) == 1 else tf.reshape(output, [*samples, self.output_dim])
 
-    def compute_output_shape(self, input_shape: Any) -> tf.TensorShape:
+    def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shape of `call`'s result."""
         input_shape = tf.TensorShape(input_shape)
         kept = input_shape if self.combiner is None else input_shape[:-1]
-        return kept.concatenate([self.output_dim])
+        shape = kept.concatenate([self.output_dim])
+        return shape if keras_3 is None else tuple(shape)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `__init__`."""
@@ -222,7 +225,7 @@ class ConcatOneHotEmbedding(keras.layers.Layer):
         message = f"{self.name}: ids must be at least 0 and below {sizes}, got"
         check = tf.debugging.Assert(is_there, [message, ids])
         with tf.control_dependencies([] if check is None else [check]):
-            return tf.gather(self.params, ids + offsets)
+            return tf.gather(variable_of(self.params), ids + offsets)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of `__init__`."""
@@ -234,6 +237,8 @@ def float_dtype(dtype: Any) -> Any:
 
     Under TF1 behaviour a layer without a dtype takes that of its first input, an integer one here.
     """
+    if keras_3 is not None:
+        return dtype or keras.config.dtype_policy()
     policy = keras.mixed_precision.global_policy()
     return dtype or (policy if policy.compute_dtype else keras.backend.floatx())
 

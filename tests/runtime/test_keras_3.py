@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers in models of Keras 3, where there is no Keras 2."""
+
+import pytest
+
+from sok_compat.runtime.tf_versions import VERSION
+from tests.support.processes.subprocess_python import run_python
+
+pytestmark = pytest.mark.skipif(VERSION < (2, 16), reason="this TensorFlow brings Keras 2")
+BEGIN = """
+import os, resource, sys
+sys.modules["tf_keras"] = None
+os.chdir({folder!r})
+import numpy as np
+import tensorflow as tf
+import sparse_operation_kit as sok
+keras = tf.keras
+rng = np.random.default_rng(1)
+KEYS = np.append(np.arange(48), rng.integers(0, 48, 144)).reshape(64, 3)  # all keys come
+LABELS = rng.normal(size=(64, 1)).astype("float32")
+
+
+def compiled(embedding, optimizer):
+    inputs = keras.Input((3,), dtype="int64")
+    rows = keras.layers.Flatten()(embedding(inputs))
+    outputs = keras.layers.Dense(1, kernel_initializer="ones")(rows)
+    model = keras.Model(inputs, outputs)
+    model.compile(optimizer(), "mse")
+    return model
+
+
+def losses(model):
+    model.train_on_batch(KEYS, LABELS)
+    history = model.fit(KEYS, LABELS, batch_size=16, epochs=2, shuffle=False, verbose=0)
+    return history.history["loss"]
+"""
+TRAINING = """
+class Dense(keras.layers.Layer):  # gradients of all rows: keys that repeat are added up
+    def build(self, shape):
+        self.rows = self.add_weight(shape=(48, 4), initializer="ones", name="rows")
+
+    def call(self, keys):
+        return tf.one_hot(keys, 48) @ self.rows
+
+
+sok.Init(global_batch_size=64)
+optimizers = keras.optimizers
+for optimizer in (
+    lambda: optimizers.SGD(0.01, weight_decay=0.1),
+    lambda: optimizers.Adam(0.01, clipnorm=1.0),
+    lambda: optimizers.Adagrad(0.1),
+    lambda: optimizers.Ftrl(0.1),
+):
+    layer = sok.All2AllDenseEmbedding(1 << 28, 4, 3, 1, embedding_initializer="ones")
+    ours, dense = (losses(compiled(each, optimizer)) for each in (layer, Dense()))
+    np.testing.assert_allclose(ours, dense, rtol=1e-4, err_msg=optimizer().name)
+    assert int(layer.embedding_variable.num_keys()) == 48
+layer = sok.All2AllDenseEmbedding(1 << 28, 4, 3, 1)
+try:
+    losses(compiled(layer, lambda: optimizers.SGD(gradient_accumulation_steps=2)))
+except NotImplementedError as error:
+    print("leave it out" in str(error), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**21)
+"""
+CHECKPOINTS = """
+sok.Init(global_batch_size=64)
+layer = sok.All2AllDenseEmbedding(1 << 28, 4, 3, 1)
+model = compiled(layer, lambda: keras.optimizers.Adam(0.01))
+checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+losses(model)
+path, after = checkpoint.save("saved/model"), losses(model)
+checkpoint.restore(path).assert_consumed()
+np.testing.assert_allclose(losses(model), after, rtol=1e-5)
+names = [name for name, shape in tf.train.list_variables(path) if shape[:1] == [48]]
+print(len(names), layer.rows)
+for save in (model.save_weights, model.save):
+    try:
+        save("model.weights.h5" if save == model.save_weights else "model.keras")
+    except NotImplementedError as error:
+        print("use tf.train.Checkpoint" in str(error))
+try:
+    model.get_weights()
+except NotImplementedError as error:
+    print(error)
+"""
+POOLED = """
+sok.Init(global_batch_size=64)
+layer = sok.DistributedEmbedding("mean", 100, 4, 2, 3, embedding_initializer="ones")
+keys = tf.ragged.constant([[1, 2], [], [3], [4, 5, 6]], dtype=tf.int64)
+optimizer = keras.optimizers.Adagrad(0.1)
+with tf.GradientTape() as tape:
+    loss = tf.reduce_sum(layer(keys))
+gradients = tape.gradient(loss, layer.trainable_variables)
+optimizer.apply_gradients(zip(gradients, layer.trainable_variables))
+print(float(loss), float(tf.reduce_sum(layer(keys, training=False))) < 12)
+copy = sok.DistributedEmbedding.from_config(layer.get_config())
+print(copy.get_config()["embedding_initializer"])
+"""
+
+EMBEDDINGS = """
+from distributed_embeddings.python.layers.embedding import ConcatOneHotEmbedding, Embedding
+from distributed_embeddings import IntegerLookup
+
+adam = lambda: keras.optimizers.Adam(0.01)
+ours = compiled(Embedding(48, 4, embeddings_initializer="ones"), adam)
+stock = compiled(keras.layers.Embedding(48, 4, embeddings_initializer="ones"), adam)
+np.testing.assert_allclose(losses(ours), losses(stock), rtol=1e-4)
+ours.save_weights("embedding.weights.h5")
+before = ours.predict(KEYS, verbose=0)
+losses(ours)
+ours.load_weights("embedding.weights.h5")
+np.testing.assert_array_equal(ours.predict(KEYS, verbose=0), before)
+
+inputs, numbered = keras.Input((3,), dtype="int64"), IntegerLookup(100)
+pooled = keras.Model(inputs, Embedding(101, 2, combiner="sum")(numbered(inputs)))
+print(pooled(KEYS * 1000).shape, numbered.get_vocabulary()[:3])
+print(ConcatOneHotEmbedding([48, 48, 48], 2)(KEYS).shape)
+"""
+
+
+def run(folder, script):
+    return run_python(BEGIN.format(folder=str(folder)) + script, is_fresh=True).splitlines()
+
+
+def test_training_is_that_of_dense_rows(tmp_path):
+    assert run(tmp_path, TRAINING)[-1] == "True True"
+
+
+def test_checkpoints_hold_the_table_with_its_slots(tmp_path):
+    *_, names, weights, model, refused = run(tmp_path, CHECKPOINTS)
+    assert names.startswith("4 <TableVariable path=EmbeddingVariable")  # keys, rows and two slots
+    assert (weights, model) == ("True", "True")
+    assert "do not tell their keys" in refused
+
+
+def test_pooled_bags(tmp_path):
+    assert run(tmp_path, POOLED)[-2:] == ["12.0 True", "ones"]
+
+
+def test_layers_of_distributed_embeddings(tmp_path):
+    pooled, concatenated = run(tmp_path, EMBEDDINGS)[-2:]
+    assert pooled == "(64, 2) [-1, 0, 1000]"
+    assert concatenated == "(64, 3, 2)"
