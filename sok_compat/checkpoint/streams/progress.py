@@ -41,6 +41,8 @@ def bytes_in(tables: Iterable[Table]) -> tf.Tensor:
     total = tf.zeros([], tf.int64)
     for table in tables:
         row_bytes = 8 + 4 * (table.dim + sum(slot.width for slot in table.living_slots()))
+        if table.history is not None and table.history.max_keys:
+            row_bytes += 16  # lookups, and the last one
         with tf.device("/cpu:0"):
             num_keys = tf.cond(
                 var_is_initialized_op(table.handle), table.num_keys, lambda: tf.zeros([], tf.int64)
