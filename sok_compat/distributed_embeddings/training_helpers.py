@@ -13,7 +13,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.horovod.communicator import horovod_module, start_horovod
+from sok_compat.ranks.horovod.communicator import horovod_module
+from sok_compat.ranks.job import start_job
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import connected_ranks
@@ -96,7 +97,7 @@ def BroadcastGlobalVariablesCallback(  # noqa: N802
 
 def _horovod(user: str) -> Any:
     """horovod.tensorflow, adapted to tables; None without Horovod."""
-    horovod = start_horovod(user)
+    horovod = start_job(user)
     if horovod is not None:
         connected_ranks(user)
         integrations.expect_tables()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
-from sok_compat.ranks.horovod.communicator import sum_over_ranks
+from sok_compat.ranks.job import sum_over_ranks
 from sok_compat.ranks.shared_gradients import table_of
 from sok_compat.tables.table import is_shared_table
 
