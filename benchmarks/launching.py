@@ -3,6 +3,24 @@
 
 import os
 import subprocess
+import sys
+from pathlib import Path
+
+# How ranks are started and exchange -> their environment. "memory" and "horovod" use horovodrun.
+WAYS = {
+    "memory": {},
+    "horovod": {"SOK_SHARED_MEMORY": "0"},
+    "mpi": {"SOK_SHARED_MEMORY": "0"},
+}
+
+
+def launcher(way, num_ranks):
+    """The command line that starts ranks, but for the program; empty for one."""
+    if num_ranks == 1:
+        return []
+    if way == "mpi":  # that of the package mpich
+        return [str(Path(sys.executable).parent / "mpiexec"), "-n", str(num_ranks)]
+    return [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
 
 
 def run_program(command, timeout, environment=None):

@@ -8,6 +8,7 @@ than two ranks.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +20,26 @@ from sok_compat.ranks.shared_gradients import is_reduced, mark, mark_reduced, ta
 from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1
+
+
+def _without_gradient(collective):
+    """A collective of tensors, the first of which must not be differentiated."""
+
+    @functools.wraps(collective)
+    @tf.autograph.experimental.do_not_convert
+    def raising(self, tensor, *args, **kwargs):
+        @tf.custom_gradient
+        def collected(tensor):
+            def gradient(*upstream):
+                raise NotImplementedError(
+                    f"{collective.__name__} has no gradient between ranks of MPI: use allreduce"
+                )
+
+            return collective(self, tensor, *args, **kwargs), gradient
+
+        return collected(tf.convert_to_tensor(tensor))
+
+    return raising
 
 
 class MpiJob:
@@ -73,11 +94,13 @@ class MpiJob:
             return tf.IndexedSlices(values, indices, tensor.dense_shape)
         return self._reduced(tf.convert_to_tensor(tensor), op, name or "allreduce")
 
+    @_without_gradient
     def allgather(self, tensor: Any, name: str | None = None, **options: Any) -> tf.Tensor:
         """The rows of all ranks, one below the other; the ranks' numbers of rows may differ."""
         del options
         return tf.concat(self._gathered(tf.convert_to_tensor(tensor), name or "allgather"), 0)
 
+    @_without_gradient
     def alltoall(
         self, tensor: Any, splits: Any, name: str | None = None, **options: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
@@ -99,6 +122,7 @@ class MpiJob:
             parts.append(of_rank[begin : begin + count[self._rank]])
         return tf.concat(parts, 0), tf.stack([count[self._rank] for count in counts])
 
+    @_without_gradient
     def broadcast(
         self, tensor: Any, root_rank: int, name: str | None = None, **options: Any
     ) -> tf.Tensor:
