@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+MPIEXEC = str(Path(sys.executable).parent / "mpiexec")  # of the package mpich
+
 # How ranks are started and exchange -> their environment. "memory" and "horovod" use horovodrun.
 WAYS = {
     "memory": {},
@@ -18,8 +20,8 @@ def launcher(way, num_ranks):
     """The command line that starts ranks, but for the program; empty for one."""
     if num_ranks == 1:
         return []
-    if way == "mpi":  # that of the package mpich
-        return [str(Path(sys.executable).parent / "mpiexec"), "-n", str(num_ranks)]
+    if way == "mpi":
+        return [MPIEXEC, "-n", str(num_ranks)]
     return [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
 
 

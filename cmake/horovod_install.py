@@ -19,11 +19,10 @@ REQUIREMENT = "horovod==0.28.1"
 DEFAULTS = {
     "HOROVOD_WITH_TENSORFLOW": "1",
     "HOROVOD_WITH_GLOO": "1",
+    "HOROVOD_WITHOUT_MPI": "1",
     "HOROVOD_WITHOUT_PYTORCH": "1",
     "HOROVOD_WITHOUT_MXNET": "1",
 }
-WITH_MPI = {"HOROVOD_WITH_MPI": "1"}
-WITHOUT_MPI = {"HOROVOD_WITHOUT_MPI": "1"}
 SOURCES_FOR_TENSORFLOW = "horovod/tensorflow/CMakeLists.txt"
 XLA_SOURCE = "horovod/tensorflow/xla_mpi_ops.cc"
 
@@ -78,9 +77,13 @@ def leave_out_xla(sources: Path) -> None:
 def build_environment(environment: dict, has_mpi: bool = False) -> dict:
     """What Horovod's build sees: the caller's choice, or the defaults where there is none."""
     programs = Path(sys.executable).parent  # cmake of a virtual environment that is not activated
+    defaults = dict(DEFAULTS)
+    if has_mpi:
+        del defaults["HOROVOD_WITHOUT_MPI"]
+        defaults["HOROVOD_WITH_MPI"] = "1"
     has_choice = any(name.startswith(("HOROVOD_WITH", "HOROVOD_GPU")) for name in environment)
     return {
-        **({} if has_choice else {**DEFAULTS, **(WITH_MPI if has_mpi else WITHOUT_MPI)}),
+        **({} if has_choice else defaults),
         **environment,
         "PATH": os.pathsep.join([str(programs), environment.get("PATH", os.defpath)]),
     }

@@ -19,7 +19,8 @@ constexpr microseconds kSpin(50);
 constexpr microseconds kSpinOnTheWay(1000);
 constexpr microseconds kShortestSleep(10);
 constexpr microseconds kLongestSleepOfWaiting(200);
-constexpr microseconds kLongestSleep(1000);
+constexpr milliseconds kLongestSleep(2);
+constexpr milliseconds kLongWait(50);        // then the processor is worth more than the time
 constexpr milliseconds kBetweenChecks(100);  // of the other processes
 constexpr std::chrono::seconds kLongestClose(5);
 constexpr size_t kMostSent = 2;  // messages on their way to a rank
@@ -269,8 +270,9 @@ void MpiTransport::Rest(bool has_moved) {
     std::this_thread::yield();
     return;
   }
-  const bool is_waiting = is_on_its_way || receiver_->IsWaiting();
-  const Clock::duration longest = is_waiting ? kLongestSleepOfWaiting : kLongestSleep;
+  const bool is_waiting = idle < kLongWait && (is_on_its_way || receiver_->IsWaiting());
+  const Clock::duration longest =
+      is_waiting ? Clock::duration(kLongestSleepOfWaiting) : kLongestSleep;
   const auto time = std::clamp<Clock::duration>(idle / 4, kShortestSleep, longest);
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait_for(lock, time, [&] { return has_outgoing_ || is_stopped_; });
