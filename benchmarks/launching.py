@@ -8,11 +8,13 @@ from pathlib import Path
 
 MPIEXEC = str(Path(sys.executable).parent / "mpiexec")  # of the package mpich
 
-# How ranks are started and exchange -> their environment. "memory" and "horovod" use horovodrun.
+# How ranks exchange -> their environment. The first two are started by horovodrun, the others by
+# mpiexec.
 WAYS = {
     "memory": {},
     "horovod": {"SOK_SHARED_MEMORY": "0"},
     "mpi": {"SOK_SHARED_MEMORY": "0"},
+    "mpi and memory": {},
 }
 
 
@@ -20,9 +22,9 @@ def launcher(way, num_ranks):
     """The command line that starts ranks, but for the program; empty for one."""
     if num_ranks == 1:
         return []
-    if way == "mpi":
+    if way.startswith("mpi"):
         return [MPIEXEC, "-n", str(num_ranks)]
-    return [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
+    return [sys.executable, "-m", "horovod.runner.launch", "--gloo", "-np", str(num_ranks)]
 
 
 def run_program(command, timeout, environment=None):

@@ -21,10 +21,10 @@ from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 USAGE = """\
 usage: python -m sok_compat.run.launch [--mpi] [-np N] command...
 
-Runs a command as N processes of this machine that Horovod connects; with --mpi, or where Horovod is
-not installed and mpi4py is, mpiexec starts them and MPI connects them. A command that begins with
-the name of a script, or with -m, is one for python -m sok_compat.run. Without -np there is a
-process for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the
+Runs a command as N processes of this machine that Horovod connects, by Gloo; with --mpi, or where
+Horovod is not installed and mpi4py is, mpiexec starts them and MPI connects them. A command that
+begins with the name of a script, or with -m, is one for python -m sok_compat.run. Without -np there
+is a process for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the
 machine; where there is none, one. The status is that of the first process that failed.
 """
 
@@ -70,19 +70,23 @@ def run(command: Sequence[str], num_processes: int, by_mpi: bool = False) -> int
     """
     if num_processes == 1:
         return status_of(command)[0]
-    launcher = _launcher(num_processes, by_mpi)
+    starter = launcher(num_processes, by_mpi)
     with tempfile.TemporaryDirectory() as folder:
         of_rank = [sys.executable, "-m", "sok_compat.run.rank", folder]
-        status, _ = status_of([*launcher, *of_rank, *command])
+        status, _ = status_of([*starter, *of_rank, *command])
         failed = sorted(Path(folder).iterdir(), key=lambda path: int(path.name))
         return int(failed[0].read_text()) if status and failed else status
 
 
-def _launcher(num_processes, by_mpi):
-    """The command line that starts processes, but for what they run."""
+def launcher(num_processes: int, by_mpi: bool) -> list[str]:
+    """The command line that starts processes, but for what they run.
+
+    Raises:
+      SystemExit: nothing that is installed can.
+    """
     has_horovod = importlib.util.find_spec("horovod") is not None
     if has_horovod and not by_mpi:
-        return [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_processes)]
+        return [sys.executable, "-m", "horovod.runner.launch", "--gloo", "-np", str(num_processes)]
     mpiexec = _mpiexec()
     if mpiexec is not None and importlib.util.find_spec("mpi4py") is not None:
         return [mpiexec, "-n", str(num_processes)]

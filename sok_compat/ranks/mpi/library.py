@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import sys
 import time
 from typing import Any
 
@@ -49,11 +50,16 @@ def is_usable() -> bool:
 
 @functools.cache
 def library() -> Any:
-    """The module mpi4py.MPI. MPI is started, unless the script or Horovod has done so."""
+    """The module mpi4py.MPI. MPI is started and, at exit, ended, unless the script or Horovod does
+    so."""
+    is_of_script = "mpi4py.MPI" in sys.modules
     mpi4py = importlib.import_module("mpi4py")
-    mpi4py.rc.finalize = False  # it would wait for a lost rank
+    if not is_of_script:
+        mpi4py.rc.initialize = mpi4py.rc.finalize = False  # its end would wait for a lost rank
     mpi = importlib.import_module("mpi4py.MPI")
-    atexit.register(_end, mpi)
+    if not mpi.Is_initialized():
+        mpi.Init_thread(mpi.THREAD_MULTIPLE)
+        atexit.register(_end, mpi)
     return mpi
 
 

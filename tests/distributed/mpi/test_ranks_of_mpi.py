@@ -52,7 +52,8 @@ class TestLayers:
         ranks = seen("mpi.layers", num_ranks)
         expected = [(rank, num_ranks, rank) for rank in range(num_ranks)]
         assert [rank["ranks"] for rank in ranks] == expected
-        assert not any(rank["has_horovod"] for rank in ranks)
+        assert all(rank["libraries"] == {"mpi4py"} for rank in ranks)
+        assert seen("mpi.layers", 1)[0]["libraries"] == set()
 
     def test_messages_go_by_mpi(self, num_ranks):
         for rank in launched("mpi.layers", num_ranks):

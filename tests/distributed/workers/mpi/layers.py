@@ -55,7 +55,7 @@ def main():
         session.run(status)
         saver.restore(session, path)
         seen["restored"] = dict(zip(*session.run(exported)))
-    seen["has_horovod"] = "horovod" in sys.modules
+    seen["libraries"] = {"horovod", "mpi4py"} & sys.modules.keys()
     report(seen)
 
 
