@@ -234,7 +234,7 @@ class ExchangeThread:
         signed = self._connection.attendance.lines()
         absent = [rank for rank in range(self._connection.size) if rank not in signed]
         if not signed or not absent:
-            return "another rank (rank 0's log names it, where Horovod says 'Missing ranks')"
+            return f"another rank{self._connection.who_is_absent}"
         return _ranks(absent)
 
     def _find_lost_ranks(self):

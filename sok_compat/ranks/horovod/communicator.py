@@ -120,11 +120,13 @@ class Collectives:
     Attributes:
       rank, size: Horovod's.
       name: of what carries messages, for logs.
+      who_is_absent: what messages add to "another rank" where it is not known which.
       is_on_host: whether bytes are exchanged from host memory.
       attendance, survivors: an Attendance before exchanges start, and after a rank was lost.
     """
 
     name = "Horovod"
+    who_is_absent = " (rank 0's log names it, where Horovod says 'Missing ranks')"
 
     def __init__(self, horovod: Any) -> None:
         self.rank = horovod.rank()

@@ -4,11 +4,20 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import socket
 import time
 
-from sok_compat.ranks.mpi.library import POLL_SECONDS, break_off, library, wait_for
+from sok_compat.ranks.mpi.library import (
+    POLL_SECONDS,
+    break_off,
+    end_at_exit,
+    launched_rank,
+    launched_size,
+    library,
+    wait_for,
+)
 
 _ERROR_BYTES = 1000
 _SILENT_SECONDS = 2.0  # without a heartbeat
@@ -34,28 +43,52 @@ class MpiConnection:
     Attributes:
       rank, size: MPI's.
       name: of what carries messages, for logs.
+      who_is_absent: what messages add to "another rank" where it is not known which.
       is_on_host: whether bytes are exchanged from host memory.
       attendance: whose lines have come.
       survivors: who gives signs of life.
     """
 
     name = "MPI"
+    who_is_absent = ""
     is_on_host = True
 
     def __init__(self, op_library: ctypes.CDLL) -> None:
-        """All ranks make one.
+        """MPI is not started yet.
 
         Args:
           op_library: the C interface of the exchange.
         """
-        self._mpi = library()
+        end_at_exit()
         self._op_library = op_library
-        world = self._mpi.COMM_WORLD
-        self.rank, self.size = world.Get_rank(), world.Get_size()
-        self._lines = world.Dup()
-        self._messages = world.Dup()
-        self.attendance = _Attendance()
+        self.rank, self.size = launched_rank(), launched_size()
+        self.attendance = _Attendance(self.size)
         self.survivors = _Survivors(op_library, self.size)
+
+    @functools.cached_property
+    def _mpi(self):
+        """Waits for all ranks."""
+        mpi = library()
+        found = mpi.COMM_WORLD.Get_rank(), mpi.COMM_WORLD.Get_size()
+        if found != (self.rank, self.size):
+            raise RuntimeError(
+                f"mpiexec started rank {self.rank} of {self.size}, and MPI counts it as rank "
+                f"{found[0]} of {found[1]}: is mpiexec of the MPI that mpi4py has loaded?"
+            )
+        return mpi
+
+    @functools.cached_property
+    def _lines(self):
+        return self._own_communicator()
+
+    @functools.cached_property
+    def _messages(self):
+        return self._own_communicator()
+
+    def _own_communicator(self):
+        communicator = self._mpi.COMM_WORLD.Dup()
+        communicator.Set_errhandler(self._mpi.ERRORS_RETURN)
+        return communicator
 
     def gather(self, line: str) -> list[str]:
         """The lines of all ranks, by rank. Waits for them."""
@@ -124,7 +157,8 @@ class _Attendance:
 
     exists = True
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._lines: dict[int, str] = {}
 
     def sign(self, rank: int, text: str) -> None:
@@ -132,8 +166,8 @@ class _Attendance:
         self._lines.setdefault(rank, text)
 
     def lines(self) -> dict[int, str]:
-        """{rank: line}."""
-        return dict(self._lines)
+        """{rank: line}; empty before other ranks could send theirs."""
+        return dict(self._lines) if len(self._lines) > 1 or self._size == 2 else {}
 
 
 class _Survivors:

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.ranks.collectives import begin_collective
-from sok_compat.ranks.mpi.library import library
+from sok_compat.ranks.mpi.library import launched_local_rank, launched_rank, launched_size
 from sok_compat.ranks.shared_gradients import is_reduced, mark, mark_reduced, table_of
 from sok_compat.runtime.op_library import ops
 
@@ -52,10 +52,7 @@ class MpiJob:
     Average, Sum, Min, Max = "Average", "Sum", "Min", "Max"
 
     def __init__(self) -> None:
-        mpi = library()
-        world = mpi.COMM_WORLD
-        self._rank, self._size = world.Get_rank(), world.Get_size()
-        self._local_rank = world.Split_type(mpi.COMM_TYPE_SHARED).Get_rank()
+        self._rank, self._size = launched_rank(), launched_size()
         self.is_sharded: Callable[[Any], bool] = lambda variable: False
 
     def rank(self) -> int:
@@ -68,7 +65,7 @@ class MpiJob:
 
     def local_rank(self) -> int:
         """The rank of this process among those of its host."""
-        return self._local_rank
+        return launched_local_rank()
 
     @tf.autograph.experimental.do_not_convert
     def allreduce(

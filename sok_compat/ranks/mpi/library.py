@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import functools
 import importlib
 import importlib.util
@@ -15,19 +16,36 @@ from typing import Any
 
 _logger = logging.getLogger(__name__)
 
-# mpiexec sets the number of ranks in these: MPICH and all that follow it; Open MPI.
+# mpiexec sets these: MPICH and all that follow it; Open MPI; Slurm.
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
+_RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+_LOCAL_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 _GLOO_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"  # horovodrun sets it if ranks meet without MPI
 _END_SECONDS = 60.0  # for the other ranks to end
 POLL_SECONDS = 0.005
 
+_is_ours = False  # this module has started MPI
 _is_broken = False  # a rank was lost: to end MPI would wait for it
 
 
 def launched_size() -> int:
     """The number of ranks that mpiexec started; 1 if it did not."""
-    sizes = [os.environ.get(variable, "") for variable in SIZE_VARIABLES]
-    return max(int(size) if size.isdecimal() else 1 for size in sizes)
+    return max(1, _largest(SIZE_VARIABLES))
+
+
+def launched_rank() -> int:
+    """The rank that mpiexec gave this process."""
+    return _largest(_RANK_VARIABLES)
+
+
+def launched_local_rank() -> int:
+    """That among the ranks of its host; 0 if it is unknown."""
+    return _largest(_LOCAL_VARIABLES)
+
+
+def _largest(variables):
+    values = [os.environ.get(variable, "") for variable in variables]
+    return max(int(value) if value.isdecimal() else 0 for value in values)
 
 
 @functools.cache
@@ -50,17 +68,37 @@ def is_usable() -> bool:
 
 @functools.cache
 def library() -> Any:
-    """The module mpi4py.MPI. MPI is started and, at exit, ended, unless the script or Horovod does
-    so."""
+    """The module mpi4py.MPI, with MPI started, unless the script or Horovod has done so.
+
+    MPI starts when all ranks have come here, and meanwhile other threads run.
+
+    Raises:
+      RuntimeError: MPI cannot be started.
+    """
     is_of_script = "mpi4py.MPI" in sys.modules
     mpi4py = importlib.import_module("mpi4py")
     if not is_of_script:
         mpi4py.rc.initialize = mpi4py.rc.finalize = False  # its end would wait for a lost rank
     mpi = importlib.import_module("mpi4py.MPI")
     if not mpi.Is_initialized():
-        mpi.Init_thread(mpi.THREAD_MULTIPLE)
-        atexit.register(_end, mpi)
+        _start(mpi)
+        global _is_ours
+        _is_ours = True
     return mpi
+
+
+def end_at_exit() -> None:
+    """Registers the end of MPI, to run after all that is registered later."""
+    atexit.register(_end)
+
+
+def _start(mpi):
+    """MPI_Init_thread, which mpi4py would call with Python's lock held."""
+    provided = ctypes.c_int()
+    start = ctypes.CDLL(mpi.__file__).MPI_Init_thread
+    code = start(None, None, ctypes.c_int(mpi.THREAD_MULTIPLE), ctypes.byref(provided))
+    if code != mpi.SUCCESS or provided.value < mpi.THREAD_MULTIPLE:
+        raise RuntimeError(f"MPI_Init_thread returned {code}, for threads {provided.value}")
 
 
 def break_off() -> None:
@@ -79,8 +117,9 @@ def wait_for(request: Any, seconds: float | None = None) -> bool:
     return True
 
 
-def _end(mpi):
-    if _is_broken or mpi.Is_finalized():
+def _end():
+    if not _is_ours or _is_broken:
         return
-    if wait_for(mpi.COMM_WORLD.Ibarrier(), _END_SECONDS):
+    mpi = library()
+    if not mpi.Is_finalized() and wait_for(mpi.COMM_WORLD.Ibarrier(), _END_SECONDS):
         mpi.Finalize()
