@@ -294,11 +294,12 @@ cuda-bench: cuda-build  ## speed of the CUDA back end, beside the same memory tr
 cuda-all: cuda-test cuda-bench cuda-sanitize  ## all that needs a GPU
 
 # --- Horovod: built against the TensorFlow in the environment, never from a cached wheel ---
-horovod: $(VENV)/.horovod  ## install Horovod with Gloo into the virtual environment
-$(VENV)/.horovod: $(VENV)/.tensorflow $(VENV)/.tools
+# MPI=1: with MPI beside Gloo, by the MPI of requirements-dev.txt.
+horovod: $(VENV)/.horovod$(if $(MPI),-mpi)  ## install Horovod with Gloo into the virtual environment; MPI=1: with MPI, too
+$(VENV)/.horovod $(VENV)/.horovod-mpi: $(VENV)/.tensorflow $(VENV)/.tools
 	$(PIP_INSTALL) "setuptools<81" wheel
-	MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) $(BIN)/python cmake/horovod_install.py
-	@touch $@
+	MAKEFLAGS=-j$(CMAKE_BUILD_PARALLEL_LEVEL) $(BIN)/python cmake/horovod_install.py $(if $(MPI),--mpi)
+	@touch $(VENV)/.horovod $@
 
 clean:  ## remove what was built; the virtual environments stay
 	rm -rf build dist

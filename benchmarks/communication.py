@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several ranks cost: bytes, exchanges, speed. `python -m benchmarks.communication`.
 
-Starts `horovodrun -np N python -m benchmarks.communication_steps` for each N and prints one table.
-Needs Horovod; see docs/understand/performance.md.
+Starts `horovodrun -np N python -m benchmarks.communication_steps`, or mpiexec, for each N and
+prints one table for each way between ranks. Needs Horovod, or mpich and mpi4py; see
+docs/understand/performance.md.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import statistics
 import sys
 import tempfile
 
-from benchmarks.launching import run_program
+from benchmarks.launching import WAYS, launcher, run_program
 
 _HEADINGS = (
     "ranks", "layers", "pooled", "MB/step", "over least", "exchanges", "step ms", "samples/s",
@@ -26,58 +27,65 @@ _DLRM_TURNS = 3
 LARGEST_OVER_LEAST = 1.05
 
 
-def measure(num_ranks, layers, cycle_ms, rounds, real_time=False):
+def measure(num_ranks, layers, cycle_ms, rounds, real_time=False, way="memory"):
     """The results of communication_steps, a dict for each number of layers.
 
     Args:
       real_time: whether timed steps come before all else on the machine; see
         benchmarks.real_time.
+      way: one of WAYS.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "result.json")
-        command = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
+        command = launcher(way, num_ranks)
         command += [sys.executable, "-m", "benchmarks.communication_steps", "--result", result]
         command += ["--rounds", str(rounds), "--layers", *map(str, layers)]
         command += ["--threads", str(max(1, os.cpu_count() // num_ranks))]
         if real_time:
             command.append("--real-time")
-        run_program(command, _TIMEOUT_SECONDS, {"HOROVOD_CYCLE_TIME": str(cycle_ms)})
+        environment = {"HOROVOD_CYCLE_TIME": str(cycle_ms), **WAYS[way]}
+        run_program(command, _TIMEOUT_SECONDS, environment)
         with open(result) as stream:
             return json.load(stream)
 
 
-def measure_dlrm(num_ranks, cycle_ms, rounds, real_time):
+def measure_dlrm(num_ranks, cycle_ms, rounds, real_time, way):
     """Samples a second of whole steps of examples/dlrm; one process has all the threads.
 
     Args:
       cycle_ms: HOROVOD_CYCLE_TIME; None: what Horovod has.
+      way: one of WAYS.
     """
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "result.json")
         command = [sys.executable, "-m", "benchmarks.dlrm_steps", "--result", result]
         command += ["--rounds", str(rounds), "--threads", str(max(1, os.cpu_count() // num_ranks))]
         command += ["--real-time"] * real_time
-        if num_ranks > 1:
-            launcher = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_ranks)]
-            command = launcher + command
         environment = {} if cycle_ms is None else {"HOROVOD_CYCLE_TIME": str(cycle_ms)}
-        run_program(command, _TIMEOUT_SECONDS, environment)
+        run_program(
+            [*launcher(way, num_ranks), *command], _TIMEOUT_SECONDS, {**environment, **WAYS[way]}
+        )
         with open(result) as stream:
             return json.load(stream)
 
 
 def _compare_dlrm(arguments):
     """Prints it for several ranks beside one process, in turn."""
-    speeds = {num_ranks: [] for num_ranks in sorted({1, *arguments.ranks})}
     cycle_ms = arguments.cycle_times[0] if arguments.cycle_times else None
     rounds = arguments.rounds or _DLRM_ROUNDS
+    several = sorted(set(arguments.ranks) - {1})
+    speeds = {(1, "alone"): [], **{(n, way): [] for n in several for way in arguments.by}}
     for _ in range(_DLRM_TURNS):
-        for num_ranks, of_ranks in speeds.items():
-            of_ranks.append(measure_dlrm(num_ranks, cycle_ms, rounds, arguments.real_time))
-    one = statistics.median(speeds[1])
-    for num_ranks, of_ranks in speeds.items():
-        speed = statistics.median(of_ranks)
-        print(f"whole DLRM step, ranks {num_ranks}: {speed:,.0f} samples/s, {speed / one:.2f} of 1")
+        for (num_ranks, way), seen in speeds.items():
+            way = "memory" if num_ranks == 1 else way
+            seen.append(measure_dlrm(num_ranks, cycle_ms, rounds, arguments.real_time, way))
+    one = statistics.median(speeds[1, "alone"])
+    for (num_ranks, way), seen in speeds.items():
+        speed = statistics.median(seen)
+        print(
+            f"whole DLRM step, ranks {num_ranks}, {way}: {speed:,.0f} samples/s, "
+            f"{speed / one:.2f} of 1"
+        )
 
 
 def _line(cells):
@@ -145,9 +153,10 @@ def main():
         action="store_true",
         help="timed steps come before other programs, for machines that are busy; needs root",
     )
+    parser.add_argument("--by", nargs="+", choices=WAYS, default=["memory"], help="between ranks")
     parser.add_argument("--dlrm", action="store_true", help="whole steps of examples/dlrm instead")
     arguments = parser.parse_args()
-    if importlib.util.find_spec("horovod") is None:
+    if importlib.util.find_spec("horovod") is None and arguments.by != ["mpi"]:
         print("Horovod is not installed (`make horovod`): communication is not measured")
         return
     if arguments.dlrm:
@@ -156,17 +165,22 @@ def main():
     rounds = arguments.rounds or _ROUNDS
     worst = 0.0
     for cycle_ms in arguments.cycle_times or [1.0]:
-        print(f"\nHOROVOD_CYCLE_TIME {cycle_ms:g} ms, {os.cpu_count()} cores shared by all ranks")
-        print(_line(_HEADINGS))
-        results = []
-        for num_ranks in arguments.ranks:
-            of_ranks = measure(num_ranks, arguments.layers, cycle_ms, rounds, arguments.real_time)
-            results += of_ranks
-            for result in of_ranks:
-                print(_line(_cells(result)), flush=True)
-                if num_ranks > 1:
-                    worst = max(worst, result["sent_bytes"] / result["least_bytes"])
-        _print_beside_one(results)
+        for way in arguments.by:
+            print(
+                f"\nHOROVOD_CYCLE_TIME {cycle_ms:g} ms, {os.cpu_count()} cores shared by all ranks"
+            )
+            print(f"between ranks: {way}\n{_line(_HEADINGS)}")
+            results = []
+            for num_ranks in arguments.ranks:
+                of_ranks = measure(
+                    num_ranks, arguments.layers, cycle_ms, rounds, arguments.real_time, way
+                )
+                results += of_ranks
+                for result in of_ranks:
+                    print(_line(_cells(result)), flush=True)
+                    if num_ranks > 1:
+                        worst = max(worst, result["sent_bytes"] / result["least_bytes"])
+            _print_beside_one(results)
     if worst:
         print(f"\nsent over least: at most {worst:.3f} (to stay below {LARGEST_OVER_LEAST})")
         sys.exit(worst > LARGEST_OVER_LEAST)

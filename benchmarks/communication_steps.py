@@ -21,6 +21,8 @@ import sok_compat as sok
 from benchmarks.least_bytes import least_bytes
 from benchmarks.real_time import real_time
 from benchmarks.workload import Workload
+from sok_compat.ranks.collectives import graphs_of_one_rank
+from sok_compat.ranks.job import start_job
 from sok_compat.ranks.wire_dtype import wire_dtype
 
 tf1 = tf.compat.v1
@@ -129,9 +131,9 @@ def _run_steps(tables, local, shares, arguments):
     return steps
 
 
-def _measure(hvd, kind, local, arguments, workload):
+def _measure(job, kind, local, arguments, workload):
     """The figures of this rank, in the order of _FIGURES."""
-    rank, num_ranks = hvd.rank(), hvd.size()
+    rank, num_ranks = job.rank(), job.size()
     spread = Tables(kind, arguments.dim, workload, local.num_threads)
     shares = workload.batches().reshape(workload.num_batches, num_ranks, -1, workload.num_features)
     steps = _run_steps(spread, local.tables[kind], shares[:, rank], arguments)
@@ -153,11 +155,12 @@ def _measure(hvd, kind, local, arguments, workload):
 
 
 class LocalTables:
-    """The tables that need no other rank; made before Horovod is initialized."""
+    """The tables that need no other rank."""
 
     def __init__(self, kinds, dim, workload, num_threads):
         self.num_threads = num_threads
-        self.tables = {kind: Tables(kind, dim, workload, num_threads) for kind in kinds}
+        with graphs_of_one_rank():
+            self.tables = {kind: Tables(kind, dim, workload, num_threads) for kind in kinds}
 
 
 def main():
@@ -179,22 +182,23 @@ def main():
     ]
     local = LocalTables(kinds, arguments.dim, workload, arguments.threads)
 
-    import horovod.tensorflow as hvd
-
-    hvd.init()
-    with tf.Graph().as_default(), tf1.Session() as session:
-        figures = tf1.placeholder(tf.float64, [len(_FIGURES)])
-        mean = hvd.allreduce(figures, op=hvd.Average)
-        results = []
-        for kind in kinds:
-            mine = _measure(hvd, kind, local, arguments, workload)
-            result = dict(zip(_FIGURES, session.run(mean, {figures: mine}).tolist()))
-            result.update(dataclasses.asdict(kind), num_ranks=hvd.size())
-            result.update(batch_size=workload.batch_size)
-            results.append(result)
-    if hvd.rank() == 0:
+    job = start_job("this benchmark")
+    results = []
+    for kind in kinds:
+        mine = _measure(job, kind, local, arguments, workload)
+        result = dict(zip(_FIGURES, _mean_over_ranks(job, mine)))
+        result.update(dataclasses.asdict(kind), num_ranks=job.size())
+        result.update(batch_size=workload.batch_size)
+        results.append(result)
+    if job.rank() == 0:
         with open(arguments.result, "w") as stream:
             json.dump(results, stream)
+
+
+def _mean_over_ranks(job, figures):
+    with tf.Graph().as_default(), tf1.Session() as session:
+        mean = job.allreduce(tf.constant(figures, tf.float64), op=job.Average)
+        return session.run(mean).tolist()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,28 @@
 
 import os
 import subprocess
+import sys
+from pathlib import Path
+
+MPIEXEC = str(Path(sys.executable).parent / "mpiexec")  # of the package mpich
+
+# How ranks exchange -> their environment. The first two are started by horovodrun, the others by
+# mpiexec.
+WAYS = {
+    "memory": {},
+    "horovod": {"SOK_SHARED_MEMORY": "0"},
+    "mpi": {"SOK_SHARED_MEMORY": "0"},
+    "mpi and memory": {},
+}
+
+
+def launcher(way, num_ranks):
+    """The command line that starts ranks, but for the program; empty for one."""
+    if num_ranks == 1:
+        return []
+    if way.startswith("mpi"):
+        return [MPIEXEC, "-n", str(num_ranks)]
+    return [sys.executable, "-m", "horovod.runner.launch", "--gloo", "-np", str(num_ranks)]
 
 
 def run_program(command, timeout, environment=None):

@@ -3,11 +3,15 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
+from benchmarks.launching import MPIEXEC
 from benchmarks.two_namespaces import INTERFACE
 
 # Where ranks find one another: horovodrun's own, on the first host, until its input ends.
@@ -110,6 +114,40 @@ class Job:
     def _end(self):
         for rank in self.ranks:
             _end(rank)
+
+
+class JobOfMpi(Job):
+    """As Job, by mpiexec.
+
+    Attributes:
+      ranks: [subprocess.Popen of mpiexec], which prints what all ranks do.
+    """
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._end)
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            command = [MPIEXEC, "-launcher", "ssh", "-launcher-exec", self._make_ssh(folder)]
+            command += ["-hosts", ",".join(self._hosts.names), "-ppn", str(self._ranks_of_host)]
+            command += ["-n", str(2 * self._ranks_of_host), *self._program]
+            self._program = command
+            self._environment["UCX_TLS"] = "tcp,self"  # else MPICH finds that the hosts are one
+            self.ranks.append(self._start(0, {}))
+            self._keep = stack.pop_all()
+        return self
+
+    def _make_ssh(self, folder):
+        """A program in the place of ssh: `program -x HOST COMMAND`."""
+        path = Path(folder, "ssh")
+        cases = [
+            f'{name}) exec {shlex.join(self._hosts.command(host, ["sh", "-c"]))} "$*" ;;'
+            for host, name in enumerate(self._hosts.names)
+        ]
+        path.write_text(
+            "\n".join(["#!/bin/sh", "host=$2; shift 2", "case $host in", *cases, "esac"])
+        )
+        path.chmod(0o755)
+        return str(path)
 
 
 def _end(process):

@@ -3,8 +3,9 @@
 
 `sudo python -m benchmarks.two_hosts` runs benchmarks.communication_steps with 2 x 1 and 2 x 2 ranks
 across a link of 10 Gbit/s and 100 us, and says what a step takes over what its bytes take on the
-link. `--cut` takes the link away instead, and says when each rank names which rank it has lost.
-Needs root, iproute2 and Horovod; where namespaces are not to be had, it says why and ends with 0.
+link; `--by mpi` starts them with mpiexec. `--cut` takes the link away instead, and says when each
+rank names which rank it has lost. Needs root, iproute2 and Horovod, or mpich and mpi4py; where
+namespaces are not to be had, it says why and ends with 0.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from benchmarks.ranks_of_hosts import Job
+from benchmarks.ranks_of_hosts import Job, JobOfMpi
 from benchmarks.two_namespaces import NoNamespaces, TwoHosts
 
 _TIMEOUT_SECONDS = 300
@@ -36,7 +37,8 @@ def measure(hosts, ranks_of_host, arguments):
         program = [sys.executable, "-m", "benchmarks.communication_steps", "--result", result]
         program += ["--rounds", str(arguments.rounds), "--layers", *map(str, arguments.layers)]
         program += ["--dim", str(arguments.dim), "--threads", "1"]
-        with Job(hosts, ranks_of_host, program) as job:
+        make = JobOfMpi if arguments.by == "mpi" else Job
+        with make(hosts, ranks_of_host, program) as job:
             job.wait(_TIMEOUT_SECONDS)
         with open(result) as stream:
             return json.load(stream)
@@ -126,10 +128,13 @@ def main():
     parser.add_argument("--layers", type=int, nargs="+", default=[1, 26])
     parser.add_argument("--dim", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=30, help="timed steps")
+    parser.add_argument("--by", choices=("horovod", "mpi"), default="horovod", help="between hosts")
     parser.add_argument("--cut", action="store_true", help="take the link away")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that contexts end
-    if importlib.util.find_spec("horovod") is None:
+    if arguments.cut and arguments.by == "mpi":
+        parser.error("--cut is for ranks that horovodrun starts: mpiexec ends with its link")
+    if arguments.by == "horovod" and importlib.util.find_spec("horovod") is None:
         print("Horovod is not installed (`make horovod`): two hosts are not measured")
         return
     try:

@@ -2,7 +2,8 @@
 """Builds Horovod against the TensorFlow of this Python, and installs it.
 
 Needs cmake<4, ninja or make, setuptools<81 and wheel in the environment. Environment variables
-HOROVOD_... reach the build as they are; without any, it has TensorFlow and Gloo alone.
+HOROVOD_... reach the build as they are; without any, it has TensorFlow and Gloo alone or, with the
+argument --mpi, MPI as well: that of the environment's package mpich, or of the PATH.
 """
 
 import os
@@ -26,7 +27,8 @@ SOURCES_FOR_TENSORFLOW = "horovod/tensorflow/CMakeLists.txt"
 XLA_SOURCE = "horovod/tensorflow/xla_mpi_ops.cc"
 
 
-def main() -> None:
+def main(arguments: list) -> None:
+    has_mpi = arguments == ["--mpi"]
     install = tensorflow_install.find()
     if install is None:
         sys.exit("Horovod compiles against TensorFlow: install that first")
@@ -36,7 +38,7 @@ def main() -> None:
             leave_out_xla(sources)
         subprocess.run(
             [*_pip("install"), str(sources)],  # builds a directory anew each time
-            env=build_environment(os.environ),
+            env=build_environment(os.environ, has_mpi),
             check=True,
         )
 
@@ -72,12 +74,16 @@ def leave_out_xla(sources: Path) -> None:
     path.write_text("".join(kept))
 
 
-def build_environment(environment: dict) -> dict:
+def build_environment(environment: dict, has_mpi: bool = False) -> dict:
     """What Horovod's build sees: the caller's choice, or the defaults where there is none."""
     programs = Path(sys.executable).parent  # cmake of a virtual environment that is not activated
+    defaults = dict(DEFAULTS)
+    if has_mpi:
+        del defaults["HOROVOD_WITHOUT_MPI"]
+        defaults["HOROVOD_WITH_MPI"] = "1"
     has_choice = any(name.startswith(("HOROVOD_WITH", "HOROVOD_GPU")) for name in environment)
     return {
-        **({} if has_choice else DEFAULTS),
+        **({} if has_choice else defaults),
         **environment,
         "PATH": os.pathsep.join([str(programs), environment.get("PATH", os.defpath)]),
     }
@@ -89,4 +95,4 @@ def _pip(command: str) -> list:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

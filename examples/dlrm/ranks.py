@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes that train together: those that horovodrun started, or this one alone."""
+"""The processes that train together: those of horovodrun or mpiexec, or this one alone."""
 
 import os
 
-_SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # horovodrun, mpirun
+_OF_MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # mpiexec sets them
 
 
 class OneRank:
@@ -41,7 +41,27 @@ class HorovodRanks:
         return self._hvd.allgather(tensor)
 
 
+class MpiRanks:
+    """As above, with MPI between the ranks, and without Horovod."""
+
+    def __init__(self):
+        from sparse_operation_kit import communication
+
+        communication.init()
+        self._sok = communication
+        self.rank = communication.rank()
+        self.size = communication.num_ranks()
+        self.local_rank = communication.local_rank()
+
+    def sum(self, gradients):
+        return [self._sok.allreduce(gradient, op="sum") for gradient in gradients]
+
+    def gather(self, tensor):
+        return self._sok.allgather(tensor)
+
+
 def connect():
-    """The ranks of this run; before anything of sok_compat is called."""
-    is_launched = any(name in os.environ for name in _SIZE_VARIABLES)
-    return HorovodRanks() if is_launched else OneRank()
+    """The ranks of this run; before anything else of sok_compat is called."""
+    if "HOROVOD_SIZE" in os.environ:
+        return HorovodRanks()
+    return MpiRanks() if any(name in os.environ for name in _OF_MPI) else OneRank()

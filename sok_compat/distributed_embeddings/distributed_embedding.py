@@ -21,7 +21,7 @@ from sok_compat.distributed_embeddings.planning.strategy import (
 )
 from sok_compat.distributed_embeddings.python.layers.embedding import Embedding, float_dtype
 from sok_compat.distributed_embeddings.saved_tables import SavedTables
-from sok_compat.ranks.horovod.communicator import start_horovod
+from sok_compat.ranks.job import start_job
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import connected_ranks
@@ -89,7 +89,7 @@ class DistributedEmbedding(keras.layers.Layer):
         """
         checked_strategy(strategy)
         super().__init__(**{**kwargs, "dtype": float_dtype(kwargs.get("dtype")), "autocast": False})
-        start_horovod(type(self).__name__)
+        start_job(type(self).__name__)
         _tell_tensorflow_of_tables()
         self._ranks = connected_ranks(type(self).__name__)
         self.dp_input = dp_input

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.horovod.communicator import start_horovod
+from sok_compat.ranks.job import start_job
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
@@ -38,7 +38,7 @@ def _dp_to_mp_input(
       ValueError: a tf.SparseTensor, with several ranks.
     """
     inputs = dict(enumerate(dp_inputs)) if isinstance(dp_inputs, (list, tuple)) else dp_inputs
-    horovod = start_horovod("_dp_to_mp_input")
+    horovod = start_job("_dp_to_mp_input")
     if horovod is None or horovod.size() == 1:
         return {i: inputs[i] for i in rank_to_local_features[0]}
     if any(isinstance(ids, tf.SparseTensor) for ids in inputs.values()):
@@ -114,7 +114,7 @@ def _exchanged(
     dtype: tf.DType,
 ) -> tuple[tf.Tensor, Any]:
     """(the values that all ranks send to this one, rank after rank; horovod.tensorflow)"""
-    horovod = start_horovod("_dp_to_mp_input")
+    horovod = start_job("_dp_to_mp_input")
     numbers = [rank_to_local_features[rank] for rank in range(horovod.size())]
     sizes = [sum((tf.size(flat[i]) for i in each), tf.constant(0)) for each in numbers]
     sent = tf.concat([tf.zeros([0], dtype), *(flat[i] for each in numbers for i in each)], 0)

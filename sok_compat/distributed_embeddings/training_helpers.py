@@ -13,7 +13,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.horovod.communicator import horovod_module, start_horovod
+from sok_compat.ranks.horovod.communicator import horovod_module
+from sok_compat.ranks.job import start_job
+from sok_compat.ranks.mpi.job import MpiJob
+from sok_compat.ranks.mpi.tape import TapeOfRanks
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import connected_ranks
@@ -48,6 +51,8 @@ def DistributedGradientTape(*args: Any, **kwargs: Any) -> Any:  # noqa: N802  as
     horovod = _horovod("DistributedGradientTape")
     if horovod is None:
         return args[0] if args else kwargs["gradtape"]
+    if isinstance(horovod, MpiJob):
+        return TapeOfRanks(horovod, *args, **kwargs)
     tape = horovod.DistributedGradientTape(*args, sparse_as_dense=True, **kwargs)
     # Variables, and hence their names, differ between ranks.
     tape.gradient = functools.partial(tape.gradient, use_generic_names=True)
@@ -64,8 +69,10 @@ def DistributedOptimizer(*args: Any, **kwargs: Any) -> Any:  # noqa: N802  as th
       *args: those of horovod.tensorflow.keras.DistributedOptimizer, an optimizer first.
       **kwargs: likewise, except `sparse_as_dense`, which is True.
     """
-    if _horovod("DistributedOptimizer") is None:
+    horovod = _horovod("DistributedOptimizer")
+    if horovod is None:
         return args[0] if args else kwargs["optimizer"]
+    _refuse_mpi(horovod, "DistributedOptimizer", "DistributedGradientTape")
     horovod = horovod_module("tensorflow.keras")
     return horovod.DistributedOptimizer(*args, sparse_as_dense=True, **kwargs)
 
@@ -83,8 +90,10 @@ def BroadcastGlobalVariablesCallback(  # noqa: N802
       device: the device that sends them.
       local_variables: variables to skip, besides tables.
     """
-    if _horovod("BroadcastGlobalVariablesCallback") is None:
+    horovod = _horovod("BroadcastGlobalVariablesCallback")
+    if horovod is None:
         return keras.callbacks.Callback()
+    _refuse_mpi(horovod, "BroadcastGlobalVariablesCallback", "broadcast_variables")
     # Horovod's class of that name is a callback of tf.keras, which may be Keras 3.
     implementation = horovod_module("_keras.callbacks")
     bases = implementation.BroadcastGlobalVariablesCallbackImpl, keras.callbacks.Callback
@@ -94,9 +103,18 @@ def BroadcastGlobalVariablesCallback(  # noqa: N802
     return callback
 
 
+def _refuse_mpi(job: Any, user: str, instead: str) -> None:
+    """Raises NotImplementedError if MPI started the ranks, and the script has no Horovod."""
+    if isinstance(job, MpiJob):
+        raise NotImplementedError(
+            f"{user} needs Horovod, and MPI started these ranks without it: use {instead}, or "
+            "import horovod.tensorflow, built with MPI, before the first table"
+        )
+
+
 def _horovod(user: str) -> Any:
-    """horovod.tensorflow, adapted to tables; None without Horovod."""
-    horovod = start_horovod(user)
+    """horovod.tensorflow, adapted to tables, or an MpiJob; None for one process."""
+    horovod = start_job(user)
     if horovod is not None:
         connected_ranks(user)
         integrations.expect_tables()

@@ -14,9 +14,6 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from sok_compat.ranks.horovod.attendance import Attendance
 from sok_compat.ranks.shared_memory import SharedMemory
 from sok_compat.runtime.op_library import c_library
 from sok_compat.runtime.processors import own_processors, share_of_processors
@@ -31,6 +28,7 @@ from sok_compat.runtime.settings import (
 
 if TYPE_CHECKING:
     from sok_compat.ranks.horovod.communicator import Collectives
+    from sok_compat.ranks.mpi.connection import MpiConnection
 
 _logger = logging.getLogger(__name__)
 
@@ -64,7 +62,7 @@ class _Process(NamedTuple):
 
 
 class ExchangeThread:
-    """Connects the ranks, runs Horovod's rounds between hosts, and reports why exchanges end.
+    """Connects the ranks, runs rounds of Horovod where it carries, and reports why exchanges end.
 
     Exchanges run without Python, so a rank answers the others while its script holds the GIL.
 
@@ -72,19 +70,17 @@ class ExchangeThread:
       seed: random and the same on all ranks; None until they have connected.
     """
 
-    def __init__(self, collectives: Collectives) -> None:
+    def __init__(self, connection: Collectives | MpiConnection) -> None:
         """Starts the thread.
 
         Args:
-          collectives: Horovod's.
+          connection: of Horovod or MPI.
         """
-        self._collectives = collectives
+        self._connection = connection
         self._stall_seconds = STALL_TIMEOUT.value()
         self._may_share_memory = SHARED_MEMORY.value()
         self._library = c_library
         self._process = os.getpid()
-        self._attendance = Attendance(collectives.size)
-        self._survivors = Attendance(collectives.size, "sok_compat.survivors")
         self.seed: int | None = None
         self._processes: dict[int, _Process] = {}  # by rank, once the ranks have connected
         self._has_met = threading.Event()
@@ -151,15 +147,15 @@ class ExchangeThread:
         try:
             self._processes, self.seed = self._gather_processes()
             self._share_processors()
-            makes_rounds = self._connect()
+            carries = self._connect()
             self._has_met.set()
-            if makes_rounds:
-                self._collectives.run_rounds()
+            if carries:
+                self._connection.run()
         except SettingsDifferError as error:
             self._end(str(error))
         except Exception as error:  # noqa: BLE001  whatever is raised ends all exchanges
             note = _gloo_note(self._library.sok_exchange_silent_seconds())
-            self._abort(f"{note}Horovod says: {first_line(error)}")
+            self._abort(f"{note}{self._connection.name} says: {first_line(error)}")
 
     def _watch(self):
         """Ends all exchanges if they fail, or if a rank stops answering; each sends a heartbeat
@@ -178,6 +174,7 @@ class ExchangeThread:
             if self._aborted is not None or self._library.sok_exchange_is_closed():
                 return
             self._aborted = time.monotonic()
+        self._connection.abandon()
         self._end(f"{self._describe_lost_ranks()}; {seen}")
 
     def _end(self, reason):
@@ -190,9 +187,9 @@ class ExchangeThread:
     def _gather_processes(self):
         """({rank: _Process}, rank 0's seed). Waits for all ranks."""
         mine = f"{socket.gethostname()} {os.getpid()} {own_processors()} {draw_seed()}"
-        self._attendance.sign(self._collectives.rank, mine)
-        check_same_on_all_ranks(self._gather(settings_in_words()))
-        lines = self._gather(mine)
+        self._connection.attendance.sign(self._connection.rank, mine)
+        lines = self._connection.gather(mine)
+        check_same_on_all_ranks(self._connection.gather(settings_in_words()))
         return _parse_processes(enumerate(lines)), int(lines[0].split()[3])
 
     def _share_processors(self):
@@ -200,7 +197,7 @@ class ExchangeThread:
 
         TensorFlow, on each rank, has a thread for every processor.
         """
-        own = self._processes[self._collectives.rank].processors
+        own = self._processes[self._connection.rank].processors
         of_host = [self._processes[rank].processors for rank in self._ranks_of_host()]
         num_threads = math.ceil(share_of_processors(own, of_host))
         self._library.sok_exchange_limit_threads(num_threads)
@@ -210,39 +207,34 @@ class ExchangeThread:
         """Chooses the transport, the same on all ranks of a host, and starts the exchanges.
 
         Returns:
-          Whether this rank runs Horovod's rounds; either all ranks do or none.
+          Whether the connection carries messages; either on all ranks or on none.
         """
-        ranks, of_host = self._collectives, self._ranks_of_host()
+        ranks, of_host = self._connection, self._ranks_of_host()
         memory = SharedMemory(self._library, ranks.rank, of_host, MOST_BYTES // ranks.size)
         is_wanted = self._may_share_memory and ranks.is_on_host and len(of_host) > 1
-        is_shared = memory.connect(is_wanted, self._gather)
-        makes_rounds = not is_shared or len(of_host) < ranks.size
+        is_shared = memory.connect(is_wanted, self._connection.gather)
+        carries = not is_shared or len(of_host) < ranks.size
+        if carries:
+            ranks.prepare(HEARTBEAT_SECONDS)
         _logger.info(
             "exchanges between ranks go through %s",
-            " and ".join(["shared memory"] * is_shared + ["Horovod"] * makes_rounds),
+            " and ".join(["shared memory"] * is_shared + [ranks.name] * carries),
         )
         self._library.sok_exchange_start(
             ranks.rank, ranks.size, self._stall_seconds, HEARTBEAT_SECONDS, MOST_BYTES
         )
-        return makes_rounds
+        return carries
 
     def _ranks_of_host(self):
-        own_host = self._processes[self._collectives.rank].host
+        own_host = self._processes[self._connection.rank].host
         return [rank for rank, (host, *_) in sorted(self._processes.items()) if host == own_host]
-
-    def _gather(self, line):
-        """The lines of all ranks, by rank."""
-        data = np.tile(np.frombuffer(f"{line}\n".encode(), np.uint8), self._collectives.size)
-        send_bytes = np.full([self._collectives.size], len(line) + 1)
-        joined, _ = self._collectives.alltoall(data, send_bytes)
-        return joined.tobytes().decode().splitlines()
 
     def _absent_ranks(self):
         """Names the ranks that have not connected."""
-        signed = self._attendance.lines()
-        absent = [rank for rank in range(self._collectives.size) if rank not in signed]
+        signed = self._connection.attendance.lines()
+        absent = [rank for rank in range(self._connection.size) if rank not in signed]
         if not signed or not absent:
-            return "another rank (rank 0's log names it, where Horovod says 'Missing ranks')"
+            return f"another rank{self._connection.who_is_absent}"
         return _ranks(absent)
 
     def _find_lost_ranks(self):
@@ -251,7 +243,7 @@ class ExchangeThread:
         It polls, as a killed process closes its connections a moment before it is gone.
         """
         until = time.monotonic() + LOST_RANK_SECONDS
-        processes = self._processes or _parse_processes(self._attendance.lines().items())
+        processes = self._processes or _parse_processes(self._connection.attendance.lines().items())
         while True:
             gone = [
                 rank
@@ -271,8 +263,8 @@ class ExchangeThread:
         """Ranks of other hosts that have not signed as survivors; None if this is unknown."""
         until = time.monotonic() + SILENCE_SECONDS
         while True:
-            signed = self._survivors.lines()
-            if self._collectives.rank not in signed:
+            signed = self._connection.survivors.lines()
+            if self._connection.rank not in signed:
                 return None
             silent = [rank for rank in self._elsewhere() if rank not in signed]
             if not silent or time.monotonic() > until:
@@ -281,7 +273,7 @@ class ExchangeThread:
 
     def _describe_lost_ranks(self):
         if self._elsewhere():
-            self._survivors.sign(self._collectives.rank, "here")
+            self._connection.survivors.sign(self._connection.rank, "here")
         gone = self._find_lost_ranks()
         if gone:
             return f"lost {_ranks(gone)}: ended or stopped"
@@ -292,7 +284,7 @@ class ExchangeThread:
 
     def _describe_silent_ranks(self, elsewhere):
         silent = self._find_silent_ranks()
-        if silent is None and self._survivors.exists:
+        if silent is None and self._connection.survivors.exists:
             return (
                 f"lost {_ranks(sorted(elsewhere))} on {_hosts(elsewhere.values())}: this host "
                 "cannot reach the launcher's host"

@@ -11,15 +11,13 @@ from typing import Any
 from sok_compat.ranks.collectives import is_of_one_rank
 from sok_compat.ranks.exchange import CommunicationStats, ExchangeThread
 from sok_compat.ranks.global_norm import clip_by_norm_over_ranks
-from sok_compat.ranks.horovod.communicator import (
-    Collectives,
-    active_horovod,
-)
 from sok_compat.ranks.horovod.helpers import (
     adapt_helpers,
     leave_tables_out,
     refuse_early_tape,
 )
+from sok_compat.ranks.job import active_job, connection_of
+from sok_compat.ranks.mpi.job import MpiJob
 from sok_compat.ranks.shared_gradients import watch_gradients
 from sok_compat.runtime import integrations
 from sok_compat.runtime.seeds import draw_seed
@@ -36,15 +34,15 @@ class Ranks:
     size: int = 1
 
 
-def horovod_ranks() -> Ranks | None:
-    """The ranks of the Horovod that the script has initialized; None without Horovod."""
-    horovod = active_horovod()
-    return None if horovod is None else Ranks(horovod.rank(), horovod.size())
+def ranks_of_job() -> Ranks | None:
+    """The ranks of the Horovod that the script has initialized, or of MPI; None without them."""
+    job = active_job()
+    return None if job is None else Ranks(job.rank(), job.size())
 
 
 def current_ranks() -> Ranks:
-    """The Ranks of this process; those of one process without Horovod."""
-    return horovod_ranks() or Ranks()
+    """The Ranks of this process; those of one process without Horovod or MPI."""
+    return ranks_of_job() or Ranks()
 
 
 def connect_ranks(
@@ -52,7 +50,7 @@ def connect_ranks(
     is_shared_table: Callable[[Any], bool],
     user: str = "tables are made",
 ) -> Ranks:
-    """Connects this process to the ranks of Horovod, if the script has initialized it.
+    """Connects this process to the ranks of Horovod, if the script has initialized it, or of MPI.
 
     Every creation of a table calls it, on all ranks. The first call waits for the others; later
     calls cost nothing. In graphs of one rank, a table belongs to that rank alone.
@@ -68,24 +66,29 @@ def connect_ranks(
     Raises:
       RuntimeError: another rank does not connect within the timeout of a step.
     """
-    horovod = active_horovod(user)
-    if horovod is None:
+    job = active_job(user)
+    if job is None:
         return Ranks()
-    if horovod.size() == 1 or is_of_one_rank():
-        integrations.when_there_are_tables(lambda: leave_tables_out(horovod, is_sharded))
+    is_of_horovod = not isinstance(job, MpiJob)
+    if job.size() == 1 or is_of_one_rank():
+        if is_of_horovod:
+            integrations.when_there_are_tables(lambda: leave_tables_out(job, is_sharded))
         return Ranks()
     global _exchange_thread
     with _connecting:
         if _exchange_thread is None:
-            _exchange_thread = ExchangeThread(Collectives(horovod))
-            integrations.when_there_are_tables(lambda: adapt_helpers(horovod, is_sharded))
+            _exchange_thread = ExchangeThread(connection_of(job))
+            if is_of_horovod:
+                integrations.when_there_are_tables(lambda: adapt_helpers(job, is_sharded))
+            else:
+                job.is_sharded = is_sharded
             integrations.when_there_are_tables(
                 lambda: watch_gradients(is_shared_table, refuse_early_tape)
             )
             integrations.when_there_are_tables(clip_by_norm_over_ranks)
     _exchange_thread.leave_at_exit()  # the script may have called hvd.init() once more
     _exchange_thread.wait_for_ranks(user)
-    return Ranks(horovod.rank(), horovod.size())
+    return Ranks(job.rank(), job.size())
 
 
 def random_seed() -> int:

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from sok_compat.run.rank import status_of
 from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 
 USAGE = """\
-usage: python -m sok_compat.run.launch [-np N] command...
+usage: python -m sok_compat.run.launch [--mpi] [-np N] command...
 
-Runs a command as N processes of this machine that Horovod connects. A command that begins with the
-name of a script, or with -m, is one for python -m sok_compat.run. Without -np there is a process
-for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the machine; where
-there is none, one. The status is that of the first process that failed.
+Runs a command as N processes of this machine that Horovod connects, by Gloo; with --mpi, or where
+Horovod is not installed and mpi4py is, mpiexec starts them and MPI connects them. A command that
+begins with the name of a script, or with -m, is one for python -m sok_compat.run. Without -np there
+is a process for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the
+machine; where there is none, one. The status is that of the first process that failed.
 """
 
 
@@ -42,6 +45,9 @@ def main(arguments: Sequence[str]) -> None:
     except ValueError as error:
         _refuse(str(error))
     num_processes = None
+    by_mpi = arguments[:1] == ["--mpi"]
+    if by_mpi:
+        arguments = arguments[1:]
     if arguments[:1] == ["-np"]:
         num_processes = _checked_number(arguments[1] if len(arguments) > 1 else "nothing")
         arguments = arguments[2:]
@@ -52,21 +58,51 @@ def main(arguments: Sequence[str]) -> None:
         command = [sys.executable, "-m", "sok_compat.run", *command]
     elif command[0].startswith("-"):
         _refuse(f"expected a command, got {command[0]!r}")
-    sys.exit(run(command, num_processes or max(1, num_gpus(os.environ))))
+    sys.exit(run(command, num_processes or max(1, num_gpus(os.environ)), by_mpi))
 
 
-def run(command: Sequence[str], num_processes: int) -> int:
-    """Runs a command as several processes; returns the status of the first that failed, or 0."""
+def run(command: Sequence[str], num_processes: int, by_mpi: bool = False) -> int:
+    """Runs a command as several processes; returns the status of the first that failed, or 0.
+
+    Args:
+      command: the command line.
+      num_processes: how many.
+      by_mpi: whether mpiexec starts them also where Horovod is installed.
+    """
     if num_processes == 1:
         return status_of(command)[0]
-    if importlib.util.find_spec("horovod") is None:
-        _refuse(f"{num_processes} processes need Horovod, which is not installed; -np 1 does not")
+    starter = launcher(num_processes, by_mpi)
     with tempfile.TemporaryDirectory() as folder:
-        horovodrun = [sys.executable, "-m", "horovod.runner.launch", "-np", str(num_processes)]
         of_rank = [sys.executable, "-m", "sok_compat.run.rank", folder]
-        status, _ = status_of([*horovodrun, *of_rank, *command])
+        status, _ = status_of([*starter, *of_rank, *command])
         failed = sorted(Path(folder).iterdir(), key=lambda path: int(path.name))
         return int(failed[0].read_text()) if status and failed else status
+
+
+def launcher(num_processes: int, by_mpi: bool) -> list[str]:
+    """The command line that starts processes, but for what they run.
+
+    Raises:
+      SystemExit: nothing that is installed can.
+    """
+    has_horovod = importlib.util.find_spec("horovod") is not None
+    if has_horovod and not by_mpi:
+        return [sys.executable, "-m", "horovod.runner.launch", "--gloo", "-np", str(num_processes)]
+    mpiexec = _mpiexec()
+    if mpiexec is not None and importlib.util.find_spec("mpi4py") is not None:
+        return [mpiexec, "-n", str(num_processes)]
+    if by_mpi:
+        _refuse("--mpi needs mpiexec and mpi4py: pip install mpich mpi4py")
+    _refuse(
+        f"{num_processes} processes need Horovod, or mpiexec and mpi4py (pip install mpich "
+        "mpi4py), and neither is installed; -np 1 does not"
+    )
+
+
+def _mpiexec():
+    """The mpiexec beside this Python, as pip installs it, or else the one on the PATH."""
+    beside = Path(sys.executable).parent
+    return shutil.which("mpiexec", path=str(beside)) or shutil.which("mpiexec")
 
 
 def num_gpus(environment: Mapping[str, str]) -> int:
@@ -90,7 +126,7 @@ def _checked_number(text):
     return int(text)
 
 
-def _refuse(message):
+def _refuse(message: str) -> NoReturn:
     sys.stderr.write(f"python -m sok_compat.run.launch: {message}\n{USAGE}")
     sys.exit(2)
 

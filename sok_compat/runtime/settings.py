@@ -65,7 +65,7 @@ SHARED_MEMORY = Setting(
     "1",
     "0 or 1",
     _SWITCH.__getitem__,
-    "0: ranks of one host exchange through Horovod, too",
+    "0: ranks of one host exchange through MPI or Horovod, too",
     "debugging",
 )
 WIRE_DTYPE = Setting(

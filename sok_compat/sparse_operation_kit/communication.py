@@ -7,8 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.horovod.communicator import HOROVOD, active_horovod, start_horovod
-from sok_compat.ranks.identity import Ranks, horovod_ranks
+from sok_compat.ranks.horovod.communicator import HOROVOD
+from sok_compat.ranks.identity import Ranks, ranks_of_job
+from sok_compat.ranks.job import active_job, start_job
 from sok_compat.sparse_operation_kit.core.initialization import tell_tensorflow_of_tables
 from sok_compat.tables.table import connected_ranks
 
@@ -31,7 +32,7 @@ def init(comm_tool: str = HOROVOD, use_legacy_optimizer: bool = True) -> None:
     """
     del use_legacy_optimizer
     set_comm_tool(comm_tool)
-    start_horovod("sok.init")
+    start_job("sok.init")
     connected_ranks("sok.init")
     tell_tensorflow_of_tables()
 
@@ -74,7 +75,7 @@ def num_ranks() -> int:
 def local_rank() -> int:
     """Returns the rank of this process among those of its host."""
     check_initialized("local_rank")
-    horovod = active_horovod()
+    horovod = active_job()
     return 0 if horovod is None else horovod.local_rank()
 
 
@@ -146,12 +147,12 @@ def broadcast(tensor: Any, root: int = 0) -> tf.Tensor:
 
 def _ranks(user: str) -> Ranks:
     check_initialized(user)
-    return horovod_ranks() or Ranks()
+    return ranks_of_job() or Ranks()
 
 
 def _horovod(user: str) -> Any:
     """Horovod if there are several ranks, else None."""
-    return active_horovod() if _ranks(user).size > 1 else None
+    return active_job() if _ranks(user).size > 1 else None
 
 
 def check_initialized(user: str) -> None:

@@ -7,9 +7,12 @@ takes more time than most workers. tests/examples starts it.
 
 import dataclasses
 import functools
+import importlib.metadata
 import importlib.util
 import os
 import pickle
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Optional
@@ -25,6 +28,17 @@ CYCLE_MILLISECONDS = 10
 _CODE = """
 import runpy
 names = runpy.run_module("tests.distributed.workers.{}", run_name="__main__", alter_sys=True)
+"""
+
+
+MPIEXEC = str(Path(sys.executable).parent / "mpiexec")  # of the package mpich
+_OF_MPI = """
+exec > "$SOK_TEST_FOLDER/$PMI_RANK.output" 2>&1
+"$0" -c "$@"
+status=$?
+date +%s.%N > "$SOK_TEST_FOLDER/$PMI_RANK.ended"
+echo $status > "$SOK_TEST_FOLDER/$PMI_RANK.status"
+exit $status
 """
 
 
@@ -51,6 +65,34 @@ def folder_of_tests(name):
 def has_horovod():
     """Whether several ranks can be run."""
     return importlib.util.find_spec("horovod") is not None
+
+
+def why_no_mpi():
+    """Why mpiexec cannot start ranks; None if it can."""
+    missing = [name for name in ("mpi4py", "mpich") if not _is_installed(name)]
+    return f"{' and '.join(missing)} not installed: pip install mpich mpi4py" if missing else None
+
+
+def run_ranks_of_mpi(worker, num_ranks, *arguments, timeout=100, environment=None, options=()):
+    """As run_ranks, by mpiexec, with Horovod not imported.
+
+    Args:
+      options: of mpiexec.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        of_all = {**os.environ, **QUIET, FOLDER_VARIABLE: folder, **(environment or {})}
+        command = [MPIEXEC, *options, "-n", str(num_ranks), "sh", "-c", _OF_MPI, sys.executable]
+        command += [_CODE.format(worker), *map(str, arguments)]
+        variables = {name: str(value) for name, value in of_all.items()}
+        process = subprocess.Popen(
+            command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # and with it all ranks
+            process.communicate()
+        return [_read_rank_of_mpi(Path(folder), rank) for rank in range(num_ranks)]
 
 
 def run_ranks(worker, num_ranks, *arguments, timeout=100, environment=None):
@@ -135,6 +177,28 @@ def _rendezvous():
 
     server = RendezvousServer()
     return server, server.start()
+
+
+def _is_installed(package):
+    """Whether pip has installed it: mpich has no module."""
+    try:
+        importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _read_rank_of_mpi(folder, rank):
+    status, when = folder / f"{rank}.status", folder / f"{rank}.ended"
+    has_ended = status.exists() and status.read_text().strip()
+    report = folder / f"{rank}.report"
+    output = folder / f"{rank}.output"
+    return Rank(
+        exit_code=int(status.read_text()) if has_ended else None,
+        output=output.read_text(errors="replace") if output.exists() else "",
+        report=pickle.loads(report.read_bytes()) if report.exists() else None,
+        ended=float(when.read_text()) if has_ended else None,
+    )
 
 
 def _read_rank(folder, rank, ended):

@@ -42,6 +42,12 @@ def test_which_tensorflow_has_it(horovod_install, version, has_xla):
     assert horovod_install.tensorflow_install.has_horovod_xla(version) == has_xla
 
 
+def test_mpi_comes_beside_gloo(horovod_install):
+    environment = horovod_install.build_environment({}, has_mpi=True)
+    assert environment["HOROVOD_WITH_MPI"] == environment["HOROVOD_WITH_GLOO"] == "1"
+    assert "HOROVOD_WITHOUT_MPI" not in environment
+
+
 @pytest.mark.parametrize("chosen", [{}, {"HOROVOD_GPU_OPERATIONS": "NCCL"}])
 def test_a_choice_of_the_caller_replaces_all_defaults(horovod_install, chosen):
     environment = horovod_install.build_environment({"PATH": "/usr/bin", "HOME": "/root", **chosen})

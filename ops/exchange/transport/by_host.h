@@ -27,10 +27,10 @@ class ByHostTransport : public Transport {
  private:
   class OfOtherHosts;
 
+  std::shared_ptr<Receiver> of_other_hosts_;  // outlives the transport between hosts
   const std::shared_ptr<Transport> within_;
   const std::shared_ptr<Transport> between_;
   const std::set<int> ranks_of_host_;
-  std::shared_ptr<Receiver> of_other_hosts_;
 };
 
 }  // namespace sok

@@ -3,8 +3,6 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -47,16 +45,6 @@ int64_t Now() {
 void SleepWhile(const std::atomic<uint32_t>& word, uint32_t value) {
   const timespec limit{0, std::chrono::nanoseconds(kLongestSleep).count()};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
-}
-
-/// A descriptor that becomes readable when the process ends; -1: not supported before Linux 5.3.
-int OpenProcess(int64_t process_id) {
-#ifdef SYS_pidfd_open
-  return static_cast<int>(syscall(SYS_pidfd_open, process_id, 0));
-#else
-  static_cast<void>(process_id);
-  return -1;
-#endif
 }
 
 void* Map(void* where, int descriptor, size_t begin, size_t num_bytes) {
@@ -128,7 +116,6 @@ SharedMemoryTransport::~SharedMemoryTransport() {
       if (ring.bytes) munmap(ring.bytes, 2 * ring_bytes_);
     }
     if (peer->head) munmap(peer->head, head_bytes_);
-    if (peer->process >= 0) close(peer->process);
   }
   munmap(own_, head_bytes_);
   close(descriptor_);
@@ -157,9 +144,7 @@ SharedMemoryTransport::Ring SharedMemoryTransport::MapRing(int descriptor, Head*
 }
 
 void SharedMemoryTransport::MapPeer(size_t place, const SharedMemoryAddress& address) {
-  auto peer = std::make_unique<Peer>();
-  peer->process_id = address.process_id;
-  peer->process = OpenProcess(address.process_id);
+  auto peer = std::make_unique<Peer>(address.process_id);
   const std::string path =
       "/proc/" + std::to_string(address.process_id) + "/fd/" + std::to_string(address.descriptor);
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -318,19 +303,13 @@ void SharedMemoryTransport::CheckPeers() {
     const uint64_t beat = peer.head->beat.load(std::memory_order_relaxed);
     if (std::exchange(peer.beat, beat) != beat) peer.last_beat_ns = Now();
     oldest = std::min(oldest, peer.last_beat_ns);
-    if (!HasEnded(peer)) continue;
+    if (!peer.process.HasEnded()) continue;
     while (Deliver(place)) continue;  // it may have closed before it ended
     if (!peer.has_left) {
       Throw(ErrorCode::kAborted, "the process of rank ", ranks_[place], " has ended");
     }
   }
   oldest_beat_ns_ = oldest;
-}
-
-bool SharedMemoryTransport::HasEnded(const Peer& peer) const {
-  if (peer.process < 0) return kill(static_cast<pid_t>(peer.process_id), 0) != 0 && errno == ESRCH;
-  pollfd process{peer.process, POLLIN, 0};
-  return poll(&process, 1, 0) > 0;
 }
 
 bool SharedMemoryTransport::IsBacklogEmpty() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ops/exchange/transport/frames.h"
+#include "ops/exchange/transport/process_watch.h"
 #include "ops/exchange/transport/transport.h"
 
 namespace sok {
@@ -58,14 +59,15 @@ class SharedMemoryTransport : public Transport {
     char* bytes = nullptr;  // mapped twice in a row, so that wrapped data is contiguous
   };
   struct Peer {
+    explicit Peer(int64_t process_id) : process(process_id) {}
+
     Head* head = nullptr;
     Ring out;
     Ring in;
     std::mutex sending;
     std::deque<Frame> backlog;
     FrameReader reader;
-    int64_t process_id = 0;
-    int process = -1;  // descriptor of the process; -1: not supported
+    ProcessWatch process;
     bool has_left = false;
     uint64_t beat = 0;
     int64_t last_beat_ns = 0;
@@ -77,7 +79,6 @@ class SharedMemoryTransport : public Transport {
   bool WriteBacklog(Peer& peer);
   bool Deliver(size_t place);
   bool HasMessages(const Peer& peer) const;
-  bool HasEnded(const Peer& peer) const;
   void Run();
   bool Progress();
   void Sleep();

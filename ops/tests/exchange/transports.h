@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -16,6 +17,7 @@
 
 #include "ops/exchange/transport/all_to_all.h"
 #include "ops/exchange/transport/by_host.h"
+#include "ops/exchange/transport/mpi.h"
 #include "ops/exchange/transport/shared_memory.h"
 
 namespace sok::testing {
@@ -76,20 +78,86 @@ inline std::vector<std::unique_ptr<SharedMemoryTransport>> SharedMemoryOf(
   return transports;
 }
 
-/// Shared memory; rounds of an all-to-all; or both, with ranks below (num_ranks + 1) / 2 on one
-/// host and the others on another.
-enum class TransportKind { kSharedMemory, kAllToAll, kByHost };
+/// Messages of MPI between threads. A send ends when its message has been received, as MPI may have
+/// it.
+class ThreadsMpi {
+ public:
+  explicit ThreadsMpi(int num_ranks) : inboxes_(static_cast<size_t>(num_ranks)) {}
+
+  std::unique_ptr<MpiPort> PortOf(int rank) { return std::make_unique<Port>(this, rank); }
+
+ private:
+  struct Sent {
+    std::string bytes;
+    std::shared_ptr<std::atomic<bool>> has_been_received;
+  };
+
+  struct Operation : MpiOperation {
+    explicit Operation(std::shared_ptr<std::atomic<bool>> flag) : has_ended(std::move(flag)) {}
+    bool HasEnded() override { return *has_ended; }
+    const std::shared_ptr<std::atomic<bool>> has_ended;
+  };
+
+  class Port : public MpiPort {
+   public:
+    Port(ThreadsMpi* all, int rank) : all_(all), rank_(static_cast<size_t>(rank)) {}
+
+    std::unique_ptr<MpiOperation> Send(int destination, const MpiBuffer& bytes) override {
+      auto flag = std::make_shared<std::atomic<bool>>(false);
+      const std::lock_guard<std::mutex> lock(all_->mutex_);
+      all_->inboxes_[static_cast<size_t>(destination)].push_back(
+          {std::string(bytes.data(), bytes.size()), flag});
+      return std::make_unique<Operation>(flag);
+    }
+
+    std::unique_ptr<MpiOperation> Receive(MpiBuffer* bytes) override {
+      const std::lock_guard<std::mutex> lock(all_->mutex_);
+      std::deque<Sent>& inbox = all_->inboxes_[rank_];
+      if (inbox.empty()) return nullptr;
+      bytes->Resize(inbox.front().bytes.size());
+      inbox.front().bytes.copy(bytes->data(), bytes->size());
+      auto operation = std::make_unique<Operation>(std::move(inbox.front().has_been_received));
+      *operation->has_ended = true;
+      inbox.pop_front();
+      return operation;
+    }
+
+   private:
+    ThreadsMpi* const all_;
+    const size_t rank_;
+  };
+
+  std::mutex mutex_;
+  std::vector<std::deque<Sent>> inboxes_;  // by rank
+};
+
+/// Shared memory; rounds of an all-to-all; MPI; or shared memory within a host and one of the
+/// others between hosts, with ranks below (num_ranks + 1) / 2 on one host and the others on
+/// another.
+enum class TransportKind { kSharedMemory, kAllToAll, kMpi, kByHost, kByHostAndMpi };
 constexpr TransportKind kTransportKinds[] = {TransportKind::kSharedMemory, TransportKind::kAllToAll,
-                                             TransportKind::kByHost};
+                                             TransportKind::kMpi, TransportKind::kByHost,
+                                             TransportKind::kByHostAndMpi};
 
 class Transports {
  public:
   Transports(TransportKind kind, int num_ranks, int64_t ring_bytes = 1 << 16,
              int64_t most_bytes = 1 << 18)
-      : by_rank_(static_cast<size_t>(num_ranks)),
+      : mpi_(num_ranks),
+        by_rank_(static_cast<size_t>(num_ranks)),
         all_to_all_(num_ranks),
         is_dead_(static_cast<size_t>(num_ranks)) {
-    if (kind != TransportKind::kSharedMemory) {
+    const bool is_by_host = kind == TransportKind::kByHost || kind == TransportKind::kByHostAndMpi;
+    if (kind == TransportKind::kMpi || kind == TransportKind::kByHostAndMpi) {
+      MpiOptions options;
+      options.process_ids.resize(by_rank_.size());
+      options.most_bytes = static_cast<size_t>(most_bytes);
+      options.heartbeat_seconds = 0.02;
+      for (options.rank = 0; options.rank < num_ranks; ++options.rank) {
+        by_rank_[static_cast<size_t>(options.rank)] =
+            std::make_shared<MpiTransport>(options, mpi_.PortOf(options.rank));
+      }
+    } else if (kind != TransportKind::kSharedMemory) {
       AllToAllOptions options;
       options.num_ranks = num_ranks;
       options.most_bytes = most_bytes;
@@ -99,19 +167,18 @@ class Transports {
         by_rank_[static_cast<size_t>(options.rank)] = rounds_.back();
       }
     }
-    if (kind == TransportKind::kAllToAll) return;
+    if (kind == TransportKind::kAllToAll || kind == TransportKind::kMpi) return;
     std::vector<int> hosts[2];
     for (int rank = 0; rank < num_ranks; ++rank) {
-      hosts[kind == TransportKind::kByHost && rank >= (num_ranks + 1) / 2].push_back(rank);
+      hosts[is_by_host && rank >= (num_ranks + 1) / 2].push_back(rank);
     }
     for (const std::vector<int>& ranks : hosts) {
       auto of_host = SharedMemoryOf(ranks, ring_bytes);
       for (size_t place = 0; place < ranks.size(); ++place) {
         std::shared_ptr<Transport>& transport = by_rank_[static_cast<size_t>(ranks[place])];
         std::shared_ptr<Transport> within = std::move(of_host[place]);
-        transport = kind == TransportKind::kByHost
-                        ? std::make_shared<ByHostTransport>(within, ranks, transport)
-                        : within;
+        transport =
+            is_by_host ? std::make_shared<ByHostTransport>(within, ranks, transport) : within;
       }
     }
   }
@@ -152,6 +219,7 @@ class Transports {
   }
 
  private:
+  ThreadsMpi mpi_;
   std::vector<std::shared_ptr<Transport>> by_rank_;
   std::vector<std::shared_ptr<AllToAllTransport>> rounds_;
   ThreadsAllToAll all_to_all_;

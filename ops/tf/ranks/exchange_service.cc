@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "ops/exchange/transport/by_host.h"
+#include "ops/exchange/transport/mpi.h"
 #include "ops/exchange/transport/shared_memory.h"
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/exported.h"
@@ -25,7 +26,8 @@ namespace {
 struct Service {
   std::mutex mutex;
   std::shared_ptr<SharedMemoryTransport> memory;  // for the ranks of this host; null: unused
-  std::shared_ptr<AllToAllTransport> all_to_all;  // null if all ranks share memory
+  std::shared_ptr<MpiTransport> mpi;              // null: unused
+  std::shared_ptr<AllToAllTransport> all_to_all;  // null if the others reach all ranks
   std::shared_ptr<Transport> transport;           // for all ranks
   std::shared_ptr<Coordinator> coordinator;
 };
@@ -48,10 +50,11 @@ std::shared_ptr<T> Current(std::shared_ptr<T> Service::* pointer) {
   return service.*pointer;
 }
 
-void SetMemory(std::shared_ptr<SharedMemoryTransport> memory) {
+template <typename T>
+void Set(std::shared_ptr<T> Service::* pointer, std::shared_ptr<T> value) {
   Service& service = *TheServicePointer();
   const std::lock_guard<std::mutex> lock(service.mutex);
-  service.memory = std::move(memory);
+  service.*pointer = std::move(value);
 }
 
 void Start(const CoordinatorOptions& options, const AllToAllOptions& of_all_to_all) {
@@ -59,11 +62,14 @@ void Start(const CoordinatorOptions& options, const AllToAllOptions& of_all_to_a
   const std::lock_guard<std::mutex> lock(service.mutex);
   service.transport = service.memory;
   if (!service.memory || service.memory->ranks().size() < static_cast<size_t>(options.num_ranks)) {
-    service.all_to_all = std::make_shared<AllToAllTransport>(of_all_to_all);
-    service.transport = service.all_to_all;
+    service.transport = service.mpi;
+    if (!service.mpi) {
+      service.all_to_all = std::make_shared<AllToAllTransport>(of_all_to_all);
+      service.transport = service.all_to_all;
+    }
     if (service.memory) {
       service.transport = std::make_shared<ByHostTransport>(service.memory, service.memory->ranks(),
-                                                            service.all_to_all);
+                                                            service.transport);
     }
   }
   service.coordinator = std::make_shared<Coordinator>(options, service.transport);
@@ -128,7 +134,7 @@ SOK_EXPORT void sok_exchange_offer_memory(int place, const int* ranks, int num_r
     address[0] = own.process_id;
     address[1] = own.descriptor;
     address[2] = static_cast<int64_t>(own.token);
-    sok::SetMemory(std::move(memory));
+    sok::Set(&Service::memory, std::move(memory));
   });
 }
 
@@ -144,10 +150,28 @@ SOK_EXPORT void sok_exchange_connect_memory(int num_ranks, const int64_t* addres
   });
 }
 
-SOK_EXPORT void sok_exchange_drop_memory() { sok::SetMemory(nullptr); }
+SOK_EXPORT void sok_exchange_drop_memory() {
+  sok::Set<sok::SharedMemoryTransport>(&Service::memory, nullptr);
+}
 
-/// Starts the exchange between ranks: through shared memory if all of them have it, else by rounds
-/// that each rank drives with SokNextPart and SokTakePart. most_bytes: per round.
+/// Between ranks that share no memory MPI carries messages, from sok_exchange_start on.
+/// process_ids: [num_ranks], 0 for ranks on other hosts; error: as for SayWhatFails.
+SOK_EXPORT void sok_exchange_use_mpi(const sok::MpiLibrary* library, int rank, int num_ranks,
+                                     const int64_t* process_ids, double heartbeat_seconds,
+                                     char* error, int64_t error_size) {
+  sok::SayWhatFails(error, error_size, [&] {
+    sok::MpiOptions options;
+    options.rank = rank;
+    options.process_ids.assign(process_ids, process_ids + num_ranks);
+    options.heartbeat_seconds = heartbeat_seconds;
+    sok::Set(&Service::mpi,
+             std::make_shared<sok::MpiTransport>(options, sok::MakeMpiPort(*library)));
+  });
+}
+
+/// Starts the exchange between ranks: through shared memory if all of them have it, else by MPI if
+/// it is used, else by rounds that each rank drives with SokNextPart and SokTakePart. most_bytes:
+/// per round.
 SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds,
                                    double heartbeat_seconds, int64_t most_bytes) {
   sok::CoordinatorOptions options;
@@ -169,6 +193,15 @@ SOK_EXPORT void sok_exchange_start(int rank, int num_ranks, double stall_seconds
 SOK_EXPORT double sok_exchange_silent_seconds() {
   const auto transport = Current(&Service::transport);
   return transport ? transport->SilentSeconds() : 0.0;
+}
+
+/// Ranks without a sign of life over MPI for longer than this: how many, and which in
+/// ranks[num_ranks].
+SOK_EXPORT int sok_exchange_silent_ranks(double seconds, int* ranks) {
+  const auto mpi = Current(&Service::mpi);
+  const std::vector<int> silent = mpi ? mpi->RanksSilentFor(seconds) : std::vector<int>();
+  std::copy(silent.begin(), silent.end(), ranks);
+  return static_cast<int>(silent.size());
 }
 
 /// Why the ranks can no longer exchange; empty otherwise.

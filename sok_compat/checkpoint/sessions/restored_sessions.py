@@ -25,8 +25,8 @@ from sok_compat.checkpoint.sessions.savers_of_ranks import (
     saving_with_other_ranks,
 )
 from sok_compat.ranks.allgather_strings import allgather_strings, value_of_rank_0
-from sok_compat.ranks.horovod.communicator import launched_size
-from sok_compat.ranks.identity import horovod_ranks, is_connected
+from sok_compat.ranks.identity import is_connected, ranks_of_job
+from sok_compat.ranks.job import launched_size
 from sok_compat.runtime import integrations
 
 tf1 = tf.compat.v1
@@ -125,7 +125,7 @@ def _with_saves_of_rank_0(hooks, creator):
         json.loads(text) for text in allgather_strings("hooks_of_session", json.dumps(mine), graph)
     ]
     _check(of_ranks)
-    first, is_first = of_ranks[0], horovod_ranks().rank == 0
+    first, is_first = of_ranks[0], ranks_of_job().rank == 0
     if not is_first:
         for hook in hooks:
             if _has_folder_of_events(hook) and str(hook._output_dir) in first["folders_of_events"]:

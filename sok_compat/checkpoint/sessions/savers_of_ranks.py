@@ -21,7 +21,7 @@ from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0, path_on
 from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_to_read, logged
 from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.ranks.exchange import first_line
-from sok_compat.ranks.identity import horovod_ranks
+from sok_compat.ranks.identity import ranks_of_job
 from sok_compat.runtime.tf_versions import checkpoint_management
 from sok_compat.tables.table import is_shared_table
 
@@ -133,7 +133,7 @@ def _look_after_files(saver, path, options):
       Exception: on rank 0, its error.
       tf.errors.UnknownError: on the other ranks, if rank 0 failed.
     """
-    is_first, error = horovod_ranks().rank == 0, None
+    is_first, error = ranks_of_job().rank == 0, None
     if options["write_state"]:
         saver._RecordLastCheckpoint(path)
     try:

@@ -19,8 +19,8 @@ from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.same_input import InputCheck
-from sok_compat.ranks.horovod.communicator import active_horovod
 from sok_compat.ranks.identity import current_ranks
+from sok_compat.ranks.job import active_job
 
 _SIGNATURE = inspect.signature(tf.train.MonitoredTrainingSession)
 _OF_RANK_0 = ("checkpoint_dir", "summary_dir", "chief_only_hooks")
@@ -107,7 +107,7 @@ class _Broadcast(tf.train.SessionRunHook):
     """As Horovod's own hook, which Horovod only has with tf.estimator."""
 
     def begin(self) -> None:
-        self._broadcast = active_horovod().broadcast_global_variables(0)
+        self._broadcast = active_job().broadcast_global_variables(0)
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         del coord
@@ -130,7 +130,7 @@ def session_config(config: tf.ConfigProto | None = None) -> tf.ConfigProto:
     config.gpu_options.allow_growth = True
     config.gpu_options.force_gpu_compatible = True
     num_gpus = len(tf.config.list_physical_devices("GPU"))
-    horovod = active_horovod()
+    horovod = active_job()
     local_rank = 0 if horovod is None else horovod.local_rank()
     if not config.gpu_options.visible_device_list and local_rank < num_gpus > 1:
         config.gpu_options.visible_device_list = str(local_rank)

@@ -20,8 +20,8 @@ from sok_compat.deeprec.variables.embedding_variable import (
 )
 from sok_compat.lookup.admission import count_by_applied, counting_by
 from sok_compat.ranks.collectives import named_reduction
-from sok_compat.ranks.horovod.communicator import active_horovod
 from sok_compat.ranks.horovod.helpers import is_computed_for_wrapper
+from sok_compat.ranks.job import active_job
 from sok_compat.ranks.shared_gradients import is_reduced, mark, mark_reduced
 from sok_compat.runtime.tf_versions import Variable
 from sok_compat.tables.table import is_shared_table
@@ -124,7 +124,7 @@ def _average_over_ranks(gradient: _Gradient, table: Any, name: str) -> _Gradient
       table: the gradient's Table, if it has rows on several ranks; else None.
       name: name of the variable.
     """
-    horovod = active_horovod()
+    horovod = active_job()
     if table is not None:
         return horovod.allreduce(mark(gradient, table))  # the mark makes it only divide
     if not isinstance(gradient, tf.IndexedSlices):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from sok_compat.deeprec.variables.key_histories import l2_threshold_of
 from sok_compat.lookup.admission import counted_step
 from sok_compat.ranks.collectives import named_reduction
-from sok_compat.ranks.horovod.communicator import active_horovod
+from sok_compat.ranks.job import active_job
 
 if TYPE_CHECKING:
     from sok_compat.deeprec.variables.options import EmbeddingVariableOption
@@ -70,7 +70,7 @@ class RecordsKeys(_Table):
     def _known_at_owners(self, keys):
         """As key_history, over all ranks: each answers for those requested keys that it owns."""
         self._check_has_history("key_history")
-        horovod, what = active_horovod(), f"history_of.{self.table_name}"
+        horovod, what = active_job(), f"history_of.{self.table_name}"
         sizes = horovod.allgather(tf.shape(keys), **named_reduction(f"{what}.sizes"))
         requested = horovod.allgather(keys, **named_reduction(what))
         counts, steps = self.key_history(requested)

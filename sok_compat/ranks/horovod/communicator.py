@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.ranks.collectives import named_reduction
+from sok_compat.ranks.horovod.attendance import Attendance
+from sok_compat.ranks.mpi.library import SIZE_VARIABLES
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.settings import EXCHANGE_BY_NCCL
 
@@ -21,8 +22,13 @@ tf1 = tf.compat.v1
 
 HOROVOD = "horovod"  # of this tool of communication, where an API lets scripts choose
 
-# Launchers set the number of ranks in these: horovodrun, mpirun.
-_SIZE_VARIABLES = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE")
+# Launchers set the number of ranks in these: horovodrun, mpiexec.
+_SIZE_VARIABLES = ("HOROVOD_SIZE", *SIZE_VARIABLES)
+
+
+def is_imported() -> bool:
+    """Whether the script has imported Horovod."""
+    return "horovod" in sys.modules
 
 
 def active_horovod(user: str = "tables are made") -> Any:
@@ -37,7 +43,7 @@ def active_horovod(user: str = "tables are made") -> Any:
     horovod: Any = sys.modules.get("horovod.tensorflow")
     if hasattr(horovod, "is_initialized") and horovod.is_initialized():
         return horovod
-    if "horovod" in sys.modules and launched_size() > 1:
+    if is_imported() and launched_size() > 1:
         raise RuntimeError(
             f"this process was launched as one of {launched_size()} ranks, but "
             + (
@@ -118,12 +124,20 @@ class Collectives:
 
     Attributes:
       rank, size: Horovod's.
+      name: of what carries messages, for logs.
+      who_is_absent: what messages add to "another rank" where it is not known which.
       is_on_host: whether bytes are exchanged from host memory.
+      attendance, survivors: an Attendance before exchanges start, and after a rank was lost.
     """
+
+    name = "Horovod"
+    who_is_absent = " (rank 0's log names it, where Horovod says 'Missing ranks')"
 
     def __init__(self, horovod: Any) -> None:
         self.rank = horovod.rank()
         self.size = horovod.size()
+        self.attendance = Attendance(self.size)
+        self.survivors = Attendance(self.size, "sok_compat.survivors")
         self._device = exchange_device(horovod)
         self.is_on_host = self._device == "CPU:0"
         self._horovod = horovod
@@ -156,9 +170,21 @@ class Collectives:
             self._exchanged, {self._bytes: data, self._splits: send_bytes.astype(np.int32)}
         )
 
-    def run_rounds(self) -> None:
+    def gather(self, line: str) -> list[str]:
+        """The lines of all ranks, by rank. Waits for them."""
+        data = np.tile(np.frombuffer(f"{line}\n".encode(), np.uint8), self.size)
+        joined, _ = self.alltoall(data, np.full([self.size], len(line) + 1))
+        return joined.tobytes().decode().splitlines()
+
+    def prepare(self, heartbeat_seconds: float) -> None:
+        """Does nothing: exchanges make rounds where nothing else carries their messages."""
+
+    def run(self) -> None:
         """Runs all-to-alls with the data of this rank's lookups, until the exchanges end."""
         self._session.run(self._rounds)
+
+    def abandon(self) -> None:
+        """Does nothing: Horovod's shutdown does not wait for lost ranks."""
 
     def _exchange_part(self, go_on):
         with tf.device("CPU:0"):
@@ -172,14 +198,6 @@ class Collectives:
             return self._horovod.alltoall(
                 data, splits, name="sok_compat.exchange", ignore_name_scope=True
             )
-
-
-def sum_over_ranks(tensor: tf.Tensor) -> tf.Tensor:
-    """The sum of a tensor over all ranks."""
-    horovod = active_horovod()
-    if horovod is None or horovod.size() == 1:
-        return tensor
-    return horovod.allreduce(tensor, op=horovod.Sum, **named_reduction("sum"))
 
 
 def is_broadcast(tensor: Any) -> bool:

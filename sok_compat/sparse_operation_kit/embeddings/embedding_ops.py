@@ -11,7 +11,7 @@ import tensorflow as tf
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
 from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.lookup.keys import checked_keys, in_shape_of
-from sok_compat.ranks.identity import horovod_ranks
+from sok_compat.ranks.identity import ranks_of_job
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, constant_value
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import (
@@ -224,7 +224,7 @@ def get_global_replica_id(comm_tool: str | None = None, var: Any = None) -> int:
         return 0
     if comm_tool == "OneDevice":
         return 0
-    ranks = horovod_ranks()
+    ranks = ranks_of_job()
     if comm_tool == "Horovod" and ranks is not None:
         return ranks.rank
     raise RuntimeError(
@@ -236,6 +236,6 @@ def get_global_replica_id(comm_tool: str | None = None, var: Any = None) -> int:
 
 def _get_comm_tool() -> str:
     """'Horovod' after hvd.init(), 'Strategy' in a tf.distribute strategy, else 'OneDevice'."""
-    if horovod_ranks() is not None:
+    if ranks_of_job() is not None:
         return "Horovod"
     return "Strategy" if tf.distribute.has_strategy() else "OneDevice"

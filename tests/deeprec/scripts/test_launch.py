@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
+from sok_compat.run import launch as launch_module
 from sok_compat.run.launch import num_gpus
-from tests.distributed.launch import has_horovod
+from tests.distributed.launch import has_horovod, why_no_mpi
 from tests.packaging.environments import REPOSITORY
 
 RANK = "int(os.environ.get('HOROVOD_RANK', 0))"
@@ -62,6 +63,46 @@ def test_the_first_that_failed_ends_the_others_and_its_status_comes_back(folder)
     status, printed, message = launch(*command, cwd=folder, CUDA_VISIBLE_DEVICES="")
     assert status == 3, message
     assert "has slept" not in printed
+
+
+MPI = """
+import os, sys
+print("rank", os.environ["PMI_RANK"], "of", os.environ["PMI_SIZE"])
+sys.exit(4 * (os.environ["PMI_RANK"] == "1"))
+"""
+
+
+@pytest.mark.skipif(why_no_mpi() is not None, reason=why_no_mpi() or "")
+def test_mpiexec_starts_processes_where_it_is_asked_for(folder):
+    command = ["--mpi", "-np", "2", sys.executable, "-c", MPI]
+    status, printed, message = launch(*command, cwd=folder)
+    assert "rank 0 of 2" in printed and "rank 1 of 2" in printed, message
+    assert status == 4
+
+
+@pytest.mark.parametrize(
+    "installed, by_mpi, program",
+    [
+        ({"horovod", "mpi4py"}, False, "horovod.runner.launch"),
+        ({"horovod", "mpi4py"}, True, "mpiexec"),
+        ({"mpi4py"}, False, "mpiexec"),
+    ],
+)
+def test_what_starts_processes(monkeypatch, installed, by_mpi, program):
+    monkeypatch.setattr(launch_module.shutil, "which", lambda *_, **__: "mpiexec")
+    monkeypatch.setattr(
+        launch_module.importlib.util, "find_spec", lambda name: name if name in installed else None
+    )
+    command = launch_module.launcher(2, by_mpi)
+    assert program in command and command[-1] == "2"
+
+
+@pytest.mark.parametrize("by_mpi", [False, True])
+def test_what_to_install_is_said(monkeypatch, capsys, by_mpi):
+    monkeypatch.setattr(launch_module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        launch_module.launcher(2, by_mpi)
+    assert "pip install mpich mpi4py" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

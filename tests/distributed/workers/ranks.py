@@ -20,20 +20,19 @@ if EAGER_VARIABLE not in os.environ:
     tf.compat.v1.disable_eager_execution()
 use_what_is_asked_for()
 
-# One process does not even import Horovod.
+# One process does not even import Horovod, nor do ranks that mpiexec starts.
+hvd = None
+RANK, SIZE = int(os.environ.get("PMI_RANK", 0)), int(os.environ.get("PMI_SIZE", 1))
 if "HOROVOD_RANK" in os.environ:
     import horovod.tensorflow as hvd
 
     hvd.init()
     RANK, SIZE = hvd.rank(), hvd.size()
-    if HOSTS_VARIABLE in os.environ:
-        _HOST = f"host{RANK % int(os.environ[HOSTS_VARIABLE])}"
-        socket.gethostname = lambda: _HOST
-        logging.basicConfig()
-        logging.getLogger("sok_compat.ranks.exchange").setLevel(logging.INFO)
-else:
-    hvd = None
-    RANK, SIZE = 0, 1
+if SIZE > 1 and HOSTS_VARIABLE in os.environ:
+    _HOST = f"host{RANK % int(os.environ[HOSTS_VARIABLE])}"
+    socket.gethostname = lambda: _HOST
+    logging.basicConfig()
+    logging.getLogger("sok_compat.ranks.exchange").setLevel(logging.INFO)
 
 
 def report(value):

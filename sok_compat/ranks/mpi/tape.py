@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A gradient tape over the ranks of MPI, in the place of Horovod's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.ranks.mpi.job import MpiJob
+
+
+class TapeOfRanks:
+    """A tf.GradientTape whose gradients are those of the mean loss over ranks."""
+
+    def __init__(self, job: MpiJob, gradtape: tf.GradientTape) -> None:
+        """
+        Args:
+          job: the ranks.
+          gradtape: the tape of this rank's loss.
+        """
+        self._job = job
+        self._tape = gradtape
+
+    def __enter__(self) -> TapeOfRanks:
+        self._tape.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._tape.__exit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tape, name)
+
+    @tf.autograph.experimental.do_not_convert
+    def gradient(self, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        """As tf.GradientTape.gradient, averaged over ranks, also of tables."""
+        gradients = self._tape.gradient(target, sources, *args, **kwargs)
+        averaged = [
+            None if gradient is None else self._job.allreduce(gradient)
+            for gradient in tf.nest.flatten(gradients)
+        ]
+        return tf.nest.pack_sequence_as(gradients, averaged)

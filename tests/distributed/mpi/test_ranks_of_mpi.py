@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that mpiexec starts, in scripts without Horovod, give the numbers of one process."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from tests.distributed.launch import reports, run_ranks, run_ranks_of_mpi, why_no_mpi
+
+pytestmark = pytest.mark.skipif(why_no_mpi() is not None, reason=why_no_mpi() or "")
+
+TOLERANCE = dict(rtol=1e-5, atol=1e-6)
+EAGER = {"SOK_TEST_EAGER": "1"}
+CARRIERS = {
+    2: {"SOK_SHARED_MEMORY": 0, "SOK_TEST_HOSTS": 1},
+    4: {"SOK_TEST_HOSTS": 2},  # between hosts
+}
+CARRIED = {2: "go through MPI", 4: "go through shared memory and MPI"}
+
+
+@functools.cache
+def launched(worker, num_ranks):
+    environment = EAGER if worker == "mpi.tapes" else {}
+    if num_ranks == 1:
+        return run_ranks(worker, 1, environment=environment)
+    carriers = {**CARRIERS[num_ranks], **environment}
+    return run_ranks_of_mpi(worker, num_ranks, environment=carriers, timeout=200)
+
+
+def seen(worker, num_ranks):
+    return reports(launched(worker, num_ranks))
+
+
+def joined(rows):
+    """Those of all ranks, none twice."""
+    of_all = {key: row for of_rank in rows for key, row in of_rank.items()}
+    assert len(of_all) == sum(map(len, rows))
+    return of_all
+
+
+def assert_same_rows(ranks, alone, what="rows"):
+    ours = joined([rank[what] for rank in ranks])
+    assert ours.keys() == alone.keys()
+    for key, row in ours.items():
+        np.testing.assert_allclose(row, alone[key], **TOLERANCE)
+
+
+@pytest.mark.parametrize("num_ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
+class TestLayers:
+    def test_ranks(self, num_ranks):
+        ranks = seen("mpi.layers", num_ranks)
+        expected = [(rank, num_ranks, rank) for rank in range(num_ranks)]
+        assert [rank["ranks"] for rank in ranks] == expected
+        assert all(rank["libraries"] == {"mpi4py"} for rank in ranks)
+        assert "mpi4py" not in seen("mpi.layers", 1)[0]["libraries"]
+
+    def test_messages_go_by_mpi(self, num_ranks):
+        for rank in launched("mpi.layers", num_ranks):
+            assert CARRIED[num_ranks] in rank.output, rank.output
+
+    def test_training_equals_one_process(self, num_ranks):
+        (alone,) = seen("mpi.layers", 1)
+        for rank in seen("mpi.layers", num_ranks):
+            for what in ("losses", "dense"):
+                np.testing.assert_allclose(rank[what], alone[what], **TOLERANCE)
+        assert_same_rows(seen("mpi.layers", num_ranks), alone["rows"])
+
+    def test_a_checkpoint_has_the_rows_of_all_ranks(self, num_ranks):
+        ranks = seen("mpi.layers", num_ranks)
+        assert_same_rows(ranks, joined([rank["rows"] for rank in ranks]), "restored")
+
+
+def test_a_tape_of_distributed_embeddings_equals_one_process():
+    (alone,), ranks = seen("mpi.tapes", 1), seen("mpi.tapes", 2)
+    mean = np.mean([rank["losses"] for rank in ranks], axis=0)
+    np.testing.assert_allclose(mean, alone["losses"], **TOLERANCE)
+    for rank in ranks:
+        np.testing.assert_allclose(rank["dense"], alone["dense"], **TOLERANCE)
+        for ours, theirs in zip(rank["rows"], alone["rows"]):
+            np.testing.assert_allclose(ours, theirs, **TOLERANCE)
+        assert "DistributedOptimizer needs Horovod" in rank["refused"]
+
+
+def test_deeprecs_collective_strategy_equals_one_process():
+    (alone,), ranks = seen("mpi.strategies", 1), seen("mpi.strategies", 2)
+    mean = np.mean([rank["losses"] for rank in ranks], axis=0)
+    np.testing.assert_allclose(mean, alone["losses"], **TOLERANCE)
+    for rank in ranks:
+        np.testing.assert_allclose(rank["dense"], alone["dense"], **TOLERANCE)
+    assert_same_rows(ranks, alone["rows"])
+
+
+def test_a_killed_rank_is_named_where_mpiexec_leaves_the_others_alive():
+    environment = {"SOK_STALL_TIMEOUT_SECONDS": 4, "SOK_SHARED_MEMORY": 0}
+    ranks = run_ranks_of_mpi(
+        "failures.failures",
+        2,
+        "kill",
+        environment=environment,
+        options=["-disable-auto-cleanup"],
+        timeout=200,
+    )
+    error = ranks[0].report["kill"]["error"]  # mpiexec ends the job when this rank has ended
+    assert "lost rank 1: ended or stopped; the process of rank 1 has ended" in error
+    assert "exchanges between ranks have ended: lost rank 1" in ranks[0].output
+
+
+def test_a_rank_that_does_not_connect():
+    environment = {"SOK_STALL_TIMEOUT_SECONDS": 2}
+    ranks = run_ranks_of_mpi("mpi.late", 2, environment=environment, timeout=200)
+    (seen, _) = [rank.report for rank in ranks]
+    assert "waited 2 s (SOK_STALL_TIMEOUT_SECONDS) for rank 1 to connect" in seen["error"]
+    assert seen["seconds"] < 60

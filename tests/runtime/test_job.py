@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose ranks a process is one of: Horovod's, MPI's, or none."""
+
+import sys
+import types
+
+import pytest
+
+from sok_compat.ranks import job as job_module
+from sok_compat.ranks.job import active_job, start_job
+from sok_compat.ranks.mpi import library
+
+VARIABLES = ("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_SIZE", *library.SIZE_VARIABLES)
+
+
+@pytest.fixture
+def process(monkeypatch):
+    """Sets what this process looks like."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in sys.modules if name.split(".")[0] == "horovod"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(job_module, "_mpi_job", lambda: "ranks of MPI")
+    library.is_usable.cache_clear()
+
+    def look_like(environment, horovod_size=None, has_mpi4py=True):
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(library.importlib.util, "find_spec", lambda name: has_mpi4py or None)
+        if horovod_size is not None:
+            horovod = types.SimpleNamespace(is_initialized=lambda: True, size=lambda: horovod_size)
+            monkeypatch.setitem(sys.modules, "horovod", horovod)
+            monkeypatch.setitem(sys.modules, "horovod.tensorflow", horovod)
+
+    yield look_like
+    library.is_usable.cache_clear()
+
+
+@pytest.mark.parametrize("name", library.SIZE_VARIABLES)
+def test_ranks_that_mpi_started(process, name):
+    process({name: "2"})
+    assert active_job() == start_job("this") == "ranks of MPI"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"PMI_SIZE": "1"}, {"PMI_SIZE": "2", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "host"}],
+)
+def test_ranks_that_it_did_not_start(process, environment):
+    process(environment)
+    assert active_job() is None
+
+
+def test_without_mpi4py_a_rank_of_mpi_is_alone_and_says_so(process, caplog):
+    process({"PMI_SIZE": "3"}, has_mpi4py=False)
+    assert active_job() is None
+    assert "one of 3 ranks, but mpi4py is not installed" in caplog.text
+
+
+def test_horovod_comes_first(process):
+    process({"PMI_SIZE": "2"}, horovod_size=2)
+    assert active_job() is start_job("this") is sys.modules["horovod.tensorflow"]
+
+
+def test_a_horovod_that_does_not_know_of_mpi(process):
+    process({"PMI_SIZE": "2"}, horovod_size=1)
+    with pytest.raises(RuntimeError, match="MPI started 2 ranks, but Horovod knows only this one"):
+        active_job()
