@@ -69,8 +69,11 @@ WITHIN = {
         ("contrib",),
     ),
 }
-# Who may name Horovod's modules: all else asks sok_compat/ranks.
-KNOW_HOROVOD = ("sok_compat/ranks/horovod", "sok_compat/run", "sok_compat/doctor")
+# Who may name the modules of what connects ranks: all else asks sok_compat/ranks.
+KNOW_RANKS = {
+    "horovod": ("sok_compat/ranks/horovod", "sok_compat/run", "sok_compat/doctor"),
+    "mpi4py": ("sok_compat/ranks/mpi", "sok_compat/run"),
+}
 # Who may include headers of the exchange: ops of one process have none.
 KNOW_EXCHANGE = (
     *("ops/exchange/", "ops/tests/", "ops/tf/ranks/", "ops/tf/lookup/exchange"),
@@ -95,8 +98,9 @@ def python_problems(path, text):
             is_allowed = used in (None, room) or used.rpartition("/")[2] in _allowed(PYTHON, room)
             if not (is_allowed and _may_use_within(path.parent, _file_of(module))):
                 yield f"{path}:{node.lineno}: {path.parent} may not import {module}"
-        if _names_horovod(node) and not path.with_suffix("").as_posix().startswith(KNOW_HOROVOD):
-            yield f"{path}:{node.lineno}: only {KNOW_HOROVOD[0]} knows Horovod's modules"
+        for package, rooms in KNOW_RANKS.items():
+            if _names(package, node) and not path.with_suffix("").as_posix().startswith(rooms):
+                yield f"{path}:{node.lineno}: only {rooms[0]} knows the modules of {package}"
 
 
 def cxx_problems(path, text):
@@ -152,10 +156,10 @@ def _file_of(module):
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _names_horovod(node):
+def _names(package, node):
     if isinstance(node, ast.Constant):
-        return isinstance(node.value, str) and re.fullmatch(r"horovod(\.\w+)*", node.value)
-    return any(module.split(".")[0] == "horovod" for module in _imported(node, Path()))
+        return isinstance(node.value, str) and re.fullmatch(rf"{package}(\.\w+)*", node.value)
+    return any(module.split(".")[0] == package for module in _imported(node, Path()))
 
 
 def _allowed(table, room):

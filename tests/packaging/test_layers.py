@@ -39,11 +39,12 @@ FORBIDDEN_IMPORTS = [
     ("checkpoint/parts/x.py", "from sok_compat.checkpoint.saver.tf_saver import save"),
     ("checkpoint/objects/x.py", "from sok_compat.checkpoint.loading.warm_start import assign_from"),
 ]
-NAMES_OF_HOROVOD = [
-    "import horovod.tensorflow as hvd",
-    "from horovod import tensorflow",
-    'importlib.import_module("horovod.tensorflow")',
-    'sys.modules.get("horovod")',
+NAMES_OF_RANKS = [
+    ("horovod", "import horovod.tensorflow as hvd"),
+    ("horovod", "from horovod import tensorflow"),
+    ("horovod", 'importlib.import_module("horovod.tensorflow")'),
+    ("horovod", 'sys.modules.get("horovod")'),
+    ("mpi", "from mpi4py import MPI"),
 ]
 ALLOWED_IMPORTS = [
     ("ranks/horovod/x.py", 'horovod = sys.modules["horovod.tensorflow"]'),
@@ -92,10 +93,10 @@ def test_a_forbidden_import_is_reported(layers, path, text):
     assert problem.startswith(f"sok_compat/{path}:") and f"{folder} may not import" in problem
 
 
-@pytest.mark.parametrize("text", NAMES_OF_HOROVOD)
-def test_only_one_folder_names_horovod(layers, text):
+@pytest.mark.parametrize("folder, text", NAMES_OF_RANKS)
+def test_only_one_folder_names_what_connects_ranks(layers, folder, text):
     (problem,) = layers.python_problems(Path("sok_compat/tables/x.py"), text)
-    assert "only sok_compat/ranks/horovod knows" in problem
+    assert f"only sok_compat/ranks/{folder} knows" in problem
 
 
 @pytest.mark.parametrize("path, text", ALLOWED_IMPORTS)
