@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 
 from sok_compat.run.distributions import answer_as_deeprec
+from sok_compat.run.horovod_stand_in import stand_in_for_horovod
 from sok_compat.run.script_modules import own_code, read_imports_as_tensorflow_1
 
 USAGE = """\
@@ -24,6 +25,7 @@ line: in its modules `import tensorflow` gives sok_compat.deeprec, and `import s
 gives sok_compat.sparse_operation_kit. With several processes:
 horovodrun -np 2 python -m sok_compat.run script.py arguments...
 or, one for each GPU: python -m sok_compat.run.launch script.py arguments...
+Where Horovod is not installed, `import horovod.tensorflow` gives its most used names.
 """
 
 
@@ -47,6 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     _refuse_clusters(os.environ.get("TF_CONFIG"))
     if importlib.util.find_spec("tf_keras"):  # with Keras 3, TensorFlow lacks tf.layers
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    stand_in_for_horovod()
     run = _run_module if is_module else _run_script
     run(name, own)
 

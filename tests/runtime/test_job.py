@@ -2,6 +2,7 @@
 """Whose ranks a process is one of: Horovod's, MPI's, or none."""
 
 import sys
+import textwrap
 import types
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from sok_compat.ranks import job as job_module
 from sok_compat.ranks.job import active_job, start_job
 from sok_compat.ranks.mpi import library
+from tests.support.processes.subprocess_python import run_python
 
 VARIABLES = ("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_SIZE", *library.SIZE_VARIABLES)
 
@@ -66,3 +68,24 @@ def test_a_horovod_that_does_not_know_of_mpi(process):
     process({"PMI_SIZE": "2"}, horovod_size=1)
     with pytest.raises(RuntimeError, match="MPI started 2 ranks, but Horovod knows only this one"):
         active_job()
+
+
+def test_the_launcher_stands_in_for_horovod(tmp_path):
+    """Nothing of TensorFlow is imported before the script asks; a Horovod that is there stays."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        "assert 'tensorflow' not in sys.modules\n"
+        "import horovod.tensorflow as hvd\n"
+        "hvd.init()\n"
+        "print(hvd.rank(), hvd.size(), hvd.local_rank(), type(hvd).__name__)\n"
+    )
+    run = f"from sok_compat.run.program import main; main([{str(script)!r}])"
+    hide = """
+    from importlib.machinery import PathFinder
+    found = PathFinder.find_spec
+    PathFinder.find_spec = staticmethod(
+        lambda name, *args: None if name.startswith("horovod") else found(name, *args)
+    )
+    """
+    assert run_python(textwrap.dedent(hide) + run, is_fresh=True) == "0 1 0 StandIn"

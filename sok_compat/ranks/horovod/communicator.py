@@ -27,8 +27,9 @@ _SIZE_VARIABLES = ("HOROVOD_SIZE", *SIZE_VARIABLES)
 
 
 def is_imported() -> bool:
-    """Whether the script has imported Horovod."""
-    return "horovod" in sys.modules
+    """Whether the script has imported Horovod, and not its stand-in."""
+    module = sys.modules.get("horovod")
+    return module is not None and not getattr(module, "is_stand_in", False)
 
 
 def active_horovod(user: str = "tables are made") -> Any:
@@ -40,7 +41,7 @@ def active_horovod(user: str = "tables are made") -> Any:
     Raises:
       RuntimeError: the script was launched as one of several ranks, but its Horovod is not ready.
     """
-    horovod: Any = sys.modules.get("horovod.tensorflow")
+    horovod: Any = sys.modules.get("horovod.tensorflow") if is_imported() else None
     if hasattr(horovod, "is_initialized") and horovod.is_initialized():
         return horovod
     if is_imported() and launched_size() > 1:
@@ -78,7 +79,7 @@ def start_horovod(user: str) -> Any:
     Raises:
       ImportError: Horovod cannot be imported or initialized.
     """
-    if launched_size() == 1 and importlib.util.find_spec("horovod") is None:
+    if launched_size() == 1 and not _is_installed():
         return None
     try:
         horovod = importlib.import_module("horovod.tensorflow")
@@ -91,6 +92,12 @@ def start_horovod(user: str) -> Any:
             f"leave {user} out"
         ) from error
     return horovod
+
+
+def _is_installed():
+    """Whether Horovod is; the stand-in comes from no file."""
+    spec = importlib.util.find_spec("horovod")
+    return spec is not None and spec.origin is not None
 
 
 def exchange_device(horovod: Any) -> str:

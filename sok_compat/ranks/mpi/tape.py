@@ -11,14 +11,16 @@ from sok_compat.ranks.mpi.job import MpiJob
 
 
 class TapeOfRanks:
-    """A tf.GradientTape whose gradients are those of the mean loss over ranks."""
+    """A tf.GradientTape whose gradients are means, or sums, over ranks."""
 
-    def __init__(self, job: MpiJob, gradtape: tf.GradientTape) -> None:
+    def __init__(self, job: MpiJob, gradtape: tf.GradientTape, op: str = MpiJob.Average) -> None:
         """
         Args:
           job: the ranks.
           gradtape: the tape of this rank's loss.
+          op: of allreduce.
         """
+        self._op = op
         self._job = job
         self._tape = gradtape
 
@@ -34,10 +36,10 @@ class TapeOfRanks:
 
     @tf.autograph.experimental.do_not_convert
     def gradient(self, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-        """As tf.GradientTape.gradient, averaged over ranks, also of tables."""
+        """As tf.GradientTape.gradient, reduced over ranks, also of tables."""
         gradients = self._tape.gradient(target, sources, *args, **kwargs)
         averaged = [
-            None if gradient is None else self._job.allreduce(gradient)
+            None if gradient is None else self._job.allreduce(gradient, op=self._op)
             for gradient in tf.nest.flatten(gradients)
         ]
         return tf.nest.pack_sequence_as(gradients, averaged)

@@ -21,7 +21,7 @@ CARRIED = {2: "go through MPI", 4: "go through shared memory and MPI"}
 
 @functools.cache
 def launched(worker, num_ranks):
-    environment = EAGER if worker == "mpi.tapes" else {}
+    environment = EAGER if worker in ("mpi.tapes", "mpi.hvd_script") else {}
     if num_ranks == 1:
         return run_ranks(worker, 1, environment=environment)
     carriers = {**CARRIERS[num_ranks], **environment}
@@ -112,3 +112,34 @@ def test_a_rank_that_does_not_connect():
     (seen, _) = [rank.report for rank in ranks]
     assert "waited 2 s (SOK_STALL_TIMEOUT_SECONDS) for rank 1 to connect" in seen["error"]
     assert seen["seconds"] < 60
+
+
+@pytest.mark.parametrize("how", ["graph", "eager"])
+def test_a_script_with_horovods_names_equals_one_process(how):
+    (alone,) = [rank[how] for rank in seen("mpi.hvd_script", 1)]
+    ranks = [rank[how] for rank in seen("mpi.hvd_script", 2)]
+    mean = np.mean([rank["losses"] for rank in ranks], axis=0)
+    np.testing.assert_allclose(mean, alone["losses"], **TOLERANCE)
+    for rank in ranks:
+        np.testing.assert_allclose(rank["dense"], alone["dense"], **TOLERANCE)
+    assert_same_rows(ranks, alone["rows"])
+
+
+@pytest.mark.parametrize("num_ranks", [1, 2])
+def test_what_stands_in_for_horovod(num_ranks):
+    numbers = [float(rank + 1) for rank in range(num_ranks)]
+    for number, rank in enumerate(seen("mpi.hvd_script", num_ranks)):
+        assert rank["file"] is None
+        assert rank["ranks"] == (number, num_ranks, True)
+        assert rank["collectives"] == {
+            "sum": [sum(numbers)],
+            "mean": [sum(numbers) / num_ranks],
+            "largest": [numbers[-1]],
+            "all": numbers,
+            "first": [1.0],
+        }
+        size, other, option, optimizer = rank["errors"]
+        assert "ValueError: call hvd.init() before hvd.size" in size
+        assert "AttributeError: horovod.tensorflow.ProcessSet needs Horovod" in other
+        assert "hvd.allreduce(prescale_factor=2.0) needs Horovod" in option
+        assert num_ranks == 1 or "hvd.DistributedOptimizer of object needs Horovod" in optimizer
