@@ -8,6 +8,13 @@ import tensorflow as tf
 from examples import console
 from examples.sok2.train import Dlrm, export, make_batch, parse_arguments, part_of, train
 from tests.distributed.launch import folder_of_tests, has_horovod, launched_once, reports, run_ranks
+from tests.support.horovod_state import shut_down_horovod
+
+
+@pytest.fixture(autouse=True, scope="module")
+def horovod_is_shut_down():
+    yield
+    shut_down_horovod()
 
 
 @launched_once

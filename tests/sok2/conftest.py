@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """SparseOperationKit 2 in eager mode, started for each test and ended with the tests of a file."""
 
-import sys
-
 import pytest
+
+from tests.support.horovod_state import shut_down_horovod
 
 
 @pytest.fixture
@@ -21,6 +21,4 @@ def sok(monkeypatch):
 @pytest.fixture(autouse=True, scope="module")
 def horovod_is_shut_down():
     yield
-    horovod = sys.modules.get("horovod.tensorflow")
-    if horovod is not None and horovod.is_initialized():
-        horovod.shutdown()
+    shut_down_horovod()

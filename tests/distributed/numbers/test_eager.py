@@ -25,7 +25,7 @@ MODELS_OF = {
     1: MODELS,
     2: MODELS,
     # What an optimizer does to a rank's rows does not depend on how many ranks there are.
-    4: ["eager, legacy Adagrad", "functions retraced on one rank"],
+    4: ["functions retraced on one rank"],
 }
 RANKS_AND_MODELS = [(n, model) for n in (2, 4) for model in MODELS_OF[n]]
 
