@@ -88,11 +88,11 @@ class Tables:
         places = tf.where(tf.ones_like(keys, tf.bool))
         return tf.SparseTensor(places, tf.reshape(keys, [-1]), tf.shape(keys, out_type=tf.int64))
 
-    def train(self, keys):
+    def train(self, keys, options=None, metadata=None):
         """(Seconds, processor seconds of this process) of a step on keys [share of the batch,
-        features]."""
+        features]; `options` and `metadata` as of session.run."""
         start, cpu_start = time.perf_counter(), time.process_time()
-        self._session.run(self._train_op, {self._keys: keys})
+        self._session.run(self._train_op, {self._keys: keys}, options, metadata)
         return time.perf_counter() - start, time.process_time() - cpu_start
 
     def close(self):

@@ -202,6 +202,54 @@ def _draw_history(axes: Axes, data: dict[str, Any]) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=9)
 
 
+# Parts of the names of ops -> what they do; the first that fits counts.
+_WORK = {
+    "ExchangeKeys": ("exchange keys", "#7e57c2"),
+    "ExchangeRows_grad/SokMergeGradients": ("sum gradients", "#fbc02d"),
+    "ExchangeGradients": ("exchange gradients", "#ad1457"),
+    "SokMergeGradients": ("sum gradients", "#fbc02d"),
+    "SokExchangeRows": ("exchange rows", "#5c6bc0"),
+    "DistinctKeys": ("distinct keys", "#26a69a"),
+    "FindRows": ("find rows", "#00796b"),
+    "PoolReceivedRows": ("pool rows", "#80cbc4"),
+    "ApplyRule": ("update", "#f57c00"),
+}
+_MODEL = ("the model", "#bdbdbd")
+
+
+def work_of(op: str) -> str:
+    """What an op of a step does."""
+    return next((work for part, (work, _) in _WORK.items() if part in op), _MODEL[0])
+
+
+def _step_data():
+    """For each rank [[work, begin, end]], in microseconds."""
+    return [
+        [[work_of(op), begin, end] for op, begin, end in ops]
+        for ops in measured("step")["ops_of_ranks"]
+    ]
+
+
+def _draw_step(axes: Axes, data: list[Any]) -> None:
+    colors = dict([*_WORK.values(), _MODEL])
+    shown: set[str] = set()
+    for rank, ops in enumerate(data):
+        for work, begin, end in ops:
+            axes.barh(
+                rank,
+                (end - begin) / 1000,
+                0.6,
+                begin / 1000,
+                color=colors[work],
+                label=None if work in shown else work,
+            )
+            shown.add(work)
+    axes.set_yticks(range(len(data)), [f"rank {rank}" for rank in range(len(data))])
+    axes.invert_yaxis()
+    axes.set(xlabel="ms")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.25), ncols=3, frameon=False)
+
+
 # {name of the file: (its size in inches, the data drawn, the function that draws them)}
 PICTURES: dict[str, tuple[tuple[float, float], Callable[[], Any], Callable[..., None]]] = {
     "auc": ((6, 3.4), _auc_data, _draw_auc),
@@ -210,6 +258,7 @@ PICTURES: dict[str, tuple[tuple[float, float], Callable[[], Any], Callable[..., 
     "plan": ((6, 5), _plan_data, _draw_plan),
     "ranks": ((6, 3.4), _ranks_data, _draw_ranks),
     "speed": ((6, 3.8), _speed_data, _draw_speed),
+    "step": ((6, 3.4), _step_data, _draw_step),
 }
 
 

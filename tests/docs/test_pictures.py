@@ -11,7 +11,7 @@ from documents import DOCUMENTS, ROOT
 from benchmarks import kept
 from benchmarks.tables import Comparison
 from docs.generators import ratios_page
-from docs.generators.pictures import FOLDER, PICTURES, draw, history_data
+from docs.generators.pictures import FOLDER, PICTURES, draw, history_data, work_of
 
 MOST_BYTES = 40_000
 FOUND = {path.stem: path for path in FOLDER.glob("*.svg")}
@@ -75,3 +75,16 @@ def test_ratios_of_one_run_and_of_two(tmp_path):
 def test_the_page_of_ratios_is_what_its_script_writes():
     written = ratios_page.PAGE.read_text()
     assert written == ratios_page.page(kept.read()), "run python -m docs.generators.ratios_page"
+
+
+@pytest.mark.parametrize("op, expected", [
+    ("layer/SokExchangeKeys", "exchange keys"),
+    ("layer/SokExchangeRows", "exchange rows"),
+    ("gradients/layer/SokExchangeRows_grad/SokExchangeGradients", "exchange gradients"),
+    ("gradients/layer/SokExchangeRows_grad/SokMergeGradients", "sum gradients"),
+    ("gradients/layer/SokPoolReceivedRows_grad/SokMergeGradients", "sum gradients"),
+    ("layer/SokPoolReceivedRows", "pool rows"),
+    ("Square", "the model"),
+])  # fmt: skip
+def test_the_work_of_an_op(op, expected):
+    assert work_of(op) == expected
