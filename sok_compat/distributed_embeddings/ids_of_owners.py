@@ -38,8 +38,8 @@ def _dp_to_mp_input(
       ValueError: a tf.SparseTensor, with several ranks.
     """
     inputs = dict(enumerate(dp_inputs)) if isinstance(dp_inputs, (list, tuple)) else dp_inputs
-    horovod = start_job("_dp_to_mp_input")
-    if horovod is None or horovod.size() == 1:
+    job = start_job("_dp_to_mp_input")
+    if job is None or job.size() == 1:
         return {i: inputs[i] for i in rank_to_local_features[0]}
     if any(isinstance(ids, tf.SparseTensor) for ids in inputs.values()):
         raise ValueError(
@@ -68,10 +68,10 @@ def _dp_to_mp_input_dense(
         return {}
     dtype = tf.int64 if any(x.dtype == tf.int64 for x in dp_inputs.values()) else tf.int32
     flat = {i: tf.reshape(tf.cast(ids, dtype), [-1]) for i, ids in dp_inputs.items()}
-    received, horovod = _exchanged(flat, rank_to_local_features, dtype)
-    mine = rank_to_local_features[horovod.rank()]
+    received, job = _exchanged(flat, rank_to_local_features, dtype)
+    mine = rank_to_local_features[job.rank()]
     sizes = tf.stack([tf.size(flat[i]) for i in mine]) if mine else tf.zeros([0], tf.int32)
-    by_rank = tf.reshape(received, [horovod.size(), tf.reduce_sum(sizes)])
+    by_rank = tf.reshape(received, [job.size(), tf.reduce_sum(sizes)])
     parts = tf.split(by_rank, sizes, 1, num=len(mine)) if mine else []
     return {
         i: tf.reshape(part, tf.concat([[-1], tf.shape(dp_inputs[i])[1:]], 0))
@@ -92,13 +92,13 @@ def _dp_to_mp_input_ragged(
     dtype = next(iter(dp_inputs.values())).dtype
     flat = {i: ids.flat_values for i, ids in dp_inputs.items()}
     lengths = {i: tf.cast(ids.row_lengths(), tf.int64) for i, ids in dp_inputs.items()}
-    values, horovod = _exchanged(flat, rank_to_local_features, dtype)
+    values, job = _exchanged(flat, rank_to_local_features, dtype)
     row_lengths, _ = _exchanged(lengths, rank_to_local_features, tf.int64)
-    mine = rank_to_local_features[horovod.rank()]
+    mine = rank_to_local_features[job.rank()]
     if not mine:
         return {}
     rows = tf.RaggedTensor.from_row_lengths(values, row_lengths)  # of rank 0, input by input, ...
-    places = tf.reshape(tf.range(rows.nrows()), [horovod.size(), len(mine), -1])
+    places = tf.reshape(tf.range(rows.nrows()), [job.size(), len(mine), -1])
     return {i: tf.gather(rows, tf.reshape(places[:, n], [-1])) for n, i in enumerate(mine)}
 
 
@@ -113,10 +113,10 @@ def _exchanged(
     rank_to_local_features: Mapping[int, Sequence[Any]],
     dtype: tf.DType,
 ) -> tuple[tf.Tensor, Any]:
-    """(the values that all ranks send to this one, rank after rank; horovod.tensorflow)"""
-    horovod = start_job("_dp_to_mp_input")
-    numbers = [rank_to_local_features[rank] for rank in range(horovod.size())]
+    """(the values that all ranks send to this one, rank after rank; the job)"""
+    job = start_job("_dp_to_mp_input")
+    numbers = [rank_to_local_features[rank] for rank in range(job.size())]
     sizes = [sum((tf.size(flat[i]) for i in each), tf.constant(0)) for each in numbers]
     sent = tf.concat([tf.zeros([0], dtype), *(flat[i] for each in numbers for i in each)], 0)
-    received, _ = horovod.alltoall(sent, splits=tf.stack(sizes))
-    return received, horovod
+    received, _ = job.alltoall(sent, splits=tf.stack(sizes))
+    return received, job

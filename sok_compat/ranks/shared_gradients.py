@@ -118,6 +118,37 @@ def is_reduced(gradient: tf.Tensor | tf.IndexedSlices) -> bool:
     return _attribute(tensor, _REDUCED) is not None
 
 
+@tf.autograph.experimental.do_not_convert
+def reduced_table(
+    gradient: tf.Tensor | tf.IndexedSlices | None, op: Any, job: Any, scale: float = 1.0
+) -> tf.Tensor | tf.IndexedSlices | None:
+    """Returns a table's gradient, scaled as a reduction scales an ordinary one.
+
+    It starts as a sum over ranks. A reduced gradient counts as the same on all ranks: its average
+    is itself, and its sum is multiplied by their number.
+
+    Args:
+      gradient: the table's, or None.
+      op: job.Sum or job.Average.
+      job: horovod.tensorflow or an MpiJob.
+      scale: a further factor.
+    """
+    before = gradient is not None and is_reduced(gradient)
+    if op == job.Average and not before:
+        scale /= job.size()
+    elif op == job.Sum and before:
+        scale *= job.size()
+    return mark_reduced(_scaled(gradient, scale))
+
+
+def _scaled(gradient, scale):
+    if gradient is None or scale == 1.0:
+        return gradient
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(gradient.values * scale, gradient.indices, gradient.dense_shape)
+    return gradient * scale
+
+
 def _marked_table(tensor):
     reference = _attribute(tensor, _MARK)
     return None if reference is None else reference()

@@ -75,8 +75,8 @@ def num_ranks() -> int:
 def local_rank() -> int:
     """Returns the rank of this process among those of its host."""
     check_initialized("local_rank")
-    horovod = active_job()
-    return 0 if horovod is None else horovod.local_rank()
+    job = active_job()
+    return 0 if job is None else job.local_rank()
 
 
 def id_in_rank() -> int:
@@ -109,13 +109,13 @@ def alltoall(tensor: Any, splits: Any = None) -> tuple[tf.Tensor, tf.Tensor]:
     Returns:
       (received rows in the order of ranks, int32 [ranks]: how many came from each).
     """
-    horovod, tensor = _horovod("alltoall"), tf.convert_to_tensor(tensor)
-    if horovod is None:
+    job, tensor = _job("alltoall"), tf.convert_to_tensor(tensor)
+    if job is None:
         return tf.identity(tensor), tf.shape(tensor)[:1]
     if splits is None:
-        size = horovod.size()
+        size = job.size()
         splits = tf.repeat(tf.shape(tensor)[0] // size, size)
-    return tuple(horovod.alltoall(tensor, splits=tf.cast(splits, tf.int32)))
+    return tuple(job.alltoall(tensor, splits=tf.cast(splits, tf.int32)))
 
 
 def allreduce(tensor: Any, op: str = "average") -> tf.Tensor:
@@ -127,22 +127,22 @@ def allreduce(tensor: Any, op: str = "average") -> tf.Tensor:
     names = {"sum": "Sum", "average": "Average", "max": "Max", "min": "Min"}
     if op not in names:
         raise RuntimeError(f"allreduce: op must be one of {sorted(names)}, got {op!r}")
-    horovod, tensor = _horovod("allreduce"), tf.convert_to_tensor(tensor)
-    if horovod is None:
+    job, tensor = _job("allreduce"), tf.convert_to_tensor(tensor)
+    if job is None:
         return tf.identity(tensor)
-    return horovod.allreduce(tensor, op=getattr(horovod, names[op]))
+    return job.allreduce(tensor, op=getattr(job, names[op]))
 
 
 def allgather(tensor: Any) -> tf.Tensor:
     """Returns the tensors of all ranks, concatenated along the first dimension."""
-    horovod, tensor = _horovod("allgather"), tf.convert_to_tensor(tensor)
-    return tf.identity(tensor) if horovod is None else horovod.allgather(tensor)
+    job, tensor = _job("allgather"), tf.convert_to_tensor(tensor)
+    return tf.identity(tensor) if job is None else job.allgather(tensor)
 
 
 def broadcast(tensor: Any, root: int = 0) -> tf.Tensor:
     """Returns the tensor of rank `root`."""
-    horovod, tensor = _horovod("broadcast"), tf.convert_to_tensor(tensor)
-    return tf.identity(tensor) if horovod is None else horovod.broadcast(tensor, root)
+    job, tensor = _job("broadcast"), tf.convert_to_tensor(tensor)
+    return tf.identity(tensor) if job is None else job.broadcast(tensor, root)
 
 
 def _ranks(user: str) -> Ranks:
@@ -150,7 +150,7 @@ def _ranks(user: str) -> Ranks:
     return ranks_of_job() or Ranks()
 
 
-def _horovod(user: str) -> Any:
+def _job(user: str) -> Any:
     """Horovod if there are several ranks, else None."""
     return active_job() if _ranks(user).size > 1 else None
 

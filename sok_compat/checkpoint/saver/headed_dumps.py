@@ -12,7 +12,7 @@ import itertools
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,12 +76,9 @@ def dump_tables(folder: str, dumps: Sequence[TableDump], session: Any) -> None:
     graph = None if session is None else session.graph
     prefix = value_of_rank_0("begin_dump", lambda: _new_prefix_in(folder), graph)
     try:
+        save = _save_eagerly if session is None else _save
         with logged(f"collecting tables for {folder}", _bytes_of(dumps, session)):
-            if session is None:
-                _save_eagerly(prefix, dumps)
-            else:
-                with session.graph.as_default():
-                    session.run(_save(prefix, dumps))
+            _run(session, lambda: save(prefix, dumps))
     except BaseException:
         _remove_folder_of(prefix)
         raise
@@ -122,11 +119,7 @@ def load_tables(folder: str, dumps: Sequence[TableDump], session: Any) -> None:
         with path_on_this_rank(prefix, graph) as path:
             holds_keys = _bytes_of(dumps, session) > 0
             with logged(f"loading {folder}", bytes_to_read(path, holds_keys)):
-                if session is None:
-                    _restore(path, dumps)
-                else:
-                    with session.graph.as_default():
-                        session.run(_restore(path, dumps))
+                _run(session, lambda: _restore(path, dumps))
             value_of_rank_0("end_load", lambda: None, graph)
     finally:
         _remove_folder_of(prefix)
@@ -134,11 +127,15 @@ def load_tables(folder: str, dumps: Sequence[TableDump], session: Any) -> None:
 
 def _bytes_of(dumps: Sequence[TableDump], session: Any) -> int:
     """About how many bytes of the tables a checkpoint would have, on this rank."""
-    tables = [dump.table for dump in dumps]
+    return int(_run(session, lambda: bytes_in(dump.table for dump in dumps)))
+
+
+def _run(session: Any, make: Callable[[], Any]) -> Any:
+    """What `make` returns, eagerly or, of its ops in a graph, in the session."""
     if session is None:
-        return int(bytes_in(tables))
+        return make()
     with session.graph.as_default():
-        return int(session.run(bytes_in(tables)))
+        return session.run(make())
 
 
 def _title(number: int) -> str:

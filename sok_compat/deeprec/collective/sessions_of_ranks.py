@@ -130,8 +130,8 @@ def session_config(config: tf.ConfigProto | None = None) -> tf.ConfigProto:
     config.gpu_options.allow_growth = True
     config.gpu_options.force_gpu_compatible = True
     num_gpus = len(tf.config.list_physical_devices("GPU"))
-    horovod = active_job()
-    local_rank = 0 if horovod is None else horovod.local_rank()
+    job = active_job()
+    local_rank = 0 if job is None else job.local_rank()
     if not config.gpu_options.visible_device_list and local_rank < num_gpus > 1:
         config.gpu_options.visible_device_list = str(local_rank)
     return config

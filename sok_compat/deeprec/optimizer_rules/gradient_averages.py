@@ -124,16 +124,16 @@ def _average_over_ranks(gradient: _Gradient, table: Any, name: str) -> _Gradient
       table: the gradient's Table, if it has rows on several ranks; else None.
       name: name of the variable.
     """
-    horovod = active_job()
+    job = active_job()
     if table is not None:
-        return horovod.allreduce(mark(gradient, table))  # the mark makes it only divide
+        return job.allreduce(mark(gradient, table))  # the mark makes it only divide
     if not isinstance(gradient, tf.IndexedSlices):
-        return mark_reduced(horovod.allreduce(gradient, **named_reduction(name)))
+        return mark_reduced(job.allreduce(gradient, **named_reduction(name)))
     values, indices = (  # as hvd.allreduce of slices, but with fixed names
-        horovod.allgather(tensor, **named_reduction(f"{name}.{part}"))
+        job.allgather(tensor, **named_reduction(f"{name}.{part}"))
         for tensor, part in ((gradient.values, "values"), (gradient.indices, "indices"))
     )
-    values = tf.divide(values, tf.cast(horovod.size(), values.dtype), name="mean_of_values")
+    values = tf.divide(values, tf.cast(job.size(), values.dtype), name="mean_of_values")
     return mark_reduced(tf.IndexedSlices(values, indices, gradient.dense_shape))
 
 

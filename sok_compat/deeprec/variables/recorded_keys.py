@@ -70,14 +70,14 @@ class RecordsKeys(_Table):
     def _known_at_owners(self, keys):
         """As key_history, over all ranks: each answers for those requested keys that it owns."""
         self._check_has_history("key_history")
-        horovod, what = active_job(), f"history_of.{self.table_name}"
-        sizes = horovod.allgather(tf.shape(keys), **named_reduction(f"{what}.sizes"))
-        requested = horovod.allgather(keys, **named_reduction(what))
+        job, what = active_job(), f"history_of.{self.table_name}"
+        sizes = job.allgather(tf.shape(keys), **named_reduction(f"{what}.sizes"))
+        requested = job.allgather(keys, **named_reduction(what))
         counts, steps = self.key_history(requested)
         known = tf.stack([counts, steps + 1], 1)  # zeros for unknown keys
         is_own = tf.equal(self.placement.owner_in_graph(requested), self.ranks.rank)
         known = tf.where(is_own[:, tf.newaxis], known, tf.zeros_like(known))
-        known = horovod.allreduce(known, op=horovod.Sum, **named_reduction(f"{what}.known"))
+        known = job.allreduce(known, op=job.Sum, **named_reduction(f"{what}.known"))
         known = tf.split(known, tf.ensure_shape(sizes, [self.ranks.size]))[self.ranks.rank]
         return known[:, 0], known[:, 1] - 1
 

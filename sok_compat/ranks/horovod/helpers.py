@@ -16,10 +16,10 @@ from sok_compat.ranks.horovod.integrations import COLLECTIVES
 from sok_compat.ranks.horovod.losses import with_gradients
 from sok_compat.ranks.shared_gradients import (
     is_handle_of_plane,
-    is_reduced,
     is_unknown,
     mark,
     mark_reduced,
+    reduced_table,
     table_of,
 )
 from sok_compat.runtime import integrations
@@ -114,7 +114,7 @@ def _reducing_others(make, horovod, is_table):
                     [gradients[i] for i in dense], [variables[i] for i in dense], *rest, **named
                 )
             result = [
-                _reduced_table(gradients[i], op, horovod) if i in tables else None
+                reduced_table(gradients[i], op, horovod) if i in tables else None
                 for i in range(len(gradients))
             ]
             for i, gradient in zip(dense, reduced):
@@ -251,22 +251,7 @@ def _as_if_reduced(name, given, gradient, table, horovod):
     if not isinstance(gradient, tf.IndexedSlices) and not gradient.dtype.is_floating:
         raise ValueError(_refusal(name, table))
     scale = options["prescale_factor"] * options["postscale_factor"]
-    return mark(_reduced_table(gradient, op, horovod, scale), table)
-
-
-@tf.autograph.experimental.do_not_convert
-def _reduced_table(gradient, op, horovod, scale=1.0):
-    """A table's gradient, scaled as the reduction `op`, Sum or Average, scales an ordinary one.
-
-    It starts as a sum over ranks. A reduced gradient counts as the same on all ranks: its average
-    is itself, and its sum is multiplied by their number.
-    """
-    before = gradient is not None and is_reduced(gradient)
-    if op == horovod.Average and not before:
-        scale /= horovod.size()
-    elif op == horovod.Sum and before:
-        scale *= horovod.size()
-    return mark_reduced(_scaled(gradient, scale))
+    return mark(reduced_table(gradient, op, horovod, scale), table)
 
 
 class _CollectivesOfDense:
@@ -307,11 +292,3 @@ def _refusal(name, table):
         "ranks already, of the rows that this rank owns, and a row id means a different row on "
         f"each rank: apply it as it is. {table.words.clip} clips by a norm over all ranks"
     )
-
-
-def _scaled(gradient, scale):
-    if gradient is None or scale == 1.0:
-        return gradient
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(gradient.values * scale, gradient.indices, gradient.dense_shape)
-    return gradient * scale

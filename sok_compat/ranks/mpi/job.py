@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.mpi.library import launched_local_rank, launched_rank, launched_size
-from sok_compat.ranks.shared_gradients import is_reduced, mark, mark_reduced, table_of
+from sok_compat.ranks.shared_gradients import mark, reduced_table, table_of
 from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1
@@ -84,7 +84,7 @@ class MpiJob:
         del options
         table = table_of(tensor)
         if table is not None:
-            return mark(self._scaled_as_reduced(tensor, op), table)
+            return mark(reduced_table(tensor, op, self), table)
         if isinstance(tensor, tf.IndexedSlices):
             values, indices = (self.allgather(x) for x in (tensor.values, tensor.indices))
             values = values / self._size if op == self.Average else values
@@ -157,21 +157,6 @@ class MpiJob:
             return total, lambda upstream: self._reduced(upstream, op, f"gradient_of.{name}")
 
         return reduced(tensor)
-
-    def _scaled_as_reduced(self, gradient, op):
-        before = is_reduced(gradient)
-        scale = 1.0
-        if op == self.Average and not before:
-            scale = 1 / self._size
-        elif op == self.Sum and before:
-            scale = float(self._size)
-        if isinstance(gradient, tf.IndexedSlices):
-            gradient = tf.IndexedSlices(
-                gradient.values * scale, gradient.indices, gradient.dense_shape
-            )
-        else:
-            gradient = gradient * scale
-        return mark_reduced(gradient)
 
     def _gathered(self, tensor, name):
         """[ranks] of the tensors of all ranks, whose first dimensions may differ."""
