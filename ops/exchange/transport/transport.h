@@ -45,6 +45,7 @@ class Transport {
   virtual void Send(int destination, Pieces message, std::shared_ptr<const void> memory) = 0;
 
   /// Tells the other ranks that this one sends nothing more; Send must not be called afterwards.
+  /// Messages on their way to this rank may be lost.
   virtual void Close() = 0;
 
   /// Seconds since the last sign of life of other ranks; 0 if unknown.
