@@ -17,11 +17,13 @@ import signal
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 from benchmarks.ranks_of_hosts import Job, JobOfMpi
 from benchmarks.two_namespaces import NoNamespaces, TwoHosts
 
 _TIMEOUT_SECONDS = 300
+_JOBS = {"horovod": Job, "mpi": JobOfMpi}
 _UNITS = {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 _HEADINGS = (
     "ranks", "layers", "pooled", "MB/step", "MB on link", "link ms", "step ms", "over link",
@@ -37,8 +39,7 @@ def measure(hosts, ranks_of_host, arguments):
         program = [sys.executable, "-m", "benchmarks.communication_steps", "--result", result]
         program += ["--rounds", str(arguments.rounds), "--layers", *map(str, arguments.layers)]
         program += ["--dim", str(arguments.dim), "--threads", "1"]
-        make = JobOfMpi if arguments.by == "mpi" else Job
-        with make(hosts, ranks_of_host, program) as job:
+        with _JOBS[arguments.by](hosts, ranks_of_host, program) as job:
             job.wait(_TIMEOUT_SECONDS)
         with open(result) as stream:
             return json.load(stream)
@@ -62,30 +63,33 @@ def line_of(result, ranks_of_host, rate, delay):
     )
 
 
-def cut(hosts, ranks_of_host, environment=None):
+def cut(hosts, ranks_of_host, environment=None, by="horovod"):
     """Takes the link away in the middle of steps.
 
     Returns:
       [(seconds until it noticed, what it says)] of each rank.
     """
-    program = [sys.executable, "-m", "benchmarks.steps_until_lost"]
-    with Job(hosts, ranks_of_host, program, environment) as job:
-        for rank in job.ranks:
-            _read_until(rank, "steps")
-        hosts.cut(1)
-        began = time.time()
-        outputs = job.wait(_TIMEOUT_SECONDS)
-    lost = [json.loads(re.findall(r"^lost (.*)$", output, re.MULTILINE)[0]) for output in outputs]
+    with tempfile.TemporaryDirectory() as folder:
+        program = [sys.executable, "-m", "benchmarks.steps_until_lost", folder]
+        with _JOBS[by](hosts, ranks_of_host, program, environment) as job:
+            paths = [Path(folder, str(rank)) for rank in range(2 * ranks_of_host)]
+            _await(job, [path.with_suffix(".steps") for path in paths])
+            hosts.cut(1)
+            began = time.time()
+            _await(job, [path.with_suffix(".lost") for path in paths])
+        lost = [json.loads(path.with_suffix(".lost").read_text()) for path in paths]
     return [(seen["when"] - began, seen["message"]) for seen in lost]
 
 
-def _read_until(rank, begin):
-    printed = []
-    for line in rank.stdout:
-        if line.startswith(begin):
-            return
-        printed.append(line)
-    raise RuntimeError(f"a rank has ended:\n{''.join(printed)[-3000:]}")
+def _await(job, paths):
+    until = time.monotonic() + _TIMEOUT_SECONDS
+    while not all(path.exists() for path in paths):
+        failed = [process for process in job.ranks if process.poll()]
+        if failed or time.monotonic() > until:
+            missing = ", ".join(path.name for path in paths if not path.exists())
+            printed = failed[0].stdout.read()[-3000:] if failed else ""
+            raise RuntimeError(f"ranks have not written {missing}:\n{printed}")
+        time.sleep(0.05)
 
 
 def _quantity(text):
@@ -115,7 +119,7 @@ def _report_steps(arguments):
 def _report_cut(arguments):
     for ranks_of_host in arguments.ranks:
         with TwoHosts(arguments.rate, arguments.delay) as hosts:
-            seen = cut(hosts, ranks_of_host)
+            seen = cut(hosts, ranks_of_host, by=arguments.by)
         for rank, (seconds, message) in enumerate(seen):
             print(f"2 x {ranks_of_host}, rank {rank} after {seconds:.1f} s: {message}", flush=True)
 
@@ -128,12 +132,10 @@ def main():
     parser.add_argument("--layers", type=int, nargs="+", default=[1, 26])
     parser.add_argument("--dim", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=30, help="timed steps")
-    parser.add_argument("--by", choices=("horovod", "mpi"), default="horovod", help="between hosts")
+    parser.add_argument("--by", choices=sorted(_JOBS), default="horovod", help="between hosts")
     parser.add_argument("--cut", action="store_true", help="take the link away")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that contexts end
-    if arguments.cut and arguments.by == "mpi":
-        parser.error("--cut is for ranks that horovodrun starts: mpiexec ends with its link")
     if arguments.by == "horovod" and importlib.util.find_spec("horovod") is None:
         print("Horovod is not installed (`make horovod`): two hosts are not measured")
         return

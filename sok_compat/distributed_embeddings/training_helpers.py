@@ -16,6 +16,8 @@ import tensorflow as tf
 from sok_compat.ranks.horovod.communicator import horovod_module
 from sok_compat.ranks.job import start_job
 from sok_compat.ranks.mpi.job import MpiJob
+from sok_compat.ranks.mpi.keras_helpers import BroadcastCallback, optimizer_of_ranks
+from sok_compat.ranks.mpi.options import check_options
 from sok_compat.ranks.mpi.tape import TapeOfRanks
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import keras
@@ -52,7 +54,7 @@ def DistributedGradientTape(*args: Any, **kwargs: Any) -> Any:  # noqa: N802  as
     if horovod is None:
         return args[0] if args else kwargs["gradtape"]
     if isinstance(horovod, MpiJob):
-        return TapeOfRanks(horovod, *args, **kwargs)
+        return _of_mpi("DistributedGradientTape", TapeOfRanks, horovod, *args, **kwargs)
     tape = horovod.DistributedGradientTape(*args, sparse_as_dense=True, **kwargs)
     # Variables, and hence their names, differ between ranks.
     tape.gradient = functools.partial(tape.gradient, use_generic_names=True)
@@ -72,7 +74,8 @@ def DistributedOptimizer(*args: Any, **kwargs: Any) -> Any:  # noqa: N802  as th
     horovod = _horovod("DistributedOptimizer")
     if horovod is None:
         return args[0] if args else kwargs["optimizer"]
-    _refuse_mpi(horovod, "DistributedOptimizer", "DistributedGradientTape")
+    if isinstance(horovod, MpiJob):
+        return _of_mpi("DistributedOptimizer", optimizer_of_ranks, horovod, *args, **kwargs)
     horovod = horovod_module("tensorflow.keras")
     return horovod.DistributedOptimizer(*args, sparse_as_dense=True, **kwargs)
 
@@ -93,7 +96,8 @@ def BroadcastGlobalVariablesCallback(  # noqa: N802
     horovod = _horovod("BroadcastGlobalVariablesCallback")
     if horovod is None:
         return keras.callbacks.Callback()
-    _refuse_mpi(horovod, "BroadcastGlobalVariablesCallback", "broadcast_variables")
+    if isinstance(horovod, MpiJob):
+        return BroadcastCallback(horovod, root_rank, list(local_variables or ()))
     # Horovod's class of that name is a callback of tf.keras, which may be Keras 3.
     implementation = horovod_module("_keras.callbacks")
     bases = implementation.BroadcastGlobalVariablesCallbackImpl, keras.callbacks.Callback
@@ -103,13 +107,9 @@ def BroadcastGlobalVariablesCallback(  # noqa: N802
     return callback
 
 
-def _refuse_mpi(job: Any, user: str, instead: str) -> None:
-    """Raises NotImplementedError if MPI started the ranks, and the script has no Horovod."""
-    if isinstance(job, MpiJob):
-        raise NotImplementedError(
-            f"{user} needs Horovod, and MPI started these ranks without it: use {instead}, or "
-            "import horovod.tensorflow, built with MPI, before the first table"
-        )
+def _of_mpi(user, wrapper, job, wrapped, *, op=MpiJob.Average, **options):
+    check_options(user, options)
+    return wrapper(job, wrapped, op)
 
 
 def _horovod(user: str) -> Any:

@@ -109,7 +109,7 @@ def _make_room(where, beside, is_patient):
     with graph_beside(beside).as_default() as graph, tf.device("CPU:0"):
         text = tf1.placeholder(tf.string, [])
         collective = begin_collective(where, op_name=f"sok_compat.{where}")
-        texts = ops.sok_allgather_strings(text, collective, is_patient=is_patient)
+        texts = ops.sok_exchange_strings(text, collective, is_patient=is_patient)
     # The session has its own thread: a training graph that fills TensorFlow's pool must not stop
     # ranks from communicating.
     config = tf1.ConfigProto(device_count={"GPU": 0}, intra_op_parallelism_threads=1)

@@ -14,9 +14,10 @@ import tensorflow as tf
 
 from sok_compat.ranks.job import active_job
 from sok_compat.ranks.mpi.job import MpiJob
+from sok_compat.ranks.mpi.keras_helpers import optimizer_of_ranks
 from sok_compat.ranks.mpi.library import launched_local_rank
+from sok_compat.ranks.mpi.options import Compression, check_options
 from sok_compat.ranks.mpi.tape import TapeOfRanks
-from sok_compat.runtime.tf_versions import has_keras_2, keras
 from sok_compat.tables.table import connected_ranks
 
 __all__ = [
@@ -52,17 +53,6 @@ else:
 tf1 = tf.compat.v1
 Average, Sum, Min, Max = MpiJob.Average, MpiJob.Sum, MpiJob.Min, MpiJob.Max
 _is_initialized = False
-# Options of wrappers and reductions that change nothing here, or nothing but speed.
-_WITHOUT_EFFECT = (
-    *("name", "use_locking", "device_dense", "device_sparse", "sparse_as_dense", "num_groups"),
-    *("groups", "ignore_name_scope"),
-)
-
-
-class Compression:
-    """Only `none` is known."""
-
-    none = "none"
 
 
 def init() -> None:
@@ -116,7 +106,7 @@ def allreduce(
     """
     if average is not None and op is not None:
         raise ValueError("hvd.allreduce takes one of op and average, not both")
-    _check("allreduce", options)
+    check_options("hvd.allreduce", options)
     op = op or (Sum if average is False else Average)
     job = _job("allreduce")
     return tensor if job is None else job.allreduce(tensor, op=op)
@@ -131,31 +121,32 @@ def grouped_allreduce(tensors: Sequence[Any], *args: Any, **options: Any) -> lis
 @tf.autograph.experimental.do_not_convert
 def allgather(tensor: Any, **options: Any) -> tf.Tensor:
     """Returns the rows of all ranks, one below the other. API of Horovod."""
-    _check("allgather", options)
+    check_options("hvd.allgather", options)
     job = _job("allgather")
     return tf.convert_to_tensor(tensor) if job is None else job.allgather(tensor)
 
 
 @tf.autograph.experimental.do_not_convert
-def alltoall(tensor: Any, splits: Any, **options: Any) -> tuple[tf.Tensor, tf.Tensor]:
+def alltoall(tensor: Any, splits: Any = None, **options: Any) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns (the rows that all ranks send to this one, how many from each). API of Horovod.
 
     Args:
       tensor: rows, those for rank 0 first.
-      splits: int32 [ranks], how many for each.
+      splits: int32 [ranks], how many for each; None: as many for each.
       **options: see allreduce.
     """
-    _check("alltoall", options)
+    check_options("hvd.alltoall", options)
     job = _job("alltoall")
     if job is None:
-        return tf.convert_to_tensor(tensor), tf.convert_to_tensor(splits)
+        tensor = tf.convert_to_tensor(tensor)
+        return tensor, tf.shape(tensor)[:1] if splits is None else tf.convert_to_tensor(splits)
     return job.alltoall(tensor, splits)
 
 
 @tf.autograph.experimental.do_not_convert
 def broadcast(tensor: Any, root_rank: int, **options: Any) -> tf.Tensor:
     """Returns the tensor of one rank. API of Horovod."""
-    _check("broadcast", options)
+    check_options("hvd.broadcast", options)
     job = _job("broadcast")
     return tf.convert_to_tensor(tensor) if job is None else job.broadcast(tensor, root_rank)
 
@@ -197,14 +188,15 @@ class BroadcastGlobalVariablesHook(_Hook):
 class _OptimizerOfRanks(_Optimizer):
     """A tf.compat.v1.train.Optimizer that computes gradients of all ranks."""
 
-    def __init__(self, optimizer: _Optimizer, op: str) -> None:
+    def __init__(self, job: MpiJob, optimizer: _Optimizer, op: str) -> None:
         super().__init__(use_locking=False, name=f"Distributed{type(optimizer).__name__}")
+        self._job = job
         self._optimizer = optimizer
         self._op = op
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[tuple[Any, tf.Variable]]:
         """See the base class."""
-        return _reduced(self._optimizer.compute_gradients(*args, **kwargs), self._op)
+        return self._job.reduced(self._optimizer.compute_gradients(*args, **kwargs), self._op)
 
     def apply_gradients(self, *args: Any, **kwargs: Any) -> tf.Operation:
         """See the base class."""
@@ -229,24 +221,21 @@ def DistributedOptimizer(  # noqa: N802  as there
     """Returns an optimizer that applies the gradients of all ranks. API of Horovod.
 
     Args:
-      optimizer: of tf.compat.v1.train, or a legacy one of Keras.
+      optimizer: of tf.compat.v1.train, or of Keras 2.
       op: Average or Sum.
       **options: see allreduce.
 
     Raises:
       NotImplementedError: an optimizer of another kind, or an option that needs Horovod.
     """
-    _check("DistributedOptimizer", options)
-    if _job("DistributedOptimizer") is None:
+    check_options("hvd.DistributedOptimizer", options)
+    job = _job("DistributedOptimizer")
+    if job is None:
         return optimizer
-    if isinstance(optimizer, tf1.train.Optimizer):
-        return _OptimizerOfRanks(optimizer, op)
-    if has_keras_2 and isinstance(optimizer, keras.optimizers.legacy.Optimizer):
-        return _of_keras(optimizer, op)
-    raise NotImplementedError(
-        f"hvd.DistributedOptimizer of {type(optimizer).__name__} needs Horovod: use an optimizer "
-        "of tf.compat.v1.train or tf.keras.optimizers.legacy, or install Horovod with MPI"
+    wrapped = (
+        _OptimizerOfRanks if isinstance(optimizer, tf1.train.Optimizer) else optimizer_of_ranks
     )
+    return wrapped(job, optimizer, op)
 
 
 def DistributedGradientTape(  # noqa: N802  as there
@@ -259,29 +248,9 @@ def DistributedGradientTape(  # noqa: N802  as there
       op: Average or Sum.
       **options: see allreduce.
     """
-    _check("DistributedGradientTape", options)
+    check_options("hvd.DistributedGradientTape", options)
     job = _job("DistributedGradientTape")
     return gradtape if job is None else TapeOfRanks(job, gradtape, op)
-
-
-def _of_keras(optimizer, op):
-    """The optimizer, whose minimize reduces; apply_gradients does not, as with Horovod."""
-    kind = type(optimizer)
-
-    def compute_gradients(self, *args, **kwargs):
-        return _reduced(kind._compute_gradients(self, *args, **kwargs), op)
-
-    reducing = type(kind.__name__, (kind,), {"_compute_gradients": compute_gradients})
-    return reducing.from_config(optimizer.get_config())
-
-
-@tf.autograph.experimental.do_not_convert
-def _reduced(grads_and_vars, op):
-    job = active_job()
-    return [
-        (gradient if gradient is None else job.allreduce(gradient, op=op), variable)
-        for gradient, variable in grads_and_vars
-    ]
 
 
 def _job(user):
@@ -290,21 +259,3 @@ def _job(user):
         raise ValueError(f"call hvd.init() before hvd.{user}")
     job = active_job()
     return None if job is None or job.size() == 1 else job
-
-
-def _check(user, options):
-    """Raises for options that would change the numbers."""
-    as_usual = {
-        "compression": Compression.none,
-        "backward_passes_per_step": 1,
-        "gradient_predivide_factor": 1.0,
-        "prescale_factor": 1.0,
-        "postscale_factor": 1.0,
-        "process_set": None,
-    }
-    for name, value in options.items():
-        if name not in _WITHOUT_EFFECT and (name not in as_usual or value != as_usual[name]):
-            raise NotImplementedError(
-                f"hvd.{user}({name}={value!r}) needs Horovod, which is not installed; python -m "
-                "sok_compat.doctor says how to install it"
-            )

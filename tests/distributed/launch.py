@@ -31,13 +31,16 @@ names = runpy.run_module("tests.distributed.workers.{}", run_name="__main__", al
 """
 
 
-MPIEXEC = str(Path(sys.executable).parent / "mpiexec")  # of the package mpich
+# That of the package mpich; or another MPI's command, which takes -n: "srun --mpi=pmi2".
+MPIEXEC_VARIABLE = "SOK_TEST_MPIEXEC"
+MPIEXEC = os.environ.get(MPIEXEC_VARIABLE, str(Path(sys.executable).parent / "mpiexec")).split()
 _OF_MPI = """
-exec > "$SOK_TEST_FOLDER/$PMI_RANK.output" 2>&1
+rank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-$PMIX_RANK}}
+exec > "$SOK_TEST_FOLDER/$rank.output" 2>&1
 "$0" -c "$@"
 status=$?
-date +%s.%N > "$SOK_TEST_FOLDER/$PMI_RANK.ended"
-echo $status > "$SOK_TEST_FOLDER/$PMI_RANK.status"
+date +%s.%N > "$SOK_TEST_FOLDER/$rank.ended"
+echo $status > "$SOK_TEST_FOLDER/$rank.status"
 exit $status
 """
 
@@ -69,6 +72,8 @@ def has_horovod():
 
 def why_no_mpi():
     """Why mpiexec cannot start ranks; None if it can."""
+    if MPIEXEC_VARIABLE in os.environ:
+        return None
     missing = [name for name in ("mpi4py", "mpich") if not _is_installed(name)]
     return f"{' and '.join(missing)} not installed: pip install mpich mpi4py" if missing else None
 
@@ -81,7 +86,7 @@ def run_ranks_of_mpi(worker, num_ranks, *arguments, timeout=100, environment=Non
     """
     with tempfile.TemporaryDirectory() as folder:
         of_all = {**os.environ, **QUIET, FOLDER_VARIABLE: folder, **(environment or {})}
-        command = [MPIEXEC, *options, "-n", str(num_ranks), "sh", "-c", _OF_MPI, sys.executable]
+        command = [*MPIEXEC, *options, "-n", str(num_ranks), "sh", "-c", _OF_MPI, sys.executable]
         command += [_CODE.format(worker), *map(str, arguments)]
         variables = {name: str(value) for name, value in of_all.items()}
         process = subprocess.Popen(

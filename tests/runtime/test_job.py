@@ -12,7 +12,8 @@ from sok_compat.ranks.job import active_job, start_job
 from sok_compat.ranks.mpi import library
 from tests.support.processes.subprocess_python import run_python
 
-VARIABLES = ("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_SIZE", *library.SIZE_VARIABLES)
+VARIABLES = ("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_SIZE", *sum(library.LAUNCHERS, ()))
+RANK_OF_2 = {"PMI_SIZE": "2", "PMI_RANK": "0"}
 
 
 @pytest.fixture
@@ -38,15 +39,21 @@ def process(monkeypatch):
     library.is_usable.cache_clear()
 
 
-@pytest.mark.parametrize("name", library.SIZE_VARIABLES)
-def test_ranks_that_mpi_started(process, name):
-    process({name: "2"})
+@pytest.mark.parametrize("names", library.LAUNCHERS)
+def test_ranks_that_mpi_started(process, names):
+    process(dict(zip(names, "21")))
     assert active_job() == start_job("this") == "ranks of MPI"
+    assert (library.launched_size(), library.launched_rank()) == (2, 1)
 
 
 @pytest.mark.parametrize(
     "environment",
-    [{}, {"PMI_SIZE": "1"}, {"PMI_SIZE": "2", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "host"}],
+    [
+        {},
+        {"PMI_SIZE": "1", "PMI_RANK": "0"},
+        {**RANK_OF_2, "HOROVOD_GLOO_RENDEZVOUS_ADDR": "host"},
+        {"SLURM_STEP_NUM_TASKS": "2"},  # sh, started by srun without MPI
+    ],
 )
 def test_ranks_that_it_did_not_start(process, environment):
     process(environment)
@@ -54,18 +61,18 @@ def test_ranks_that_it_did_not_start(process, environment):
 
 
 def test_without_mpi4py_a_rank_of_mpi_is_alone_and_says_so(process, caplog):
-    process({"PMI_SIZE": "3"}, has_mpi4py=False)
+    process({**RANK_OF_2, "PMI_SIZE": "3"}, has_mpi4py=False)
     assert active_job() is None
     assert "one of 3 ranks, but mpi4py is not installed" in caplog.text
 
 
 def test_horovod_comes_first(process):
-    process({"PMI_SIZE": "2"}, horovod_size=2)
+    process(RANK_OF_2, horovod_size=2)
     assert active_job() is start_job("this") is sys.modules["horovod.tensorflow"]
 
 
 def test_a_horovod_that_does_not_know_of_mpi(process):
-    process({"PMI_SIZE": "2"}, horovod_size=1)
+    process(RANK_OF_2, horovod_size=1)
     with pytest.raises(RuntimeError, match="MPI started 2 ranks, but Horovod knows only this one"):
         active_job()
 

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.ranks.horovod.attendance import Attendance
-from sok_compat.ranks.mpi.library import SIZE_VARIABLES
+from sok_compat.ranks.mpi import library
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.settings import EXCHANGE_BY_NCCL
 
@@ -23,7 +23,6 @@ tf1 = tf.compat.v1
 HOROVOD = "horovod"  # of this tool of communication, where an API lets scripts choose
 
 # Launchers set the number of ranks in these: horovodrun, mpiexec.
-_SIZE_VARIABLES = ("HOROVOD_SIZE", *SIZE_VARIABLES)
 
 
 def is_imported() -> bool:
@@ -65,8 +64,8 @@ def horovod_module(path: str) -> ModuleType:
 
 def launched_size() -> int:
     """The number of ranks that the launcher started, 1 if it is unknown."""
-    sizes = [os.environ.get(variable, "") for variable in _SIZE_VARIABLES]
-    return max(int(size) if size.isdecimal() else 1 for size in sizes)
+    size = os.environ.get("HOROVOD_SIZE", "")
+    return max(int(size) if size.isdecimal() else 1, library.launched_size())
 
 
 def start_horovod(user: str) -> Any:

@@ -2,8 +2,7 @@
 """The ranks of MPI and their collectives, under the names of horovod.tensorflow.
 
 Collectives are exchanges, as those of lookups are: matched by name, over whichever transport there
-is. Each rank gets what all others sent, which is more bytes than Horovod's ring takes with more
-than two ranks.
+is. A sum takes as many bytes as a ring does: each rank sums one part, and sends it to all.
 """
 
 from __future__ import annotations
@@ -91,6 +90,14 @@ class MpiJob:
             return tf.IndexedSlices(values, indices, tensor.dense_shape)
         return self._reduced(tf.convert_to_tensor(tensor), op, name or "allreduce")
 
+    @tf.autograph.experimental.do_not_convert
+    def reduced(self, grads_and_vars: Iterable[tuple[Any, tf.Variable]], op: str) -> list[Any]:
+        """Pairs as those of compute_gradients, with gradients reduced by allreduce."""
+        return [
+            (gradient if gradient is None else self.allreduce(gradient, op=op), variable)
+            for gradient, variable in grads_and_vars
+        ]
+
     @_without_gradient
     def allgather(self, tensor: Any, name: str | None = None, **options: Any) -> tf.Tensor:
         """The rows of all ranks, one below the other; the ranks' numbers of rows may differ."""
@@ -99,25 +106,22 @@ class MpiJob:
 
     @_without_gradient
     def alltoall(
-        self, tensor: Any, splits: Any, name: str | None = None, **options: Any
+        self, tensor: Any, splits: Any = None, name: str | None = None, **options: Any
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """(the rows that all ranks send to this one, how many from each).
 
         Args:
           tensor: rows, those for rank 0 first.
-          splits: int32 [ranks], how many for each.
+          splits: int32 [ranks], how many for each; None: as many for each.
           name: as for allreduce.
           **options: likewise.
         """
         del options
-        name = name or "alltoall"
-        rows = self._gathered(tf.convert_to_tensor(tensor), name)
-        counts = self._gathered(tf.convert_to_tensor(splits), f"{name}.splits")
-        parts = []
-        for of_rank, count in zip(rows, counts):
-            begin = tf.reduce_sum(count[: self._rank])
-            parts.append(of_rank[begin : begin + count[self._rank]])
-        return tf.concat(parts, 0), tf.stack([count[self._rank] for count in counts])
+        tensor = tf.convert_to_tensor(tensor)
+        parts = tf.split(tensor, self._size if splits is None else splits, num=self._size)
+        received = self._exchanged(parts, name or "alltoall")
+        counts = tf.stack([tf.shape(part)[0] for part in received])
+        return tf.concat(received, 0), counts
 
     @_without_gradient
     def broadcast(
@@ -127,7 +131,7 @@ class MpiJob:
         del options
         tensor = tf.convert_to_tensor(tensor)
         text = tf.io.serialize_tensor(tensor) if self._rank == root_rank else tf.constant("")
-        texts = _gathered_texts(text, name or "broadcast")
+        texts = _exchanged_texts(text, name or "broadcast")
         return tf.ensure_shape(tf.io.parse_tensor(texts[root_rank], tensor.dtype), tensor.shape)
 
     def broadcast_variables(self, variables: Iterable[tf.Variable], root_rank: int = 0) -> Any:
@@ -147,31 +151,52 @@ class MpiJob:
     def _reduced(self, tensor, op, name):
         @tf.custom_gradient
         def reduced(tensor):
-            gathered = self._gathered(tensor, name)
+            total = tf.ensure_shape(self._total(tensor, op, name), tensor.shape)
             if op in (self.Min, self.Max):
-                reduce = tf.reduce_min if op == self.Min else tf.reduce_max
-                return reduce(tf.stack(gathered), 0), _no_gradient
-            total = tf.add_n(gathered)
+                return total, _no_gradient
             if op == self.Average:
                 total = total / tf.cast(self._size, total.dtype)
             return total, lambda upstream: self._reduced(upstream, op, f"gradient_of.{name}")
 
         return reduced(tensor)
 
+    def _total(self, tensor, op, name):
+        """The tensors of all ranks, reduced in the order of ranks."""
+        extremes = {self.Min: tf.reduce_min, self.Max: tf.reduce_max}
+
+        def reduce(tensors):
+            return extremes[op](tf.stack(tensors), 0) if op in extremes else tf.add_n(tensors)
+
+        if self._size == 2:
+            return reduce(self._gathered(tensor, name))
+        flat = tf.reshape(tensor, [-1])
+        share = tf.size(flat) // self._size
+        shares = [share] * (self._size - 1)
+        parts = tf.split(flat, [*shares, tf.size(flat) - sum(shares)])
+        part = reduce(self._exchanged(parts, f"{name}.parts"))
+        return tf.reshape(tf.concat(self._gathered(part, name), 0), tf.shape(tensor))
+
     def _gathered(self, tensor, name):
         """[ranks] of the tensors of all ranks, whose first dimensions may differ."""
-        texts = _gathered_texts(tf.io.serialize_tensor(tensor), name)
-        gathered = [tf.io.parse_tensor(texts[rank], tensor.dtype) for rank in range(self._size)]
-        shape = tensor.shape
+        return self._parsed(_exchanged_texts(tf.io.serialize_tensor(tensor), name), tensor)
+
+    def _exchanged(self, tensors, name):
+        """[ranks] of what each rank has in the place of this one in its list for all ranks."""
+        texts = _exchanged_texts(tf.stack([tf.io.serialize_tensor(x) for x in tensors]), name)
+        return self._parsed(texts, tensors[0])
+
+    def _parsed(self, texts, like):
+        shape = like.shape
         if shape.rank:
             shape = tf.TensorShape([None]).concatenate(shape[1:])
-        return [tf.ensure_shape(each, shape) for each in gathered]
+        parsed = [tf.io.parse_tensor(texts[rank], like.dtype) for rank in range(self._size)]
+        return [tf.ensure_shape(each, shape) for each in parsed]
 
 
 @tf.autograph.experimental.do_not_convert
-def _gathered_texts(text, name):
+def _exchanged_texts(text, name):
     with tf.device("CPU:0"):
-        return ops.sok_allgather_strings(text, begin_collective(f"of_ranks.{name}"))
+        return ops.sok_exchange_strings(text, begin_collective(f"of_ranks.{name}"))
 
 
 def _no_gradient(upstream):

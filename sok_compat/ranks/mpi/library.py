@@ -16,9 +16,12 @@ from typing import Any
 
 _logger = logging.getLogger(__name__)
 
-# mpiexec sets these: MPICH and all that follow it; Open MPI; Slurm.
-SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
-_RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+# The environment variables of (size, rank) that launchers set.
+LAUNCHERS = (
+    ("PMI_SIZE", "PMI_RANK"),  # mpiexec of MPICH and all that follow it; srun --mpi=pmi2
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),  # of Open MPI
+    ("SLURM_STEP_NUM_TASKS", "PMIX_RANK"),  # srun --mpi=pmix
+)
 _LOCAL_VARIABLES = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 _GLOO_VARIABLE = "HOROVOD_GLOO_RENDEZVOUS_ADDR"  # horovodrun sets it if ranks meet without MPI
 _END_SECONDS = 60.0  # for the other ranks to end
@@ -29,23 +32,31 @@ _is_broken = False  # a rank was lost: to end MPI would wait for it
 
 
 def launched_size() -> int:
-    """The number of ranks that mpiexec started; 1 if it did not."""
-    return max(1, _largest(SIZE_VARIABLES))
+    """The number of ranks that mpiexec or srun started; 1 if none did."""
+    return max(1, _launched()[0])
 
 
 def launched_rank() -> int:
-    """The rank that mpiexec gave this process."""
-    return _largest(_RANK_VARIABLES)
+    """The rank that it gave this process."""
+    return _launched()[1]
 
 
 def launched_local_rank() -> int:
     """That among the ranks of its host; 0 if it is unknown."""
-    return _largest(_LOCAL_VARIABLES)
+    return next((found for found in map(_number, _LOCAL_VARIABLES) if found is not None), 0)
 
 
-def _largest(variables):
-    values = [os.environ.get(variable, "") for variable in variables]
-    return max(int(value) if value.isdecimal() else 0 for value in values)
+def _launched():
+    """(size, rank), as the first launcher says that has set both."""
+    for size, rank in (map(_number, of_one) for of_one in LAUNCHERS):
+        if size is not None and rank is not None:
+            return size, rank
+    return 1, 0
+
+
+def _number(variable):
+    value = os.environ.get(variable, "")
+    return int(value) if value.isdecimal() else None
 
 
 @functools.cache

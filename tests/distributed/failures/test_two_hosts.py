@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.two_hosts import cut
 from benchmarks.two_namespaces import NoNamespaces, TwoHosts
-from tests.distributed.launch import has_horovod
+from tests.distributed.launch import has_horovod, why_no_mpi
 
 pytestmark = pytest.mark.thorough
 
@@ -37,6 +37,14 @@ def test_a_link_that_goes_down_names_the_rank_behind_it(hosts):
     first, second = (message for _, message in seen)
     assert f"lost rank 1 on host {hosts.names[1]}: no sign of life" in first
     assert f"lost rank 0 on host {hosts.names[0]}: this host cannot reach" in second
+
+
+@pytest.mark.skipif(why_no_mpi() is not None, reason=why_no_mpi() or "")
+def test_a_link_of_mpi_that_goes_down_names_the_rank_behind_it(hosts):
+    seen = cut(hosts, 1, {"SOK_STALL_TIMEOUT_SECONDS": "5"}, by="mpi")
+    for (seconds, message), other, host in zip(seen, (1, 0), reversed(hosts.names)):
+        assert f"lost rank {other} on host {host}: no sign of life" in message
+        assert seconds < 60
 
 
 def test_nothing_is_left_after_ctrl_c(hosts):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from sok_compat.ranks.mpi.library import launched_rank, launched_size
 from tests.support.gpu_kernels import use_what_is_asked_for
 
 EAGER_VARIABLE = "SOK_TEST_EAGER"  # in the environment: the worker runs in eager mode
@@ -22,7 +23,7 @@ use_what_is_asked_for()
 
 # One process does not even import Horovod, nor do ranks that mpiexec starts.
 hvd = None
-RANK, SIZE = int(os.environ.get("PMI_RANK", 0)), int(os.environ.get("PMI_SIZE", 1))
+RANK, SIZE = launched_rank(), launched_size()
 if "HOROVOD_RANK" in os.environ:
     import horovod.tensorflow as hvd
 

@@ -97,12 +97,14 @@ def eagerly():
 
 def collectives():
     own = tf.constant([float(hvd.rank() + 1)])
+    numbers = tf.range(hvd.size(), dtype=tf.float32) + hvd.rank() * hvd.size()
     seen = {
         "sum": hvd.allreduce(own, op=hvd.Sum),
         "mean": hvd.allreduce(own, average=True),
         "largest": hvd.grouped_allreduce([own], op=hvd.Max)[0],
         "all": hvd.allgather(own),
         "first": hvd.broadcast(own, 0),
+        "to each": hvd.alltoall(numbers)[0],
     }
     return {name: value.numpy().tolist() for name, value in seen.items()}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The op by which ranks exchange strings, to report state and to agree on decisions.
+// The op by which ranks exchange strings: their state, decisions, and tensors in MPI's jobs.
 #include <string>
 
 #include "ops/tf/base/border.h"
@@ -14,31 +14,38 @@ namespace {
 namespace tf = tensorflow;
 using tf::shape_inference::InferenceContext;
 
-REGISTER_OP("SokAllgatherStrings")
-    .Input("text: string")
+REGISTER_OP("SokExchangeStrings")
+    .Input("sent: string")
     .Input("collective: variant")
     .Attr("is_patient: bool = false")
-    .Output("texts: string")
+    .Output("received: string")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
       c->set_output(0, c->Vector(InferenceContext::kUnknownDim));
       return absl::OkStatus();
     })
     .Doc(
-        "The scalar `text` of each rank, [number of ranks], on all ranks. If `is_patient`, ranks "
-        "wait for each other without the time limit of a lookup.");
+        "Sends each rank a string, `sent` [number of ranks] or a scalar for all; `received` "
+        "[number of ranks] are those from each rank. If `is_patient`, ranks wait for each other "
+        "without the time limit of a lookup.");
 
-class AllgatherStringsOp : public ExchangeOp {
+class ExchangeStringsOp : public ExchangeOp {
  public:
-  explicit AllgatherStringsOp(tf::OpKernelConstruction* ctx)
+  explicit ExchangeStringsOp(tf::OpKernelConstruction* ctx)
       : ExchangeOp(ctx), is_patient_(Attribute<bool>(ctx, "is_patient")) {}
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
-    const std::string text(Input(ctx, "text").scalar<tf::tstring>()());
+    const tf::Tensor& sent = Input(ctx, "sent");
+    const auto texts = sent.flat<tf::tstring>();
     const int num_ranks = CurrentCoordinator()->num_ranks();
+    if (sent.dims() > 0 && texts.size() != num_ranks) {
+      Throw(ErrorCode::kInvalidArgument, "sent has ", texts.size(), " strings for ", num_ranks,
+            " ranks: give it one for each rank, or a scalar for all");
+    }
     request->is_patient = is_patient_;
     for (int rank = 0; rank < num_ranks; ++rank) {
+      const std::string_view text(texts(sent.dims() > 0 ? rank : 0));
       request->data.insert(request->data.end(), text.begin(), text.end());
       request->send_bytes.push_back(static_cast<int64_t>(text.size()));
     }
@@ -46,10 +53,10 @@ class AllgatherStringsOp : public ExchangeOp {
 
   void Receive(tf::OpKernelContext* ctx, const ExchangeResult& result) override {
     const auto num_ranks = static_cast<int64_t>(result.parts.size());
-    auto texts = Output(ctx, "texts", {num_ranks}).flat<tf::tstring>();
+    auto received = Output(ctx, "received", {num_ranks}).flat<tf::tstring>();
     for (int64_t rank = 0; rank < num_ranks; ++rank) {
       const std::string_view text = result.parts[static_cast<size_t>(rank)];
-      texts(rank) = tf::tstring(text.data(), text.size());
+      received(rank) = tf::tstring(text.data(), text.size());
     }
   }
 
@@ -58,8 +65,8 @@ class AllgatherStringsOp : public ExchangeOp {
 };
 
 SOK_REGISTER_KERNEL(
-    Name("SokAllgatherStrings").HostMemory("text").HostMemory("collective").HostMemory("texts"),
-    AllgatherStringsOp);
+    Name("SokExchangeStrings").HostMemory("sent").HostMemory("collective").HostMemory("received"),
+    ExchangeStringsOp);
 
 }  // namespace
 }  // namespace sok

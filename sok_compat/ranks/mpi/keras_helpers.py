@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An optimizer and a callback of Keras over the ranks of MPI, in the place of Horovod's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.ranks.mpi.job import MpiJob
+from sok_compat.runtime.tf_versions import keras
+
+
+def optimizer_of_ranks(job: MpiJob, optimizer: Any, op: str = MpiJob.Average) -> Any:
+    """An optimizer with the same options, whose minimize reduces gradients over ranks.
+
+    apply_gradients does not, as with Horovod.
+
+    Args:
+      job: the ranks.
+      optimizer: one of Keras 2, legacy or not.
+      op: of allreduce.
+
+    Raises:
+      NotImplementedError: it is none of these.
+    """
+    kind = type(optimizer)
+    names = ("_compute_gradients", "compute_gradients")  # of legacy ones and of newer ones
+    name = next((name for name in names if hasattr(kind, name)), None)
+    if name is None or not hasattr(kind, "from_config"):
+        raise NotImplementedError(
+            f"DistributedOptimizer of {kind.__name__} needs Horovod: use an optimizer of "
+            "tf.compat.v1.train or of Keras 2, or install Horovod with MPI"
+        )
+
+    @tf.autograph.experimental.do_not_convert
+    def compute_gradients(self, *args, **kwargs):
+        return job.reduced(getattr(kind, name)(self, *args, **kwargs), op)
+
+    reducing: Any = type(kind.__name__, (kind,), {name: compute_gradients})
+    return reducing.from_config(optimizer.get_config())
+
+
+class BroadcastCallback(keras.callbacks.Callback):
+    """Gives all ranks one rank's variables when the first batch ends, but for tables and slots."""
+
+    def __init__(
+        self, job: MpiJob, root_rank: int, local_variables: Collection[tf.Variable]
+    ) -> None:
+        """
+        Args:
+          job: the ranks.
+          root_rank: the rank that has the values.
+          local_variables: those of the model that stay as they are.
+        """
+        super().__init__()
+        self._job = job
+        self._root_rank = root_rank
+        self._local = {variable.ref() for variable in local_variables}
+        self._is_done = False
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """See the base class."""
+        if self._is_done:
+            return
+        self._is_done = True
+        if tf.executing_eagerly():
+            found = self.model.optimizer.variables
+            slots = found() if callable(found) else found
+            shared = [each for each in self.model.variables if each.ref() not in self._local]
+            self._job.broadcast_variables([*shared, *slots], self._root_rank)
+        else:
+            broadcast = self._job.broadcast_global_variables(self._root_rank)
+            keras.backend.get_session().run(broadcast)
