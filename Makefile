@@ -64,7 +64,7 @@ GPU_KERNEL_TESTS := tests/conformance $(addprefix tests/layers/test_,equals_tens
 pytest-gpu-kernels: build $(VENV)/.horovod  ## the Python tests of tables and ops, by the kernels of a GPU on CPU threads
 	build=$$($(BIN)/python cmake/build_backend.py) && \
 	$(BIN)/cmake --build $$build --target _ops_host_queue _engine_host_queue && \
-	$(PYTEST) --gpu-kernels $$build/_ops_host_queue.so -m "not thorough" $(GPU_KERNEL_TESTS) $(PYTEST_ARGS) && \
+	$(PYTEST) --gpu-kernels $$build/_ops_host_queue.so $(TESTS) $(GPU_KERNEL_TESTS) $(PYTEST_ARGS) && \
 	SOK_TEST_ENGINE_LIBRARY="$$(echo $$PWD/$$build/_engine_host_queue*.so)" \
 	  $(PYTEST) tests/engine -k "host" $(PYTEST_ARGS)
 
@@ -77,7 +77,7 @@ endif
 
 .PHONY: pytest-layers
 pytest-layers: build
-	$(PYTEST) -m "not thorough" $(OTHER_TESTS) $(PYTEST_ARGS)
+	$(PYTEST) $(TESTS) $(OTHER_TESTS) $(PYTEST_ARGS)
 
 CASES := 10000
 fuzz: build  ## CASES layers and inputs at random, right and wrong: a right result or a clear error
@@ -260,6 +260,7 @@ cuda-build:
 	cp -r sok_compat tests $(CUDA_BUILD)/python/
 	rm -f $(CUDA_BUILD)/python/sok_compat/engine/*.so
 	cp $(CUDA_BUILD)/_engine*.so $(CUDA_BUILD)/python/sok_compat/engine/
+	cp $(CUDA_BUILD)/libsok_cuda.so $(CUDA_BUILD)/python/sok_compat/runtime/
 
 cuda-test: cuda-build  ## the tests of the CUDA back end, on a GPU; for Python's, CuPy
 	status=0; \
@@ -276,7 +277,8 @@ cuda-test-tensorflow:  ## the tests of TensorFlow's ops with all tables on a GPU
 	rm -rf $(CUDA_BUILD)-tensorflow/python && mkdir -p $(CUDA_BUILD)-tensorflow/python
 	cp -r sok_compat tests $(CUDA_BUILD)-tensorflow/python/
 	cp $(CUDA_BUILD)-tensorflow/_engine*.so $(CUDA_BUILD)-tensorflow/python/sok_compat/engine/
-	cp $(CUDA_BUILD)-tensorflow/_ops-*.so $(CUDA_BUILD)-tensorflow/_build_info.py $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
+	cp $(CUDA_BUILD)-tensorflow/_ops-*.so $(CUDA_BUILD)-tensorflow/libsok_cuda.so $(CUDA_BUILD)-tensorflow/_build_info.py \
+	  $(CUDA_BUILD)-tensorflow/python/sok_compat/runtime/
 	cd $(CUDA_BUILD)-tensorflow/python && python3 -m pytest -q -p no:cacheprovider -rs --gpu \
 	  tests/layers tests/variables tests/conformance tests/saver tests/optimizers tests/sok2 tests/eager tests/distributed \
 	  $(PYTEST_ARGS)

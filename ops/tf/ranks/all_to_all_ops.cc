@@ -53,7 +53,7 @@ class BytesBuffer : public tf::TensorBuffer {
   const std::vector<char> bytes_;
 };
 
-AllToAllTransport& Transport() {
+AllToAllTransport& AllToAll() {
   const std::shared_ptr<AllToAllTransport> transport = CurrentAllToAll();
   if (!transport)
     Throw(ErrorCode::kFailedPrecondition, "this process has no transport that exchanges in rounds");
@@ -66,7 +66,7 @@ class NextPartOp : public tf::OpKernel {
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      AllToAllTransport::Outgoing outgoing = Transport().Next();
+      AllToAllTransport::Outgoing outgoing = AllToAll().Next();
       const std::vector<int64_t>& bytes = outgoing.send_bytes;
       std::copy(bytes.begin(), bytes.end(),
                 Data<int32_t>(Output(ctx, "send_bytes", {static_cast<int64_t>(bytes.size())})));
@@ -93,7 +93,7 @@ class TakePartOp : public tf::OpKernel {
         by_source.push_back(left.substr(0, num_bytes));
         left.remove_prefix(std::min(num_bytes, left.size()));
       }
-      Output(ctx, "go_on", {}).scalar<bool>()() = Transport().Take(by_source);
+      Output(ctx, "go_on", {}).scalar<bool>()() = AllToAll().Take(by_source);
     });
   }
 };
