@@ -33,6 +33,7 @@ def test_estimators_evaluate_only_if_asked_to(tmp_path, interval, evaluated):
     assert metrics is (history[-1] if evaluated else None)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(tf, "estimator"), reason="no tf.estimator in this TensorFlow")
 def test_the_estimator_of_scripts_is_made_when_it_is_taken():
     code = """

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an embedding variable takes grows with its keys: rows, slots and index, not with ids."""
 
+import pytest
+
 from tests.support.processes.subprocess_python import run_python
 
 DIM = 16
@@ -50,6 +52,7 @@ def _growth(optimizer):
     return keys, grown / (STEPS * KEYS_OF_A_STEP), again
 
 
+@pytest.mark.thorough
 def test_memory_follows_the_keys():
     for optimizer, planes in [
         ("tf.train.GradientDescentOptimizer(0.1)", 1),

@@ -107,6 +107,7 @@ def test_graph_mode():
         assert_equals_model(layer, model)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(IS_TF1, reason="a SavedModel is loaded, and checkpoints are read, otherwise")
 @pytest.mark.parametrize("how", ["checkpoint", "weights", "h5", "saved model"])
 def test_vocabulary_is_saved_with_the_model(how, tmp_path):

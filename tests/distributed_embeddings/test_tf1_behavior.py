@@ -15,6 +15,7 @@ FILES = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(IS_TF1, reason="this is that process")
 def test_layers_and_lookups_in_the_behavior_of_tensorflow_1():
     files = [str(Path(__file__).with_name(name)) for name in FILES]

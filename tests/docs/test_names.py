@@ -12,6 +12,7 @@ import pytest
 import sok_compat
 from docs.generators.names_page import PAGE, page
 from docs.generators.names_table import BEHAVIOUR, INTERNAL_MODULES, entries
+from tests.support.cases.thorough import thorough_but
 from tests.support.processes.subprocess_python import run_python
 
 THERE = [entry for entry in entries() if entry.state != "refused"]
@@ -76,7 +77,7 @@ def test_paths_of_an_entry_lead_to_one_object(entry):
         assert isinstance(found, (str, list))  # a version
 
 
-@pytest.mark.parametrize("module", ["sok_compat", "sparse_operation_kit"])
+@pytest.mark.parametrize("module", thorough_but(1, ["sparse_operation_kit", "sok_compat"]))
 def test_paths_are_attributes_after_the_root_import(module):
     """In a process that has imported nothing else."""
     names = [name for entry in THERE for name in entry.names]

@@ -61,7 +61,11 @@ def assert_fits_alike(case, table_model, plain_model, table):
     [(SPARSE, False), (DENSE, False), (DENSE, True)],
     ids=["sparse-function", "dense-function", "dense-eager"],
 )
-@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize(
+    "style",
+    ["functional"]
+    + [pytest.param(x, marks=pytest.mark.thorough) for x in STYLES if x != "functional"],
+)
 def test_styles(sok, style, case, run_eagerly):
     table_model, plain_model, table = models(case, style)
     table_model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse", run_eagerly=run_eagerly)
@@ -90,6 +94,7 @@ def test_ragged_inputs(sok):
     np.testing.assert_allclose(*losses, rtol=TOLERANCE)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case, style", [(SPARSE, "functional"), (DENSE, "subclassed-training")])
 def test_graph_mode(sok, case, style):
     """Keras of TF1 style gives the same losses, and inserts nothing in evaluation where the model
@@ -135,6 +140,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_built_in_scope", [False, True], ids=["outside", "built in scope"])
 @pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
 def test_stock_optimizers(sok, make, is_built_in_scope):
@@ -202,6 +208,7 @@ def test_training_follows_keras(sok):
     assert num_keys_after(layer, 9) == 3
 
 
+@pytest.mark.thorough
 def test_several_models_and_sessions_of_keras(sok):
     """Models made one after the other, with clear_session in between, start with the same rows."""
     runs = []

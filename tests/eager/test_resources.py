@@ -98,6 +98,7 @@ def resident_mib():
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", ["tables", "slots"])
 def test_memory_is_given_back(sok, what):
     """Six times 64 MiB, one after the other."""
@@ -132,6 +133,7 @@ def test_slots_of_one_name_live_side_by_side(sok):
     assert slots[0].name != slots[1].name
 
 
+@pytest.mark.thorough
 def test_declared_capacity_takes_no_memory():
     """2e9 rows of 16 floats and their slots: a model is fitted, and a few rows trained by hand."""
     printed = run_python(

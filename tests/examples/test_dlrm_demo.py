@@ -69,6 +69,7 @@ def check_several_processes(output, auc_alone):
     assert [float(auc) for _, auc in shown] == pytest.approx([auc_alone] * 2, abs=1e-3)
 
 
+@pytest.mark.thorough
 def test_interrupted_while_training(tmp_path):
     process = start_demo(
         tmp_path, "--only", "plain", "--train-samples", "400000", "--test-samples", "1000"
@@ -86,6 +87,7 @@ def test_interrupted_while_training(tmp_path):
     assert not list(tmp_path.glob("data-*"))
 
 
+@pytest.mark.thorough
 def test_interrupted_while_generating(tmp_path):
     process = start_demo(tmp_path, "--only", "plain", "--train-samples", "50000000")
     wait_for(process, tmp_path, "data-*/train-0.tsv")

@@ -14,6 +14,7 @@ NUM_RANKS = [1, pytest.param(2, marks=[pytest.mark.thorough, pytest.mark.skipif(
 )])]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("num_ranks", NUM_RANKS)
 def test_learns(num_ranks):
     environment = {"SOK_TEST_EAGER": "1"}

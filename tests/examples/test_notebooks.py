@@ -34,6 +34,7 @@ def test_all_notebooks_are_run():
     assert [path.stem for path in NOTEBOOKS] == sorted(PRINTED)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_runs(tmp_path, path):
     code = "\n".join("".join(cell["source"]) for cell in cells(path, "code"))

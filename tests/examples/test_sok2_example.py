@@ -44,6 +44,7 @@ def test_is_served(tmp_path):
     np.testing.assert_allclose(serve(dense=dense, **inputs)["clicks"], expected, rtol=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
 def test_two_ranks_learn_the_same():
     ((losses, resumed),) = (each.values() for each in results(1))
@@ -68,6 +69,7 @@ def test_arguments_that_make_no_sense(arguments, words, capsys):
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_after_a_step_and_saves(tmp_path):
     """On one process; on several, launchers end the ranks."""
     stop = console.StopRequest()

@@ -58,7 +58,9 @@ def make_step(lookups, variables, case):
     return step
 
 
-@pytest.mark.parametrize("mode", NUM_STEPS)
+@pytest.mark.parametrize(
+    "mode", ["function", pytest.param("eager-in-scope", marks=pytest.mark.thorough)]
+)
 @pytest.mark.parametrize("case", KERAS_OPTIMIZERS, ids=str)
 def test_equals_ordinary_variables(case, mode):
     layers = make_layers()

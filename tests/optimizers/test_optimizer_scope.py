@@ -228,6 +228,7 @@ def test_a_table_named_as_slots_are(sok, make, name):
     assert table.slots
 
 
+@pytest.mark.thorough
 def test_declared_capacity_takes_no_memory():
     """2e9 rows of 16 floats, 128 GB, and as much for each slot: a few rows are trained."""
     printed = run_python(

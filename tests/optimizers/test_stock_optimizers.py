@@ -16,7 +16,9 @@ NUM_STEPS = 50
 LAYERS = [LayerCase("sum", True, "int64", 3), LayerCase("static", False, "int64", 4)]
 
 
-@pytest.mark.parametrize("in_scope", [True, False], ids=["scope", "no-scope"])
+@pytest.mark.parametrize(
+    "in_scope", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["scope", "no-scope"]
+)
 @pytest.mark.parametrize("optimizer", STOCK_OPTIMIZERS, ids=str)
 def test_equals_ordinary_variables(optimizer, in_scope):
     """On a table with a hash index and one without; most keys come after the first step."""

@@ -80,6 +80,7 @@ def test_a_cuda_compiler_that_does_not_work(configure, cuda_project, monkeypatch
     assert "cannot build a program" in output
 
 
+@pytest.mark.thorough
 @needs_nvcc
 def test_cudaarchs_and_half_a_toolkit(configure, cuda_project, monkeypatch, tmp_path):
     monkeypatch.setenv("CUDAARCHS", "80;90-virtual")

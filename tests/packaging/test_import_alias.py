@@ -169,6 +169,7 @@ def test_built_package_earlier_on_the_path_wins(environment, tmp_path):
     assert environment.run(code, cwd=tmp_path) == str(not is_editable)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("missing", ["package", "startup module"])
 def test_interpreter_starts_without_a_word_when_files_are_missing(own_environment, missing):
     name = "sok_compat/__init__.py" if missing == "package" else "_sok_compat_imports.py"
@@ -201,6 +202,7 @@ except ImportError as error:
         initializer.write_text("")
 
 
+@pytest.mark.thorough
 def test_uninstall_removes_everything(own_environment):
     own_environment.pip("uninstall", "--yes", "sok_compat")
     left = [path for path in own_environment.site_packages.rglob("*sok_compat*") if path.is_file()]

@@ -18,6 +18,7 @@ from sok_compat.runtime.integrations import table_of_changes
 from tests.packaging.environments import write_files
 
 
+@pytest.mark.thorough
 def test_all_is_well_here():
     done = subprocess.run(
         [sys.executable, "-m", "sok_compat.doctor"], capture_output=True, text=True
@@ -33,6 +34,7 @@ def test_all_is_well_here():
     assert len(line) < 200
 
 
+@pytest.mark.thorough
 def test_the_table_of_changes(capsys):
     assert doctor.main(["--changes"]) == 0
     printed = capsys.readouterr().out.splitlines()
@@ -97,6 +99,7 @@ def test_which_sparse_operation_kit_the_script_gets(tmp_path, monkeypatch):
     assert "import sok_compat" in built.remedy
 
 
+@pytest.mark.thorough
 def test_a_library_that_is_not_as_expected(monkeypatch):
     probe = doctor._probe
 

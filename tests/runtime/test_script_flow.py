@@ -8,6 +8,7 @@ import tensorflow as tf
 import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
 from tests.support.bags import random_bags, sparse_value
+from tests.support.cases.thorough import thorough_but
 from tests.support.saves.saved_table import assert_rows_equal
 from tests.support.seeds import set_random_seed
 
@@ -156,7 +157,7 @@ def test_monitored_training_session(counting_script):
     assert np.mean(losses[-4:]) < np.mean(losses[:4])
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@pytest.mark.parametrize("optimizer", thorough_but(1, OPTIMIZERS.values()), ids=OPTIMIZERS)
 def test_monitored_session_resumes_from_its_checkpoint(optimizer, tmp_path):
     """As if it had not stopped: tables, slots, dense variables and the global step."""
 

@@ -55,6 +55,7 @@ def run(folder, script):
     return run_python(begin + script, is_fresh=True).splitlines()[-1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("script", "printed"), [(SOK_2, "2 True"), (DEEPREC, "True")])
 def test_what_needs_no_keras_works(tmp_path, script, printed):
     if script is SOK_2 and VERSION < (2, 16):
@@ -62,6 +63,7 @@ def test_what_needs_no_keras_works(tmp_path, script, printed):
     assert run(tmp_path, script) == printed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", [LAYER, EMBEDDINGS])
 def test_layers_say_what_to_install(tmp_path, script):
     said = run(tmp_path, script)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.support.cases.thorough import thorough_but
 from tests.support.processes.subprocess_python import run_python
 
 WORDS = [["a", ""], ["", ""], ["b", "a"], ["longer than 22 bytes in place", "b"]]
@@ -108,7 +109,7 @@ def of_session(folder):
     return printed(MODEL + OF_A_SESSION.replace("{", "{{").replace("}", "}}"), folder=folder)
 
 
-@pytest.mark.parametrize("name", ["simple", "builder"])
+@pytest.mark.parametrize("name", thorough_but(1, ["simple", "builder"]))
 def test_of_a_session(folder, of_session, name):
     expected, trained, step, layer, features = of_session
     path = f"{folder}/{name}"
@@ -117,6 +118,7 @@ def test_of_a_session(folder, of_session, name):
     np.testing.assert_allclose(printed_by_tensorflow(TRAINED_ON, **names), trained, atol=1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(tf, "estimator"), reason="this TensorFlow has no tf.estimator")
 def test_of_an_estimator(folder):
     code = MODEL + OF_AN_ESTIMATOR.replace("{", "{{").replace("}", "}}")

@@ -13,6 +13,7 @@ from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
 from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
+from tests.support.cases.thorough import thorough_but
 from tests.support.lookups import lookup
 from tests.support.processes.subprocess_python import run_python
 
@@ -120,7 +121,7 @@ def trained(run, table, rule):
     return losses, dict(zip(keys.tolist(), rows))
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", thorough_but(2, RULES))
 def test_trains_as_with_a_capacity(run, rule):
     tables = [Table(capacity, DIM, "zeros") for capacity in (CAPACITY, None)]
     expected, actual = (trained(run, table, RULES[rule]) for table in tables)
@@ -282,6 +283,7 @@ def test_tf_saver(tmp_path, capacity):
         np.testing.assert_array_equal(session.run(slot)[:700], np.full([700, 3], 0.25))
 
 
+@pytest.mark.thorough
 def test_hundreds_of_tables_in_a_process():
     printed = run_python(
         """

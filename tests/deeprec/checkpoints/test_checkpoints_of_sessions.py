@@ -84,6 +84,7 @@ print("done")
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", [
     SESSIONS,
     pytest.param(ESTIMATOR, marks=pytest.mark.skipif(VERSION >= (2, 16), reason="no estimators")),

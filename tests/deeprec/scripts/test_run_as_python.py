@@ -154,6 +154,7 @@ def test_modules_of_the_script_leave_no_bytecode(project):
     assert not (project / "other" / "__pycache__").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(HOROVODRUN is None, reason="needs Horovod")
 def test_several_ranks(project):
     write_files(project, {"ranks.py": "import sys\nprint(__name__, sys.argv)\n"})

@@ -59,6 +59,7 @@ def check(folder, seed, saving, resuming, victim, seconds):
             np.testing.assert_allclose(ours[key], row, rtol=1e-5, atol=1e-6, err_msg=str(key))
 
 
+@pytest.mark.thorough
 def test_a_killed_job_goes_on(tmp_path):
     check(tmp_path, 1, 2, 1, victim=1, seconds=0.1)
 

@@ -84,6 +84,7 @@ def check(saved, resumed, alone):
         assert_rows_equal([rank["keras"][when] for rank in resumed], theirs)
 
 
+@pytest.mark.thorough
 def test_training_goes_on_on_another_number_of_ranks():
     """One process, then two ranks, then one again."""
     alone = launched(1, save(1))[save(1)]
@@ -139,6 +140,7 @@ FAILURES = {  # {what: (error, words) of each rank}
 }
 
 
+@pytest.mark.thorough
 def test_all_ranks_fail_and_the_checkpoint_before_is_there(tmp_path):
     environment = {"SOK_TEST_EAGER": 1, "SOK_STALL_TIMEOUT_SECONDS": str(STALL_SECONDS)}
     seen = reports(

@@ -40,6 +40,7 @@ def test_all_tables_of_all_ranks_are_of_the_same_step(num_ranks, tmp_path):
     assert not [path for path in tmp_path.iterdir() if "torn" in path.name]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "num_ranks, times",
     [(2, 1), *(pytest.param(ranks, NUM_KILLS, marks=pytest.mark.thorough) for ranks in (1, 2))],

@@ -20,6 +20,7 @@ def launched(mode):
     return run_ranks("failures.connecting", NUM_RANKS, mode, timeout=200, environment=ENVIRONMENT)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "mode,words",
     [

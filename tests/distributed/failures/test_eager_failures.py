@@ -35,6 +35,7 @@ def launched():
     return run_ranks("failures.eager_failures", NUM_RANKS, timeout=200, environment=environment)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", WORDS)
 def test_the_others_say_what_went_wrong(what):
     for rank in reports(launched())[:-1]:

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that is refused to one rank fails the step on both, and the next step is right."""
 
+import pytest
+
 from tests.distributed.launch import reports, run_ranks
 
 
+@pytest.mark.thorough
 def test_refused_memory_fails_the_step():
     """The worker checks the steps that follow. What is refused depends on what malloc has kept."""
     by_rank = reports(run_ranks("failures.refused_memory", 2, timeout=300))

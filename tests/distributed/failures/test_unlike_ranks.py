@@ -50,6 +50,7 @@ def test_on_more_ranks(extra):
     check(extra, 4, is_eager=False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("extra", IN_FUNCTIONS)
 def test_in_functions(extra):
     check(extra, 2, is_eager=True)

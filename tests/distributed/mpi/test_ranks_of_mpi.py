@@ -79,6 +79,7 @@ class TestLayers:
         assert_same_rows(ranks, joined([rank["rows"] for rank in ranks]), "restored")
 
 
+@pytest.mark.thorough
 def test_tape_and_optimizer_of_distributed_embeddings_equal_one_process():
     (alone,), ranks = seen("mpi.tapes", 1), seen("mpi.tapes", 2)
     mean = np.mean([rank["losses"] for rank in ranks], axis=0)
@@ -91,6 +92,7 @@ def test_tape_and_optimizer_of_distributed_embeddings_equal_one_process():
     assert [rank["fitted"] for rank in ranks] == [[[[1.0], [1.0]], [0.0]], [[[1.0], [1.0]], [1.0]]]
 
 
+@pytest.mark.thorough
 def test_deeprecs_collective_strategy_equals_one_process():
     (alone,), ranks = seen("mpi.strategies", 1), seen("mpi.strategies", 2)
     mean = np.mean([rank["losses"] for rank in ranks], axis=0)
@@ -100,6 +102,7 @@ def test_deeprecs_collective_strategy_equals_one_process():
     assert_same_rows(ranks, alone["rows"])
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(MPIEXEC_VARIABLE in os.environ, reason="an option of MPICH's mpiexec")
 def test_a_killed_rank_is_named_where_mpiexec_leaves_the_others_alive():
     environment = {"SOK_STALL_TIMEOUT_SECONDS": 4, "SOK_SHARED_MEMORY": 0}
@@ -116,6 +119,7 @@ def test_a_killed_rank_is_named_where_mpiexec_leaves_the_others_alive():
     assert "exchanges between ranks have ended: lost rank 1" in ranks[0].output
 
 
+@pytest.mark.thorough
 def test_a_rank_that_does_not_connect():
     environment = {"SOK_STALL_TIMEOUT_SECONDS": 2}
     ranks = run_ranks_of_mpi("mpi.late", 2, environment=environment, timeout=200)
@@ -124,6 +128,7 @@ def test_a_rank_that_does_not_connect():
     assert seen["seconds"] < 60
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["graph", "eager"])
 def test_a_script_with_horovods_names_equals_one_process(how):
     (alone,) = [rank[how] for rank in seen("mpi.hvd_script", 1)]
@@ -135,6 +140,7 @@ def test_a_script_with_horovods_names_equals_one_process(how):
     assert_same_rows(ranks, alone["rows"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("num_ranks", [1, 2])
 def test_what_stands_in_for_horovod(num_ranks):
     numbers = [float(rank + 1) for rank in range(num_ranks)]

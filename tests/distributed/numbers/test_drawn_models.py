@@ -73,6 +73,7 @@ def problems_of(seeds, most_ranks):
     return problems
 
 
+@pytest.mark.thorough
 def test_a_few_models():
     problems = problems_of(tuple(range(FEW)), most_ranks=2)
     assert not problems, "\n".join(problems)

@@ -101,6 +101,7 @@ def events_and_files(request, logger, tmp_path, monkeypatch):
     return [each for each in events if each.what == "sync" or each.place in files], files
 
 
+@pytest.mark.thorough
 def test_files_are_on_the_disk_before_they_replace_others(events_and_files):
     events, files = events_and_files
     synced, renamed = {}, []

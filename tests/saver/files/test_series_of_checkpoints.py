@@ -55,6 +55,7 @@ def test_sessions_save_increments_between_whole_checkpoints(sok, tmp_path):
     assert train(10)[2].keys() == rows.keys() == set(range(10))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("times", [3, pytest.param(15, marks=pytest.mark.thorough)])
 def test_processes_that_are_killed_while_they_save(graph, tmp_path, times):
     """At any moment: the newest checkpoint, whole or not, is restored as it was saved."""

@@ -136,6 +136,7 @@ def test_dumps_and_a_reader_at_once(tmp_path, num_writers):
         assert len(os.listdir(tmp_path)) == 3
 
 
+@pytest.mark.thorough
 def test_processes_that_are_killed_while_they_dump(tmp_path):
     """At any moment: what is there is the dump before or that one."""
     reader = NumberedTable(tmp_path)
