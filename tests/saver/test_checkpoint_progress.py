@@ -6,6 +6,7 @@ import itertools
 import logging
 import re
 import time
+import types
 
 import pytest
 import tensorflow as tf
@@ -88,6 +89,21 @@ def test_totals_of_savers_are_right(graph, tmp_path, totals):
     with tf1.Session() as session:  # reads once, as there are no tables yet
         saver.restore(session, path)
         assert_about_equal(totals["restoring"])
+
+
+def test_a_rank_reads_all_keys_and_its_part_of_the_rest(graph, tmp_path, monkeypatch):
+    """On two and four ranks restores read 5 % more than that: their parts are not of one size."""
+    sok_compat.Init(global_batch_size=4, seed=5)
+    table = SavedTable(tmp_path, capacity=1000, optimizer=STOCK_OPTIMIZERS[1])
+    with initialized_session() as session:
+        session.run(table.step, {table.keys: range(500)})
+        path = tf1.train.Saver().save(session, f"{tmp_path}/model")
+    alone = progress.bytes_to_read(path, False)
+    monkeypatch.setattr(progress, "is_connected", lambda: True)
+    monkeypatch.setattr(progress, "current_ranks", lambda: types.SimpleNamespace(size=4))
+    keys = 8 * 500
+    assert progress.bytes_to_read(path, False) == pytest.approx(keys + (alone - keys) / 4, rel=0.02)
+    assert progress.bytes_to_read(f"{tmp_path}/other", False) == 0
 
 
 def test_totals_of_dumps_and_objects_are_right(tmp_path, totals):

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-import glob
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -15,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.files.bundle import Bundle
+from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.ranks.identity import current_ranks, is_connected
 from sok_compat.runtime.op_library import c_library
 from sok_compat.runtime.tf_versions import var_is_initialized_op
@@ -52,16 +52,24 @@ def bytes_in(tables: Iterable[Table]) -> tf.Tensor:
 
 
 def bytes_to_read(path: str, tables_hold_keys: bool) -> int:
-    """Returns about how many bytes a restore reads; 0 if that is unknown, as on several ranks.
+    """Returns about how many bytes a restore reads on this rank; 0 if that is unknown.
+
+    Each rank reads all keys, and of other tensors its part.
 
     Args:
       path: of the checkpoint.
       tables_hold_keys: the restore then reads the checkpoint once more, to check it.
     """
-    if is_connected() and current_ranks().size > 1:
-        return 0
-    sizes = map(os.path.getsize, glob.glob(f"{glob.escape(path)}.data-*"))
-    return (1 + tables_hold_keys) * sum(sizes)
+    try:
+        stored = Bundle(path)
+        keys = sum(
+            stored.num_bytes(name) for name, each in stored.tensors.items() if each.dtype == "int64"
+        )
+        rest = stored.data_bytes - keys
+    except (FileError, OSError):
+        return 0  # the restore says what is wrong
+    num_ranks = current_ranks().size if is_connected() else 1
+    return (1 + tables_hold_keys) * (keys + rest // num_ranks)
 
 
 @contextlib.contextmanager
