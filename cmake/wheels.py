@@ -55,6 +55,7 @@ def build_cuda_library() -> Optional[Path]:
         print("no nvcc on the PATH, and CUDACXX is not set: the wheels are for CPUs")
         return None
     options = ["-DSOK_CUDA=ON", "-DSOK_TENSORFLOW=OFF", f"-DCMAKE_CUDA_COMPILER={compiler}"]
+    options.append("-DCUDAToolkit_rt_LIBRARY=-lrt")  # that of the compiler's system, not this one's
     if "CXX" in os.environ:
         options.append(f"-DCMAKE_CUDA_HOST_COMPILER={os.environ['CXX']}")
     return build("cuda", "sok_cuda", options) / "libsok_cuda.so"
