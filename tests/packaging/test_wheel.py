@@ -43,6 +43,8 @@ def test_contents(wheel):
     files = [*package.rglob("*.py"), *package.rglob("*.pyi"), package / "py.typed"]
     sources = {str(path.relative_to(REPOSITORY)): path for path in files}
     native = {name.format(suffix=suffix, tensorflow=tf.__version__) for name in NATIVE}
+    if b'HAS_GPU_KERNELS = "ON"' in wheel.read("sok_compat/runtime/_build_info.py"):
+        native.add("sok_compat/runtime/libsok_cuda.so")
     expected = set(sources) | native | STARTUP
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == expected
     for name, path in sources.items():
