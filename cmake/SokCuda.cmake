@@ -26,6 +26,7 @@ set(SOK_CUDA_LIBRARY "" CACHE FILEPATH "The libsok_cuda.so of another build, ins
 if(SOK_CUDA_LIBRARY)
   message(STATUS "CUDA: yes, ${SOK_CUDA_LIBRARY}")
   set(SOK_HAS_CUDA ON)
+  set(SOK_WHY_NO_CUDA "SOK_CUDA_LIBRARY is that of another build")  # for tests and benchmarks
   return()
 endif()
 file(GLOB SOK_CUDA_SOURCES CONFIGURE_DEPENDS ops/cuda/*.cu)

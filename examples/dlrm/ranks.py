@@ -3,7 +3,7 @@
 
 import os
 
-_OF_MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # mpiexec sets them
+_OF_MPI = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK")  # mpiexec or srun sets one
 
 
 class OneRank:

@@ -127,8 +127,10 @@ def allgather(tensor: Any, **options: Any) -> tf.Tensor:
 
 
 @tf.autograph.experimental.do_not_convert
-def alltoall(tensor: Any, splits: Any = None, **options: Any) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns (the rows that all ranks send to this one, how many from each). API of Horovod.
+def alltoall(tensor: Any, splits: Any = None, **options: Any) -> Any:
+    """Returns the rows that all ranks send to this one; with splits, (rows, how many from each).
+
+    API of Horovod.
 
     Args:
       tensor: rows, those for rank 0 first.
@@ -139,7 +141,7 @@ def alltoall(tensor: Any, splits: Any = None, **options: Any) -> tuple[tf.Tensor
     job = _job("alltoall")
     if job is None:
         tensor = tf.convert_to_tensor(tensor)
-        return tensor, tf.shape(tensor)[:1] if splits is None else tf.convert_to_tensor(splits)
+        return tensor if splits is None else (tensor, tf.convert_to_tensor(splits))
     return job.alltoall(tensor, splits)
 
 

@@ -20,6 +20,7 @@ from tests.support.cases.keras_models import (
     batches,
 )
 from tests.support.cases.layer_cases import MAX_NNZ, SLOT_NUM
+from tests.support.cases.thorough import thorough_but
 from tests.support.processes.subprocess_python import run_python
 
 
@@ -61,11 +62,7 @@ def assert_fits_alike(case, table_model, plain_model, table):
     [(SPARSE, False), (DENSE, False), (DENSE, True)],
     ids=["sparse-function", "dense-function", "dense-eager"],
 )
-@pytest.mark.parametrize(
-    "style",
-    ["functional"]
-    + [pytest.param(x, marks=pytest.mark.thorough) for x in STYLES if x != "functional"],
-)
+@pytest.mark.parametrize("style", thorough_but(1, STYLES))
 def test_styles(sok, style, case, run_eagerly):
     table_model, plain_model, table = models(case, style)
     table_model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse", run_eagerly=run_eagerly)

@@ -71,7 +71,7 @@ def test_workflow(path):
     assert workflow["jobs"]
     for job in workflow["jobs"].values():
         assert re.fullmatch(r"ubuntu-\d\d\.\d\d", job["runs-on"])
-        assert 0 < int(job["timeout-minutes"]) <= 120
+        assert 0 < int(job["timeout-minutes"]) <= 90
         for action in steps(job, "uses"):
             assert re.fullmatch(r"actions/[\w-]+@v\d+|Jimver/cuda-toolkit@v\d+\.\d+\.\d+", action)
 

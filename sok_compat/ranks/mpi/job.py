@@ -107,8 +107,8 @@ class MpiJob:
     @_without_gradient
     def alltoall(
         self, tensor: Any, splits: Any = None, name: str | None = None, **options: Any
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """(the rows that all ranks send to this one, how many from each).
+    ) -> Any:
+        """The rows that all ranks send to this one; with splits, (rows, how many from each).
 
         Args:
           tensor: rows, those for rank 0 first.
@@ -120,8 +120,10 @@ class MpiJob:
         tensor = tf.convert_to_tensor(tensor)
         parts = tf.split(tensor, self._size if splits is None else splits, num=self._size)
         received = self._exchanged(parts, name or "alltoall")
-        counts = tf.stack([tf.shape(part)[0] for part in received])
-        return tf.concat(received, 0), counts
+        rows = tf.concat(received, 0)
+        if splits is None:
+            return rows
+        return rows, tf.stack([tf.shape(part)[0] for part in received])
 
     @_without_gradient
     def broadcast(

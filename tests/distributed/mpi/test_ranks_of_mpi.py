@@ -145,6 +145,7 @@ def test_a_script_with_horovods_names_equals_one_process(how):
 def test_what_stands_in_for_horovod(num_ranks):
     numbers = [float(rank + 1) for rank in range(num_ranks)]
     for number, rank in enumerate(seen("mpi.hvd_script", num_ranks)):
+        to_this_rank = [float(other * num_ranks + number) for other in range(num_ranks)]
         assert rank["file"] is None
         assert rank["ranks"] == (number, num_ranks, True)
         assert rank["collectives"] == {
@@ -153,7 +154,8 @@ def test_what_stands_in_for_horovod(num_ranks):
             "largest": [numbers[-1]],
             "all": numbers,
             "first": [1.0],
-            "to each": [float(rank * num_ranks + number) for rank in range(num_ranks)],
+            "to each": to_this_rank,
+            "to each, split": to_this_rank,
         }
         size, other, option, optimizer = rank["errors"]
         assert "ValueError: call hvd.init() before hvd.size" in size

@@ -104,7 +104,8 @@ def collectives():
         "largest": hvd.grouped_allreduce([own], op=hvd.Max)[0],
         "all": hvd.allgather(own),
         "first": hvd.broadcast(own, 0),
-        "to each": hvd.alltoall(numbers)[0],
+        "to each": hvd.alltoall(numbers),
+        "to each, split": hvd.alltoall(numbers, splits=[1] * hvd.size())[0],
     }
     return {name: value.numpy().tolist() for name, value in seen.items()}
 
