@@ -40,8 +40,8 @@ PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 3 ? n + 1 : 4)))
 test pytest-thorough pytest-gpu-kernels pytest-layers: export PYTHONDONTWRITEBYTECODE :=
 PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
-TESTS := -m "not thorough"
-test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, but for those that take long
+TESTS := -m "not thorough" --at-most 2
+test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, with some of their parameters
 	$(PYTEST) $(TESTS) $(PYTEST_ARGS)
 
 pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: more ranks, more models

@@ -17,8 +17,10 @@ import tempfile
 from pathlib import Path
 
 RELEASE = "bullseye"
+# Its own headers do not exist outside: as dependencies (-MD) they would have all compiled again.
 COMPILER = """\
 #!/bin/sh
+for word; do shift; [ "$word" = -MD ] && word=-MMD; set -- "$@" "$word"; done
 exec chroot {root} sh -c 'cd "$0" && exec {compiler} "$@"' "$PWD" "$@"
 """
 

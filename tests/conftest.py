@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures for all tests that use TensorFlow; nothing here imports it before a test asks."""
 
+import collections
+import gc
 import os
 import sys
 
@@ -14,9 +16,10 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
 def pytest_addoption(parser):
     """`--gpu`: tables are on a GPU. `--gpu-kernels`: ops run its kernels, on CPU threads, from the
-    library _ops_host_queue.so that it names."""
+    library _ops_host_queue.so that it names. `--at-most`: parameters of a test to run."""
     parser.addoption("--gpu", action="store_true")
     parser.addoption("--gpu-kernels", metavar="LIBRARY")
+    parser.addoption("--at-most", type=int, default=0, metavar="N", help="0: all parameters")
 
 
 def pytest_configure(config):
@@ -31,10 +34,33 @@ def pytest_configure(config):
         gpu_kernels.use_library_asked_for()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    """Of the parameters of a test, --at-most stay: by the golden section, so those of each axis."""
+    most = config.getoption("--at-most")
+    if not most:
+        return
+    tests = collections.defaultdict(list)
+    for item in items:
+        tests[item.nodeid.partition("[")[0]].append(item)
+    stay = set()
+    for of_test in tests.values():
+        order = sorted(range(len(of_test)), key=lambda place: place * (5**0.5 - 1) / 2 % 1)
+        stay |= {of_test[place] for place in order[:most]}
+    config.hook.pytest_deselected(items=[item for item in items if item not in stay])
+    items[:] = [item for item in items if item in stay]
+
+
 @pytest.fixture(autouse=True, scope="session")
 def tables_where_asked():
     """As the options say, here and in processes that tests start."""
     gpu_kernels.use_what_is_asked_for()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def what_was_imported_is_no_garbage():
+    """Else a tenth of the time goes into looking through TensorFlow's own objects."""
+    yield gc.freeze()
 
 
 @pytest.fixture(autouse=True)

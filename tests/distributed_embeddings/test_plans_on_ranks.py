@@ -49,6 +49,7 @@ OTHER_TABLES = {  # and their inputs
     "permuted": ([(10, 4, "sum"), (15, 4, "sum"), (5, 4, "sum")], [(1, 2), (0, 2), (2, 0)]),
     "without inputs": ([(10, 4, "sum"), (15, 4, "sum")], [(0, 2)]),  # those of rank 1
 }
+WITH_DRAWN = ("columns", "owned", "uneven", "without inputs")  # in the launch of drawn cases
 ON_THREE_RANKS = ("all kinds", "rows", "uneven", "without inputs")  # where sizes do not divide
 GROUPS = {  # with one rank all are cut by columns
     "basic": [[], [0, 1, 2, 3, 4], []],
@@ -142,10 +143,10 @@ def reported(num_ranks, is_drawn):
     is_drawn_alone = is_drawn and num_ranks != 3
     if num_ranks > 1 and not is_drawn_alone:
         reported(1, False)  # whose checkpoint all read
-    known = {name: written_down(name) for name in (ON_THREE_RANKS if num_ranks == 3 else PLANS)}
-    # Three ranks run both kinds in one launch, which is a thorough test anyway.
-    found = {**known, **drawn(NUM_DRAWN)} if num_ranks == 3 else known
-    found = drawn(NUM_DRAWN) if is_drawn_alone else found
+    names = ON_THREE_RANKS  # which run both kinds in one launch: a thorough test anyway
+    if num_ranks != 3:
+        names = [name for name in PLANS if (name in WITH_DRAWN) == is_drawn]
+    found = {name: written_down(name) for name in names} | (drawn(NUM_DRAWN) if is_drawn else {})
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(found, file)
         file.flush()
@@ -164,7 +165,12 @@ def of_launch(num_ranks, is_drawn):
 
 RANKS = thorough_but(1, [2, 1, 3])
 RANKS_AND_PLANS = [
-    pytest.param(n, plan, id=f"{n} ranks-{plan}", marks=[pytest.mark.thorough] if n != 2 else [])
+    pytest.param(
+        (n, plan in WITH_DRAWN),
+        plan,
+        id=f"{n} ranks-{plan}",
+        marks=[pytest.mark.thorough] if n != 2 or plan in WITH_DRAWN else [],
+    )
     for n in (1, 2, 3)
     for plan in (ON_THREE_RANKS if n == 3 else PLANS)
 ]
@@ -173,7 +179,9 @@ on_ranks_by_plan = pytest.mark.parametrize("ranks, plan", RANKS_AND_PLANS, indir
 
 @pytest.fixture(scope="module", params=RANKS, ids="{} ranks".format)
 def ranks(request):
-    return of_launch(request.param, False)
+    """Of a number of ranks, or of a number and whether in the launch of drawn cases."""
+    number, is_drawn = request.param if isinstance(request.param, tuple) else (request.param, False)
+    return of_launch(number, is_drawn)
 
 
 @on_ranks_by_plan

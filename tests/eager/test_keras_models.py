@@ -20,7 +20,6 @@ from tests.support.cases.keras_models import (
     batches,
 )
 from tests.support.cases.layer_cases import MAX_NNZ, SLOT_NUM
-from tests.support.cases.thorough import thorough_but
 from tests.support.processes.subprocess_python import run_python
 
 
@@ -62,7 +61,7 @@ def assert_fits_alike(case, table_model, plain_model, table):
     [(SPARSE, False), (DENSE, False), (DENSE, True)],
     ids=["sparse-function", "dense-function", "dense-eager"],
 )
-@pytest.mark.parametrize("style", thorough_but(1, STYLES))
+@pytest.mark.parametrize("style", STYLES)
 def test_styles(sok, style, case, run_eagerly):
     table_model, plain_model, table = models(case, style)
     table_model.compile(sok.tf.keras.optimizers.Adam(0.01), "mse", run_eagerly=run_eagerly)

@@ -12,7 +12,6 @@ import sok_compat as sok
 from sok_compat.runtime.tf_versions import keras
 from tests.support.assertions import assert_close
 from tests.support.cases.optimizer_cases import KERAS_OPTIMIZERS
-from tests.support.cases.thorough import thorough_but
 from tests.support.processes.subprocess_python import run_python
 from tests.support.sessions import initialized_session
 
@@ -59,7 +58,7 @@ def make_step(lookups, variables, case):
     return step
 
 
-@pytest.mark.parametrize("mode", thorough_but(1, reversed(NUM_STEPS)))
+@pytest.mark.parametrize("mode", NUM_STEPS)
 @pytest.mark.parametrize("case", KERAS_OPTIMIZERS, ids=str)
 def test_equals_ordinary_variables(case, mode):
     layers = make_layers()

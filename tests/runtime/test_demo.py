@@ -15,6 +15,7 @@ def run(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 def test_both_models_learn_the_same():
     done = run("--steps", "60")
     assert done.returncode == 0, done.stderr

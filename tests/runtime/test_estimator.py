@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
+from tests.support.cases.thorough import thorough_but
 
 tf1 = tf.compat.v1
 pytestmark = pytest.mark.skipif(
@@ -54,7 +55,7 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+@pytest.mark.parametrize("make", thorough_but(1, OPTIMIZERS.values()), ids=OPTIMIZERS)
 def test_train_stop_resume_evaluate_predict(make, tmp_path):
     def make_estimator(name):
         config = tf.estimator.RunConfig(str(tmp_path / name), save_checkpoints_steps=8)

@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.support.cases.thorough import thorough_but
 from tests.support.processes.subprocess_python import run_python
 
 SCRIPT = """
@@ -60,7 +61,7 @@ IMPORTS = {
 }
 
 
-@pytest.mark.parametrize("tensorflow_1", IMPORTS.values(), ids=IMPORTS)
+@pytest.mark.parametrize("tensorflow_1", thorough_but(1, IMPORTS.values()), ids=IMPORTS)
 def test_train_save_restore(tmp_path, tensorflow_1):
     script = SCRIPT.replace("FOLDER", str(tmp_path)).replace("IMPORT", tensorflow_1)
     printed = run_python(script, is_fresh=True)

@@ -13,7 +13,6 @@ from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
 from sok_compat.training.fused_adam import adam_step_size, apply_adam, state_of
-from tests.support.cases.thorough import thorough_but
 from tests.support.lookups import lookup
 from tests.support.processes.subprocess_python import run_python
 
@@ -121,7 +120,7 @@ def trained(run, table, rule):
     return losses, dict(zip(keys.tolist(), rows))
 
 
-@pytest.mark.parametrize("rule", thorough_but(2, RULES))
+@pytest.mark.parametrize("rule", RULES)
 def test_trains_as_with_a_capacity(run, rule):
     tables = [Table(capacity, DIM, "zeros") for capacity in (CAPACITY, None)]
     expected, actual = (trained(run, table, RULES[rule]) for table in tables)

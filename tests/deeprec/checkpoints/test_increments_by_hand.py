@@ -124,6 +124,7 @@ def test_increments_are_of_one_whole_checkpoint_and_go_with_it(graph, tmp_path):
         again.recover_incr_checkpoints(session, str(tmp_path / "empty"))
 
 
+@pytest.mark.thorough
 def test_where_scripts_find_the_names(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -304,6 +304,7 @@ def test_what_is_refused(graph, call, error, message):
         call()
 
 
+@pytest.mark.thorough
 def test_as_scripts_write_it():
     """One id a sample, and dense columns beside it; FTRL with a linear loss."""
     assert run_python("""
