@@ -4,6 +4,7 @@
 #   PYTHON=python3.10      the interpreter (default python3)
 #   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12 and 3.13, 2.21.0)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make check`
+#   TESTS=                 all tests with all their parameters: `make check` has them, `make test` some
 #   PYTEST_WORKERS=1       how many processes run tests (default: one more than processors, at most 4)
 #   DATA=path              the folder of ml-100k, for `make movielens` (default: downloaded)
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
@@ -22,7 +23,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 SOURCES := CMakeLists.txt pyproject.toml \
   $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
 
-.PHONY: help build test pytest-thorough pytest-gpu-kernels pytest-other fuzz sanitize lint format docs check demo movielens \
+.PHONY: help build test pytest-gpu-kernels pytest-other fuzz sanitize lint format docs check demo movielens \
   wheels bench core-bench horovod clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -37,15 +38,12 @@ build: $(INSTALLED)  ## build the wheel and install it into the virtual environm
 # processes ask for much memory.
 PYTEST_WORKERS ?= $(shell n=$$(nproc); echo $$((n < 3 ? n + 1 : 4)))
 # Compiled tests are kept: else each process compiles all of them.
-test pytest-thorough pytest-gpu-kernels pytest-layers: export PYTHONDONTWRITEBYTECODE :=
+test pytest-gpu-kernels pytest-layers: export PYTHONDONTWRITEBYTECODE :=
 PYTEST = $(BIN)/python -m pytest -q -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 TESTS := -m "not thorough" --at-most 2
 test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, with some of their parameters
 	$(PYTEST) $(TESTS) $(PYTEST_ARGS)
-
-pytest-thorough: build $(VENV)/.horovod  ## the Python tests that take long: more ranks, more models
-	$(PYTEST) -m thorough $(PYTEST_ARGS)
 
 # The other tested TensorFlow has an environment of its own, without Horovod, and a wheel without the CUDA code, which
 # has been compiled for the first one. Its tests are those of what differs between releases: Keras, its optimizers,
@@ -72,7 +70,7 @@ pytest-other:  ## the Python tests of layers and optimizers on another TensorFlo
 ifeq ($(OTHER_TENSORFLOW),)
 	@echo "This Python has no other tested TensorFlow than $(TENSORFLOW): none is tested beside it."
 else
-	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF
+	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF TESTS='$(TESTS)'
 endif
 
 .PHONY: pytest-layers
@@ -152,7 +150,7 @@ CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*/*concurrent_test.
 # that new kernels randomise further than it expects.
 FIXED_ADDRESSES := $(shell setarch $$(uname -m) -R true 2>/dev/null && echo setarch $$(uname -m) -R)
 
-.PHONY: core-address core-thread
+.PHONY: core-address core-thread core-arm64
 sanitize: core-address core-thread  ## the C++ tests under address, undefined and thread sanitizers
 
 core-address: $(VENV)/.tools $(VENV)/.tensorflow
@@ -165,6 +163,15 @@ core-thread: $(VENV)/.tools $(VENV)/.tensorflow
 	$(BIN)/cmake --build build/$@ --target $(CONCURRENT_TESTS)
 	$(FIXED_ADDRESSES) $(BIN)/ctest --test-dir build/$@ --parallel $(CMAKE_BUILD_PARALLEL_LEVEL) --output-on-failure \
 	  --no-tests=error --tests-regex concurrent
+
+# The core for arm64: Debian's or Ubuntu's g++-aarch64-linux-gnu compiles it, qemu-user runs its tests. Left out: those
+# that limit the address space, which the emulator does not, and those of many processes and rounds, for their time.
+core-arm64: $(VENV)/.tools  ## the C++ core for arm64, cross-compiled, and its tests under emulation
+	$(CMAKE_CORE) -DSOK_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	  -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu"
+	$(BIN)/cmake --build build/$@
+	$(BIN)/ctest --test-dir build/$@ --parallel $(CMAKE_BUILD_PARALLEL_LEVEL) --output-on-failure --no-tests=error \
+	  --exclude-regex "planes_concurrent|cpu_plane|coordinator_concurrent|transports_concurrent"
 
 # --- style ---
 CXX_SOURCES = $(shell find ops benchmarks/gpu tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
