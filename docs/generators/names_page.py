@@ -16,7 +16,7 @@ EMBEDDINGS_PAGE = FOLDER / "porting_distributed_embeddings.md"
 INTRODUCTION = """\
 # Names of SparseOperationKit 1.x and 2
 
-Every public name and module path of SparseOperationKit 1.1, and the names of 2.1 that exist so far,
+Every public name and module path of SparseOperationKit 1.1, and those of 2.1 but for its raw ops,
 under `sok` after `import sok_compat as sok` or `import sparse_operation_kit as sok`; other module
 paths of a name lead to the same object.
 Of {total} names and paths, {works} work as there, {differs} differ as said below, and {refused}

@@ -160,8 +160,10 @@ SECTIONS = {
               "Any integer is a key, also a negative one. First values are functions of seed, name "
               "and key; `seed` is new. All initializers fit both kinds of `var_type`, Keras's too, "
               "but for those that make all rows at once (`Identity`, `Orthogonal`). Capacities are "
-              "rounded up; options of GPU memory change nothing. A hybrid variable "
+              "rounded up; options of GPU memory change nothing, and `kCustomized` evicts as "
+              "`kLru` does. A hybrid variable "
               "with `max_capacity` keys on a rank evicts the least recently used ones. "
+              "Lookups by `tf.nn.embedding_lookup` take keys of all ranks. "
               "The indices of gradients are row ids; `to_static` and "
               "`to_dynamic` raise: `sok.OptimizerWrapper` does their work. Saved by "
               "`tf.train.Saver` and `tf.train.Checkpoint`."),
@@ -187,11 +189,14 @@ SECTIONS = {
         Entry("sok.lookup.group_lookup", "differs",
               "reads the keys of all ranks; takes variables of all kinds"),
         Entry("sok.sparse_read_and_evict sok.lookup.sparse_read_and_evict "
-              "sok.experiment.sparse_read_and_evict", "works"),
+              "sok.experiment.sparse_read_and_evict", "differs",
+              "reads the keys of all ranks, which call it together; what it evicts is this rank's"),
         Entry("sok.OptimizerWrapper sok.optimizer.OptimizerWrapper "
               "sok.experiment.OptimizerWrapper", "differs",
-              "takes static and ordinary variables, too, and the optimizers of "
-              "`tf.keras.optimizers` beside its `legacy`, except in graphs"),
+              "Takes static and ordinary variables, too, and the optimizers of "
+              "`tf.keras.optimizers` beside its `legacy`, except in graphs and with `use_ema`. "
+              "From TensorFlow 2.16 on these are of `tf_keras`; those of Keras 3 raise "
+              "`TypeError`."),
         Entry("sok.SGD sok.optimizer.SGD sok.experiment.SGD", "works",
               "also for static and ordinary variables"),
     ],
@@ -206,7 +211,8 @@ SECTIONS = {
         Entry("sok.incremental_model_dump sok.dump_load.incremental_model_dump "
               "sok.experiment.incremental_model_dump", "differs",
               "keys ascend; a graph gets its ops at the first call"),
-        Entry("sok.incremental_dump sok.dump_load.incremental_dump", "works",
+        Entry("sok.incremental_dump sok.dump_load.incremental_dump "
+              "sok.experiment.incremental_dump", "works",
               "the documents' name of the above"),
         Entry("sok.dump_load sok.experiment.dump_load", "works"),
     ],
@@ -229,7 +235,7 @@ SECTIONS = {
         Entry("sok.dynamic_variable sok.experiment.dynamic_variable", "works"),
         Entry("sok.distributed_variable sok.experiment.distributed_variable", "works"),
         Entry("sok.experiment", "works"),
-        Entry("sok.utils", "works"),
+        Entry("sok.utils sok.experiment.utils", "works"),
         Entry("sok.utils.SOK_IndexedSlices", "works"),
         Entry("sok.utils.get_nano_time", "works"),
         Entry("sok.tf_version sok.utils.tf_version", "works"),

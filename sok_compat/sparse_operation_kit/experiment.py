@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SparseOperationKit 2 under its earlier name, `sparse_operation_kit.experiment`."""
+"""SparseOperationKit 2 under its earlier name, `sparse_operation_kit.experiment`.
+
+Its modules can be imported below that name, too.
+"""
+
+import sys
 
 from sok_compat.sparse_operation_kit import (
     communication,
@@ -9,6 +14,7 @@ from sok_compat.sparse_operation_kit import (
     lookup,
     optimizer,
     raw_ops,
+    utils,
 )
 from sok_compat.sparse_operation_kit.communication import init, set_comm_tool
 from sok_compat.sparse_operation_kit.distributed_variable import (
@@ -16,7 +22,12 @@ from sok_compat.sparse_operation_kit.distributed_variable import (
     LocalizedVariable,
     Variable,
 )
-from sok_compat.sparse_operation_kit.dump_load import dump, incremental_model_dump, load
+from sok_compat.sparse_operation_kit.dump_load import (
+    dump,
+    incremental_dump,
+    incremental_model_dump,
+    load,
+)
 from sok_compat.sparse_operation_kit.dynamic_variable import (
     DynamicVariable,
     assign,
@@ -29,6 +40,13 @@ from sok_compat.sparse_operation_kit.lookup import (
     sparse_read_and_evict,
 )
 from sok_compat.sparse_operation_kit.optimizer import SGD, OptimizerWrapper
+
+__path__: list[str] = []  # a package without files: its modules are those of the later name
+for _module in (
+    *(communication, distributed_variable, dump_load, dynamic_variable),
+    *(lookup, optimizer, raw_ops, utils),
+):
+    sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
 
 __all__ = [
     "SGD",
@@ -46,6 +64,7 @@ __all__ = [
     "dynamic_variable",
     "export",
     "filter_variables",
+    "incremental_dump",
     "incremental_model_dump",
     "init",
     "load",
@@ -55,4 +74,5 @@ __all__ = [
     "raw_ops",
     "set_comm_tool",
     "sparse_read_and_evict",
+    "utils",
 ]

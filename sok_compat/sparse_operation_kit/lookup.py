@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
 import tensorflow as tf
@@ -66,7 +66,8 @@ def lookup_sparse(
         tf.SparseTensor or a tf.RaggedTensor. They get no gradient. Earlier releases have combiners
         or hotness in this place: strings are taken as combiners, ints as hotness.
       combiners: for each variable, or one for all: 'sum', 'mean' or 'average' (the same), also
-        capitalized or in capitals; None: 'mean'. With weights, 'mean' divides by their sum.
+        capitalized or in capitals; None: 'mean'. With weights, 'mean' divides by their sum; where
+        that is 0, the output is 0.
       use_low_frequency_filter: whether each unknown key is admitted with the probability
         filter_ratio of its variable, of var_type 'hybrid'. Ignored with weights.
       hotness: ignored.
@@ -207,8 +208,9 @@ def _are(kind: type, values: Any) -> bool:
 def _checked_bags(params: Any, sp_ids: Any, sp_weights: Any, combiners: Any) -> list[_Bag]:
     params, sp_ids = _as_list(params), _as_list(sp_ids)
     weights = [None] * len(params) if sp_weights is None else _as_list(sp_weights)
-    if combiners is None or isinstance(combiners, str):
-        combiners = [combiners or "mean"] * len(params)
+    combiners = "mean" if combiners is None else combiners
+    if isinstance(combiners, str) or not isinstance(combiners, Iterable):
+        combiners = [combiners] * len(params)
     lists = {"sp_ids": sp_ids, "sp_weights": weights, "combiners": list(combiners)}
     for name, values in lists.items():
         if len(values) != len(params):

@@ -33,7 +33,7 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
         does not work in graphs) or tf_keras.
 
         Raises:
-          TypeError: it is none of these.
+          TypeError: it is none of these; of Keras 3.
         """
         is_of_train = isinstance(optimizer, tf.compat.v1.train.Optimizer)
         if not (is_of_train or is_legacy_keras(optimizer) or is_newer_keras(optimizer)):
@@ -61,7 +61,7 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
 
         Raises:
           ValueError: global_step is given to an optimizer of Keras.
-          NotImplementedError: an optimizer of tf.keras.optimizers in a graph.
+          NotImplementedError: an optimizer of tf.keras.optimizers in a graph, or with use_ema.
         """
         pairs = [(gradient, each) for gradient, each in grads_and_vars if gradient is not None]
         if not pairs:
@@ -76,6 +76,11 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
             raise NotImplementedError(
                 "optimizers of tf.keras.optimizers do not work in graph mode: use the one of the "
                 "same name in tf.keras.optimizers.legacy"
+            )
+        if getattr(self.optimizer, "use_ema", False):
+            raise NotImplementedError(
+                "sok.OptimizerWrapper moves the rows of a step, but use_ema averages all rows: "
+                f"make the {type(self.optimizer).__name__} without it"
             )
         return apply_to_rows_of_gradients(self.optimizer, pairs, **options)
 

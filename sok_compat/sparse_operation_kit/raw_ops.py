@@ -16,6 +16,7 @@ from sok_compat.lookup.group import Lookup, lookup_group
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_keys
 from sok_compat.sparse_operation_kit.variables.options import DynamicOptions, checked_var_type
+from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.rows.row_writes import write_rows
 from sok_compat.tables.table import Table
@@ -85,7 +86,8 @@ def dummy_var_initialize(
 
     Args:
       handle: of dummy_var_handle.
-      initializer: as of DynamicVariable, or a tensor, whose first element fills the rows.
+      initializer: as of DynamicVariable, or a tensor, whose first element when this runs fills the
+        rows.
       var_type: 'hbm' (also '') or 'hybrid'.
       unique_name: ignored.
       key_type: ignored.
@@ -99,10 +101,12 @@ def dummy_var_initialize(
     table = _table_of(handle)
     var_type = checked_var_type(var_type or "hbm")
     options = DynamicOptions.of(json.loads(config or "{}"))
+    stored = None
     if not isinstance(initializer, str):
-        initializer = _first_element_of(initializer)
+        initializer, stored = _first_element_of(initializer)
     shape = [options.init_capacity, table.dim]
-    return table.restarted(first_value_of_keys(initializer, var_type, shape, "the initializer"))
+    done = table.restarted(first_value_of_keys(initializer, var_type, shape, "the initializer"))
+    return done if stored is None else tf.group(done, stored)
 
 
 def dummy_var_shape(
@@ -183,13 +187,21 @@ def _table_of(handle: tf.Tensor) -> Table:
     return found[id(handle)]
 
 
-def _first_element_of(values: Any) -> Any:
+def _first_element_of(values: Any) -> tuple[FirstValue, tf.Operation | None]:
+    """Returns the FirstValue, and the op that stores it if it is not known yet."""
     values = tf.convert_to_tensor(values, tf.float32)
+    if values.shape.num_elements() == 0:
+        raise ValueError("the initializer needs an element, got an empty tensor")
+    known = tf.get_static_value(values)
+    if known is not None:
+        return FirstValue("constant", float(known.flat[0])), None
+    element = tf.compat.v1.Variable(0.0, trainable=False, collections=[], use_resource=True)
 
     def filled(shape, dtype):
-        return tf.fill(shape, tf.cast(tf.reshape(values, [-1])[0], dtype))
+        return tf.fill(shape, tf.cast(element, dtype))
 
-    return filled
+    stored = element.assign(tf.reshape(values, [-1])[0])
+    return FirstValue("evaluated", initializer=filled), stored.op
 
 
 def _scatter(scatter: Any, handle: tf.Tensor, indices: Any, updates: Any) -> Any:

@@ -84,7 +84,8 @@ def apply_adam(
       variable: the Table.
       state: its slot from `state_of`.
       gradient: float32 [n, dim].
-      row_ids: int64 [n].
+      row_ids: int64 [n]; while the table shows some rows (shown_rows.py), places among these, and
+        then only these rows are updated.
       step_size: as of `adam_step_size`; a number or scalar tensor, as the next three.
       beta1: decay of m.
       beta2: decay of v.
@@ -95,6 +96,9 @@ def apply_adam(
     Returns:
       The op.
     """
+    shown = variable.shown_row_ids()
+    if shown is not None:
+        row_ids, is_lazy = tf.gather(shown, row_ids), True
     rule = AppliedRule(
         "adam",
         [state.handle],

@@ -42,7 +42,7 @@ def apply_to_rows_of_gradients(
     tables = [variable for variable in variables if isinstance(variable, Table)]
     make_slots_of_tables(optimizer, variables, tables)
     if not _lets_rows_decay(optimizer):
-        with UpdateScope(tables):
+        with UpdateScope(tables), _with_slots_made(optimizer):
             return optimizer.apply_gradients(grads_and_vars, **kwargs)
     with contextlib.ExitStack() as stack:
         shown = []
@@ -55,6 +55,20 @@ def apply_to_rows_of_gradients(
             shown.append((gradient, variable))
         stack.enter_context(_scattering_by_variables(optimizer))
         return optimizer.apply_gradients(shown, **kwargs)
+
+
+@contextlib.contextmanager
+def _with_slots_made(optimizer: Any) -> Iterator[None]:
+    """Context in which an optimizer of tf.train does not look for its slots again: some need a
+    known number of rows for that."""
+    if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
+        yield
+        return
+    optimizer.__dict__["_create_slots"] = lambda variables: None
+    try:
+        yield
+    finally:
+        del optimizer.__dict__["_create_slots"]
 
 
 def is_newer_keras(optimizer: Any) -> bool:
@@ -91,8 +105,8 @@ def make_slots_of_tables(
         if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
             make_slots(optimizer, variables)
             return
-        if tf.executing_eagerly():  # some of tf.train's need a known number of rows
-            for table in tables:
+        for table in tables:  # some of tf.train's need a known number of rows
+            if tf.executing_eagerly() or table.shape[0] is None:
                 stack.enter_context(showing_some_rows(table))
         optimizer._create_slots(variables)
 

@@ -112,6 +112,12 @@ def test_third_argument_is_told_by_its_type(sok):
     assert sok.lookup_sparse([variable], [ids])[0].shape.as_list() == [4, 2]
 
 
+def test_mean_by_weights_that_sum_to_zero(sok):
+    variable = sok.DynamicVariable(2, "3")
+    ids, weights = tf.ragged.constant([[1, 2], [3]]), tf.ragged.constant([[1.0, -1.0], [0.0]])
+    assert sok.lookup_sparse(variable, ids, weights).numpy().tolist() == [[0, 0], [0, 0]]
+
+
 def test_lookups_insert_keys(sok):
     variable = sok.DynamicVariable(2, "3")
     sok.lookup_sparse(variable, tf.ragged.constant([[-4, 2**40], []], tf.int64))
@@ -122,6 +128,7 @@ def test_lookups_insert_keys(sok):
     ({"sp_ids": [bags_of("ragged")] * 2}, ValueError, "as many sp_ids as params, got 2 for 1"),
     ({"combiners": ["sum", "sum"]}, ValueError, "as many combiners as params, got 2 for 1"),
     ({"sp_weights": []}, ValueError, "as many sp_weights as params, got 0 for 1"),
+    ({"combiners": 3}, ValueError, "must be 'sum', 'mean' or 'average', got 3"),
     ({"combiners": ["max"]}, ValueError, "must be 'sum', 'mean' or 'average', got 'max'"),
     ({"combiners": [["sum"]]}, ValueError, r"must be 'sum', 'mean' or 'average', got \['sum'\]"),
     ({"sp_ids": [tf.constant([[1]])]}, TypeError, r"sp_ids\[0\] must be SparseTensor or Ragged"),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import sok_compat
 from sok_compat.runtime.tf_versions import keras
 from tests.support.sessions import initialized_session
 
@@ -37,6 +38,10 @@ OPTIMIZERS = {
     "tf.train Adadelta": lambda: train.AdadeltaOptimizer(0.1),
     "tf.train RMSProp": lambda: train.RMSPropOptimizer(0.1),
     "tf.train Ftrl": lambda: train.FtrlOptimizer(0.1),
+    "tf.train ProximalAdagrad": lambda: train.ProximalAdagradOptimizer(0.1),
+    "tf.train AdagradDA": lambda: train.AdagradDAOptimizer(0.1, tf.Variable(0, dtype=tf.int64)),
+    "LazyAdam": lambda: sok_compat.tf.keras.optimizers.LazyAdamOptimizer(0.1),
+    "fused Adam": lambda: sok_compat.tf.keras.optimizers.Adam(0.1),
 }
 ROWS = np.random.default_rng(0).normal(size=(8, 3)).astype(np.float32)
 TOUCHED = [0, 2, 3, 2, 1]  # of the first four rows, in each step
@@ -111,7 +116,13 @@ def test_dense_gradients_move_all_rows(sok, name, kind):
     np.testing.assert_allclose(rows_of(sok, variable), plain, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["legacy Adam", "tf.train Adam", "tf.train Adagrad"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("legacy Adam", "tf.train Adam", "tf.train Adagrad", "tf.train ProximalAdagrad"),
+        *("tf.train AdagradDA", "LazyAdam", "fused Adam"),
+    ],
+)
 def test_in_a_graph(sok, name):
     with tf.Graph().as_default():
         variable, plain = sok.DynamicVariable(3), tf.Variable(ROWS[:4])
@@ -139,6 +150,16 @@ def test_newer_keras_in_a_graph_raises(sok):
         with pytest.raises(NotImplementedError, match="do not work in graph mode: use the one"):
             slices = tf.IndexedSlices(tf.ones([1, 3]), [0], [1, 3])
             sok.OptimizerWrapper(newer.Adam()).apply_gradients([(slices, variable)])
+
+
+def test_averages_of_all_rows_raise(sok):
+    variable = made(sok, "dynamic")
+    wrapper = sok.OptimizerWrapper(newer.Adam(use_ema=True))
+    with tf.GradientTape() as tape:
+        loss = loss_of(tf.nn.embedding_lookup(variable, [1]))
+    with pytest.raises(NotImplementedError, match="use_ema averages all rows: make the Adam"):
+        wrapper.apply_gradients([(tape.gradient(loss, variable), variable)])
+    np.testing.assert_array_equal(rows_of(sok, variable), ROWS)
 
 
 def test_wrapper_offers_what_the_optimizer_has(sok):

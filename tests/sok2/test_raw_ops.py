@@ -62,6 +62,25 @@ def test_in_a_graph(sok):
     assert keys.tolist() == [1, 5] and values.tolist() == [[1.5, 1.5], [2, 2]]
 
 
+def test_a_tensor_fills_the_rows_as_it_was_when_the_variable_began(sok):
+    """As slots of optimizers start from a variable's value."""
+    raw = sok.raw_ops
+    with tf.Graph().as_default():
+        given = tf.Variable([0.5])
+        with tf.control_dependencies([given.initializer]):
+            handle, initialize = make(raw, initializer=given.read_value())
+        rows = raw.dummy_var_sparse_read(handle, tf.constant([4], tf.int64))
+        known, initialize_known = make(raw, initializer=tf.constant([3.0, 4.0]))
+        rows_of_known = raw.dummy_var_sparse_read(known, tf.constant([4], tf.int64))
+        changed = given.assign([9.0])
+        with tf.compat.v1.Session() as session:
+            session.run([initialize, initialize_known])
+            session.run(changed)
+            assert session.run(rows).tolist() == [[0.5, 0.5]]
+            assert session.run(given).tolist() == [9]  # a read does not run the initializer
+            assert session.run(rows_of_known).tolist() == [[3, 3]]
+
+
 class VariableOfALibrary(ResourceVariable):
     """Shows optimizers a buffer with the rows of a step, between to_static and to_dynamic."""
 
@@ -117,5 +136,7 @@ def test_bad_arguments(sok):
         raw.dummy_var_shape(tf.Variable(1.0).handle)
     with pytest.raises(ValueError, match="var_type must be one of"):
         make(raw, var_type="other")
+    with pytest.raises(ValueError, match="the initializer needs an element"):
+        make(raw, initializer=[])
     with pytest.raises(TypeError, match="has no options"):
         make(raw, config='{"other": 1}')

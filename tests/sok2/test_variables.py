@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Variables of SparseOperationKit 2 on one process; test_ranks.py has several."""
 
+import importlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.sparse_operation_kit.variables import options
 from tests.support.sessions import initialized_session
 
 ROWS = np.arange(10.0, dtype=np.float32).reshape(5, 2)
@@ -221,6 +224,32 @@ def test_first_values_by_a_variable_and_by_seeds(sok):
 def test_bad_dynamic_variables(sok, arguments, error, message):
     with pytest.raises(error, match=message):
         sok.DynamicVariable(**{"dimension": 3, **arguments})
+
+
+def test_customized_eviction_warns_once(sok, caplog):
+    options._warn_of_customized.cache_clear()
+    for _ in range(2):
+        variable = sok.DynamicVariable(2, evict_strategy="kCustomized", max_capacity=2)
+    assert [record.message for record in caplog.records] == [
+        "evict_strategy='kCustomized' evicts the least recently used keys, as 'kLru' does: lookups "
+        "have no scores"
+    ]
+    gone = [sok.sparse_read_and_evict(variable, [key])[1].numpy().tolist() for key in (5, 3, 5, 9)]
+    assert gone == [[], [], [], [3]]
+
+
+def test_modules_of_the_earlier_name(sok):
+    """As libraries import them."""
+    from sparse_operation_kit.experiment import raw_ops, utils
+    from sparse_operation_kit.experiment.communication import num_gpus
+    from sparse_operation_kit.experiment.lookup import lookup_sparse
+
+    assert (raw_ops, utils) == (sok.raw_ops, sok.utils)
+    assert (num_gpus, lookup_sparse) == (sok.communication.num_gpus, sok.lookup_sparse)
+    for path in ("sparse_operation_kit", "sok_compat.sparse_operation_kit"):
+        assert importlib.import_module(f"{path}.experiment.dump_load") is sok.dump_load
+        with pytest.raises(ModuleNotFoundError, match="experiment.nothing"):
+            importlib.import_module(f"{path}.experiment.nothing")
 
 
 def test_bad_assignments_change_nothing(sok):

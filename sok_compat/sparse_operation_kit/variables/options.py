@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import logging
 import numbers
 import operator
 from typing import Any
 
 VAR_TYPES = ("hbm", "hybrid")
-EVICT_STRATEGIES = ("kLru", "kCustomized")
+_CUSTOMIZED = "kCustomized"
+EVICT_STRATEGIES = ("kLru", _CUSTOMIZED)
 _DEFAULT_CAPACITY = 64 << 20
 _MOST_ROWS = 1 << 62
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +27,8 @@ class DynamicOptions:
     init_capacity: rows on a rank to begin with; rounded up to a power of two.
     max_capacity: most keys on a rank, of var_type 'hybrid'; rounded up to a power of two.
     max_hbm_for_vectors: GiB.
+    evict_strategy: 'kLru' or 'kCustomized'. Both evict the least recently used keys, as lookups
+      have no scores; the latter warns.
     filter_ratio: probability with which lookups with use_low_frequency_filter=True admit a key.
     """
 
@@ -68,6 +75,8 @@ class DynamicOptions:
             raise ValueError(
                 f"evict_strategy must be one of {EVICT_STRATEGIES}, got {self.evict_strategy!r}"
             )
+        if self.evict_strategy == _CUSTOMIZED:
+            _warn_of_customized()
         for name in ("max_hbm_for_vectors", "max_bucket_size", "block_size"):
             if not self._number(name) >= 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
@@ -81,6 +90,15 @@ class DynamicOptions:
         if not isinstance(number, numbers.Real):
             raise ValueError(f"{name} must be a number, got {number!r}")
         return float(number)
+
+
+@functools.cache
+def _warn_of_customized() -> None:
+    """Once in a process."""
+    _logger.warning(
+        "evict_strategy='kCustomized' evicts the least recently used keys, as 'kLru' does: lookups "
+        "have no scores"
+    )
 
 
 def checked_var_type(var_type: str | None) -> str:

@@ -151,6 +151,11 @@ class ShownRows(VariableMixin):
         """Whether this is inside `showing_rows_in_use` or `showing_rows_of`."""
         return self._rows_in_use() is not None
 
+    def shown_row_ids(self) -> tf.Tensor | None:
+        """Returns int64 [n], the ids of the rows that this shows; None: all, by their ids."""
+        rows = self._rows_in_use()
+        return None if rows is None else rows.row_ids
+
     def _shown(self) -> RowsInUse | SomeRows | None:
         return getattr(_shown, "by_table", {}).get(id(getattr(self, "table_handle", None)))
 
