@@ -42,7 +42,7 @@ def apply_to_rows_of_gradients(
     tables = [variable for variable in variables if isinstance(variable, Table)]
     make_slots_of_tables(optimizer, variables, tables)
     if not _lets_rows_decay(optimizer):
-        with UpdateScope(tables), _with_slots_made(optimizer):
+        with UpdateScope(tables), _with_methods(optimizer, _no_slots_to_make(optimizer)):
             return optimizer.apply_gradients(grads_and_vars, **kwargs)
     with contextlib.ExitStack() as stack:
         shown = []
@@ -53,22 +53,26 @@ def apply_to_rows_of_gradients(
                 else:  # these optimizers hand all rows to one op, by the variable's handle
                     stack.enter_context(UpdateScope([variable]))
             shown.append((gradient, variable))
-        stack.enter_context(_scattering_by_variables(optimizer))
+        stack.enter_context(_with_methods(optimizer, _scatters_by_variable(optimizer)))
         return optimizer.apply_gradients(shown, **kwargs)
 
 
 @contextlib.contextmanager
-def _with_slots_made(optimizer: Any) -> Iterator[None]:
-    """Context in which an optimizer of tf.train does not look for its slots again: some need a
-    known number of rows for that."""
-    if not isinstance(optimizer, tf.compat.v1.train.Optimizer):
-        yield
-        return
-    optimizer.__dict__["_create_slots"] = lambda variables: None
+def _with_methods(optimizer: Any, methods: dict[str, Callable[..., Any]]) -> Iterator[None]:
+    """Context in which an optimizer has these methods in place of its own."""
+    optimizer.__dict__.update(methods)
     try:
         yield
     finally:
-        del optimizer.__dict__["_create_slots"]
+        for name in methods:
+            del optimizer.__dict__[name]
+
+
+def _no_slots_to_make(optimizer: Any) -> dict[str, Callable[..., Any]]:
+    """Slots exist by then, and some optimizers of tf.train look for them by the number of rows,
+    which a table without a capacity does not have."""
+    is_of_train = isinstance(optimizer, tf.compat.v1.train.Optimizer)
+    return {"_create_slots": lambda variables: None} if is_of_train else {}
 
 
 def is_newer_keras(optimizer: Any) -> bool:
@@ -151,17 +155,10 @@ def _name_by_newer_keras(slot: SlotVariable, table: Table) -> str:
     return re.sub(rf"^(?:.*/)?([^/]+)/{name}(_\d+)?:0$", r"\1", slot.name)
 
 
-@contextlib.contextmanager
-def _scattering_by_variables(optimizer: Any) -> Iterator[None]:
-    """Context in which an optimizer's scatters by handle apply to shown rows."""
-    replaced = [name for name in _SCATTERS if hasattr(optimizer, name)]
-    for name in replaced:
-        optimizer.__dict__[name] = _by_variable(name, getattr(optimizer, name))
-    try:
-        yield
-    finally:
-        for name in replaced:
-            del optimizer.__dict__[name]
+def _scatters_by_variable(optimizer: Any) -> dict[str, Callable[..., Any]]:
+    """An optimizer's scatters by handle, for shown rows."""
+    own = {name: getattr(optimizer, name) for name in _SCATTERS if hasattr(optimizer, name)}
+    return {name: _by_variable(name, by_handle) for name, by_handle in own.items()}
 
 
 def _by_variable(name: str, by_handle: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:

@@ -163,7 +163,7 @@ def of_launch(num_ranks, is_drawn):
     return reported(num_ranks, is_drawn or num_ranks == 3)
 
 
-RANKS = thorough_but(1, [2, 1, 3])
+RANKS = thorough_but(1, [(2, False), (1, False), (3, False)])  # and whether with drawn cases
 RANKS_AND_PLANS = [
     pytest.param(
         (n, plan in WITH_DRAWN),
@@ -177,11 +177,9 @@ RANKS_AND_PLANS = [
 on_ranks_by_plan = pytest.mark.parametrize("ranks, plan", RANKS_AND_PLANS, indirect=["ranks"])
 
 
-@pytest.fixture(scope="module", params=RANKS, ids="{} ranks".format)
+@pytest.fixture(scope="module", params=RANKS, ids=lambda launch: f"{launch[0]} ranks")
 def ranks(request):
-    """Of a number of ranks, or of a number and whether in the launch of drawn cases."""
-    number, is_drawn = request.param if isinstance(request.param, tuple) else (request.param, False)
-    return of_launch(number, is_drawn)
+    return of_launch(*request.param)
 
 
 @on_ranks_by_plan

@@ -37,9 +37,7 @@ SCENARIOS = {
     "several-calls-of-a-layer": Scenario(ALL_CASES[1::4], VARIED_STEPS, num_calls=3),
 }
 
-optimizers = pytest.mark.parametrize(
-    "optimizer", sorted(COMMON_OPTIMIZERS, key=lambda case: case.is_other_way_in), ids=str
-)
+optimizers = pytest.mark.parametrize("optimizer", COMMON_OPTIMIZERS, ids=str)
 
 
 @optimizers
