@@ -55,7 +55,8 @@ def lookup_sparse(
     """Looks up bags of keys in many variables, and pools the rows of each bag.
 
     API of SparseOperationKit 2. Unknown keys of a DynamicVariable get rows. All ranks call it
-    together, with any batch sizes; it sends one request to other ranks.
+    together, with any batch sizes; it sends one request to other ranks, and one more where some of
+    the variables are DeepRec's.
 
     Args:
       params: variables of `sok.Variable`, `sok.DynamicVariable`, DeepRec's embedding variables and

@@ -158,8 +158,9 @@ def test_a_lookup_that_does_not_insert_uses_no_key(graph):
     with initialized_session() as session:
         for fetched, batch in ((inserted, [5, 6]), (inserted, [6]), (read, [5]), (inserted, [7])):
             session.run(fetched, {keys: batch})
-        assert session.run(counts, {keys: [5, 6, 7]}).tolist() == [0, 2, 1]
-        first, second = session.run(moments, {keys: [6, 7]})
+        assert session.run(counts, {keys: [5, 6, 7]}).tolist() == [0, 0, 0]
+        evicted, first, second = session.run(moments, {keys: [5, 6, 7]})
+        assert evicted == -1
         assert 1.6e18 < first < second
 
 

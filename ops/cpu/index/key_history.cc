@@ -9,8 +9,8 @@ namespace sok {
 namespace {
 
 constexpr int64_t kMostHashes = 64;
-constexpr int64_t kRowsAhead = 8;  // fetched before they are counted
-constexpr int64_t kNanosecondsOfCount = 10;
+constexpr int64_t kRowsAhead = 8;  // fetched before they are written
+constexpr int64_t kNanosecondsOfUse = 10;
 
 std::unique_ptr<WaitingKeys> MakeWaitingKeys(const HistoryOptions& options) {
   return options.has_filter() && options.bloom.num_counters > 0 ? MakeBloomCounts(options.bloom)
@@ -86,24 +86,20 @@ void KeyHistory::Count(int64_t row_id, int64_t count, int64_t step) {
   row->step = step;
 }
 
-void KeyHistory::CountOnce(Executor& executor, int64_t num_rows, const int64_t* row_ids,
-                           bool are_distinct, int64_t step) {
+void KeyHistory::Use(Executor& executor, int64_t num_rows, const int64_t* row_ids, int64_t moment) {
   int64_t last = kNoRow;
   for (int64_t i = 0; i < num_rows; ++i) last = std::max(last, row_ids[i]);
   if (last == kNoRow) return;
   Row(last);  // all of them exist from here on
-  const auto count = [&](int64_t begin, int64_t end) {
+  executor.ParallelFor(num_rows, kNanosecondsOfUse, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {  // rows are anywhere in memory
       const int64_t next = row_ids[std::min(i + kRowsAhead, num_rows - 1)];
       if (next != kNoRow) __builtin_prefetch(&rows_[static_cast<size_t>(next)], /*rw=*/1);
-      if (row_ids[i] != kNoRow) Count(row_ids[i], 1, step);
+      if (row_ids[i] == kNoRow) continue;
+      // Threads that have the same row write the same.
+      __atomic_store_n(&rows_[static_cast<size_t>(row_ids[i])].step, moment, __ATOMIC_RELAXED);
     }
-  };
-  if (are_distinct) {
-    executor.ParallelFor(num_rows, kNanosecondsOfCount, count);
-  } else {
-    count(0, num_rows);
-  }
+  });
 }
 
 KeySeen KeyHistory::OfRow(int64_t row_id) const {

@@ -69,9 +69,9 @@ class KeyHistory {
 
   /// Counts `count` occurrences, in this step, of the key of a row.
   void Count(int64_t row_id, int64_t count, int64_t step);
-  /// Counts one occurrence, in this step, of the key of each row but kNoRow.
-  void CountOnce(Executor& executor, int64_t num_rows, const int64_t* row_ids, bool are_distinct,
-                 int64_t step);
+  /// With a limit of keys, which counts no occurrences: each row but kNoRow is used now. Rows may
+  /// repeat.
+  void Use(Executor& executor, int64_t num_rows, const int64_t* row_ids, int64_t moment);
   /// History of a row; a row without one counts as admitted long ago.
   KeySeen OfRow(int64_t row_id) const;
   void SetRow(int64_t row_id, const KeySeen& seen);

@@ -93,7 +93,7 @@ SOK_TEST(KeysAreAdmittedWhenTheyHaveComeOftenEnough) {
   CHECK_EQ(history.OfRow(7).count, 5);
 }
 
-SOK_TEST(RowsAreCountedOnce) {
+SOK_TEST(UsesAreMoments) {
   HistoryOptions options;
   options.is_kept = true;
   options.max_keys = 100'000;
@@ -101,14 +101,19 @@ SOK_TEST(RowsAreCountedOnce) {
   const auto executor = MakeThreadExecutor(3);
   std::vector<int64_t> rows;
   for (int64_t row = 99'999; row >= 0; row -= 2) rows.push_back(row);
+  for (int64_t i = 1; i < 50'000; i += 1000) rows[static_cast<size_t>(i)] = 77'777;  // repeated
   rows[5] = kNoRow;
-  history.CountOnce(*executor, 50'000, rows.data(), /*are_distinct=*/true, 7);
-  history.CountOnce(*executor, 3, std::vector<int64_t>{1, kNoRow, 1}.data(), false, 8);
-  history.CountOnce(*executor, 1, std::vector<int64_t>{kNoRow}.data(), true, 9);
+  history.Use(*executor, 50'000, rows.data(), 7);
+  history.Use(*executor, 3, std::vector<int64_t>{1, kNoRow, 1}.data(), 8);
+  history.Use(*executor, 1, std::vector<int64_t>{kNoRow}.data(), 9);
+  std::vector<int64_t> expected(100'000, -1);
+  for (const int64_t row : rows) {
+    if (row != kNoRow) expected[static_cast<size_t>(row)] = 7;
+  }
+  expected[1] = 8;
   for (int64_t row = 0; row < 100'000; ++row) {
-    const bool is_counted = row % 2 == 1 && row != 99'989;
-    CHECK_EQ(history.OfRow(row).count, (is_counted ? 1 : 0) + (row == 1 ? 2 : 0));
-    if (is_counted) CHECK_EQ(history.OfRow(row).step, row == 1 ? 8 : 7);
+    CHECK_EQ(history.OfRow(row).step, expected[static_cast<size_t>(row)]);
+    CHECK_EQ(history.OfRow(row).count, 0);
   }
 }
 

@@ -26,8 +26,9 @@ class RecordedUses {
   RecordedUses& operator=(const RecordedUses&) = delete;
 
   void Add(int64_t row_id) {
-    before_.emplace_back(row_id, history_->OfRow(row_id));
-    history_->Count(row_id, 1, moment_);
+    const KeySeen before = history_->OfRow(row_id);
+    before_.emplace_back(row_id, before);
+    history_->SetRow(row_id, {before.count, moment_});
   }
   void Keep() { before_.clear(); }
 
@@ -69,8 +70,7 @@ class LimitedLookup {
   void Find(int64_t* row_ids) {
     view_.table.Find(call_, num_keys_, keys_, row_ids);
     std::vector<int64_t> room;
-    history_.CountOnce(call_.executor(), num_keys_, call_.OnHost(row_ids, num_keys_, &room),
-                       /*are_distinct=*/false, moment_);
+    history_.Use(call_.executor(), num_keys_, call_.OnHost(row_ids, num_keys_, &room), moment_);
   }
 
   /// Inserts before it evicts: rows of evicted keys are not free before the step ends.
@@ -79,14 +79,7 @@ class LimitedLookup {
     view_.table.FindOrInsert(call_, num_keys_, keys_, keys_are_distinct, initial_rows, view_.planes,
                              row_ids);
     std::vector<int64_t> room;
-    const int64_t* ids = call_.OnHost(row_ids, num_keys_, &room);
-    if (found_.empty()) {
-      history_.CountOnce(call_.executor(), num_keys_, ids, keys_are_distinct, moment_);
-    } else {  // those with rows have been counted
-      for (int64_t i = 0; i < num_keys_; ++i) {
-        if (found_[static_cast<size_t>(i)] == kNoRow) history_.Count(ids[i], 1, moment_);
-      }
-    }
+    history_.Use(call_.executor(), num_keys_, call_.OnHost(row_ids, num_keys_, &room), moment_);
     Keep();
     EvictVictims(victims);
   }

@@ -22,8 +22,8 @@ class RowsSaveable(StreamedTable):
       <name>/keys: int64 [n].
       <name>/rows: float32 [n, dim].
       the name of each slot: float32 [n, width of the slot].
-      <name>/freqs, <name>/versions: int64 [n], of a table with max_keys: a key's lookups, and the
-        last one in nanoseconds since 1970.
+      <name>/freqs, <name>/versions: int64 [n], of a table with max_keys: 0, and when a lookup last
+        used a key, in nanoseconds since 1970.
       <name>/seed: int64, of a table whose initial rows are random: seeds those of later keys.
 
     Restoring replaces the table's contents by the keys that this rank owns, whichever rank saved
