@@ -52,8 +52,7 @@ def test_increments_have_the_keys_that_were_used_again(table, tmp_path):
         assert sorted(tf.train.load_variable(path, "t/keys.increment").tolist()) == [1, 4, 5]
         call("read", 2, 6, 7, 8)
         saver.restore(session, path)
-        counts, moments = call("history", 1, 2, 4, 5)
-        assert counts.tolist() == [2, 1, 2, 1]
+        _, moments = call("history", 1, 2, 4, 5)
         assert np.argsort(moments).tolist() == [1, 2, 3, 0]
         assert call("make room", 9, 10, 11).tolist() == [2, 4, 5]
 
