@@ -9,8 +9,8 @@ namespace sok {
 namespace {
 
 constexpr int64_t kMostHashes = 64;
-constexpr int64_t kRowsAhead = 8;  // fetched before they are written
-constexpr int64_t kNanosecondsOfUse = 10;
+constexpr int64_t kRowsAhead = 24;  // fetched before they are written
+constexpr int64_t kNanosecondsOfUse = 20;
 
 std::unique_ptr<WaitingKeys> MakeWaitingKeys(const HistoryOptions& options) {
   return options.has_filter() && options.bloom.num_counters > 0 ? MakeBloomCounts(options.bloom)
@@ -57,8 +57,7 @@ Admission KeyHistory::Admit(Executor& executor, int64_t num_rows, ArrivingKeys* 
 }
 
 void KeyHistory::Reserve(Executor& executor, int64_t num_rows, int64_t num_waiting) {
-  const auto size = static_cast<size_t>(num_rows);
-  if (size > rows_.capacity()) rows_.reserve(std::max(size, 2 * rows_.capacity()));
+  ReserveRows(num_rows);
   if (num_waiting > 0) waiting_->Reserve(executor, num_waiting);
 }
 
@@ -94,16 +93,16 @@ void KeyHistory::Use(Executor& executor, int64_t num_rows, const int64_t* row_id
   executor.ParallelFor(num_rows, kNanosecondsOfUse, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {  // rows are anywhere in memory
       const int64_t next = row_ids[std::min(i + kRowsAhead, num_rows - 1)];
-      if (next != kNoRow) __builtin_prefetch(&rows_[static_cast<size_t>(next)], /*rw=*/1);
+      if (next != kNoRow) __builtin_prefetch(rows() + next, /*rw=*/1);
       if (row_ids[i] == kNoRow) continue;
       // Threads that have the same row write the same.
-      __atomic_store_n(&rows_[static_cast<size_t>(row_ids[i])].step, moment, __ATOMIC_RELAXED);
+      __atomic_store_n(&rows()[row_ids[i]].step, moment, __ATOMIC_RELAXED);
     }
   });
 }
 
 KeySeen KeyHistory::OfRow(int64_t row_id) const {
-  if (row_id < static_cast<int64_t>(rows_.size())) return rows_[static_cast<size_t>(row_id)];
+  if (row_id < num_rows_) return rows()[row_id];
   return {options_.limits_keys() ? 0 : std::max<int64_t>(1, options_.filter_freq), -1};
 }
 
@@ -116,13 +115,19 @@ std::vector<LastUse> KeyHistory::LeastRecentlyUsed(
 }
 
 KeySeen* KeyHistory::Row(int64_t row_id) {
-  const auto row = static_cast<size_t>(row_id);
-  if (row >= rows_.size()) rows_.resize(row + 1, OfRow(row_id));
-  return &rows_[row];
+  ReserveRows(row_id + 1);
+  const KeySeen without_history = OfRow(num_rows_);
+  for (; num_rows_ <= row_id; ++num_rows_) rows()[num_rows_] = without_history;
+  return rows() + row_id;
+}
+
+void KeyHistory::ReserveRows(int64_t num_rows) {
+  const size_t bytes = static_cast<size_t>(num_rows) * sizeof(KeySeen);
+  if (bytes > memory_.size_bytes()) memory_.Grow(std::max(bytes, 2 * memory_.size_bytes()));
 }
 
 int64_t KeyHistory::num_bytes() const {
-  return static_cast<int64_t>(rows_.capacity() * sizeof(KeySeen)) + waiting_->num_bytes() +
+  return num_rows_ * static_cast<int64_t>(sizeof(KeySeen)) + waiting_->num_bytes() +
          use_order_.num_bytes();
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/base/memory/reserved_memory.h"
 #include "ops/base/threads/fair_shared_mutex.h"
 #include "ops/cpu/index/use_order.h"
 #include "ops/cpu/index/waiting_keys.h"
@@ -97,11 +98,15 @@ class KeyHistory {
  private:
   static constexpr int64_t kGone = INT64_MIN;  // the step of a row without a key
 
+  KeySeen* rows() const { return static_cast<KeySeen*>(memory_.data()); }
+  /// Throws kOutOfMemory without effect.
+  void ReserveRows(int64_t num_rows);
   KeySeen* Row(int64_t row_id);
 
   const HistoryOptions options_;
   FairSharedMutex mutex_;
-  std::vector<KeySeen> rows_;
+  ReservedMemory memory_{0, PageSize::kHuge};  // of rows: lookups write anywhere in it
+  int64_t num_rows_ = 0;
   std::unique_ptr<WaitingKeys> waiting_;
   UseOrder use_order_;
   int64_t last_step_ = -1;
