@@ -49,6 +49,7 @@ OTHER_TABLES = {  # and their inputs
     "permuted": ([(10, 4, "sum"), (15, 4, "sum"), (5, 4, "sum")], [(1, 2), (0, 2), (2, 0)]),
     "without inputs": ([(10, 4, "sum"), (15, 4, "sum")], [(0, 2)]),  # those of rank 1
 }
+# In the launch of drawn cases.
 WITH_DRAWN = ("basic", "columns", "owned", "permuted", "uneven", "without inputs")
 ON_THREE_RANKS = ("all kinds", "rows", "uneven", "without inputs")  # where sizes do not divide
 GROUPS = {  # with one rank all are cut by columns

@@ -90,12 +90,12 @@ class LimitedLookup {
     if (size_.num_keys + num_keys_ <= most) return {};
     std::vector<int64_t> room;
     const int64_t* keys = call_.OnHost(keys_, num_keys_, &room);
-    found_.resize(static_cast<size_t>(num_keys_));
-    FindOnHost(call_, view_.table, num_keys_, keys, found_.data());
-    for (const int64_t row_id : found_) {
+    std::vector<int64_t> found(static_cast<size_t>(num_keys_));
+    FindOnHost(call_, view_.table, num_keys_, keys, found.data());
+    for (const int64_t row_id : found) {
       if (row_id != kNoRow) uses_.Add(row_id);
     }
-    const int64_t num_new = NumNew(num_keys_, keys, found_);
+    const int64_t num_new = NumNew(num_keys_, keys, found);
     const int64_t count = size_.num_keys + num_new - most;
     if (count <= 0) return {};
     std::vector<LastUse> victims = LeastRecentlyUsed(count);
@@ -139,7 +139,6 @@ class LimitedLookup {
   const int64_t moment_;
   RecordedUses uses_;  // of keys that have rows, until it is known that the new ones fit
   const TableSize size_;
-  std::vector<int64_t> found_;  // rows before; empty if the table cannot become too full
 };
 
 bool LimitsKeys(const TableView& view) {
