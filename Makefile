@@ -87,13 +87,15 @@ check: export CUDAARCHS := 90
 check: TESTS :=  # also those that take long, in one run: they share processes
 check: before-tests test pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, site, sanitizers, CUDA, all tests
 
-# Two at a time, as downloads, linters and links leave a processor idle; one pip at a time in an environment.
+# Two at a time, as downloads, linters, links and Horovod's largest file leave a processor idle; one pip at a time in an
+# environment: Horovod, then the wheel.
 .PHONY: before-tests build-other
 before-tests: $(VENV)/.tensorflow $(VENV)/.tools $(VENV)/.lint
-	$(MAKE) --no-print-directory -j2 --output-sync=target lint docs sanitize cuda-check build-other
+	$(MAKE) --no-print-directory -j2 --output-sync=target BEFORE_WHEEL=$(VENV)/.horovod \
+	  cuda-check lint docs sanitize build-other
 
 build-other:
-	$(if $(OTHER_TENSORFLOW),$(MAKE) --no-print-directory build TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF)
+	$(if $(OTHER_TENSORFLOW),$(MAKE) --no-print-directory build TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF BEFORE_WHEEL=)
 
 # The wheels run on systems as old as the one that CXX compiles for; see docs/use/install.md.
 PYTHONS := 3.9 3.10 3.11 3.12
@@ -132,7 +134,7 @@ $(VENV)/.lint: requirements-lint.txt $(VENV)/.created
 	$(PIP_INSTALL) --requirement $<
 	@touch $@
 
-$(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools
+$(INSTALLED): $(SOURCES) $(VENV)/.tensorflow $(VENV)/.tools | $(BEFORE_WHEEL)
 	@rm -f $(VENV)/.installed*
 	$(PIP_INSTALL) --no-build-isolation --no-deps --force-reinstall \
 	  -Ccmake.define.SOK_CUDA=$(SOK_CUDA) $(foreach part,TESTS BENCHMARKS,-Ccmake.define.SOK_CUDA_$(part)=OFF) .

@@ -38,7 +38,7 @@ def main(arguments=None):
             print(f"[{number}/{len(found)}] {_name(case)}", end="", file=sys.stderr, flush=True)
             folder = data.folder(case.script.data_format)
             work = os.path.join(os.path.abspath(parsed.work), "runs")
-            result = running.run_case(case, settings, folder, work, parsed.time_limit)
+            result = running.run_case(case, settings, folder, work, parsed.time_limit, parsed.keep)
             results.append(result)
             print(f": {result.error or 'runs'}", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
@@ -66,6 +66,9 @@ def _parser():
     parser.add_argument("--eval-samples", type=int, help="default: a fifth of those")
     parser.add_argument("--time-limit", type=float, default=600, help="seconds of one run")
     parser.add_argument("--work", default="runs/modelzoo", help="folder for data and output")
+    parser.add_argument(
+        "--keep", action="store_true", help="read the output of runs in --work, and run the others"
+    )
     parser.add_argument(
         "--op-times", action="store_true", help="ask for timelines, and add their times of ops"
     )

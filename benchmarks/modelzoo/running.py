@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Optional
 
 from benchmarks.modelzoo import logs, op_times
@@ -18,6 +19,7 @@ from benchmarks.modelzoo.op_times import OpTimes
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _SECONDS_TO_END = 10  # after SIGTERM
+_OUTPUT, _STATUS = "output.txt", "status.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Result:
         return not self.error
 
 
-def run_case(case, settings, data_folder, work, time_limit):
+def run_case(case, settings, data_folder, work, time_limit, keeps=False):
     """Runs it in a folder of its own, where output.txt keeps what it printed, and after how many
     seconds.
 
@@ -43,16 +45,20 @@ def run_case(case, settings, data_folder, work, time_limit):
       data_folder: generated data of the script's format.
       work: folder for the folders of runs.
       time_limit: seconds.
+      keeps: whether the output of an earlier run by the same command is read in place of a run.
 
     Returns:
       Result.
     """
     folder = os.path.join(work, case.script.model.replace("/", "."), _name_of(case))
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(os.path.join(folder, "result"))  # some scripts expect it
     arguments = case.arguments(settings, data_folder)
     command = [sys.executable, *_launcher(case), case.script.path, *arguments]
-    lines, status = _run(command, folder, time_limit)
+    kept = _kept(command, folder) if keeps else None
+    if kept is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(os.path.join(folder, "result"))  # some scripts expect it
+        kept = _run(command, folder, time_limit)
+    lines, status = kept
     findings = logs.read(lines, settings.steps)
     times = op_times.read(folder) if settings.timeline_steps else None
     return Result(case, findings, _error(status, lines, findings, time_limit), times)
@@ -75,10 +81,22 @@ def _error(status, lines, findings, time_limit):
     return "" if findings.has_trained else f"ended without a step: {logs.error_of(texts)}"
 
 
+def _kept(command, folder):
+    """([Line], status) of an earlier run by this command that ended by itself, else None."""
+    try:
+        status = int(Path(folder, _STATUS).read_text())
+        first, *texts = Path(folder, _OUTPUT).read_text().rstrip("\n").split("\n")
+    except OSError:
+        return None
+    if first != " ".join(command):
+        return None
+    return [logs.Line(float(text[:7]), text[9:]) for text in texts], status
+
+
 def _run(command, folder, time_limit):
     """([Line], status); the status is None where time ran out."""
     lines, start = [], time.monotonic()
-    with open(os.path.join(folder, "output.txt"), "w") as output:
+    with open(os.path.join(folder, _OUTPUT), "w") as output:
         output.write(" ".join(command) + "\n")
         process = subprocess.Popen(
             command,
@@ -106,6 +124,8 @@ def _run(command, folder, time_limit):
         finally:
             _end(process)
             reader.join()
+    if status is not None:
+        Path(folder, _STATUS).write_text(f"{status}\n")
     return lines, status
 
 

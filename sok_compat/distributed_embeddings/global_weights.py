@@ -11,7 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_ROWS, REPLICATED
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.tables.rows.row_writes import write_rows
 

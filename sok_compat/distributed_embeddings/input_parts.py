@@ -15,7 +15,8 @@ from sok_compat.distributed_embeddings.planning.samples import (
     without_strangers,
 )
 from sok_compat.distributed_embeddings.planning.strategy import BY_COLUMNS, BY_ROWS, REPLICATED
-from sok_compat.lookup.group import Lookup, begin_group, lookup_group
+from sok_compat.lookup.group import begin_group, lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 
 if TYPE_CHECKING:
     from sok_compat.distributed_embeddings.planning.placed_tables import PlacedTables

@@ -19,7 +19,7 @@ from sok_compat.lookup.batch_at_owner import (
     lookup_batch_at_owner,
     number_of_each_rank,
 )
-from sok_compat.lookup.group import Lookup
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.allgather_strings import allgather_strings
 
 if TYPE_CHECKING:

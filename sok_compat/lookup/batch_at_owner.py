@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from sok_compat.lookup.group import (
-    Lookup,
     ShardedRequest,
     description_of,
     distinct_keys,
     exchanged_rows,
 )
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.collectives import begin_collective, gradient_occurrence
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import variable_accessed

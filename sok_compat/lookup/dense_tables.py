@@ -17,8 +17,8 @@ import tensorflow as tf
 from sok_compat.lookup.pooling import pool_rows
 
 if TYPE_CHECKING:
-    from sok_compat.lookup.group import Lookup
     from sok_compat.lookup.initial_rows import InitialRows
+    from sok_compat.lookup.table_lookup import Lookup
     from sok_compat.tables.table import Table
 
 

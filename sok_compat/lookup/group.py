@@ -21,10 +21,10 @@ from sok_compat.lookup.branches import note_lookup
 from sok_compat.lookup.dense_tables import look_up_dense, tables_are_dense
 from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert, find_rows
 from sok_compat.lookup.group_gradients import COUNTING, INSERTING
-from sok_compat.lookup.initial_rows import InitialRows, first_occurrences, received_at_owner
+from sok_compat.lookup.initial_rows import first_occurrences, received_at_owner
 from sok_compat.lookup.keys import checked_keys
-from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw, NewKeys
 from sok_compat.lookup.prefetch import prefetched_request
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.wire_dtype import wire_dtype
 from sok_compat.runtime.op_library import ops
@@ -32,54 +32,6 @@ from sok_compat.runtime.tf_versions import is_within_xla, variable_accessed
 from sok_compat.tables.table import Table
 
 _TABLES_OF_TWO_PARTS = 8  # at least; then two ops of half of them take less time than one
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Lookup:
-    """A lookup in one table.
-
-    table: the table.
-    keys: [num_keys], in the table's key_dtype, or int32 for int64.
-    row_splits: int64 [num_bags + 1], ascending from 0 to num_keys; None: no pooling.
-    combiner: of bags, 'sum' or 'mean' (over all keys of the bag, with repeats; with weights, over
-      the sum of weights).
-    weights: float32 [num_keys], factors of the rows in a bag; None: 1. They get no gradient.
-    initial_rows: the InitialRows of keys without a row; None: the table's first values. They get
-      no gradient. On several ranks without pooling.
-    draw: a KeyDraw of the new keys that get rows; None: all do.
-    evicted: an EvictedKeys that takes the keys and rows that the lookup evicts from this rank's
-      table, which has max_keys.
-    """
-
-    table: Table
-    keys: tf.Tensor
-    row_splits: tf.Tensor | None = None
-    combiner: str = "none"
-    weights: tf.Tensor | None = None
-    initial_rows: InitialRows | None = None
-    draw: KeyDraw | None = None
-    evicted: EvictedKeys | None = None
-
-    def __post_init__(self) -> None:
-        if (self.row_splits is None) != (self.combiner == "none"):
-            raise ValueError(
-                f"a lookup in {self.table.table_name} needs both row_splits and a combiner, or "
-                f"neither; got the combiner {self.combiner!r}"
-            )
-        if self.weights is not None and self.row_splits is None:
-            raise ValueError(
-                f"weights need row_splits: the lookup in {self.table.table_name} has none"
-            )
-        is_pooled = self.row_splits is not None and self.table.placement.is_spread
-        if self.initial_rows is not None and is_pooled:
-            raise NotImplementedError(
-                f"a lookup in {self.table.table_name} on {self.table.ranks.size} ranks can give "
-                "initial rows without pooling only: pool the rows that it returns"
-            )
-
-    def new_keys(self, initial_rows: InitialRows | None) -> NewKeys:
-        """What the table's rank does with new keys, which have these initial rows."""
-        return NewKeys(initial_rows, self.draw, self.evicted)
 
 
 @tf.autograph.experimental.do_not_convert

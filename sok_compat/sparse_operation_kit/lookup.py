@@ -12,11 +12,12 @@ import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, SplitKeys, split_bags
 from sok_compat.lookup.find_rows import WITH_GRADIENT, Insert
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.keys import in_shape_of
 from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
 from sok_compat.lookup.ordinary import pooled_rows_of_group
 from sok_compat.lookup.pooling import pool_rows
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.tf_versions import PartitionedVariable, Variable
 from sok_compat.sparse_operation_kit.communication import check_initialized
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable

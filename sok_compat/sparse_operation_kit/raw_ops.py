@@ -12,7 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.lookup.find_rows import find_rows
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_keys
 from sok_compat.sparse_operation_kit.variables.options import DynamicOptions, checked_var_type

@@ -109,7 +109,7 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
 
     def _read_variable_op(self, *args: Any, **kwargs: Any) -> tf.Tensor:
         # Also without a capacity: in a function, this op waits for the keys that make it grow.
-        if is_on_gpu(self) or self.shape[0] is None:
+        if is_on_gpu(self) or tf.compat.dimension_value(self.shape[0]) is None:
             return self._read_rows()
         return super()._read_variable_op(*args, **kwargs)
 

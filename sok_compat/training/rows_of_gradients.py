@@ -110,7 +110,7 @@ def make_slots_of_tables(
             make_slots(optimizer, variables)
             return
         for table in tables:  # some of tf.train's need a known number of rows
-            if tf.executing_eagerly() or table.shape[0] is None:
+            if tf.executing_eagerly() or tf.compat.dimension_value(table.shape[0]) is None:
                 stack.enter_context(showing_some_rows(table))
         optimizer._create_slots(variables)
 

@@ -69,7 +69,7 @@ def _of_known_shape(initial_value: Any, table: Table) -> Any:
     """Replaces Keras's function for a slot of unknown shape, of a table without a capacity, by one
     for a single row, as the value is only inspected."""
     is_keras = isinstance(initial_value, functools.partial) and "shape" in initial_value.keywords
-    if table.shape[0] is not None or not is_keras:
+    if tf.compat.dimension_value(table.shape[0]) is not None or not is_keras:
         return initial_value
     if tf.TensorShape(initial_value.keywords["shape"]).as_list() != table.shape.as_list():
         return initial_value
@@ -101,7 +101,7 @@ def _has_shape_of_rows(shape: tf.TensorShape, table: Table) -> bool:
     """
     if shape.rank == 1 and table.shape.rank == 2:
         return is_showing_some_rows(table) and shape[0] == table.shape[0]
-    if table.shape[0] is None:
+    if tf.compat.dimension_value(table.shape[0]) is None:
         return shape.rank == 2 and shape.is_compatible_with(table.shape)
     return shape == table.shape
 

@@ -276,3 +276,21 @@ def test_a_script_that_ends_before_a_step_does_not_run(folder, tmp_path):
     script = scripts.Script(str(path), "plain", "criteo", {})
     done = running.run_case(cases.Case(script, "default"), SETTINGS, "/data", tmp_path, 20)
     assert done.error == "ended without a step: Please see the comments."
+
+
+def test_a_run_that_ended_is_kept(folder, tmp_path):
+    path = folder / "plain" / "train.py"
+    script = scripts.Script(str(path), "plain", "criteo", {"steps": scripts.Flag("steps")})
+
+    def run(text, steps=200, keeps=True):
+        path.write_text(f"print('loss = 0.5')\nprint({text!r})\nraise SystemExit(3)\n")
+        settings = dataclasses.replace(SETTINGS, steps=steps)
+        case = cases.Case(script, "default")
+        return running.run_case(case, settings, "/data", tmp_path, 20, keeps)
+
+    first = run("first")
+    assert first.error == "first" and first.findings.first_loss == 0.5
+    kept = run("second")
+    assert kept.error == "first" and kept.findings.first_loss == 0.5
+    assert run("third", steps=100).error == "third"
+    assert run("fourth", keeps=False).error == "fourth"

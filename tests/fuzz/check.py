@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from tests.fuzz import batches, values
 from tests.fuzz.table_model import LEARNING_RATE, TableFull, TableModel
 

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.deeprec.optimizer_rules.adam_optimizers import AdamWOptimizer
 from sok_compat.runtime.tf_versions import keras
 from tests.support.sessions import initialized_session
 
@@ -142,6 +143,45 @@ def test_in_a_graph(sok, name):
             np.testing.assert_allclose(rows[:4], session.run(plain), rtol=1e-5, atol=1e-6)
             np.testing.assert_array_equal(rows[4:], ROWS[4:])
     assert slots and all(variable.table_name in slot for slot in slots)
+
+
+class PullsBack(train.GradientDescentOptimizer):
+    """Somebody's optimizer, which reads the rows that it moves."""
+
+    def _resource_apply_sparse(self, grad, handle, indices):
+        with tf.control_dependencies([grad]):
+            rows = tf.gather(handle, indices)
+        return super()._resource_apply_sparse(grad + 0.1 * rows, handle, indices)
+
+
+@pytest.mark.parametrize("name", ["tf.train Ftrl", "legacy Adagrad", "PullsBack", "AdamW"])
+@pytest.mark.parametrize("kind", ["static", "dynamic"])
+def test_in_a_script_of_tensorflow_1(sok, name, kind):
+    """Where shapes have Dimensions."""
+    others = {
+        "PullsBack": lambda: PullsBack(0.1),
+        "AdamW": lambda: AdamWOptimizer(0.1, 0.1),
+    }
+    make = {**OPTIMIZERS, **others}[name]
+    tf.compat.v1.disable_v2_tensorshape()
+    try:
+        with tf.Graph().as_default():
+            variable = made(sok, kind)
+            plain = tf.compat.v1.get_variable("plain", initializer=ROWS, use_resource=True)
+            assign = sok.assign(variable, [5, 3, 1, 7, 6, 4, 2, 0], ROWS[[5, 3, 1, 7, 6, 4, 2, 0]])
+            done = []
+            for optimizer, each in ((sok.OptimizerWrapper(make()), variable), (make(), plain)):
+                rows = tf.nn.embedding_lookup(each, tf.constant([5, 1, 5, 2]))
+                (gradient,) = tf.gradients(loss_of(rows), [each])
+                done.append(optimizer.apply_gradients([(gradient, each)]))
+            found = tf.nn.embedding_lookup(variable, tf.range(8))
+            with initialized_session() as session:
+                session.run(assign)
+                for _ in range(2):
+                    session.run(done)
+                np.testing.assert_allclose(*session.run([found, plain]), rtol=1e-5, atol=1e-6)
+    finally:
+        tf.compat.v1.enable_v2_tensorshape()
 
 
 def test_newer_keras_in_a_graph_raises(sok):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single lookups, as groups of one."""
 
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 
 
 def lookup(table, keys, insert):

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.lookup.find_rows import WITH_GRADIENT, find_rows
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
 from sok_compat.tables.key_history import KeyHistory
 from tests.support.lookups import lookup

@@ -130,7 +130,8 @@ def test_no_face_is_imported():
         import sys
         import tensorflow as tf
         from sok_compat import checkpoint, training
-        from sok_compat.lookup.group import Lookup, lookup_group
+        from sok_compat.lookup.group import lookup_group
+        from sok_compat.lookup.table_lookup import Lookup
         from sok_compat.tables import Table
 
         table = Table(8, 2)

@@ -80,33 +80,39 @@ void KeyHistory::Commit(Executor& executor, const ArrivingKeys& arriving,
 }
 
 void KeyHistory::Count(int64_t row_id, int64_t count, int64_t step) {
-  KeySeen* row = Row(row_id);
-  row->count += count;
-  row->step = step;
+  CoverRow(row_id);
+  counts()[row_id] += count;
+  steps()[row_id] = step;
 }
 
 void KeyHistory::Use(Executor& executor, int64_t num_rows, const int64_t* row_ids, int64_t moment) {
   int64_t last = kNoRow;
   for (int64_t i = 0; i < num_rows; ++i) last = std::max(last, row_ids[i]);
   if (last == kNoRow) return;
-  Row(last);  // all of them exist from here on
+  CoverRow(last);
   executor.ParallelFor(num_rows, kNanosecondsOfUse, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {  // rows are anywhere in memory
       const int64_t next = row_ids[std::min(i + kRowsAhead, num_rows - 1)];
-      if (next != kNoRow) __builtin_prefetch(rows() + next, /*rw=*/1);
+      if (next != kNoRow) __builtin_prefetch(steps() + next, /*rw=*/1);
       if (row_ids[i] == kNoRow) continue;
       // Threads that have the same row write the same.
-      __atomic_store_n(&rows()[row_ids[i]].step, moment, __ATOMIC_RELAXED);
+      __atomic_store_n(steps() + row_ids[i], moment, __ATOMIC_RELAXED);
     }
   });
 }
 
 KeySeen KeyHistory::OfRow(int64_t row_id) const {
-  if (row_id < num_rows_) return rows()[row_id];
-  return {options_.limits_keys() ? 0 : std::max<int64_t>(1, options_.filter_freq), -1};
+  const bool is_covered = row_id < num_rows_;
+  const int64_t step = is_covered ? steps()[row_id] : -1;
+  if (options_.limits_keys()) return {0, step};
+  return {is_covered ? counts()[row_id] : std::max<int64_t>(1, options_.filter_freq), step};
 }
 
-void KeyHistory::SetRow(int64_t row_id, const KeySeen& seen) { *Row(row_id) = seen; }
+void KeyHistory::SetRow(int64_t row_id, const KeySeen& seen) {
+  CoverRow(row_id);
+  if (!options_.limits_keys()) counts()[row_id] = seen.count;
+  steps()[row_id] = seen.step;
+}
 
 std::vector<LastUse> KeyHistory::LeastRecentlyUsed(
     int64_t count, int64_t before, const std::function<TableEntries()>& export_held) {
@@ -114,21 +120,27 @@ std::vector<LastUse> KeyHistory::LeastRecentlyUsed(
   return use_order_.First(count, before, last_use, export_held);
 }
 
-KeySeen* KeyHistory::Row(int64_t row_id) {
+void KeyHistory::CoverRow(int64_t row_id) {
   ReserveRows(row_id + 1);
   const KeySeen without_history = OfRow(num_rows_);
-  for (; num_rows_ <= row_id; ++num_rows_) rows()[num_rows_] = without_history;
-  return rows() + row_id;
+  for (; num_rows_ <= row_id; ++num_rows_) {
+    if (!options_.limits_keys()) counts()[num_rows_] = without_history.count;
+    steps()[num_rows_] = without_history.step;
+  }
 }
 
 void KeyHistory::ReserveRows(int64_t num_rows) {
-  const size_t bytes = static_cast<size_t>(num_rows) * sizeof(KeySeen);
-  if (bytes > memory_.size_bytes()) memory_.Grow(std::max(bytes, 2 * memory_.size_bytes()));
+  const size_t bytes = static_cast<size_t>(num_rows) * sizeof(int64_t);
+  for (ReservedMemory* memory : {&counts_, &steps_}) {
+    if (memory == &counts_ && options_.limits_keys()) continue;
+    const size_t held = memory->size_bytes();
+    if (bytes > held) memory->Grow(std::max(bytes, 2 * held));
+  }
 }
 
 int64_t KeyHistory::num_bytes() const {
-  return num_rows_ * static_cast<int64_t>(sizeof(KeySeen)) + waiting_->num_bytes() +
-         use_order_.num_bytes();
+  const int64_t bytes_of_row = (options_.limits_keys() ? 1 : 2) * int64_t{sizeof(int64_t)};
+  return num_rows_ * bytes_of_row + waiting_->num_bytes() + use_order_.num_bytes();
 }
 
 }  // namespace sok

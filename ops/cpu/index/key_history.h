@@ -98,14 +98,19 @@ class KeyHistory {
  private:
   static constexpr int64_t kGone = INT64_MIN;  // the step of a row without a key
 
-  KeySeen* rows() const { return static_cast<KeySeen*>(memory_.data()); }
+  int64_t* counts() const { return static_cast<int64_t*>(counts_.data()); }
+  int64_t* steps() const { return static_cast<int64_t*>(steps_.data()); }
   /// Throws kOutOfMemory without effect.
   void ReserveRows(int64_t num_rows);
-  KeySeen* Row(int64_t row_id);
+  /// Rows up to this one have a count and a step from here on.
+  void CoverRow(int64_t row_id);
 
   const HistoryOptions options_;
   FairSharedMutex mutex_;
-  ReservedMemory memory_{0, PageSize::kHuge};  // of rows: lookups write anywhere in it
+  // Of rows, each in an array of its own: with a limit of keys there are no counts. In huge pages,
+  // as lookups write anywhere in them.
+  ReservedMemory counts_{0, PageSize::kHuge};
+  ReservedMemory steps_{0, PageSize::kHuge};
   int64_t num_rows_ = 0;
   std::unique_ptr<WaitingKeys> waiting_;
   UseOrder use_order_;

@@ -12,13 +12,14 @@ SOK_TEST(AnyOrderAndAnyDelay) {
     for (const int num_ranks : {1, 2, 4}) {
       for (const int most_microseconds : {0, 300, 4000}) {
         Ranks ranks(num_ranks, 60.0, kind);
-        RunSteps(ranks, 6, most_microseconds > 1000 ? 5 : 30, most_microseconds, 17);
+        RunSteps(ranks, 4, most_microseconds > 1000 ? 5 : 30, most_microseconds, 17);
         CHECK_TRUE(ranks[0].counters().payload_bytes > 0 || num_ranks == 1);
       }
     }
   }
 }
 
+#ifndef __SANITIZE_THREAD__  // which takes a different time for each access
 /// The processor time, in seconds, of two steps with this many lookups.
 double SecondsOfSteps(int num_lookups) {
   Ranks ranks(2);
@@ -42,6 +43,7 @@ SOK_TEST(ThousandsOfLookupsInAStep) {
   const double of_few = SecondsOfSteps(500);
   CHECK_TRUE(SecondsOfSteps(4000) < 30 * of_few);
 }
+#endif
 
 /// A request is sent once, whichever rank comes first.
 SOK_TEST(NothingIsSentTwice) {

@@ -131,13 +131,15 @@ SOK_TEST(MessagesArriveWholeAndInOrder) {
 }
 
 SOK_TEST(MessagesOfAnySize) {
+  std::vector<std::string> sent = {"", "x"};
+  for (const size_t size : {(1 << 16) - 8, (1 << 16) - 7, 1 << 16, 1 << 20})
+    sent.push_back(MessageOf(0, 2, size, size));
+  sent.emplace_back();
+  for (int i = 0; i < 100; ++i) sent.back() += sent[5];
   for (const TransportKind kind : kTransportKinds) {
     std::vector<Inbox> inboxes(3);
     Transports ranks(kind, 3);
     StartAll(ranks, inboxes);
-    std::vector<std::string> sent = {"", "x"};
-    for (const size_t size : {(1 << 16) - 8, (1 << 16) - 7, 1 << 16, 1 << 20, 100 << 20})
-      sent.push_back(MessageOf(0, 2, size, size));
     for (const std::string& message : sent) Send(*ranks[0], 2, message);
     CHECK_TRUE(inboxes[2].From(0, sent.size()) == sent);
   }

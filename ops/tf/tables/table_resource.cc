@@ -2,7 +2,6 @@
 #include "ops/tf/tables/table_resource.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,24 +16,6 @@ namespace sok {
 namespace tf = tensorflow;
 
 namespace {
-
-constexpr int64_t kFillBytes = 4 << 20;
-
-/// Writes the initial value of a slot to the rows of all keys in the table.
-void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane& plane) {
-  const int64_t width = options.plane.width;
-  const TableEntries held = table.Export(call);
-  plane.Reserve(table.Size(call).num_rows);
-  if (options.initial_value == 0.0f && !std::signbit(options.initial_value)) return;
-  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(float));
-  const int64_t most = std::min(held.count, std::max<int64_t>(1, kFillBytes / row_bytes));
-  auto* chunk = call.Temporary<float>(most * width);
-  call.engine().Fill(call, chunk, most * width, options.initial_value);
-  for (int64_t first = 0; first < held.count; first += most) {
-    call.engine().ScatterRows(call, std::min(most, held.count - first), width, held.row_ids + first,
-                              chunk, plane.data());
-  }
-}
 
 /// Rows that an insert may need while it waits for memory and runs.
 class PromisedRows {
@@ -66,28 +47,6 @@ class KeptRows {
 };
 
 }  // namespace
-
-int64_t TableView::NumWrittenRows(Call& call, const Plane& plane) const {
-  if (has_preset && &plane == planes.rows) return options().capacity;
-  return table.Size(call).num_rows;
-}
-
-Plane& TableView::PlaneOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
-  const VariablePtr variable = LookupVariable(ctx, handle);
-  for (size_t i = 0; i < variables.size(); ++i) {
-    if (variables[i] == variable.get()) return i == 0 ? *planes.rows : *planes.slots[i - 1].plane;
-  }
-  Throw(ErrorCode::kFailedPrecondition, "variable ", handle.name(), " is not a slot of table '",
-        options().name,
-        "' in this session: run its initializer (tf.global_variables_initializer()) first");
-}
-
-const float* TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
-  const Plane& plane = PlaneOf(ctx, handle);
-  if (plane.width() == options().dim) return plane.data();
-  Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " has rows of ", plane.width(),
-        " floats, but the dim of table '", options().name, "' is ", options().dim);
-}
 
 void TableResource::Initialize(OpCall& call, const TableOptions& options,
                                const HistoryOptions& history, VariablePtr rows,

@@ -17,29 +17,9 @@
 #include "ops/tf/steps/session_steps.h"
 #include "ops/tf/tables/row_fingerprints.h"
 #include "ops/tf/tables/table_slots.h"
+#include "ops/tf/tables/table_view.h"
 
 namespace sok {
-
-/// A table and its planes for one op. Valid while the resource holds its locks.
-struct TableView {
-  Table& table;
-  Planes planes = {};
-  std::vector<size_t> places = {};  // planes.slots[places[i]] is the slot called slot_names[i]
-  bool has_preset = false;          // all rows of planes.rows have been written
-  int64_t num_rows = 0;             // rows that the variables show
-  std::vector<tensorflow::Var*> variables = {};  // of planes.rows, then of planes.slots
-  KeyHistory* history = nullptr;                 // nullptr if none is kept
-
-  const TableOptions& options() const { return table.options(); }
-  /// The number of rows written in one of `planes`; further rows may have no memory. Waits.
-  int64_t NumWrittenRows(Call& call, const Plane& plane) const;
-  /// The plane of the variable behind a handle; kFailedPrecondition if it is not one of the
-  /// table's.
-  Plane& PlaneOf(tensorflow::OpKernelContext* ctx, const tensorflow::ResourceHandle& handle) const;
-  /// As PlaneOf; the plane must have width dim.
-  const float* RowsOf(tensorflow::OpKernelContext* ctx,
-                      const tensorflow::ResourceHandle& handle) const;
-};
 
 class TableResource;
 

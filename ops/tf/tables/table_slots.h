@@ -22,6 +22,9 @@ struct TableSlot {
   PlaneVariable plane;
 };
 
+/// Writes the initial value of a slot to the rows of all keys in the table.
+void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane& plane);
+
 class TableSlots {
  public:
   const std::vector<TableSlot>& all() const { return slots_; }

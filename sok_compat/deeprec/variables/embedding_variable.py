@@ -17,9 +17,10 @@ from sok_compat.deeprec.variables.key_histories import history_of, steps_to_live
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption, StorageType
 from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
 from sok_compat.lookup.find_rows import WITH_GRADIENT
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
 from sok_compat.lookup.keys import in_shape_of, integer_keys
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from sok_compat.distributed_embeddings.planning.plan import RowsOfInput
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
-from sok_compat.lookup.group import Lookup
 from sok_compat.lookup.keys import in_shape_of
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.table import Table
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from sok_compat.lookup.bags_of_keys import BagsOfKeys, split_bags
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.keys import checked_keys, in_shape_of
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.identity import ranks_of_job
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, constant_value

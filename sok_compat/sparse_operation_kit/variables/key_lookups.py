@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from sok_compat.lookup.dense_tables import tables_are_dense
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.keys import in_shape_of, integer_keys
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.collectives import is_of_one_rank
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class LooksUpKeys(TableMixin):
         Raises:
           TypeError: indices are not integers.
         """
-        if self._shown() is not None:  # an optimizer reads rows by their places
+        if self._shown() is not None or self.num_scopes > 0:  # an optimizer reads rows by their ids
             return super().sparse_read(indices, name)
         keys = self.checked_keys(indices)
         with tf.name_scope(name or f"{self.table_name}_lookup"):

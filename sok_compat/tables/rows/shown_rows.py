@@ -132,11 +132,13 @@ class ShownRows(VariableMixin):
         return super().read_value() if rows is None else self._gather(rows.row_ids)
 
     def sparse_read(self, indices: tf.Tensor, name: str | None = None) -> tf.Tensor:
-        """Gathers from the shown rows."""
+        """Gathers from the shown rows; by row id, where a stock optimizer updates a table."""
         rows = self._rows_in_use()
-        if rows is None:
-            return super().sparse_read(indices, name)
-        return self._gather(tf.gather(rows.row_ids, indices))
+        if rows is not None:
+            return self._gather(tf.gather(rows.row_ids, indices))
+        if getattr(self, "num_scopes", 0) > 0:
+            return self._gather(indices)
+        return super().sparse_read(indices, name)
 
     def _dense_var_to_tensor(
         self, dtype: tf.DType | None = None, name: str | None = None, as_ref: bool = False

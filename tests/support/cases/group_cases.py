@@ -7,7 +7,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.lookup.group import Lookup
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
 
 tf1 = tf.compat.v1

@@ -5,7 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.ranks.wire_dtype import set_wire_dtype
 from sok_compat.runtime.tf_versions import eager_mode
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization

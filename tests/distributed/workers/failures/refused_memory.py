@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 

@@ -4,7 +4,8 @@ each rank's have its own rows, and Horovod's broadcasts leave them alone."""
 
 import tensorflow as tf
 
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables.placement import Placement
 from sok_compat.tables.table import Table, connected_ranks

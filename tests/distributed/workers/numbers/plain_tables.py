@@ -5,8 +5,9 @@ that grows, one that evicts keys when it is full, and one that draws the keys th
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.lookup.group import Lookup, lookup_group
+from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.new_keys import EvictedKeys, KeyDraw
+from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables import Table
 from sok_compat.tables.key_history import KeyHistory
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
