@@ -4,7 +4,7 @@
 #   PYTHON=python3.10      the interpreter (default python3)
 #   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12 and 3.13, 2.21.0)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make check`
-#   TESTS=                 all tests with all their parameters: `make check` has them, `make test` some
+#   TESTS=                 all tests with all their parameters: `make test` and `make check` have some
 #   PYTEST_WORKERS=1       how many processes run tests (default: one more than processors, at most 4)
 #   DATA=path              the folder of ml-100k, for `make movielens` (default: downloaded)
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
@@ -70,7 +70,7 @@ pytest-other:  ## the Python tests of layers and optimizers on another TensorFlo
 ifeq ($(OTHER_TENSORFLOW),)
 	@echo "This Python has no other tested TensorFlow than $(TENSORFLOW): none is tested beside it."
 else
-	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF TESTS='-m "not thorough"'
+	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF TESTS='-m "not thorough" --at-most 4'
 endif
 
 .PHONY: pytest-layers
@@ -84,7 +84,7 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 # One CUDA architecture: each one more takes minutes.
 check: export SOK_WARNINGS_AS_ERRORS := ON
 check: export CUDAARCHS := 90
-check: TESTS :=  # also those that take long, in one run: they share processes
+check: TESTS := --at-most 4  # and those that take long, in one run: they share processes
 check: before-tests test pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, site, sanitizers, CUDA, all tests
 
 # Two at a time, as downloads, linters, links and Horovod's largest file leave a processor idle; one pip at a time in an
@@ -145,8 +145,8 @@ STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
 # --- C++ tests: of the core, and of the units of ops/tf that threads share ---
 CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
   -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF -DSOK_WARNINGS_AS_ERRORS=$(STRICT) --log-level=WARNING
-SANITIZED = -DSOK_TESTS=ON -DSOK_TENSORFLOW_TESTS=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python \
-  -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -g1"
+# Whatever takes less time, compilation and tests together: -O0 with the address sanitizer, -O1 with that of threads.
+SANITIZED = -DSOK_TESTS=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG
 CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*/*concurrent_test.cc ops/tests/tf/*/*_test.cc)))
 # Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
 # that new kernels randomise further than it expects.
@@ -156,12 +156,12 @@ FIXED_ADDRESSES := $(shell setarch $$(uname -m) -R true 2>/dev/null && echo seta
 sanitize: core-address core-thread  ## the C++ tests under address, undefined and thread sanitizers
 
 core-address: $(VENV)/.tools $(VENV)/.tensorflow
-	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE="address;undefined"
+	$(CMAKE_CORE) $(SANITIZED)="-O0 -g1" -DSOK_SANITIZE="address;undefined"
 	$(BIN)/cmake --build build/$@
 	$(BIN)/ctest --test-dir build/$@ --parallel $(CMAKE_BUILD_PARALLEL_LEVEL) --output-on-failure --no-tests=error
 
 core-thread: $(VENV)/.tools $(VENV)/.tensorflow
-	$(CMAKE_CORE) $(SANITIZED) -DSOK_SANITIZE=thread
+	$(CMAKE_CORE) $(SANITIZED)="-O1 -g1" -DSOK_TENSORFLOW_TESTS=ON -DSOK_SANITIZE=thread
 	$(BIN)/cmake --build build/$@ --target $(CONCURRENT_TESTS)
 	$(FIXED_ADDRESSES) $(BIN)/ctest --test-dir build/$@ --parallel $(CMAKE_BUILD_PARALLEL_LEVEL) --output-on-failure \
 	  --no-tests=error --tests-regex concurrent

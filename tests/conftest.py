@@ -36,19 +36,33 @@ def pytest_configure(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Of the parameters of a test, --at-most stay: by the golden section, so those of each axis."""
+    """Of the parameters of a test, --at-most stay: those that show most values not shown yet; of
+    several, by the golden section. Thorough tests keep all, as most of them share their ranks."""
     most = config.getoption("--at-most")
     if not most:
         return
     tests = collections.defaultdict(list)
     for item in items:
         tests[item.nodeid.partition("[")[0]].append(item)
-    stay = set()
+    stay = {item for item in items if item.get_closest_marker("thorough")}
     for of_test in tests.values():
-        order = sorted(range(len(of_test)), key=lambda place: place * (5**0.5 - 1) / 2 % 1)
-        stay |= {of_test[place] for place in order[:most]}
+        places = sorted(range(len(of_test)), key=lambda place: place * (5**0.5 - 1) / 2 % 1)
+        left = {of_test[place]: _values_of(of_test[place]) for place in places}
+        left = {item: values for item, values in left.items() if item not in stay}
+        shown = set()
+        for _ in range(min(most, len(left))):
+            chosen = max(left, key=lambda item: len(left[item] - shown))
+            shown |= left.pop(chosen)
+            stay.add(chosen)
     config.hook.pytest_deselected(items=[item for item in items if item not in stay])
     items[:] = [item for item in items if item in stay]
+
+
+def _values_of(item):
+    """{(parameter, its value as text)} of a test."""
+    if not hasattr(item, "callspec"):
+        return set()
+    return {(name, repr(value)) for name, value in item.callspec.params.items()}
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -14,7 +14,6 @@ from tests.support.assertions import (
 )
 from tests.support.cases.layer_cases import ALL_CASES
 from tests.support.cases.optimizer_cases import COMMON_OPTIMIZERS
-from tests.support.cases.thorough import thorough_but
 from tests.support.side_by_side import VARIED_STEPS, train_both
 
 NUM_STEPS = 20
@@ -25,7 +24,7 @@ layers = pytest.mark.parametrize("layer", range(NUM_LAYERS), ids=map(str, ALL_CA
 
 @pytest.fixture(
     scope="module",
-    params=thorough_but(4, sorted(COMMON_OPTIMIZERS, key=lambda case: case.is_other_way_in)),
+    params=sorted(COMMON_OPTIMIZERS, key=lambda case: case.is_other_way_in),
     ids=str,
 )
 def sides(request):
