@@ -145,8 +145,8 @@ STRICT := $(or $(SOK_WARNINGS_AS_ERRORS),ON)
 # --- C++ tests: of the core, and of the units of ops/tf that threads share ---
 CMAKE_CORE = $(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
   -DSOK_ENGINE=OFF -DSOK_TENSORFLOW=OFF -DSOK_CUDA=OFF -DSOK_WARNINGS_AS_ERRORS=$(STRICT) --log-level=WARNING
-# Whatever takes less time, compilation and tests together: -O0 with the address sanitizer, -O1 with that of threads.
-SANITIZED = -DSOK_TESTS=ON -DPython_EXECUTABLE=$(abspath $(BIN))/python -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG
+# Compilation and tests together take least with -O0 under the address sanitizer, with -O1 under the thread sanitizer.
+SANITIZED = -DSOK_TESTS=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG
 CONCURRENT_TESTS := $(basename $(notdir $(wildcard ops/tests/*/*concurrent_test.cc ops/tests/tf/*/*_test.cc)))
 # Without address randomisation, where that is allowed: gcc's thread sanitizer stops at mappings
 # that new kernels randomise further than it expects.
@@ -155,13 +155,14 @@ FIXED_ADDRESSES := $(shell setarch $$(uname -m) -R true 2>/dev/null && echo seta
 .PHONY: core-address core-thread core-arm64
 sanitize: core-address core-thread  ## the C++ tests under address, undefined and thread sanitizers
 
-core-address: $(VENV)/.tools $(VENV)/.tensorflow
+core-address: $(VENV)/.tools
 	$(CMAKE_CORE) $(SANITIZED)="-O0 -g1" -DSOK_SANITIZE="address;undefined"
 	$(BIN)/cmake --build build/$@
 	$(BIN)/ctest --test-dir build/$@ --parallel $(CMAKE_BUILD_PARALLEL_LEVEL) --output-on-failure --no-tests=error
 
 core-thread: $(VENV)/.tools $(VENV)/.tensorflow
-	$(CMAKE_CORE) $(SANITIZED)="-O1 -g1" -DSOK_TENSORFLOW_TESTS=ON -DSOK_SANITIZE=thread
+	$(CMAKE_CORE) $(SANITIZED)="-O1 -g1" -DSOK_SANITIZE=thread -DSOK_TENSORFLOW_TESTS=ON \
+	  -DPython_EXECUTABLE=$(abspath $(BIN))/python
 	$(BIN)/cmake --build build/$@ --target $(CONCURRENT_TESTS)
 	$(FIXED_ADDRESSES) $(BIN)/ctest --test-dir build/$@ --parallel $(CMAKE_BUILD_PARALLEL_LEVEL) --output-on-failure \
 	  --no-tests=error --tests-regex concurrent

@@ -41,15 +41,15 @@ def pytest_collection_modifyitems(config, items):
     most = config.getoption("--at-most")
     if not most:
         return
-    tests = collections.defaultdict(list)
+    stay, tests = set(), collections.defaultdict(list)
     for item in items:
-        tests[item.nodeid.partition("[")[0]].append(item)
-    stay = {item for item in items if item.get_closest_marker("thorough")}
+        if item.get_closest_marker("thorough"):
+            stay.add(item)
+        else:
+            tests[item.nodeid.partition("[")[0]].append(item)
     for of_test in tests.values():
         places = sorted(range(len(of_test)), key=lambda place: place * (5**0.5 - 1) / 2 % 1)
-        left = {of_test[place]: _values_of(of_test[place]) for place in places}
-        left = {item: values for item, values in left.items() if item not in stay}
-        shown = set()
+        left, shown = {of_test[place]: _values_of(of_test[place]) for place in places}, set()
         for _ in range(min(most, len(left))):
             chosen = max(left, key=lambda item: len(left[item] - shown))
             shown |= left.pop(chosen)

@@ -17,11 +17,11 @@ from sok_compat.lookup.admission import (
     remember_admission,
 )
 from sok_compat.lookup.find_rows import insert_absent
-from sok_compat.lookup.kept_rows import kept_as
 from sok_compat.ranks.collectives import gradient_occurrence
 from sok_compat.runtime.op_arguments import arguments_of, gradients_of
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_shape
+from sok_compat.tables.rows.row_ids import kept_as
 
 if TYPE_CHECKING:
     # One for each input of an op.

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from sok_compat.lookup.initial_rows import InitialRows
-from sok_compat.lookup.kept_rows import kept_as
 from sok_compat.runtime.op_library import ops
 from sok_compat.tables.rows.first_rows import first_rows
+from sok_compat.tables.rows.row_ids import kept_as
 
 if TYPE_CHECKING:
     from sok_compat.tables.table import Table

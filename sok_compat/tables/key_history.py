@@ -119,7 +119,7 @@ class HasHistory(VariableMixin):
     def key_history(self, keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns (counts, steps) of keys, int64 [n] each: how often a key came in training steps,
         and the global step of the last one; 0 and -1 for unknown keys. With max_keys, counts are 0,
-        and steps the moments of the last lookup that inserts, in nanoseconds since 1970.
+        and a step is when a lookup that inserts last used the key, in nanoseconds since 1970.
 
         Raises:
           ValueError: no history is kept.

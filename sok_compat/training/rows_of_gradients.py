@@ -16,7 +16,7 @@ from typing import Any, Union
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import has_keras_2, keras, make_slots
-from sok_compat.tables.rows.shown_rows import showing_rows_of, showing_some_rows
+from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of, showing_some_rows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.training.update_scope import UpdateScope
@@ -41,10 +41,13 @@ def apply_to_rows_of_gradients(
     variables = [variable for _, variable in grads_and_vars]
     tables = [variable for variable in variables if isinstance(variable, Table)]
     make_slots_of_tables(optimizer, variables, tables)
-    if not _lets_rows_decay(optimizer):
-        with UpdateScope(tables), _with_methods(optimizer, _no_slots_to_make(optimizer)):
-            return optimizer.apply_gradients(grads_and_vars, **kwargs)
     with contextlib.ExitStack() as stack:
+        if not _lets_rows_decay(optimizer):
+            stack.enter_context(UpdateScope(tables))
+            for table in tables:
+                stack.enter_context(showing_all_rows(table))
+            stack.enter_context(_with_methods(optimizer, _no_slots_to_make(optimizer)))
+            return optimizer.apply_gradients(grads_and_vars, **kwargs)
         shown = []
         for gradient, variable in grads_and_vars:
             if isinstance(variable, Table):

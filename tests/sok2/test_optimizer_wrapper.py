@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.deeprec.optimizer_rules.adam_optimizers import AdamWOptimizer
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime.tf_versions import keras
 from tests.support.sessions import initialized_session
 
@@ -145,7 +146,7 @@ def test_in_a_graph(sok, name):
     assert slots and all(variable.table_name in slot for slot in slots)
 
 
-class PullsBack(train.GradientDescentOptimizer):
+class PullsBack(train.AdagradOptimizer):
     """Somebody's optimizer, which reads the rows that it moves."""
 
     def _resource_apply_sparse(self, grad, handle, indices):
@@ -182,6 +183,24 @@ def test_in_a_script_of_tensorflow_1(sok, name, kind):
                 np.testing.assert_allclose(*session.run([found, plain]), rtol=1e-5, atol=1e-6)
     finally:
         tf.compat.v1.enable_v2_tensorshape()
+
+
+def test_an_optimizer_that_reads_rows_of_deeprecs_variable(sok):
+    with tf.Graph().as_default():
+        ones = tf.compat.v1.ones_initializer()
+        variable = get_embedding_variable("ours", 3, initializer=ones)
+        plain = tf.compat.v1.get_variable("plain", [8, 3], initializer=ones, use_resource=True)
+        done = []
+        for optimizer, each in ((sok.OptimizerWrapper(PullsBack(0.1)), variable),
+                                (PullsBack(0.1), plain)):  # fmt: skip
+            loss = loss_of(tf.nn.embedding_lookup(each, tf.constant([5, 1, 5, 2])))
+            (gradient,) = tf.gradients(loss, [each])
+            done.append(optimizer.apply_gradients([(gradient, each)]))
+        found = tf.nn.embedding_lookup(variable, tf.range(8))
+        with initialized_session() as session:
+            for _ in range(2):
+                session.run(done)
+            np.testing.assert_allclose(*session.run([found, plain]), rtol=1e-5, atol=1e-6)
 
 
 def test_newer_keras_in_a_graph_raises(sok):

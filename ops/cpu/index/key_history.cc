@@ -131,11 +131,11 @@ void KeyHistory::CoverRow(int64_t row_id) {
 
 void KeyHistory::ReserveRows(int64_t num_rows) {
   const size_t bytes = static_cast<size_t>(num_rows) * sizeof(int64_t);
-  for (ReservedMemory* memory : {&counts_, &steps_}) {
-    if (memory == &counts_ && options_.limits_keys()) continue;
-    const size_t held = memory->size_bytes();
-    if (bytes > held) memory->Grow(std::max(bytes, 2 * held));
-  }
+  const auto reserve = [bytes](ReservedMemory& memory) {
+    if (bytes > memory.size_bytes()) memory.Grow(std::max(bytes, 2 * memory.size_bytes()));
+  };
+  reserve(steps_);
+  if (!options_.limits_keys()) reserve(counts_);
 }
 
 int64_t KeyHistory::num_bytes() const {

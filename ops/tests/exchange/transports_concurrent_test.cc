@@ -134,8 +134,9 @@ SOK_TEST(MessagesOfAnySize) {
   std::vector<std::string> sent = {"", "x"};
   for (const size_t size : {(1 << 16) - 8, (1 << 16) - 7, 1 << 16, 1 << 20})
     sent.push_back(MessageOf(0, 2, size, size));
-  sent.emplace_back();
-  for (int i = 0; i < 100; ++i) sent.back() += sent[5];
+  std::string large;
+  for (int mebibytes = 0; mebibytes < 100; ++mebibytes) large += sent.back();
+  sent.push_back(large);
   for (const TransportKind kind : kTransportKinds) {
     std::vector<Inbox> inboxes(3);
     Transports ranks(kind, 3);

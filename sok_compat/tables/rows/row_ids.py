@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of row ids, found from the graph that computes them."""
+"""Row ids: what a graph tells of them, and what keeps their rows."""
 
 from __future__ import annotations
 
 import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
 
 _GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRowsInUse")
 
@@ -18,6 +20,21 @@ def giver_of_rows(row_ids: tf.Tensor) -> tf.Operation:
     while row_ids.op.type in ("Identity", "SokKeepRows") or _takes_some(row_ids.op):
         row_ids = row_ids.op.inputs[0]
     return row_ids.op
+
+
+def kept_as(row_ids: tf.Tensor, *found: tf.Tensor) -> tf.Tensor:
+    """Returns row ids; as long as they live, tables reuse no row that one of `found` keeps.
+
+    In a session a step keeps its rows until it ends, so they are returned as they are.
+
+    Args:
+      row_ids: int64 [n].
+      *found: row ids of ops that find rows.
+    """
+    if tf.compat.v1.executing_eagerly_outside_functions():
+        for each in found:
+            row_ids = ops.sok_keep_rows(row_ids, each)
+    return row_ids
 
 
 def _takes_some(op: tf.Operation) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sok_compat.tables.table import Table
 
 
-_shown = threading.local()  # .by_table: {id of a table's handle: RowsInUse or SomeRows}
+_shown = threading.local()  # .by_table: {id of a table's handle: what it shows}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +49,11 @@ class SomeRows:
     """A small number of rows, shown instead of the capacity while slots are made."""
 
     num_rows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class AllRows:
+    """All rows, at their ids."""
 
 
 @contextlib.contextmanager
@@ -83,13 +88,18 @@ def showing_some_rows(table: Table) -> AbstractContextManager[None]:
     return _showing(table, SomeRows(table.dim + 1))
 
 
+def showing_all_rows(table: Table) -> AbstractContextManager[None]:
+    """Context in which gathers from `table` take row ids, as its gradients have, and no keys."""
+    return _showing(table, AllRows())
+
+
 def is_showing_some_rows(table: Table) -> bool:
     """Whether `table` is inside `showing_some_rows`."""
     return isinstance(table._shown(), SomeRows)
 
 
 @contextlib.contextmanager
-def _showing(table: Table, rows: RowsInUse | SomeRows) -> Iterator[None]:
+def _showing(table: Table, rows: RowsInUse | SomeRows | AllRows) -> Iterator[None]:
     if not hasattr(_shown, "by_table"):
         _shown.by_table = {}
     place = id(table.table_handle)
@@ -116,7 +126,7 @@ class ShownRows(VariableMixin):
     def shape(self) -> tf.TensorShape:
         """The shape of the shown rows."""
         shape, shown = super().shape, self._shown()
-        if shown is None:
+        if shown is None or isinstance(shown, AllRows):
             return shape
         num_rows = shown.num_rows if isinstance(shown, SomeRows) else None
         return tf.TensorShape([num_rows] if self.is_vector else [num_rows, shape[1]])
@@ -132,11 +142,11 @@ class ShownRows(VariableMixin):
         return super().read_value() if rows is None else self._gather(rows.row_ids)
 
     def sparse_read(self, indices: tf.Tensor, name: str | None = None) -> tf.Tensor:
-        """Gathers from the shown rows; by row id, where a stock optimizer updates a table."""
-        rows = self._rows_in_use()
-        if rows is not None:
-            return self._gather(tf.gather(rows.row_ids, indices))
-        if getattr(self, "num_scopes", 0) > 0:
+        """Gathers from the shown rows."""
+        shown = self._shown()
+        if isinstance(shown, RowsInUse):
+            return self._gather(tf.gather(shown.row_ids, indices))
+        if isinstance(shown, AllRows):
             return self._gather(indices)
         return super().sparse_read(indices, name)
 
@@ -158,7 +168,7 @@ class ShownRows(VariableMixin):
         rows = self._rows_in_use()
         return None if rows is None else rows.row_ids
 
-    def _shown(self) -> RowsInUse | SomeRows | None:
+    def _shown(self) -> RowsInUse | SomeRows | AllRows | None:
         return getattr(_shown, "by_table", {}).get(id(getattr(self, "table_handle", None)))
 
     def _rows_in_use(self) -> RowsInUse | None:
