@@ -70,7 +70,7 @@ pytest-other:  ## the Python tests of layers and optimizers on another TensorFlo
 ifeq ($(OTHER_TENSORFLOW),)
 	@echo "This Python has no other tested TensorFlow than $(TENSORFLOW): none is tested beside it."
 else
-	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF TESTS='-m "not thorough" --at-most 4'
+	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF TESTS='-m "not thorough" --at-most 3'
 endif
 
 .PHONY: pytest-layers
@@ -84,7 +84,7 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 # One CUDA architecture: each one more takes minutes.
 check: export SOK_WARNINGS_AS_ERRORS := ON
 check: export CUDAARCHS := 90
-check: TESTS := --at-most 4  # and those that take long, in one run: they share processes
+check: TESTS := --at-most 3  # and those that take long, in one run: they share processes
 check: before-tests test pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, site, sanitizers, CUDA, all tests
 
 # Two at a time, as downloads, linters, links and Horovod's largest file leave a processor idle; one pip at a time in an

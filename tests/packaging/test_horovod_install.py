@@ -8,6 +8,12 @@ import pytest
 from tests.packaging.environments import REPOSITORY, write_files
 
 CMAKE_LISTS = """\
+string(REPLACE "-O2" "-O3" CMAKE_C_FLAGS_RELWITHDEBINFO "${CMAKE_C_FLAGS_RELWITHDEBINFO}")
+string(REPLACE "-O2" "-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
+    add_subdirectory(third_party/gloo)
+add_subdirectory(horovod/tensorflow)
+"""
+OF_TENSORFLOW = """\
 list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/mpi_ops.cc")
 list(APPEND TF_SOURCES "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc")
 add_library(${TF_TARGET_LIB} SHARED ${SOURCES} ${TF_SOURCES})
@@ -22,24 +28,26 @@ def horovod_install(monkeypatch):
     return horovod_install
 
 
-def test_only_the_line_of_the_ops_for_xla_is_left_out(horovod_install, tmp_path):
-    path = horovod_install.SOURCES_FOR_TENSORFLOW
-    write_files(tmp_path, {f"horovod-0.28.1/{path}": CMAKE_LISTS})
+def test_three_lines_of_its_build_are_replaced(horovod_install, tmp_path):
+    names = ("CMakeLists.txt", "horovod/tensorflow/CMakeLists.txt")
+    before = dict(zip(names, (CMAKE_LISTS, OF_TENSORFLOW)))
+    write_files(tmp_path, {f"horovod-0.28.1/{name}": text for name, text in before.items()})
     archive = tmp_path / "downloads" / "horovod-0.28.1.tar.gz"
     archive.parent.mkdir()
     with tarfile.open(archive, "w:gz") as file:
         file.add(tmp_path / "horovod-0.28.1", "horovod-0.28.1")
     sources = horovod_install.unpack(archive)
-    horovod_install.leave_out_xla(sources)
-    before, after = CMAKE_LISTS.splitlines(), (sources / path).read_text().splitlines()
-    assert after == [before[0], before[2]]
-    with pytest.raises(ValueError, match="xla_mpi_ops.cc in one line"):
-        horovod_install.leave_out_xla(sources)
-
-
-@pytest.mark.parametrize("version, has_xla", [("2.18.1", True), ("2.19.0", False)])
-def test_which_tensorflow_has_it(horovod_install, version, has_xla):
-    assert horovod_install.tensorflow_install.has_horovod_xla(version) == has_xla
+    for change in horovod_install.CHANGES:
+        horovod_install.replace_line(sources, *change)
+    (of_c, of_cxx, gloo, rest), (first, nothing, last) = (
+        (sources / name).read_text().splitlines() for name in names
+    )
+    assert [of_c, rest] == CMAKE_LISTS.splitlines()[::3]
+    assert of_cxx == 'set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -DNDEBUG")'
+    assert gloo == "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)"
+    assert [first, last] == OF_TENSORFLOW.splitlines()[::2] and not nothing
+    with pytest.raises(ValueError, match="xla_mpi_ops.cc in 0 lines, not 1"):
+        horovod_install.replace_line(sources, *horovod_install.CHANGES[0])
 
 
 def test_mpi_comes_beside_gloo(horovod_install):

@@ -11,7 +11,7 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kFindNanoseconds = 8;
+constexpr int64_t kNanosecondsToFindById = 8;
 
 }  // namespace
 
@@ -42,7 +42,7 @@ int64_t CpuDirectTable::FindLockFree(Executor& executor, int64_t num_keys, const
                                      int64_t* row_ids) const {
   std::atomic<int64_t> num_missing{0};
   std::atomic<bool> has_foreign{false};
-  executor.ParallelFor(num_keys, kFindNanoseconds, [&](int64_t begin, int64_t end) {
+  executor.ParallelFor(num_keys, kNanosecondsToFindById, [&](int64_t begin, int64_t end) {
     // Copies that writes to row_ids cannot alias, so the kind of placement is tested once.
     const Placement placement = options_.placement;
     const int64_t most_rows = most_rows_;

@@ -12,7 +12,7 @@
 namespace sok {
 namespace {
 
-constexpr int64_t kFindNanoseconds = 20;  // per key in a large index, one thread
+constexpr int64_t kNanosecondsToFindByHash = 20;  // per key in a large index, one thread
 
 }  // namespace
 
@@ -49,7 +49,7 @@ CpuHashTable::FindResult CpuHashTable::FindShared(Executor& executor, int64_t nu
 int64_t CpuHashTable::FindLocked(Executor& executor, int64_t num_keys, const int64_t* keys,
                                  int64_t* row_ids) const {
   std::atomic<int64_t> num_missing{0};
-  executor.ParallelFor(num_keys, kFindNanoseconds, [&](int64_t begin, int64_t end) {
+  executor.ParallelFor(num_keys, kNanosecondsToFindByHash, [&](int64_t begin, int64_t end) {
     num_missing += index_.Find(end - begin, keys + begin, row_ids + begin);
   });
   return num_missing;

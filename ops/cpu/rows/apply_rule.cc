@@ -13,7 +13,7 @@ namespace {
 
 constexpr int32_t kNoGradient = -1;
 
-int64_t RowCost(int num_states, int64_t dim) {
+int64_t ApplyCost(int num_states, int64_t dim) {
   return 10 + num_states + dim * (1 + num_states) / 6;
 }
 
@@ -149,7 +149,7 @@ void ForRows(Executor& executor, const Rule& any_rule, int64_t dim, int64_t num_
              const Body& body) {
   std::visit(
       [&](const auto& rule) {
-        const int64_t cost = RowCost(rule.kStates, dim);
+        const int64_t cost = ApplyCost(rule.kStates, dim);
         executor.ParallelFor(num_rows, cost, [&](int64_t begin, int64_t end) {
           WithFixedDim(dim, [&](auto fixed_dim) { body(rule, fixed_dim, begin, end); });
         });

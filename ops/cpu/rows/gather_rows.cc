@@ -9,13 +9,13 @@
 namespace sok {
 namespace {
 
-int64_t RowCost(int64_t dim) { return 12 + dim / 8; }
+int64_t GatherCost(int64_t dim) { return 12 + dim / 8; }
 
 }  // namespace
 
 void GatherRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t* row_ids,
                 const float* plane, float* out) {
-  executor.ParallelFor(num_rows, RowCost(dim), [&](int64_t begin, int64_t end) {
+  executor.ParallelFor(num_rows, GatherCost(dim), [&](int64_t begin, int64_t end) {
     WithFixedDim(dim, [&](auto fixed_dim) {
       const int64_t size = fixed_dim;
       const int64_t ahead = PrefetchDistance(NumLines(size));
@@ -30,7 +30,7 @@ void GatherRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t
 
 void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t* row_ids,
                  const float* rows, float* plane) {
-  executor.ParallelFor(num_rows, RowCost(dim), [&](int64_t begin, int64_t end) {
+  executor.ParallelFor(num_rows, GatherCost(dim), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (row_ids[i] >= 0) std::copy_n(rows + i * dim, dim, plane + row_ids[i] * dim);
     }

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kBlock = 1024;
 
 /// Rough nanoseconds to read and write one row: a cache miss, then bandwidth.
-int64_t RowCost(int64_t dim) { return 8 + dim / 8; }
+int64_t PoolCost(int64_t dim) { return 8 + dim / 8; }
 
 template <typename Dim>
 SOK_WIDE_VECTORS void CopyRange(const Bags& bags, Dim dim, const float* const* rows, int64_t begin,
@@ -121,17 +121,18 @@ void PoolRows(Executor& executor, const Bags& bags, int64_t dim, const float* co
               float* out) {
   if (bags.num_bags == 0) return;
   const int64_t keys_per_bag = 1 + bags.num_keys / bags.num_bags;
-  executor.ParallelFor(bags.num_bags, keys_per_bag * RowCost(dim), [&](int64_t begin, int64_t end) {
-    WithFixedDim(dim, [&](auto fixed_dim) {
-      if (bags.combiner == Combiner::kNone) {
-        CopyRange(bags, fixed_dim, rows, begin, end, out);
-        return;
-      }
-      WithBagFactors(bags, [&](auto factors) {
-        PoolRange<factors.value>(bags, fixed_dim, rows, begin, end, out);
-      });
-    });
-  });
+  executor.ParallelFor(bags.num_bags, keys_per_bag * PoolCost(dim),
+                       [&](int64_t begin, int64_t end) {
+                         WithFixedDim(dim, [&](auto fixed_dim) {
+                           if (bags.combiner == Combiner::kNone) {
+                             CopyRange(bags, fixed_dim, rows, begin, end, out);
+                             return;
+                           }
+                           WithBagFactors(bags, [&](auto factors) {
+                             PoolRange<factors.value>(bags, fixed_dim, rows, begin, end, out);
+                           });
+                         });
+                       });
 }
 
 }  // namespace sok

@@ -18,11 +18,11 @@ using std::chrono::milliseconds;
 constexpr microseconds kSpin(50);
 constexpr microseconds kSpinOnTheWay(1000);
 constexpr microseconds kShortestSleep(10);
-constexpr microseconds kLongestSleepOfWaiting(200);
-constexpr milliseconds kLongestSleep(2);
+constexpr microseconds kMpiSleepWhileWaiting(200);
+constexpr milliseconds kMpiSleep(2);
 constexpr milliseconds kLongWait(50);        // then the processor is worth more than the time
 constexpr milliseconds kBetweenChecks(100);  // of the other processes
-constexpr std::chrono::seconds kLongestClose(5);
+constexpr std::chrono::seconds kMpiLongestClose(5);
 constexpr size_t kMostSent = 2;  // messages on their way to a rank
 constexpr size_t kMostReceived = 8;
 constexpr unsigned long kTimerSlackNs = 1000;  // else each sleep takes 50 us longer
@@ -80,10 +80,10 @@ void MpiTransport::Close() {
   std::unique_lock<std::mutex> lock(mutex_);
   is_closing_ = true;
   changed_.notify_all();
-  changed_.wait_for(lock, kLongestClose, [&] { return has_ended_; });
+  changed_.wait_for(lock, kMpiLongestClose, [&] { return has_ended_; });
   is_stopped_ = true;
   changed_.notify_all();
-  changed_.wait_for(lock, kLongestClose, [&] { return has_ended_; });
+  changed_.wait_for(lock, kMpiLongestClose, [&] { return has_ended_; });
 }
 
 double MpiTransport::SilentSeconds() const {
@@ -271,8 +271,7 @@ void MpiTransport::Rest(bool has_moved) {
     return;
   }
   const bool is_waiting = idle < kLongWait && (is_on_its_way || receiver_->IsWaiting());
-  const Clock::duration longest =
-      is_waiting ? Clock::duration(kLongestSleepOfWaiting) : kLongestSleep;
+  const Clock::duration longest = is_waiting ? Clock::duration(kMpiSleepWhileWaiting) : kMpiSleep;
   const auto time = std::clamp<Clock::duration>(idle / 4, kShortestSleep, longest);
   std::unique_lock<std::mutex> lock(mutex_);
   changed_.wait_for(lock, time, [&] { return has_outgoing_ || is_stopped_; });

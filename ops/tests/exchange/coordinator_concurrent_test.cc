@@ -12,7 +12,7 @@ SOK_TEST(AnyOrderAndAnyDelay) {
     for (const int num_ranks : {1, 2, 4}) {
       for (const int most_microseconds : {0, 300, 4000}) {
         Ranks ranks(num_ranks, 60.0, kind);
-        RunSteps(ranks, 4, most_microseconds > 1000 ? 5 : 30, most_microseconds, 17);
+        RunSteps(ranks, 4, most_microseconds > 1000 ? 5 : 15, most_microseconds, 17);
         CHECK_TRUE(ranks[0].counters().payload_bytes > 0 || num_ranks == 1);
       }
     }
