@@ -28,6 +28,7 @@ PYTHONS = {
 }
 LAST_PATCHES = {15: 1, 16: 2, 17: 1, 18: 1, 19: 1, 20: 0, 21: 0}  # of each minor release
 FIRST_MINOR_WITHOUT_KERAS_2 = 16
+FIRST_MINOR_WITHOUT_HOROVOD_XLA = 19  # Horovod 0.28.1's ops for XLA do not compile any more
 TESTED_VERSIONS = ("2.15.1", "2.21.0")  # by every run of all tests; the first that fits, in full
 
 
@@ -97,6 +98,11 @@ def keras_requirement(version: str) -> list:
     """Keras 2 for this TensorFlow; up to 2.15 it comes along."""
     major, minor, _ = version.split(".", 2)
     return [f"tf-keras=={major}.{minor}.*"] if int(minor) >= FIRST_MINOR_WITHOUT_KERAS_2 else []
+
+
+def has_horovod_xla(version: str) -> bool:
+    """Whether Horovod's ops for XLA compile with this TensorFlow; the rest of it always does."""
+    return int(version.split(".")[1]) < FIRST_MINOR_WITHOUT_HOROVOD_XLA
 
 
 def find(version: str | None = None) -> TensorFlowInstall | None:

@@ -37,7 +37,7 @@ def test_three_lines_of_its_build_are_replaced(horovod_install, tmp_path):
     with tarfile.open(archive, "w:gz") as file:
         file.add(tmp_path / "horovod-0.28.1", "horovod-0.28.1")
     sources = horovod_install.unpack(archive)
-    for change in horovod_install.CHANGES:
+    for change in (*horovod_install.FASTER, horovod_install.WITHOUT_XLA):
         horovod_install.replace_line(sources, *change)
     (of_c, of_cxx, gloo, rest), (first, nothing, last) = (
         (sources / name).read_text().splitlines() for name in names
@@ -47,7 +47,12 @@ def test_three_lines_of_its_build_are_replaced(horovod_install, tmp_path):
     assert gloo == "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)"
     assert [first, last] == OF_TENSORFLOW.splitlines()[::2] and not nothing
     with pytest.raises(ValueError, match="xla_mpi_ops.cc in 0 lines, not 1"):
-        horovod_install.replace_line(sources, *horovod_install.CHANGES[0])
+        horovod_install.replace_line(sources, *horovod_install.WITHOUT_XLA)
+
+
+@pytest.mark.parametrize("version, has_xla", [("2.18.1", True), ("2.19.0", False)])
+def test_which_tensorflow_has_its_ops_for_xla(horovod_install, version, has_xla):
+    assert horovod_install.tensorflow_install.has_horovod_xla(version) == has_xla
 
 
 def test_mpi_comes_beside_gloo(horovod_install):
