@@ -13,59 +13,15 @@ from sok_compat.deeprec.variables.options import (
     EmbeddingVariableOption,
     InitializerOption,
 )
-from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.deeprec.deeprec_files import in_buckets, starts
 from tests.support.deeprec.deeprec_optimizers import CASES
+from tests.support.deeprec.saved_variable import DIM, Model, saved
 
 tf1 = tf.compat.v1
-DIM = 3
 WHAT = ("keys", "values", "versions", "freqs", "keys_filtered", "versions_filtered",
         "freqs_filtered", "partition_offset", "partition_filter_offset")  # fmt: skip
 KEYS = [1, 1001, -1, -7, -1000, 5, 999, 1005, 2**31 - 1, -(2**31)]
 WIDE_KEYS = [2**40, np.iinfo(np.int64).max, np.iinfo(np.int64).min]
-
-
-class Model:
-    """One embedding variable 'v' in the default graph, an optimizer that trains it, a saver."""
-
-    def __init__(self, make_optimizer=None, num_parts=None, saver=tf1.train.Saver, **options):
-        partitioner = num_parts and tf1.fixed_size_partitioner(num_parts)
-        self.variable = get_embedding_variable("v", DIM, partitioner=partitioner, **options)
-        self.parts = list(self.variable) if num_parts else [self.variable]
-        self.ids = tf1.placeholder(tf.int64, [None])
-        self.rows = self.variable.sparse_read(self.ids)
-        global_step = tf1.train.get_or_create_global_step()
-        optimizer = (make_optimizer or _adagrad)(global_step)
-        loss = tf.reduce_sum(tf.sin(self.rows))
-        self.step = optimizer.minimize(loss, global_step, var_list=self.parts)
-        self.saver = saver()
-
-    def train(self, session, batches):
-        for keys in batches:
-            session.run(self.step, {self.ids: keys})
-
-    def read(self, session, keys):
-        return session.run(self.rows, {self.ids: keys})
-
-    def held(self, session):
-        """{key: row}"""
-        exported = [session.run(part.export()[:2]) for part in self.parts]
-        return {key: tuple(row) for keys, rows in exported for key, row in zip(keys, rows)}
-
-
-def _adagrad(global_step):
-    del global_step
-    return optimizers.AdagradOptimizer(0.1)
-
-
-def saved(path, batches, **options):
-    """What the rows are after these steps; saved."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        model = Model(**options)
-        session.run(tf1.global_variables_initializer())
-        model.train(session, batches)
-        model.saver.save(session, path)
-        return model.held(session)
 
 
 @pytest.mark.parametrize("key_dtype", [tf.int64, tf.int32])
@@ -128,7 +84,7 @@ def test_an_id_that_is_no_int32_is_not_saved_as_another(tmp_path):
 
 STOCK = {
     "GradientDescent": lambda step: optimizers.GradientDescentOptimizer(0.1),
-    "Adagrad": _adagrad,
+    "Adagrad": lambda step: optimizers.AdagradOptimizer(0.1),
     "Momentum": lambda step: optimizers.MomentumOptimizer(0.1, 0.9),
     "Adam": lambda step: optimizers.AdamOptimizer(0.1),
     "Ftrl": lambda step: optimizers.FtrlOptimizer(0.1),
