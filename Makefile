@@ -4,7 +4,7 @@
 #   PYTHON=python3.10      the interpreter (default python3)
 #   TENSORFLOW=2.18.1      the TensorFlow (default 2.15.1; on Python 3.12 and 3.13, 2.21.0)
 #   PYTEST_ARGS="-k adam"  passed on to pytest by `make test` and `make check`
-#   TESTS=                 all tests with all their parameters: `make test` and `make check` have some
+#   TESTS=                 all tests with all their parameters: `make test` and `make check` have two of most
 #   PYTEST_WORKERS=1       how many processes run tests (default: one more than processors, at most 4)
 #   DATA=path              the folder of ml-100k, for `make movielens` (default: downloaded)
 #   CASES=10000 SEED=7     how many cases `make fuzz` tries, and which (default: always the same)
@@ -70,7 +70,7 @@ pytest-other:  ## the Python tests of layers and optimizers on another TensorFlo
 ifeq ($(OTHER_TENSORFLOW),)
 	@echo "This Python has no other tested TensorFlow than $(TENSORFLOW): none is tested beside it."
 else
-	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF TESTS='-m "not thorough" --at-most 3'
+	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF TESTS='-m "not thorough" --at-most 2'
 endif
 
 .PHONY: pytest-layers
@@ -84,7 +84,7 @@ fuzz: build  ## CASES layers and inputs at random, right and wrong: a right resu
 # One CUDA architecture: each one more takes minutes.
 check: export SOK_WARNINGS_AS_ERRORS := ON
 check: export CUDAARCHS := 90
-check: TESTS := --at-most 3  # and those that take long, in one run: they share processes
+check: TESTS := --at-most 2  # and thorough tests, in one run: they share processes
 check: before-tests test pytest-gpu-kernels pytest-other  ## everything, as the automatic checks do: lint, site, sanitizers, CUDA, all tests
 
 # Two at a time, as downloads, linters, links and Horovod's largest file leave a processor idle; one pip at a time in an

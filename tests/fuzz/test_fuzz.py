@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz import watch
 
 ROOT = Path(__file__).parents[2]
-NUM_CASES = 12
+NUM_CASES = 8
 
 
 @pytest.mark.thorough
