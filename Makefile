@@ -70,7 +70,7 @@ pytest-other:  ## the Python tests of layers and optimizers on another TensorFlo
 ifeq ($(OTHER_TENSORFLOW),)
 	@echo "This Python has no other tested TensorFlow than $(TENSORFLOW): none is tested beside it."
 else
-	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF TESTS='-m "not thorough" --at-most 2'
+	$(MAKE) --no-print-directory pytest-layers TENSORFLOW=$(OTHER_TENSORFLOW) SOK_CUDA=OFF
 endif
 
 .PHONY: pytest-layers

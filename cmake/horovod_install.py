@@ -23,9 +23,9 @@ DEFAULTS = {
     "HOROVOD_WITHOUT_PYTORCH": "1",
     "HOROVOD_WITHOUT_MXNET": "1",
 }
-# (a file of Horovod's build, what one line of it has, that line instead). They take half of
-# the time away: TensorFlow has a Gloo of C++17, made from the other, which nothing links then; and
-# debug information is 50 of the library's 53 MB.
+# (a file of Horovod's build, part of one of its lines, the line that replaces it). For TensorFlow
+# Horovod makes a second Gloo, of C++17, and links that: the first need not be compiled. Debug
+# information is 50 of the library's 53 MB, and takes long to write.
 FASTER = (
     ("CMakeLists.txt", "add_subdirectory(third_party/gloo)",
      "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)"),
@@ -70,7 +70,7 @@ def unpack(archive: Path) -> Path:
 
 
 def replace_line(sources: Path, name: str, part: str, replacement: str) -> None:
-    """Puts another in the place of the one line of a file that has this part.
+    """Replaces the one line of a file that contains `part`.
 
     Raises:
       ValueError: there is no such line, or more than one.

@@ -57,7 +57,7 @@ std::vector<int64_t> KeysOf(const std::vector<LastUse>& uses) {
 }
 
 SOK_TEST(TheOldestComeFirstHoweverOftenKeysAreUsed) {
-  constexpr int64_t kKeys = 5'000;
+  constexpr int64_t kKeys = 20'000;
   UsedTable table = TableOf(kKeys);
   UseOrder order;
   std::mt19937_64 random(5);

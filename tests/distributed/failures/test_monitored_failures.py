@@ -36,7 +36,7 @@ def launched(num_ranks):
     )
 
 
-@pytest.mark.parametrize("num_ranks", [1, 4])
+@pytest.mark.parametrize("num_ranks", [1, 2, 4])
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_the_failure_reaches_the_script(name, num_ranks):
     for number, rank in enumerate(reports(launched(num_ranks))):
