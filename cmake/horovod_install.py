@@ -32,6 +32,16 @@ FASTER = (
     ("CMakeLists.txt", '"-O3" CMAKE_CXX_FLAGS_RELWITHDEBINFO',
      'set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -DNDEBUG")'),
 )  # fmt: skip
+# One compilation for twelve files: a fifth less time. Files of ops stay alone, since TensorFlow's
+# macros clash with Horovod's, and so do all where a caller chooses parts, which nobody has tried.
+TWELVE_AT_ONCE = (
+    "horovod/tensorflow/CMakeLists.txt",
+    "add_library(${TF_TARGET_LIB} SHARED",
+    """\
+add_library(${TF_TARGET_LIB} SHARED ${SOURCES} ${TF_SOURCES})
+set_target_properties(${TF_TARGET_LIB} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+set_source_files_properties(${TF_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)""",
+)
 WITHOUT_XLA = ("horovod/tensorflow/CMakeLists.txt", "horovod/tensorflow/xla_mpi_ops.cc", "")
 
 
@@ -42,14 +52,23 @@ def main(arguments: list) -> None:
         sys.exit("Horovod compiles against TensorFlow: install that first")
     with tempfile.TemporaryDirectory() as directory:
         sources = unpack(download(Path(directory)))
-        has_xla = tensorflow_install.has_horovod_xla(install.version)
-        for change in FASTER if has_xla else (*FASTER, WITHOUT_XLA):
+        for change in changes_for(install.version, os.environ):
             replace_line(sources, *change)
         subprocess.run(
             [*_pip("install"), str(sources)],  # builds a directory anew each time
             env=build_environment(os.environ, has_mpi),
             check=True,
         )
+
+
+def changes_for(tensorflow_version: str, environment: dict) -> list:
+    """What replace_line is to replace."""
+    changes = [*FASTER]
+    if not has_choice(environment):
+        changes.append(TWELVE_AT_ONCE)
+    if not tensorflow_install.has_horovod_xla(tensorflow_version):
+        changes.append(WITHOUT_XLA)
+    return changes
 
 
 def download(directory: Path) -> Path:
@@ -84,6 +103,11 @@ def replace_line(sources: Path, name: str, part: str, replacement: str) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+def has_choice(environment: dict) -> bool:
+    """Whether the caller chooses parts of Horovod."""
+    return any(name.startswith(("HOROVOD_WITH", "HOROVOD_GPU")) for name in environment)
+
+
 def build_environment(environment: dict, has_mpi: bool = False) -> dict:
     """What Horovod's build sees: the caller's choice, or the defaults where there is none."""
     programs = Path(sys.executable).parent  # cmake of a virtual environment that is not activated
@@ -91,9 +115,8 @@ def build_environment(environment: dict, has_mpi: bool = False) -> dict:
     if has_mpi:
         del defaults["HOROVOD_WITHOUT_MPI"]
         defaults["HOROVOD_WITH_MPI"] = "1"
-    has_choice = any(name.startswith(("HOROVOD_WITH", "HOROVOD_GPU")) for name in environment)
     return {
-        **({} if has_choice else defaults),
+        **({} if has_choice(environment) else defaults),
         **environment,
         "PATH": os.pathsep.join([str(programs), environment.get("PATH", os.defpath)]),
     }

@@ -28,31 +28,41 @@ def horovod_install(monkeypatch):
     return horovod_install
 
 
-def test_three_lines_of_its_build_are_replaced(horovod_install, tmp_path):
-    names = ("CMakeLists.txt", "horovod/tensorflow/CMakeLists.txt")
-    before = dict(zip(names, (CMAKE_LISTS, OF_TENSORFLOW)))
-    write_files(tmp_path, {f"horovod-0.28.1/{name}": text for name, text in before.items()})
+@pytest.fixture
+def sources(horovod_install, tmp_path):
+    """The unpacked archive."""
+    names = {"CMakeLists.txt": CMAKE_LISTS, "horovod/tensorflow/CMakeLists.txt": OF_TENSORFLOW}
+    write_files(tmp_path, {f"horovod-0.28.1/{name}": text for name, text in names.items()})
     archive = tmp_path / "downloads" / "horovod-0.28.1.tar.gz"
     archive.parent.mkdir()
     with tarfile.open(archive, "w:gz") as file:
         file.add(tmp_path / "horovod-0.28.1", "horovod-0.28.1")
-    sources = horovod_install.unpack(archive)
-    for change in (*horovod_install.FASTER, horovod_install.WITHOUT_XLA):
+    return horovod_install.unpack(archive)
+
+
+@pytest.mark.parametrize("chosen", [{}, {"HOROVOD_GPU_OPERATIONS": "NCCL"}])
+@pytest.mark.parametrize("version, has_xla", [("2.18.1", True), ("2.19.0", False)])
+def test_which_lines_of_its_build_are_replaced(horovod_install, sources, version, has_xla, chosen):
+    for change in horovod_install.changes_for(version, chosen):
         horovod_install.replace_line(sources, *change)
-    (of_c, of_cxx, gloo, rest), (first, nothing, last) = (
-        (sources / name).read_text().splitlines() for name in names
-    )
+    of_c, of_cxx, gloo, rest = (sources / "CMakeLists.txt").read_text().splitlines()
     assert [of_c, rest] == CMAKE_LISTS.splitlines()[::3]
     assert of_cxx == 'set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -DNDEBUG")'
     assert gloo == "add_subdirectory(third_party/gloo EXCLUDE_FROM_ALL)"
-    assert [first, last] == OF_TENSORFLOW.splitlines()[::2] and not nothing
+    ops, xla, library, *properties = (
+        (sources / "horovod/tensorflow/CMakeLists.txt").read_text().splitlines()
+    )
+    assert [ops, library] == OF_TENSORFLOW.splitlines()[::2]
+    assert bool(xla) == has_xla
+    assert ["UNITY_BUILD ON" in "".join(properties), len(properties)] == (
+        [False, 0] if chosen else [True, 2]
+    )
+
+
+def test_a_line_that_is_not_there_is_an_error(horovod_install, sources):
+    horovod_install.replace_line(sources, *horovod_install.WITHOUT_XLA)
     with pytest.raises(ValueError, match="xla_mpi_ops.cc in 0 lines, not 1"):
         horovod_install.replace_line(sources, *horovod_install.WITHOUT_XLA)
-
-
-@pytest.mark.parametrize("version, has_xla", [("2.18.1", True), ("2.19.0", False)])
-def test_which_tensorflow_has_its_ops_for_xla(horovod_install, version, has_xla):
-    assert horovod_install.tensorflow_install.has_horovod_xla(version) == has_xla
 
 
 def test_mpi_comes_beside_gloo(horovod_install):

@@ -135,7 +135,7 @@ SOK_TEST(MergingGivesZerosToKeysThatDoNotCome) {
   }
 }
 
-#ifndef __CUDACC__
+#ifndef SOK_TEST_ON_GPU
 SOK_TEST(TheCpuMergesToTheSameBitsOnAnyThreads) {
   const auto& engines = testing::TestedEngines();
   const auto check = [&](const RandomBatch& batch, int64_t dim) {

@@ -174,7 +174,7 @@ SOK_TEST(PlacementsAreChecked) {
   });
 }
 
-#ifndef __CUDACC__
+#ifndef SOK_TEST_ON_GPU
 SOK_TEST(RowsOfManyRanksReachFarOnTheCpu) {
   TableOptions options = testing::Options(false, int64_t{1} << 40);
   options.placement.num_ranks = 1 << 20;

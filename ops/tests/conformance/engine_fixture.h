@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engines under test in the conformance suite, and tables with planes on them.
 //
-// Compiled by the host's compiler, a test runs on the CPU's engine, with one and with several
-// threads, and on the test double of a GPU, whose threads are forced to overlap; compiled by nvcc,
-// on a GPU.
+// A test runs on the CPU's engine, with one and with several threads, and on the test double of a
+// GPU, whose threads are forced to overlap; with SOK_TEST_ON_GPU, on a GPU.
 #ifndef SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_
 #define SOK_OPS_TESTS_CONFORMANCE_ENGINE_FIXTURE_H_
 
@@ -17,7 +16,7 @@
 #include "ops/tests/check.h"
 #include "ops/tests/conformance/first_value_of_key.h"
 
-#ifdef __CUDACC__
+#ifdef SOK_TEST_ON_GPU
 #include "ops/cuda/cuda_engine.h"
 #else
 #include "ops/tests/conformance/unruly_executor.h"
@@ -46,7 +45,7 @@ struct TestedEngine {
 };
 
 inline const std::vector<TestedEngine>& TestedEngines() {
-#ifdef __CUDACC__
+#ifdef SOK_TEST_ON_GPU
   static const auto* engines =
       new std::vector<TestedEngine>{{"CUDA", CudaEngine(0), SerialExecutor()}};
 #else
