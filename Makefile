@@ -21,7 +21,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc)
 
 SOURCES := CMakeLists.txt pyproject.toml \
-  $(shell find cmake ops sok_compat -not -name __pycache__ -not -name '*.pyc' -not -path ops/tests/\*)
+  $(shell find cmake ops sok_compat -type f -not -name '*.pyc' -not -path ops/tests/\*)
 
 .PHONY: help build test pytest-gpu-kernels pytest-other fuzz sanitize lint format docs check demo movielens \
   wheels bench core-bench horovod clean

@@ -4,10 +4,18 @@
 import dataclasses
 import json
 import os
+import re
 import statistics
 
 FLAG = "timeline"
 _PRODUCTS = ("MatMul", "_FusedMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+# In names of nodes that are not of the script's own network: input, columns, lookups, optimizers,
+# metrics. Gradients have the names of what they are gradients of.
+_NOT_OF_NETWORK = re.compile(
+    "iterator|parquet|csv|dataset|input_layer|embedding|lookup|string|sparse|hash|vocab|sok|seq|"
+    "optimizer|adam|adagrad|beta[12]|/update|metrics|auc|summary|histogram|save",
+    re.IGNORECASE,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,7 +23,13 @@ class OpTimes:
     """Milliseconds of all ops of a step, summed over threads."""
 
     products: float  # of dense matrices
-    others: float
+    network: float  # other ops of the network, by names of nodes
+    rest: float
+
+    @property
+    def others(self) -> float:
+        """All but products."""
+        return self.network + self.rest
 
 
 def read(folder):
@@ -38,5 +52,13 @@ def read(folder):
 def _times_of(path):
     with open(path) as stream:
         events = [each for each in json.load(stream)["traceEvents"] if each.get("ph") == "X"]
-    products = sum(each["dur"] for each in events if each["name"] in _PRODUCTS)
-    return products / 1e3, sum(each["dur"] for each in events) / 1e3 - products / 1e3
+    times = dict.fromkeys(("products", "network", "rest"), 0)
+    for event in events:
+        times[_kind_of(event)] += event["dur"] / 1e3
+    return tuple(times.values())
+
+
+def _kind_of(event):
+    if event["name"] in _PRODUCTS:
+        return "products"
+    return "rest" if _NOT_OF_NETWORK.search(event["args"]["name"]) else "network"

@@ -10,7 +10,7 @@ _HEADINGS = (
     "model", "flags", "ranks", "result", "loss, first", "last", "AUC", "s to first step",
     "samples/s", "times --tf",
 )  # fmt: skip
-_OF_OPS = ("ms of products", "of other ops", "of those of --tf")
+_OF_OPS = ("ms of products", "of network", "of the rest", "the last two, of those of --tf")
 _MAX_ERROR = 200  # characters
 
 
@@ -30,10 +30,10 @@ def report_lines(results, settings):
 
 
 def _op_times(result, results):
-    """[milliseconds of a step's products, of its other ops, their share of those of --tf]."""
+    """[milliseconds of a step's products, network, other ops; the last two, of those of --tf]."""
     own = result.op_times
     if own is None:
-        return ["", "", ""]
+        return [""] * 4
     model = result.case.script.model
     of_tf = [
         each.op_times.others
@@ -41,7 +41,8 @@ def _op_times(result, results):
         if each.op_times and each.case.feature == BASELINE and each.case.script.model == model
     ]
     share = own.others / of_tf[0] if of_tf and result.case.feature != BASELINE else None
-    return [_text(own.products, ".1f"), _text(own.others, ".1f"), _text(share, ".2f")]
+    times = [_text(each, ".1f") for each in (own.products, own.network, own.rest)]
+    return [*times, _text(share, ".2f")]
 
 
 def _row(result, settings, baseline):

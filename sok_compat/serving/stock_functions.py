@@ -147,6 +147,33 @@ def _column_keys(given: _Attributes) -> _Made:
     return types, compute
 
 
+def _row_splits(given: _Attributes) -> _Made:
+    number = given.number
+
+    def splits_of(indices, dense_shape):
+        rows = indices[:, 0]
+        sizes = tf.math.segment_sum(tf.ones_like(rows), rows)  # fails unless they ascend
+        num_empty = dense_shape[0] - tf.size(sizes, tf.int64)  # after the last key
+        return tf.concat([[0], tf.cumsum(tf.pad(sizes, [[0, num_empty]]))], 0)
+
+    def compute(*inputs):
+        return [splits_of(*item) for item in _in_lists(inputs[: 2 * number], number)]
+
+    return [tf.int64] * (2 * number) + given.types("Tvalues"), compute
+
+
+def _checked_splits(given: _Attributes) -> _Made:
+    number = given.number
+    types = given.types("Tsplits") + given.types("Tvalues")
+    return types, lambda *inputs: [tf.cast(splits, tf.int64) for splits in inputs[:number]]
+
+
+def _checked_weights(given: _Attributes) -> _Made:
+    number = given.number
+    types = [*[tf.float32] * number, *[tf.int64] * (4 * number)]
+    return types, lambda *inputs: [tf.identity(weights) for weights in inputs[:number]]
+
+
 def _distinct_keys(given: _Attributes) -> _Made:
     types = given.types("Tkeys")
 
@@ -195,6 +222,9 @@ def _merge_gradients(given: _Attributes) -> _Made:
 
 _FUNCTIONS: dict[str, Callable[[_Attributes], _Made]] = {
     "SokColumnKeys": _column_keys,
+    "SokRowSplits": _row_splits,
+    "SokCheckedSplits": _checked_splits,
+    "SokCheckedWeights": _checked_weights,
     "SokDistinctKeys": _distinct_keys,
     "SokPoolReceivedRows": _pool_received_rows,
     "SokMergeGradients": _merge_gradients,

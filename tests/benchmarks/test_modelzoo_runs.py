@@ -210,25 +210,37 @@ def test_table(found):
 
 def test_times_of_ops(found, tmp_path):
     for step, scale in ((9, 50), (10, 1), (200, 3)):  # the first step has more to do
-        events = [("MatMul", 1000), ("_FusedMatMul", 500), ("Mul", 250), ("metadata", None)]
+        events = [
+            ("MatMul", "dense/MatMul", 1000),
+            ("_FusedMatMul", "input_layer/MatMul", 500),
+            ("Mul", "head/gradients/dense/mul_grad/Mul", 250),
+            ("Slice", "gradients/input_layer/concat_grad/Slice", 100),
+            ("ApplyAdam", "train/Adam/update_dense/kernel/ApplyAdam", 25),
+            ("metadata", "dense/MatMul", None),
+        ]
         written = [
-            {"ph": "X" if micros else "M", "name": name, "dur": (micros or 0) * scale}
-            for name, micros in events
+            {
+                "ph": "X" if micros else "M",
+                "name": op,
+                "dur": (micros or 0) * scale,
+                "args": {"name": node},
+            }
+            for op, node, micros in events
         ]
         (tmp_path / f"timeline-{step}.json").write_text(json.dumps({"traceEvents": written}))
-    assert op_times.read(tmp_path) == op_times.OpTimes(3.0, 0.5)
+    assert op_times.read(tmp_path) == op_times.OpTimes(3.0, 0.5, 0.25)
     assert op_times.read(tmp_path / "none") is None
     results = [
         dataclasses.replace(result_of(found["plain"], feature), op_times=times)
         for feature, times in (
-            ("default", op_times.OpTimes(3.0, 0.5)),
-            ("tf", op_times.OpTimes(4.0, 2.0)),
+            ("default", op_times.OpTimes(3.0, 0.25, 0.25)),
+            ("tf", op_times.OpTimes(4.0, 0.5, 1.5)),
             ("ev", None),
         )
     ]
     text = report.report_lines(results, dataclasses.replace(SETTINGS, timeline_steps=5))
-    cells = [[cell.strip() for cell in line.strip("|").split("|")][-3:] for line in text[2:5]]
-    assert cells == [["3.0", "0.5", "0.25"], ["4.0", "2.0", ""], ["", "", ""]]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")][-4:] for line in text[2:5]]
+    assert cells == [["3.0", "0.2", "0.2", "0.25"], ["4.0", "0.5", "1.5", ""], [""] * 4]
 
 
 def test_command_runs_what_is_selected(folder, tmp_path, capsys):

@@ -189,13 +189,19 @@ def is_weighted(column: Any) -> bool:
 
 
 def may_be_grouped(column: Any) -> bool:
-    """Whether a column is an embedding column with settings that group lookups support."""
+    """Whether a column is an embedding column of bags, with settings that group lookups support."""
+    return may_be_pooled(column) and not isinstance(
+        column.categorical_column, stock.SequenceCategoricalColumn
+    )
+
+
+def may_be_pooled(column: Any) -> bool:
+    """Whether a column is an embedding column, of bags or sequences, with such settings."""
     return (
         type(column) in _GROUPED
         and column.combiner in COMBINERS
         and column.max_norm is None
         and column.ckpt_to_load_from is None
-        and not isinstance(column.categorical_column, stock.SequenceCategoricalColumn)
     )
 
 

@@ -137,14 +137,19 @@ def _look_up_groups(found: list[Any]) -> list[tf.Tensor]:
     for name, members in groups.items():
         places, lookups = zip(*members)
         with tf.name_scope(re.sub(r"[^\w.\\/>-]", "_", name, flags=re.ASCII)):
-            pooled = pooled_rows(
-                [whole_of(lookup.variable) for lookup in lookups],
-                _split_keys(lookups),
-                [lookup.column.combiner for lookup in lookups],
-            )
+            pooled = look_up_together(lookups)
         for place, tensor in zip(places, pooled):
             tensors[place] = tensor
     return tensors
+
+
+def look_up_together(lookups: Sequence[ColumnLookup]) -> list[tf.Tensor]:
+    """The pooled rows [batch, dim] for each; all have bags, see ColumnLookup.is_of_bags."""
+    return pooled_rows(
+        [whole_of(lookup.variable) for lookup in lookups],
+        _split_keys(lookups),
+        [lookup.column.combiner for lookup in lookups],
+    )
 
 
 def _split_keys(lookups):

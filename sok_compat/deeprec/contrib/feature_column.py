@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec import contrib
+from sok_compat.deeprec.columns.embedding_columns import collections_with
+from sok_compat.deeprec.columns.sequence_columns import pooled_by_position
 from sok_compat.deeprec.python.feature_column.sequence_feature_column import (
     sequence_categorical_column_with_embedding,
 )
@@ -48,18 +50,22 @@ def sequence_input_layer(
             )
     with tf.variable_scope(None, "sequence_input_layer", list(features.values())):
         builder = stock.LazyBuilder(features)
-        found = [_look_up(column, builder, weight_collections, trainable) for column in columns]
+        collections = collections_with(weight_collections)
+        found = [
+            _look_up(pooled_by_position(column), builder, collections, trainable)
+            for column in columns
+        ]
         outputs, lengths = zip(*found)
         same = [tf.assert_equal(lengths[0], other) for other in lengths[1:]]
         with tf.control_dependencies(same):
             return tf.concat(outputs, -1), tf.identity(lengths[0])
 
 
-def _look_up(column, builder, weight_collections, trainable):
+def _look_up(column, builder, collections, trainable):
     """(float32 [batch, steps, dim], lengths)"""
     with tf.variable_scope(None, default_name=column._var_scope_name):
         tensor, lengths = column._get_sequence_dense_tensor(
-            builder, weight_collections=weight_collections, trainable=trainable
+            builder, weight_collections=collections, trainable=trainable
         )
     width = column._variable_shape.num_elements()
     shape = tf.concat([tf.shape(tensor)[:2], [width]], 0)
