@@ -122,7 +122,6 @@ if __name__ == "__main__":
     if len(threads) != 1:  # a fork has the one that forks; what the others hold, it holds for ever
         sys.exit(f"TensorFlow {tf.__version__} has {len(threads)} threads at once: cannot fork it")
     gc.collect()
-    gc.set_threshold(10_000)  # as tests/conftest.py does
     gc.freeze()  # forks need not look through what was imported, at their end above all
     asked_for = serve(Connection(int(sys.argv[1])))
     if asked_for:
