@@ -4,7 +4,6 @@ name, in any installation."""
 
 import importlib
 import pkgutil
-import re
 
 import pytest
 
@@ -210,15 +209,14 @@ def test_uninstall_removes_everything(own_environment):
     assert own_environment.run("import sys; print('_sok_compat_imports' in sys.modules)") == "False"
 
 
-def test_start_up_costs_less_than_a_millisecond(environment):
+def test_start_up_imports_one_module(environment):
     command = """
 import re, subprocess, sys
-for _ in range(5):
-    done = subprocess.run([sys.executable, "-X", "importtime", "-c", ""], stderr=subprocess.PIPE)
-    print(re.search(rb"(\\\\d+) \\\\|\\\\s+_sok_compat_imports", done.stderr)[1].decode())
-""".replace("\\\\", "\\")
-    microseconds = [int(number) for number in re.findall(r"\d+", environment.run(command))]
-    assert min(microseconds) < 1000
+done = subprocess.run([sys.executable, "-X", "importtime", "-c", ""], stderr=subprocess.PIPE)
+print(re.search(rb"(\\d+ +\\| +\\d+) \\|\\s+_sok_compat_imports", done.stderr)[1].decode())
+"""
+    itself, with_its_imports = environment.run(command).split("|")
+    assert int(itself) == int(with_its_imports)
 
 
 def test_installed_package_has_every_module_under_the_alias():
