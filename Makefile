@@ -234,7 +234,7 @@ core-bench: $(VENV)/.tools  ## speed of the core alone, without Python
 NVCC := $(or $(CUDACXX),$(shell command -v nvcc 2>/dev/null))
 
 .PHONY: cuda-check cuda-report
-# For the GPU that is built for, warnings of ptxas tell of spills; for the oldest, the report does.
+# ptxas warns of spills on the GPU that is built for; the report checks the oldest.
 cuda-check: build  ## with nvcc: the CUDA code, its tests and benchmark compile and link, and no kernel spills
 ifeq ($(NVCC),)
 	@echo "CUDA: not checked, because there is no nvcc on the PATH."

@@ -34,8 +34,8 @@ def ptxas_log(nvcc, source, architectures) -> str:
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     with tempfile.TemporaryDirectory() as folder:
         command = [nvcc, "-std=c++17", "-O3", "--fmad=false", "-Werror=all-warnings", *targets]
-        command += ["-Xptxas=-v", "-Xcompiler=-Wall,-Wextra", "-I.", "-DSOK_TEST_ON_GPU"]
-        command += ["-x", "cu", "-fatbin", source, "-o", f"{folder}/kernels.fatbin"]
+        command += ["-Xptxas=-v", "-Xcompiler=-Wall,-Wextra", "-I.", "-x", "cu", "-fatbin", source]
+        command += ["-o", f"{folder}/kernels.fatbin"]
         run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if run.returncode:
         sys.exit(run.stdout + run.stderr)

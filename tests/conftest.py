@@ -74,7 +74,7 @@ def tables_where_asked():
 @pytest.fixture(autouse=True, scope="session")
 def what_was_imported_is_no_garbage():
     """Else a tenth of the time goes into looking through TensorFlow's own objects."""
-    gc.set_threshold(10_000)  # a fifteenth of the collections, which take half of the time
+    gc.set_threshold(10_000)  # a fifteenth of the collections, in half of their time
     yield gc.freeze()
 
 

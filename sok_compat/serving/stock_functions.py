@@ -150,6 +150,7 @@ def _column_keys(given: _Attributes) -> _Made:
 def _row_splits(given: _Attributes) -> _Made:
     number = given.number
 
+    # Not split_sparse: its assertions are functions, which the graph's library would lack.
     def splits_of(indices, dense_shape):
         rows = indices[:, 0]
         sizes = tf.math.segment_sum(tf.ones_like(rows), rows)  # fails unless they ascend

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays and tables on a queue, for tests that run on CPU threads and, with SOK_TEST_ON_GPU, on a
-// GPU.
+// Arrays and tables on a queue, for tests that run on CPU threads and, compiled by nvcc, on a GPU.
 #ifndef SOK_OPS_TESTS_DEVICE_DEVICE_FIXTURE_H_
 #define SOK_OPS_TESTS_DEVICE_DEVICE_FIXTURE_H_
 
@@ -11,7 +10,7 @@
 #include "ops/device/device_table.h"
 #include "ops/tests/check.h"
 
-#ifdef SOK_TEST_ON_GPU
+#ifdef __CUDACC__
 #include "ops/cuda/cuda_queue.cuh"
 #else
 #include "ops/tests/conformance/unruly_executor.h"
@@ -20,7 +19,7 @@
 
 namespace sok::testing {
 
-#ifdef SOK_TEST_ON_GPU
+#ifdef __CUDACC__
 using TestQueue = CudaQueue;
 
 struct QueueForTests {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Embedding columns of sequences: each id is looked up as a bag of one, without a SparseTensor."""
+"""Embedding columns of sequences: each id is looked up as a bag of one, by the ops of bags."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _PooledByPosition(stock.EmbeddingColumn):
 
 
 def pooled_by_position(column: Any) -> Any:
-    """The column of a sequence_input_layer, or one with its results that takes fewer ops."""
+    """A column with the results of the given one, and fewer ops where its settings allow that."""
     is_shared = isinstance(column, stock.SharedEmbeddingColumn)
     if is_shared or not may_be_pooled(column) or tables_are_dense():
         return column
