@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of all runs, in Markdown."""
+"""The tables of all runs, one for each script, in Markdown."""
 
+import itertools
+import os
 import statistics
 
+from benchmarks.kept import processor
 from benchmarks.modelzoo.cases import BASELINE, DEFAULT
 from benchmarks.tables import lines
 
 _HEADINGS = (
-    "model", "flags", "ranks", "result", "loss, first", "last", "AUC", "s to first step",
+    "flags", "ranks", "result", "loss, first", "last", "AUC", "s to first step",
     "samples/s", "times --tf",
 )  # fmt: skip
 _OF_OPS = ("ms of products", "of network", "of the rest", "the last two, of those of --tf")
@@ -15,42 +18,47 @@ _MAX_ERROR = 200  # characters
 
 
 def report_lines(results, settings):
-    """[str], a table and a summary of [Result]."""
-    baselines = {
-        result.case.script.model: _samples_per_second(result, settings)
-        for result in results
-        if result.runs and result.case.feature == BASELINE
-    }
-    rows = [_row(result, settings, baselines.get(result.case.script.model)) for result in results]
-    headings = _HEADINGS
+    """[str], a table for each script of [Result], and a summary."""
+    by_model = itertools.groupby(results, lambda result: result.case.script.model)
+    models = {model: list(of_model) for model, of_model in by_model}
+    text = []
+    for model, of_model in models.items():
+        text += [f"## {model}", "", *_table(of_model, settings), ""]
+    ratios = [_ratio(_of_feature(DEFAULT, each), each, settings) for each in models.values()]
+    return [*text, *_summary(results, [ratio for ratio in ratios if ratio], settings)]
+
+
+def _table(results, settings):
+    """[str], of one script's [Result]."""
+    headings, rows = _HEADINGS, [_row(result, results, settings) for result in results]
     if settings.timeline_steps:
         headings += _OF_OPS
         rows = [row + _op_times(result, results) for row, result in zip(rows, results)]
-    return [*lines(headings, rows), "", _summary(results, settings, baselines)]
+    return lines(headings, rows)
+
+
+def _of_feature(feature, results):
+    """The Result of one process with a feature, of one script; None if there is none."""
+    for result in results:
+        if result.case.feature == feature and result.case.num_ranks == 1:
+            return result
+    return None
 
 
 def _op_times(result, results):
     """[milliseconds of a step's products, network, other ops; the last two, of those of --tf]."""
-    own = result.op_times
+    own, baseline = result.op_times, _of_feature(BASELINE, results)
     if own is None:
         return [""] * 4
-    model = result.case.script.model
-    of_tf = [
-        each.op_times.others
-        for each in results
-        if each.op_times and each.case.feature == BASELINE and each.case.script.model == model
-    ]
-    share = own.others / of_tf[0] if of_tf and result.case.feature != BASELINE else None
+    of_tf = baseline.op_times if baseline and baseline is not result else None
+    share = own.others / of_tf.others if of_tf else None
     times = [_text(each, ".1f") for each in (own.products, own.network, own.rest)]
     return [*times, _text(share, ".2f")]
 
 
-def _row(result, settings, baseline):
+def _row(result, results, settings):
     found, case = result.findings, result.case
-    speed = _samples_per_second(result, settings) if result.runs else None
-    ratio = speed / baseline if speed and baseline and case.feature != BASELINE else None
     return [
-        case.script.model,
         case.label,
         case.num_ranks,
         "runs" if result.runs else _shortened(result.error),
@@ -58,30 +66,37 @@ def _row(result, settings, baseline):
         _text(found.last_loss, ".4f"),
         ", ".join(f"{auc:.4f}" for auc in found.aucs),
         _text(found.first_step_seconds, ".1f"),
-        _text(speed, ",.0f"),
-        _text(ratio, ".2f"),
+        _text(_samples_per_second(result, settings), ",.0f"),
+        _text(_ratio(result, results, settings), ".2f"),
     ]
 
 
 def _samples_per_second(result, settings):
-    """Of all ranks; None where it is not known."""
+    """Of all ranks; None where it is not known, and for a run that failed."""
+    if result is None or not result.runs:
+        return None
     steps, batch_size = result.findings.steps_per_second, result.case.batch_size(settings)
     return steps * batch_size if steps and batch_size else None
 
 
-def _summary(results, settings, baselines):
+def _ratio(result, results, settings):
+    """The speed of one of a script's [Result], over that of --tf; None where it is not known."""
+    baseline = _of_feature(BASELINE, results)
+    if result is baseline:
+        return None
+    speeds = [_samples_per_second(each, settings) for each in (result, baseline)]
+    return speeds[0] / speeds[1] if all(speeds) else None
+
+
+def _summary(results, ratios, settings):
+    """[str], of all runs; the ratios are those of scripts by default."""
     num_running = sum(result.runs for result in results)
     text = f"{num_running} of {len(results)} run."
-    speeds = {
-        result.case.script.model: _samples_per_second(result, settings)
-        for result in results
-        if result.runs and result.case.feature == DEFAULT and result.case.num_ranks == 1
-    }
-    ratios = [s / baselines[model] for model, s in speeds.items() if s and baselines.get(model)]
     if ratios:
         mean = statistics.geometric_mean(ratios)
         text += f" By default {mean:.2f} times --tf, the geometric mean of {len(ratios)} models."
-    return text
+    sizes = f"{settings.steps} steps of {settings.batch_size} samples"
+    return [text, "", f"{sizes}; {processor()}, {os.cpu_count()} cores."]
 
 
 def _shortened(error):

@@ -200,12 +200,35 @@ def test_table(found):
         result_of(found["plain"], "ev", (("ev", "true"),), error="ValueError: a|b"),
     ]
     text = report.report_lines(results, SETTINGS)
-    cells = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in text[2:5]]
     default = ["default", "1", "runs", "0.7500", "0.5000", "0.6250", "2.0", "1,920", "1.50"]
-    assert cells[0][1:] == default
-    assert cells[1][-1] == "1,280"
-    assert cells[2][3] == "ValueError: a\\|b"
-    assert text[-1].startswith("2 of 3 run. By default 1.50 times --tf")
+    cells = cells_of("plain", text)
+    assert cells[0] == default
+    assert cells[1][-2:] == ["1,280", ""]
+    assert cells[2][2] == "ValueError: a\\|b"
+    assert "2 of 3 run. By default 1.50 times --tf, the geometric mean of 1 models." in text
+
+
+def cells_of(model, text):
+    """[cells of a row], of a model's table in lines of a report."""
+    first = text.index(f"## {model}") + 4
+    rows = text[first : text.index("", first)]
+    return [[cell.strip() for cell in row[1:-1].split(" | ")] for row in rows]
+
+
+def test_each_script_has_a_table_and_its_own_baseline(found):
+    of_plain = [("default", 30.0), ("tf", 20.0)]
+    of_other = [("default", 60.0), ("tf", 15.0)]
+    results = [
+        result_of(found[model], feature, rate=rate)
+        for model, rates in (("plain", of_plain), ("features/lists", of_other))
+        for feature, rate in rates
+    ]
+    text = report.report_lines(results, SETTINGS)
+    assert [cells_of(model, text)[0][-1] for model in ("plain", "features/lists")] == [
+        "1.50",
+        "4.00",
+    ]
+    assert "4 of 4 run. By default 2.45 times --tf, the geometric mean of 2 models." in text
 
 
 def test_times_of_ops(found, tmp_path):
@@ -239,8 +262,11 @@ def test_times_of_ops(found, tmp_path):
         )
     ]
     text = report.report_lines(results, dataclasses.replace(SETTINGS, timeline_steps=5))
-    cells = [[cell.strip() for cell in line.strip("|").split("|")][-4:] for line in text[2:5]]
-    assert cells == [["3.0", "0.2", "0.2", "0.25"], ["4.0", "0.5", "1.5", ""], [""] * 4]
+    assert [row[-4:] for row in cells_of("plain", text)] == [
+        ["3.0", "0.2", "0.2", "0.25"],
+        ["4.0", "0.5", "1.5", ""],
+        [""] * 4,
+    ]
 
 
 def test_command_runs_what_is_selected(folder, tmp_path, capsys):
@@ -250,9 +276,9 @@ def test_command_runs_what_is_selected(folder, tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main([*arguments, *sizes])
     assert ended.value.code == 1
-    rows = [line.split(" | ") for line in table.read_text().splitlines()[2:4]]
-    assert rows[0][3].strip() == "runs" and rows[0][6].strip() == "0.6250"
-    assert rows[1][3].strip() == "ValueError: no adagrad here"
+    rows = cells_of("plain", table.read_text().splitlines())
+    assert rows[0][2] == "runs" and rows[0][5] == "0.6250"
+    assert rows[1][2] == "ValueError: no adagrad here"
     assert "2 of 2" not in capsys.readouterr().out
     output = tmp_path / "work" / "runs" / "plain" / "default" / "output.txt"
     assert "Training completed." in output.read_text()
