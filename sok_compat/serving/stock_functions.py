@@ -14,15 +14,18 @@ from google.protobuf import text_format
 
 from sok_compat.lookup.pooling import pool_rows
 from sok_compat.runtime.tf_versions import saved_model_pb2
+from sok_compat.serving import stock_updates
 
 tf1 = tf.compat.v1
 
 
 def use_stock_functions(folder: str | os.PathLike[str] | bytes) -> None:
-    """Replaces the nodes of a SavedModel's graphs whose ops are listed in _FUNCTIONS.
+    """Replaces the nodes of a SavedModel's graphs whose ops are listed in _FUNCTIONS or update an
+    ordinary variable.
 
-    A node becomes a call of a function with the same inputs and outputs. A graph with other ops of
-    ours, such as those of tables, needs sok_compat anyway, and stays as it is.
+    A node becomes a call of a function with the same inputs and outputs, an update some nodes. A
+    graph with other ops of ours, such as those of tables, needs sok_compat anyway, and stays as it
+    is.
     """
     for name, read, write in (
         ("saved_model.pb", _parse, lambda model: model.SerializeToString()),
@@ -51,10 +54,13 @@ def _replace_nodes(meta_graph):
     """Whether nodes have been replaced."""
     graph_def = meta_graph.graph_def
     nodes = [node for node in graph_def.node if node.op.startswith("Sok")]
-    if not all(node.op in _FUNCTIONS for node in nodes):
+    if not all(node.op in _FUNCTIONS or node.op in stock_updates.OPS for node in nodes):
         return False
     functions = {}  # by what determines them: equal nodes share one
     for node in nodes:
+        if node.op in stock_updates.OPS:
+            stock_updates.replace_update(graph_def, node)
+            continue
         attributes = {name: value for name, value in node.attr.items() if name[0] != "_"}
         kind = f"{node.op} {sorted((k, v.SerializeToString()) for k, v in attributes.items())}"
         if kind not in functions:
@@ -62,7 +68,7 @@ def _replace_nodes(meta_graph):
             graph_def.library.function.append(functions[kind])
         _call(node, functions[kind])
     listed = meta_graph.meta_info_def.stripped_op_list.op
-    kept = [op for op in listed if op.name not in _FUNCTIONS]
+    kept = [op for op in listed if not op.name.startswith("Sok")]
     del listed[:]
     listed.extend(kept)
     return bool(nodes)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SavedModels of ordinary variables that a launched script writes have TensorFlow's ops alone."""
 
+import pytest
+
 from tests.packaging.environments import write_files
 from tests.support.processes.subprocess_python import run_python
 
@@ -58,3 +60,54 @@ def test_a_process_without_our_ops_serves_them(tmp_path):
     begin = f"import os\nos.chdir({str(tmp_path)!r})\n"
     run_python(f"{begin}from sok_compat.run.program import main\nmain(['script.py'])")
     assert run_python(begin + SERVER, is_fresh=True).splitlines()[-1] == "served"
+
+
+UPDATES = """
+import numpy as np
+import tensorflow as tf
+
+tf.get_variable_scope().set_use_resource({of_resources})
+ids = tf.placeholder(tf.int64, [None])
+table = tf.get_variable("table", [9, 2], initializer=tf.random_uniform_initializer(seed=1))
+bias = tf.get_variable("bias", [2], initializer=tf.zeros_initializer())
+outputs = tf.nn.embedding_lookup(table, ids) + bias
+optimizer = tf.train.AdamAsyncOptimizer(0.1, apply_sparse_rmsprop={by_rmsprop})
+loss = tf.reduce_sum(outputs ** 2)
+train = optimizer.minimize(loss, tf.train.get_or_create_global_step(), name="train")
+batch = {{ids: [3, 5, 3, 0]}}
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    session.run(train, batch)
+    tf.saved_model.simple_save(session, "served", {{"ids": ids}}, {{"outputs": outputs}})
+    losses = [session.run([loss, train], batch)[0] for _ in range(4)]
+    np.savez("expected.npz", losses=losses, ids=ids.name, loss=loss.name)
+"""
+
+TRAINED_ON = """
+import sys
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+tf.disable_eager_execution()
+expected = np.load("expected.npz")
+with tf.Session() as session:
+    tf.saved_model.loader.load(session, ["serve"], "served")
+    ops = {op.type for op in session.graph.get_operations()}
+    assert not [op for op in ops if op.startswith("Sok")], ops
+    batch = {str(expected["ids"]): [3, 5, 3, 0]}
+    losses = [session.run([str(expected["loss"]), "train"], batch)[0] for _ in range(4)]
+assert "sok_compat.runtime.op_library" not in sys.modules
+assert losses[3] < losses[0]
+np.testing.assert_allclose(losses, expected["losses"], rtol=1e-5)
+print("trained")
+"""
+
+
+@pytest.mark.parametrize("by_rmsprop", [False, True])
+@pytest.mark.parametrize("of_resources", [False, True])
+def test_a_graph_of_training_can_be_loaded_and_trains_on(tmp_path, of_resources, by_rmsprop):
+    script = UPDATES.format(of_resources=of_resources, by_rmsprop=by_rmsprop)
+    write_files(tmp_path, {"script.py": script})
+    begin = f"import os\nos.chdir({str(tmp_path)!r})\n"
+    run_python(f"{begin}from sok_compat.run.program import main\nmain(['script.py'])")
+    assert run_python(begin + TRAINED_ON, is_fresh=True).splitlines()[-1] == "trained"

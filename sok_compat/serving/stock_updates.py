@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replaces our fused updates of ordinary variables in a graph by TensorFlow's ops, which a server
+without sok_compat can load. Functions cannot: they take no references to variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+_IS_OF_REFERENCES = {"SokApplyRuleToVariable": False, "SokApplyRuleToRefVariable": True}
+OPS = tuple(_IS_OF_REFERENCES)
+
+
+def replace_update(graph_def: Any, node: Any) -> None:
+    """Makes a node whose op is one of OPS a NoOp that runs after the nodes of the same update.
+
+    Args:
+      graph_def: GraphDef, of which the node is one. It gets the nodes `<node's name>/...`.
+      node: NodeDef.
+    """
+    inputs = [name for name in node.input if name[0] != "^"]
+    controls = [name for name in node.input if name[0] == "^"]
+    update, stand_ins, writes = _update(node)
+    given = dict(zip(stand_ins, inputs))
+    for made in update.node:
+        if made.name in given:
+            continue
+        kept = graph_def.node.add(name=f"{node.name}/{made.name}", op=made.op, device=node.device)
+        kept.input.extend(_renamed(name, given, node.name) for name in made.input)
+        kept.input.extend(controls)
+        for name, value in made.attr.items():
+            if name[0] != "_":  # such as colocation with what stands for a variable
+                kept.attr[name].CopyFrom(value)
+    node.op = "NoOp"
+    for name in [name for name in node.attr if name[0] != "_"]:
+        del node.attr[name]
+    del node.input[:]
+    node.input.extend([*(f"^{node.name}/{name}" for name in writes), *controls])
+
+
+def _renamed(name, given, scope):
+    """An input of a copied node: what stands for an input of ours, or another copied node's."""
+    if name[0] == "^":
+        return f"^{scope}/{name[1:]}"
+    return given.get(name) or f"{scope}/{name}"
+
+
+def _update(node):
+    """(GraphDef, names of its nodes that stand for the node's inputs, of those that write)."""
+    is_of_references = _IS_OF_REFERENCES[node.op]
+    read, write = _OF_REFERENCES if is_of_references else _OF_RESOURCES
+    rule = _RULES[node.attr["rule"].s.decode()]
+    with tf.Graph().as_default() as graph:
+        variables = [
+            tf.raw_ops.VariableV2(shape=tf.TensorShape(None), dtype=tf.float32)
+            if is_of_references
+            else tf1.placeholder(tf.resource)
+            for _ in range(1 + node.attr["num_states"].i)
+        ]
+        gradients, row_ids = tf1.placeholder(tf.float32), tf1.placeholder(tf.int64)
+        numbers = [
+            tf1.placeholder(tf.float32, []) for _ in range(node.attr["num_hyperparameters"].i)
+        ]
+        old = [read(variable, row_ids) for variable in variables]
+        new = rule(gradients, *old, *numbers)
+        with tf.control_dependencies(old):
+            writes = [write(*each) for each in zip(variables, [row_ids] * len(new), new)]
+    stand_ins = [*variables, gradients, row_ids, *numbers]
+    return graph.as_graph_def(), [each.op.name for each in stand_ins], list(map(_name, writes))
+
+
+def _name(op_or_tensor):
+    return getattr(op_or_tensor, "op", op_or_tensor).name
+
+
+# (read rows, write rows) of a variable that is a reference, and of one that is a resource.
+_OF_REFERENCES = (
+    lambda variable, ids: tf.raw_ops.GatherV2(params=variable, indices=ids, axis=0),
+    lambda variable, ids, rows: tf.raw_ops.ScatterUpdate(ref=variable, indices=ids, updates=rows),
+)
+_OF_RESOURCES = (
+    lambda variable, ids: tf.raw_ops.ResourceGather(
+        resource=variable, indices=ids, dtype=tf.float32
+    ),
+    lambda variable, ids, rows: tf.raw_ops.ResourceScatterUpdate(
+        resource=variable, indices=ids, updates=rows
+    ),
+)
+
+
+# The rules of ops/engine/rules.h: the new rows and states, in the order of its arithmetic.
+def _adam(gradients, rows, m, v, step_size, beta1, beta2, epsilon):
+    m = beta1 * m + (1.0 - beta1) * gradients
+    v = beta2 * v + (1.0 - beta2) * (gradients * gradients)
+    return rows - step_size * m / (tf.sqrt(v) + epsilon), m, v
+
+
+def _rmsprop(gradients, rows, mean_square, moment, learning_rate, rho, momentum, epsilon):
+    mean_square = mean_square * rho + gradients * gradients * (1.0 - rho)
+    moment = moment * momentum + 1.0 / tf.sqrt(mean_square + epsilon) * learning_rate * gradients
+    return rows - moment, mean_square, moment
+
+
+_RULES: dict[str, Callable[..., Sequence[tf.Tensor]]] = {"adam": _adam, "rmsprop": _rmsprop}
