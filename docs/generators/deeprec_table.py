@@ -64,6 +64,9 @@ SECTIONS = {
               "[distributed](distributed.md#checkpoints-sessions-and-estimators); "
               "`save_incremental_checkpoint_secs` saves [increments](checkpoints.md#increments). "
               "A warning names ranks whose `tf.data` pipelines read the same rows."),
+        Entry("tf.train.ChiefSessionCreator tf.train.latest_checkpoint", "differs",
+              "a rank that names its folder otherwise, such as by the time, restores what rank 0 "
+              "saved in `MonitoredTrainingSession`"),
         Entry("tf.train.Saver", "differs",
               "with `incremental_save_restore=True` it is a "
               "`sok_compat.checkpoint.IncrementalSaver`; an increment of "

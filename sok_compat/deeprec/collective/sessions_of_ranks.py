@@ -18,6 +18,7 @@ from sok_compat.checkpoint.saver.increment_hook import IncrementalSaverHook
 from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
+from sok_compat.deeprec.collective.run_folders import share_folder
 from sok_compat.deeprec.collective.same_input import InputCheck
 from sok_compat.ranks.identity import current_ranks
 from sok_compat.ranks.job import active_job
@@ -58,6 +59,7 @@ def monitored_training_session(
             "all ranks must run summaries in the same steps, got save_summaries_secs="
             f"{options['save_summaries_secs']}: use save_summaries_steps"
         )
+    share_folder(options.get("checkpoint_dir"))
     if current_ranks().rank != 0:
         options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
         if has_summaries:

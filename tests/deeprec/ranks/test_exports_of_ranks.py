@@ -33,6 +33,15 @@ def test_an_estimator_exports_the_rows_of_all_ranks():
 
 
 @needs_estimator
+def test_ranks_that_name_the_folder_otherwise_restore_what_rank_0_has_saved():
+    first, second = ranks()
+    assert re.search(r"same_0/model\.ckpt-4$", first["latest"])
+    assert second["latest"] == first["latest"]
+    for rank in (first, second):
+        np.testing.assert_array_equal(rank["evaluated"], rank["trained"])
+
+
+@needs_estimator
 def test_a_canned_estimator_exports_once():
     first, second = ranks()
     assert first["canned"] is not None and second["canned"] is None

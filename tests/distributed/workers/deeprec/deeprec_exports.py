@@ -64,6 +64,17 @@ def train(folder, shards):
     return heard.messages, logits
 
 
+def evaluate(folder):
+    """The logits for all IDS, by what a training session with this checkpoint_dir has saved."""
+    with tf.Graph().as_default():
+        served = model_fn({"ids": tf.constant(IDS)}, None, "infer").predictions["logits"]
+        creator = tf.train.ChiefSessionCreator(
+            config=session_config(rewrites=False), checkpoint_dir=str(folder)
+        )
+        with tf.train.MonitoredSession(creator) as session:
+            return session.run(served)
+
+
 def serving_input():
     ids = tf.placeholder(tf.int64, [None, 2], name="ids")
     return tf.estimator.export.ServingInputReceiver({"ids": ids}, {"ids": ids})
@@ -131,9 +142,12 @@ def save_session(makes_table):
 def main():
     seen = {}
     if hasattr(tf, "estimator"):
-        told, _ = train(FOLDER / "same", shards=False)
+        own = FOLDER / f"same_{RANK}"  # as a script that names it by the time
+        told, trained = train(own, shards=False)
         told_of_shards, logits = train(FOLDER / "model", shards=True)
         seen = {"told": told, "told_of_shards": told_of_shards, "logits": logits}
+        seen["trained"], seen["evaluated"] = trained, evaluate(own)
+        seen["latest"] = tf.train.latest_checkpoint(str(own))
         seen["exported"] = export(FOLDER / "model")
         seen["canned"] = export_canned()
     report({**seen, "with": save_session(True), "without": save_session(False)})

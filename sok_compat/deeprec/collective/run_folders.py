@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where ranks find the checkpoints of a training session, which rank 0 writes.
+
+Scripts name a folder by the time at which they start, so that ranks have folders of other names.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from sok_compat.ranks.allgather_strings import value_of_rank_0
+
+_of_rank_0: dict[str, str] = {}  # by the folder that this rank has named
+
+
+def share_folder(folder: str | os.PathLike[str] | None) -> None:
+    """Tells the other ranks which folder a training session of rank 0 writes to; on all ranks."""
+    of_rank_0 = value_of_rank_0("checkpoint_dir", lambda: folder and os.fspath(folder))
+    if folder and of_rank_0:
+        _of_rank_0[os.path.abspath(folder)] = of_rank_0
+
+
+def folder_of_rank_0(folder: Any) -> Any:
+    """The folder with the checkpoints of the session that trained with checkpoint_dir=folder; the
+    same folder if it has a checkpoint, or if no session of several ranks did."""
+    if not folder or tf.train.get_checkpoint_state(folder) is not None:
+        return folder
+    return _of_rank_0.get(os.path.abspath(folder), folder)
+
+
+class ChiefSessionCreator(tf.train.ChiefSessionCreator):
+    """As tf.compat.v1.train.ChiefSessionCreator; ranks whose training session had another
+    checkpoint_dir than rank 0 restore from that of rank 0. API of TensorFlow 1."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        given = _SIGNATURE.bind(*args, **kwargs).arguments
+        given["checkpoint_dir"] = folder_of_rank_0(given.get("checkpoint_dir"))
+        super().__init__(**given)
+
+
+_SIGNATURE = inspect.signature(tf.train.ChiefSessionCreator)
+
+
+def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
+    """As tf.compat.v1.train.latest_checkpoint, in the folder of rank 0 as for ChiefSessionCreator.
+    API of TensorFlow 1."""
+    return tf.train.latest_checkpoint(folder_of_rank_0(checkpoint_dir), latest_filename)
+
+
+NAMES = {
+    "train.ChiefSessionCreator": ChiefSessionCreator,
+    "train.latest_checkpoint": latest_checkpoint,
+}
