@@ -4,7 +4,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.collective.estimators_of_ranks import make_estimator
+from sok_compat.deeprec.collective.estimators_of_ranks import NAMES, make_estimator
 from tests.support.processes.subprocess_python import run_python
 
 
@@ -31,6 +31,24 @@ def test_estimators_evaluate_only_if_asked_to(tmp_path, interval, evaluated):
     )
     assert modes.count("eval") == len(history) == evaluated and modes.count("train") == 1
     assert metrics is (history[-1] if evaluated else None)
+
+
+@pytest.mark.skipif(not hasattr(tf, "estimator"), reason="no tf.estimator in this TensorFlow")
+@pytest.mark.parametrize("name, argument", [
+    ("DNNClassifier", "dtype"), ("DNNLinearCombinedClassifier", "dnn_dtype"),
+])  # fmt: skip
+def test_hidden_layers_of_another_dtype_are_float32_and_say_so(tmp_path, caplog, name, argument):
+    make = NAMES[f"estimator.{name}"].make()
+    prefix = "dnn_" if argument == "dnn_dtype" else ""
+    columns = {f"{prefix}feature_columns": [tf.feature_column.numeric_column("x")]}
+    hidden = {f"{prefix}hidden_units": [2]}
+    estimator = make(model_dir=str(tmp_path), **columns, **hidden, **{argument: tf.bfloat16})
+    estimator.train(lambda: ({"x": tf.ones([2, 1])}, tf.zeros([2, 1], tf.int64)), steps=1)
+    assert estimator.get_variable_value("dnn/hiddenlayer_0/kernel").dtype == "float32"
+    make(**columns, **hidden, **{argument: tf.float32})
+    (warning,) = (each for each in caplog.records if each.name == "sok_compat")
+    expected = f"{name}: {argument}=bfloat16 has no effect, the hidden layers are float32"
+    assert warning.getMessage() == expected
 
 
 @pytest.mark.thorough

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from tensorflow.compat.v1.estimator import Estimator as _Estimator
 else:
     _Estimator = object
+
+_logger = logging.getLogger("sok_compat")
 
 
 def make_estimator(
@@ -68,7 +71,8 @@ def _exported_by_rank_0(name: str = "Estimator") -> type:
             )
 
     doc = f"As tf.estimator.{name}; trains micro batches; under 'collective', rank 0 exports."
-    face = OfAnyKind(name, (_Exports, stock), {"__doc__": doc})
+    bases = (_InFloat32, _Exports, stock) if name.startswith("DNN") else (_Exports, stock)
+    face = OfAnyKind(name, bases, {"__doc__": doc})
     return face
 
 
@@ -255,6 +259,21 @@ class _Methods(_Estimator):
             save_graph_def=self.config.checkpoint_save_graph_def,
         )
         return spec._replace(training_hooks=[*spec.training_hooks, hook])
+
+
+class _InFloat32(_Estimator):
+    """Mixin before a canned estimator with hidden layers: takes DeepRec's argument for their dtype,
+    which only makes them faster there, and leaves them float32."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        for name in ("dnn_dtype", "dtype"):
+            dtype = tf.as_dtype(kwargs.pop(name, tf.float32))
+            if dtype != tf.float32:
+                _logger.warning(
+                    f"{type(self).__name__}: {name}={dtype.name} has no effect, the hidden layers "
+                    "are float32"
+                )
+        super().__init__(*args, **kwargs)
 
 
 def _saves(hooks: Sequence[tf.train.SessionRunHook]) -> bool:
