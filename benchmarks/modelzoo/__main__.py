@@ -65,7 +65,9 @@ def _parser():
     parser.add_argument("--train-samples", type=int, help="default: what --steps take")
     parser.add_argument("--eval-samples", type=int, help="default: a fifth of those")
     parser.add_argument("--time-limit", type=float, default=600, help="seconds of one run")
-    parser.add_argument("--work", default="runs/modelzoo", help="folder for data and output")
+    parser.add_argument(
+        "--work", default="runs/modelzoo", help="folder for data, output and timelines"
+    )
     parser.add_argument(
         "--keep", action="store_true", help="read the output of runs in --work, and run the others"
     )

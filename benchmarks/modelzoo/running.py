@@ -61,7 +61,16 @@ def run_case(case, settings, data_folder, work, time_limit, keeps=False):
     lines, status = kept
     findings = logs.read(lines, settings.steps)
     times = op_times.read(folder) if settings.timeline_steps else None
+    _remove_checkpoints(folder)
     return Result(case, findings, _error(status, lines, findings, time_limit), times)
+
+
+def _remove_checkpoints(folder):
+    """Removes what a script has written, but timelines: those of all runs take tens of GB."""
+    for above, _, names in os.walk(folder):
+        for name in names:
+            if name not in (_OUTPUT, _STATUS) and not name.startswith(op_times.FLAG):
+                os.unlink(os.path.join(above, name))
 
 
 def _launcher(case):

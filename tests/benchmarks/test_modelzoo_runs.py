@@ -3,6 +3,7 @@
 
 import dataclasses
 import json
+import os
 
 import modelzoo_scripts
 import pytest
@@ -280,8 +281,9 @@ def test_command_runs_what_is_selected(folder, tmp_path, capsys):
     assert rows[0][2] == "runs" and rows[0][5] == "0.6250"
     assert rows[1][2] == "ValueError: no adagrad here"
     assert "2 of 2" not in capsys.readouterr().out
-    output = tmp_path / "work" / "runs" / "plain" / "default" / "output.txt"
-    assert "Training completed." in output.read_text()
+    run = tmp_path / "work" / "runs" / "plain" / "default"
+    assert "Training completed." in (run / "output.txt").read_text()
+    assert os.listdir(run / "result") == ["timeline-100.json"]  # checkpoints are removed
 
 
 def test_an_interrupt_prints_the_table_so_far(folder, tmp_path, capsys, monkeypatch):
