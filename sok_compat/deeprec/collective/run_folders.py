@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where ranks find the checkpoints of a training session, which rank 0 writes.
+"""When and where ranks find the checkpoints of a training session, which rank 0 writes.
 
-Scripts name a folder by the time at which they start, so that ranks have folders of other names.
+Scripts evaluate what they have trained on all ranks, so that these wait for the last checkpoint;
+and name a folder by the time at which they start, so that ranks have folders of other names.
 """
 
 from __future__ import annotations
@@ -12,16 +13,28 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from sok_compat.ranks.allgather_strings import value_of_rank_0
+from sok_compat.ranks.allgather_strings import allgather_strings, value_of_rank_0
 
 _of_rank_0: dict[str, str] = {}  # by the folder that this rank has named
 
 
-def share_folder(folder: str | os.PathLike[str] | None) -> None:
-    """Tells the other ranks which folder a training session of rank 0 writes to; on all ranks."""
+def share_folder(folder: str | os.PathLike[str] | None) -> list[tf.train.SessionRunHook]:
+    """Tells the other ranks which folder a training session of rank 0 writes to; on all ranks.
+
+    Returns:
+      Hooks for the session, after those that save.
+    """
     of_rank_0 = value_of_rank_0("checkpoint_dir", lambda: folder and os.fspath(folder))
     if folder and of_rank_0:
         _of_rank_0[os.path.abspath(folder)] = of_rank_0
+    return [_EndsTogether()] if of_rank_0 else []
+
+
+class _EndsTogether(tf.train.SessionRunHook):
+    """Ends the session of a rank when rank 0 has saved, however long that takes."""
+
+    def end(self, session: tf.Session) -> None:
+        allgather_strings("end_of_session", graph=session.graph, is_patient=True)
 
 
 def folder_of_rank_0(folder: Any) -> Any:

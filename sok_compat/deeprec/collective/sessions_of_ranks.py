@@ -59,12 +59,12 @@ def monitored_training_session(
             "all ranks must run summaries in the same steps, got save_summaries_secs="
             f"{options['save_summaries_secs']}: use save_summaries_steps"
         )
-    share_folder(options.get("checkpoint_dir"))
+    last_hooks = share_folder(options.get("checkpoint_dir"))
     if current_ranks().rank != 0:
         options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
         if has_summaries:
             options["summary_dir"] = _temporary_folder()
-    options["hooks"] = with_broadcast(options.get("hooks"), trains=True)
+    options["hooks"] = [*with_broadcast(options.get("hooks"), trains=True), *last_hooks]
     options["config"] = session_config(options.get("config"))
     return tf.train.MonitoredTrainingSession(**options)
 

@@ -41,6 +41,11 @@ def test_ranks_that_name_the_folder_otherwise_restore_what_rank_0_has_saved():
         np.testing.assert_array_equal(rank["evaluated"], rank["trained"])
 
 
+def test_a_rank_that_has_trained_finds_the_last_checkpoint():
+    for rank in ranks():
+        assert re.search(r"variables_0/model\.ckpt-3$", rank["of_variables"])
+
+
 @needs_estimator
 def test_a_canned_estimator_exports_once():
     first, second = ranks()

@@ -26,8 +26,9 @@ SCRIPT = """
         variable = tf.get_variable("v", initializer=0.0)
         rows = tf.data.make_one_shot_iterator(tf.data.Dataset.range(1, 9)).get_next()
         loss = variable * tf.cast(rows, tf.float32)
-        train_op = tf.train.GradientDescentOptimizer(1.0).minimize(
-            loss, tf.train.get_or_create_global_step())
+        with tf.control_dependencies([loss]):  # else the update may come first
+            train_op = tf.train.GradientDescentOptimizer(1.0).minimize(
+                loss, tf.train.get_or_create_global_step())
         return variable, train_op, loss
 """
 

@@ -4,6 +4,7 @@ input."""
 
 import logging
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,28 @@ def evaluate(folder):
         )
         with tf.train.MonitoredSession(creator) as session:
             return session.run(served)
+
+
+class EndsLate(tf.train.SessionRunHook):
+    """Ends before the hook that saves."""
+
+    def end(self, session):
+        time.sleep(2)
+
+
+def train_without_tables(folder):
+    """The checkpoint that this rank finds when its training session has ended."""
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        weight = tf.get_variable("weight", initializer=1.0)
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(weight**2, step)
+        with tf.train.MonitoredTrainingSession(
+            checkpoint_dir=str(folder), config=session_config(rewrites=False),
+            save_summaries_steps=None, chief_only_hooks=[EndsLate()],
+        ) as session:  # fmt: skip
+            for _ in range(3):
+                session.run(train_op)
+    return tf.train.latest_checkpoint(str(folder))
 
 
 def serving_input():
@@ -150,6 +173,7 @@ def main():
         seen["latest"] = tf.train.latest_checkpoint(str(own))
         seen["exported"] = export(FOLDER / "model")
         seen["canned"] = export_canned()
+    seen["of_variables"] = train_without_tables(FOLDER / f"variables_{RANK}")
     report({**seen, "with": save_session(True), "without": save_session(False)})
 
 
