@@ -34,6 +34,7 @@ def monitored_training_session(
 
     Under the strategy 'collective', ordinary variables start with the values of rank 0. Only its
     folders and `chief_only_hooks` are used: other ranks ignore theirs, and `is_chief` is ignored.
+    The session ends on all ranks when rank 0 has saved.
     All ranks restore and save embedding variables, as one checkpoint. All ranks run summary ops in
     the same steps, because these may need other ranks; so `save_summaries_secs` raises.
 
