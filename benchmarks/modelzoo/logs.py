@@ -15,9 +15,11 @@ _MILLISECONDS = re.compile(rf"Avg:{_NUMBER}ms/iter")
 _END_OF_TRAINING = re.compile(r"Saving checkpoints|Training completed|Loss for final step|Evaluat")
 _OF_EVALUATION = "Saving dict for global step"
 _RANK = re.compile(r"^\[(?:\d+,)?(\d+)\]<\w+>:")  # as horovodrun begins lines
-# The last line of a traceback, or what argparse says.
-_ERROR = re.compile(r"^(?:[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*|\S+: error: .*)$")
-_NOISE = re.compile(r"Horovod detected that|^Exit code|^Process name")
+# The last line of a traceback, what argparse says, or what C++ code says before it aborts.
+_ERROR = re.compile(
+    r"^(?:[\w.]*(?:Error|Exception|Exit|Interrupt)\b.*|\S+: error: .*|\[\w+ FATAL .*)$"
+)
+_NOISE = re.compile(r"Horovod detected that|^Exit code|^Process name|^File \"")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -86,9 +86,7 @@ def _function(name, op, attributes):
 
 
 def _call(node, function):
-    node.op = "PartitionedCall"
-    for name in [name for name in node.attr if name[0] != "_"]:
-        del node.attr[name]
+    stock_updates.change_op(node, "PartitionedCall")
     node.attr["f"].func.name = function.signature.name
     for name, arguments in (("Tin", "input_arg"), ("Tout", "output_arg")):
         types = [argument.type for argument in getattr(function.signature, arguments)]

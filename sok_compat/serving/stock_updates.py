@@ -34,11 +34,16 @@ def replace_update(graph_def: Any, node: Any) -> None:
         for name, value in made.attr.items():
             if name[0] != "_":  # such as colocation with what stands for a variable
                 kept.attr[name].CopyFrom(value)
-    node.op = "NoOp"
-    for name in [name for name in node.attr if name[0] != "_"]:
-        del node.attr[name]
+    change_op(node, "NoOp")
     del node.input[:]
     node.input.extend([*(f"^{node.name}/{name}" for name in writes), *controls])
+
+
+def change_op(node: Any, op: str) -> None:
+    """Gives a NodeDef another op, without the attributes of the one that it had."""
+    node.op = op
+    for name in [name for name in node.attr if name[0] != "_"]:
+        del node.attr[name]
 
 
 def _renamed(name, given, scope):

@@ -181,6 +181,9 @@ def test_of_several_ranks_the_first_counts():
         ("[1]<stderr>:ImportError: no m\n    raise RuntimeError('Horovod detected that x\n"
          "RuntimeError: Horovod detected that x", "ImportError: no m"),
         ("ValueError: in user code:\n\n  File x\n    ValueError: 2 and 3", "ValueError: 2 and 3"),
+        ("[1]<stderr>:[libprotobuf FATAL map.h:1] CHECK failed\nTraceback ...\n"
+         "  File \"x\", line 1\nRuntimeError: Horovod detected that x",
+         "[libprotobuf FATAL map.h:1] CHECK failed"),
         ("Dataset does not exist\n", "Dataset does not exist"),
         ("", "no output"),
     ],
