@@ -26,11 +26,15 @@ class Flag:
     default: object = None
     choices: tuple = ()
     is_switch: bool = False  # takes no value
+    is_boolean: bool = False  # takes true or false
     is_required: bool = False
 
     def arguments(self, value):
         """[str] of a command line."""
-        return [f"--{self.name}"] if self.is_switch else [f"--{self.name}", *str(value).split()]
+        if self.is_switch:
+            return [f"--{self.name}"]
+        value = "true" if self.is_boolean and isinstance(value, int) else value
+        return [f"--{self.name}", *str(value).split()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,11 +111,13 @@ def _flag_of(call):
     if not names:
         return None
     options = {keyword.arg: _constant(keyword.value) for keyword in call.keywords}
+    types = [keyword.value for keyword in call.keywords if keyword.arg == "type"]
     return Flag(
         name=names[0],
         default=options.get("default"),
         choices=tuple(options.get("choices") or ()),
         is_switch=options.get("action") in ("store_true", "store_false"),
+        is_boolean=any("bool" in getattr(each, "id", "") for each in types),
         is_required=bool(options.get("required")),
     )
 

@@ -7,7 +7,7 @@ TRAINING = """
     import argparse
     import os
 
-    def on_or_off(text):
+    def boolean_of(text):
         return text == "true"
 
     parser = argparse.ArgumentParser()
@@ -17,7 +17,7 @@ TRAINING = """
     parser.add_argument("--output_dir", default="./result")
     parser.add_argument("--optimizer", choices=["adam", "adagrad"], default="adam")
     parser.add_argument("--tf", action="store_true")
-    parser.add_argument("--ev", type=on_or_off, default=False)
+    parser.add_argument("--ev", type=boolean_of, default=False)
     parser.add_argument("--ev_filter", choices=[None, "counter", "cbf"], default=None)
     parser.add_argument("--group_embedding", choices=[None, "localized", "collective"])
     args = parser.parse_args()

@@ -43,7 +43,9 @@ def test_flags_are_read_from_the_source(found):
     assert flags["batch_size"].default == 512 and flags["tf"].is_switch
     assert flags["ev_filter"].choices == (None, "counter", "cbf")
     assert flags["tf"].arguments(True) == ["--tf"]
-    assert flags["ev"].arguments("true") == ["--ev", "true"]
+    assert flags["ev"].is_boolean and flags["ev"].arguments("true") == ["--ev", "true"]
+    assert flags["ev"].arguments(10) == ["--ev", "true"]
+    assert flags["steps"].arguments(10) == ["--steps", "10"]
 
 
 def test_no_folder():

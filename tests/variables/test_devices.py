@@ -11,7 +11,7 @@ from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1
 # Where there are GPUs, TensorFlow's ops update ordinary variables.
-OF_ORDINARY = ("SokApplyRuleToVariable", "SokApplyRuleToRefVariable", "SokColumnKeys")
+OF_ORDINARY = ("SokApplyRuleToVariable", "SokApplyRuleToRefVariable", "SokColumnKeys", "SokStrings")
 
 
 def our_ops():

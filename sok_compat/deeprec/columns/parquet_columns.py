@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
 
 _STRINGS = ("string", "large_string", "binary", "large_binary")
 _INTEGERS = (f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -34,12 +36,40 @@ class Field(Protocol):
     def ragged_rank(self) -> Any: ...
 
 
-def flat_types(
-    fields: Sequence[Field],
-) -> tuple[tuple[tf.DType, ...], tuple[tf.TensorShape, ...]]:
-    """(dtypes, shapes) of the arrays that `ParquetFile.batches` yields."""
-    types = [dtype for field in fields for dtype in (field.dtype, *[tf.int64] * field.ragged_rank)]
-    return tuple(types), tuple(tf.TensorShape([None]) for _ in types)
+def flat_types(fields: Sequence[Field]) -> tuple[tf.DType, ...]:
+    """dtypes of the arrays that `ParquetFile.batches` yields."""
+    types: list[tf.DType] = []
+    for field in fields:
+        types += [tf.int64, tf.uint8] if field.dtype == tf.string else [field.dtype]
+        types += [tf.int64] * field.ragged_rank
+    return tuple(types)
+
+
+def columns_of(fields: Sequence[Field], arrays: Iterable[tf.Tensor]) -> dict[str, Any]:
+    """{name: tensor [batch] or tf.RaggedTensor} from the arrays of a batch."""
+    arrays = iter(arrays)
+    strings: list[tuple[tf.Tensor, tf.Tensor]] = []
+    values, splits = [], []
+    for field in fields:
+        if field.dtype == tf.string:
+            strings.append((_vector(arrays), _vector(arrays)))
+        values.append(None if field.dtype == tf.string else _vector(arrays))
+        splits.append([_vector(arrays) for _ in range(field.ragged_rank)])
+    # A Python object for each string would take longer than to read the file.
+    texts = iter(ops.sok_strings(*map(list, zip(*strings))) if strings else ())
+    columns = {}
+    for field, column, splits_of_column in zip(fields, values, splits):
+        column = next(texts) if column is None else column
+        for row_splits in reversed(splits_of_column):
+            column = tf.RaggedTensor.from_row_splits(column, row_splits, validate=False)
+        columns[field.name] = column
+    return columns
+
+
+def _vector(arrays):
+    array = next(arrays)
+    array.set_shape([None])
+    return array
 
 
 class ParquetFile:
@@ -106,6 +136,8 @@ class ParquetFile:
     ) -> Iterator[tuple[np.ndarray, ...]]:
         """Yields each batch as a tuple: for each field values, then row splits, outermost first.
 
+        The values of strings are two arrays: offsets, and the bytes from the first of these on.
+
         Args:
           fields: the columns to read.
           batch_size: samples in a batch, at most.
@@ -134,6 +166,8 @@ class ParquetFile:
                 f"{self.path}: the column {field.name!r} has {column.null_count} missing values "
                 "in a batch: fill them, or make it a column of lists"
             )
+        if field.dtype == tf.string:
+            return *_offsets_and_bytes(column), *splits
         return column.to_numpy(zero_copy_only=False), *splits
 
     def _dtype_of(self, name, kind):
@@ -144,6 +178,15 @@ class ParquetFile:
                 f"lists of these, got {kind}"
             )
         return dtype
+
+
+def _offsets_and_bytes(column):
+    _, offsets, texts = column.buffers()
+    if not len(column):  # it may have no buffers
+        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
+    offset_type = np.int64 if str(column.type).startswith("large_") else np.int32
+    offsets = np.frombuffer(offsets, offset_type)[column.offset :][: len(column) + 1]
+    return offsets.astype(np.int64), np.frombuffer(texts or b"", np.uint8)[offsets[0] : offsets[-1]]
 
 
 def _is_list(kind: Any) -> bool:

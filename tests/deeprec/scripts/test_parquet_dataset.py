@@ -73,6 +73,19 @@ def test_all_columns_of_a_file(files):
     assert joined(batches, "words") == [[[b"x"], []], [], [[b"y", b"z"]], [], [], [], []]
 
 
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
+@pytest.mark.parametrize("texts", [["", "a", "", "naïve €", "x" * 1000] * 3, [""] * 15])
+def test_strings(tmp_path, kind, texts):
+    path, values = str(tmp_path / "x.parquet"), [text.encode() for text in texts]
+    lists = [values[i:15:5] for i in range(10)] + [None, [], [], [b"end"], [b""]]
+    column = pyarrow.array(values, getattr(pyarrow, kind)())
+    table = pyarrow.table({"x": column, "y": pyarrow.array(lists, pyarrow.list_(column.type))})
+    parquet.write_table(table, path, row_group_size=10)
+    batches = read(ParquetDataset(path, batch_size=4))
+    assert joined(batches, "x") == values
+    assert joined(batches, "y") == [texts or [] for texts in lists]
+
+
 def test_some_columns_of_several_files(files):
     dataset = ParquetDataset(files, 5, fields=["id"], drop_remainder=True)
     assert read(dataset) == [{"id": [0, 1, 2, 3, 4]}, {"id": [10, 11, 12, 13, 14]}]

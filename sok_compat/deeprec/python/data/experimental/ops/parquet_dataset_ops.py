@@ -11,7 +11,7 @@ from typing import Any, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.columns.parquet_columns import ParquetFile, flat_types
+from sok_compat.deeprec.columns.parquet_columns import ParquetFile, columns_of, flat_types
 
 
 class DataFrame:
@@ -124,23 +124,22 @@ def _dataset(
             f"{index}"
         )
     columns = _checked_fields(fields, first)
-    types, shapes = flat_types(columns)
+    types = flat_types(columns)
 
     def batches_of(filename):
         read = functools.partial(
             _read, fields=columns, batch_size=batch_size, part=(index, count), exact=drop_remainder
         )
-        return tf.data.Dataset.from_generator(read, types, shapes, args=(filename,))
-
-    def columns_of(*flat):
-        return _columns(columns, list(flat))
+        return tf.data.Dataset.from_generator(read, types, args=(filename,))
 
     names = filenames.flat_map(_one_by_one)
     if num_files is None:
-        return names.flat_map(batches_of).map(columns_of)
-    return names.interleave(
-        batches_of, num_files, num_sequential, num_parallel_calls=num_files
-    ).map(columns_of)
+        batches = names.flat_map(batches_of)
+    else:
+        batches = names.interleave(
+            batches_of, num_files, num_sequential, num_parallel_calls=num_files
+        )
+    return batches.map(lambda *arrays: columns_of(columns, arrays))
 
 
 def _one_by_one(filenames: tf.Tensor) -> tf.data.Dataset:
@@ -155,17 +154,6 @@ def _read(
     exact: bool,
 ) -> Iterator[tuple[np.ndarray, ...]]:
     yield from ParquetFile(filename).batches(fields, batch_size, part, exact)
-
-
-def _columns(fields, flat):
-    """{name: tensor} from the flat arrays that _read yields."""
-    columns = {}
-    for field in fields:
-        values, *splits = (flat.pop(0) for _ in range(field.ragged_rank + 1))
-        for row_splits in reversed(splits):
-            values = tf.RaggedTensor.from_row_splits(values, row_splits, validate=False)
-        columns[field.name] = values
-    return columns
 
 
 def _checked_fields(fields: _Fields, first: ParquetFile | None) -> list[DataFrame.Field]:
