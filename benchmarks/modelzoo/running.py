@@ -75,7 +75,7 @@ def _remove_checkpoints(folder):
 
 def _launcher(case):
     if case.feature == BASELINE:
-        return [os.path.join(os.path.dirname(__file__), "stock_columns.py")]
+        return [os.path.join(os.path.dirname(__file__), "stock_tensorflow.py")]
     if case.num_ranks == 1:
         return ["-m", "sok_compat.run"]
     return ["-m", "sok_compat.run.launch", "-np", str(case.num_ranks)]

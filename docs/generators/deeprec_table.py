@@ -125,9 +125,9 @@ SECTIONS = {
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
               "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
               "row in the step in which it has come `filter_freq` times, and is read and trained "
-              "from the next one on. Ranks share a `CBFFilter`: which counts are too high depends "
-              "on their number. After an eviction a key begins with `filter_freq` there, with 0 "
-              "in a `CounterFilter`."),
+              "from the next one on. The counts of a `CBFFilter` are exact while these take less "
+              "memory than it; then which are too high depends on the number of ranks. After an "
+              "eviction a key begins with `filter_freq` there, with 0 in a `CounterFilter`."),
         Entry("tf.GlobalStepEvict tf.L2WeightEvict", "differs",
               "before `tf.train.Saver` writes; a key that no known step has trained goes from the "
               "second save on. The step is that of `minimize(global_step=...)`, or of the first "

@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 tf1 = tf.compat.v1
-_IS_OF_REFERENCES = {"SokApplyRuleToVariable": False, "SokApplyRuleToRefVariable": True}
-OPS = tuple(_IS_OF_REFERENCES)
+_OF_REFERENCES = "SokApplyRuleToRefVariable"
+OPS = ("SokApplyRuleToVariable", _OF_REFERENCES)
 
 
 def replace_update(graph_def: Any, node: Any) -> None:
@@ -55,13 +55,12 @@ def _renamed(name, given, scope):
 
 def _update(node):
     """(GraphDef, names of its nodes that stand for the node's inputs, of those that write)."""
-    is_of_references = _IS_OF_REFERENCES[node.op]
-    read, write = _OF_REFERENCES if is_of_references else _OF_RESOURCES
+    read, write = _ACCESS[node.op, node.attr["moves_all_rows"].b]
     rule = _RULES[node.attr["rule"].s.decode()]
     with tf.Graph().as_default() as graph:
         variables = [
             tf.raw_ops.VariableV2(shape=tf.TensorShape(None), dtype=tf.float32)
-            if is_of_references
+            if node.op == _OF_REFERENCES
             else tf1.placeholder(tf.resource)
             for _ in range(1 + node.attr["num_states"].i)
         ]
@@ -70,7 +69,10 @@ def _update(node):
             tf1.placeholder(tf.float32, []) for _ in range(node.attr["num_hyperparameters"].i)
         ]
         old = [read(variable, row_ids) for variable in variables]
-        new = rule(gradients, *old, *numbers)
+        of_rows = gradients
+        if node.attr["moves_all_rows"].b:
+            of_rows = tf.scatter_nd(row_ids[:, None], gradients, tf.shape(old[0], tf.int64))
+        new = rule(of_rows, *old, *numbers)
         with tf.control_dependencies(old):
             writes = [write(*each) for each in zip(variables, [row_ids] * len(new), new)]
     stand_ins = [*variables, gradients, row_ids, *numbers]
@@ -81,19 +83,29 @@ def _name(op_or_tensor):
     return getattr(op_or_tensor, "op", op_or_tensor).name
 
 
-# (read rows, write rows) of a variable that is a reference, and of one that is a resource.
-_OF_REFERENCES = (
-    lambda variable, ids: tf.raw_ops.GatherV2(params=variable, indices=ids, axis=0),
-    lambda variable, ids, rows: tf.raw_ops.ScatterUpdate(ref=variable, indices=ids, updates=rows),
-)
-_OF_RESOURCES = (
-    lambda variable, ids: tf.raw_ops.ResourceGather(
-        resource=variable, indices=ids, dtype=tf.float32
+# {(our op, whether it moves all rows): (read rows, write rows)}.
+_ACCESS = {
+    (_OF_REFERENCES, False): (
+        lambda ref, ids: tf.raw_ops.GatherV2(params=ref, indices=ids, axis=0),
+        lambda ref, ids, rows: tf.raw_ops.ScatterUpdate(ref=ref, indices=ids, updates=rows),
     ),
-    lambda variable, ids, rows: tf.raw_ops.ResourceScatterUpdate(
-        resource=variable, indices=ids, updates=rows
+    (_OF_REFERENCES, True): (
+        lambda ref, ids: tf.raw_ops.Identity(input=ref),
+        lambda ref, ids, rows: tf.raw_ops.Assign(ref=ref, value=rows),
     ),
-)
+    ("SokApplyRuleToVariable", False): (
+        lambda handle, ids: tf.raw_ops.ResourceGather(
+            resource=handle, indices=ids, dtype=tf.float32
+        ),
+        lambda handle, ids, rows: tf.raw_ops.ResourceScatterUpdate(
+            resource=handle, indices=ids, updates=rows
+        ),
+    ),
+    ("SokApplyRuleToVariable", True): (
+        lambda handle, ids: tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32),
+        lambda handle, ids, rows: tf.raw_ops.AssignVariableOp(resource=handle, value=rows),
+    ),
+}
 
 
 # The rules of ops/engine/rules.h: the new rows and states, in the order of its arithmetic.

@@ -45,7 +45,8 @@ class KeyHistory:
     filter_freq: a key gets its row after this many occurrences in training steps; until then a
       lookup reads `value_without_row` in all columns, and its gradient is dropped. 0 or 1: a key
       gets its row at once.
-    bloom: the filter that counts keys without a row; None: exact counts.
+    bloom: the filter that counts keys without a row, once exact counts would take more memory;
+      None: exact counts.
     evicts: whether `evict` may be called.
     max_keys: most keys with rows, in a table without a capacity; 0: no limit. Lookups that insert
       record when a key was used last, and evict the least recently used keys beyond it, but none

@@ -105,6 +105,34 @@ def test_equals_an_ordinary_variable(graph, case, repeated, use_locking):
         assert 0 < session.run(variable.num_keys()) <= NUM_KEYS
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("shape", [[40, 5], [40], [3, 1100]])
+def test_adam_moves_all_rows_of_an_ordinary_variable(graph, shape, use_resource):
+    """As in TensorFlow, by one op: rows of the gradient, their neighbours, and repeated ids."""
+    gradient = tf1.placeholder(tf.float32, [None, *shape[1:]])
+    ids = tf1.placeholder(tf.int64, [None])
+    initial = np.random.default_rng(1).normal(size=shape).astype(np.float32)
+    states, steps = [], []
+    for kind in (optimizers.AdamOptimizer, train.AdamOptimizer):
+        name = f"of_{kind.__module__.split('.')[0]}"
+        variable = tf1.get_variable(name, initializer=initial, use_resource=use_resource)
+        optimizer = kind(0.01)
+        slices = tf.IndexedSlices(gradient, ids, variable.shape)
+        steps.append(optimizer.apply_gradients([(slices, variable)]))
+        states.append([variable, *(optimizer.get_slot(variable, name) for name in ("m", "v"))])
+    assert [op.type for op in graph.get_operations()].count("Sqrt") == 3  # two step sizes
+    rng = np.random.default_rng(2)
+    with initialized_session() as session:
+        for num_ids in (4, 1, 0, 7):
+            fed = {
+                ids: rng.integers(0, 3, num_ids),
+                gradient: rng.normal(size=[num_ids, *shape[1:]]),
+            }
+            session.run(steps, fed)
+            for found, wanted in zip(*session.run(states)):
+                np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=3e-7)
+
+
 legacy = tf.keras.optimizers.legacy
 # {case: (a stock optimizer, slots beside 'v')}
 STOCK_CASES = {

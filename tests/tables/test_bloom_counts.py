@@ -44,7 +44,11 @@ def test_as_many_keys_as_asked_for_are_taken_for_others(graph, probability, coun
         session.run(imported)
         found = session.run(counts)
     assert set(found[:3000]) == {2}
-    assert 0.7 * probability < np.mean(found[3000:] > 0) < 1.3 * probability
+    wrong = np.mean(found[3000:] > 0)
+    if (counter_bytes, probability) == (8, 0.01):  # the one for which exact counts take less
+        assert wrong == 0
+    else:
+        assert 0.7 * probability < wrong < 1.3 * probability
 
 
 def test_counts_that_are_imported_go_on(graph):

@@ -52,13 +52,13 @@ Admission KeyHistory::Admit(Executor& executor, int64_t num_rows, ArrivingKeys* 
     const bool is_admitted = arriving->seen[i].count >= options_.filter_freq;
     (is_admitted || !options_.has_filter() ? admission.admitted : admission.waiting).push_back(i);
   }
-  Reserve(executor, num_rows, static_cast<int64_t>(admission.waiting.size()));
+  Reserve(executor, num_rows, static_cast<int64_t>(num_keys));
   return admission;
 }
 
-void KeyHistory::Reserve(Executor& executor, int64_t num_rows, int64_t num_waiting) {
+void KeyHistory::Reserve(Executor& executor, int64_t num_rows, int64_t num_keys) {
   ReserveRows(num_rows);
-  if (num_waiting > 0) waiting_->Reserve(executor, num_waiting);
+  if (options_.has_filter()) waiting_->Reserve(executor, num_keys);
 }
 
 void KeyHistory::Commit(Executor& executor, const ArrivingKeys& arriving,

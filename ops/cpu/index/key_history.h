@@ -64,9 +64,9 @@ class KeyHistory {
   void Commit(Executor& executor, const ArrivingKeys& arriving, const Admission& admission,
               const std::vector<int64_t>& rows_of_admitted);
 
-  /// Allocates for rows below `num_rows` and for `num_waiting` more keys without a row. Throws
-  /// kOutOfMemory without effect.
-  void Reserve(Executor& executor, int64_t num_rows, int64_t num_waiting);
+  /// Allocates for rows below `num_rows` and, with a filter, for counts of `num_keys` more keys.
+  /// Throws kOutOfMemory without effect.
+  void Reserve(Executor& executor, int64_t num_rows, int64_t num_keys);
 
   /// Counts `count` occurrences, in this step, of the key of a row.
   void Count(int64_t row_id, int64_t count, int64_t step);

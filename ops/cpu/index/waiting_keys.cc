@@ -96,12 +96,17 @@ class ExactCounts : public WaitingKeys {
   std::vector<uint32_t> free_places_;
 };
 
+/// The largest value of a filter's counters.
+int64_t MostOf(const BloomOptions& options) {
+  return options.counter_bytes == 8 ? std::numeric_limits<int64_t>::max()
+                                    : (int64_t{1} << (8 * options.counter_bytes)) - 1;
+}
+
 class BloomCounts : public WaitingKeys {
  public:
   explicit BloomCounts(const BloomOptions& options)
       : options_(options),
-        most_(options.counter_bytes == 8 ? std::numeric_limits<int64_t>::max()
-                                         : (int64_t{1} << (8 * options.counter_bytes)) - 1),
+        most_(MostOf(options)),
         memory_(static_cast<size_t>(options.num_counters * options.counter_bytes),
                 PageSize::kSmall) {}
 
@@ -161,12 +166,65 @@ class BloomCounts : public WaitingKeys {
   ReservedMemory memory_;
 };
 
+/// A filter for many keys is sparse at first: each key touches a page for each of its hashes. Exact
+/// counts take less until they have grown to the filter's size, and then it takes them over.
+class BoundedCounts : public WaitingKeys {
+ public:
+  explicit BoundedCounts(const BloomOptions& options)
+      : options_(options), counts_(MakeExactCounts()) {}
+
+  void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
+    counts_->Find(num_keys, keys, seen);
+  }
+
+  void Reserve(Executor& executor, int64_t num_keys) override {
+    counts_->Reserve(executor, num_keys);
+    if (!are_exact_ || counts_->num_bytes() <= options_.num_counters * options_.counter_bytes) {
+      return;
+    }
+    auto filter = std::make_unique<BloomCounts>(options_);
+    std::vector<int64_t> keys;
+    std::vector<KeySeen> seen;
+    counts_->Export(0, counts_->num_places(), &keys, &seen);
+    filter->Put(executor, static_cast<int64_t>(keys.size()), keys.data(), seen.data());
+    counts_ = std::move(filter);
+    are_exact_ = false;
+  }
+
+  void Put(Executor& executor, int64_t num_keys, const int64_t* keys,
+           const KeySeen* seen) override {
+    if (!are_exact_) return counts_->Put(executor, num_keys, keys, seen);
+    std::vector<KeySeen> raised(static_cast<size_t>(num_keys));
+    counts_->Find(num_keys, keys, raised.data());
+    for (size_t i = 0; i < raised.size(); ++i) {
+      raised[i].count = std::max(raised[i].count, std::min(seen[i].count, MostOf(options_)));
+    }
+    counts_->Put(executor, num_keys, keys, raised.data());
+  }
+
+  void Admit(int64_t key, int64_t filter_freq) override {
+    const KeySeen seen{filter_freq, -1};
+    Put(SerialExecutor(), 1, &key, &seen);
+  }
+
+  void Erase(int64_t) override {}
+  int64_t num_keys() const override { return 0; }
+  int64_t num_places() const override { return 0; }
+  void Export(int64_t, int64_t, std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
+  int64_t num_bytes() const override { return counts_->num_bytes(); }
+
+ private:
+  const BloomOptions options_;
+  bool are_exact_ = true;
+  std::unique_ptr<WaitingKeys> counts_;
+};
+
 }  // namespace
 
 std::unique_ptr<WaitingKeys> MakeExactCounts() { return std::make_unique<ExactCounts>(); }
 
 std::unique_ptr<WaitingKeys> MakeBloomCounts(const BloomOptions& options) {
-  return std::make_unique<BloomCounts>(options);
+  return std::make_unique<BoundedCounts>(options);
 }
 
 }  // namespace sok

@@ -33,7 +33,7 @@ class WaitingKeys {
   /// seen[i] = the history of keys[i].
   virtual void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const = 0;
 
-  /// Allocates for `num_keys` more keys, so that Put cannot fail. Throws kOutOfMemory.
+  /// Allocates for `num_keys` more keys, so that Put and Admit cannot fail. Throws kOutOfMemory.
   virtual void Reserve(Executor& executor, int64_t num_keys) = 0;
   /// Sets the history of keys[i] to seen[i]; keys are distinct.
   virtual void Put(Executor& executor, int64_t num_keys, const int64_t* keys,
@@ -57,8 +57,9 @@ class WaitingKeys {
 /// Exact counts: a separate index, and 24 bytes per key.
 std::unique_ptr<WaitingKeys> MakeExactCounts();
 
-/// Counts that may be too high, never too low, in memory of constant size. Does not record steps,
-/// never forgets a key, not even one that gets a row, and exports none. Counters saturate.
+/// Counts in at most the memory of a Bloom filter: exact ones while these take less, then the
+/// filter's, which may be too high, never too low. Does not record steps, never forgets a key, not
+/// even one that gets a row, and exports none. Counters saturate.
 std::unique_ptr<WaitingKeys> MakeBloomCounts(const BloomOptions& options);
 
 }  // namespace sok

@@ -24,7 +24,8 @@ namespace tf = tensorflow;
 constexpr char kDoc[] =
     "Applies a rule of ops/engine/rules.h to rows of an ordinary variable. States have the "
     "variable's shape, gradients one row for each of the distinct row_ids; hyperparameters are "
-    "scalars in the order of the rule's fields.";
+    "scalars in the order of the rule's fields. With moves_all_rows, other rows have a gradient of "
+    "zero; else they stay as they are.";
 
 REGISTER_OP("SokApplyRuleToVariable")
     .Input("variable: resource")
@@ -35,6 +36,7 @@ REGISTER_OP("SokApplyRuleToVariable")
     .Attr("num_states: int >= 0")
     .Attr("num_hyperparameters: int >= 1")
     .Attr("rule: {'adam', 'rmsprop'}")
+    .Attr("moves_all_rows: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(kDoc);
@@ -48,6 +50,7 @@ REGISTER_OP("SokApplyRuleToRefVariable")
     .Attr("num_states: int >= 0")
     .Attr("num_hyperparameters: int >= 1")
     .Attr("rule: {'adam', 'rmsprop'}")
+    .Attr("moves_all_rows: bool = false")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(kDoc);
 
@@ -115,6 +118,7 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
   explicit ApplyRuleToVariableOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
     FailOpOnThrow(ctx, [&] {
       rule_ = Attribute<std::string>(ctx, "rule");
+      moves_all_rows_ = Attribute<bool>(ctx, "moves_all_rows");
       num_states_ = static_cast<int>(Attribute<int64_t>(ctx, "num_states"));
       num_hyperparameters_ = static_cast<int>(Attribute<int64_t>(ctx, "num_hyperparameters"));
     });
@@ -131,9 +135,15 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
       const tf::Tensor& gradients = Input(ctx, "gradients");
       WritableValues values(ctx, num_states_);
       const RulePlanes planes = PlanesOf(values, rule, row_ids, gradients);
+      const int64_t num_gradients = row_ids.NumElements();
       OpExecutor executor(ctx);
-      ApplyToRows(executor, rule, planes, row_ids.NumElements(), Data<int64_t>(row_ids),
-                  Data<float>(gradients));
+      if (moves_all_rows_) {
+        ApplyToRowsInUse(executor, rule, planes, values[0].dim_size(0), /*rows_in_use=*/nullptr,
+                         num_gradients, Data<int64_t>(row_ids), Data<float>(gradients));
+      } else {
+        ApplyToRows(executor, rule, planes, num_gradients, Data<int64_t>(row_ids),
+                    Data<float>(gradients));
+      }
     });
   }
 
@@ -170,6 +180,7 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
   }
 
   std::string rule_;
+  bool moves_all_rows_ = false;
   int num_states_ = 0;
   int num_hyperparameters_ = 0;
 };

@@ -163,7 +163,7 @@ class ImportHistoryOp : public tf::OpKernel {
     }
     const auto num_waiting = static_cast<int64_t>(waiting.size());
     // Allocates first: nothing may fail from here on.
-    history.Reserve(call.executor(), view.table.Size(call).num_rows, num_waiting);
+    history.Reserve(call.executor(), view.table.Size(call).num_rows, num_keys);
     for (size_t i = 0; i < row_ids.size(); ++i) {
       history.NoteStep(steps[i]);
       if (row_ids[i] == kNoRow) continue;

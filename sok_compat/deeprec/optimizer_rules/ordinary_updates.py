@@ -91,6 +91,7 @@ def apply_rule(
     gradients: tf.Tensor,
     row_ids: tf.Tensor,
     hyperparameters: Sequence[tf.Tensor],
+    moves_all_rows: bool = False,
 ) -> tf.Operation:
     """An op that applies a rule of the op library to rows of an ordinary variable.
 
@@ -101,6 +102,7 @@ def apply_rule(
       gradients: [n, ...].
       row_ids: [n], distinct.
       hyperparameters: scalars, in the rule's order.
+      moves_all_rows: whether the other rows move, too, by a gradient of zero.
     """
     of_resource = isinstance(variable, BaseResourceVariable)
     apply = ops.sok_apply_rule_to_variable if of_resource else ops.sok_apply_rule_to_ref_variable
@@ -111,6 +113,7 @@ def apply_rule(
         row_ids=tf.cast(row_ids, tf.int64),
         hyperparameters=[tf.cast(number, tf.float32) for number in hyperparameters],
         rule=rule,
+        moves_all_rows=moves_all_rows,
     )
 
 

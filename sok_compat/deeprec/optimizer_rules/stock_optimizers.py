@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.deeprec.optimizer_rules.embedding_trainer import TrainsEmbeddingVariables
+from sok_compat.deeprec.optimizer_rules.ordinary_updates import apply_rule, is_fused
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 from sok_compat.training.fused_adam import StepSizeOfTables
 from sok_compat.training.stock_rules import AppliedRule
@@ -51,9 +52,18 @@ class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, tf.compat.v1.tra
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
-        step_size = self._step_size_of_tables()
-        hyperparameters = [step_size, self._beta1_t, self._beta2_t, self._epsilon_t]
-        return self._applied("adam", [slots["m"], slots["v"]], hyperparameters)
+        return self._applied("adam", [slots["m"], slots["v"]], self._numbers())
+
+    def _numbers(self):
+        return [self._step_size_of_tables(), self._beta1_t, self._beta2_t, self._epsilon_t]
+
+    def _apply_sparse_shared(self, grad, var, indices, scatter_add):
+        # A sparse gradient moves all rows of an ordinary variable. TensorFlow does this by ten ops,
+        # each of which reads and writes a whole variable; this is one pass, with its numbers.
+        if not is_fused(var):
+            return super()._apply_sparse_shared(grad, var, indices, scatter_add)
+        states = [self.get_slot(var, name) for name in ("m", "v")]
+        return apply_rule("adam", var, states, grad, indices, self._numbers(), moves_all_rows=True)
 
 
 class FtrlOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.FtrlOptimizer):

@@ -116,10 +116,11 @@ class CounterFilter:
 
 
 class CBFFilter:
-    """As CounterFilter, but counts with a Bloom filter of constant memory. API of DeepRec.
+    """As CounterFilter, but counts in at most the memory of a Bloom filter. API of DeepRec.
 
-    With up to `max_element_size` keys, a share `false_positive_probability` of them has too high
-    counts. Without these two arguments, counts are exact.
+    Counts are exact as long as these take less memory than the filter. From then on, with up to
+    `max_element_size` keys, a share `false_positive_probability` of them has too high counts.
+    Without these two arguments, counts are exact.
     """
 
     def __init__(
