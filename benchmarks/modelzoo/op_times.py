@@ -8,7 +8,8 @@ import re
 import statistics
 
 FLAG = "timeline"
-_PRODUCTS = ("MatMul", "_FusedMatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
+# Also as oneDNN names them, where TensorFlow takes it.
+_PRODUCT = re.compile(r"(_Mkl(Native)?)?_?(Fused)?(Batch)?MatMul(V\d)?")
 # In names of nodes that are not of the script's own network: input, columns, lookups, optimizers,
 # metrics. Gradients have the names of what they are gradients of.
 _NOT_OF_NETWORK = re.compile(
@@ -59,6 +60,6 @@ def _times_of(path):
 
 
 def _kind_of(event):
-    if event["name"] in _PRODUCTS:
+    if _PRODUCT.fullmatch(event["name"]):
         return "products"
     return "rest" if _NOT_OF_NETWORK.search(event["args"]["name"]) else "network"

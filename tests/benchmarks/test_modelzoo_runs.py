@@ -241,7 +241,9 @@ def test_times_of_ops(found, tmp_path):
     for step, scale in ((9, 50), (10, 1), (200, 3)):  # the first step has more to do
         events = [
             ("MatMul", "dense/MatMul", 1000),
-            ("_FusedMatMul", "input_layer/MatMul", 500),
+            ("_FusedMatMul", "input_layer/MatMul", 300),
+            ("_MklNativeBatchMatMulV2", "dense/MatMul_1", 150),
+            ("_MklMatMul", "input_layer/MatMul_1", 50),
             ("Mul", "head/gradients/dense/mul_grad/Mul", 250),
             ("Slice", "gradients/input_layer/concat_grad/Slice", 100),
             ("ApplyAdam", "train/Adam/update_dense/kernel/ApplyAdam", 25),
