@@ -96,44 +96,28 @@ class ExactCounts : public WaitingKeys {
   std::vector<uint32_t> free_places_;
 };
 
-/// The largest value of a filter's counters.
-int64_t MostOf(const BloomOptions& options) {
-  return options.counter_bytes == 8 ? std::numeric_limits<int64_t>::max()
-                                    : (int64_t{1} << (8 * options.counter_bytes)) - 1;
-}
-
-class BloomCounts : public WaitingKeys {
+/// A counting Bloom filter.
+class BloomFilter {
  public:
-  explicit BloomCounts(const BloomOptions& options)
+  explicit BloomFilter(const BloomOptions& options)
       : options_(options),
-        most_(MostOf(options)),
         memory_(static_cast<size_t>(options.num_counters * options.counter_bytes),
                 PageSize::kSmall) {}
 
-  void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
-    for (int64_t i = 0; i < num_keys; ++i) {
-      int64_t least = most_;
-      ForEachCounter(keys[i], [&](char* counter) { least = std::min(least, Load(counter)); });
-      seen[i] = {least, -1};
-    }
+  int64_t CountOf(int64_t key) const {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    ForEachCounter(key, [&](char* counter) { least = std::min(least, Load(counter)); });
+    return least;
   }
-
-  void Reserve(Executor&, int64_t) override {}
 
   /// Raises only counters below the count, so that keys which share a counter do not add up.
-  void Put(Executor&, int64_t num_keys, const int64_t* keys, const KeySeen* seen) override {
-    for (int64_t i = 0; i < num_keys; ++i) Raise(keys[i], seen[i].count);
+  void Raise(int64_t key, int64_t count) {
+    ForEachCounter(key, [&](char* counter) {
+      if (Load(counter) < count) Store(count, counter);
+    });
   }
 
-  /// Keeps the filter's frequency, for the time when the key loses its row, and no more: the real
-  /// count depends on which of a step's lookups counted first.
-  void Admit(int64_t key, int64_t filter_freq) override { Raise(key, filter_freq); }
-
-  void Erase(int64_t) override {}
-  int64_t num_keys() const override { return 0; }
-  int64_t num_places() const override { return 0; }
-  void Export(int64_t, int64_t, std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
-  int64_t num_bytes() const override { return static_cast<int64_t>(memory_.size_bytes()); }
+  int64_t num_bytes() const { return static_cast<int64_t>(memory_.size_bytes()); }
 
  private:
   template <typename Use>
@@ -144,12 +128,6 @@ class BloomCounts : public WaitingKeys {
       use(static_cast<char*>(memory_.data()) +
           ScaleHash(hash, options_.num_counters) * options_.counter_bytes);
     }
-  }
-  void Raise(int64_t key, int64_t count) const {
-    count = std::min(count, most_);
-    ForEachCounter(key, [&](char* counter) {
-      if (Load(counter) < count) Store(count, counter);
-    });
   }
   // Loads the low bytes: little-endian.
   int64_t Load(const char* counter) const {
@@ -162,7 +140,6 @@ class BloomCounts : public WaitingKeys {
   }
 
   const BloomOptions options_;
-  const int64_t most_;
   ReservedMemory memory_;
 };
 
@@ -171,37 +148,42 @@ class BloomCounts : public WaitingKeys {
 class BoundedCounts : public WaitingKeys {
  public:
   explicit BoundedCounts(const BloomOptions& options)
-      : options_(options), counts_(MakeExactCounts()) {}
+      : options_(options),
+        most_(options.counter_bytes == 8 ? std::numeric_limits<int64_t>::max()
+                                         : (int64_t{1} << (8 * options.counter_bytes)) - 1),
+        exact_(MakeExactCounts()) {}
 
   void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
-    counts_->Find(num_keys, keys, seen);
+    if (exact_) return exact_->Find(num_keys, keys, seen);
+    for (int64_t i = 0; i < num_keys; ++i) seen[i] = {filter_->CountOf(keys[i]), -1};
   }
 
   void Reserve(Executor& executor, int64_t num_keys) override {
-    counts_->Reserve(executor, num_keys);
-    if (!are_exact_ || counts_->num_bytes() <= options_.num_counters * options_.counter_bytes) {
-      return;
-    }
-    auto filter = std::make_unique<BloomCounts>(options_);
+    if (!exact_) return;
+    exact_->Reserve(executor, num_keys);
+    if (exact_->num_bytes() <= options_.num_counters * options_.counter_bytes) return;
+    auto filter = std::make_unique<BloomFilter>(options_);
     std::vector<int64_t> keys;
     std::vector<KeySeen> seen;
-    counts_->Export(0, counts_->num_places(), &keys, &seen);
-    filter->Put(executor, static_cast<int64_t>(keys.size()), keys.data(), seen.data());
-    counts_ = std::move(filter);
-    are_exact_ = false;
+    exact_->Export(0, exact_->num_places(), &keys, &seen);
+    for (size_t i = 0; i < keys.size(); ++i) filter->Raise(keys[i], seen[i].count);
+    filter_ = std::move(filter);
+    exact_.reset();
   }
 
   void Put(Executor& executor, int64_t num_keys, const int64_t* keys,
            const KeySeen* seen) override {
-    if (!are_exact_) return counts_->Put(executor, num_keys, keys, seen);
     std::vector<KeySeen> raised(static_cast<size_t>(num_keys));
-    counts_->Find(num_keys, keys, raised.data());
+    if (exact_) exact_->Find(num_keys, keys, raised.data());
     for (size_t i = 0; i < raised.size(); ++i) {
-      raised[i].count = std::max(raised[i].count, std::min(seen[i].count, MostOf(options_)));
+      raised[i].count = std::max(raised[i].count, std::min(seen[i].count, most_));
+      if (filter_) filter_->Raise(keys[i], raised[i].count);
     }
-    counts_->Put(executor, num_keys, keys, raised.data());
+    if (exact_) exact_->Put(executor, num_keys, keys, raised.data());
   }
 
+  /// Keeps the filter's frequency, for the time when the key loses its row, and no more: the real
+  /// count depends on which of a step's lookups counted first.
   void Admit(int64_t key, int64_t filter_freq) override {
     const KeySeen seen{filter_freq, -1};
     Put(SerialExecutor(), 1, &key, &seen);
@@ -211,12 +193,13 @@ class BoundedCounts : public WaitingKeys {
   int64_t num_keys() const override { return 0; }
   int64_t num_places() const override { return 0; }
   void Export(int64_t, int64_t, std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
-  int64_t num_bytes() const override { return counts_->num_bytes(); }
+  int64_t num_bytes() const override { return exact_ ? exact_->num_bytes() : filter_->num_bytes(); }
 
  private:
   const BloomOptions options_;
-  bool are_exact_ = true;
-  std::unique_ptr<WaitingKeys> counts_;
+  const int64_t most_;                  // that a counter holds
+  std::unique_ptr<WaitingKeys> exact_;  // or filter_; the other is null
+  std::unique_ptr<BloomFilter> filter_;
 };
 
 }  // namespace

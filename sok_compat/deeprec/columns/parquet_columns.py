@@ -55,7 +55,7 @@ def columns_of(fields: Sequence[Field], arrays: Iterable[tf.Tensor]) -> dict[str
             strings.append((_vector(arrays), _vector(arrays)))
         values.append(None if field.dtype == tf.string else _vector(arrays))
         splits.append([_vector(arrays) for _ in range(field.ragged_rank)])
-    # A Python object for each string would take longer than to read the file.
+    # Making a Python object of each string would take longer than reading the file.
     texts = iter(ops.sok_strings(*map(list, zip(*strings))) if strings else ())
     columns = {}
     for field, column, splits_of_column in zip(fields, values, splits):

@@ -97,7 +97,7 @@ with tf.Session() as session:
     losses = [session.run([str(expected["loss"]), "train"], {str(expected["ids"]): keys})[0]
               for keys in [[3, 5, 3, 0], [7]] * 2]
 assert "sok_compat.runtime.op_library" not in sys.modules
-assert len(set(losses)) == 4
+assert losses[2] < losses[0] and losses[3] < losses[1]
 np.testing.assert_allclose(losses, expected["losses"], rtol=1e-5)
 print("trained")
 """
@@ -105,7 +105,7 @@ print("trained")
 
 @pytest.mark.parametrize("optimizer", [
     "AdamAsyncOptimizer(0.01)",
-    "AdamAsyncOptimizer(0.01, apply_sparse_rmsprop=True)",
+    "AdamAsyncOptimizer(0.0005, apply_sparse_rmsprop=True)",
     "AdamOptimizer(0.01)",
 ])  # fmt: skip
 @pytest.mark.parametrize("of_resources", [False, True])
