@@ -110,22 +110,30 @@ void CollectiveRegistry::FailStep(StepId step_id, const CollectiveFailure& failu
   if (!has_begun && active_.count(latest_alone_) != 0) Fail(latest_alone_, failure);
 }
 
-/// Returns false if the collective has failed before.
-bool CollectiveRegistry::Record(const CollectiveId& collective, const CollectiveFailure& failure,
-                                int source) {
+/// Returns the collective's first failure.
+CollectiveRegistry::Recorded& CollectiveRegistry::Record(const CollectiveId& collective,
+                                                         const CollectiveFailure& failure,
+                                                         int source) {
   newly_failed_.push_back({collective, failure, source});
-  if (!failures_.try_emplace(collective, failure).second) return false;
-  failed_.push_back(collective);
-  if (failed_.size() > kRemembered) {
-    failures_.erase(failed_.front());
-    failed_.pop_front();
+  const auto [recorded, is_new] = failures_.try_emplace(collective, Recorded{failure, false});
+  if (is_new) {
+    failed_.push_back(collective);
+    if (failed_.size() > kRemembered) {
+      failures_.erase(failed_.front());
+      failed_.pop_front();
+    }
   }
-  return true;
+  return recorded->second;
+}
+
+void CollectiveRegistry::FailAndTell(const CollectiveId& collective,
+                                     const CollectiveFailure& failure, const std::string& told) {
+  Recorded& recorded = Record(collective, failure);
+  if (!std::exchange(recorded.is_told, true)) to_tell_.push_back({collective, told});
 }
 
 void CollectiveRegistry::Fail(const CollectiveId& collective, const CollectiveFailure& failure) {
-  if (Record(collective, failure))
-    to_tell_.push_back({collective, "failed in this step: " + failure.message});
+  FailAndTell(collective, failure, "failed in this step: " + failure.message);
 }
 
 void CollectiveRegistry::Take(int rank, const LookupFailure& failure) {
@@ -136,14 +144,11 @@ void CollectiveRegistry::Take(int rank, const LookupFailure& failure) {
 void CollectiveRegistry::FailIfOver(const CollectiveId& collective) {
   if (active_.count(collective) != 0) return;
   const std::string why = WhyOver(collective);
-  if (why.empty()) return;
-  if (Record(collective, {ErrorCode::kAborted, "this rank " + why}))
-    to_tell_.push_back({collective, why});
+  if (!why.empty()) FailAndTell(collective, {ErrorCode::kAborted, "this rank " + why}, why);
 }
 
 void CollectiveRegistry::FailAsUnknown(const CollectiveId& collective, const std::string& why) {
-  if (Record(collective, {ErrorCode::kAborted, "this rank " + why}))
-    to_tell_.push_back({collective, why});
+  FailAndTell(collective, {ErrorCode::kAborted, "this rank " + why}, why);
 }
 
 void CollectiveRegistry::Note(const std::string& lookup) { noted_.insert(lookup); }
@@ -183,7 +188,7 @@ std::string CollectiveRegistry::WhyOver(const CollectiveId& collective) const {
 
 const CollectiveFailure* CollectiveRegistry::FailureOf(const CollectiveId& collective) const {
   const auto failure = failures_.find(collective);
-  return failure == failures_.end() ? nullptr : &failure->second;
+  return failure == failures_.end() ? nullptr : &failure->second.why;
 }
 
 }  // namespace sok

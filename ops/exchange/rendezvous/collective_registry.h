@@ -67,13 +67,14 @@ class CollectiveRegistry {
   /// be an op of eager code: fails the latest eager lookup.
   void FailStep(StepId step_id, const CollectiveFailure& failure);
 
-  /// Fails a lookup on this rank and, once they are told, on the others.
+  /// Fails a lookup on this rank and, once they are told, on the others. They are told once, also
+  /// of a failure that another rank caused: a third one may have all parts but this rank's.
   void Fail(const CollectiveId& collective, const CollectiveFailure& failure);
 
   /// Records another rank's failure.
   void Take(int rank, const LookupFailure& failure);
 
-  /// Fails a lookup that another rank waits for if this one will never reach it.
+  /// Fails a lookup that another rank waits for, or has failed, if this one will never reach it.
   void FailIfOver(const CollectiveId& collective);
 
   /// As above, if no graph of this rank has the lookup.
@@ -125,7 +126,14 @@ class CollectiveRegistry {
   Collective BeginOrdered(const LookupCall& call, Step* step);
   Collective BeginCounted(const LookupCall& call, Step* step);
   int64_t NewCall(bool is_alone);
-  bool Record(const CollectiveId& collective, const CollectiveFailure& failure, int source = kOwn);
+  struct Recorded {
+    CollectiveFailure why;
+    bool is_told;  // to other ranks, by this one
+  };
+  Recorded& Record(const CollectiveId& collective, const CollectiveFailure& failure,
+                   int source = kOwn);
+  void FailAndTell(const CollectiveId& collective, const CollectiveFailure& failure,
+                   const std::string& told);
   std::string WhyOver(const CollectiveId& collective) const;
 
   std::map<int64_t, Step> steps_;  // by step id, recent ones
@@ -137,7 +145,7 @@ class CollectiveRegistry {
   std::set<std::string> noted_;       // lookups in this rank's graphs
   std::map<CollectiveId, std::map<std::string, int64_t>> active_;  // uses, by exchange
   CollectiveId latest_alone_;
-  std::map<CollectiveId, CollectiveFailure> failures_;
+  std::map<CollectiveId, Recorded> failures_;
   std::deque<CollectiveId> failed_;  // in order
   std::vector<Failed> newly_failed_;
   std::vector<LookupFailure> to_tell_;

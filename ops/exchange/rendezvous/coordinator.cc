@@ -57,7 +57,7 @@ Collective Coordinator::Begin(const LookupCall& call) {
 void Coordinator::End(const Collective& collective) {
   const std::lock_guard<std::mutex> lock(mutex_);
   registry_.End(collective);
-  if (!buffer_.HasAny(collective.id)) return;
+  if (!buffer_.HasAny(collective.id) && !registry_.FailureOf(collective.id)) return;
   registry_.FailIfOver(collective.id);
   changed_.notify_all();
 }
@@ -88,6 +88,7 @@ void Coordinator::Submit(ExchangeRequest request) {
     } else if (failed) {
       code = failed->code;
       failure = failed->message;
+      registry_.Fail(place.first, {code, failure});
     } else if (!num_uses) {
       failure =
           "was requested twice in one step: a lookup cannot be in a loop of control flow v1, nor "
@@ -185,7 +186,11 @@ void Coordinator::ReceiveRequest(int source, std::string_view message, bool is_c
   std::optional<Entry> complete;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (registry_.FailureOf(place.first) && !buffer_.HasRequest(place)) return;
+    if (registry_.FailureOf(place.first) && !buffer_.HasRequest(place)) {
+      registry_.FailIfOver(place.first);
+      if (registry_.has_news()) changed_.notify_all();
+      return;
+    }
     Entry& entry = buffer_.At(place, header.lookup);
     ReceiveBuffer::Part& part = entry.parts[static_cast<size_t>(source)];
     if (part.description) {

@@ -86,6 +86,37 @@ SOK_TEST(WhatCameForAStepThatFailedIsDropped) {
   CheckReceived(second.get(), 1, 2, 1, "layer");
 }
 
+/// Rank 2 sends keys and fails. Rank 1 learns of it before its own keys, which rank 0 waits for.
+SOK_TEST(ARankThatStopsSinceAnotherFailedSaysSo) {
+  for (const bool ends : {false, true}) {
+    Ranks ranks(3);
+    auto waiting = SubmitFirst(ranks[0], 0, 3, 0, "layer");
+    auto sent = SubmitFirst(ranks[2], 2, 3, 0, "layer");
+    ranks[2].FailStep(StepIdOf(2, 0), ErrorCode::kAborted, "the script's own check");
+    const Collective collective = Begin(ranks[1], 1, 0, "layer");
+    const Words cause{"rank 2 failed in this step: the script's own check"};
+    CheckFailed(Submit(ranks[1], collective, Request(1, 3, 0, "layer", "others")).get(), cause);
+    if (ends) {
+      ranks[1].End(collective);
+    } else {
+      CheckFailed(Submit(ranks[1], collective, Request(1, 3, 0, "layer")).get(), cause);
+    }
+    CheckFailed(waiting.get(), Words{"exchange layer/keys: rank 1 "});
+    CheckFailed(sent.get(), Words{"the script's own check"});
+    RunSteps(ranks, 2, 3, 0, 29, 1);
+  }
+}
+
+/// Keys reach rank 1 after its step has ended without them and it has heard that rank 2 failed.
+SOK_TEST(KeysForALookupThatFailedAndEndedAreAnswered) {
+  Ranks ranks(3);
+  const Collective ended = Begin(ranks[1], 1, 0, "layer");
+  ranks[1].End(ended);
+  ranks[1].Receive(2, LookupFailure{ended.id, "failed in this step"}.Serialize(), false);
+  auto waiting = SubmitFirst(ranks[0], 0, 3, 0, "layer");
+  CheckFailed(waiting.get(), Words{"exchange layer/keys: rank 1 is past it"});
+}
+
 SOK_TEST(FailuresOfSeveralRanksInOneStep) {
   Ranks ranks(4);
   for (int64_t step = 0; step < 20; ++step) {
@@ -98,6 +129,43 @@ SOK_TEST(FailuresOfSeveralRanksInOneStep) {
     for (auto& result : results) CheckFailed(result.get(), Words{"reason"});
   }
   RunSteps(ranks, 2, 3, 0, 29, 20);
+}
+
+/// In each step some ranks stop somewhere, with or without saying so. No other waits for them.
+SOK_TEST(NoRankWaitsForOneThatHasStopped) {
+  constexpr int kNumRanks = 4, kNumSteps = 40;
+  const std::vector<std::string> exchanges{"keys", "rows", "gradients"};
+  const auto run_step = [&](Coordinator& coordinator, int64_t step, std::mt19937* random) {
+    const int rank = coordinator.rank();
+    const Collective collective = Begin(coordinator, rank, step, "layer");
+    const size_t stops_at = (*random)() % 8;  // at none, mostly
+    for (size_t i = 0; i < exchanges.size(); ++i) {
+      Pause(random, 200);
+      if (i == stops_at) {
+        if ((*random)() % 2 == 0)
+          coordinator.FailStep(StepIdOf(rank, step), ErrorCode::kAborted, "a reason");
+        break;
+      }
+      ExchangeRequest request = Request(rank, kNumRanks, step, exchanges[i], exchanges[i]);
+      const Outcome seen = Submit(coordinator, collective, std::move(request)).get();
+      CHECK_TRUE(seen.error.find("waited") == std::string::npos);
+      if (!seen.error.empty()) break;
+      CheckReceived(seen, rank, kNumRanks, step, exchanges[i]);
+    }
+    coordinator.End(collective);
+  };
+  for (const TransportKind kind : kTransportKinds) {
+    Ranks ranks(kNumRanks, /*stall_seconds=*/30.0, kind);
+    std::vector<std::thread> scripts;
+    for (int rank = 0; rank < kNumRanks; ++rank) {
+      scripts.emplace_back([&, rank] {
+        std::mt19937 random(static_cast<unsigned>(7 + rank));
+        for (int64_t step = 0; step < kNumSteps; ++step) run_step(ranks[rank], step, &random);
+      });
+    }
+    for (std::thread& script : scripts) script.join();
+    RunSteps(ranks, 2, 3, 0, 29, kNumSteps);
+  }
 }
 
 /// As a step of a graph that fails in an op before its keys are sent, followed by the next batch.
