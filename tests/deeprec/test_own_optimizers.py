@@ -11,7 +11,12 @@ from sok_compat.deeprec.optimizer_rules import ordinary_updates
 from sok_compat.deeprec.optimizer_rules import train_optimizers as optimizers
 from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
-from tests.support.deeprec.deeprec_optimizers import CASES, AdamW, assert_follows_formula
+from tests.support.deeprec.deeprec_optimizers import (
+    CASES,
+    AdagradDecay,
+    AdamW,
+    assert_follows_formula,
+)
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -111,6 +116,39 @@ def test_variables_that_do_not_decay(graph):
                 one.step(np.ones([2, 2]), np.array([True, True]), None)
             for rows, one in zip(session.run(read), expected):
                 np.testing.assert_allclose(rows, one.rows, rtol=1e-5)
+
+
+def test_a_variable_without_gradients_catches_up(graph):
+    """Its accumulators alone decay then: others have decayed in this period."""
+    ones = np.ones([2, 2], np.float32)
+    variables = [
+        get_embedding_variable(name, 2, initializer=tf1.ones_initializer()) for name in "ab"
+    ] + [tf1.get_variable(name, initializer=ones, use_resource=True) for name in "cd"]
+    global_step = tf1.placeholder(tf.int64, [])
+    optimizer = optimizers.AdagradDecayOptimizer(0.1, global_step, 0.3, 2, 0.5)
+    rows = [tf.nn.embedding_lookup(variable, [0, 1]) for variable in variables]
+
+    def step_of(places):
+        loss = tf.add_n([tf.reduce_sum(rows[place]) for place in places])
+        return optimizer.minimize(loss, var_list=[variables[place] for place in places])
+
+    everything, some = (0, 1, 2, 3), (0, 2)
+    steps = {places: step_of(places) for places in (everything, some)}
+    expected = [AdagradDecay(ones) for _ in variables]
+    with initialized_session() as session:
+        for number, places in [
+            (0, everything),
+            (1, everything),
+            (2, some),
+            (3, everything),
+            (9, some),
+            (9, everything),
+        ]:
+            session.run(steps[places], {global_step: number})
+            for place in places:
+                expected[place].step(ones, np.array([True, True]), number)
+        for seen, model in zip(session.run(rows), expected):
+            np.testing.assert_allclose(seen, model.rows, rtol=1e-5)
 
 
 def test_weights_decay_after_their_gradient(graph):

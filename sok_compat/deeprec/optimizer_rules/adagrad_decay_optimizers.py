@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from sok_compat.deeprec.optimizer_rules.ordinary_updates import ActsFirst
@@ -25,8 +26,6 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
     use; all other steps touch their own rows only. The scalar slot '<variable>/<name>/decays'
     counts decays.
     """
-
-    updates_one_by_one = True
 
     def __init__(
         self,
@@ -75,30 +74,41 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
             none_yet = tf.zeros([], tf.int64)
             decays = self._get_or_make_slot(variable, none_yet, "decays", f"{self._name}/decays")
             decays.value_if_not_saved = _UNKNOWN  # DeepRec's checkpoints do not have it
+        self._decaying = list(var_list)
 
     def _prepare(self):
         super()._prepare()
         self._due = tf.cast(self._global_step, tf.int64) // int(self._decay_step)
+        done = tf.stack([self.get_slot(each, "decays").read_value() for each in self._decaying])
+        is_due = tf.reduce_any(tf.not_equal(done, self._due))
+        self._decayed = tf.group(tf.compat.v1.cond(is_due, self._decay_all, tf.no_op))
 
     def before_update(self, variable: tf.Variable, indices: tf.Tensor | None) -> tf.Operation:
-        """See the base class."""
-        del indices
+        """See the base class; one check for all variables."""
+        del variable, indices
+        return self._decayed
+
+    def _finish(self, update_ops, name_scope):
+        with tf.control_dependencies([self._decayed]):
+            return super()._finish(update_ops, name_scope)
+
+    def _decay_all(self):
+        return tf.group(*map(self._decay_under_lock, self._decaying))
+
+    def _decay_under_lock(self, variable):
         if self._use_locking and isinstance(variable, EmbeddingVariable):
-            return alone(variable, lambda: self._decay_if_due(variable), [self._due])
-        return self._decay_if_due(variable)
+            return alone(variable, lambda: self._decay(variable), [self._due])
+        return self._decay(variable)
 
-    def _decay_if_due(self, variable):
-        decays = self.get_slot(variable, "decays")
+    def _decay(self, variable):
+        """Decays all accumulators as often as is due: never if an earlier step was restored."""
+        decays, accumulator = (self.get_slot(variable, name) for name in ("decays", "accumulator"))
         done = decays.read_value()
-        missed = tf.where(tf.equal(done, _UNKNOWN), tf.zeros_like(done), self._due - done)
-        is_even = tf.equal(done, self._due)
-        return tf.group(tf.compat.v1.cond(is_even, tf.no_op, lambda: self._decay(variable, missed)))
-
-    def _decay(self, variable, times):
-        """Decays all accumulators `times` times; below 0 (an earlier step was restored): not."""
-        rate = tf.pow(self._decay_rate, tf.cast(tf.maximum(times, 0), tf.float32))
-        accumulator = self.get_slot(variable, "accumulator")
-        least = self._initial_accumulator_value
+        missed = tf.where(
+            tf.equal(done, _UNKNOWN), tf.zeros_like(done), tf.maximum(self._due - done, 0)
+        )
+        rate = tf.pow(self._decay_rate, tf.cast(missed, tf.float32))
+        least = tf.where(missed > 0, self._initial_accumulator_value, -np.inf)
         if isinstance(variable, EmbeddingVariable):
             with tf.device(variable.device):
                 rule = self._applied("decay", [accumulator], [rate, least])
@@ -111,7 +121,6 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
                 tf.maximum(shrunk, tf.cast(least, shrunk.dtype)), use_locking=self._use_locking
             )
         with tf.control_dependencies([decayed]):
-            decays = self.get_slot(variable, "decays")
             return tf.group(decays.assign(self._due, use_locking=self._use_locking))
 
 
