@@ -40,6 +40,7 @@ std::string LookupFailure::Serialize() const {
   MessageWriter writer = Begin(MessageKind::kFailure);
   writer.Whole(static_cast<int64_t>(collective.lookup_hash));
   writer.Number(collective.number);
+  writer.Number(collective.repeat);
   writer.Text(message);
   return std::move(writer.bytes());
 }
@@ -49,6 +50,7 @@ LookupFailure LookupFailure::Parse(std::string_view message) {
   LookupFailure failure;
   failure.collective.lookup_hash = static_cast<uint64_t>(reader.Whole());
   failure.collective.number = reader.Number();
+  failure.collective.repeat = reader.Number();
   failure.message = reader.Text();
   return failure;
 }
@@ -77,7 +79,7 @@ LastError LastError::Parse(std::string_view message) {
 }
 
 /// Writes the known number plus one; or 0 and the definition: the new number plus one (0 for none),
-/// hashes and texts. Then the number of the collective.
+/// hashes and texts. Then the numbers of the collective.
 HeaderWriter::Header HeaderWriter::Write(const RequestHeader& header) {
   const uint64_t description_hash = header.description ? header.description->hash : 0;
   const auto key =
@@ -99,6 +101,7 @@ HeaderWriter::Header HeaderWriter::Write(const RequestHeader& header) {
     writer.Text(header.description ? header.description->text : "");
   }
   writer.Number(header.collective.number);
+  writer.Number(header.collective.repeat);
   return {std::move(writer.bytes()), is_sent ? 0 : number};
 }
 
@@ -124,6 +127,7 @@ RequestHeader HeaderReader::Read(std::string_view* message) {
     header = known->second;
   }
   header.collective.number = reader.Number();
+  header.collective.repeat = reader.Number();
   message->remove_prefix(reader.position());
   return header;
 }

@@ -9,12 +9,12 @@ namespace {
 
 constexpr size_t kRemembered = 1024;  // steps, calls and failures
 
-uint64_t OrderedHash(const std::string& label) { return NameHash(label) | 1; }
+uint64_t OrderedHash(const std::string& lookup) { return NameHash(lookup) | 1; }
 uint64_t CountedHash(const std::string& lookup) { return NameHash(lookup) & ~uint64_t{1}; }
 bool IsOrdered(const CollectiveId& collective) { return (collective.lookup_hash & 1) != 0; }
 
 /// The label of one of several lookups with the same name in a step.
-std::string Label(const std::string& lookup, int how_manieth) {
+std::string Label(const std::string& lookup, int64_t how_manieth) {
   return how_manieth == 0 ? lookup : lookup + "#" + std::to_string(how_manieth);
 }
 
@@ -33,36 +33,44 @@ CollectiveRegistry::Step& CollectiveRegistry::StepOf(int64_t step_id) {
   return entry->second;
 }
 
+CollectiveRegistry::Step& CollectiveRegistry::Join(int64_t step_id,
+                                                   const CollectiveId& collective) {
+  Step& step = StepOf(step_id);
+  step.has_begun = true;
+  step.collectives.insert(collective);
+  active_[collective].step_ids.insert(step_id);
+  if (step.failure) Fail(collective, *step.failure);
+  return step;
+}
+
 Collective CollectiveRegistry::Begin(const LookupCall& call) {
   Collective collective;
   if (!call.step_id) {
     collective = BeginAlone(call);
-    collective.description = call.description;
-    return collective;
+  } else {
+    Step& step = StepOf(*call.step_id);
+    collective = call.is_ordered ? BeginOrdered(call, &step) : BeginCounted(call, &step);
+    Join(*call.step_id, collective.id);
   }
-  Step& step = StepOf(*call.step_id);
-  collective = call.is_ordered ? BeginOrdered(call, &step) : BeginCounted(call, &step);
   collective.description = call.description;
-  active_[collective.id];
-  step.collectives.insert(collective.id);
-  if (step.failure) Fail(collective.id, *step.failure);
   return collective;
 }
 
 Collective CollectiveRegistry::BeginAlone(const LookupCall& call) {
   const int64_t number = NewCall(true);
-  calls_.at(number).labels.push_back(call.lookup);
   latest_alone_ = {OrderedHash(call.lookup), number};
+  calls_.at(number).counts[latest_alone_.lookup_hash] = {call.lookup, 1};
   active_[latest_alone_];
   return {latest_alone_, call.lookup, next_step_++, true};
 }
 
 Collective CollectiveRegistry::BeginOrdered(const LookupCall& call, Step* step) {
   if (step->call < 0) step->call = NewCall(false);
-  const std::string label = Label(call.lookup, step->counts[call.lookup]++);
+  const uint64_t hash = OrderedHash(call.lookup);
+  const int64_t repeat = step->counts[call.lookup]++;
   const auto known = calls_.find(step->call);
-  if (known != calls_.end()) known->second.labels.push_back(label);
-  return {{OrderedHash(label), step->call}, label, step->number, false};
+  if (known != calls_.end()) known->second.counts[hash] = {call.lookup, repeat + 1};
+  return {{hash, step->call, repeat}, Label(call.lookup, repeat), step->number, false};
 }
 
 Collective CollectiveRegistry::BeginCounted(const LookupCall& call, Step* step) {
@@ -79,17 +87,29 @@ int64_t CollectiveRegistry::NewCall(bool is_alone) {
   return next_call_++;
 }
 
-void CollectiveRegistry::End(const Collective& collective) { active_.erase(collective.id); }
+void CollectiveRegistry::End(const Collective& collective) {
+  const auto ended = active_.extract(collective.id);
+  if (!ended) return;
+  const CollectiveFailure* const failure = FailureOf(collective.id);
+  for (const int64_t step_id : ended.mapped().step_ids) {
+    const auto found = steps_.find(step_id);
+    if (found == steps_.end()) continue;
+    Step& step = found->second;
+    if (failure && step.cause.empty()) step.cause = failure->message;
+    step.collectives.erase(collective.id);
+    auto next = step.exchanges.lower_bound({collective.id, ""});
+    while (next != step.exchanges.end() && next->first == collective.id)
+      next = step.exchanges.erase(next);
+  }
+}
 
 std::optional<int64_t> CollectiveRegistry::Use(StepId step_id, const Collective& collective,
                                                const std::string& exchange) {
   if (step_id && !collective.is_alone) {
-    Step& step = StepOf(*step_id);
-    step.collectives.insert(collective.id);
-    if (step.failure) Fail(collective.id, *step.failure);
+    Step& step = Join(*step_id, collective.id);
     if (!step.exchanges.emplace(collective.id, exchange).second) return std::nullopt;
   }
-  return active_[collective.id][exchange]++;
+  return active_[collective.id].uses[exchange]++;
 }
 
 void CollectiveRegistry::FailStep(StepId step_id, const CollectiveFailure& failure) {
@@ -98,11 +118,13 @@ void CollectiveRegistry::FailStep(StepId step_id, const CollectiveFailure& failu
     Step& step = StepOf(*step_id);
     if (step.failure) return;
     step.failure = failure;
-    has_begun = !step.collectives.empty();
-    for (const CollectiveId& collective :
-         step.collectives) {  // an earlier failure is the cause of the cancellation
-      const CollectiveFailure* cause = FailureOf(collective);
-      if (failure.code == ErrorCode::kCancelled && cause) step.failure->message = cause->message;
+    has_begun = step.has_begun;
+    if (failure.code == ErrorCode::kCancelled) {  // an earlier failure is the cause
+      if (!step.cause.empty()) step.failure->message = step.cause;
+      for (const CollectiveId& collective : step.collectives) {
+        if (const CollectiveFailure* cause = FailureOf(collective))
+          step.failure->message = cause->message;
+      }
     }
     const CollectiveFailure told = *step.failure;
     for (const CollectiveId& collective : step.collectives) Fail(collective, told);
@@ -144,7 +166,9 @@ void CollectiveRegistry::Take(int rank, const LookupFailure& failure) {
 void CollectiveRegistry::FailIfOver(const CollectiveId& collective) {
   if (active_.count(collective) != 0) return;
   const std::string why = WhyOver(collective);
-  if (!why.empty()) FailAndTell(collective, {ErrorCode::kAborted, "this rank " + why}, why);
+  if (why.empty()) return;
+  if (const CollectiveFailure* cause = FailureOf(collective)) return Fail(collective, *cause);
+  FailAndTell(collective, {ErrorCode::kAborted, "this rank " + why}, why);
 }
 
 void CollectiveRegistry::FailAsUnknown(const CollectiveId& collective, const std::string& why) {
@@ -175,14 +199,15 @@ std::string CollectiveRegistry::WhyOver(const CollectiveId& collective) const {
   const std::string number = "call " + std::to_string(collective.number);
   const auto call = calls_.find(collective.number);
   if (call == calls_.end()) return "is past it: " + number + kEnded;
+  const auto& counts = call->second.counts;
+  const auto count = counts.find(collective.lookup_hash);
+  if (count != counts.end() && collective.repeat < count->second.begun)
+    return "is past it: " + number + kEnded;
   // What a function has not begun yet may still come.
   if (!call->second.is_alone && collective.number + 1 == next_call_) return "";
-  std::string labels;
-  for (const std::string& label : call->second.labels) {
-    if (OrderedHash(label) == collective.lookup_hash) return "is past it: " + number + kEnded;
-    labels += (labels.empty() ? "" : ", ") + label;
-  }
-  return "looks up " + labels + " in " + number +
+  std::string lookups;
+  for (const auto& [hash, each] : counts) lookups += (lookups.empty() ? "" : ", ") + each.lookup;
+  return "looks up " + lookups + " in " + number +
          ": all ranks must make the same calls in the same order";
 }
 

@@ -104,24 +104,33 @@ class CollectiveRegistry {
   int64_t num_steps() const { return next_step_; }
 
  private:
+  /// A step may be a loop over a whole data set: it keeps what has not ended, and counts.
   struct Step {
     int64_t number = 0;
-    int64_t call = -1;                   // number in the order of calls; -1: none yet
-    std::map<std::string, int> counts;   // by lookup
-    std::set<CollectiveId> collectives;  // begun or used
-    std::set<std::pair<CollectiveId, std::string>> exchanges;  // used
+    int64_t call = -1;  // number in the order of calls; -1: none yet
+    bool has_begun = false;
+    std::map<std::string, int64_t> counts;                     // by lookup
+    std::set<CollectiveId> collectives;                        // begun or used, until they end
+    std::set<std::pair<CollectiveId, std::string>> exchanges;  // used, of these
     std::optional<CollectiveFailure> failure;
-  };
-  struct Call {
-    std::vector<std::string> labels;
-    bool is_alone = false;
+    std::string cause;  // the message of the first failed lookup that has ended
   };
   struct Count {
     std::string lookup;
     int64_t begun = 0;
   };
+  struct Call {
+    std::map<uint64_t, Count> counts;  // by lookup hash
+    bool is_alone = false;
+  };
+  struct Active {
+    std::map<std::string, int64_t> uses;  // by exchange
+    std::set<int64_t> step_ids;           // that began or use it
+  };
 
   Step& StepOf(int64_t step_id);
+  /// The step, which the collective belongs to from now on.
+  Step& Join(int64_t step_id, const CollectiveId& collective);
   Collective BeginAlone(const LookupCall& call);
   Collective BeginOrdered(const LookupCall& call, Step* step);
   Collective BeginCounted(const LookupCall& call, Step* step);
@@ -143,7 +152,7 @@ class CollectiveRegistry {
   int64_t next_call_ = 0;
   std::map<uint64_t, Count> counts_;  // by lookup hash, for lookups that are not ordered
   std::set<std::string> noted_;       // lookups in this rank's graphs
-  std::map<CollectiveId, std::map<std::string, int64_t>> active_;  // uses, by exchange
+  std::map<CollectiveId, Active> active_;
   CollectiveId latest_alone_;
   std::map<CollectiveId, Recorded> failures_;
   std::deque<CollectiveId> failed_;  // in order

@@ -39,7 +39,10 @@ void Coordinator::TellAndFail(std::unique_lock<std::mutex>* lock) {
     for (Entry& entry : buffer_.TakeFailed(collective, source)) {
       if (!entry.request) continue;
       counters_.negotiation_bytes += entry.sent_bytes;
-      failed.emplace_back(std::move(*entry.request), why);
+      // Of several ranks, the first: others may only have stopped since it failed.
+      const CollectiveFailure* first =
+          source == CollectiveRegistry::kOwn ? nullptr : registry_.FailureOf(collective);
+      failed.emplace_back(std::move(*entry.request), first ? *first : why);
     }
   }
   const std::vector<LookupFailure> to_tell = registry_.TakeToTell();
@@ -63,8 +66,9 @@ void Coordinator::SendToAll(const std::string& message) {
 }
 
 void Coordinator::Inspect(Clock::time_point now) {
-  // If a rank is silent, the watcher of the transport reports which one.
-  const bool is_lost = transport_->SilentSeconds() > options_.stall_seconds / 2;
+  // If a rank is silent, the watcher of the transport reports which one, until a rank has left.
+  const bool is_lost =
+      closed_reason_.empty() && transport_->SilentSeconds() > options_.stall_seconds / 2;
   std::vector<CollectiveId> over;
   for (const auto& [place, entry] : buffer_.entries()) {
     const double waited = Seconds(now - entry.since).count();

@@ -221,10 +221,6 @@ bool SharedMemoryTransport::WriteBacklog(Peer& peer) {
   return head.written.load(std::memory_order_relaxed) != first;
 }
 
-bool SharedMemoryTransport::HasMessages(const Peer& peer) const {
-  return peer.in.head->written.load() != peer.in.head->read.load(std::memory_order_relaxed);
-}
-
 /// Delivers data from a rank. Returns false if there is none.
 bool SharedMemoryTransport::Deliver(size_t place) {
   Peer& peer = *peers_[place];
@@ -268,13 +264,11 @@ bool SharedMemoryTransport::Progress() {
   return has_moved;
 }
 
-void SharedMemoryTransport::Sleep() {
-  const uint32_t seen = own_->bell.load();
+/// Returns when the bell has rung since `seen`, or after a while. Messages, room and an end are
+/// there before the bell rings: a thread that reads it before it looks for them misses none.
+void SharedMemoryTransport::Sleep(uint32_t seen) {
   own_->is_asleep.store(1);
-  const bool has_come = std::any_of(peers_.begin(), peers_.end(), [&](const auto& peer) {
-    return peer && (HasMessages(*peer) || (peer->head->is_closed.load() != 0 && !peer->has_left));
-  });
-  if (!has_come && !is_stopped_) SleepWhile(own_->bell, seen);
+  SleepWhile(own_->bell, seen);
   own_->is_asleep.store(0);
 }
 
@@ -283,7 +277,8 @@ void SharedMemoryTransport::Run() {
     int64_t checked = Now();
     while (!is_stopped_) {
       own_->beat.fetch_add(1, std::memory_order_relaxed);
-      if (!Progress()) Sleep();
+      const uint32_t seen = own_->bell.load();
+      if (!Progress()) Sleep(seen);
       if (Now() - checked < std::chrono::nanoseconds(kLongestSleep).count()) continue;
       CheckPeers();
       checked = Now();

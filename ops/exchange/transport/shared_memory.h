@@ -78,10 +78,9 @@ class SharedMemoryTransport : public Transport {
   void MapPeer(size_t place, const SharedMemoryAddress& address);
   bool WriteBacklog(Peer& peer);
   bool Deliver(size_t place);
-  bool HasMessages(const Peer& peer) const;
   void Run();
   bool Progress();
-  void Sleep();
+  void Sleep(uint32_t seen);
   void CheckPeers();
   bool IsBacklogEmpty();
 

@@ -101,7 +101,7 @@ SOK_TEST(ARankThatStopsSinceAnotherFailedSaysSo) {
     } else {
       CheckFailed(Submit(ranks[1], collective, Request(1, 3, 0, "layer")).get(), cause);
     }
-    CheckFailed(waiting.get(), Words{"exchange layer/keys: rank 1 "});
+    CheckFailed(waiting.get(), Words{"exchange layer/keys: rank ", "the script's own check"});
     CheckFailed(sent.get(), Words{"the script's own check"});
     RunSteps(ranks, 2, 3, 0, 29, 1);
   }
@@ -114,7 +114,35 @@ SOK_TEST(KeysForALookupThatFailedAndEndedAreAnswered) {
   ranks[1].End(ended);
   ranks[1].Receive(2, LookupFailure{ended.id, "failed in this step"}.Serialize(), false);
   auto waiting = SubmitFirst(ranks[0], 0, 3, 0, "layer");
-  CheckFailed(waiting.get(), Words{"exchange layer/keys: rank 1 is past it"});
+  CheckFailed(waiting.get(), Words{"exchange layer/keys: rank 1 failed in this step: rank 2 "});
+}
+
+/// As a function that fails in an op before its keys are sent, and is not called again.
+SOK_TEST(KeysOfAFunctionThatFailedBeforeThemAreAnswered) {
+  Ranks ranks(3);
+  auto waiting = Submit(ranks[0], BeginInCall(ranks[0], -5, "layer"), Request(0, 3, 0, "layer"));
+  auto sent = Submit(ranks[2], BeginInCall(ranks[2], -6, "layer"), Request(2, 3, 0, "layer"));
+  ranks[1].End(BeginInCall(ranks[1], -7, "layer"));
+  for (auto* result : {&waiting, &sent})
+    CheckFailed(result->get(), Words{"exchange layer/keys: rank 1 is past it: call 0 has ended"});
+}
+
+/// The transport's watcher ends when a rank leaves: the stall timeout finds ranks lost afterwards.
+SOK_TEST(ARankThatIsLostAfterAnotherHasLeft) {
+  class Silent : public Mail {
+    double SilentSeconds() const override { return 1000.0; }
+  };
+  auto* mail = new Silent;
+  CoordinatorOptions options;
+  options.num_ranks = 3;
+  options.stall_seconds = 0.5;
+  Coordinator coordinator(options, std::unique_ptr<Silent>(mail));
+  const Collective collective = Begin(coordinator, 0, 0, "layer");
+  auto waiting = Submit(coordinator, collective, Request(0, 3, 0, "layer"));
+  const RequestHeader header{collective.id, "layer", NameHash("keys"), nullptr};
+  mail->receiver().Receive(2, HeaderWriter().Write(header).bytes, false);
+  mail->receiver().Left(2);
+  CheckFailed(waiting.get(), Words{"waited 0 s for rank 1"});
 }
 
 SOK_TEST(FailuresOfSeveralRanksInOneStep) {

@@ -11,7 +11,7 @@ namespace sok {
 namespace {
 
 SOK_TEST(FailuresAndStatusesThereAndBack) {
-  const LookupFailure failure{{NameHash("layer"), -3}, "table is full"};
+  const LookupFailure failure{{NameHash("layer"), -3, 5}, "table is full"};
   CHECK_TRUE(KindOf(failure.Serialize()) == MessageKind::kFailure);
   const LookupFailure read = LookupFailure::Parse(failure.Serialize());
   CHECK_TRUE(read.collective == failure.collective);
@@ -34,7 +34,7 @@ SOK_TEST(FailuresAndStatusesThereAndBack) {
 
 RequestHeader HeaderOf(const std::string& lookup, int64_t number, const std::string& exchange,
                        const std::string& description) {
-  return {{NameHash(lookup), number},
+  return {{NameHash(lookup), number, /*repeat=*/number % 3},
           lookup,
           NameHash(exchange),
           std::make_shared<const Description>(description)};
@@ -60,7 +60,7 @@ SOK_TEST(HeadersAreShortOnceTheyAreKnown) {
         const RequestHeader header = HeaderOf(lookup, number, "keys", description);
         const HeaderWriter::Header written = writer.Write(header);
         CHECK_EQ(written.learned > 0, number < 2);
-        CHECK_TRUE(number < 2 || written.bytes.size() <= 4);
+        CHECK_TRUE(number < 2 || written.bytes.size() <= 5);
         CheckReads(reader, written.bytes, header);
         if (number == 1) writer.MarkSent(written);  // until then it may not have arrived everywhere
       }
