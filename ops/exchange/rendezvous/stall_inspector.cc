@@ -67,8 +67,8 @@ void Coordinator::SendToAll(const std::string& message) {
 
 void Coordinator::Inspect(Clock::time_point now) {
   // If a rank is silent, the watcher of the transport reports which one, until a rank has left.
-  const bool is_lost =
-      closed_reason_.empty() && transport_->SilentSeconds() > options_.stall_seconds / 2;
+  const bool is_lost = transport_->SilentSeconds() > options_.stall_seconds / 2;
+  const bool is_watched = closed_reason_.empty();
   std::vector<CollectiveId> over;
   for (const auto& [place, entry] : buffer_.entries()) {
     const double waited = Seconds(now - entry.since).count();
@@ -76,7 +76,8 @@ void Coordinator::Inspect(Clock::time_point now) {
       over.push_back(place.first);
       const std::string why = WhyNever(entry, now);
       if (!why.empty()) registry_.FailAsUnknown(place.first, why);
-    } else if (waited >= options_.stall_seconds && !entry.request->is_patient && !is_lost) {
+    } else if (waited >= options_.stall_seconds &&
+               (is_lost ? !is_watched : !entry.request->is_patient)) {
       gave_up_on_ = ExchangeName(*entry.request);
       const CollectiveFailure failure{ErrorCode::kAborted, Missing(entry, waited)};
       registry_.Fail(place.first, failure);

@@ -138,11 +138,16 @@ SOK_TEST(ARankThatIsLostAfterAnotherHasLeft) {
   options.stall_seconds = 0.5;
   Coordinator coordinator(options, std::unique_ptr<Silent>(mail));
   const Collective collective = Begin(coordinator, 0, 0, "layer");
-  auto waiting = Submit(coordinator, collective, Request(0, 3, 0, "layer"));
-  const RequestHeader header{collective.id, "layer", NameHash("keys"), nullptr};
-  mail->receiver().Receive(2, HeaderWriter().Write(header).bytes, false);
+  std::vector<std::future<Outcome>> results;
+  for (const std::string exchange : {"keys", "saves"}) {
+    auto request = Request(0, 3, 0, "layer", exchange);
+    request.is_patient = exchange == "saves";
+    results.push_back(Submit(coordinator, collective, std::move(request)));
+    const RequestHeader header{collective.id, "layer", NameHash(exchange), nullptr};
+    mail->receiver().Receive(2, HeaderWriter().Write(header).bytes, false);
+  }
   mail->receiver().Left(2);
-  CheckFailed(waiting.get(), Words{"waited 0 s for rank 1"});
+  for (auto& result : results) CheckFailed(result.get(), Words{"waited 0 s for rank 1"});
 }
 
 SOK_TEST(FailuresOfSeveralRanksInOneStep) {
