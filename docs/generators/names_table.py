@@ -180,7 +180,7 @@ SECTIONS = {
               "different sizes on different ranks; needs no attribute `target_gpu`. The types tell "
               "whether the third argument has weights, combiners or hotness. "
               "`use_low_frequency_filter` admits the same keys in every run, on any number of "
-              "ranks."),
+              "ranks. No gradient flows to `sp_weights`."),
         Entry("sok.all2all_dense_embedding sok.lookup.all2all_dense_embedding "
               "sok.experiment.all2all_dense_embedding", "differs",
               "keys of any shape, also of localized variables"),
@@ -193,8 +193,9 @@ SECTIONS = {
               "reads the keys of all ranks, which call it together; what it evicts is this rank's"),
         Entry("sok.OptimizerWrapper sok.optimizer.OptimizerWrapper "
               "sok.experiment.OptimizerWrapper", "differs",
-              "Takes static and ordinary variables, too, and the optimizers of "
-              "`tf.keras.optimizers` beside its `legacy`, except in graphs and with `use_ema`. "
+              "On tables Adam, Nadam, Adamax, RMSprop and SGD with momentum are lazy: a step moves "
+              "the rows of its keys. Takes static and ordinary variables, too, and the optimizers "
+              "of `tf.keras.optimizers` beside its `legacy`, except in graphs and with `use_ema`. "
               "From TensorFlow 2.16 on these are of `tf_keras`; those of Keras 3 raise "
               "`TypeError`."),
         Entry("sok.SGD sok.optimizer.SGD sok.experiment.SGD", "works",

@@ -104,6 +104,12 @@ def checked_weights(group: Sequence[BagsOfKeys]) -> list[tf.Tensor | None]:
     return weights
 
 
+@tf.RegisterGradient("SokCheckedWeights")
+def _gradient_of_checked_weights(op, *gradients):
+    """Goes on to the weights: lookups that TensorFlow pools may train them."""
+    return [*gradients, *[None] * (len(op.inputs) - len(gradients))]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Check:
     """One item of a checking op: the splits or indices of some values."""

@@ -63,6 +63,23 @@ def test_embedding_lookup_sparse(variable, combiner, weights):
     )
 
 
+@pytest.mark.parametrize("name", ["embedding_lookup_sparse", "safe_embedding_lookup_sparse"])
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+def test_weights_are_trained(variable, name, combiner):
+    """As those of attention."""
+    ids, given = sparse(IDS, tf.int64), sparse(WEIGHTS, tf.float32)
+    rows = nn.embedding_lookup(variable, tf.range(NUM_KEYS))
+    gradients = []
+    for params in (variable, rows):
+        weights = given.with_values(tf.identity(given.values))
+        output = getattr(nn, name)(params, ids, weights, combiner=combiner)
+        gradients += map(tf.convert_to_tensor, tf.gradients(output**2, weights.values))
+    with initialized_session() as session:
+        of_variable, of_rows = session.run(gradients)
+    assert of_rows.any()
+    np.testing.assert_allclose(of_variable, of_rows, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 @pytest.mark.parametrize("default_id", [None, 7])

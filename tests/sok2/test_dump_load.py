@@ -88,6 +88,26 @@ def test_slots_of_every_optimizer_go_on_where_they_were(tmp_path, name):
             np.testing.assert_allclose(rows_of(each)[key], rows[key], rtol=1e-6)
 
 
+def test_a_dump_takes_no_slots_but_those_of_its_optimizer(tmp_path):
+    """Not those of an optimizer that the call does not name."""
+    dynamic = sok.DynamicVariable(2, "ones", name="dynamic")
+    optimizers = [sok.OptimizerWrapper(legacy.Adagrad(0.1)), sok.OptimizerWrapper(legacy.Adam(0.1))]
+    for optimizer in optimizers:
+        train([dynamic], optimizer)
+    for folder, given, slots in [
+        ("none", [], set()),
+        ("one", optimizers[:1], {"Adagrad-accumulator"}),
+        ("other", optimizers[1:], {"Adam-m", "Adam-v"}),
+    ]:
+        sok.dump(tmp_path / folder, dynamic, *given)
+        names = {path.name.removeprefix("dynamic_0-") for path in (tmp_path / folder).iterdir()}
+        assert {name for name in names if name[0] == "A"} == slots
+        expected = rows_of(dynamic)
+        train([dynamic], optimizers[0])
+        sok.load(tmp_path / folder, dynamic)
+        assert rows_of(dynamic) == expected
+
+
 def test_slots_go_from_newer_optimizers_to_those_of_sparse_operation_kit(tmp_path):
     dynamic = sok.DynamicVariable(2, "ones", name="dynamic")
     train([dynamic], sok.OptimizerWrapper(newer.Adamax(0.1)))

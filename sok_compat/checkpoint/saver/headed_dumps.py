@@ -146,16 +146,17 @@ def _slot_title(number: int, slot: int) -> str:
     return f"{_title(number)}/slots/{slot}"
 
 
-def _saveables(dumps: Sequence[TableDump]) -> list[RowsSaveable]:
-    return [
-        RowsSaveable(
-            dump.table,
-            _title(number),
-            [_slot_title(number, slot) for slot in range(len(dump.slots))],
-            slots=list(dump.slots.values()),
-        )
-        for number, dump in enumerate(dumps)
-    ]
+def _saveables(dumps: Sequence[TableDump], of_all_slots: bool = False) -> list[RowsSaveable]:
+    """Of the dumped slots; of_all_slots: followed by the table's others, as a save demands."""
+    saveables = []
+    for number, dump in enumerate(dumps):
+        slots = list(dump.slots.values())
+        for slot in [*dump.table.slots, *dump.table.living_slots()] if of_all_slots else []:
+            if all(slot is not each for each in slots):
+                slots.append(slot)
+        titles = [_slot_title(number, place) for place in range(len(slots))]
+        saveables.append(RowsSaveable(dump.table, _title(number), titles, slots=slots))
+    return saveables
 
 
 def _new_prefix_in(folder: str) -> str:
@@ -175,7 +176,7 @@ def _save(prefix: str, dumps: Sequence[TableDump]) -> tf.Operation:
     with tf.control_dependencies(
         [ops.sok_read_rows(table.handle, table.table_handle) for table in whole]
     ):
-        return save_checkpoint(tf.constant(prefix), _saveables(dumps), [])
+        return save_checkpoint(tf.constant(prefix), _saveables(dumps, of_all_slots=True), [])
 
 
 def _save_eagerly(prefix: str, dumps: Sequence[TableDump]) -> None:

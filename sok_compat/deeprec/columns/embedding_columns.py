@@ -89,8 +89,8 @@ class CategoricalColumnWithEmbedding(stock.CategoricalColumn, _Fields):
         raise NotImplementedError(
             f"the column {self.key!r} of {self.made_by} has no number of buckets: use it, alone or "
             "in a weighted_categorical_column, in an embedding_column or "
-            "tf.feature_column.linear_model, or use it in a crossed_column; elsewhere, use "
-            "categorical_column_with_hash_bucket"
+            "tf.feature_column.linear_model, or use it in a crossed_column; elsewhere, as in the "
+            "linear columns of an estimator, use categorical_column_with_hash_bucket"
         )
 
     def _transform_feature(self, inputs):
