@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
 from sok_compat.deeprec.variables.embedding_variable import (
     EMBEDDING_VARIABLES,
     EV_INIT_SLOT_OPS,
@@ -162,6 +163,23 @@ def test_small_keys(graph):
     assert keys.dtype == np.int32 and sorted(keys) == [5, 6]
     with pytest.raises(TypeError, match="ids of the embedding variable v must be integers"):
         tf.nn.embedding_lookup(variable, [1.0])
+
+
+@pytest.mark.parametrize("look_up", [
+    tf.nn.embedding_lookup,
+    lambda variable, ids: group_embedding_lookup_sparse(
+        [variable], [tf.SparseTensor([[0, 0], [0, 1]], ids, [1, 2])], ["sum"]
+    ),
+])  # fmt: skip
+def test_keys_that_could_not_be_saved(graph, look_up):
+    variable = get_embedding_variable("v", 2, key_dtype=tf.int32)
+    ids = tf1.placeholder(tf.int64, [2])
+    rows = look_up(variable, ids)
+    with initialized_session() as session:
+        session.run(rows, {ids: [-(2**31), 2**31 - 1]})
+        for wide in (-(2**31) - 1, 2**31):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="of .* v must fit in int32"):
+                session.run(rows, {ids: [1, wide]})
 
 
 DENSE = {

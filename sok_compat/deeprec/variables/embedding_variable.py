@@ -51,7 +51,7 @@ class EmbeddingVariable(RecordsKeys, Table):
 
     Attributes:
       shape: [embedding_dim].
-      key_dtype_of_ids: tf.int64 or tf.int32; lookups accept both.
+      key_dtype_of_ids: tf.int64 or tf.int32; lookups accept both, ids that fit in it.
       ev_option: the EmbeddingVariableOption.
       target_gpu: scripts for SparseOperationKit set it; ignored.
     """
@@ -189,9 +189,19 @@ class EmbeddingVariable(RecordsKeys, Table):
 
         Raises:
           TypeError: ids are not integers, or not a dense tensor.
+          tf.errors.InvalidArgumentError: when run: an id does not fit in key_dtype_of_ids, so that
+            it could not be saved.
         """
         called = f"the ids of the embedding variable {self.table_name}"
-        return integer_keys(ids, called, "tf.nn.group_embedding_lookup_sparse")
+        if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):  # which raise
+            ids = tf.convert_to_tensor(ids)
+        keys = integer_keys(ids, called, "tf.nn.group_embedding_lookup_sparse")
+        if self.key_dtype_of_ids == tf.int64 or ids.dtype.max <= tf.int32.max:
+            return keys
+        fits = tf.reduce_all(tf.logical_and(keys >= tf.int32.min, keys <= tf.int32.max))
+        message = f"{called} must fit in int32, its key_dtype; use int64. They are"
+        with tf.control_dependencies([tf.debugging.Assert(fits, [message, keys])]):
+            return tf.identity(keys)
 
     def replace_initializer(self, op: tf.Operation) -> None:
         """See the base class; also replaces it in EV_INIT_VAR_OPS."""
