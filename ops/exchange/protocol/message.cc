@@ -22,6 +22,19 @@ MessageReader After(std::string_view message, MessageKind kind) {
   return reader;
 }
 
+/// Twice the number; plus one, and followed by `repeat`, if that is not 0.
+void WriteNumbers(const CollectiveId& collective, MessageWriter* writer) {
+  const bool is_repeated = collective.repeat != 0;
+  writer->Number(2 * collective.number + (is_repeated ? 1 : 0));
+  if (is_repeated) writer->Number(collective.repeat);
+}
+
+void ReadNumbers(MessageReader* reader, CollectiveId* collective) {
+  const int64_t number = reader->Number();
+  collective->number = number >> 1;
+  collective->repeat = (number & 1) != 0 ? reader->Number() : 0;
+}
+
 }  // namespace
 
 uint64_t NameHash(const std::string& name) {
@@ -39,8 +52,7 @@ MessageKind KindOf(std::string_view message) {
 std::string LookupFailure::Serialize() const {
   MessageWriter writer = Begin(MessageKind::kFailure);
   writer.Whole(static_cast<int64_t>(collective.lookup_hash));
-  writer.Number(collective.number);
-  writer.Number(collective.repeat);
+  WriteNumbers(collective, &writer);
   writer.Text(message);
   return std::move(writer.bytes());
 }
@@ -49,8 +61,7 @@ LookupFailure LookupFailure::Parse(std::string_view message) {
   MessageReader reader = After(message, MessageKind::kFailure);
   LookupFailure failure;
   failure.collective.lookup_hash = static_cast<uint64_t>(reader.Whole());
-  failure.collective.number = reader.Number();
-  failure.collective.repeat = reader.Number();
+  ReadNumbers(&reader, &failure.collective);
   failure.message = reader.Text();
   return failure;
 }
@@ -100,8 +111,7 @@ HeaderWriter::Header HeaderWriter::Write(const RequestHeader& header) {
     writer.Text(header.lookup);
     writer.Text(header.description ? header.description->text : "");
   }
-  writer.Number(header.collective.number);
-  writer.Number(header.collective.repeat);
+  WriteNumbers(header.collective, &writer);
   return {std::move(writer.bytes()), is_sent ? 0 : number};
 }
 
@@ -126,8 +136,7 @@ RequestHeader HeaderReader::Read(std::string_view* message) {
     if (known == known_.end()) ThrowCutOff();
     header = known->second;
   }
-  header.collective.number = reader.Number();
-  header.collective.repeat = reader.Number();
+  ReadNumbers(&reader, &header.collective);
   message->remove_prefix(reader.position());
   return header;
 }

@@ -98,7 +98,7 @@ SOK_TEST(HeadersAreSmallFromTheSecondStepOn) {
     return ranks[0].counters().negotiation_bytes - before;
   };
   CHECK_TRUE(run_step(0) > kLookups * 24);
-  for (int64_t step = 1; step < 4; ++step) CHECK_TRUE(run_step(step) < 40 + kLookups * 5);
+  for (int64_t step = 1; step < 4; ++step) CHECK_TRUE(run_step(step) < 40 + kLookups * 4);
 }
 
 /// Two sessions, or threads with different fetches: each lookup meets its counterpart.

@@ -198,9 +198,10 @@ class EmbeddingVariable(RecordsKeys, Table):
         keys = integer_keys(ids, called, "tf.nn.group_embedding_lookup_sparse")
         if self.key_dtype_of_ids == tf.int64 or ids.dtype.max <= tf.int32.max:
             return keys
-        fits = tf.reduce_all(tf.logical_and(keys >= tf.int32.min, keys <= tf.int32.max))
-        message = f"{called} must fit in int32, its key_dtype; use int64. They are"
-        with tf.control_dependencies([tf.debugging.Assert(fits, [message, keys])]):
+        least, most = tf.reduce_min(keys), tf.reduce_max(keys)
+        fits = tf.logical_and(least >= tf.int32.min, most <= tf.int32.max)  # true without ids
+        message = f"{called} must fit in int32, its key_dtype; use int64. The least and the most:"
+        with tf.control_dependencies([tf.debugging.Assert(fits, [message, least, most])]):
             return tf.identity(keys)
 
     def replace_initializer(self, op: tf.Operation) -> None:
