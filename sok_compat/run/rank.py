@@ -25,13 +25,13 @@ def main(folder: str, *command: str) -> None:
 
 
 def status_of(command: Sequence[str]) -> tuple[int, bool]:
-    """Runs a command, and forwards SIGTERM to it.
+    """Runs a command, and forwards SIGTERM to it. It inherits files as a shell's command does.
 
     Returns:
       (the command's status as a shell reports it, whether SIGTERM was forwarded).
     """
     try:
-        process = subprocess.Popen(command)
+        process = subprocess.Popen(command, close_fds=False)  # MPI's ranks inherit mpiexec's pipe
     except OSError as error:
         sys.stderr.write(f"cannot run {command[0]!r}: {error.strerror}\n")
         return 127, False

@@ -67,8 +67,12 @@ def test_the_first_that_failed_ends_the_others_and_its_status_comes_back(folder)
 
 MPI = """
 import os, sys
-os.write(1, b"rank %(PMI_RANK)b of %(PMI_SIZE)b\\n" % os.environb)  # at once: lines stay whole
-sys.exit(4 * (os.environ["PMI_RANK"] == "1"))
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+rank, sum_of_ranks = world.Get_rank(), world.allreduce(world.Get_rank() + 1)
+os.write(1, b"rank %d of %d, sum %d\\n" % (rank, world.Get_size(), sum_of_ranks))  # whole lines
+MPI.Finalize()
+sys.exit(4 * (rank == 1))
 """
 
 
@@ -76,7 +80,7 @@ sys.exit(4 * (os.environ["PMI_RANK"] == "1"))
 def test_mpiexec_starts_processes_where_it_is_asked_for(folder):
     command = ["--mpi", "-np", "2", sys.executable, "-c", MPI]
     status, printed, message = launch(*command, cwd=folder)
-    assert "rank 0 of 2" in printed and "rank 1 of 2" in printed, message
+    assert "rank 0 of 2, sum 3" in printed and "rank 1 of 2, sum 3" in printed, message
     assert status == 4
 
 
