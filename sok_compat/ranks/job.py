@@ -21,7 +21,17 @@ from sok_compat.ranks.mpi.connection import MpiConnection
 from sok_compat.ranks.mpi.job import MpiJob
 from sok_compat.runtime.op_library import c_library
 
-__all__ = ["active_job", "connection_of", "launched_size", "start_job", "sum_over_ranks"]
+__all__ = [
+    "active_job",
+    "connection_of",
+    "is_started",
+    "launched_size",
+    "mark_started",
+    "start_job",
+    "sum_over_ranks",
+]
+
+_is_started = False  # see is_started
 
 
 def active_job(user: str = "tables are made") -> Any:
@@ -61,9 +71,21 @@ def start_job(user: str) -> Any:
     Raises:
       ImportError: Horovod cannot be imported or initialized.
     """
-    if not is_imported() and mpi_library.is_usable():
-        return _mpi_job()
-    return start_horovod(user) and active_job(user)
+    is_of_mpi = not is_imported() and mpi_library.is_usable()
+    job = _mpi_job() if is_of_mpi else start_horovod(user) and active_job(user)
+    mark_started()
+    return job
+
+
+def mark_started() -> None:
+    """Notes that hvd.init() of Horovod's stand-in has been called, or start_job."""
+    global _is_started
+    _is_started = True
+
+
+def is_started() -> bool:
+    """Whether Horovod's stand-in is initialized: by the script, or for it, as Horovod would be."""
+    return _is_started
 
 
 def connection_of(job: Any) -> Collectives | MpiConnection:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.job import active_job
+from sok_compat.ranks.job import active_job, is_started, mark_started
 from sok_compat.ranks.mpi.job import MpiJob
 from sok_compat.ranks.mpi.keras_helpers import optimizer_of_ranks
 from sok_compat.ranks.mpi.library import launched_local_rank
@@ -52,14 +52,12 @@ else:
 
 tf1 = tf.compat.v1
 Average, Sum, Min, Max = MpiJob.Average, MpiJob.Sum, MpiJob.Min, MpiJob.Max
-_is_initialized = False
 
 
 def init() -> None:
     """Connects the ranks of MPI; all of them call it. API of Horovod."""
-    global _is_initialized
     connected_ranks("hvd.init()")
-    _is_initialized = True
+    mark_started()
 
 
 def shutdown() -> None:
@@ -67,8 +65,8 @@ def shutdown() -> None:
 
 
 def is_initialized() -> bool:
-    """Returns whether `init` has been called. API of Horovod."""
-    return _is_initialized
+    """Returns whether `init` has been called, or a function that calls it. API of Horovod."""
+    return is_started()
 
 
 def rank() -> int:
@@ -257,7 +255,7 @@ def DistributedGradientTape(  # noqa: N802  as there
 
 def _job(user):
     """The MpiJob; None for one process."""
-    if not _is_initialized:
+    if not is_started():
         raise ValueError(f"call hvd.init() before hvd.{user}")
     job = active_job()
     return None if job is None or job.size() == 1 else job

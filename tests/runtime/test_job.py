@@ -77,14 +77,25 @@ def test_a_horovod_that_does_not_know_of_mpi(process):
         active_job()
 
 
-def test_the_launcher_stands_in_for_horovod(tmp_path):
+@pytest.mark.parametrize(
+    "initialize",
+    [
+        "hvd.init()",
+        "import tensorflow as tf; tf.config.experimental.enable_distributed_strategy('collective')",
+        "from tensorflow.python.distribute import group_embedding_collective_strategy as strategies"
+        "; strategies.CollectiveStrategy()",
+        "import sok_compat.sparse_operation_kit as sok; sok.init()",
+    ],
+)
+def test_the_launcher_stands_in_for_horovod(tmp_path, initialize):
     """Nothing of TensorFlow is imported before the script asks; a Horovod that is there stays."""
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\n"
         "assert 'tensorflow' not in sys.modules\n"
         "import horovod.tensorflow as hvd\n"
-        "hvd.init()\n"
+        "assert not hvd.is_initialized()\n"
+        f"{initialize}\n"
         "print(hvd.rank(), hvd.size(), hvd.local_rank(), type(hvd).__name__)\n"
     )
     run = f"from sok_compat.run.program import main; main([{str(script)!r}])"

@@ -4,6 +4,7 @@
 import numpy as np
 
 import sok_compat.deeprec as tf
+from sok_compat.training import horovod_names as hvd  # the stand-in
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 
 BATCH, NUM_KEYS, DIM, STEPS = 8, 20, 3, 4
@@ -27,7 +28,8 @@ def main():
         losses = [session.run([loss, train_op], {fed: share})[0] for share in ids]
         dense = session.run(weights)
         rows = dict(zip(*session.run(exported)))
-    report({"losses": losses, "dense": dense, "rows": rows})
+    ranks = (hvd.rank(), hvd.size(), hvd.is_initialized())  # the strategy calls hvd.init()
+    report({"losses": losses, "dense": dense, "rows": rows, "ranks": ranks})
 
 
 main()
