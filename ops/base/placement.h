@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "ops/base/host_device.h"
+#include "ops/base/names.h"
 
 namespace sok {
 
@@ -102,6 +103,13 @@ struct Placement {
     const int64_t end_of_longer = longer * (size + 1);
     return key < end_of_longer ? key / (size + 1) : longer + (key - end_of_longer) / size;
   }
+};
+
+constexpr Named<Placement::Kind> kPlacementKinds[] = {
+    {"modulo", Placement::Kind::kModulo},
+    {"one_rank", Placement::Kind::kOneRank},
+    {"range", Placement::Kind::kRange},
+    {"replicated", Placement::Kind::kReplicated},
 };
 
 }  // namespace sok

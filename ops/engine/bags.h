@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ops/base/host_device.h"
+#include "ops/base/names.h"
 
 namespace sok {
 
@@ -18,6 +19,9 @@ enum class Combiner {
   kSum,
   kMean,  // the sum divided by the number of keys in the bag, or by the sum of their weights
 };
+
+constexpr Named<Combiner> kCombiners[] = {
+    {"none", Combiner::kNone}, {"sum", Combiner::kSum}, {"mean", Combiner::kMean}};
 
 struct Bags {
   int64_t num_keys = 0;              // occurrences

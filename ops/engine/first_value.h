@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "ops/base/names.h"
+
 namespace sok {
 
 struct FirstValue {
@@ -21,6 +23,14 @@ struct FirstValue {
   float high_or_stddev = 0.0f;
   uint64_t stream = 0;  // from FirstValueStream; differs between tables and seeds
   int64_t period = 0;   // if > 0, a key has the first value of the key floormod(key, period)
+};
+
+constexpr Named<FirstValue::Kind> kFirstValueKinds[] = {
+    {"uniform", FirstValue::Kind::kUniform},
+    {"normal", FirstValue::Kind::kNormal},
+    {"truncated_normal", FirstValue::Kind::kTruncatedNormal},
+    {"constant", FirstValue::Kind::kConstant},
+    {"preset", FirstValue::Kind::kPreset},
 };
 
 /// Rough cost of a column: four of them share a draw, then each takes a quantile.

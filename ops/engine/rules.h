@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizers as rules: the update of one value and its states, given its gradient. All engines
-// compile these; to add an optimizer, add a rule here.
+// compile these; to add an optimizer, add a rule here and its name to named_rules.cc.
 #ifndef SOK_OPS_ENGINE_RULES_H_
 #define SOK_OPS_ENGINE_RULES_H_
 
@@ -67,14 +67,12 @@ struct AdamRule {
 
 /// States: m, v. Adam with decoupled weight decay: value -= weight_decay * value, then Adam's
 /// update.
-struct AdamWRule {
-  static constexpr int kStates = AdamRule::kStates;
-  AdamRule adam;
+struct AdamWRule : AdamRule {
   float weight_decay = 0.0f;
 
   SOK_HOST_DEVICE void operator()(float g, float& value, float* states) const {
     value -= weight_decay * value;
-    adam(g, value, states);
+    AdamRule::operator()(g, value, states);
   }
 };
 

@@ -56,7 +56,7 @@ def _renamed(name, given, scope):
 def _update(node):
     """(GraphDef, names of its nodes that stand for the node's inputs, of those that write)."""
     read, write = _ACCESS[node.op, node.attr["moves_all_rows"].b]
-    rule = _RULES[node.attr["rule"].s.decode()]
+    rule = _rule_of(node)
     with tf.Graph().as_default() as graph:
         variables = [
             tf.raw_ops.VariableV2(shape=tf.TensorShape(None), dtype=tf.float32)
@@ -65,18 +65,27 @@ def _update(node):
             for _ in range(1 + node.attr["num_states"].i)
         ]
         gradients, row_ids = tf1.placeholder(tf.float32), tf1.placeholder(tf.int64)
-        numbers = [
-            tf1.placeholder(tf.float32, []) for _ in range(node.attr["num_hyperparameters"].i)
-        ]
+        names = [name.decode() for name in node.attr["hyperparameter_names"].list.s]
+        numbers = {name: tf1.placeholder(tf.float32, []) for name in names}
         old = [read(variable, row_ids) for variable in variables]
         of_rows = gradients
         if node.attr["moves_all_rows"].b:
             of_rows = tf.scatter_nd(row_ids[:, None], gradients, tf.shape(old[0], tf.int64))
-        new = rule(of_rows, *old, *numbers)
+        new = rule(of_rows, *old, **numbers)
         with tf.control_dependencies(old):
             writes = [write(*each) for each in zip(variables, [row_ids] * len(new), new)]
-    stand_ins = [*variables, gradients, row_ids, *numbers]
+    stand_ins = [*variables, gradients, row_ids, *numbers.values()]
     return graph.as_graph_def(), [each.op.name for each in stand_ins], list(map(_name, writes))
+
+
+def _rule_of(node):
+    name = node.attr["rule"].s.decode()
+    if name not in _RULES:
+        raise NotImplementedError(
+            f"node {node.name}: TensorFlow's ops stand in for the rules {sorted(_RULES)} of "
+            f"ordinary variables, got '{name}'"
+        )
+    return _RULES[name]
 
 
 def _name(op_or_tensor):
@@ -109,13 +118,13 @@ _ACCESS = {
 
 
 # The rules of ops/engine/rules.h: the new rows and states, in the order of its arithmetic.
-def _adam(gradients, rows, m, v, step_size, beta1, beta2, epsilon):
+def _adam(gradients, rows, m, v, *, step_size, beta1, beta2, epsilon):
     m = beta1 * m + (1.0 - beta1) * gradients
     v = beta2 * v + (1.0 - beta2) * (gradients * gradients)
     return rows - step_size * m / (tf.sqrt(v) + epsilon), m, v
 
 
-def _rmsprop(gradients, rows, mean_square, moment, learning_rate, rho, momentum, epsilon):
+def _rmsprop(gradients, rows, mean_square, moment, *, learning_rate, rho, momentum, epsilon):
     mean_square = mean_square * rho + gradients * gradients * (1.0 - rho)
     moment = moment * momentum + 1.0 / tf.sqrt(mean_square + epsilon) * learning_rate * gradients
     return rows - moment, mean_square, moment

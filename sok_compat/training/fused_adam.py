@@ -99,10 +99,11 @@ def apply_adam(
     shown = variable.shown_row_ids()
     if shown is not None:
         row_ids, is_lazy = tf.gather(shown, row_ids), True
+    numbers = {"step_size": step_size, "beta1": beta1, "beta2": beta2, "epsilon": epsilon}
     rule = AppliedRule(
         "adam",
         [state.handle],
-        [tf.cast(x, tf.float32) for x in (step_size, beta1, beta2, epsilon)],
+        {name: tf.cast(number, tf.float32) for name, number in numbers.items()},
         use_locking=use_locking,
         rows_to_update="given" if is_lazy else "in_use",
     )

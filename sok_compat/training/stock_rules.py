@@ -22,8 +22,7 @@ class AppliedRule:
 
     name: str
     states: list[tf.Tensor]  # handles
-    hyperparameters: list[tf.Tensor]  # scalars, in the order of the rule's fields
-    use_nesterov: bool = False
+    hyperparameters: dict[str, tf.Tensor]  # scalars
     use_locking: bool = False
     rows_to_update: str = "given"  # 'in_use': rows without a gradient get zeros
 
@@ -31,7 +30,7 @@ class AppliedRule:
         """Whether its states are slots of the table, and its hyperparameters float32 scalars."""
         slots = [slot.handle for slot in table.slots]
         return all(any(state is slot for slot in slots) for state in self.states) and all(
-            x.shape.rank == 0 and x.dtype == tf.float32 for x in self.hyperparameters
+            x.shape.rank == 0 and x.dtype == tf.float32 for x in self.hyperparameters.values()
         )
 
     def apply(self, table: Table, gradients: tf.Tensor, row_ids: tf.Tensor) -> tf.Operation:
@@ -40,7 +39,7 @@ class AppliedRule:
         update = Update(self, table, gradients, row_ids)
         if not self.use_locking:
             return apply_together([update])
-        after = [gradients, row_ids, *self.hyperparameters]
+        after = [gradients, row_ids, *self.hyperparameters.values()]
         return alone(table, lambda: apply_together([update]), after)
 
 
@@ -63,11 +62,11 @@ def apply_together(updates: Iterable[Update]) -> tf.Operation:
         tables=[table.table_handle for table in tables],
         gradients=gradients,
         row_ids=row_ids,
-        hyperparameters=rules[0].hyperparameters,
+        hyperparameters=list(rules[0].hyperparameters.values()),
+        hyperparameter_names=list(rules[0].hyperparameters),
         rule=rules[0].name,
         rows_to_update=rules[0].rows_to_update,
         row_ids_are_distinct=[rows_are_distinct(ids) for ids in row_ids],
-        use_nesterov=rules[0].use_nesterov,
     )
 
 
@@ -85,28 +84,27 @@ def rule_of(op: tf.Operation) -> AppliedRule | None:
 
 def _descent(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule:
     del op
-    return AppliedRule("sgd", [], [inputs["alpha"]])
+    return AppliedRule("sgd", [], {"learning_rate": inputs["alpha"]})
 
 
 def _adagrad(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule | None:
     if not op.get_attr("update_slots"):
         return None
     epsilon = inputs["epsilon"] if "epsilon" in inputs else tf.constant(0.0)
-    return AppliedRule("adagrad", [inputs["accum"]], [inputs["lr"], epsilon])
+    hyperparameters = {"learning_rate": inputs["lr"], "epsilon": epsilon}
+    return AppliedRule("adagrad", [inputs["accum"]], hyperparameters)
 
 
 def _momentum(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule:
-    return AppliedRule(
-        "momentum",
-        [inputs["accum"]],
-        [inputs["lr"], inputs["momentum"]],
-        use_nesterov=op.get_attr("use_nesterov"),
-    )
+    name = "nesterov" if op.get_attr("use_nesterov") else "momentum"
+    hyperparameters = {"learning_rate": inputs["lr"], "momentum": inputs["momentum"]}
+    return AppliedRule(name, [inputs["accum"]], hyperparameters)
 
 
 def _rmsprop(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule:
     del op
-    hyperparameters = [inputs[name] for name in ("lr", "rho", "momentum", "epsilon")]
+    hyperparameters = {name: inputs[name] for name in ("rho", "momentum", "epsilon")}
+    hyperparameters["learning_rate"] = inputs["lr"]
     return AppliedRule("rmsprop", [inputs["ms"], inputs["mom"]], hyperparameters)
 
 
@@ -114,7 +112,12 @@ def _ftrl(op: tf.Operation, inputs: dict[str, tf.Tensor]) -> AppliedRule | None:
     if constant_value(inputs["lr_power"]) != -0.5 or op.get_attr("multiply_linear_by_lr"):
         return None
     shrinkage = inputs["l2_shrinkage"] if "l2_shrinkage" in inputs else tf.constant(0.0)
-    hyperparameters = [inputs["lr"], inputs["l1"], inputs["l2"], shrinkage]
+    hyperparameters = {
+        "learning_rate": inputs["lr"],
+        "l1": inputs["l1"],
+        "l2": inputs["l2"],
+        "l2_shrinkage": shrinkage,
+    }
     return AppliedRule("ftrl", [inputs["accum"], inputs["linear"]], hyperparameters)
 
 

@@ -76,7 +76,7 @@ def _speed_up_descent(op: tf.Operation, table: Table) -> None:
     row_ids, product = op.inputs[1], op.inputs[2].op
     if product.type != "Mul" or product.inputs[0].op.type != "Neg":
         return
-    rule = AppliedRule("sgd", [], [product.inputs[1]])
+    rule = AppliedRule("sgd", [], {"learning_rate": product.inputs[1]})
     if rows_are_distinct(row_ids) and _can_fuse(op, table, rule):
         values, row_ids = _fuse(op, table, rule, product.inputs[0].op.inputs[0], row_ids)
         reroute_input(op, 1, row_ids)

@@ -191,7 +191,6 @@ class TableOps(LookupOps, FileFaults):
         states=(),
         rows_to_update="given",
         are_distinct=False,
-        use_nesterov=False,
     ):
         """An optimizer's rule with its hyperparameters; `states` are names of slots."""
         lists = {
@@ -202,9 +201,12 @@ class TableOps(LookupOps, FileFaults):
             "row_ids": as_keys(row_ids),
             "row_ids_are_distinct": are_distinct,
         }
-        numbers = [np.float32(number) for number in numbers]
-        options = {"rule": rule, "rows_to_update": rows_to_update, "use_nesterov": use_nesterov}
-        return Item("sok_apply_rule", lists, {"hyperparameters": numbers, **options})
+        hyperparameters = {
+            "hyperparameters": list(map(np.float32, numbers.values())),
+            "hyperparameter_names": list(numbers),
+        }
+        options = {"rule": rule, "rows_to_update": rows_to_update}
+        return Item("sok_apply_rule", lists, {**hyperparameters, **options})
 
     def scatter(self, kind, row_ids, values, plane="rows"):
         """TensorFlow's own update of a plane: `kind` is "Add", "Sub" or "Update"."""

@@ -19,16 +19,20 @@ THREE = RANDOM.normal(size=(3, 2))
 INSERT = call("find", [0, 2, 4], insert=True)
 LOOK = call("contents")
 
+SGD = {"learning_rate": 0.1}
+ADAM = {"step_size": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}
+HALVES = {"learning_rate": 0.5, "momentum": 0.5}
 # Each rule's hyperparameters and slots.
 RULES = {
-    "sgd": ((0.1,), ()),
-    "adagrad": ((0.1, 1e-7), ("accumulator",)),
-    "adam": ((0.1, 0.9, 0.999, 1e-7), ("m_and_v",)),
-    "adamw": ((0.1, 0.9, 0.999, 1e-7, 0.05), ("m_and_v",)),
-    "decay": ((0.9, 0.1), ("accumulator",)),
-    "ftrl": ((0.1, 0.01, 0.02, 0.03), ("accumulator", "linear")),
-    "momentum": ((0.1, 0.9), ("momentum",)),
-    "rmsprop": ((0.1, 0.9, 0.5, 1e-7), ("accumulator", "momentum")),
+    "sgd": (SGD, ()),
+    "adagrad": ({"learning_rate": 0.1, "epsilon": 1e-7}, ("accumulator",)),
+    "adam": (ADAM, ("m_and_v",)),
+    "adamw": ({**ADAM, "weight_decay": 0.05}, ("m_and_v",)),
+    "decay": ({"rate": 0.9, "least": 0.1}, ("accumulator",)),
+    "ftrl": ({**SGD, "l1": 0.01, "l2": 0.02, "l2_shrinkage": 0.03}, ("accumulator", "linear")),
+    "momentum": ({**SGD, "momentum": 0.9}, ("momentum",)),
+    "nesterov": ({**SGD, "momentum": 0.9}, ("momentum",)),
+    "rmsprop": ({**SGD, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-7}, ("accumulator", "momentum")),
 }
 
 
@@ -102,16 +106,13 @@ RULES_CASES = {
     "what rules compute": Script(
         dataclasses.replace(HASH, first_value="constant", low_or_mean=1.0),
         INSERT,
-        apply("sgd", [[1, -2]], [1], numbers=[0.5]),
+        apply("sgd", [[1, -2]], [1], numbers={"learning_rate": 0.5}),
         call("read_rows", gives=[[1, 1], [0.5, 2], [1, 1], *np.zeros([5, 2])]),
-        apply("momentum", [[2, 4]], [0], numbers=[0.5, 0.5]),
-        apply("momentum", [[2, 4]], [0], numbers=[0.5, 0.5], rows_to_update="in_use"),
+        apply("momentum", [[2, 4]], [0], numbers=HALVES),
+        apply("momentum", [[2, 4]], [0], numbers=HALVES, rows_to_update="in_use"),
         call("read_rows", gives=[[-1.5, -4], [0.5, 2], [1, 1], *np.zeros([5, 2])]),
-        apply("momentum", np.zeros([0, 2]), [], numbers=[0.5, 0.5], rows_to_update="in_use"),
+        apply("momentum", np.zeros([0, 2]), [], numbers=HALVES, rows_to_update="in_use"),
         call("read_rows", gives=[[-2.25, -5.5], [0.5, 2], [1, 1], *np.zeros([5, 2])]),
-    ),
-    "momentum of Nesterov": Script(
-        HASH, INSERT, *each(THREE, [0, 2, 1], ["momentum"], use_nesterov=True) * 2, LOOK
     ),
     "states side by side, or each in a slot": Script(
         Spec(slots=(*STATES, Slot("both", 4, 0.1), Slot("m", 2, 0.1))),
@@ -131,8 +132,8 @@ RULES_CASES = {
     **{f"a rule with too few or too many {what}": Script(
         HASH, INSERT, apply(rule, THREE, [0, 1, 2], **options, fails=Fails(INVALID, pattern)), LOOK
     ) for rule, what, options, pattern in (
-        ("adam", "hyperparameters", {"numbers": [0.1]}, "'adam' has 4 hyperparameters, got 1"),
-        ("sgd", "numbers", {"numbers": [0.1, 0.2]}, "'sgd' has 1 hyperparameters, got 2"),
+        ("adam", "hyperparameters", {"numbers": SGD}, "'adam' has the hyperparameters step_size"),
+        ("sgd", "numbers", {"numbers": HALVES}, "learning_rate; got learning_rate, momentum"),
         ("adagrad", "states", {"states": []}, "'adagrad' has 1 states, got none"),
         ("adagrad", "variables", {"states": ["accumulator", "momentum"]}, "has 1 states of 2"),
         ("ftrl", "floats of state", {"states": ["accumulator"]}, "has 2 states of 2 floats"),

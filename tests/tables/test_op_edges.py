@@ -12,6 +12,8 @@ from sok_compat.tables.slots import slot_for
 from tests.support.lookups import lookup
 
 DIM = 2
+FTRL = {"learning_rate": 0.1, "l1": 0.0, "l2": 0.0, "l2_shrinkage": 0.0}
+ADAM = {"step_size": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}
 
 
 def filled():
@@ -29,24 +31,26 @@ def apply_rule(table, slot, rule, hyperparameters, row_ids=(0, 1), rows=None):
         tables=[table.table_handle],
         gradients=[tf.ones([len(row_ids), DIM])],
         row_ids=[tf.constant(row_ids, tf.int64)],
-        hyperparameters=hyperparameters,
+        hyperparameters=list(hyperparameters.values()),
+        hyperparameter_names=list(hyperparameters),
         rule=rule,
         rows_to_update="given",
         row_ids_are_distinct=[True],
     )
 
 
-@pytest.mark.parametrize("hyperparameters, message", [
-    ([0.0, 0.0, 0.0, 0.0], "'ftrl' takes a learning rate above 0, got 0"),
-    ([float("nan"), 0.0, 0.0, 0.0], "learning rate above 0"),
-    ([0.1, -1.0, 0.0, 0.0], "l1 at least 0, got -1"),
-    ([0.1, 0.0, -1.0, 0.0], "l2 at least 0, got -1"),
-    ([0.1, 0.0, 0.0, -1.0], "l2 shrinkage at least 0, got -1"),
+@pytest.mark.parametrize("wrong, message", [
+    ({"learning_rate": 0.0}, "'ftrl': learning_rate must be above 0, got 0"),
+    ({"learning_rate": float("nan")}, "learning_rate must be above 0"),
+    ({"l1": -1.0}, "l1 must be at least 0, got -1"),
+    ({"l2": -1.0}, "l2 must be at least 0, got -1"),
+    ({"l2_shrinkage": -1.0}, "l2_shrinkage must be at least 0, got -1"),
+    ({"l3": 0.0}, "'ftrl' has the hyperparameters learning_rate, l1, l2, l2_shrinkage; got"),
 ])  # fmt: skip
-def test_ftrl_refuses_what_tensorflow_does(hyperparameters, message):
+def test_ftrl_refuses_what_tensorflow_does(wrong, message):
     table, slot = filled()
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        apply_rule(table, slot, "ftrl", hyperparameters)
+        apply_rule(table, slot, "ftrl", {**FTRL, **wrong})
     assert (table.export()[1].numpy() == 1).all()
     assert (slot.read_value().numpy() == 0).all()
 
@@ -54,13 +58,19 @@ def test_ftrl_refuses_what_tensorflow_does(hyperparameters, message):
 def test_hyperparameters_are_scalars():
     table, slot = filled()
     with pytest.raises(tf.errors.InvalidArgumentError, match="hyperparameters must have 0"):
-        apply_rule(table, slot, "ftrl", [tf.ones([3]), 0.0, 0.0, 0.0])
+        apply_rule(table, slot, "ftrl", {**FTRL, "l1": tf.ones([3])})
+
+
+def test_an_unknown_rule_is_an_error():
+    table, slot = filled()
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="is not in the list"):
+        apply_rule(table, slot, "rms", ADAM)
 
 
 def test_a_rule_moves_the_rows_of_the_table():
     table, slot = filled()
     with pytest.raises(tf.errors.InvalidArgumentError, match="is a slot of table .*, not its rows"):
-        apply_rule(table, slot, "adam", [0.1, 0.9, 0.999, 1e-7], rows=slot.handle)
+        apply_rule(table, slot, "adam", ADAM, rows=slot.handle)
 
 
 @pytest.mark.parametrize("row_id", [-1, 5])
@@ -69,7 +79,7 @@ def test_rows_that_are_not_there(row_id):
     if is_on_gpu(table):
         pytest.skip("a GPU passes them over")
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"row {row_id}"):
-        apply_rule(table, slot, "adam", [0.1, 0.9, 0.999, 1e-7], row_ids=[0, row_id])
+        apply_rule(table, slot, "adam", ADAM, row_ids=[0, row_id])
     assert (table.export()[1].numpy() == 1).all()
 
 
@@ -89,7 +99,7 @@ def test_a_variable_is_one_slot():
     table, slot = filled()
     for name in ("one", "other"):
         attach(table, name, slot.handle, slot.width)
-    apply_rule(table, slot, "adam", [0.1, 0.9, 0.999, 1e-7])
+    apply_rule(table, slot, "adam", ADAM)
     assert (table.export()[1].numpy() < 1).all()
 
 

@@ -101,14 +101,6 @@ int64_t CountBeyondHalf(const float* from, int64_t count) {
 
 }  // namespace
 
-WireDtype ParseWireDtype(const std::string& name) {
-  if (name == "float32") return WireDtype::kFloat32;
-  if (name == "bfloat16") return WireDtype::kBfloat16;
-  if (name == "float16") return WireDtype::kFloat16;
-  Throw(ErrorCode::kInvalidArgument, "wire_dtype must be float32, bfloat16 or float16, got '", name,
-        "'");
-}
-
 int64_t WireBytes(WireDtype dtype) { return dtype == WireDtype::kFloat32 ? 4 : 2; }
 
 int64_t Narrow(WireDtype dtype, const float* from, int64_t count, char* to) {

@@ -4,14 +4,18 @@
 #define SOK_OPS_EXCHANGE_PAYLOAD_WIRE_FORMAT_H_
 
 #include <cstdint>
-#include <string>
+
+#include "ops/base/names.h"
 
 namespace sok {
 
 enum class WireDtype { kFloat32, kBfloat16, kFloat16 };
 
-/// "float32", "bfloat16" or "float16"; else throws kInvalidArgument.
-WireDtype ParseWireDtype(const std::string& name);
+constexpr Named<WireDtype> kWireDtypes[] = {
+    {"float32", WireDtype::kFloat32},
+    {"bfloat16", WireDtype::kBfloat16},
+    {"float16", WireDtype::kFloat16},
+};
 
 /// Bytes per number.
 int64_t WireBytes(WireDtype dtype);

@@ -32,8 +32,8 @@ struct Head {
   int32_t source;
   int32_t flags;
 };
-constexpr int kLeaves = 1;  // nothing but an answer follows
-constexpr int kKnows = 2;   // that the receiver has left; nothing follows
+constexpr int kSaysGoodbye = 1;  // nothing but an answer follows
+constexpr int kKnows = 2;        // that the receiver has left; nothing follows
 
 }  // namespace
 
@@ -187,7 +187,7 @@ bool MpiTransport::SendAll(bool is_heartbeat) {
     }
     if (!peer.frames.empty() || peer.sent.size() >= kMostSent) continue;
     int flags = 0;
-    if (leaves && !std::exchange(peer.has_been_told, true) && !peer.has_left) flags |= kLeaves;
+    if (leaves && !std::exchange(peer.has_been_told, true) && !peer.has_left) flags |= kSaysGoodbye;
     if (std::exchange(peer.awaits_answer, false)) flags |= kKnows;
     if (flags == 0 && (!is_heartbeat || peer.has_left)) continue;
     SendNext(static_cast<int>(rank), flags);
@@ -253,7 +253,7 @@ void MpiTransport::Deliver(const Received& received) {
     });
   }
   if ((head.flags & kKnows) != 0) peer.knows_of_leaving = true;
-  if ((head.flags & kLeaves) != 0) {
+  if ((head.flags & kSaysGoodbye) != 0) {
     peer.has_left = true;
     peer.awaits_answer = !peer.has_been_told;  // else it knows
     receiver_->Left(head.source);

@@ -163,12 +163,6 @@ SOK_TEST(AnywhereInMemory) {
   }
 }
 
-SOK_TEST(Names) {
-  CHECK_TRUE(ParseWireDtype("bfloat16") == WireDtype::kBfloat16);
-  CHECK_THROWS(ErrorCode::kInvalidArgument, (std::vector<std::string>{"wire_dtype", "'half'"}),
-               ParseWireDtype("half"));
-}
-
 }  // namespace
 }  // namespace sok
 

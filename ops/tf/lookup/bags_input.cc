@@ -11,14 +11,6 @@ namespace tf = tensorflow;
 
 namespace {
 
-Combiner ParseCombiner(const std::string& name) {
-  if (name == "none") return Combiner::kNone;
-  if (name == "sum") return Combiner::kSum;
-  if (name == "mean") return Combiner::kMean;
-  Throw(ErrorCode::kInvalidArgument, "a combiner must be 'none', 'sum' or 'mean', got '", name,
-        "'");
-}
-
 /// The `count` values of an optional input; absent if its length is 0.
 const float* Optional(const tf::Tensor* values, int64_t count, const char* name, const char* what) {
   if (values == nullptr || values->NumElements() == 0) return nullptr;
@@ -34,7 +26,7 @@ const float* Optional(const tf::Tensor* values, int64_t count, const char* name,
 std::vector<Combiner> CombinersOf(tf::OpKernelConstruction* ctx) {
   std::vector<Combiner> combiners;
   for (const std::string& name : ItemAttributes<std::string>(ctx, "combiners")) {
-    combiners.push_back(ParseCombiner(name));
+    combiners.push_back(ItemNamed(kCombiners, "combiner", name).value);
   }
   return combiners;
 }

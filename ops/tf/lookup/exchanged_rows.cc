@@ -15,7 +15,7 @@ std::vector<WireDtype> WireDtypesOf(tensorflow::OpKernelConstruction* ctx) {
   if (names.empty()) return std::vector<WireDtype>(num_items, WireDtype::kFloat32);
   std::vector<WireDtype> wire_dtypes;
   for (const std::string& name : ItemAttributes<std::string>(ctx, "wire_dtypes")) {
-    wire_dtypes.push_back(ParseWireDtype(name));
+    wire_dtypes.push_back(ItemNamed(kWireDtypes, "wire_dtype", name).value);
   }
   return wire_dtypes;
 }

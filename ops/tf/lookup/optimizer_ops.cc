@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fused optimizers: one op applies any rule to the rows of a group of tables and their states.
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "ops/tf/base/group.h"
 #include "ops/tf/base/step_failure.h"
-#include "ops/tf/lookup/make_rule.h"
 #include "ops/tf/lookup/row_gradients.h"
+#include "ops/tf/lookup/rule_input.h"
 #include "ops/tf/tables/planes_of_group.h"
 #include "ops/tf/tables/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -27,16 +28,16 @@ REGISTER_OP("SokApplyRule")
     .Attr("N: int >= 1")
     .Attr("num_state_variables: int >= 0")
     .Attr("num_hyperparameters: int >= 1")
-    .Attr("rule: {'sgd', 'adagrad', 'adam', 'adamw', 'decay', 'ftrl', 'momentum', 'rmsprop'}")
+    .Attr("hyperparameter_names: list(string)")
+    .Attr(RuleAttribute())
     .Attr("rows_to_update: {'given', 'in_use'}")
     .Attr("row_ids_are_distinct: list(bool)")
-    .Attr("use_nesterov: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Applies a rule of ops/engine/rules.h to a group of tables. Its states are slots of the "
         "table: one variable per state, or all adjacent in one; `states` lists the first of each "
-        "table, then the second. hyperparameters are scalars in the order of the rule's fields. "
+        "table, then the second. hyperparameters are scalars, in the order of their names. "
         "'in_use': rows that are not in row_ids have a gradient of zero. On a GPU, row_ids that "
         "are known to be distinct are not checked; ids without a row are skipped. Rejects "
         "hyperparameters that TensorFlow's ops reject. If an item is rejected, all tables are "
@@ -45,17 +46,15 @@ REGISTER_OP("SokApplyRule")
 class ApplyRuleOp : public tf::OpKernel {
  public:
   explicit ApplyRuleOp(tf::OpKernelConstruction* ctx)
-      : tf::OpKernel(ctx),
-        rule_(Attribute<std::string>(ctx, "rule")),
-        use_nesterov_(Attribute<bool>(ctx, "use_nesterov")),
-        all_in_use_(Attribute<std::string>(ctx, "rows_to_update") == "in_use") {
+      : tf::OpKernel(ctx), all_in_use_(Attribute<std::string>(ctx, "rows_to_update") == "in_use") {
     FailOpOnThrow(ctx, [&] {
+      rule_.emplace(ctx);
       row_ids_are_distinct_ = ItemAttributes<bool>(ctx, "row_ids_are_distinct");
       const auto num_items = static_cast<int>(Attribute<int64_t>(ctx, "N"));
       const auto num_variables = static_cast<int>(Attribute<int64_t>(ctx, "num_state_variables"));
       if (num_variables % num_items != 0) {
-        Throw(ErrorCode::kInvalidArgument, "the rule '", rule_,
-              "' needs the same number of states for each ", "of ", num_items, " tables, got ",
+        Throw(ErrorCode::kInvalidArgument, "the rule '", rule_->name(),
+              "' needs the same number of states for each of ", num_items, " tables, got ",
               num_variables);
       }
       num_states_ = num_variables / num_items;
@@ -65,7 +64,7 @@ class ApplyRuleOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailStepOnThrow(ctx, [&] {
       const Group group(ctx);
-      const Rule rule = RuleOf(ctx);
+      const Rule rule = rule_->Read(ctx);
       OpCall call(ctx);
       const PlanesOfGroup planes(ctx, call, group, "tables");
       std::vector<Update> updates;
@@ -88,16 +87,6 @@ class ApplyRuleOp : public tf::OpKernel {
     RulePlanes planes;
     RowGradients gradients;
   };
-
-  Rule RuleOf(tf::OpKernelContext* ctx) const {
-    const int num_values =
-        ctx->num_inputs() - PlaceOfInput(ctx, "hyperparameters");  // the last input
-    std::vector<float> values;
-    for (int i = 0; i < num_values; ++i) {
-      values.push_back(InputOfRank(ctx, "hyperparameters", 0, i).scalar<float>()());
-    }
-    return MakeRule(rule_, use_nesterov_, values);
-  }
 
   Update CheckedUpdate(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int item,
                        const TableView& view, const Rule& rule) const {
@@ -138,23 +127,22 @@ class ApplyRuleOp : public tf::OpKernel {
       const int in_plane = num_states_ == 1 ? wanted : 1;
       if (num_states_ > kMaxStates || (num_states_ != wanted && num_states_ != 1) ||
           plane.width() != in_plane * planes.dim) {
-        Throw(ErrorCode::kInvalidArgument, "table '", view.options().name, "': the rule '", rule_,
-              "' has ", wanted, " states of ", planes.dim, " floats, got ", num_states_,
-              " variables, one of width ", plane.width());
+        Throw(ErrorCode::kInvalidArgument, "table '", view.options().name, "': the rule '",
+              rule_->name(), "' has ", wanted, " states of ", planes.dim, " floats, got ",
+              num_states_, " variables, one of width ", plane.width());
       }
       for (int state = 0; state < in_plane; ++state) {
         planes.states[i + state] = {plane.data() + state * planes.dim, plane.width()};
       }
     }
     if (num_states_ == 0 && wanted > 0) {
-      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_, "' has ", wanted,
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_->name(), "' has ", wanted,
             " states, got none");
     }
     return planes;
   }
 
-  const std::string rule_;
-  const bool use_nesterov_;
+  std::optional<RuleInput> rule_;
   const bool all_in_use_;
   std::vector<bool> row_ids_are_distinct_;
   int num_states_ = 0;

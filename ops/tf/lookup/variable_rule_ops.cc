@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "ops/cpu/rows/apply_rule.h"
 #include "ops/tf/base/border.h"
-#include "ops/tf/lookup/make_rule.h"
+#include "ops/tf/lookup/rule_input.h"
 #include "ops/tf/tables/plane_variable.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
@@ -24,7 +25,7 @@ namespace tf = tensorflow;
 constexpr char kDoc[] =
     "Applies a rule of ops/engine/rules.h to rows of an ordinary variable. States have the "
     "variable's shape, gradients one row for each of the distinct row_ids; hyperparameters are "
-    "scalars in the order of the rule's fields. With moves_all_rows, other rows have a gradient of "
+    "scalars, in the order of their names. With moves_all_rows, other rows have a gradient of "
     "zero; else they stay as they are.";
 
 REGISTER_OP("SokApplyRuleToVariable")
@@ -35,7 +36,8 @@ REGISTER_OP("SokApplyRuleToVariable")
     .Input("hyperparameters: num_hyperparameters * float")
     .Attr("num_states: int >= 0")
     .Attr("num_hyperparameters: int >= 1")
-    .Attr("rule: {'adam', 'rmsprop'}")
+    .Attr("hyperparameter_names: list(string)")
+    .Attr(RuleAttribute())
     .Attr("moves_all_rows: bool = false")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
@@ -49,7 +51,8 @@ REGISTER_OP("SokApplyRuleToRefVariable")
     .Input("hyperparameters: num_hyperparameters * float")
     .Attr("num_states: int >= 0")
     .Attr("num_hyperparameters: int >= 1")
-    .Attr("rule: {'adam', 'rmsprop'}")
+    .Attr("hyperparameter_names: list(string)")
+    .Attr(RuleAttribute())
     .Attr("moves_all_rows: bool = false")
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(kDoc);
@@ -117,20 +120,15 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
  public:
   explicit ApplyRuleToVariableOp(tf::OpKernelConstruction* ctx) : tf::OpKernel(ctx) {
     FailOpOnThrow(ctx, [&] {
-      rule_ = Attribute<std::string>(ctx, "rule");
+      rule_.emplace(ctx);
       moves_all_rows_ = Attribute<bool>(ctx, "moves_all_rows");
       num_states_ = static_cast<int>(Attribute<int64_t>(ctx, "num_states"));
-      num_hyperparameters_ = static_cast<int>(Attribute<int64_t>(ctx, "num_hyperparameters"));
     });
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
-      std::vector<float> numbers;
-      for (int i = 0; i < num_hyperparameters_; ++i) {
-        numbers.push_back(InputOfRank(ctx, "hyperparameters", 0, i).scalar<float>()());
-      }
-      const Rule rule = MakeRule(rule_, false, numbers);
+      const Rule rule = rule_->Read(ctx);
       const tf::Tensor& row_ids = InputOfRank(ctx, "row_ids", 1);
       const tf::Tensor& gradients = Input(ctx, "gradients");
       WritableValues values(ctx, num_states_);
@@ -154,7 +152,7 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
     const tf::TensorShape& shape = values[0].shape();
     for (size_t i = 0; i < values.size(); ++i) {
       if (num_states_ == wanted && shape.dims() > 0 && values[i].shape() == shape) continue;
-      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_, "' takes ", wanted,
+      Throw(ErrorCode::kInvalidArgument, "the rule '", rule_->name(), "' takes ", wanted,
             " states of the variable's shape, ", shape.DebugString(), ", got ", num_states_,
             ", one of ", values[i].shape().DebugString());
     }
@@ -179,10 +177,9 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
     return planes;
   }
 
-  std::string rule_;
+  std::optional<RuleInput> rule_;
   bool moves_all_rows_ = false;
   int num_states_ = 0;
-  int num_hyperparameters_ = 0;
 };
 
 REGISTER_KERNEL_BUILDER(Name("SokApplyRuleToVariable").Device(tf::DEVICE_CPU),

@@ -8,19 +8,9 @@
 namespace sok {
 namespace {
 
-FirstValue::Kind ParseFirstValueKind(const std::string& name) {
-  if (name == "uniform") return FirstValue::Kind::kUniform;
-  if (name == "normal") return FirstValue::Kind::kNormal;
-  if (name == "truncated_normal") return FirstValue::Kind::kTruncatedNormal;
-  if (name == "constant") return FirstValue::Kind::kConstant;
-  return FirstValue::Kind::kPreset;
-}
-
-Placement::Kind ParsePlacementKind(const std::string& name) {
-  if (name == "modulo") return Placement::Kind::kModulo;
-  if (name == "one_rank") return Placement::Kind::kOneRank;
-  if (name == "range") return Placement::Kind::kRange;
-  return Placement::Kind::kReplicated;
+template <typename Kinds>
+auto KindFrom(tensorflow::OpKernelConstruction* ctx, const char* attribute, const Kinds& kinds) {
+  return ItemNamed(kinds, attribute, Attribute<std::string>(ctx, attribute)).value;
 }
 
 }  // namespace
@@ -32,12 +22,12 @@ TableOptions TableOptionsFrom(tensorflow::OpKernelConstruction* ctx) {
   options.capacity = Attribute<int64_t>(ctx, "capacity");
   options.use_hash_index = Attribute<bool>(ctx, "use_hash_index");
   Placement& placement = options.placement;
-  placement.kind = ParsePlacementKind(Attribute<std::string>(ctx, "placement_kind"));
+  placement.kind = KindFrom(ctx, "placement_kind", kPlacementKinds);
   placement.num_ranks = Attribute<int64_t>(ctx, "num_ranks");
   placement.rank = Attribute<int64_t>(ctx, "rank");
   placement.owner_rank = Attribute<int64_t>(ctx, "owner_rank");
   placement.num_keys = Attribute<int64_t>(ctx, "num_keys");
-  options.first_value.kind = ParseFirstValueKind(Attribute<std::string>(ctx, "first_value"));
+  options.first_value.kind = KindFrom(ctx, "first_value", kFirstValueKinds);
   options.first_value.low_or_mean = Attribute<float>(ctx, "low_or_mean");
   options.first_value.high_or_stddev = Attribute<float>(ctx, "high_or_stddev");
   options.first_value.period = Attribute<int64_t>(ctx, "first_value_period");

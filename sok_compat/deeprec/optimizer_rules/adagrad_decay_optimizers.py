@@ -111,7 +111,7 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
         least = tf.where(missed > 0, self._initial_accumulator_value, -np.inf)
         if isinstance(variable, EmbeddingVariable):
             with tf.device(variable.device):
-                rule = self._applied("decay", [accumulator], [rate, least])
+                rule = self._applied("decay", [accumulator], {"rate": rate, "least": least})
                 rule = dataclasses.replace(rule, use_locking=False, rows_to_update="in_use")
                 nothing = tf.zeros([0, variable.dim]), tf.zeros([0], tf.int64)
                 decayed = rule.apply(variable, *nothing)

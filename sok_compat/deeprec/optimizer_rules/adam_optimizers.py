@@ -78,12 +78,17 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
+        rule, states, numbers = self._rule(variable)
+        return self._applied(rule, [slots[state] for state in states], numbers)
+
+    def _rule(self, variable):
+        """(name of the rule, slots of its states, hyperparameters)."""
         learning_rate, beta1, beta2, epsilon = self._tensors
         if self._apply_sparse_rmsprop:
-            numbers = [learning_rate, beta2, beta1, epsilon]
-            return self._applied("rmsprop", [slots["v"], slots["m"]], numbers)
-        numbers = [self._step_size(variable, tf.float32), beta1, beta2, epsilon]
-        return self._applied("adam", [slots["m"], slots["v"]], numbers)
+            rates = {"learning_rate": learning_rate, "rho": beta2, "momentum": beta1}
+            return "rmsprop", ("v", "m"), {**rates, "epsilon": epsilon}
+        rates = {"step_size": self._step_size(variable, tf.float32), "beta1": beta1, "beta2": beta2}
+        return "adam", ("m", "v"), {**rates, "epsilon": epsilon}
 
     def _resource_apply_sparse_duplicate_indices(self, grad, handle, indices):
         update = super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
@@ -121,13 +126,9 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
 
     def _update_fused(self, variable, gradient, indices):
         """As _update, by one op."""
-        learning_rate, beta1, beta2, epsilon = self._tensors
-        m, v = (self.get_slot(variable, name) for name in ("m", "v"))
-        if self._apply_sparse_rmsprop:
-            numbers = [learning_rate, beta2, beta1, epsilon]
-            return apply_rule("rmsprop", variable, [v, m], gradient, indices, numbers)
-        numbers = [self._step_size(variable, tf.float32), beta1, beta2, epsilon]
-        return apply_rule("adam", variable, [m, v], gradient, indices, numbers)
+        rule, states, numbers = self._rule(variable)
+        slots = [self.get_slot(variable, state) for state in states]
+        return apply_rule(rule, variable, slots, gradient, indices, numbers)
 
     def _update(self, variable, gradient, indices):
         """Updates the rows of an ordinary variable at distinct `indices`."""
@@ -239,7 +240,7 @@ class AdamWOptimizer(ActsFirst, AdamOptimizer):
         if not self._decays(variable):
             return adam
         weight_decay = tf.cast(self._weight_decay_t, tf.float32)
-        numbers = [*adam.hyperparameters, weight_decay]
+        numbers = {**adam.hyperparameters, "weight_decay": weight_decay}
         return dataclasses.replace(adam, name="adamw", hyperparameters=numbers)
 
     def before_update(self, variable: tf.Variable, indices: tf.Tensor | None) -> tf.Operation:

@@ -109,13 +109,13 @@ class TrainsEmbeddingVariables(AveragesGradients):
         )
 
     def _applied(
-        self, rule: str, states: Sequence[Any], hyperparameters: Sequence[Any]
+        self, rule: str, states: Sequence[Any], hyperparameters: Mapping[str, Any]
     ) -> AppliedRule:
         """An AppliedRule with float32 scalars."""
         return AppliedRule(
             rule,
             [state.handle for state in states],
-            [tf.cast(x, tf.float32) for x in hyperparameters],
+            {name: tf.cast(x, tf.float32) for name, x in hyperparameters.items()},
             use_locking=self._use_locking,
         )
 
@@ -125,8 +125,8 @@ def _groups(updates: Iterable[Update]) -> Iterable[list[Update]]:
     groups: dict[tuple[Any, ...], list[Update]] = {}
     for update in updates:
         rule = update.rule
-        numbers = (_number(tensor) for tensor in rule.hyperparameters)
-        kind = rule.name, rule.use_nesterov, update.table.device, giver_of_rows(update.row_ids)
+        numbers = ((name, _number(tensor)) for name, tensor in rule.hyperparameters.items())
+        kind = rule.name, update.table.device, giver_of_rows(update.row_ids)
         groups.setdefault((*kind, *numbers), []).append(update)
     return groups.values()
 

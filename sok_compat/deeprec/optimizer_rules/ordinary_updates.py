@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
@@ -90,18 +90,18 @@ def apply_rule(
     states: Sequence[tf.Variable],
     gradients: tf.Tensor,
     row_ids: tf.Tensor,
-    hyperparameters: Sequence[tf.Tensor],
+    hyperparameters: Mapping[str, tf.Tensor],
     moves_all_rows: bool = False,
 ) -> tf.Operation:
     """An op that applies a rule of the op library to rows of an ordinary variable.
 
     Args:
-      rule: 'adam' or 'rmsprop'.
+      rule: its name in the op library.
       variable: float32 [rows, ...], a resource or a reference variable.
       states: of the rule, in its order, of the variable's shape.
       gradients: [n, ...].
       row_ids: [n], distinct.
-      hyperparameters: scalars, in the rule's order.
+      hyperparameters: scalars, by their names in the rule.
       moves_all_rows: whether the other rows move, too, by a gradient of zero.
     """
     of_resource = isinstance(variable, BaseResourceVariable)
@@ -111,7 +111,8 @@ def apply_rule(
         states=[handle_of(state) for state in states],
         gradients=gradients,
         row_ids=tf.cast(row_ids, tf.int64),
-        hyperparameters=[tf.cast(number, tf.float32) for number in hyperparameters],
+        hyperparameters=[tf.cast(number, tf.float32) for number in hyperparameters.values()],
+        hyperparameter_names=list(hyperparameters),
         rule=rule,
         moves_all_rows=moves_all_rows,
     )

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +22,7 @@ class GradientDescentOptimizer(
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
-        return self._applied("sgd", [], [self._learning_rate_tensor])
+        return self._applied("sgd", [], {"learning_rate": self._learning_rate_tensor})
 
 
 class AdagradOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptimizer):
@@ -33,7 +32,8 @@ class AdagradOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.AdagradOptim
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
-        return self._applied("adagrad", [slots["accumulator"]], [self._learning_rate_tensor, 0.0])
+        numbers = {"learning_rate": self._learning_rate_tensor, "epsilon": 0.0}
+        return self._applied("adagrad", [slots["accumulator"]], numbers)
 
 
 class MomentumOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.MomentumOptimizer):
@@ -41,9 +41,9 @@ class MomentumOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.MomentumOpt
 
     def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
         """See the base class."""
-        hyperparameters = [self._learning_rate_tensor, self._momentum_tensor]
-        rule = self._applied("momentum", [slots["momentum"]], hyperparameters)
-        return dataclasses.replace(rule, use_nesterov=self._use_nesterov)
+        rule = "nesterov" if self._use_nesterov else "momentum"
+        numbers = {"learning_rate": self._learning_rate_tensor, "momentum": self._momentum_tensor}
+        return self._applied(rule, [slots["momentum"]], numbers)
 
 
 class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, tf.compat.v1.train.AdamOptimizer):
@@ -55,7 +55,12 @@ class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, tf.compat.v1.tra
         return self._applied("adam", [slots["m"], slots["v"]], self._numbers())
 
     def _numbers(self):
-        return [self._step_size_of_tables(), self._beta1_t, self._beta2_t, self._epsilon_t]
+        return {
+            "step_size": self._step_size_of_tables(),
+            "beta1": self._beta1_t,
+            "beta2": self._beta2_t,
+            "epsilon": self._epsilon_t,
+        }
 
     def _apply_sparse_shared(self, grad, var, indices, scatter_add):
         # A sparse gradient moves all rows of an ordinary variable. TensorFlow does this by ten ops,
@@ -83,10 +88,10 @@ class FtrlOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.FtrlOptimizer):
                 "FtrlOptimizer trains embedding variables with learning_rate_power=-0.5 only, got "
                 f"{self._learning_rate_power}"
             )
-        hyperparameters = [
-            self._learning_rate_tensor,
-            self._l1_regularization_strength_tensor,
-            self._adjusted_l2_regularization_strength_tensor,
-            self._l2_shrinkage_regularization_strength_tensor,
-        ]
-        return self._applied("ftrl", [slots["accum"], slots["linear"]], hyperparameters)
+        numbers = {
+            "learning_rate": self._learning_rate_tensor,
+            "l1": self._l1_regularization_strength_tensor,
+            "l2": self._adjusted_l2_regularization_strength_tensor,
+            "l2_shrinkage": self._l2_shrinkage_regularization_strength_tensor,
+        }
+        return self._applied("ftrl", [slots["accum"], slots["linear"]], numbers)

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// An optimizer's rule from the attributes and inputs of an op.
+#ifndef SOK_OPS_TF_LOOKUP_RULE_INPUT_H_
+#define SOK_OPS_TF_LOOKUP_RULE_INPUT_H_
+
+#include <string>
+
+#include "ops/engine/named_rules.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+namespace sok {
+
+/// The attribute `rule`, which lists all names.
+std::string RuleAttribute();
+
+/// The rule of an op with this attribute, the inputs `hyperparameters` and the attributes
+/// `num_hyperparameters` and `hyperparameter_names`.
+class RuleInput {
+ public:
+  /// Throws kInvalidArgument.
+  explicit RuleInput(tensorflow::OpKernelConstruction* ctx);
+
+  const char* name() const { return maker_.name(); }
+
+  /// The rule of this step. Throws kInvalidArgument if a hyperparameter is rejected.
+  Rule Read(tensorflow::OpKernelContext* ctx) const;
+
+ private:
+  RuleMaker maker_;
+  int num_hyperparameters_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_LOOKUP_RULE_INPUT_H_
