@@ -29,9 +29,9 @@ SECTIONS = {
               "often. On several ranks tables with a regularizer, a constraint or a layer other "
               "than `Embedding` are whole on every rank; with `dp_input=False` they raise "
               "`NotImplementedError`. `get_weights` gives arrays, on ranks other than 0 an empty "
-              "list without `all_ranks`; `set_weights` takes paths of all tables. An initializer "
-              "that Keras does not have is run on all ranks. A rank that trains no table has one "
-              "more weight, without rows."),
+              "list without `all_ranks`; `set_weights` takes paths of all tables; both copy at "
+              "most 16 MiB at a time. An initializer that Keras does not have is run on all ranks. "
+              "A rank that trains no table has one more weight, without rows."),
         Entry(f"distributed_embeddings.DistEmbeddingStrategy "
               f"{_LAYERS}.dist_model_parallel.DistEmbeddingStrategy", "differs",
               "the same plans, but tables that differ in initializer, regularizer, constraint, "

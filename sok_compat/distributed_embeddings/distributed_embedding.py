@@ -298,7 +298,7 @@ class DistributedEmbedding(keras.layers.Layer):
         Args:
           weights: for each table, in the order of the layers given, an array [rows, columns] or
             the path of a .npy file, which is read in parts.
-          chunk: most floats to copy at a time.
+          chunk: most floats to copy at a time; more than 2**22 count as these.
           use_lock: whether ranks write one after the other; the same on all ranks.
 
         Raises:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 tf1 = tf.compat.v1
 
-_READ_FLOATS = 1 << 24  # of a table, at a time
+_BLOCK_FLOATS = 1 << 22  # most that are copied at a time: 16 MiB, as fast as larger blocks
+_FLOATS_OF_KEY = 4  # a row's key and row id take as much memory
 
 
 class GlobalWeights:
@@ -55,7 +56,7 @@ class GlobalWeights:
         wants = all_ranks or self._ranks.rank == 0
         tables: list[Any] = [None] * len(self._strategy.global_configs)
         for number, table in enumerate(self._strategy.table_groups[REPLICATED]):
-            tables[table] = self._value_of(self._dp_layers[number], table, 0)
+            tables[table] = self._read(table, [(None, self._dp_layers[number], 0)], wants)
         for table, parts in self._parts_by_columns().items():
             tables[table] = self._read(table, parts, wants)
         for number, table in enumerate(self._strategy.table_groups[BY_ROWS]):
@@ -94,28 +95,20 @@ class GlobalWeights:
 
     def _read(self, number: int, parts: list[tuple], wants: bool) -> np.ndarray:
         rows, columns = self._strategy.shape(number)
-        if parts[0][0] is None:
-            ((_, layer, offset),) = parts
-            return self._value_of(layer, number, offset)
 
         def values(begin, end):
+            if parts[0][0] is None:
+                ((_, layer, offset),) = parts
+                return _only_weight(layer)[offset + begin : offset + end]
             keys = tf.range(begin, end)
             lookups = [Lookup(table, keys + offset) for table, _, offset in parts]
             return tf.concat(lookup_group(lookups, insert=False), 1)
 
         read = np.empty((rows, columns) if wants else (0, columns), np.float32)
-        step = max(1, _READ_FLOATS // columns)
-        for begin in range(0, rows, step):
-            end = min(begin + step, rows) if wants else begin
-            part = self._run(("read", number), values, np.int64(begin), np.int64(end))
-            read[begin:end] = part
+        for begin, end in _blocks(rows, columns):
+            end = end if wants else begin
+            read[begin:end] = self._run(("read", number), values, np.int64(begin), np.int64(end))
         return read
-
-    def _value_of(self, layer: keras.layers.Layer, number: int, offset: int) -> np.ndarray:
-        """A table's rows, from the variable of a layer."""
-        rows, _ = self._strategy.shape(number)
-        variable = _only_weight(layer)
-        return self._run(("read", number), lambda: variable[offset : offset + rows])
 
     def _opened(self, weights: Sequence[np.ndarray | str | os.PathLike]) -> list[np.ndarray]:
         """The weights as arrays of checked shapes; files are memory-mapped."""
@@ -184,9 +177,8 @@ class GlobalWeights:
     def _write_blocks(
         self, number: int, write: Callable, rows: np.ndarray, first: int, chunk: int
     ) -> None:
-        step = max(1, chunk // rows.shape[1])
-        for begin in range(0, len(rows), step):
-            part = np.ascontiguousarray(rows[begin : begin + step], np.float32)
+        for begin, end in _blocks(*rows.shape, chunk):
+            part = np.ascontiguousarray(rows[begin:end], np.float32)
             self._run(("write", number), write, np.int64(first + begin), part)
 
     def _run(self, purpose: tuple, function: Callable, *values: Any) -> Any:
@@ -229,6 +221,13 @@ def _only_weight(layer: keras.layers.Layer) -> tf.Variable:
             f"{layer.name!r} must have one weight, its table, got {[one.name for one in weights]}"
         )
     return weights[0]
+
+
+def _blocks(rows: int, columns: int, most_floats: int = _BLOCK_FLOATS) -> Iterator[tuple[int, int]]:
+    """Yields the first row of each block and the one after its last."""
+    step = max(1, min(most_floats, _BLOCK_FLOATS) // (columns + _FLOATS_OF_KEY))
+    for begin in range(0, rows, step):
+        yield begin, min(begin + step, rows)
 
 
 def _first(pair: tuple) -> Any:

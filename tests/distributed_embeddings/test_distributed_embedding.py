@@ -12,6 +12,7 @@ from sok_compat.runtime import devices
 from sok_compat.runtime.tf_versions import keras
 from tests.support.behaviors import IS_TF1, computed, initialize
 from tests.support.cases.layers_of_scripts import Doubled
+from tests.support.processes.subprocess_python import run_python
 
 
 def rows(*shape):
@@ -208,6 +209,37 @@ def test_weights_in_sessions(tmp_path):
         layer.get_weights()
     with pytest.raises(ValueError, match="no weights before a call"):
         other.get_weights()
+
+
+@pytest.mark.parametrize("shape", [(4_000_000, 8), (16_000_000, 1)])
+@pytest.mark.parametrize("kind", ["Embedding", "Doubled"])
+def test_memory_of_weights(shape, kind):
+    """A table, an array of it and blocks, however long a chunk may be."""
+    printed = run_python(
+        f"""
+        from tests.support.processes.subprocess_python import peak_mib
+        import numpy as np
+        import tensorflow as tf
+        from sok_compat.distributed_embeddings.python.layers import dist_model_parallel as dmp
+        from sok_compat.distributed_embeddings.python.layers.embedding import Embedding
+        from tests.support.cases.layers_of_scripts import Doubled
+
+        layer = dmp.DistributedEmbedding([{kind}(*{shape})])
+        layer([tf.constant([0])])
+        table = np.arange({np.prod(shape)}, dtype=np.float32).reshape({shape})
+        peaks = [peak_mib()]
+        layer.set_weights([table])
+        peaks.append(peak_mib())
+        (read,) = layer.get_weights()
+        peaks.append(peak_mib())
+        assert np.array_equal(read, table)
+        print(*np.diff(peaks))
+        """
+    )
+    table = 4 * np.prod(shape) // 2**20
+    by_set, by_get = map(int, printed.split())
+    assert table / 2 < by_set < table + 80
+    assert by_get < table + 80
 
 
 def test_final_graph_has_to_know_the_ops():
