@@ -21,6 +21,7 @@ _lookups: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: Cou
 _reductions: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # the same for reductions
 _occurrences: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: Counter of names}
 _graph_numbers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {session's graph: number}
+_graphs_beside: weakref.WeakSet = weakref.WeakSet()
 _next_graph_number = itertools.count()
 _numbers_apart = itertools.count(1 << 32)  # of graphs that only one rank builds
 _NUMBER_OF_ALL = -1  # of graphs that all ranks have, whatever other graphs they build
@@ -59,8 +60,18 @@ def begin_collective(
         if count[name] > 1:
             name += f":{count[name]}"
         number = _number_of(outermost)
-        note_lookup(f"{name} of graph {number}" if number > 0 else name)
+        name_in_graph = f"{name} of graph {number}" if number > 0 else name
+        note_lookup(name_in_graph)
+        if outermost in _graphs_beside:  # the graph's sessions, which are numbered, are others
+            name, number = name_in_graph, -1
         return begin(lookup=name, description=description, graph=number, name=op_name)
+
+
+def number_of_graph() -> int:
+    """The number of the graph being built, the same on all ranks; -1 for eager code."""
+    if tf.executing_eagerly():
+        return -1
+    return _number_of(_functions_around(tf.compat.v1.get_default_graph())[1])
 
 
 def graph_beside(graph: tf.Graph | None = None) -> tf.Graph:
@@ -71,6 +82,7 @@ def graph_beside(graph: tf.Graph | None = None) -> tf.Graph:
     """
     beside = tf.Graph()
     _graph_numbers[beside] = _NUMBER_OF_ALL if graph is None else _number_of(graph)
+    _graphs_beside.add(beside)
     return beside
 
 

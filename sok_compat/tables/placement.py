@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.ranks.collectives import number_of_graph
 from sok_compat.ranks.identity import Ranks
 
 if TYPE_CHECKING:
@@ -135,4 +136,5 @@ class Placement:
             "rank": self.ranks.rank,
             "owner_rank": self.owner_rank,
             "num_keys": self.num_keys,
+            "graph": number_of_graph() if self.ranks.size > 1 else -1,
         }

@@ -179,8 +179,8 @@ void CollectiveRegistry::Note(const std::string& lookup) { noted_.insert(lookup)
 
 bool CollectiveRegistry::Knows(const CollectiveId& collective, const std::string& label) const {
   if (IsOrdered(collective) || counts_.count(collective.lookup_hash) != 0) return true;
-  const size_t end =
-      std::min(label.rfind('#'), label.find(" of start "));  // suffixes added to names
+  const size_t end = std::min({label.rfind('#'), label.find(" of session "),
+                               label.find(" of start ")});  // suffixes added to names
   return noted_.count(label) != 0 || noted_.count(label.substr(0, end)) != 0;
 }
 

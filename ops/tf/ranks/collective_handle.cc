@@ -8,6 +8,7 @@
 #include "ops/tf/base/border.h"
 #include "ops/tf/base/engine_of_op.h"
 #include "ops/tf/base/shared_variant.h"
+#include "ops/tf/steps/session_steps.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/variant_op_registry.h"
 
@@ -38,7 +39,7 @@ absl::Status NoSum(tf::OpKernelContext*, const CollectiveVariant&, const Collect
 REGISTER_OP("SokBeginCollective")
     .Attr("lookup: string")
     .Attr("description: string = ''")
-    .Attr("graph: int = 0")
+    .Attr("graph: int = -1")
     .Attr("is_eager: bool = false")
     .Output("collective: variant")
     .SetIsStateful()
@@ -46,7 +47,8 @@ REGISTER_OP("SokBeginCollective")
     .Doc(
         "Begins a lookup that other ranks take part in; its exchanges carry the collective. "
         "Ranks match by the name `lookup`: in functions and eager code by the order of calls, in "
-        "a session's graph by its count. `graph` distinguishes the graphs of a process. "
+        "a session's graph by its count. `graph` distinguishes the graphs of a process, and the "
+        "sessions of a graph have counts of their own; both unless it is -1. "
         "TensorFlow runs ops of eager code as functions: with `is_eager`, the op is not part of "
         "one, and each lookup is a call of its own. The lines of `description` must be the same "
         "on all ranks.");
@@ -55,7 +57,7 @@ REGISTER_OP("SokBeginPrefetchedCollective")
     .Input("start: int64")
     .Attr("lookup: string")
     .Attr("description: string = ''")
-    .Attr("graph: int = 0")
+    .Attr("graph: int = -1")
     .Attr("is_eager: bool = false")
     .Output("collective: variant")
     .SetIsStateful()
@@ -72,9 +74,9 @@ class BeginCollectiveOp : public tf::OpKernel {
         lookup_(Attribute<std::string>(ctx, "lookup")),
         description_(std::make_shared<Description>(Attribute<std::string>(ctx, "description"))),
         is_eager_(Attribute<bool>(ctx, "is_eager")),
+        graph_(Attribute<int64_t>(ctx, "graph")),
         name_in_graph_(lookup_) {
-    const auto graph = Attribute<int64_t>(ctx, "graph");
-    if (graph > 0) name_in_graph_ += " of graph " + std::to_string(graph);
+    if (graph_ > 0) name_in_graph_ += " of graph " + std::to_string(graph_);
   }
 
   void Compute(tf::OpKernelContext* ctx) override {
@@ -86,7 +88,7 @@ class BeginCollectiveOp : public tf::OpKernel {
             ": this process is not connected to the other ranks; create the table in this process");
       }
       LookupCall call;
-      call.lookup = IsOrdered(ctx) ? lookup_ : name_in_graph_;
+      call.lookup = IsOrdered(ctx) ? lookup_ : NameInSession(ctx);
       if (ctx->num_inputs() > 0)
         call.lookup += " of start " + std::to_string(Input(ctx, "start").scalar<int64_t>()());
       if (!is_eager_) call.step_id = StepIdOf(ctx);
@@ -100,9 +102,16 @@ class BeginCollectiveOp : public tf::OpKernel {
   }
 
  private:
+  std::string NameInSession(tf::OpKernelContext* ctx) const {
+    const int64_t number = graph_ < 0 ? 0 : SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
+    if (number == 0) return name_in_graph_;
+    return name_in_graph_ + " of session " + std::to_string(number + 1);
+  }
+
   const std::string lookup_;
   const std::shared_ptr<const Description> description_;
   const bool is_eager_;
+  const int64_t graph_;
   std::string name_in_graph_;
 };
 

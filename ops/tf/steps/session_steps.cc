@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/steps/session_steps.h"
 
+#include <mutex>
 #include <utility>
 
 #include "ops/tf/base/border.h"
@@ -39,6 +40,15 @@ tf::core::RefCountPtr<SessionSteps> SessionSteps::Of(tf::OpKernelContext* ctx) {
                                                        return absl::OkStatus();
                                                      }));
   return tf::core::RefCountPtr<SessionSteps>(steps);
+}
+
+int64_t SessionSteps::NumberAmongSessionsOf(int64_t graph) {
+  static std::mutex mutex;
+  static auto* const num_sessions = new std::map<int64_t, int64_t>;  // by graph; never destroyed
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto [number, is_new] = numbers_.try_emplace(graph);
+  if (is_new) number->second = (*num_sessions)[graph]++;
+  return number->second;
 }
 
 int64_t SessionSteps::StepOf(tf::OpKernelContext* ctx) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ class SessionSteps : public tensorflow::ResourceBase {
   static tensorflow::core::RefCountPtr<SessionSteps> Of(tensorflow::OpKernelContext* ctx);
 
   StepRegistry& registry() { return registry_; }
+  /// The number of this session, from 0, among those of the process that have called this for the
+  /// graph, in the order of their first calls. Ranks count alike: all make the sessions of a graph.
+  int64_t NumberAmongSessionsOf(int64_t graph);
   /// Throws kCancelled if the step has been cancelled.
   int64_t StepOf(tensorflow::OpKernelContext* ctx);
 
@@ -39,6 +43,7 @@ class SessionSteps : public tensorflow::ResourceBase {
   class Witness;
 
   StepRegistry registry_;
+  std::map<int64_t, int64_t> numbers_;  // by graph
 };
 
 }  // namespace sok

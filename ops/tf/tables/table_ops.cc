@@ -51,6 +51,7 @@ REGISTER_OP("SokTableInitialize")
     .Attr("max_keys: int >= 0 = 0")
     .Attr("first_value_name: string = ''")
     .Attr("keep_existing: bool = false")
+    .Attr("graph: int = -1")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
@@ -63,7 +64,8 @@ REGISTER_OP("SokTableInitialize")
         "gets its row after filter_freq occurrences, counted exactly or in a counting Bloom "
         "filter; until then it reads value_without_row. evicts: SokEvictKeys may run. max_keys "
         "above 0: lookups that insert record the moment when each key was used last, in "
-        "nanoseconds since 1970, and evict the least recently used keys beyond max_keys.");
+        "nanoseconds since 1970, and evict the least recently used keys beyond max_keys. graph: as "
+        "for SokBeginCollective, if other ranks share the table.");
 
 REGISTER_OP("SokTableAttachSlot")
     .Input("table: resource")
@@ -134,6 +136,7 @@ class TableInitializeOp : public tf::OpKernel {
   explicit TableInitializeOp(tf::OpKernelConstruction* ctx)
       : tf::OpKernel(ctx),
         keep_existing_(Attribute<bool>(ctx, "keep_existing")),
+        graph_(Attribute<int64_t>(ctx, "graph")),
         first_value_name_(Attribute<std::string>(ctx, "first_value_name")),
         options_(TableOptionsFrom(ctx)) {
     FailOpOnThrow(ctx, [&] { history_ = HistoryOptionsFrom(ctx); });
@@ -145,6 +148,7 @@ class TableInitializeOp : public tf::OpKernel {
       options.first_value.stream =
           FirstValueStream(Input(ctx, "seed").scalar<int64_t>()(),
                            first_value_name_.empty() ? options.name : first_value_name_);
+      if (graph_ >= 0) SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
       OpCall call(ctx);
       LookupOrMakeTable(ctx, "table")
           ->Initialize(call, options, history_, LookupOrMakeVariable(ctx, "rows"), keep_existing_);
@@ -153,6 +157,7 @@ class TableInitializeOp : public tf::OpKernel {
 
  private:
   const bool keep_existing_;
+  const int64_t graph_;
   const std::string first_value_name_;
   const TableOptions options_;
   HistoryOptions history_;

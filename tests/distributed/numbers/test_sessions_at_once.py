@@ -1,10 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that run steps of different lookups at the same time, in an order of each rank's own."""
+"""Sessions and threads whose steps each rank runs in an order of its own."""
+
+import pytest
 
 from tests.distributed.launch import reports, run_ranks
 
 
 def test_each_lookup_meets_its_own():
     for rank in reports(run_ranks("numbers.sessions", 2)):
-        assert rank["two sessions"] == [[1.0], [2.0]]
+        assert rank["two graphs"] == rank["one graph"] == [[1.0], [2.0]]
         assert rank["two fetches"] == [[1.0], [1.0]]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_step_that_one_rank_skips_meets_no_other_session(step):
+    """Steps of other numbers of one session may meet; a rank that has skipped one is behind."""
+    ranks = run_ranks("numbers.sessions", 2, step, environment={"SOK_STALL_TIMEOUT_SECONDS": 3})
+    skipped = False
+    for rank in reports(ranks):
+        for number, of_session in enumerate(rank, 1):
+            assert all(seen in ([number], "UnknownError", "ValueError") for seen in of_session)
+            assert all(seen == [number] for seen in of_session[:step])
+            assert [number] in of_session or "UnknownError" in of_session
+            skipped = skipped or "ValueError" in of_session
+    assert skipped

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two threads: one session each of graphs that look alike, and one session with other fetches."""
+"""Two threads: one session each of graphs that look alike, or of one graph, or other fetches.
 
+With an argument: two sessions of one graph in one thread, and the last rank raises before its
+lookup in that step of the first session.
+"""
+
+import sys
 import threading
 import time
 
@@ -8,9 +13,19 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
+from sok_compat.tables import Table
+from tests.distributed.workers.ranks import (
+    RANK,
+    SIZE,
+    report,
+    session_config,
+    wait_for_all_ranks,
+)
 
 NUM_STEPS = 15
+NUM_KEYS = 30
 
 
 def build(first_value):
@@ -24,12 +39,48 @@ def build(first_value):
             )
             for _ in range(2)
         ]
-        keys = tf.random.uniform([7], maxval=30, dtype=tf.int64)
+        keys = tf.random.uniform([7], maxval=NUM_KEYS, dtype=tf.int64)
         outputs = [layer(keys) for layer in layers]
         gradients = tf.gradients(outputs, [layer.embedding_variable for layer in layers])
         init = tf.compat.v1.global_variables_initializer()
         graph.finalize()
     return graph, init, [outputs[0], gradients[0]], [outputs[1], gradients[1]]
+
+
+def sessions_of_one_graph():
+    """([session], outputs, keys): all rows of the n-th session are n. Nothing has met other
+    ranks."""
+    with tf.Graph().as_default():
+        first_value = tf.compat.v1.placeholder(tf.float32, [])
+        keys = tf.compat.v1.placeholder_with_default(np.arange(NUM_KEYS), [None])
+        table = Table(
+            NUM_KEYS,
+            4,
+            lambda shape, dtype: tf.fill(shape, tf.cast(first_value, dtype)),
+            use_hash_index=False,
+        )
+        (rows,) = lookup_group([Lookup(table, keys)], insert=True)
+        init = tf.compat.v1.global_variables_initializer()
+        sessions = [tf.compat.v1.Session(config=session_config()) for _ in range(2)]
+    for number, session in enumerate(sessions, 1):
+        session.run(init, {first_value: number})
+    return sessions, [rows, tf.gradients(rows, table)[0]], keys
+
+
+def skip(step_to_skip):
+    """[session] of [step] of its values, or of the type of what it raised."""
+    sessions, outputs, keys = sessions_of_one_graph()
+    seen = [[] for _ in sessions]
+    wait_for_all_ranks()
+    for step in range(3):
+        for number, session in enumerate(sessions):
+            is_refused = (RANK, step, number) == (SIZE - 1, step_to_skip, 0)
+            try:
+                feed = {keys: ["no key"]} if is_refused else {}
+                seen[number].append(np.unique(session.run(outputs, feed)[0]).tolist())
+            except (ValueError, tf.errors.OpError) as error:
+                seen[number].append(type(error).__name__)
+    return seen
 
 
 def run(session, fetches, seed):
@@ -57,14 +108,24 @@ def in_threads(calls):
     return results
 
 
-if __name__ == "__main__":
+def in_any_order():
     models = [build(1.0), build(2.0)]
     sessions = []
     for graph, init, *_ in models:
         sessions.append(tf.compat.v1.Session(graph=graph, config=session_config()))
         sessions[-1].run(init)
-    two_sessions = in_threads(
-        [lambda s=s, m=m, i=i: run(s, m[2], i) for i, (s, m) in enumerate(zip(sessions, models))]
-    )
-    two_fetches = in_threads([lambda i=i: run(sessions[0], models[0][2 + i], i) for i in range(2)])
-    report({"two sessions": two_sessions, "two fetches": two_fetches})
+    calls = [
+        lambda s=s, m=m, i=i: run(s, m[2], i) for i, (s, m) in enumerate(zip(sessions, models))
+    ]
+    fetches = [lambda i=i: run(sessions[0], models[0][2 + i], i) for i in range(2)]
+    of_one_graph, outputs, _ = sessions_of_one_graph()
+    of_graph = [lambda s=s, i=i: run(s, outputs, i) for i, s in enumerate(of_one_graph)]
+    return {
+        "two graphs": in_threads(calls),
+        "two fetches": in_threads(fetches),
+        "one graph": in_threads(of_graph),
+    }
+
+
+if __name__ == "__main__":
+    report(skip(int(sys.argv[1])) if len(sys.argv) > 1 else in_any_order())
