@@ -123,7 +123,6 @@ class StaticVariable(LooksUpKeys, Table):
             placement=placement,
             collections=collections,
         )
-        self.storage.slots_are_planes = True
 
     def description(self) -> str:
         """See the base class: with the shape of all ranks instead of this rank's."""

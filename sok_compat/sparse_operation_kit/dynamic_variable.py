@@ -110,7 +110,6 @@ class DynamicVariable(LooksUpKeys, Table):
             placement=placement_of(self.target_gpu, ranks),
             history=_history_of(self.backend_type, self.options),
         )
-        self.storage.slots_are_planes = True
 
     @property
     def dimension(self) -> int:

@@ -21,6 +21,7 @@ from sok_compat.runtime.tf_versions import (
     var_is_initialized_op,
 )
 from sok_compat.tables import resource_handles
+from sok_compat.tables.declared_capacity import warn_of_declared_capacity
 from sok_compat.tables.gpu_plane import GpuPlane
 from sok_compat.tables.rows.row_updates import raise_for_kept_rows
 from sok_compat.tables.rows.shown_rows import ShownRows
@@ -108,6 +109,8 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def _read_variable_op(self, *args: Any, **kwargs: Any) -> tf.Tensor:
+        if self._in_graph_mode:
+            self._warn_of_whole_use()
         # Also without a capacity: in a function, this op waits for the keys that make it grow.
         if is_on_gpu(self) or tf.compat.dimension_value(self.shape[0]) is None:
             return self._read_rows()
@@ -141,7 +144,24 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
             return tf.no_op()
         if self._rows_belong_to_keys:
             raise_for_kept_rows(value, self.name, self.words)
+        self._warn_of_whole_use()
         return super().assign(value, *args, **kwargs)
+
+    def _warn_of_whole_use(self) -> None:
+        is_in_scope = self.table is not None and self.table.num_scopes > 0
+        if is_in_scope or self.shows_rows_in_use():
+            return
+        way_out = (
+            "call apply_gradients in sok_compat.OptimizerScope(tables)"
+            if self._in_graph_mode
+            else "use the optimizer of this name in tf.keras.optimizers, not in its legacy"
+        )
+        warn_of_declared_capacity(
+            self.name,
+            self.shape,
+            "is read or updated in all rows that the table declares, at each step. To update the "
+            f"rows in use, {way_out}; a lazy optimizer updates the rows of the batch",
+        )
 
 
 class _Detacher:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import NoDependency, forget_dependency
+from sok_compat.tables.declared_capacity import warn_of_declared_capacity
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot_or_variable
@@ -22,8 +23,7 @@ _apart: list[list[tf.Variable]] = []
 
 
 def make_slots_as_planes() -> None:
-    """Makes the slots of stock optimizers planes, from now on: in eager mode for all tables, in
-    graphs for those whose storage says so.
+    """Makes the slots of stock optimizers planes, from now on.
 
     Each rank's slots then have its own rows, and are saved with their table. Slots of variables
     with `noted_slots` are registered there.
@@ -70,15 +70,20 @@ def slots_apart(optimizer: Any) -> Iterator[None]:
 
 def _making_planes(variable: Any) -> AbstractContextManager[Any]:
     is_noted = hasattr(variable, "noted_slots")
-    makes_planes = isinstance(variable, Table) and (
-        variable.storage.slots_are_planes or tf.executing_eagerly()
-    )
+    makes_planes = isinstance(variable, Table)
     if not (is_noted or makes_planes or (_apart and has_slots_saved_with_it(variable))):
         return contextlib.nullcontext()
 
     def creator(next_creator, **kwargs):
         if makes_planes:
             slot = make_slot_or_variable([variable], next_creator, kwargs)
+            if not isinstance(slot, SlotVariable) and slot.shape == variable.shape:
+                warn_of_declared_capacity(
+                    slot.name,
+                    slot.shape,
+                    "does not start as one number, and so takes memory for all rows that the table "
+                    "declares: start it as a constant",
+                )
         else:
             slot = next_creator(**kwargs)
         if is_noted:

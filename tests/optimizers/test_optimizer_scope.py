@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """`OptimizerScope`: slots of stock optimizers beside a table's rows."""
 
+import dataclasses
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.tables import declared_capacity
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.cases.optimizer_cases import (
     ALL_OPTIMIZERS,
     COMMON_OPTIMIZERS,
     STOCK_OPTIMIZERS,
+    OptimizerCase,
     legacy,
 )
 from tests.support.processes.subprocess_python import run_python
@@ -69,8 +74,10 @@ def test_exceptions_propagate_and_the_scope_ends(sok):
     assert type(made).__name__ != "SlotVariable"
 
 
+@pytest.mark.parametrize("in_scope", [True, False], ids=["scope", "no-scope"])
 @pytest.mark.parametrize("optimizer", ALL_OPTIMIZERS, ids=str)
-def test_slots_are_planes_global_and_not_trainable(sok, optimizer):
+def test_slots_are_planes_global_and_not_trainable(sok, optimizer, in_scope):
+    optimizer = dataclasses.replace(optimizer, needs_scope=in_scope)
     layer = CASE.make_layer(capacity=100)
     table = layer.embedding_variable
     slots = [
@@ -212,10 +219,44 @@ def test_a_name_that_ends_like_another(sok, are_both_in_scope):
         train.AdamOptimizer().apply_gradients([(gradient, first), (gradient, second)])
     names = [f"{first.m_var_name}/Adam", f"{first.m_var_name}/Adam_1"]
     assert [slot.op.name for slot in first.slots] == names
-    seconds = [f"tower/{name}" for name in names] if are_both_in_scope else []
-    assert [slot.op.name for slot in second.slots] == seconds
+    assert [slot.op.name for slot in second.slots] == [f"tower/{name}" for name in names]
     assert train.Saver([first]).saver_def
     assert train.Saver([second]).saver_def
+
+
+class UnevenSlots(train.GradientDescentOptimizer):
+    """Its slots do not start as one number."""
+
+    def _create_slots(self, var_list):
+        for variable in var_list:
+            start = tf.random.stateless_uniform(variable.shape, seed=[1, 2])
+            self._get_or_make_slot(variable, start, "uneven", self._name)
+
+
+@pytest.mark.parametrize(
+    "make, in_scope, problem",
+    [
+        (train.AdagradOptimizer, False, None),
+        (train.AdamOptimizer, True, None),
+        (train.AdamOptimizer, False, "Adam:0 is read or updated in all rows.*OptimizerScope"),
+        (legacy.Adam, False, "m:0 is read or updated in all rows.*OptimizerScope"),
+        (legacy.Adamax, False, "m:0 is read or updated in all rows.*OptimizerScope"),
+        (UnevenSlots, False, "GradientDescent:0 does not start as one number.*as a constant"),
+    ],
+)
+def test_warns_once_of_slots_that_cost_the_capacity(
+    sok, monkeypatch, caplog, make, in_scope, problem
+):
+    monkeypatch.setattr(declared_capacity, "_warned_of", set())
+    optimizer = OptimizerCase("", lambda: make(0.1), needs_scope=in_scope)
+    for _ in range(2):
+        layer = CASE.make_layer(capacity=2_000_000)
+        training_of(optimizer, layer.embedding_variable, layer)
+    messages = [r.getMessage() for r in caplog.records if r.name == "sok_compat"]
+    assert len(messages) == (problem is not None)
+    if problem:
+        size = f"{2 * 4 * CASE.dim} MB with shape .2000000, {CASE.dim}."
+        assert re.search(f"EmbeddingVariable.*{problem}.*{size}", messages[0])
 
 
 @pytest.mark.parametrize("make", [train.AdamOptimizer, legacy.Adam, legacy.RMSprop])
@@ -230,10 +271,12 @@ def test_a_table_named_as_slots_are(sok, make, name):
 
 @pytest.mark.thorough
 def test_declared_capacity_takes_no_memory():
-    """2e9 rows of 16 floats, 128 GB, and as much for each slot: a few rows are trained."""
+    """2e9 rows of 16 floats, 128 GB, and as much for each slot: a few rows are trained; outside of
+    the scope by optimizers that touch the rows of the batch."""
     printed = run_python(
         """
         from tests.support.processes.subprocess_python import peak_mib
+        import dataclasses
         import tensorflow as tf
         import sok_compat as sok
         from tests.support.cases.optimizer_cases import ALL_OPTIMIZERS
@@ -257,6 +300,9 @@ def test_declared_capacity_takes_no_memory():
             for use_hashtable in (True, False):
                 with tf.Graph().as_default():
                     train(optimizer, use_hashtable)
+            if optimizer.step_rows == "batch" and optimizer.name != "legacy.Adamax":
+                with tf.Graph().as_default():
+                    train(dataclasses.replace(optimizer, needs_scope=False), True)
             print(optimizer, peak_mib())
         """
     )

@@ -112,18 +112,25 @@ def test_slots_made_after_the_saver(make_table, tmp_path):
         saver.save(session, str(tmp_path / "model"))
 
 
-OUTSIDE = OptimizerCase("Adagrad outside", ADAGRAD.make)
+class UnevenAdagrad(tf1.train.AdagradOptimizer):
+    """Its slots do not start as one number."""
+
+    def _create_slots(self, var_list):
+        for variable in var_list:
+            start = 0.1 + tf.random.stateless_uniform(variable.shape, seed=[1, 2])
+            self._get_or_make_slot(variable, start, "accumulator", self._name)
 
 
 @pytest.mark.parametrize("var_list", [tf1.global_variables, lambda: tf1.trainable_variables()[:1]])
-def test_slots_outside_of_the_scope_are_saved_with_the_table(tmp_path, var_list):
+def test_slots_that_are_no_planes_are_saved_with_the_table(tmp_path, var_list):
     """They are ordinary variables by row id, in the checkpoint by key; also where the saver was
     given the table alone."""
+    uneven = OptimizerCase("uneven", lambda: UnevenAdagrad(0.05, name="Adagrad"))
 
     def run(batches, use=None, path=str(tmp_path / "model")):
         with tf.Graph().as_default():
             sok_compat.Init(global_batch_size=8, seed=3)
-            saved = SavedTable(tmp_path, optimizer=OUTSIDE)
+            saved = SavedTable(tmp_path, optimizer=uneven)
             saver = tf1.train.Saver(var_list())
             with initialized_session() as session:
                 if use == "restore":

@@ -165,8 +165,7 @@ def _raise_for_ordinary_slots(others, tables):
         table = owner_by_name(variable.name.partition(":")[0], known)
         raise NotImplementedError(
             f"{variable.name}, which an optimizer has made for the table {table.table_name}, does "
-            "not know its keys: start it as a constant, and in a graph or tf.function make the "
-            "optimizer's slots in an OptimizerScope, around apply_gradients"
+            "not know its keys: start it as a constant"
         )
 
 

@@ -120,7 +120,6 @@ class EmbeddingVariable(RecordsKeys, Table):
             history=history_of(option, steps_to_live, placement.ranks.size),
         )
         self.storage.layout, self.storage.part = BucketSaveable, part
-        self.storage.slots_are_planes = True
         tf.compat.v1.add_to_collection(EMBEDDING_VARIABLES, self)
         tf.compat.v1.add_to_collection(EV_INIT_VAR_OPS, self.initializer)
         _tell_tensorflow_of_tables()

@@ -156,7 +156,6 @@ class PlacedTables:
                 trainable=config.get("trainable", True),
                 placement=placement,
             )
-        table.storage.slots_are_planes = True
         table.de_local = True  # distributed-embeddings' mark of a rank's own variables
         return table
 

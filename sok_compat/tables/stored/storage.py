@@ -22,8 +22,6 @@ class Storage:
     parts: the parts of larger arrays that checkpoints hold instead of the table.
     owner: in a graph, the object whose saveable() saves these parts.
     fill_slot: called with each slot that is made from now on.
-    slots_are_planes: whether stock optimizers make its slots as planes without a scope, in graphs
-      as in eager mode.
     """
 
     make_saveable: ClassVar[Callable[[Any, str], Any] | None] = None
@@ -32,4 +30,3 @@ class Storage:
     parts: Sequence[SavedPart] = ()
     owner: Any = None
     fill_slot: Callable[[Any], Any] | None = None
-    slots_are_planes: bool = False
