@@ -198,7 +198,19 @@ SECTIONS = {
               "tf.train.RMSPropOptimizer", "differs",
               "train ordinary variables, and raise for embedding variables"),
     ],
-    "Recurrent cells": [
+    "`tf.contrib`": [
+        Entry("tf.contrib.layers.fully_connected tf.contrib.layers.batch_norm "
+              "tf.contrib.layers.layer_norm tf.contrib.layers.dropout tf.contrib.layers.stack "
+              "tf.contrib.framework.arg_scope", "works",
+              "names of variables, collections and numbers are TensorFlow 1's; `batch_weights`, "
+              "`renorm`, NCHW and DeepRec's `use_fused_batch_norm` raise"),
+        Entry("tf.contrib.layers.embedding_column tf.contrib.layers.shared_embedding_columns "
+              "tf.contrib.layers.input_from_feature_columns "
+              "tf.contrib.layers.sparse_column_with_embedding "
+              "tf.contrib.layers.weighted_sum_from_feature_columns", "differs",
+              "also over its other columns, which are those of `tf.feature_column`, except for "
+              "`crossed_column`, `hash_keys` and dynamic dimensions; order and names are those of "
+              "TensorFlow 1; `init_data_source` raises"),
         Entry("tensorflow.contrib.rnn.python.ops.core_rnn_cell._Linear", "works"),
     ],
     "How fast a step is, and where it runs": [

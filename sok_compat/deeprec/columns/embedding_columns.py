@@ -315,15 +315,24 @@ def _shape_of(column: Any) -> tf.TensorShape:
     return tf.TensorShape([column.categorical_column._num_buckets, column.dimension])
 
 
+def name_of_weights(column: Any) -> str:
+    """The name of an embedding column's variable: TensorFlow's, or the column's own."""
+    return getattr(column, "weights_name", WEIGHTS)
+
+
 def _make_variable(column: Any, collections: list[str], trainable: bool) -> Any:
-    return make_weights(
+    variable = make_weights(
         column.categorical_column,
-        WEIGHTS,
+        name_of_weights(column),
         column.dimension,
         column.initializer,
         trainable,
         collections,
     )
+    if column.ckpt_to_load_from is not None:
+        first_values = {column.tensor_name_in_ckpt: variable}
+        tf1.train.init_from_checkpoint(column.ckpt_to_load_from, first_values)
+    return variable
 
 
 def make_weights(

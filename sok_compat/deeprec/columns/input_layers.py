@@ -13,10 +13,12 @@ import tensorflow as tf
 from sok_compat.deeprec.columns.adaptive_columns import with_masks
 from sok_compat.deeprec.columns.column_keys import DenseFeature, split_features
 from sok_compat.deeprec.columns.embedding_columns import (
+    WEIGHTS,
     ColumnLookup,
     collections_with,
     is_weighted,
     may_be_grouped,
+    name_of_weights,
 )
 from sok_compat.deeprec.columns.stock_functions import of_tensorflow
 from sok_compat.deeprec.lookups.group_lookup import pooled_rows, split_ids, whole_of
@@ -71,26 +73,24 @@ def input_layer(
             cols_to_vars,
             cols_to_output_tensors,
         )
-    _check_are_dense(feature_columns)
+    check_are_dense("input_layer", feature_columns)
     columns = sorted(feature_columns, key=lambda column: column.name)
     with tf1.variable_scope(None, default_name="input_layer", values=list(features.values())):
         found = _find_variables(features, columns, weight_collections, trainable, cols_to_vars)
-        outputs = [
-            tf.reshape(tensor, [tf.shape(tensor)[0], column._variable_shape.num_elements()])
-            for column, tensor in zip(columns, _look_up_groups(found))
-        ]
+        outputs = flat_outputs(columns, found)
         if cols_to_output_tensors is not None:
             cols_to_output_tensors.update(zip(columns, outputs))
         stock.verify_static_batch_size_equality(outputs, columns)
         return tf.concat(outputs, 1)
 
 
-def _check_are_dense(columns):
+def check_are_dense(layer: str, columns: Sequence[Any]) -> None:
+    """Raises ValueError for a categorical column."""
     for column in columns:
         if not isinstance(column, stock.DenseColumn):
             raise ValueError(
-                "input_layer: columns must be dense, got the categorical column "
-                f"{column.name!r}: put it into an embedding_column or indicator_column"
+                f"{layer}: columns must be dense, got the categorical column {column.name!r}: "
+                "put it into an embedding_column or indicator_column"
             )
 
 
@@ -104,27 +104,51 @@ def _find_variables(features, columns, weight_collections, trainable, cols_to_va
     found = []
     for column in columns:
         with tf1.variable_scope(None, default_name=column._var_scope_name) as scope:
-            found.append(_look_up_or_defer(column, features, builder, collections, trainable))
+            found.append(look_up_or_defer(column, features, builder, collections, trainable))
             if cols_to_vars is not None:
                 of_scope = tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES, scope=scope.name)
                 cols_to_vars[column] = of_scope
     return found
 
 
-def _look_up_or_defer(column, features, builder, collections, trainable):
-    if _group_of(column) is None:
+def look_up_or_defer(
+    column: Any,
+    features: Mapping[str, Any],
+    builder: Any,
+    collections: list[str],
+    trainable: bool,
+) -> Any:
+    """A column's tensor, or a ColumnLookup for flat_outputs; makes its variables.
+
+    Args:
+      column: a dense column.
+      features: {key: tensor or SparseTensor}
+      builder: TensorFlow's LazyBuilder of the features.
+      collections, trainable: of the variables.
+    """
+    is_grouped = _group_of(column) is not None
+    if not is_grouped and name_of_weights(column) == WEIGHTS:
         return column._get_dense_tensor(
             builder, weight_collections=collections, trainable=trainable
         )
     keeps_all = not column.use_safe_embedding_lookup
-    feature = DenseFeature.of(column.categorical_column, features, keeps_all)
+    source = column.categorical_column
+    feature = DenseFeature.of(source, features, keeps_all) if is_grouped else None
     lookup = ColumnLookup.of(column, feature, collections, trainable)
     if feature is None or not lookup.is_of_bags:
-        sparse_tensors = column.categorical_column._get_sparse_tensors(
+        sparse_tensors = source._get_sparse_tensors(
             builder, weight_collections=collections, trainable=trainable
         )
         lookup = dataclasses.replace(lookup, bags=sparse_tensors)
-    return lookup if lookup.is_of_bags else lookup.alone()
+    return lookup if is_grouped and lookup.is_of_bags else lookup.alone()
+
+
+def flat_outputs(columns: Sequence[Any], found: list[Any]) -> list[tf.Tensor]:
+    """[batch, dim] of each column; `found` is of look_up_or_defer."""
+    return [
+        tf.reshape(tensor, [tf.shape(tensor)[0], column._variable_shape.num_elements()])
+        for column, tensor in zip(columns, _look_up_groups(found))
+    ]
 
 
 def _look_up_groups(found: list[Any]) -> list[tf.Tensor]:

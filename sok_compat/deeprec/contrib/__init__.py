@@ -13,10 +13,10 @@ _MOVED = {  # {module of tf.contrib: its path under tf in TensorFlow 2}
     "data": "data.experimental",
 }
 _INSTEAD = {
-    "batch_norm": "tf.layers.batch_normalization",
-    "fully_connected": "tf.layers.dense",
+    "crossed_column": "tf.feature_column.crossed_column, whose hash is another one",
+    "layers": "tf.layers or tf.feature_column",
     "opt": "sok_compat.tf.keras.optimizers.LazyAdamOptimizer for its LazyAdamOptimizer",
-    "slim": "tf.layers",
+    "slim": "tf.contrib.layers, tf.contrib.framework.arg_scope or tf.layers",
 }
 
 

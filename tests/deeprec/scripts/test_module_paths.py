@@ -7,6 +7,8 @@ from tests.support.processes.subprocess_python import run_python
 SCRIPT = """
 import numpy as np
 import tensorflow as tf
+from tensorflow.contrib.layers import fully_connected
+from tensorflow.contrib.layers.python.layers import feature_column, feature_column_ops, layers
 from tensorflow.contrib.rnn import BasicLSTMCell as Cell
 from tensorflow.contrib.rnn.python.ops import core_rnn_cell
 from tensorflow.contrib.rnn.python.ops.core_rnn_cell import _Linear
@@ -18,6 +20,9 @@ from tensorflow.python.ops.rnn_cell import LSTMCell
 from tensorflow.python.util import nest
 
 assert core_rnn_cell._Linear is _Linear and Cell is tf.contrib.rnn.BasicLSTMCell
+assert tf.contrib.layers.fully_connected is fully_connected is layers.fully_connected
+assert tf.contrib.layers.embedding_column is feature_column.embedding_column
+assert "input_from_feature_columns" in feature_column_ops.__all__
 assert tf.contrib.rnn.GRUCell is tf.nn.rnn_cell.GRUCell
 assert LSTMCell.__name__ == "LSTMCell" and issubclass(LSTMCell, RNNCell)
 assert array_ops.stack is tf.stack and array_ops.reverse_sequence and array_ops.concat

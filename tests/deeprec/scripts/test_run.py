@@ -164,8 +164,8 @@ MISSING = {
     "optimizers": r"tf\.optimizers .*; TensorFlow 2 has it: tf\.compat\.v2\.optimizers",
     "get_hash_table": r"sok_compat does not have tf\.get_hash_table of DeepRec, a hash table, .*: "
     r"use tf\.get_embedding_variable",
-    "contrib.layers.fully_connected": r"TensorFlow 2 has no tf\.contrib, so no "
-    r"tf\.contrib\.layers\.fully_connected: use tf\.layers\.dense",
+    "contrib.slim.fully_connected": r"TensorFlow 2 has no tf\.contrib, so no "
+    r"tf\.contrib\.slim: use tf\.contrib\.layers, .*",
     "contrib.no_such": r".* tf\.contrib\.no_such: sok_compat has its data, feature_column, "
     r"framework, layers, lookup, rnn, training only",
 }

@@ -1,29 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tf.contrib.layers`: its initializers and regularizers."""
+"""Regularizers of `tf.contrib.layers`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NoReturn, Optional
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec import contrib
-
 _Regularizer = Callable[[tf.Tensor], Optional[tf.Tensor]]
 
-__all__ = ["l1_regularizer", "l2_regularizer", "sum_regularizer", "xavier_initializer"]
-
-
-def xavier_initializer(
-    uniform: bool = True, seed: int | None = None, dtype: tf.DType = tf.float32
-) -> tf.keras.initializers.Initializer:
-    """Glorot's initializer, with a uniform or truncated normal distribution."""
-    of = tf.glorot_uniform_initializer if uniform else tf.glorot_normal_initializer
-    return of(seed=seed, dtype=dtype)
-
-
-xavier_initializer_conv2d = xavier_initializer
+__all__ = ["l1_l2_regularizer", "l1_regularizer", "l2_regularizer", "sum_regularizer"]
 
 
 def l1_regularizer(scale: float, scope: str | None = None) -> _Regularizer:
@@ -34,6 +21,14 @@ def l1_regularizer(scale: float, scope: str | None = None) -> _Regularizer:
 def l2_regularizer(scale: float, scope: str | None = None) -> _Regularizer:
     """A function of weights: scale times half the sum of their squares."""
     return _regularizer(scale, tf.nn.l2_loss, scope or "l2")
+
+
+def l1_l2_regularizer(
+    scale_l1: float = 1.0, scale_l2: float = 1.0, scope: str | None = None
+) -> _Regularizer | None:
+    """A function of weights: the sum of both."""
+    scope = scope or "l1_l2_regularizer"
+    return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope)
 
 
 def sum_regularizer(
@@ -60,7 +55,3 @@ def _regularizer(
             return tf.multiply(tf.cast(scale, weights.dtype.base_dtype), measure(weights))
 
     return regularizer if scale else lambda weights: None
-
-
-def __getattr__(name: str) -> NoReturn:
-    raise contrib.missing(f"layers.{name}")

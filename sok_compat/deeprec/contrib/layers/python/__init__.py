@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Module paths below `tf.contrib.layers` that scripts import."""
