@@ -17,6 +17,7 @@ PRESET = dataclasses.replace(
 )
 FIVE = call("find", [3, 1, 7, 5, 0], insert=True)
 LOOK = call("contents")
+RATES = dict.fromkeys(("step_size", "beta1", "beta2", "epsilon"), 1.0)  # of "adam"
 ROWS = np.arange(6.0).reshape(3, 2)
 OF_SLOTS = {"m": np.full([3, 3], 8.0), "n": np.full([3, 1], 9.0)}
 WHERE = (("with a hash index", HASH), ("without a hash index", DIRECT))
@@ -28,7 +29,7 @@ NOT_MADE = {
     for one_call in (
         call("size"), call("find", [1]), call("find", [1], insert=True), call("export"),
         call("insert_rows", [1], [[1, 2]]), call("pool", [1], [0], [0, 1], row_ids=[0]),
-        call("apply", "adam", [[1, 2]], [0], [1] * 4, ["m"]), call("read_rows"),
+        call("apply", "adam", [[1, 2]], [0], RATES, ["m"]), call("read_rows"),
         call("rows_in_use"), call("contents"), call("restore_rows", [], np.ones([0, 2])),
         call("load", [[1, 2]]), call("preset", np.ones([8, 2])), call("dump"),
     )
@@ -182,10 +183,10 @@ SERIES = {
         call("save_series"),
         call("save_series"),
         call("find", [-7, 5], insert=True),
-        call("apply", "sgd", [[1, 2]], [2], [0.5]),
+        call("apply", "sgd", [[1, 2]], [2], {"learning_rate": 0.5}),
         call("save_series"),
         call("find", [9, 8, 7], insert=True),
-        call("apply", "sgd", [[1, 2]], [0], [0.5]),
+        call("apply", "sgd", [[1, 2]], [0], {"learning_rate": 0.5}),
         call("restore_series"),
         call("contents"),
         call("save_series"),

@@ -29,7 +29,8 @@ def together(*calls, **promise):
 
 
 def _adagrad(gradients, row_ids, **options):
-    options = {"numbers": (0.5, 0.0), "states": ("accumulator",), **options}
+    numbers = {"learning_rate": 0.5, "epsilon": 0.0}
+    options = {"numbers": numbers, "states": ("accumulator",), **options}
     return call("apply", "adagrad", gradients, row_ids, **options)
 
 

@@ -153,7 +153,7 @@ EVICTED = {
         call("evict", 5, steps_to_live=3, gives=1),
         call("find", [5, 6, 7], gives=[-1, 1, 2]),
         known([5, 6], [0, 2], [-1, 3]),
-        call("apply", "sgd", [[1, 1]], [1], [1.0]),
+        call("apply", "sgd", [[1, 1]], [1], {"learning_rate": 1.0}),
         call("admit", [5, 8], [1, 1], step=6, gives=[0, 3]),
         known([5, 8], [1, 1], [6, 6]),
         LOOK,
@@ -161,7 +161,7 @@ EVICTED = {
     "rows start as at first when another key gets them": Script(
         EVICTS,
         call("admit", [5, 6], [1, 1], step=1),
-        call("apply", "sgd", [[1, 1], [2, 2]], [0, 1], [1.0]),
+        call("apply", "sgd", [[1, 1], [2, 2]], [0, 1], {"learning_rate": 1.0}),
         call("scatter", "Update", [0, 1], [[9], [9]], plane="m"),
         call("evict", 9, steps_to_live=1, gives=2),
         call("size", gives=0),

@@ -41,7 +41,7 @@ EVICTED = {
     "rows of evicted keys start as at first": Script(
         LIMITED,
         inserted([5, 6, 7]),
-        call("apply", "sgd", [[1, 1], [2, 2], [3, 3]], [0, 1, 2], [1.0]),
+        call("apply", "sgd", [[1, 1], [2, 2], [3, 3]], [0, 1, 2], {"learning_rate": 1.0}),
         call("scatter", "Update", [0, 1, 2], [[9], [9], [9]], plane="m"),
         inserted([8, 9]),
         inserted([10], [1]),
@@ -128,7 +128,7 @@ ROOM = {
     "room is made before new keys come": Script(
         LIMITED,
         inserted([5, 6, 7]),
-        call("apply", "sgd", [[1, 1]], [1], [1.0]),
+        call("apply", "sgd", [[1, 1]], [1], {"learning_rate": 1.0}),
         call("make_room", [8], gives=[[5], [[1.5, 1.5]]]),
         call("make_room", [8, 7], gives=[[], np.zeros([0, 2])]),
         inserted([8], [0]),
