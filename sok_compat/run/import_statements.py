@@ -9,6 +9,7 @@
 | `from tensorflow.python.ops import variables` | `from sok_compat.deeprec.python.ops import ...` |
 | `import tensorflow.compat.v2 as tf` | the same |
 | `from sparse_operation_kit.core import graph_keys` | `from sok_compat.sparse_operation_kit. ...` |
+| `import numpy as np` | the same, after `import sok_compat.run.numpy_names` |
 
 DeepRec adds names to the module `variables`, and TensorFlow 2 has moved some of others. Imports of
 TensorFlow, except `compat.v2`, first switch on TensorFlow 1's behaviour.
@@ -21,7 +22,10 @@ import os
 from collections.abc import Iterable
 
 _DEEPREC = "sok_compat.deeprec"
-_SWITCH = f"{_DEEPREC}.namespace.v1_behavior"
+_BEFORE = {  # {package: what is imported before it}
+    "numpy": "sok_compat.run.numpy_names",
+    "tensorflow": f"{_DEEPREC}.namespace.v1_behavior",
+}
 _FACE_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "deeprec")
 # Folders of TensorFlow outside its API; sok_compat.deeprec provides what they lack.
 _FOLDERS = ("compiler", "contrib", "core", "dtensor", "include", "python", "tools", "tsl")
@@ -67,12 +71,12 @@ class _Imports(ast.NodeTransformer):
 
     def visit_ImportFrom(self, node):
         names = [alias.name for alias in node.names]
-        own = own_name(node.module, names) if node.module and not node.level else None
-        if own is None:
+        if not node.module or node.level:
             return node
-        switch = [ast.copy_location(each, node) for each in _switch(node.module)]
-        node.module = own
-        return [*switch, node]
+        own = own_name(node.module, names)
+        before = [ast.copy_location(each, node) for each in _before(node.module)]
+        node.module = own or node.module
+        return [*before, node]
 
 
 def _import_statements(alias):
@@ -80,21 +84,22 @@ def _import_statements(alias):
     name, bound = alias.name, alias.asname
     own = own_name(name)
     if own is None:
-        return [ast.Import([alias])]
+        return [*_before(name), ast.Import([alias])]
     root = name.partition(".")[0]
     if bound or name == root:
-        return [*_switch(name), _import(own, bound or name)]
+        return [*_before(name), _import(own, bound or name)]
     # `import a.b` loads a.b and binds a.
-    return [*_switch(name), _import(own, root), _import(own_name(root), root)]
+    return [*_before(name), _import(own, root), _import(own_name(root), root)]
 
 
 def _import(name, bound):
     return ast.Import([ast.alias(name=name, asname=bound)])
 
 
-def _switch(module):
+def _before(module):
     """The statements to run before this module is imported; they bind no name."""
-    if not f"{module}.".startswith("tensorflow."):
+    first = _BEFORE.get(module.partition(".")[0])
+    if first is None or module.startswith("tensorflow.compat.v2"):
         return []
     function = ast.Name(id="__import__", ctx=ast.Load())
-    return [ast.Expr(ast.Call(func=function, args=[ast.Constant(_SWITCH)], keywords=[]))]
+    return [ast.Expr(ast.Call(func=function, args=[ast.Constant(first)], keywords=[]))]

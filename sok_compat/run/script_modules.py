@@ -96,7 +96,7 @@ def _loader(loader):
     """Our loader, or the given one if the module needs no rewriting or cannot be compiled."""
     try:
         source = loader.get_data(loader.path)
-        if not any(name in source for name in (b"tensorflow", b"sparse_operation_kit")):
+        if not any(name in source for name in (b"tensorflow", b"sparse_operation_kit", b"numpy")):
             return loader
         return _ScriptLoader(loader.name, loader.path, own_code(source, loader.path))
     except (OSError, SyntaxError, ValueError):  # ValueError: null bytes

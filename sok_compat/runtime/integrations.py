@@ -67,6 +67,13 @@ CHANGES_OF_OBJECTS = (
         "ends with the process; sok_compat.run.distributions.answer_as_installed()",
     ),
     ChangeOfObject(
+        "numpy, by python -m sok_compat.run",
+        "names that NumPy 1.24 and 2.0 dropped, such as np.object and np.float, are there again",
+        "NumPy 1.23 to 2.4",
+        "tests/deeprec/scripts/test_older_names.py",
+        "ends with the process; sok_compat.run.numpy_names.take_back()",
+    ),
+    ChangeOfObject(
         "sys.meta_path, by the wheel's .pth file",
         "`import sparse_operation_kit` and `import distributed_embeddings` give this package, "
         "unless another built one is found",
