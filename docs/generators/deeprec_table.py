@@ -77,10 +77,11 @@ SECTIONS = {
               "tf.estimator.DNNClassifier tf.estimator.DNNEstimator tf.estimator.DNNRegressor "
               "tf.estimator.DNNLinearCombinedClassifier tf.estimator.DNNLinearCombinedEstimator "
               "tf.estimator.DNNLinearCombinedRegressor tf.estimator.LinearClassifier "
-              "tf.estimator.LinearEstimator tf.estimator.LinearRegressor", "differs",
-              "up to TensorFlow 2.15; under 'collective' rank 0 exports its checkpoint, with the "
-              "rows of all ranks, and others get None; `dtype` and `dnn_dtype` of hidden layers "
-              "have no effect, and a warning says so"),
+              "tf.estimator.LinearEstimator tf.estimator.LinearRegressor "
+              "tf.estimator.BestExporter tf.estimator.LatestExporter", "differs",
+              "up to TensorFlow 2.15; of ranks that share tables rank 0 exports, with the rows of "
+              "all, whether all call it or rank 0 alone, and others get None; `dtype` and "
+              "`dnn_dtype` of hidden layers have no effect, and a warning says so"),
         Entry("tf.saved_model.simple_save tf.saved_model.Builder "
               "tf.saved_model.builder.SavedModelBuilder", "differs",
               "under 'collective' rank 0 writes; a graph of several ranks with embedding variables "

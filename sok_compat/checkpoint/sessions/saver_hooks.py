@@ -137,6 +137,6 @@ class SavesOnAllRanks(tf.compat.v1.train.SessionRunHook):
     def _share_stop(self, is_requested):
         if not self._has_listeners:
             return bool(is_requested)
-        return any(
-            allgather_strings("stop_after_checkpoint", "stop" if is_requested else "", self._graph)
-        )
+        text = "stop" if is_requested else ""
+        # Patient, as a listener of rank 0 may export for long.
+        return any(allgather_strings("stop_after_checkpoint", text, self._graph, is_patient=True))

@@ -4,7 +4,6 @@ of `tf.estimator`, which rank 0 exports."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import inspect
 import logging
@@ -20,7 +19,7 @@ from sok_compat.deeprec.collective.sessions_of_ranks import session_config, with
 from sok_compat.deeprec.namespace.namespaces import MadeOnUse
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from sok_compat.ranks.collectives import graphs_of_one_rank
-from sok_compat.ranks.identity import current_ranks
+from sok_compat.ranks.identity import current_ranks, is_connected
 from sok_compat.serving.stock_functions import use_stock_functions
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def _exported_by_rank_0(name: str = "Estimator") -> type:
                 isinstance(instance, stock) if cls is face else super().__instancecheck__(instance)
             )
 
-    doc = f"As tf.estimator.{name}; trains micro batches; under 'collective', rank 0 exports."
+    doc = f"As tf.estimator.{name}; trains micro batches; rank 0 exports for all ranks."
     bases = (_InFloat32, _Exports, stock) if name.startswith("DNN") else (_Exports, stock)
     face = OfAnyKind(name, bases, {"__doc__": doc})
     return face
@@ -91,6 +90,12 @@ class _Exports(_Estimator):
         hooks = with_micro_batches(hooks, self.config.session_config)
         return super().train(input_fn, hooks, *args, **kwargs)
 
+    def eval_dir(self, name: str | None = None) -> str:
+        """As in tf.estimator; rank 1 has `eval_rank_1`, since two writers damage an events file."""
+        if not _is_rank_0():
+            name = f"{name}_rank_{current_ranks().rank}" if name else f"rank_{current_ranks().rank}"
+        return super().eval_dir(name)
+
     def export_saved_model(self, *args: Any, **kwargs: Any) -> bytes | None:
         """As in tf.estimator, on rank 0, with the rows of all ranks; None on other ranks."""
         return _exported(super().export_saved_model, args, kwargs)
@@ -105,12 +110,31 @@ class _Exports(_Estimator):
 
 
 def _exported(export, args, kwargs):
-    if is_collective() and current_ranks().rank != 0:
+    if not _is_rank_0():
         return None
-    with graphs_of_one_rank() if is_collective() else contextlib.nullcontext():
+    with graphs_of_one_rank():
         folder = export(*args, **kwargs)
     use_stock_functions(folder)
     return folder
+
+
+def _is_rank_0() -> bool:
+    """Whether this process is rank 0, or shares no tables with other ranks."""
+    return not is_connected() or current_ranks().rank == 0
+
+
+@functools.cache
+def _exporter_of_rank_0(name: str) -> type:
+    """The class `tf.estimator.<name>` of scripts: it also compares and deletes exports."""
+    stock = getattr(tf.estimator, name)
+
+    def export(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """As in tf.estimator, on rank 0; None on other ranks."""
+        return stock.export(self, *args, **kwargs) if _is_rank_0() else None
+
+    return type(
+        name, (stock,), {"__doc__": f"As tf.estimator.{name}, on rank 0.", "export": export}
+    )
 
 
 class _Methods(_Estimator):
@@ -302,7 +326,11 @@ _CLASSES = [
         for kind in ("Classifier", "Estimator", "Regressor")
     ),
 ]
+_MADE = {
+    **dict.fromkeys(_CLASSES, _exported_by_rank_0),
+    **dict.fromkeys(["BestExporter", "LatestExporter"], _exporter_of_rank_0),
+}
 NAMES = {
-    f"estimator.{name}": MadeOnUse(functools.partial(_exported_by_rank_0, name))
-    for name in (_CLASSES if hasattr(tf, "estimator") else [])
+    f"estimator.{name}": MadeOnUse(functools.partial(make, name))
+    for name, make in (_MADE.items() if hasattr(tf, "estimator") else [])
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks that all call TensorFlow 1's exports: rank 0 writes, with the rows of both."""
+"""Two ranks that call TensorFlow 1's exports: rank 0 writes, with the rows of both."""
 
 import re
 
@@ -30,6 +30,26 @@ def test_an_estimator_exports_the_rows_of_all_ranks():
     np.testing.assert_allclose(first["exported"], first["logits"], rtol=1e-5)
     np.testing.assert_allclose(second["logits"], first["logits"], rtol=1e-5)
     assert np.ptp(first["logits"]) > 0.1
+
+
+@launched_once
+def ranks_without_strategy():
+    return reports(run_ranks("deeprec.estimator_exports", 2, timeout=200))
+
+
+@needs_estimator
+@pytest.mark.parametrize("who", ["all ranks", "rank 0"])
+def test_without_a_strategy_rank_0_exports_for_all(who):
+    (found, logits, path), (of_second, logits_of_second, no_path) = (
+        rank[who] for rank in ranks_without_strategy()
+    )
+    np.testing.assert_allclose(logits_of_second, logits, rtol=1e-5)
+    assert np.ptp(logits) > 0.01
+    assert found.keys() == {"called", "FinalExporter", "LatestExporter", "BestExporter"}
+    assert (found["called"][0], found["FinalExporter"][0], found["LatestExporter"][0]) == (1, 1, 2)
+    for _, exported in found.values():
+        np.testing.assert_allclose(exported, logits, rtol=1e-5)
+    assert path and not no_path and not of_second
 
 
 @needs_estimator
