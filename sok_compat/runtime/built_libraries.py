@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+MINORS = (15, 21)  # first and last TensorFlow 2.x to build for, as in cmake/tensorflow_install.py
 BUILD_AGAIN = (
     "pip install --force-reinstall --no-deps --no-cache-dir --no-binary sok_compat sok_compat (or, "
     "in a checkout, pip install --no-deps .)"
@@ -38,9 +39,15 @@ def library_for(version: str) -> Path:
         if _minor(built_for) == _minor(version):
             return path
     releases = ", ".join(sorted(libraries, key=_numbers))
+    first, last = MINORS
+    ways_out = "Install one of these"
+    if [2, first] <= _numbers(version)[:2] <= [2, last]:
+        ways_out += f", or build sok_compat for this one: {BUILD_AGAIN}"
+    else:
+        ways_out += f": sok_compat cannot be built for others than 2.{first} to 2.{last}"
     raise ImportError(
         f"sok_compat has op libraries for TensorFlow {releases}, but {version} is installed. "
-        f"Install one of these, or build sok_compat for this one: {BUILD_AGAIN}"
+        f"{ways_out}"
     )
 
 

@@ -5,6 +5,8 @@ import zipfile
 
 import pytest
 
+from sok_compat.runtime import built_libraries
+
 
 @pytest.mark.parametrize(
     ("python", "first", "last", "count"),
@@ -18,6 +20,8 @@ def test_a_wheel_carries_all_releases_of_its_python(tensorflow_install, python, 
 def test_the_tested_releases_are_among_them(tensorflow_install):
     assert set(tensorflow_install.TESTED_VERSIONS) <= set(tensorflow_install.releases())
     assert set(tensorflow_install.LAST_PATCHES) == set(tensorflow_install.PYTHONS)
+    first, last = built_libraries.MINORS
+    assert set(tensorflow_install.PYTHONS) == set(range(first, last + 1))
 
 
 @pytest.mark.parametrize(

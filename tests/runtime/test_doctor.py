@@ -127,15 +127,25 @@ def test_no_tensorflow(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("built_for", "words"),
-    [((), "built without"), (("2.14.0", "2.9.1"), "for TensorFlow 2.9.1, 2.14.0, but 2.16.1")],
+    ("built_for", "version", "words", "way_out"),
+    [
+        ((), "2.16.1", "built without", "Install TensorFlow"),
+        (
+            ("2.15.1", "2.9.1"),
+            "2.16.1",
+            "for TensorFlow 2.9.1, 2.15.1, but 2.16.1",
+            "--no-binary sok_compat",
+        ),
+        (("2.15.1",), "2.14.1", "for TensorFlow 2.15.1, but 2.14.1", "than 2.15 to 2.21"),
+        (("2.15.1",), "2.22.0", "for TensorFlow 2.15.1, but 2.22.0", "than 2.15 to 2.21"),
+    ],
 )
-def test_op_library_that_does_not_fit(monkeypatch, built_for, words):
+def test_op_library_that_does_not_fit(monkeypatch, built_for, version, words, way_out):
     libraries = {release: Path(f"_ops-{release}.so") for release in built_for}
     monkeypatch.setattr(built_libraries, "built_libraries", lambda: libraries)
-    finding = doctor._op_library("2.16.1")
-    assert finding.status == "broken" and words in finding.text
-    assert not built_for or "--no-binary sok_compat" in finding.text
+    finding = doctor._op_library(version)
+    assert finding.status == "broken" and words in finding.text and way_out in finding.text
+    assert (way_out == "--no-binary sok_compat") == ("--no-binary sok_compat" in finding.text)
 
 
 @pytest.mark.parametrize("version", ["2.15.1", "2.15.0", "2.15.0-rc1"])
