@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.ranks.exchange import first_line
+from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1

@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.ranks.collectives import begin_collective, graph_beside
-from sok_compat.ranks.exchange import first_line
 from sok_compat.ranks.identity import current_ranks, is_connected
+from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from sok_compat.ranks.shared_memory import SharedMemory
+from sok_compat.runtime.error_texts import MOST_CHARACTERS, first_line
 from sok_compat.runtime.op_library import c_library
 from sok_compat.runtime.processors import own_processors, share_of_processors
 from sok_compat.runtime.seeds import draw_seed
@@ -37,7 +38,6 @@ HEARTBEAT_SECONDS = 0.5
 WATCH_SECONDS = 0.2
 LOST_RANK_SECONDS = 2.0
 SILENCE_SECONDS = 3.0  # on top, after which a silent rank of another host counts as lost
-MOST_CHARACTERS = 300  # of an error's message
 MOST_BYTES = 1 << 26  # sent or received in one all-to-all, within the stall timeout
 
 
@@ -322,17 +322,6 @@ def _gloo_note(waited_seconds):
         f"no answer for {waited_seconds:.0f} s, where Horovod gives up after "
         f"{GLOO_VARIABLE}={setting}, whatever {STALL_TIMEOUT.name} is; "
     )
-
-
-def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> str:
-    """An error's message, without the stack traces that TensorFlow adds when it re-raises."""
-    while isinstance(error.__context__, type(error)):
-        error = error.__context__
-    lines = (getattr(error, "message", None) or str(error)).splitlines()
-    nodes = [number for number, line in enumerate(lines) if line.startswith("Node: ")]
-    lines = lines[nodes[-1] + 1 :] if nodes else lines  # after its place in the graph
-    said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
-    return said[0][:most_characters] if said else type(error).__name__
 
 
 def _is_running(pid):

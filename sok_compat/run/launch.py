@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from sok_compat.run.rank import status_of
+from sok_compat.run.rank import first_failure, status_of
 from sok_compat.runtime.settings import COLLECTIVE_STRATEGY
 
 USAGE = """\
@@ -26,7 +27,8 @@ Runs a command as N processes of this machine that Horovod connects, by Gloo; wi
 Horovod is not installed and mpi4py is, mpiexec starts them and MPI connects them. A command that
 begins with the name of a script, or with -m, is one for python -m sok_compat.run. Without -np there
 is a process for each GPU in CUDA_VISIBLE_DEVICES, or else NVIDIA_VISIBLE_DEVICES, or else of the
-machine; where there is none, one. The status is that of the first process that failed.
+machine; where there is none, one. The status is that of the first process that failed, whose error
+comes last; 130 after Ctrl-C.
 """
 
 
@@ -74,9 +76,15 @@ def run(command: Sequence[str], num_processes: int, by_mpi: bool = False) -> int
     starter = launcher(num_processes, by_mpi)
     with tempfile.TemporaryDirectory() as folder:
         of_rank = [sys.executable, "-m", "sok_compat.run.rank", folder]
-        status, _ = status_of([*starter, *of_rank, *command])
-        failed = sorted(Path(folder).iterdir(), key=lambda path: int(path.name))
-        return int(failed[0].read_text()) if status and failed else status
+        status, signals = status_of([*starter, *of_rank, *command])
+        failure = first_failure(folder)
+    if signal.SIGINT in signals:
+        return 128 + signal.SIGINT
+    if not status or failure is None:
+        return status
+    why = f": {failure.error}" if failure.error else ""
+    sys.stderr.write(f"\nrank {failure.rank} failed first, with status {failure.status}{why}\n")
+    return failure.status
 
 
 def launcher(num_processes: int, by_mpi: bool) -> list[str]:

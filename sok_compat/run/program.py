@@ -14,7 +14,9 @@ from importlib.machinery import SourceFileLoader
 
 from sok_compat.run.distributions import answer_as_deeprec
 from sok_compat.run.horovod_stand_in import stand_in_for_horovod
+from sok_compat.run.rank import NOTE, note_failure
 from sok_compat.run.script_modules import own_code, read_imports_as_tensorflow_1
+from sok_compat.runtime.error_texts import first_line
 
 USAGE = """\
 usage: python -m sok_compat.run script.py arguments...
@@ -27,6 +29,8 @@ horovodrun -np 2 python -m sok_compat.run script.py arguments...
 or, one for each GPU: python -m sok_compat.run.launch script.py arguments...
 Where Horovod is not installed, `import horovod.tensorflow` gives its most used names.
 """
+
+_MOST_CHARACTERS = 4000  # of an error that is said in one line
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -131,20 +135,44 @@ def _execute(names, load):
     module = types.ModuleType("__main__")
     vars(module).update(__annotations__={}, __builtins__=builtins, __cached__=None, **names)
     sys.modules["__main__"] = module
+    note = os.environ.pop(NOTE, None)  # not for processes that the script starts
     try:
         exec(load(), vars(module))
-    except BaseException:
+    except BaseException as error:
+        status = _status_of(error)
+        if note is not None and status:
+            note_failure(note, status, _said(error))
         _show_from(vars(module))
         raise
 
 
+def _status_of(error):
+    """The status with which Python ends for an error."""
+    if not isinstance(error, SystemExit):
+        return 1
+    return error.code if isinstance(error.code, int) else int(error.code is not None)
+
+
+def _said(error):
+    """An error in one line; empty for an exit without a message, and for Ctrl-C."""
+    if isinstance(error, Exception):
+        return f"{type(error).__name__}: {first_line(error, _MOST_CHARACTERS)}"
+    return error.code if isinstance(error, SystemExit) and isinstance(error.code, str) else ""
+
+
 def _show_from(namespace):
-    """Makes the traceback of the final error begin in the script, not in the launcher."""
+    """Makes the traceback of the final error begin in the script, not in the launcher.
+
+    If the error says more than one line, as TensorFlow's do with their stacks, the line that
+    matters comes last, alone.
+    """
     show = sys.excepthook
 
     def show_without_launcher(kind, error, trace):
         while trace is not None and trace.tb_frame.f_globals is not namespace:
             trace = trace.tb_next
         show(kind, error.with_traceback(trace), trace)
+        if len(str(error).splitlines()) > 1:
+            sys.stderr.write(f"\n{_said(error)}\n")
 
     sys.excepthook = show_without_launcher

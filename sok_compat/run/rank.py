@@ -1,50 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m sok_compat.run.rank folder command...`: runs a command, and notes its status."""
+"""`python -m sok_compat.run.rank folder command...`: runs a command, and notes how it failed."""
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+# In the environment of a command: the file for the Failure of its script, at once. Other ranks fail
+# for that, may end before it, and have it killed.
+NOTE = "SOK_NOTE_OF_RANK"
+_RANKS = ("HOROVOD_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK")  # as those set who start ranks
+
+
+class Failure(NamedTuple):
+    """How a rank failed."""
+
+    when: int  # nanoseconds
+    rank: str
+    status: int
+    error: str  # in one line; empty if it is not known
 
 
 def main(folder: str, *command: str) -> None:
-    """Runs the command. Writes a nonzero status to a file named by the time, unless this process
-    was told to end.
+    """Runs the command. Writes a Failure to the folder if its status is nonzero, unless its script
+    has done so, or this process was told to end.
 
     Raises:
       SystemExit: with the status of the command.
     """
-    status, is_told = status_of(command)
-    if status and not is_told:
-        Path(folder, str(time.time_ns())).write_text(str(status))
+    note = Path(folder, str(os.getpid()))
+    status, signals = status_of(command, {NOTE: str(note)})
+    if status and not signals and not note.exists():
+        note_failure(note, status, "")
     sys.exit(status)
 
 
-def status_of(command: Sequence[str]) -> tuple[int, bool]:
+def note_failure(path: str | Path, status: int, error: str) -> None:
+    """Writes the Failure of this rank, as a whole."""
+    rank = next((os.environ[name] for name in _RANKS if name in os.environ), "?")
+    partial = f"{path}.partial"
+    Path(partial).write_text(json.dumps(Failure(time.time_ns(), rank, status, error)))
+    os.replace(partial, path)
+
+
+def first_failure(folder: str) -> Failure | None:
+    """The first Failure of those in the folder."""
+    whole = [path for path in Path(folder).iterdir() if path.suffix != ".partial"]
+    return min((Failure(*json.loads(path.read_text())) for path in whole), default=None)
+
+
+def status_of(
+    command: Sequence[str], environment: dict[str, str] | None = None
+) -> tuple[int, list[int]]:
     """Runs a command, and forwards SIGTERM to it. It inherits files as a shell's command does.
 
+    Args:
+      command: the command line.
+      environment: variables for it, besides those of this process.
+
     Returns:
-      (the command's status as a shell reports it, whether SIGTERM was forwarded).
+      (the command's status as a shell reports it, signals by which this process was told to end).
     """
+    variables = {**os.environ, **(environment or {})}
     try:
-        process = subprocess.Popen(command, close_fds=False)  # MPI's ranks inherit mpiexec's pipe
+        # MPI's ranks inherit mpiexec's pipe.
+        process = subprocess.Popen(command, close_fds=False, env=variables)
     except OSError as error:
         sys.stderr.write(f"cannot run {command[0]!r}: {error.strerror}\n")
-        return 127, False
-    told = []
+        return 127, []
+    signals = []
 
     def tell(number, frame):
-        told.append(number)
-        process.send_signal(number)
+        signals.append(number)
+        if number == signal.SIGTERM:  # the terminal sends SIGINT to the command, too
+            process.send_signal(number)
 
     signal.signal(signal.SIGTERM, tell)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the command, too
+    signal.signal(signal.SIGINT, tell)
     status = process.wait()
-    return 128 - status if status < 0 else status, bool(told)
+    return 128 - status if status < 0 else status, signals
 
 
 if __name__ == "__main__":

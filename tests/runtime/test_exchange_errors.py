@@ -4,7 +4,7 @@
 import pytest
 import tensorflow as tf
 
-from sok_compat.ranks.exchange import MOST_CHARACTERS, first_line
+from sok_compat.runtime.error_texts import MOST_CHARACTERS, first_line
 
 tf1 = tf.compat.v1
 

@@ -20,8 +20,8 @@ from sok_compat.checkpoint.sessions.tables_left_out import warn_of_tables_left_o
 from sok_compat.checkpoint.streams.files_of_rank_0 import are_on_rank_0, path_on_this_rank
 from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_to_read, logged
 from sok_compat.ranks.allgather_strings import allgather_strings
-from sok_compat.ranks.exchange import first_line
 from sok_compat.ranks.identity import ranks_of_job
+from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.tf_versions import checkpoint_management
 from sok_compat.tables.table import is_shared_table
 

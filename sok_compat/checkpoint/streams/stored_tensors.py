@@ -11,7 +11,7 @@ import itertools
 
 import tensorflow as tf
 
-from sok_compat.ranks.exchange import first_line
+from sok_compat.runtime.error_texts import first_line
 from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -13,7 +14,7 @@ from sok_compat.run import distributions
 from tests.packaging.environments import REPOSITORY
 
 SCRIPT = """
-import importlib.metadata, sys
+import importlib.metadata, os, sys
 from importlib.metadata import version
 try:
     import pkg_resources
@@ -22,7 +23,8 @@ except ImportError:  # ended with setuptools 81
 else:
     print(pkg_resources.get_distribution("Tensorflow").version)
 print(version("tensorflow"), importlib.metadata.distribution("tensorflow").metadata["Name"])
-print(sys.path[1], "tensorflow" in sys.modules)
+print("tensorflow" in sys.modules, flush=True)
+os.kill(os.getpid(), {signal})
 """
 
 
@@ -32,24 +34,30 @@ def installed():
     distributions.answer_as_installed()
 
 
-def test_a_script_finds_deeprec_in_the_version(tmp_path, installed):
-    (tmp_path / "script.py").write_text(SCRIPT)
+@pytest.mark.parametrize("signal", [0, 9])
+def test_a_script_finds_deeprec_in_the_version(tmp_path, installed, signal):
+    """Nothing stays on disk, also if the process is killed."""
+    (tmp_path / "script.py").write_text(SCRIPT.format(signal=signal))
+    (tmp_path / "temporary").mkdir()
     path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
-    lines = subprocess.check_output(
+    environment = {"PYTHONPATH": path, "TMPDIR": str(tmp_path / "temporary")}
+    done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "sok_compat.run", "script.py"],
-        cwd=tmp_path, text=True, env={**os.environ, "PYTHONPATH": path},
-    ).splitlines()  # fmt: skip
+        cwd=tmp_path, text=True, env={**os.environ, **environment}, capture_output=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal, done.stderr
+    lines = done.stdout.splitlines()
     expected = f"{installed}+{distributions._OF_DEEPREC}"
     assert lines[:2] == [expected, f"{expected} tensorflow"] and "deeprec" in expected
-    folder, is_imported = lines[2].split()
-    assert is_imported == "False" and not os.path.exists(folder)
+    assert lines[2] == "False" and not os.listdir(tmp_path / "temporary")
 
 
 def test_it_is_undone(installed):
     before = list(sys.path)
     distributions.answer_as_deeprec()
     distributions.answer_as_deeprec()
-    assert len(sys.path) == len(before) + 1 and os.listdir(sys.path[1])
+    assert len(sys.path) == len(before) + 1 and zipfile.is_zipfile(sys.path[1])
     assert re.fullmatch(r"[\d.]+\+deeprec\d+", importlib.metadata.version("tensorflow"))
     folder = sys.path[1]
     distributions.answer_as_installed()

@@ -2,6 +2,8 @@
 """`python -m sok_compat.run.launch` runs a command as several processes; no TensorFlow in these."""
 
 import os
+import re
+import signal
 import subprocess
 import sys
 
@@ -63,6 +65,60 @@ def test_the_first_that_failed_ends_the_others_and_its_status_comes_back(folder)
     status, printed, message = launch(*command, cwd=folder, CUDA_VISIBLE_DEVICES="")
     assert status == 3, message
     assert "has slept" not in printed
+
+
+FAILING = f"""
+import os, sys, time
+if {RANK} == 0:
+    try:
+        raise ValueError("the cause")
+    finally:
+        print("fails")
+        import atexit
+        atexit.register(time.sleep, 2)  # another rank, which fails for it, ends before this one
+time.sleep(0.5)
+raise RuntimeError("rank 0 has left: the cause\\n\\nand its stack")
+"""
+
+
+@pytest.mark.skipif(not has_horovod(), reason="Horovod is not installed: run `make horovod`")
+def test_the_error_of_the_first_rank_that_failed_comes_last(tmp_path):
+    (tmp_path / "train.py").write_text(FAILING)
+    status, _, message = launch("-np", "2", "train.py", cwd=tmp_path, CUDA_VISIBLE_DEVICES="")
+    assert status == 1
+    assert message.endswith("\n\nrank 0 failed first, with status 1: ValueError: the cause\n")
+    of_second = "".join(re.findall(r"^\[1\]<stderr>:(.*\n)", message, re.MULTILINE))
+    assert of_second.endswith("and its stack\n\nRuntimeError: rank 0 has left: the cause\n")
+
+
+UP = "import os, time; os.write(1, b'is up '); time.sleep(60)"
+
+
+@pytest.mark.parametrize("by", ["horovod", "mpi", "nothing"])
+def test_ctrl_c_leaves_nothing_behind(tmp_path, by):
+    if by == "horovod" and not has_horovod():
+        pytest.skip("Horovod is not installed: run `make horovod`")
+    if by == "mpi" and why_no_mpi() is not None:
+        pytest.skip(why_no_mpi())
+    (tmp_path / "train.py").write_text(UP)
+    (tmp_path / "temporary").mkdir()
+    options = {"horovod": ["-np", "2"], "mpi": ["--mpi", "-np", "2"], "nothing": ["-np", "1"]}[by]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "sok_compat.run.launch", *options, "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a terminal sends the signal to all processes of the job
+    )
+    printed = ""
+    while printed.count("is up") < (1 if by == "nothing" else 2):
+        printed += process.stdout.read(1)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not os.listdir(tmp_path / "temporary")
 
 
 MPI = """

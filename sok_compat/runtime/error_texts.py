@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an error says, without what TensorFlow adds. No TensorFlow."""
+
+from __future__ import annotations
+
+MOST_CHARACTERS = 300  # of an error's message, where other ranks or a log repeat it
+
+
+def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> str:
+    """An error's message, without the stack traces that TensorFlow adds when it re-raises."""
+    while isinstance(error.__context__, type(error)):
+        error = error.__context__
+    lines = (getattr(error, "message", None) or str(error)).splitlines()
+    nodes = [number for number, line in enumerate(lines) if line.startswith("Node: ")]
+    lines = lines[nodes[-1] + 1 :] if nodes else lines  # after its place in the graph
+    said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
+    return said[0][:most_characters] if said else type(error).__name__
