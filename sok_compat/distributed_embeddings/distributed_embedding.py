@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
@@ -23,15 +24,13 @@ from sok_compat.distributed_embeddings.python.layers.embedding import Embedding,
 from sok_compat.distributed_embeddings.saved_tables import SavedTables
 from sok_compat.ranks.job import start_job
 from sok_compat.runtime import integrations
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import initial_weights, keras, pass_initial_weights
 from sok_compat.tables import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.stock_slots import make_slots_as_planes
 
 if TYPE_CHECKING:
     import os
-
-    import numpy as np
 
     from sok_compat.distributed_embeddings.planning.workload import Workload
     from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import Ids
@@ -320,16 +319,33 @@ class _Given:
         self._embeddings = list(embeddings)
 
     def rebuilt(self, table: int, config: dict[str, Any]) -> keras.layers.Layer:
-        """A new layer of the same class as the table's, with another configuration."""
+        """A new layer of the same class as the table's, with another configuration and the same
+        `weights=`."""
         kind = type(self._embeddings[table])
         config = {key: value for key, value in config.items() if key != "cpu_offload"}
         if "dtype" in config:
             config["dtype"] = float_dtype(config["dtype"])
-        return (Embedding if kind is keras.layers.Embedding else kind).from_config(config)
+        layer = (Embedding if kind is keras.layers.Embedding else kind).from_config(config)
+        pass_initial_weights(layer, initial_weights(self._embeddings[table]))
+        return layer
 
     def initializers(self) -> list[Any]:
-        """The initializer of each table; None if its layer has none."""
-        return [getattr(one, "embeddings_initializer", None) for one in self._embeddings]
+        """The initializer of each table, its layer's `weights=` if given; None if it has none."""
+        return [self._initializer(one) for one in self._embeddings]
+
+    def _initializer(self, embedding: keras.layers.Layer) -> Any:
+        arrays = initial_weights(embedding)
+        if arrays is None:
+            return getattr(embedding, "embeddings_initializer", None)
+        rows = np.asarray(arrays[0], np.float32)
+        config = embedding.get_config()
+        shape = config["input_dim"], config["output_dim"]
+        if rows.shape != shape:
+            raise ValueError(
+                f"weights of the layer {embedding.name!r} must have the shape {shape} of its "
+                f"table, got {rows.shape}"
+            )
+        return keras.initializers.Constant(rows)
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from sok_compat.lookup.group_gradients import dense_shape_of
+from sok_compat.lookup.recomputed import read_no_tables_to_recompute
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import control_flow_ops
 
@@ -26,9 +27,11 @@ _TABLE = "_sok_compat_table_of_rows"  # an attribute of handles: a weak referenc
 
 
 def note_lookup(table: Table) -> None:
-    """Every lookup calls it; in a function or branch, it prepares for branches without a lookup."""
+    """Every lookup calls it. It prepares for gradients: of recomputed layers and, in a function or
+    branch, of branches without a lookup."""
     if tf.executing_eagerly():
         return
+    read_no_tables_to_recompute()
     graph = tf.compat.v1.get_default_graph()
     if hasattr(graph, "outer_graph") or graph._get_control_flow_context() is not None:
         setattr(table.handle, _TABLE, weakref.ref(table))

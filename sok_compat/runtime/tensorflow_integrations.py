@@ -12,6 +12,7 @@ from sok_compat.runtime.tf_versions import (
     clip_ops,
     cond_v2,
     control_flow_state,
+    custom_gradient,
     distribute,
     functional_saver,
     gradients_util,
@@ -195,6 +196,14 @@ _OF_GRADIENTS = (
         lambda: control_flow_state,
         "ZerosLike",
         ("op", "index"),
+    ),
+    _integration(
+        "tf.recompute_grad, in graphs",
+        "does not read tables as a whole for the gradient of a layer behind a lookup",
+        "lookup/test_gradients",
+        lambda: custom_gradient,
+        "_graph_mode_decorator",
+        ("f", "args", "kwargs"),
     ),
     _integration(
         "tf.clip_by_global_norm",

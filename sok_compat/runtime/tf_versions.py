@@ -27,6 +27,7 @@ from tensorflow.python.ops import (
     control_flow_state,
     control_flow_util,
     control_flow_v2_func_graphs,
+    custom_gradient,
     gen_resource_variable_ops,
     gradients_util,
     resource_variable_ops,
@@ -125,6 +126,16 @@ def hdf5_format() -> Any:
 def variable_of(weight: Any) -> tf.Variable:
     """The variable of TensorFlow in a weight of a layer."""
     return weight if keras_3 is None else weight.value
+
+
+def initial_weights(layer: Any) -> Any:
+    """The arrays of the `weights=` argument of a Keras layer that has not been called; or None."""
+    return getattr(layer, "_initial_weights", None)
+
+
+def pass_initial_weights(layer: Any, arrays: Any) -> None:
+    """Makes a Keras layer start with arrays, as if they were its `weights=` argument."""
+    layer._initial_weights = arrays
 
 
 def track_variable(variable: tf.Variable) -> None:
@@ -250,6 +261,7 @@ __all__ = [
     "constant_value",
     "control_flow_ops",
     "control_flow_state",
+    "custom_gradient",
     "distribute",
     "eager_context",
     "eager_mode",
@@ -261,6 +273,7 @@ __all__ = [
     "gradients_util",
     "has_keras_2",
     "hdf5_format",
+    "initial_weights",
     "is_within_xla",
     "is_eager_disabled",
     "keras",
@@ -269,6 +282,7 @@ __all__ = [
     "make_slots",
     "moving_averages",
     "op_def_registry",
+    "pass_initial_weights",
     "replace_control_inputs",
     "reroute_input",
     "saveable_objects_for_op",

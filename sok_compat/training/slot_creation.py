@@ -89,7 +89,7 @@ def _fill_value(initial_value: Any, table: Table) -> float | np.float32 | None:
     if not _has_shape_of_rows(initial_value.shape, table) or initial_value.dtype != tf.float32:
         return None
     if tf.is_symbolic_tensor(initial_value):
-        return _constant_fill(initial_value)
+        return constant_fill(initial_value)
     first = tf.reshape(initial_value, [-1])[0]  # it exists already
     return float(first) if tf.reduce_all(tf.equal(initial_value, first)) else None
 
@@ -106,11 +106,11 @@ def _has_shape_of_rows(shape: tf.TensorShape, table: Table) -> bool:
     return shape == table.shape
 
 
-def _constant_fill(tensor: tf.Tensor) -> np.float32 | None:
+def constant_fill(tensor: tf.Tensor) -> np.float32 | None:
     """Returns the float32 that a graph's tensor is filled with, or None."""
     op = tensor.op
     if op.type == "Identity":
-        return _constant_fill(op.inputs[0])
+        return constant_fill(op.inputs[0])
     if op.type == "Fill":
         value = constant_value(op.inputs[1])
         return None if value is None else np.float32(value)
@@ -118,6 +118,6 @@ def _constant_fill(tensor: tf.Tensor) -> np.float32 | None:
         values = op.get_attr("value").float_val
         return np.float32(values[0]) if len(values) == 1 else None
     if op.type == "Mul":  # TF1's Ftrl: ones times the initial value
-        factors: list[Any] = [_constant_fill(factor) for factor in op.inputs]
+        factors: list[Any] = [constant_fill(factor) for factor in op.inputs]
         return None if None in factors else factors[0] * factors[1]
     return None

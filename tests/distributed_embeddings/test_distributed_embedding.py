@@ -80,6 +80,25 @@ def test_first_values_are_those_of_each_table():
     assert not np.array_equal(*tables[4:])
 
 
+def test_first_values_of_weights_given_to_layers():
+    """In tables that are joined with others, and in layers that are called as they are."""
+    given = [rows(4, 2), 2 * rows(4, 2), rows(3, 2), rows(5, 2)]
+    layers = [
+        Embedding(4, 2, weights=[given[0]]),
+        keras.layers.Embedding(4, 2, weights=[given[1]]),
+        Doubled(3, 2, weights=[given[2]]),
+        Embedding(5, 2, embeddings_regularizer="l2", weights=[given[3]]),
+        Embedding(6, 2, "zeros"),
+    ]
+    layer = dmp.DistributedEmbedding(layers)
+    layer([tf.constant([0])] * 5)
+    initialize()
+    for actual, expected in zip(layer.get_weights(), [*given, np.zeros([6, 2])]):
+        np.testing.assert_array_equal(actual, expected)
+    with pytest.raises(ValueError, match=r"weights of.*must have the shape \(4, 2\).*got \(2, 4\)"):
+        dmp.DistributedEmbedding([Embedding(4, 2, weights=[rows(2, 4)])])(tf.constant([0]))
+
+
 def test_layers_that_are_called_as_they_are():
     layers = [Doubled(4, 2), Doubled(3, 2), Embedding(5, 2, embeddings_regularizer="l2")]
     layer = dmp.DistributedEmbedding(layers)

@@ -14,6 +14,7 @@ from sok_compat.checkpoint.loading.init_from_checkpoint import initialize_tables
 from sok_compat.checkpoint.saver.tf_saver import save_tables_in_checkpoints
 from sok_compat.checkpoint.sessions import restored_sessions as sessions
 from sok_compat.lookup.branches import make_no_zeros_of_tables
+from sok_compat.lookup.recomputed import read_no_tables_to_recompute
 from sok_compat.ranks.global_norm import clip_by_norm_over_ranks
 from sok_compat.ranks.horovod.helpers import adapt_helpers
 from sok_compat.ranks.shared_gradients import watch_gradients
@@ -64,6 +65,7 @@ BY_WHOM = {
     "tf.gradients": watch_all_gradients,
     "tf.cond, gradients": make_no_zeros_of_tables,
     "tf.cond of TensorFlow 1, gradients": make_no_zeros_of_tables,
+    "tf.recompute_grad, in graphs": read_no_tables_to_recompute,
     "tf.clip_by_global_norm": clip_by_norm_over_ranks,
     "tf.distribute.StrategyExtended.update": accept_all_strategies,
     "tf.distribute.StrategyExtended.colocate_vars_with": accept_all_strategies,
@@ -211,7 +213,7 @@ def test_nothing_is_changed_before_the_first_table():
 
 
 def test_each_says_what_it_is_for_and_where_it_is_tested():
-    assert len(integrations.INTEGRATIONS) <= 26
+    assert len(integrations.INTEGRATIONS) <= 27
     for name, integration in integrations.INTEGRATIONS.items():
         assert name == integration.name
     for change in (*integrations.INTEGRATIONS.values(), *integrations.CHANGES_OF_OBJECTS):

@@ -20,6 +20,7 @@ from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS, Em
 from sok_compat.runtime.tf_versions import constant_value
 from sok_compat.tables.rows.row_ids import giver_of_rows
 from sok_compat.tables.slot_variable import SlotVariable
+from sok_compat.training.slot_creation import constant_fill
 from sok_compat.training.stock_rules import AppliedRule, Update, apply_together
 
 
@@ -103,6 +104,8 @@ class TrainsEmbeddingVariables(AveragesGradients):
     def _resource_apply_dense(self, grad, handle):
         if not isinstance(handle, EmbeddingVariable):
             return super()._resource_apply_dense(grad, handle)
+        if constant_fill(grad) == 0:  # of tf.gradients(unconnected_gradients="zero")
+            return tf.no_op()
         raise NotImplementedError(
             f"the gradient of the embedding variable {handle.table_name} must be that of lookups, "
             "tf.IndexedSlices, got a dense one"
