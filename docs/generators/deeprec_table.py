@@ -71,7 +71,8 @@ SECTIONS = {
               "with `incremental_save_restore=True` it is a "
               "`sok_compat.checkpoint.IncrementalSaver`; an increment of "
               "`tensorflow.python.training.incremental_saver`, in launched scripts, is a "
-              "checkpoint in the folder of the whole one"),
+              "checkpoint in the folder of the whole one; its `IncrementalSaver` takes a "
+              "`saver_def` of such a saver"),
         Entry("tf.estimator.Estimator tf.estimator.BaselineClassifier "
               "tf.estimator.BaselineEstimator tf.estimator.BaselineRegressor "
               "tf.estimator.DNNClassifier tf.estimator.DNNEstimator tf.estimator.DNNRegressor "
@@ -101,6 +102,8 @@ SECTIONS = {
         Entry("tf.nn.group_embedding_lookup", "differs",
               "ids of any shape; a variable may come twice"),
         Entry("tf.nn.embedding_lookup tf.nn.embedding_lookup_sparse", "works"),
+        Entry("tf.nn.embedding_lookup_sparse_multi_dim", "differs",
+              "weights that sum to 0 give zeros, not NaN"),
         Entry("tf.nn.safe_embedding_lookup_sparse", "differs",
               "`prune=False` raises; in launched scripts it is also "
               "`fused_safe_embedding_lookup_sparse` of `tensorflow.python.ops.embedding_ops`"),
@@ -157,8 +160,8 @@ SECTIONS = {
               "Strings by DeepRec's hash; negative ids are left out. An `indicator_column`, or a "
               "layer of Keras, raises."),
         Entry("tf.feature_column.categorical_column_with_multihash", "differs",
-              "integers only; columns over it are looked up one by one, and their `dimension` is "
-              "that of the variable's rows"),
+              "integers only; columns over it are looked up one by one; their `dimension` is "
+              "that of the variable's rows, or a pair, where `dims` are two numbers of rows"),
         Entry("tf.feature_column.linear_model", "works",
               "also over columns of embedding variables; hashed columns of dense features are "
               "looked up together; `do_fusion` is ignored"),
@@ -191,6 +194,9 @@ SECTIONS = {
               "on embedding variables with a `learning_rate_power` of -0.5"),
         Entry("tf.train.AdamAsyncOptimizer tf.train.AdamWOptimizer", "works",
               "on ordinary variables, too"),
+        Entry("tensorflow.python.training.weight_decay_optimizers."
+              "extend_with_decoupled_weight_decay", "differs",
+              "embedding variables decay with Adam alone; others raise"),
         Entry("tf.train.AdagradDecayOptimizer tf.train.AdagradDecayOptimizerV2", "differs",
               "Accumulators of all rows in use decay in the first update after the global step "
               "has passed a multiple of `accumulator_decay_step`."),

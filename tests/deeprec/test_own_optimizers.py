@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.deeprec.optimizer_rules import ordinary_updates
+from sok_compat.deeprec.optimizer_rules import (
+    ordinary_updates,
+    stock_optimizers,
+    weight_decay_optimizers,
+)
 from sok_compat.deeprec.optimizer_rules import train_optimizers as optimizers
 from sok_compat.deeprec.variables.embedding_variable import EV_INIT_SLOT_OPS
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
@@ -116,6 +120,41 @@ def test_variables_that_do_not_decay(graph):
                 one.step(np.ones([2, 2]), np.array([True, True]), None)
             for rows, one in zip(session.run(read), expected):
                 np.testing.assert_allclose(rows, one.rows, rtol=1e-5)
+
+
+def test_any_optimizer_decays(graph):
+    """Ordinary variables with any optimizer, embedding variables with Adam."""
+    with_decay = weight_decay_optimizers.extend_with_decoupled_weight_decay
+    dense, other = (tf1.get_variable(name, initializer=[1.0, -2.0]) for name in "ab")
+    table = get_embedding_variable("v", 2, initializer=tf1.ones_initializer())
+    loss = tf.reduce_sum(dense) + tf.reduce_sum(tf.nn.embedding_lookup(other, [1]))
+    stock = with_decay(train.MomentumOptimizer)(0.1, learning_rate=0.5, momentum=0.9)
+    step = stock.minimize(loss, decay_var_list=[dense])
+    again = stock.minimize(loss)
+    rows = tf.nn.embedding_lookup(table, [3])
+    steps = [
+        make(0.1, learning_rate=0.5).minimize(tf.reduce_sum(rows), var_list=[table])
+        for make in (with_decay(stock_optimizers.AdamOptimizer), optimizers.AdamWOptimizer)
+    ]
+    for base in (train.MomentumOptimizer, stock_optimizers.MomentumOptimizer):
+        with pytest.raises(
+            NotImplementedError, match="cannot decay .* v:0, .*: use tf.train.AdamW"
+        ):
+            with_decay(base)(0.1, 0.5, 0.9).minimize(tf.reduce_sum(rows), var_list=[table])
+    with initialized_session() as session:
+        session.run(step)
+        np.testing.assert_allclose(session.run(dense), [0.9 - 0.5, -1.8 - 0.5], rtol=1e-6)
+        np.testing.assert_allclose(session.run(other), [1, -2.5], rtol=1e-6)
+        session.run(again)
+        np.testing.assert_allclose(session.run(dense), [0.36 - 0.95, -2.07 - 0.95], rtol=1e-6)
+        np.testing.assert_allclose(session.run(other), [1, -2.25 - 0.95], rtol=1e-6)
+        moved = []
+        for of_table in steps:
+            before = session.run(rows)
+            session.run(of_table)
+            moved.append(session.run(rows) / before)
+        assert np.all(np.array(moved[0]) < 0.5)
+        np.testing.assert_allclose(0.9 * 1 - 0.5, moved[0][0, 0], rtol=1e-4)
 
 
 def test_a_variable_without_gradients_catches_up(graph):

@@ -52,16 +52,28 @@ def test_imported_graph_trains_on(tmp_path, optimizer, import_scope):
     assert ("EmbeddingVariable/keys", [3]) in tf.train.list_variables(path)
 
 
-def test_another_saver_of_an_imported_graph_raises(tmp_path):
+@pytest.mark.parametrize("has_saver", [True, False])
+def test_another_saver_of_an_imported_graph_raises(tmp_path, has_saver):
     """It would save the rows without their keys."""
     export(tmp_path, STOCK_OPTIMIZERS[1])
-    with tf.Graph().as_default():
-        tf1.train.import_meta_graph(f"{tmp_path}/model.meta")
-        with pytest.raises(ValueError, match="EmbeddingVariable:0 .*import_meta_graph returns"):
-            tf1.train.Saver()
-        with pytest.raises(ValueError, match="EmbeddingVariable/Adagrad:0 .*import_meta_graph"):
-            tf1.train.Saver([v for v in tf1.global_variables() if "Adagrad" in v.name])
-        assert tf1.train.Saver([v for v in tf1.global_variables() if "dense" in v.name])
+    path = f"{tmp_path}/model"
+    with tf.Graph().as_default(), tf1.Session() as session:
+        meta_graph = tf1.MetaGraphDef.FromString((tmp_path / "model.meta").read_bytes())
+        if not has_saver:
+            meta_graph.ClearField("saver_def")
+        imported = tf1.train.import_meta_graph(meta_graph)
+        slots = tf1.train.Saver([v for v in tf1.global_variables() if "Adagrad" in v.name])
+        for saver, name in ((tf1.train.Saver(), "EmbeddingVariable:0"), (slots, "/Adagrad:0")):
+            for run in (saver.restore, saver.save):
+                with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} belongs to a"):
+                    run(session, path)
+        others = tf1.train.Saver([v for v in tf1.global_variables() if "dense" in v.name])
+        others.restore(session, path)
+        if has_saver:
+            imported.restore(session, path)
+        else:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="of a graph with a saver"):
+                imported.restore(session, path)
 
 
 def test_layers_in_an_imported_graph_need_init(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
-from sok_compat.deeprec.optimizer_rules.adam_optimizers import AdamWOptimizer
+from sok_compat.deeprec.optimizer_rules.weight_decay_optimizers import AdamWOptimizer
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime.tf_versions import keras
 from tests.support.sessions import initialized_session

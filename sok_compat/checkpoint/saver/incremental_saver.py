@@ -231,8 +231,10 @@ class _Builder(SaverBuilder):
 
     base: a scalar string tensor, fed with the checkpoint that an increment is based on.
     bases: scalar string tensors, the ids of the checkpoints that each table was last saved in.
+    filename_tensor: set by DeepRec's savers, as scripts take it from there.
     """
 
+    filename_tensor: tf.Tensor | None = None
     base: tf.Tensor | None = None
     bases: Sequence[tf.Tensor] = ()
 

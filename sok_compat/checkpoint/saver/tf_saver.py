@@ -18,7 +18,11 @@ from sok_compat.checkpoint.parts.saved_parts import joined_parts
 from sok_compat.checkpoint.sessions.restored_sessions import share_checkpoints
 from sok_compat.checkpoint.streams.checked_restore import CheckedRestore, StoredTensor
 from sok_compat.checkpoint.streams.progress import SAVED_BYTES, bytes_in
-from sok_compat.checkpoint.streams.self_reading import CompanionSaveable, SelfReadingSaveable
+from sok_compat.checkpoint.streams.self_reading import (
+    CompanionSaveable,
+    RefusedSaveable,
+    SelfReadingSaveable,
+)
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, save_checkpoint
 from sok_compat.runtime import integrations
 from sok_compat.runtime.tf_versions import BulkSaverBuilder, Variable
@@ -152,11 +156,11 @@ def with_tables(names_to_saveables: Any) -> Any:
       names_to_saveables: the variables of a tf.train.Saver: a list, or a dict {name: variable}.
 
     Returns:
-      An object of the same type; the given one if it has no table.
+      An object of the same type; the given one if it has no table. If a table belongs to an
+      imported graph, a list of one saveable, which raises when it is run.
 
     Raises:
       NotImplementedError: there is a table in eager mode.
-      ValueError: a table belongs to an imported graph.
     """
     is_dict = isinstance(names_to_saveables, dict)
     items = _items(names_to_saveables)
@@ -172,7 +176,9 @@ def with_tables(names_to_saveables: Any) -> Any:
         else:
             tables[table.ref()] = table
             names[variable.ref()] = name
-    _raise_for_imported_tables(variable for _, variable in others)
+    refused = _of_imported_tables(variable for _, variable in others)
+    if refused is not None:
+        return [refused]
     if not tables and not saveables:
         return names_to_saveables
     if tf.executing_eagerly():  # then there are no PartsSaveables
@@ -266,8 +272,11 @@ def _without_companions(others, tables):
     return kept, companions
 
 
-def _raise_for_imported_tables(variables):
-    """Raises for tables of a meta graph, in which they are plain variables."""
+def _of_imported_tables(variables):
+    """A RefusedSaveable for a table of a meta graph, in which it is a plain variable; else None.
+
+    tf.train.import_meta_graph builds a saver where the meta graph has none.
+    """
     for variable in variables:
         handle = getattr(variable, "handle", None)
         if not tf.is_symbolic_tensor(handle):  # also in eager mode, where no graph is imported
@@ -275,8 +284,10 @@ def _raise_for_imported_tables(variables):
         if any(
             op.type in ("SokTableInitialize", "SokTableAttachSlot") for op in handle.consumers()
         ):
-            raise ValueError(
+            return RefusedSaveable(
                 f"{variable.name} belongs to a table of an imported graph, which only the saver "
-                "that tf.train.import_meta_graph returns can save: use that one, or build the "
-                "graph from the script"
+                "that the meta graph was exported with can save or restore: use the one that "
+                "tf.train.import_meta_graph returns, of a graph with a saver, or build the graph "
+                "from the script"
             )
+    return None

@@ -46,6 +46,27 @@ class SelfReadingSaveable(BaseSaverBuilder.SaveableObject):
         raise NotImplementedError
 
 
+class RefusedSaveable(SelfReadingSaveable):
+    """Stands for what a saver can neither save nor restore: both raise InvalidArgumentError."""
+
+    def __init__(self, message: str) -> None:
+        """Creates an op, in the default graph; the message says what, and the way out."""
+        self._message = message
+        with tf.control_dependencies([self.check()]):
+            value = tf.zeros([])
+        super().__init__(value, [BaseSaverBuilder.SaveSpec(value, "", "refused")], "refused")
+
+    def check(self, *args: Any) -> tf.Operation:
+        """See the base class."""
+        del args
+        return tf.debugging.Assert(False, [self._message])
+
+    def restore(self, restored_tensors: Any, restored_shapes: Any) -> tf.Operation:
+        """See the base class."""
+        del restored_tensors, restored_shapes
+        return self.check()
+
+
 class CompanionSaveable(SelfReadingSaveable):
     """An ordinary variable that belongs to tables, and may have other names in a checkpoint."""
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -53,6 +54,7 @@ class Saver(tf.train.Saver):
         super().__init__(*args, **kwargs)
 
 
+_built: weakref.WeakKeyDictionary[IncrementalSaver, tf.Tensor] = weakref.WeakKeyDictionary()
 _SIGNATURE = inspect.signature(tf.train.Saver)
 
 
@@ -67,6 +69,18 @@ class _SaverOfIncrements(IncrementalSaver, Saver):
         del incremental_save_restore, incremental_include_normal_var
         given = _SIGNATURE.bind(*args, **kwargs).arguments
         super().__init__(**{name: value for name, value in given.items() if value is not None})
+        if self.saver_def is not None:  # None: defer_build
+            graph, name = tf.get_default_graph(), self.saver_def.filename_tensor_name
+            _built[self] = self._of_increments.filename_tensor = graph.get_tensor_by_name(name)
+
+
+def saver_of(filename_tensor_name: str) -> IncrementalSaver | None:
+    """The tf.train.Saver(incremental_save_restore=True) of the default graph with this tensor."""
+    graph = tf.get_default_graph()
+    for saver, tensor in _built.items():
+        if tensor.graph is graph and tensor.name == filename_tensor_name:
+            return saver
+    return None
 
 
 NAMES = {"train.Saver": Saver}

@@ -248,12 +248,13 @@ class ColumnLookup:
 
     def alone(self) -> tf.Tensor:
         """TensorFlow's lookup: [*shape of the ids without the last dimension, dim]."""
+        weights = weights_at(self.ids, self.weights)
         is_safe = self.column.use_safe_embedding_lookup or (self.ids.shape.rank or 3) > 2
         look_up = safe_embedding_lookup_sparse if is_safe else embedding_lookup_sparse
         return look_up(
             self.variable,
             self.ids,
-            self.weights,
+            weights,
             combiner=self.column.combiner,
             name=f"{self.column.name}_weights",
             partition_strategy="div",
@@ -262,9 +263,7 @@ class ColumnLookup:
 
     def taken(self) -> tuple[tf.SparseTensor, tf.SparseTensor | None]:
         """(ids, weights or None), without those that TensorFlow's safe lookup ignores."""
-        ids, weights = self.ids, self.weights
-        if weights is not None:  # TensorFlow ignores their own indices
-            weights = tf.SparseTensor(ids.indices, weights.values, ids.dense_shape)
+        ids, weights = self.ids, weights_at(self.ids, self.weights)
         if not self.column.use_safe_embedding_lookup:
             return ids, weights
         is_taken = []
@@ -276,6 +275,16 @@ class ColumnLookup:
             is_taken = is_taken[0] if len(is_taken) == 1 else tf.logical_and(*is_taken)
             return _retained(ids, is_taken), weights and _retained(weights, is_taken)
         return ids, weights
+
+
+def weights_at(ids: tf.SparseTensor, weights: tf.SparseTensor | None) -> tf.SparseTensor | None:
+    """The weights of a weighted column at the places of its ids, in their order.
+
+    As in TensorFlow their own places do not count: a dense tensor [number of ids, 1] will do.
+    """
+    if weights is None:
+        return None
+    return tf.SparseTensor(ids.indices, weights.values, ids.dense_shape)
 
 
 def _retained(bags: tf.SparseTensor, is_taken: tf.Tensor) -> tf.SparseTensor:

@@ -11,7 +11,7 @@ import contextlib
 import contextvars
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -28,6 +28,7 @@ from sok_compat.deeprec.columns.embedding_columns import (
     is_of_embedding_variable,
     source_of,
 )
+from sok_compat.deeprec.columns.multihash_columns import with_dimensions
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
 from sok_compat.deeprec.variables.options import EmbeddingVariableOption
 from sok_compat.runtime.tf_versions import feature_columns as stock
@@ -95,7 +96,7 @@ def categorical_column_with_embedding(
 @of_tensorflow
 def embedding_column(
     categorical_column: Any,
-    dimension: int,
+    dimension: int | Sequence[int],
     combiner: str = "mean",
     initializer: Any = None,
     ckpt_to_load_from: str | None = None,
@@ -124,6 +125,7 @@ def embedding_column(
     ignore_fusion(do_fusion)
     _check_combiner(combiner)
     _check_not_coalesced(coalesced_scope)
+    categorical_column, dimension = with_dimensions(categorical_column, dimension)
     column = tf1.feature_column.embedding_column(
         categorical_column,
         dimension,
@@ -148,7 +150,7 @@ def embedding_column(
 @of_tensorflow
 def shared_embedding_columns(
     categorical_columns: Iterable[Any],
-    dimension: int,
+    dimension: int | Sequence[int],
     combiner: str = "mean",
     initializer: Any = None,
     shared_embedding_collection_name: str | None = None,
@@ -189,7 +191,9 @@ def shared_embedding_columns(
     )
     collection = shared_embedding_collection_name
     make: Callable[..., Any] = tf1.feature_column.shared_embedding_columns
-    categorical_columns = list(categorical_columns)
+    bound = [with_dimensions(column, dimension) for column in categorical_columns]
+    categorical_columns = [column for column, _ in bound]
+    settings["dimension"] = bound[0][1] if bound else dimension
     if any(map(is_of_embedding_variable, categorical_columns)):
         make = _shared_columns_of_embedding_variable
     columns = make(categorical_columns, shared_embedding_collection_name=collection, **settings)

@@ -13,6 +13,7 @@ from sok_compat.deeprec.columns.embedding_columns import (
     collections_with,
     is_of_embedding_variable,
     make_weights,
+    weights_at,
 )
 from sok_compat.deeprec.columns.stock_functions import ignore_fusion, of_tensorflow
 from sok_compat.deeprec.lookups.group_lookup import COMBINERS, pooled_rows, whole_of
@@ -130,10 +131,9 @@ def _weighted_sums(features, columns, units, combiner, weight_collections, train
                 grouped.append((whole, feature))
             else:
                 ids, weights = column._get_sparse_tensors(builder, collections, trainable)
-                weighted = None if weights is None else _flat(weights)
-                sums.append(
-                    safe_embedding_lookup_sparse(variable, _flat(ids), weighted, combiner=combiner)
-                )
+                ids = _flat(ids)
+                weights = weights_at(ids, weights)
+                sums.append(safe_embedding_lookup_sparse(variable, ids, weights, combiner=combiner))
         found[column] = _variables(f"{scope.name}/")
     if grouped:
         variables, dense = zip(*grouped)
@@ -146,7 +146,7 @@ def _variables(prefix):
 
 
 def _flat(bags):
-    """The ids or weights of each sample in one row."""
+    """The ids of each sample in one row."""
     if bags.shape.rank == 2:
         return bags
     return tf.sparse.reshape(bags, [tf.shape(bags)[0], -1])

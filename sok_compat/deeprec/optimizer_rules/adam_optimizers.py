@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from sok_compat.deeprec.optimizer_rules.embedding_trainer import TrainsEmbeddingVariables
 from sok_compat.deeprec.optimizer_rules.ordinary_updates import (
-    ActsFirst,
     apply_rule,
     assign_rows,
     handle_of,
@@ -19,7 +17,6 @@ from sok_compat.deeprec.optimizer_rules.ordinary_updates import (
     rows_of,
     subtract_from_rows,
 )
-from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdamOptimizer
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 from sok_compat.training.fused_adam import adam_step_size
 from sok_compat.training.stock_rules import AppliedRule
@@ -164,89 +161,3 @@ class AdamAsyncOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.Optimizer)
                 power.assign(power.read_value() * beta, use_locking=self._use_locking)
                 for power, beta in zip(self._powers(variable), self._tensors[1:3])
             ])  # fmt: skip
-
-
-class AdamWOptimizer(ActsFirst, AdamOptimizer):
-    """Adam with decoupled weight decay: row -= weight_decay * row before each update.
-
-    API of DeepRec, from tf.contrib.opt. The learning rate does not scale the decay. A sparse
-    gradient decays its own rows only; Adam then moves all rows of an ordinary variable, but only
-    the gradient's rows of an embedding variable.
-    """
-
-    def __init__(
-        self,
-        weight_decay: Any,
-        learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
-        use_locking: bool = False,
-        name: str = "AdamW",
-    ) -> None:
-        """As tf.compat.v1.train.AdamOptimizer, and:
-
-        Args:
-          weight_decay: a number, a scalar tensor, or a callable that returns one, as the next four
-            arguments.
-          learning_rate: Adam's learning rate.
-          beta1: decay of m.
-          beta2: decay of v.
-          epsilon: added to sqrt(v).
-          use_locking: whether concurrent steps update a variable one after the other.
-          name: name of the optimizer.
-        """
-        super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
-        self._weight_decay = weight_decay
-        self._decay_var_list: Sequence[tf.Variable] | None = None
-
-    def minimize(
-        self, *args: Any, decay_var_list: Sequence[tf.Variable] | None = None, **kwargs: Any
-    ) -> tf.Operation:
-        """As Optimizer.minimize, with `decay_var_list`: the variables to decay; None: all."""
-        self._decay_var_list = decay_var_list
-        try:
-            return super().minimize(*args, **kwargs)
-        finally:
-            self._decay_var_list = None
-
-    def apply_gradients(
-        self,
-        grads_and_vars: Iterable[tuple[Any, tf.Variable]],
-        global_step: tf.Variable | None = None,
-        name: str | None = None,
-        decay_var_list: Sequence[tf.Variable] | None = None,
-    ) -> tf.Operation:
-        """As Optimizer.apply_gradients, with `decay_var_list`, as of minimize."""
-        if decay_var_list is None:
-            return super().apply_gradients(grads_and_vars, global_step, name)
-        before, self._decay_var_list = self._decay_var_list, decay_var_list
-        try:
-            return super().apply_gradients(grads_and_vars, global_step, name)
-        finally:
-            self._decay_var_list = before
-
-    def _prepare(self):
-        super()._prepare()
-        weight_decay = self._call_if_callable(self._weight_decay)
-        self._weight_decay_t = tf.convert_to_tensor(weight_decay, name="weight_decay")
-
-    def _decays(self, variable):
-        return self._decay_var_list is None or any(v is variable for v in self._decay_var_list)
-
-    def rule_of(self, variable: EmbeddingVariable, slots: Mapping[str, Any]) -> AppliedRule:
-        """See the base class."""
-        adam = super().rule_of(variable, slots)
-        if not self._decays(variable):
-            return adam
-        weight_decay = tf.cast(self._weight_decay_t, tf.float32)
-        numbers = {**adam.hyperparameters, "weight_decay": weight_decay}
-        return dataclasses.replace(adam, name="adamw", hyperparameters=numbers)
-
-    def before_update(self, variable: tf.Variable, indices: tf.Tensor | None) -> tf.Operation:
-        """See the base class; the rule of embedding variables includes the decay."""
-        if isinstance(variable, EmbeddingVariable) or not self._decays(variable):
-            return tf.no_op()
-        rows = rows_of(variable, indices)
-        decay = tf.cast(self._weight_decay_t, rows.dtype) * rows
-        return tf.group(subtract_from_rows(variable, decay, indices, self._use_locking))

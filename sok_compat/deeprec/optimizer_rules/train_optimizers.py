@@ -11,7 +11,7 @@ from sok_compat.deeprec.optimizer_rules.adagrad_decay_optimizers import (
     AdagradDecayOptimizer,
     AdagradDecayOptimizerV2,
 )
-from sok_compat.deeprec.optimizer_rules.adam_optimizers import AdamAsyncOptimizer, AdamWOptimizer
+from sok_compat.deeprec.optimizer_rules.adam_optimizers import AdamAsyncOptimizer
 from sok_compat.deeprec.optimizer_rules.gradient_averages import AveragesGradients
 from sok_compat.deeprec.optimizer_rules.stock_optimizers import (
     AdagradOptimizer,
@@ -20,6 +20,7 @@ from sok_compat.deeprec.optimizer_rules.stock_optimizers import (
     GradientDescentOptimizer,
     MomentumOptimizer,
 )
+from sok_compat.deeprec.optimizer_rules.weight_decay_optimizers import AdamWOptimizer
 from sok_compat.deeprec.variables.embedding_variable import EmbeddingVariable
 
 _train = tf.compat.v1.train

@@ -11,7 +11,10 @@ from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver as Sa
 from sok_compat.deeprec.collective.savers import Saver
 from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
 from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES as TRAIN
-from sok_compat.deeprec.python.training.incremental_saver import _get_incremental_saver
+from sok_compat.deeprec.python.training.incremental_saver import (
+    IncrementalSaver,
+    _get_incremental_saver,
+)
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.processes.subprocess_python import run_python
 
@@ -32,12 +35,19 @@ def sorted_rows(found):
     return keys[order], rows[order], bias
 
 
+def of_saver_def(saver):
+    """Increments of a saver, as scripts of DeepRec make them by hand."""
+    increments = IncrementalSaver(sharded=True, saver_def=saver.saver_def, defer_build=True)
+    increments.build(saver._builder.filename_tensor)
+    return increments
+
+
 @pytest.mark.parametrize("in_subfolder", [True, False])
 def test_training_goes_on_from_increments(graph, tmp_path, in_subfolder):
     ids, loss, step, state = model()
     saver = Saver(max_to_keep=3, incremental_save_restore=True)
     assert isinstance(saver, Saver) and isinstance(saver, SaverOfPackage)
-    increments = _get_incremental_saver(True, saver)
+    increments = of_saver_def(saver) if in_subfolder else _get_incremental_saver(True, saver)
     below = ".incremental_checkpoint" if in_subfolder else ""
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -73,6 +83,11 @@ def test_other_savers(graph):
     assert _get_incremental_saver(False, saver) is None
     with pytest.raises(ValueError, match="increments need .*restore=True.*got Saver without it"):
         _get_incremental_saver(True, saver)
+    with pytest.raises(ValueError, match="increments need .*got NoneType"):
+        IncrementalSaver(saver_def=saver.saver_def)
+    others = [Saver(incremental_save_restore=True) for _ in range(2)]
+    with pytest.raises(ValueError, match="those of the saver with the tensor save_1/Const:0, got"):
+        of_saver_def(others[0]).build(others[1]._builder.filename_tensor)
 
 
 def test_savers_that_have_no_increments(graph, tmp_path):

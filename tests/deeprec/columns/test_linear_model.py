@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """linear_model over embedding variables trains as TensorFlow's over buckets of as many ids."""
 
+import contextlib
 import logging
 
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec.columns import feature_columns as fc
 from sok_compat.deeprec.columns import stock_functions
+from sok_compat.deeprec.columns.input_layers import input_layer
 from sok_compat.deeprec.columns.linear_models import linear_model
 from sok_compat.deeprec.optimizer_rules.train_optimizers import NAMES
 from tests.support.sessions import initialized_session
@@ -61,6 +63,36 @@ def trained(model, categorical, combiner, has_others):
         assert {v.op.name for of in made.values() for v in of} <= names
         with initialized_session(rewrites=False) as session:
             return names, [session.run([output, train])[0] for _ in range(3)]
+
+
+@pytest.mark.parametrize("categorical", [of_variables, of_buckets])
+@pytest.mark.parametrize("kind", ["alone", "shared", "in a group", "linear"])
+def test_weights_in_one_column(categorical, kind):
+    """Only their number and order count, as in TensorFlow."""
+    with tf.Graph().as_default():
+        given = features()
+        outputs = []
+        for rates in (given["rate"], given["rate"].values[:, tf.newaxis]):
+            column = of_tensorflow.weighted_categorical_column(categorical("a"), "rate")
+            settings = dict(initializer=tf.ones_initializer(), combiner="sum")
+            group = fc.group_embedding_column_scope("group") if kind == "in a group" else None
+            with group or contextlib.nullcontext():
+                columns = [fc.embedding_column(column, 2, **settings)]
+                if kind == "shared":
+                    settings["shared_embedding_collection_name"] = f"{len(outputs)}"
+                    columns = fc.shared_embedding_columns([column], 2, **settings)
+            if kind == "linear":  # its weights are zeros
+                made = linear_model({**given, "rate": rates}, [column], 2)
+                weights = [v for v in tf.trainable_variables() if "bias" not in v.name][-1]
+                (made,) = tf.gradients(made * TARGETS, weights)
+                made = getattr(made, "values", made)
+            else:
+                made = input_layer({**given, "rate": rates}, columns)
+            outputs.append(made)
+        with initialized_session(rewrites=False) as session:
+            first, second = session.run(outputs)
+            np.testing.assert_array_equal(first, second)
+            assert first.any()
 
 
 @pytest.mark.parametrize("combiner, has_others", [("sum", True), ("mean", False), ("mean", True)])

@@ -86,6 +86,37 @@ def test_gives_what_a_plain_column_gives(case, num_parts):
     assert found.shape == expected.shape and np.any(found)
 
 
+@pytest.mark.parametrize("operation, sizes, width", [("concat", (2, 3), 5), ("add", (3, 3), 3)])
+@pytest.mark.parametrize("case", ["alone", "weighted", "shared"])
+def test_rows_of_each_variable_and_their_sizes_apart(case, operation, sizes, width):
+    """dims=(rows, rows) with dimension=(floats, floats) are the pairs of both."""
+    pairs = list(zip((4, 5), sizes))
+
+    def columns(dims, dimension):
+        column = multihash("a", dims, operation=operation)
+        first = tf1.random_uniform_initializer(seed=3)
+        if case == "weighted":
+            column = of_tensorflow.weighted_categorical_column(column, "w")
+        if case != "shared":
+            return [fc.embedding_column(column, dimension, initializer=first)]
+        columns = [column, multihash("b", dims, operation=operation)]
+        return fc.shared_embedding_columns(columns, dimension, initializer=first)
+
+    found, output = run_layer(lambda: columns((4, 5), sizes), IDS)
+    variables, expected = run_layer(lambda: columns(pairs, width), IDS)
+    assert {name: v.shape for name, v in found.items()} == {
+        name: v.shape for name, v in variables.items()
+    }
+    assert output.any()
+    np.testing.assert_array_equal(output, expected)
+
+
+@pytest.mark.parametrize("dims, dimension", [((4, 5), 2), (DIMS, (2, 3))])
+def test_sizes_are_given_once(dims, dimension):
+    with pytest.raises(ValueError, match="'a' .*got dims .* and the dimension"):
+        fc.embedding_column(multihash("a", dims), dimension)
+
+
 def _starting_from(column, initializer):
     made = column._replace(initializer=initializer)
     if hasattr(column, "group_name"):

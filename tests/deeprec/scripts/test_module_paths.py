@@ -15,6 +15,8 @@ from tensorflow.contrib.rnn.python.ops.core_rnn_cell import _Linear
 from tensorflow.python.ops import array_ops, control_flow_ops, embedding_ops
 from tensorflow.python.ops.control_flow_ops import while_loop
 from tensorflow.python.ops.embedding_ops import fused_safe_embedding_lookup_sparse
+from tensorflow.python.training import adagrad_decay, adagrad_decay_v2, adam_async
+from tensorflow.python.training import weight_decay_optimizers as decay, optimizer
 from tensorflow.python.ops.rnn_cell import *
 from tensorflow.python.ops.rnn_cell import LSTMCell
 from tensorflow.python.util import nest
@@ -31,6 +33,12 @@ assert control_flow_ops.Assert is tf.Assert and control_flow_ops.group is tf.gro
 assert nest.is_sequence([1]) and not nest.is_sequence(1) and nest.flatten([[1], 2]) == [1, 2]
 assert ops.convert_to_tensor and math_ops.sigmoid and vs.get_variable is tf.get_variable
 assert embedding_ops.embedding_lookup is tf.nn.embedding_lookup
+assert adam_async.AdamAsyncOptimizer is tf.train.AdamAsyncOptimizer
+assert adagrad_decay.AdagradDecayOptimizer is tf.train.AdagradDecayOptimizer
+assert adagrad_decay_v2.AdagradDecayOptimizerV2 is tf.train.AdagradDecayOptimizerV2
+extended = decay.extend_with_decoupled_weight_decay(tf.train.AdamOptimizer)
+assert issubclass(extended, decay.DecoupledWeightDecayExtension)
+assert decay.AdamWOptimizer is tf.train.AdamWOptimizer and issubclass(extended, optimizer.Optimizer)
 try:
     core_rnn_cell._no_such_cell
 except AttributeError as error:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -11,6 +12,7 @@ from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver as _S
 from sok_compat.checkpoint.saver.series import is_increment
 from sok_compat.checkpoint.sessions.savers_of_ranks import saves_with_other_ranks
 from sok_compat.checkpoint.streams.stored_tensors import chain_of
+from sok_compat.deeprec.collective.savers import saver_of
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 
 SUB_INCR_CKPT_DIR = ".incremental_checkpoint"  # below that of the whole checkpoints, in DeepRec
@@ -24,21 +26,48 @@ class IncrementalSaver:
     deleted with its whole checkpoint. (In DeepRec it stands in a folder of its own.)
     """
 
-    def __init__(self, full_saver: tf.train.Saver) -> None:
+    def __init__(
+        self,
+        full_saver: tf.train.Saver | None = None,
+        *,
+        saver_def: tf.train.SaverDef | None = None,
+        sharded: bool = True,
+        defer_build: bool = True,
+        **of_saver: Any,
+    ) -> None:
         """Adds no op to the graph.
 
         Args:
-          full_saver: a tf.train.Saver with incremental_save_restore.
+          full_saver: a tf.train.Saver with incremental_save_restore; None: that of `saver_def`.
+          saver_def: that of the saver, in the default graph.
+          sharded: ignored, as defer_build and other arguments of a tf.train.Saver: those of the
+            saver count.
 
         Raises:
           ValueError: the saver is another one.
         """
+        del sharded, defer_build, of_saver
+        if full_saver is None and saver_def is not None:
+            full_saver = saver_of(saver_def.filename_tensor_name)
         if not isinstance(full_saver, _Saver):
             raise ValueError(
                 "increments need a tf.train.Saver(incremental_save_restore=True), got "
                 f"{type(full_saver).__name__} without it"
             )
         self._saver = full_saver
+
+    def build(self, filename_tensor: tf.Tensor) -> None:
+        """Does nothing, as the saver has all ops. API of DeepRec.
+
+        Raises:
+          ValueError: the tensor, `_builder.filename_tensor` of a saver, is that of another saver.
+        """
+        expected = self._saver.saver_def.filename_tensor_name
+        if filename_tensor.name != expected:
+            raise ValueError(
+                f"the increments are those of the saver with the tensor {expected}, got "
+                f"{filename_tensor.name}"
+            )
 
     def incremental_save(
         self,

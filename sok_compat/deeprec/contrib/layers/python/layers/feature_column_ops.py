@@ -13,7 +13,11 @@ from typing import Any, NoReturn
 import tensorflow.compat.v1 as tf
 
 from sok_compat.deeprec import contrib
-from sok_compat.deeprec.columns.embedding_columns import collections_with, make_weights
+from sok_compat.deeprec.columns.embedding_columns import (
+    collections_with,
+    make_weights,
+    weights_at,
+)
 from sok_compat.deeprec.columns.input_layers import (
     check_are_dense,
     flat_outputs,
@@ -128,6 +132,7 @@ def _add_sparse(column, builder, num_outputs, trainable, collections):
     zeros = tf.zeros_initializer()
     variable = make_weights(column, "weights", num_outputs, zeros, trainable, collections)
     ids, weights = column._get_sparse_tensors(builder, collections, trainable)
+    weights = weights_at(ids, weights)
     return variable, safe_embedding_lookup_sparse(
         variable, ids, weights, combiner=combiner_of(column), name=f"{column.name}_weights"
     )

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tensorflow.python.training.adagrad_decay`, a module of DeepRec alone."""
+
+from sok_compat.deeprec.optimizer_rules.adagrad_decay_optimizers import AdagradDecayOptimizer
+
+__all__ = ["AdagradDecayOptimizer"]
