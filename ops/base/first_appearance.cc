@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ops/base/hash.h"
+#include "ops/base/hash_secret.h"
 #include "ops/base/prefetch.h"
 
 namespace sok {
@@ -14,12 +15,19 @@ namespace {
 
 constexpr int32_t kEmpty = -1;
 /// A key's first position in the table. Takes half the time of HashKey, whose better spread a table
-/// that lives for one call does not need.
-uint64_t FoldedHash(int64_t key) {
-  constexpr uint64_t kOdd = 0x9e3779b97f4a7c15u;
-  const uint64_t value = static_cast<uint64_t>(key) ^ 0xd1b54a32d192ed03u;
-  return MultiplyHigh(value, kOdd) ^ (value * kOdd);
-}
+/// that lives for one call does not need. The factor is secret, too: differences of keys that fold
+/// to the same bits depend on it alone.
+class FoldedHash {
+ public:
+  uint64_t operator()(int64_t key) const {
+    const uint64_t value = static_cast<uint64_t>(key) ^ secret_;
+    return MultiplyHigh(value, odd_) ^ (value * odd_);
+  }
+
+ private:
+  const uint64_t secret_ = HashSecret() ^ 0xd1b54a32d192ed03u;
+  const uint64_t odd_ = MixBits(HashSecret() + 0x9e3779b97f4a7c15u) | 1;
+};
 
 constexpr int64_t kGroup = 32;  // keys whose cache lines are prefetched together; bits of a mask
 
@@ -113,11 +121,12 @@ int64_t NumberByFirstAppearance(int64_t num_keys, const Key* keys, int64_t* dist
   const NearKeys near = FindNearKeys(num_keys, keys);
   if (near.range > 0) return NumberNearKeys(near, num_keys, keys, distinct_keys, inverse);
   PositionTable table(num_keys, distinct_keys);
+  const FoldedHash folded_hash;
   for (int64_t begin = 0; begin < num_keys; begin += kGroup) {
     const int64_t count = std::min(kGroup, num_keys - begin);
     uint64_t hashes[kGroup];
     for (int64_t i = 0; i < count; ++i) {
-      hashes[i] = FoldedHash(static_cast<int64_t>(keys[begin + i]));
+      hashes[i] = folded_hash(static_cast<int64_t>(keys[begin + i]));
       table.Prefetch(hashes[i]);
     }
     uint32_t others = 0;  // a bit for each key that is new or not at its first position

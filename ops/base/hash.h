@@ -17,9 +17,10 @@ SOK_HOST_DEVICE inline uint64_t MixBits(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-SOK_HOST_DEVICE inline uint64_t HashKey(int64_t key) {
+/// `secret`: HashSecret() for the place of a key in memory; none where results depend on the hash.
+SOK_HOST_DEVICE inline uint64_t HashKey(int64_t key, uint64_t secret = 0) {
   // The offset keeps 0 from being its own hash.
-  return MixBits(static_cast<uint64_t>(key) + 0x9e3779b97f4a7c15u);
+  return MixBits((static_cast<uint64_t>(key) ^ secret) + 0x9e3779b97f4a7c15u);
 }
 
 /// The upper 64 bits of a product.

@@ -125,7 +125,9 @@ class DeviceTable {
 
   /// For kernels with a search of their own, within the same call to the queue. With a hash index
   /// only.
-  DeviceIndex index() const { return {index_memory_.template as<DeviceBucket>(), num_buckets_}; }
+  DeviceIndex index() const {
+    return {index_memory_.template as<DeviceBucket>(), num_buckets_, HashSecret()};
+  }
 
  private:
   static constexpr int64_t kMinBuckets = 64;

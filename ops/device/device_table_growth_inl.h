@@ -96,7 +96,7 @@ void DeviceTable<Queue>::GrowIndex(int64_t needed, int64_t wanted) {
   auto* buckets = memory.template as<DeviceBucket>();
   queue_.ForEach(num_buckets, ClearBuckets{buckets});
   queue_.ForEach(num_buckets_ * DeviceBucket::kSlots,
-                 RehashSlot{index().buckets, {buckets, num_buckets}});
+                 RehashSlot{index().buckets, {buckets, num_buckets, HashSecret()}});
   index_memory_ = std::move(memory);
   num_buckets_ = num_buckets;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/base/hash.h"
+#include "ops/base/hash_secret.h"
 #include "ops/base/prefetch.h"
 #include "ops/engine/table_options.h"
 
@@ -60,7 +61,7 @@ class KeyIndex::DeferredInserts {
   std::atomic<int64_t> size_{0};
 };
 
-KeyIndex::KeyIndex() { Clear(); }
+KeyIndex::KeyIndex() : secret_(HashSecret()) { Clear(); }
 
 uint32_t KeyIndex::Bucket::SlotOf(int64_t key) const {
   uint32_t matches = 0;  // without branches: the slot cannot be predicted
@@ -71,7 +72,9 @@ uint32_t KeyIndex::Bucket::SlotOf(int64_t key) const {
   return matches == 0 ? kSlots : static_cast<uint32_t>(__builtin_ctz(matches));
 }
 
-int64_t KeyIndex::HomeBucket(int64_t key) const { return ScaleHash(HashKey(key), num_buckets_); }
+int64_t KeyIndex::HomeBucket(int64_t key) const {
+  return ScaleHash(HashKey(key, secret_), num_buckets_);
+}
 
 int64_t KeyIndex::Find(int64_t num_keys, const int64_t* keys, int64_t* row_ids) const {
   int64_t num_missing = 0;

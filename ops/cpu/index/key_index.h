@@ -110,6 +110,7 @@ class KeyIndex {
   int64_t MoveInParallel(Executor& executor, int64_t num_old_buckets, DeferredInserts& deferred);
   void Move(const Range& old_buckets, const Range& target, DeferredInserts& deferred);
 
+  const uint64_t secret_;
   ReservedMemory memory_;
   int64_t num_buckets_ = 0;
   int64_t size_ = 0;

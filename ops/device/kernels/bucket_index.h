@@ -46,11 +46,14 @@ SOK_HOST_DEVICE inline DeviceBucket LoadBucket(const DeviceBucket* address) {
 struct DeviceIndex {
   DeviceBucket* buckets = nullptr;
   int64_t num_buckets = 0;
+  uint64_t secret = 0;  // HashSecret(), in all kernels of a table
 
   /// The position of a key; kNoSlot: absent.
   static constexpr int64_t kNoSlot = -1;
 
-  SOK_HOST_DEVICE int64_t Home(int64_t key) const { return ScaleHash(HashKey(key), num_buckets); }
+  SOK_HOST_DEVICE int64_t Home(int64_t key) const {
+    return ScaleHash(HashKey(key, secret), num_buckets);
+  }
   SOK_HOST_DEVICE int64_t Next(int64_t bucket) const {
     return bucket + 1 == num_buckets ? 0 : bucket + 1;
   }

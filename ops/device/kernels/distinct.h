@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "ops/base/hash.h"
+#include "ops/base/hash_secret.h"
 #include "ops/base/threads/atomics.h"
 #include "ops/device/kernels/index_kernels.h"
 #include "ops/device/memory/count.h"
@@ -24,6 +25,7 @@ struct PositionCells {
 
   uint32_t* cells;
   Count num_keys;
+  uint64_t secret;
 
   /// Cells to allocate.
   static int64_t Bound(int64_t num_keys) { return 4 * num_keys; }
@@ -53,7 +55,7 @@ struct PlaceKeys {
     const int64_t key = keys[i];
     const auto position = static_cast<uint32_t>(i);
     const uint32_t mask = table.mask();
-    uint32_t cell = static_cast<uint32_t>(HashKey(key) >> 32) & mask;
+    uint32_t cell = static_cast<uint32_t>(HashKey(key, table.secret) >> 32) & mask;
     for (;; cell = (cell + 1) & mask) {
       uint32_t holder = AtomicLoad(table.cells + cell);
       if (holder == PositionCells::kFree) {
@@ -112,7 +114,7 @@ const int32_t* DistinctKeys(Queue& queue, Scratch<Queue>& scratch, Count num_key
                             int32_t* inverse) {        // [num_keys]
   const int64_t num_tiles = NumTiles(num_keys.bound);
   const PositionCells table{scratch.template Take<uint32_t>(PositionCells::Bound(num_keys.bound)),
-                            num_keys};
+                            num_keys, HashSecret()};
   auto* cell_of = scratch.template Take<uint32_t>(num_keys.bound);
   auto* is_first = scratch.template Take<uint32_t>(num_tiles);
   auto* tile_sums = scratch.template Take<int32_t>(num_tiles + 1);

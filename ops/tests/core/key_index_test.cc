@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <random>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "ops/base/hash.h"
 #include "ops/engine/table_options.h"
 #include "ops/tests/check.h"
 
@@ -73,6 +76,35 @@ SOK_TEST(AnyInt64IsAnOrdinaryKey) {
     model.erase(key);
     CheckSame(index, model);
   }
+}
+
+/// The key whose hash is `hash` in a process whose secret is 0: MixBits and its offset undone.
+int64_t KeyOfPublicHash(uint64_t hash) {
+  const auto inverse = [](uint64_t odd) {  // Newton's iteration doubles the right bits
+    uint64_t found = odd;
+    for (int i = 0; i < 5; ++i) found *= 2 - odd * found;
+    return found;
+  };
+  uint64_t value = hash ^ (hash >> 31) ^ (hash >> 62);
+  value *= inverse(0x94d049bb133111ebu);
+  value ^= (value >> 27) ^ (value >> 54);
+  value *= inverse(0xbf58476d1ce4e5b9u);
+  value ^= (value >> 30) ^ (value >> 60);
+  return static_cast<int64_t>(value - 0x9e3779b97f4a7c15u);
+}
+
+SOK_TEST(NobodyCanChooseKeysOfOneBucket) {
+  KeyIndex index;
+  std::vector<int64_t> row_ids(100'000), keys(row_ids.size());
+  std::iota(row_ids.begin(), row_ids.end(), 0);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    keys[i] = KeyOfPublicHash(i);
+    CHECK_EQ(HashKey(keys[i]), i);  // so that all would share bucket 0
+  }
+  index.Insert(SerialExecutor(), static_cast<int64_t>(keys.size()), keys.data(), row_ids.data());
+  std::unordered_set<int64_t> homes;
+  for (const int64_t key : keys) homes.insert(index.HomeBucket(key));
+  CHECK_TRUE(static_cast<int64_t>(homes.size()) > index.num_buckets() / 2);
 }
 
 void CheckGrowsInPlace(int num_threads) {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "ops/base/hash.h"
+#include "ops/base/hash_secret.h"
 #include "ops/device/kernels/apply_rule.h"
 #include "ops/device/kernels/row_kernels.h"
 #include "ops/tests/conformance/table_model.h"
@@ -25,7 +26,7 @@ using testing::TestQueue;
 int64_t CrowdedKey(std::mt19937_64& random) {
   for (;;) {
     const auto key = static_cast<int64_t>(random());
-    if (ScaleHash(HashKey(key), 64) < 51) return key;
+    if (ScaleHash(HashKey(key, HashSecret()), 64) < 51) return key;
   }
 }
 
