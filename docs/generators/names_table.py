@@ -24,7 +24,7 @@ SECTIONS = {
         Entry("sok.Init sok.core.initialize.Init sok.core.Init", "differs",
               "Called for any number of graphs; running its result is optional. New: "
               "[`wire_dtype`](distributed.md#fewer-bytes). With a `seed` first values repeat; "
-              "without, or with 0, they are random."),
+              "without, or with 0, they are random. Unknown settings raise."),
         Entry("sok.GraphKeys sok.core.graph_keys.GraphKeys sok.core.GraphKeys "
               "sok.core.embedding_layer_handle.GraphKeys", "works"),
         Entry("sok.OptimizerScope sok.core.context_scope.OptimizerScope sok.core.OptimizerScope",

@@ -24,6 +24,7 @@ from sok_compat.distributed_embeddings.python.layers.embedding import Embedding,
 from sok_compat.distributed_embeddings.saved_tables import SavedTables
 from sok_compat.ranks.job import start_job
 from sok_compat.runtime import integrations
+from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import initial_weights, keras, pass_initial_weights
 from sok_compat.tables import connected_ranks
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
@@ -55,6 +56,7 @@ class DistributedEmbedding(keras.layers.Layer):
       guest_layers: on a rank that trains no table, one table of another rank; it has no rows here.
     """
 
+    @checks_words(KERAS_LAYER_WORDS)
     def __init__(
         self,
         embeddings: Iterable[keras.layers.Layer],

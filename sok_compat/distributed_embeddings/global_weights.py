@@ -177,7 +177,7 @@ class GlobalWeights:
     def _write_blocks(
         self, number: int, write: Callable, rows: np.ndarray, first: int, chunk: int
     ) -> None:
-        for begin, end in _blocks(*rows.shape, chunk):
+        for begin, end in _blocks(rows.shape[0], rows.shape[1], chunk):
             part = np.ascontiguousarray(rows[begin:end], np.float32)
             self._run(("write", number), write, np.int64(first + begin), part)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import NO_AUTOCAST, keras_3, variable_of
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
@@ -35,6 +36,7 @@ class IntegerLookup(keras.layers.Layer):
       num_tokens: int64, the number of keys in the vocabulary.
     """
 
+    @checks_words(KERAS_LAYER_WORDS)
     def __init__(self, max_tokens: Any, use_gpu: bool = True, **kwargs: Any) -> None:
         """Makes the layer and its weights.
 

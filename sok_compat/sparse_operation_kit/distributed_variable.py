@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from sok_compat.runtime.known_words import VARIABLE_WORDS, checks_words
 from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.variables.first_values import first_value_of_rank
@@ -26,21 +27,6 @@ from sok_compat.tables.table import Table
 from sok_compat.tables.words import Words
 
 _numbers = itertools.count()  # of variables without a name
-
-# Of tf.Variable, in its order; those of _IGNORED change nothing.
-_POSITIONAL = (
-    "initial_value",
-    "trainable",
-    "validate_shape",
-    "caching_device",
-    "name",
-    "variable_def",
-    "dtype",
-)
-_IGNORED = {
-    *("validate_shape", "caching_device", "variable_def", "import_scope", "expected_shape"),
-    *("synchronization", "aggregation", "use_resource", "experimental_enable_variable_lifting"),
-}
 
 
 class StaticVariable(LooksUpKeys, Table):
@@ -66,6 +52,7 @@ class StaticVariable(LooksUpKeys, Table):
         others="sok.filter_variables(variables)[1]",
     )
 
+    @checks_words(VARIABLE_WORDS)
     def __init__(
         self,
         initial_value: Any = None,
@@ -103,9 +90,7 @@ class StaticVariable(LooksUpKeys, Table):
           ValueError: neither or both of initial_value and shape; a wrong shape or dtype.
           NotImplementedError: constraint is given.
         """
-        unknown = sorted(kwargs.keys() - _IGNORED)
-        if unknown:
-            raise TypeError(f"{type(self).__name__} has no arguments {unknown}")
+        del kwargs
         check_float32(type(self).__name__, dtype, constraint)
         ranks = initialized_ranks(f"sok.{type(self).__name__}")
         placement = placement_of(target_gpu, ranks)
@@ -153,11 +138,23 @@ class LocalizedVariable(StaticVariable):
         super().__init__(*args, target_gpu=max(0, target_gpu), **kwargs)
 
 
-def Variable(*args: Any, mode: str | None = None, **kwargs: Any) -> StaticVariable:
+def Variable(
+    initial_value: Any = None,
+    trainable: bool = True,
+    validate_shape: bool = True,
+    caching_device: Any = None,
+    name: str | None = None,
+    variable_def: Any = None,
+    dtype: Any = None,
+    *,
+    mode: str | None = None,
+    **kwargs: Any,
+) -> StaticVariable:
     """Makes a static variable, with its rows spread over ranks. API of SparseOperationKit 2.
 
     Args:
-      *args: as of tf.Variable, up to dtype.
+      initial_value, trainable, name, dtype: see StaticVariable.
+      validate_shape, caching_device, variable_def: of tf.Variable, ignored.
       mode: 'distributed' (also None) or 'localized:<rank>'.
       **kwargs: see StaticVariable.
 
@@ -168,13 +165,11 @@ def Variable(*args: Any, mode: str | None = None, **kwargs: Any) -> StaticVariab
       RuntimeError: mode is none of these, or the rank does not exist; sok.init has not been called.
       TypeError, ValueError, NotImplementedError: see StaticVariable.
     """
-    if len(args) > len(_POSITIONAL):
-        raise TypeError(f"sok.Variable takes at most {len(_POSITIONAL)} positional arguments")
-    given = {**dict(zip(_POSITIONAL, args)), **kwargs}
+    del validate_shape, caching_device, variable_def
     target_gpu = target_of(mode)
     if target_gpu == EVERY_RANK:
-        return DistributedVariable(**given)
-    return LocalizedVariable(**given, target_gpu=target_gpu)
+        return DistributedVariable(initial_value, trainable, name, dtype, **kwargs)
+    return LocalizedVariable(initial_value, trainable, name, dtype, target_gpu=target_gpu, **kwargs)
 
 
 def check_float32(user: str, dtype: Any, constraint: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from sok_compat.runtime.known_words import checks_words
 from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable, check_float32
@@ -51,6 +52,7 @@ class DynamicVariable(LooksUpKeys, Table):
     )
     indices = None
 
+    @checks_words(field.name for field in dataclasses.fields(DynamicOptions))
     def __init__(
         self,
         dimension: int,
@@ -87,8 +89,7 @@ class DynamicVariable(LooksUpKeys, Table):
 
         Raises:
           RuntimeError: sok.init has not been called; a wrong mode.
-          TypeError: an unknown option.
-          ValueError: an argument is out of range.
+          TypeError, ValueError: an unknown option; an argument is out of range.
           NotImplementedError: constraint is given.
         """
         check_float32("sok.DynamicVariable", dtype, constraint)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Init`: its arguments, what it holds for, what needs it."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,7 +20,10 @@ BAD_ARGUMENTS = [
     (dict(global_batch_size=-8), ValueError, "at least 1, got -8"),
     (dict(global_batch_size=2.0), TypeError, "global_batch_size must be an int, got 2.0"),
     (dict(global_batch_size="8"), TypeError, "global_batch_size must be an int, got '8'"),
-    (dict(global_batch_size=None), TypeError, "global_batch_size must be an int, got None"),
+    (dict(global_batch_size=None), KeyError, "global_batch_size"),
+    (dict(global_batch_size=8, sead=3), TypeError, "no argument 'sead': did you mean 'seed'"),
+    (dict(batch_size=8), TypeError, "no argument 'batch_size': did you mean 'global_batch_size'"),
+    (dict(global_batch_size=8, xyz=1), TypeError, "'xyz': it takes global_batch_size, seed, wire"),
     (dict(global_batch_size=8, seed=1.5), TypeError, "seed must be an int, got 1.5"),
     (dict(global_batch_size=8, seed=2**63), ValueError, "seed must fit in 64 bits"),
 ]
@@ -27,7 +32,7 @@ GOOD_ARGUMENTS = [
     dict(global_batch_size=np.int64(64), seed=np.int32(3)),
     dict(global_batch_size=8, seed=0),
     dict(global_batch_size=8, seed=None),
-    dict(global_batch_size=8, seed=-(2**63), anything="ignored"),
+    dict(global_batch_size=8, seed=-(2**63)),
 ]
 LAYER = LayerCase("dynamic", True, "int64")
 
@@ -84,6 +89,18 @@ def test_seed_of_the_initializer_goes_before():
     base = first_rows(dict(global_batch_size=8, seed=3), initializer=seeded)
     other = first_rows(dict(global_batch_size=8, seed=4), initializer=seeded)
     np.testing.assert_array_equal(other, base)
+
+
+@pytest.mark.parametrize("is_eager", [False, True], ids=["graph", "eager"])
+def test_other_settings_are_told(graph, caplog, is_eager):
+    with contextlib.nullcontext() if not is_eager else tf.init_scope():
+        sok_compat.Init(global_batch_size=8, seed=1)
+        caplog.clear()
+        sok_compat.Init(global_batch_size=8, seed=1)
+        assert not caplog.records
+        sok_compat.Init(global_batch_size=16)
+    (warning,) = caplog.messages
+    assert "global_batch_size=16 (before: 8) and seed=None (before: 1)" in warning
 
 
 NEED_INIT = {

@@ -138,5 +138,5 @@ def test_bad_arguments(sok):
         make(raw, var_type="other")
     with pytest.raises(ValueError, match="the initializer needs an element"):
         make(raw, initializer=[])
-    with pytest.raises(TypeError, match="has no options"):
+    with pytest.raises(TypeError, match="DynamicVariable has no argument"):
         make(raw, config='{"other": 1}')

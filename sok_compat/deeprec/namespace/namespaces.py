@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import importlib
 import sys
 import types
@@ -13,6 +12,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tensorflow_1
 
+from sok_compat.runtime.known_words import meant_word
 from sok_compat.runtime.tf_versions import tensorflow_2
 
 # Names of DeepRec that sok_compat does not have: {path under `tf`: (what it is, what to use)}.
@@ -135,8 +135,8 @@ def _missing(path: str, known: Iterable[str]) -> str:
         return f"{text}; TensorFlow 2 has it: tf.compat.v2.{path}"
     *above, name = path.split(".")
     module = ".".join(["tf", *above])
-    similar = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"{text}; there is {module}.{similar[0]}" if similar else f"{text}: see dir({module})"
+    meant = meant_word(name, known)
+    return f"{text}; there is {module}.{meant}" if meant else f"{text}: see dir({module})"
 
 
 def _has(value: Any, path: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from sok_compat.runtime.known_words import VARIABLE_WORDS, checks_words
 from sok_compat.runtime.tf_versions import distribute
 from sok_compat.sparse_operation_kit.core.initialization import current_initialization
 from sok_compat.tables.placement import Placement
@@ -42,6 +43,7 @@ class EmbeddingVariable(Table):
     )
     capacity: int  # never None
 
+    @checks_words(VARIABLE_WORDS)
     def __init__(
         self,
         shape: list[int],
@@ -67,11 +69,12 @@ class EmbeddingVariable(Table):
           dtype: float32 or None.
           key_dtype: tf.int64 (also None) or tf.uint32, or their names.
           *args: ignored, as in SparseOperationKit.
-          **kwargs: ignored, as in SparseOperationKit.
+          **kwargs: other arguments of tf.Variable, ignored, as in SparseOperationKit.
 
         Raises:
           RuntimeError: `sok.Init` has not been called, or a tf.distribute strategy has several
             replicas.
+          TypeError: an argument that tf.Variable does not have.
           ValueError: shape, dtype or key_dtype is out of range.
         """
         del args, kwargs

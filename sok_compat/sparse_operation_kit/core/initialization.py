@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
 import tensorflow as tf
 
@@ -14,6 +15,7 @@ from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.training.keras_optimizers import update_rows_in_use_in_keras
 from sok_compat.training.stock_slots import make_slots_as_planes
 
+_logger = logging.getLogger(__name__)
 _COLLECTION = "SparseOperationKitInit"
 
 
@@ -23,6 +25,7 @@ class Initialization:
 
     global_batch_size: int
     seed: int  # of all tables
+    given_seed: int | None
     ranks: Ranks
     status: tf.Tensor  # the result of Init
     # Lines that must be the same on all ranks, of tables and layers in the order of their making.
@@ -47,11 +50,30 @@ _eager_initialization: Initialization | None = None
 
 def set_initialization(initialization: Initialization) -> None:
     """Sets the initialization of the default graph; in eager mode, of all graphs without one."""
+    global _eager_initialization
     if tf.executing_eagerly():
-        global _eager_initialization
-        _eager_initialization = initialization
-        return
-    tf.compat.v1.get_collection_ref(_COLLECTION)[:] = [initialization]
+        before, _eager_initialization = [_eager_initialization], initialization
+    else:
+        of_graph = tf.compat.v1.get_collection_ref(_COLLECTION)
+        before, of_graph[:] = [*of_graph], [initialization]
+    if before and isinstance(before[0], Initialization):
+        _warn_of_other_settings(before[0], initialization)
+
+
+def _warn_of_other_settings(before: Initialization, now: Initialization) -> None:
+    changed = [
+        f"{name}={new!r} (before: {old!r})"
+        for name, old, new in (
+            ("global_batch_size", before.global_batch_size, now.global_batch_size),
+            ("seed", before.given_seed, now.given_seed),
+        )
+        if old != new
+    ]
+    if changed:
+        _logger.warning(
+            "sok.Init was called again with %s: this holds for tables made from now on",
+            " and ".join(changed),
+        )
 
 
 def current_initialization(user: str) -> Initialization:

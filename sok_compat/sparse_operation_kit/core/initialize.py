@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from sok_compat.ranks.identity import random_seed
 from sok_compat.ranks.same_on_all_ranks import check_same_on_all_ranks
-from sok_compat.ranks.wire_dtype import set_wire_dtype, wire_dtype
+from sok_compat.ranks.wire_dtype import set_wire_dtype
+from sok_compat.ranks.wire_dtype import wire_dtype as current_wire_dtype
+from sok_compat.runtime.known_words import raise_for_unknown_words
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.sparse_operation_kit.core.initialization import (
     Initialization,
@@ -22,12 +24,18 @@ if TYPE_CHECKING:
     from sok_compat.ranks.identity import Ranks
 
 
-def Init(**kwargs: Any) -> tf.Tensor:
+def Init(
+    global_batch_size: int | None = None,
+    seed: int | None = None,
+    wire_dtype: str | None = None,
+    **unknown: Any,
+) -> tf.Tensor:
     """Prepares tables for the default graph or, in eager mode, the process; checks the settings.
 
-    API of SparseOperationKit 1.x. May be called again, for any number of graphs and sessions.
+    API of SparseOperationKit 1.x. May be called again, for any number of graphs and sessions; logs
+    if batch size or seed change, as tables that were made before keep theirs.
 
-    Keyword Args:
+    Args:
       global_batch_size: samples of all ranks in a step, an int >= 1 and a multiple of the number of
         ranks. Batches may be smaller, as the last one often is.
       seed: int64; the same seed gives the same first values of rows. Absent or 0: a random seed; on
@@ -36,7 +44,7 @@ def Init(**kwargs: Any) -> tf.Tensor:
         between ranks (docs/use/distributed.md), the same on all ranks; sums are in float32. Absent
         or None: the environment's SOK_WIRE_DTYPE, or 'float32'. Applies to lookups made from now
         on, in this graph or in eager mode. In one process nothing is rounded.
-      **kwargs: others are ignored, as in SparseOperationKit.
+      **unknown: raise; SparseOperationKit ignores them.
 
     Returns:
       A scalar string tensor, `b'OK'`. SparseOperationKit requires it to run first in the session;
@@ -45,36 +53,35 @@ def Init(**kwargs: Any) -> tf.Tensor:
 
     Raises:
       KeyError: global_batch_size is missing.
-      TypeError, ValueError: a setting is not an int or is out of range.
+      TypeError, ValueError: an unknown setting, or one that is not an int or is out of range.
       RuntimeError: a tf.distribute strategy has several replicas; this is one of several ranks and
         hvd.init() has not been called; another rank has ended, or does not call Init within
         SOK_STALL_TIMEOUT_SECONDS.
     """
     raise_under_several_replicas("sok.Init")
-    if "global_batch_size" not in kwargs:
+    raise_for_unknown_words("sok.Init", unknown, ("global_batch_size", "seed", "wire_dtype"))
+    if global_batch_size is None:
         raise KeyError("sok.Init needs global_batch_size, the samples in a step over all ranks")
     ranks = connected_ranks("sok.Init")
-    global_batch_size = _checked_int("global_batch_size", kwargs["global_batch_size"])
+    global_batch_size = _checked_int("global_batch_size", global_batch_size)
     if global_batch_size < 1 or global_batch_size % ranks.size:
         raise ValueError(
             f"global_batch_size must be a multiple of the number of ranks, {ranks.size}, and at "
             f"least 1, got {global_batch_size}"
         )
-    seed = _checked_int("seed", kwargs.get("seed") or 0)
+    seed = _checked_int("seed", seed or 0)
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed must fit in 64 bits, got {seed}")
-    set_wire_dtype(kwargs.get("wire_dtype"))
-    wire = wire_dtype()
+    set_wire_dtype(wire_dtype)
     with tf.init_scope():  # out of functions and branches, as tables are
         tables: list[str] = []
         seed_in_use = seed or random_seed()
-        settings = [
-            f"seed={seed or 'not given'}",
-            f"global_batch_size={global_batch_size}",
-            f"wire_dtype={wire}",
-        ]
+        settings = [f"seed={seed or 'not given'}", f"global_batch_size={global_batch_size}"]
+        settings.append(f"wire_dtype={current_wire_dtype()}")
         status = _agreement(ranks, settings, tables)
-        set_initialization(Initialization(global_batch_size, seed_in_use, ranks, status, tables))
+        set_initialization(
+            Initialization(global_batch_size, seed_in_use, seed or None, ranks, status, tables)
+        )
     tell_tensorflow_of_tables()
     return status
 

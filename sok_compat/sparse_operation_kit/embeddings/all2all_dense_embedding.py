@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import DenseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.arguments import checked_flag
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
@@ -24,6 +25,7 @@ class All2AllDenseEmbedding(EmbeddingLayer):
     ```
     """
 
+    @checks_words(KERAS_LAYER_WORDS)
     def __init__(
         self,
         max_vocabulary_size_per_gpu: int,

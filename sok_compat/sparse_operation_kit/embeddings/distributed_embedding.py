@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.sparse_operation_kit.core.embedding_layer_handle import SparseEmbeddingLayerHandle
 from sok_compat.sparse_operation_kit.embeddings.embedding_layer import EmbeddingLayer, checked_size
 from sok_compat.sparse_operation_kit.embeddings.embedding_ops import embedding_lookup_sparse
@@ -25,6 +26,7 @@ class DistributedEmbedding(EmbeddingLayer):
     ```
     """
 
+    @checks_words(KERAS_LAYER_WORDS)
     def __init__(
         self,
         combiner: str,

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sok_compat.ranks.identity import ranks_of_job
+from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.strategies import raise_under_several_replicas
 from sok_compat.runtime.tf_versions import Variable, keras_3
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
@@ -23,6 +24,7 @@ class TFDistributedEmbedding(keras.layers.Layer):
     All2AllDenseEmbedding with Horovod.
     """
 
+    @checks_words(KERAS_LAYER_WORDS)
     def __init__(
         self,
         vocabulary_size: int,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from sok_compat.runtime.known_words import OPTIMIZER_WORDS, checks_words
 from sok_compat.sparse_operation_kit.optimizers.optimizer import Optimizer
 from sok_compat.sparse_operation_kit.tf.keras.optimizers.adam import Adam as KerasAdam
 
@@ -20,6 +21,7 @@ class Adam(Optimizer, KerasAdam):
     states.
     """
 
+    @checks_words(("lr", *OPTIMIZER_WORDS))
     def __init__(
         self,
         learning_rate: Any = 0.001,
@@ -37,7 +39,11 @@ class Adam(Optimizer, KerasAdam):
           beta_2: decay of the second moment.
           epsilon: added to the root of the second moment; falsy: Keras's epsilon.
           name: name of the optimizer.
-          **kwargs: others (clipnorm, decay, ...) are logged and ignored, as in SparseOperationKit.
+          **kwargs: Keras's others (clipnorm, decay, ...) are logged and ignored, as in
+            SparseOperationKit.
+
+        Raises:
+          TypeError: an argument that Keras's optimizers do not have.
         """
         learning_rate = kwargs.pop("lr", learning_rate)
         if kwargs:

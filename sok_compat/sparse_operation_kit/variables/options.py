@@ -10,6 +10,8 @@ import numbers
 import operator
 from typing import Any
 
+from sok_compat.runtime.known_words import raise_for_unknown_words
+
 VAR_TYPES = ("hbm", "hybrid")
 _CUSTOMIZED = "kCustomized"
 EVICT_STRATEGIES = ("kLru", _CUSTOMIZED)
@@ -52,9 +54,7 @@ class DynamicOptions:
           ValueError: an option is out of range.
         """
         names = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(given.keys() - set(names))
-        if unknown:
-            raise TypeError(f"DynamicVariable has no options {unknown}; it has {names}")
+        raise_for_unknown_words("DynamicVariable", given, names)
         given = dict(given)
         for name in ("init_capacity", "max_capacity"):
             if name in given:

@@ -15,6 +15,7 @@ from sok_compat.distributed_embeddings.python.ops.embedding_lookup_ops import (
     checked_combiner,
     embedding_lookup,
 )
+from sok_compat.runtime.known_words import KERAS_LAYER_WORDS, checks_words
 from sok_compat.runtime.tf_versions import NO_AUTOCAST, keras_3, variable_of
 from sok_compat.runtime.tf_versions import keras_of_layers as keras
 
@@ -50,6 +51,7 @@ class Embedding(keras.layers.Layer):
       embeddings: the variable [input_dim, output_dim], float32 even under mixed precision.
     """
 
+    @checks_words(KERAS_LAYER_WORDS)
     def __init__(
         self,
         input_dim: int,

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Misspelt keyword arguments of public callables that take **kwargs."""
+
+import inspect
+
+import pytest
+
+import sok_compat as sok
+from sok_compat import distributed_embeddings as de
+from sok_compat.sparse_operation_kit.core import EmbeddingVariable
+from sok_compat.sparse_operation_kit.embeddings.tf_distributed_embedding import (
+    TFDistributedEmbedding,
+)
+
+MISSPELT = [
+    (sok.DistributedEmbedding, "embedding_size", "embedding_vec_size"),
+    (sok.DistributedEmbedding, "max_vocabulary_size", "max_vocabulary_size_per_gpu"),
+    (sok.All2AllDenseEmbedding, "use_hash_table", "use_hashtable"),
+    (sok.All2AllDenseEmbedding, "nmae", "name"),
+    (TFDistributedEmbedding, "vocab_size", "vocabulary_size"),
+    (EmbeddingVariable, "initialiser", "initializer"),
+    (sok.optimizers.Adam, "learnin_rate", "learning_rate"),
+    (sok.optimizers.Adam, "clip_norm", "clipnorm"),
+    (sok.Variable, "initialvalue", "initial_value"),
+    (sok.DynamicVariable, "dimensions", "dimension"),
+    (sok.DynamicVariable, "init_capasity", "init_capacity"),
+    (de.DistributedEmbedding, "column_slice_treshold", "column_slice_threshold"),
+    (de.Embedding, "output_dims", "output_dim"),
+    (de.IntegerLookup, "max_token", "max_tokens"),
+]
+
+
+@pytest.mark.parametrize("make, word, meant", MISSPELT, ids=[word for _, word, _ in MISSPELT])
+def test_misspelt_words(graph, make, word, meant):
+    with pytest.raises(TypeError, match=f"has no argument '{word}': did you mean '{meant}'"):
+        make(**{word: 1})
+
+
+@pytest.mark.parametrize("made", [sok.Init, sok.Variable, *(make for make, _, _ in MISSPELT[::3])])
+def test_signatures_have_names(made):
+    function = made.__init__ if inspect.isclass(made) else made
+    named = [*inspect.signature(function).parameters]
+    assert len(named) > 2 and named[0] not in ("args", "kwargs")
