@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from sok_compat.ranks.horovod.integrations import COLLECTIVES
 from sok_compat.ranks.horovod.losses import with_gradients
+from sok_compat.ranks.horovod.passes import keeping_slices
 from sok_compat.ranks.shared_gradients import (
     is_handle_of_plane,
     is_unknown,
@@ -42,6 +43,10 @@ def leave_tables_out(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
         "hvd.DistributedOptimizer", lambda make: _reducing_others(make, horovod, is_sharded)
     )
     integrations.apply(
+        "hvd.DistributedOptimizer.compute_gradients",
+        lambda compute: keeping_slices(compute, is_sharded),
+    )
+    integrations.apply(
         "hvd.broadcast_variables", lambda broadcast: _broadcasting_others(broadcast, is_sharded)
     )
 
@@ -53,11 +58,11 @@ def adapt_helpers(horovod: Any, is_sharded: Callable[[Any], bool]) -> None:
       horovod: horovod.tensorflow.
       is_sharded: returns whether a variable is a table or a slot.
     """
-    leave_tables_out(horovod, is_sharded)
     integrations.apply(
         "hvd.DistributedOptimizer.compute_gradients",
-        lambda compute: _knowing_tables(compute, is_sharded),
+        lambda compute: _knowing_tables(keeping_slices(compute, is_sharded), is_sharded),
     )
+    leave_tables_out(horovod, is_sharded)
     integrations.apply("hvd.allreduce", lambda reduce: _passing_tables(reduce, horovod))
     integrations.apply("hvd.grouped_allreduce", lambda reduce: _passing_group(reduce, horovod))
     integrations.apply("hvd.mpi_ops.MPI_LIB, whose ops all collectives are", _CollectivesOfDense)

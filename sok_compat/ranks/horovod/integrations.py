@@ -52,7 +52,8 @@ ON_HOROVOD = (
     ),
     _integration(
         "DistributedOptimizer.compute_gradients",
-        "the same for a wrapper that was created before the change above",
+        "the same for a wrapper that was created before the change above, and sums of backward "
+        "passes",
         "horovod/test_horovod_helpers",
         "compute_gradients",
         ("self", "args", "kwargs"),

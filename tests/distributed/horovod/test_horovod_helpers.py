@@ -22,6 +22,8 @@ SCRIPTS = [
     "wrapped before there were tables",
     "wrapped in groups before there were tables",
     "by hand",
+    "passes of a table and others",
+    "passes of a table",
 ]
 
 
@@ -47,6 +49,11 @@ def test_two_ranks_equal_one(script):
             np.testing.assert_allclose(row, expected_rows[key], **TOLERANCE)
 
 
+def test_passes_of_a_table_that_evicts_are_refused():
+    for rank in reports(launched(2)):
+        assert "backward_passes_per_step=2 keeps gradients of the table table" in rank["evicts"]
+
+
 @pytest.mark.parametrize("how", ["global variables", "variables", "in place"])
 def test_broadcast_changes_dense_variables_only(how):
     ranks = [rank[f"broadcast {how}"] for rank in reports(launched(2))]
@@ -57,8 +64,8 @@ def test_broadcast_changes_dense_variables_only(how):
         assert sum(map(len, tables)) == len(set().union(*tables))
 
 
-def test_ranks_replace_at_most_24_functions_at_once():
-    assert [rank["changes"] <= 24 for rank in reports(launched(2))] == [True, True]
+def test_ranks_replace_at_most_25_functions_at_once():
+    assert [rank["changes"] <= 25 for rank in reports(launched(2))] == [True, True]
 
 
 def test_an_optimizer_from_before_tables_that_adds_up_is_refused():
