@@ -42,6 +42,14 @@ NamedRule Describe(const char* name, std::vector<Hyperparameter<OneRule>> fields
   return {name, names, make};
 }
 
+template <typename AnyFtrl>
+NamedRule DescribeFtrl(const char* name) {
+  return Describe<AnyFtrl>(name, {{"learning_rate", &AnyFtrl::learning_rate, Limit::kAboveZero},
+                                  {"l1", &AnyFtrl::l1, Limit::kAtLeastZero},
+                                  {"l2", &AnyFtrl::l2, Limit::kAtLeastZero},
+                                  {"l2_shrinkage", &AnyFtrl::l2_shrinkage, Limit::kAtLeastZero}});
+}
+
 std::vector<NamedRule> MakeNamedRules() {
   const std::vector<Hyperparameter<MomentumRule>> of_momentum = {
       {"learning_rate", &MomentumRule::learning_rate}, {"momentum", &MomentumRule::momentum}};
@@ -59,10 +67,8 @@ std::vector<NamedRule> MakeNamedRules() {
                                     {"epsilon", &AdamWRule::epsilon},
                                     {"weight_decay", &AdamWRule::weight_decay}}),
       Describe<DecayRule>("decay", {{"rate", &DecayRule::rate}, {"least", &DecayRule::least}}),
-      Describe<FtrlRule>("ftrl", {{"learning_rate", &FtrlRule::learning_rate, Limit::kAboveZero},
-                                  {"l1", &FtrlRule::l1, Limit::kAtLeastZero},
-                                  {"l2", &FtrlRule::l2, Limit::kAtLeastZero},
-                                  {"l2_shrinkage", &FtrlRule::l2_shrinkage, Limit::kAtLeastZero}}),
+      DescribeFtrl<FtrlRule>("ftrl"),
+      DescribeFtrl<FtrlGroupLassoRule>("ftrl_group_lasso"),
       Describe<MomentumRule>("momentum", of_momentum),
       Describe<MomentumRule>("nesterov", of_momentum, MomentumRule{0.0f, 0.0f, true}),
       Describe<RmspropRule>("rmsprop", {{"learning_rate", &RmspropRule::learning_rate},

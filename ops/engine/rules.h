@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Optimizers as rules: the update of one value and its states, given its gradient. All engines
-// compile these; to add an optimizer, add a rule here and its name to named_rules.cc.
+// compile these; to add an optimizer, add a rule here and its name to named_rules.cc. A rule that
+// has a member `Measure` also takes a number of the whole row: the sum of Measure(gradient, value,
+// states) over its columns, before any of them changes.
 #ifndef SOK_OPS_ENGINE_RULES_H_
 #define SOK_OPS_ENGINE_RULES_H_
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <variant>
 
 #include "ops/base/host_device.h"
@@ -110,6 +113,43 @@ struct FtrlRule {
   }
 };
 
+/// States: accumulator, linear. DeepRec's Ftrl of embedding variables (KvSparseApplyFtrlOp in
+/// training_ali_ops.cc): l1 is a group lasso, which scales a whole row by the norm of `linear`, or
+/// makes it zero; shrinkage also counts in the step's square of the gradient.
+struct FtrlGroupLassoRule {
+  static constexpr int kStates = 2;
+  float learning_rate = 0.0f;
+  float l1 = 0.0f;
+  float l2 = 0.0f;
+  float l2_shrinkage = 0.0f;
+
+  SOK_HOST_DEVICE float Measure(float g, float value, const float* states) const {
+    const float linear = Linear(g, value, states);
+    return linear * linear;
+  }
+  SOK_HOST_DEVICE void operator()(float g, float& value, float* states, float squares) const {
+    const float linear = Linear(g, value, states);
+    const float quadratic = Root(g, value, states) / learning_rate + 2.0f * l2;
+    const float norm = std::sqrt(squares);
+    value = norm > l1 ? (l1 - norm) / (quadratic * norm) * linear : 0.0f;
+    states[0] += g * g;
+    states[1] = linear;
+  }
+
+ private:
+  SOK_HOST_DEVICE float Shrunk(float g, float value) const {
+    return g + 2.0f * l2_shrinkage * value;
+  }
+  SOK_HOST_DEVICE float Root(float g, float value, const float* states) const {
+    const float shrunk = Shrunk(g, value);
+    return std::sqrt(states[0] + shrunk * shrunk);
+  }
+  SOK_HOST_DEVICE float Linear(float g, float value, const float* states) const {
+    const float sigma = (Root(g, value, states) - std::sqrt(states[0])) / learning_rate;
+    return states[1] + (Shrunk(g, value) - sigma * value);
+  }
+};
+
 /// States: momentum. As TensorFlow's: m = momentum * m + g; value -= learning_rate * m, or with
 /// nesterov learning_rate * (g + momentum * m).
 struct MomentumRule {
@@ -142,15 +182,32 @@ struct RmspropRule {
 };
 
 using Rule = std::variant<SgdRule, AdagradRule, AdamRule, AdamWRule, DecayRule, FtrlRule,
-                          MomentumRule, RmspropRule>;
+                          FtrlGroupLassoRule, MomentumRule, RmspropRule>;
+
+template <typename OneRule, typename = void>
+inline constexpr bool kMeasuresRows = false;
+template <typename OneRule>
+inline constexpr bool kMeasuresRows<OneRule, std::void_t<decltype(&OneRule::Measure)>> = true;
+
+/// The update of one value; `measure` is that of its row, if the rule takes it.
+template <typename OneRule>
+SOK_HOST_DEVICE void ApplyToValue(const OneRule& rule, float g, float& value, float* states,
+                                  float measure) {
+  if constexpr (kMeasuresRows<OneRule>) {
+    rule(g, value, states, measure);
+  } else {
+    rule(g, value, states);
+  }
+}
 
 /// The effect of a step on a row in use that has no gradient.
 template <typename OneRule>
-SOK_HOST_DEVICE void ApplyWithoutGradient(const OneRule& rule, float& value, float* states) {
-  rule(0.0f, value, states);
+SOK_HOST_DEVICE void ApplyWithoutGradient(const OneRule& rule, float& value, float* states,
+                                          float measure) {
+  ApplyToValue(rule, 0.0f, value, states, measure);
 }
-SOK_HOST_DEVICE inline void ApplyWithoutGradient(const AdamRule& rule, float& value,
-                                                 float* states) {
+SOK_HOST_DEVICE inline void ApplyWithoutGradient(const AdamRule& rule, float& value, float* states,
+                                                 float) {
   rule.Decay(value, states);
 }
 

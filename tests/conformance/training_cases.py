@@ -21,6 +21,7 @@ LOOK = call("contents")
 
 SGD = {"learning_rate": 0.1}
 ADAM = {"step_size": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}
+FTRL = {**SGD, "l1": 0.01, "l2": 0.02, "l2_shrinkage": 0.03}
 HALVES = {"learning_rate": 0.5, "momentum": 0.5}
 # Each rule's hyperparameters and slots.
 RULES = {
@@ -29,7 +30,8 @@ RULES = {
     "adam": (ADAM, ("m_and_v",)),
     "adamw": ({**ADAM, "weight_decay": 0.05}, ("m_and_v",)),
     "decay": ({"rate": 0.9, "least": 0.1}, ("accumulator",)),
-    "ftrl": ({**SGD, "l1": 0.01, "l2": 0.02, "l2_shrinkage": 0.03}, ("accumulator", "linear")),
+    "ftrl": (FTRL, ("accumulator", "linear")),
+    "ftrl_group_lasso": ({**FTRL, "l1": 0.5}, ("accumulator", "linear")),
     "momentum": ({**SGD, "momentum": 0.9}, ("momentum",)),
     "nesterov": ({**SGD, "momentum": 0.9}, ("momentum",)),
     "rmsprop": ({**SGD, "rho": 0.9, "momentum": 0.5, "epsilon": 1e-7}, ("accumulator", "momentum")),

@@ -19,7 +19,7 @@ tf1 = tf.compat.v1
 train = tf1.train
 NUM_KEYS, DIM, STEPS = 12, 3, 6
 
-L1_L2 = dict(l1_regularization_strength=0.01, l2_regularization_strength=0.02)
+L2 = dict(l2_regularization_strength=0.02)  # l1 is that of DeepRec: test_own_optimizers
 # {case: (ours, on an ordinary variable, slots beside 'v')}
 CASES = {
     "GradientDescent": (
@@ -43,8 +43,8 @@ CASES = {
         ["v/Momentum"],
     ),
     "Ftrl": (
-        lambda: optimizers.FtrlOptimizer(0.1, initial_accumulator_value=0.2, **L1_L2),
-        lambda: train.FtrlOptimizer(0.1, initial_accumulator_value=0.2, **L1_L2),
+        lambda: optimizers.FtrlOptimizer(0.1, initial_accumulator_value=0.2, **L2),
+        lambda: train.FtrlOptimizer(0.1, initial_accumulator_value=0.2, **L2),
         ["v/Ftrl", "v/Ftrl_1"],
     ),
     "Adam": (

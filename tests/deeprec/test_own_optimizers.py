@@ -94,6 +94,33 @@ def test_training_goes_on_from_a_checkpoint(tmp_path, case):
         np.testing.assert_array_equal(session.run(rows), expected)
 
 
+@pytest.mark.parametrize("name", ["AdagradDecayOptimizer", "AdagradDecayOptimizerV2"])
+def test_the_second_step_of_a_period_of_two_decays_first(graph, name):
+    """With DeepRec's numbers, of its own unit test."""
+    step = train.get_or_create_global_step()
+    variable = get_embedding_variable("v", 3, initializer=tf1.ones_initializer())
+    rows = tf.nn.embedding_lookup(variable, tf.constant([0, 1, 2, 5, 6, 7], tf.int64))
+    loss = 2.0 * tf.reduce_sum(rows)
+    optimizer = getattr(optimizers, name)(0.1, step, accumulator_decay_step=2)
+    update = optimizer.minimize(loss, step)
+    with initialized_session() as session:
+        losses = [session.run([loss, update])[0] for _ in range(5)]
+    np.testing.assert_allclose(losses, [36.0, 32.444176, 29.847788, 27.74195, 25.852505], 1e-6)
+
+
+def test_l1_of_ftrl_goes_by_the_norm_of_a_row(graph):
+    """With DeepRec's numbers, of its own unit test of L2 eviction."""
+    variable = get_embedding_variable("v", 3, initializer=tf1.ones_initializer())
+    rows = tf.nn.embedding_lookup(variable, tf.constant([0, 0, 0, 1, 1, 2], tf.int64))
+    update = optimizers.FtrlOptimizer(
+        0.1, l1_regularization_strength=2.0, l2_regularization_strength=1e-5
+    ).minimize(2.0 * tf.reduce_sum(rows))
+    with initialized_session() as session:
+        session.run(update)
+        found = session.run(tf.gather(rows, [0, 3]))
+    np.testing.assert_allclose(found[:, 1], [0.8282884, 0.7927219], 1e-6)
+
+
 def test_variables_that_do_not_decay(graph):
     """decay_var_list of AdamW, for minimize and for apply_gradients, each time anew."""
     first = np.array([[1.0, -2.0], [3.0, 4.0]], np.float32)

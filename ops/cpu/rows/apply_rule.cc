@@ -20,10 +20,31 @@ int64_t ApplyCost(int num_states, int64_t dim) {
 /// Stands for the gradient of a row that has none.
 struct WithoutGradient {};
 
+SOK_INLINE float At(const float* gradient, int64_t column) { return gradient[column]; }
+SOK_INLINE float At(WithoutGradient, int64_t) { return 0.0f; }
+
+/// The measure of a row for a rule that takes it.
+template <typename Rule, typename Dim, typename Gradient>
+SOK_INLINE float MeasureOfRow(const Rule& rule, Dim dim, Gradient gradient, const float* row,
+                              const float* first, const float* second) {
+  float sum = 0.0f;
+  if constexpr (kMeasuresRows<Rule>) {
+    const int64_t size = dim;
+    for (int64_t column = 0; column < size; ++column) {
+      float states[kMaxStates] = {};
+      if constexpr (Rule::kStates > 0) states[0] = first[column];
+      if constexpr (Rule::kStates > 1) states[1] = second[column];
+      sum += rule.Measure(At(gradient, column), row[column], states);
+    }
+  }
+  return sum;
+}
+
 template <typename Rule, typename Dim, typename Gradient>
 SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* __restrict row,
                           float* __restrict first, float* __restrict second) {
   const int64_t size = dim;
+  const float measure = MeasureOfRow(rule, dim, gradient, row, first, second);
   SOK_FOR_COLUMNS
   for (int64_t column = 0; column < size; ++column) {
     float states[kMaxStates] = {};
@@ -31,9 +52,9 @@ SOK_INLINE void UpdateRow(const Rule& rule, Dim dim, Gradient gradient, float* _
     if constexpr (Rule::kStates > 1) states[1] = second[column];
     float value = row[column];
     if constexpr (std::is_same_v<Gradient, WithoutGradient>) {
-      ApplyWithoutGradient(rule, value, states);
+      ApplyWithoutGradient(rule, value, states, measure);
     } else {
-      rule(gradient[column], value, states);
+      ApplyToValue(rule, gradient[column], value, states, measure);
     }
     row[column] = value;
     if constexpr (Rule::kStates > 0) first[column] = states[0];

@@ -39,6 +39,24 @@ SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_
   StorePack(row, values);
 }
 
+/// Updates all values of a row; gradient(column) is that of a value.
+template <typename OneRule, typename Gradient>
+SOK_HOST_DEVICE void UpdateWholeRow(const RulePlanes& planes, const OneRule& rule, int64_t row_id,
+                                    const Gradient& gradient) {
+  using One = FloatPack<1>;
+  float measure = 0.0f;
+  const auto for_columns = [&](const auto& update) {
+    for (int64_t column = 0; column < planes.dim; ++column) {
+      UpdatePack<One, OneRule>(planes, row_id, column, [&](int, float& value, float* states) {
+        update(gradient(column), value, states);
+      });
+    }
+  };
+  for_columns(
+      [&](float g, float& value, float* states) { measure += rule.Measure(g, value, states); });
+  for_columns([&](float g, float& value, float* states) { rule(g, value, states, measure); });
+}
+
 template <typename Pack, typename OneRule>
 struct UpdateRows {
   PackGrid<Pack> grid;
@@ -60,6 +78,23 @@ struct UpdateRows {
   }
 };
 
+/// As UpdateRows, for a rule that measures rows: a thread updates a whole row.
+template <typename OneRule>
+struct UpdateWholeRows {
+  OneRule rule;
+  RulePlanes planes;
+  Count num_rows;
+  const int64_t* row_ids;
+  const float* gradients;
+
+  SOK_HOST_DEVICE void operator()(int64_t i) const {
+    const int64_t row_id = row_ids[i];
+    if (static_cast<uint64_t>(row_id) >= static_cast<uint64_t>(num_rows.value())) return;
+    const float* gradient = gradients + i * planes.dim;
+    UpdateWholeRow(planes, rule, row_id, [&](int64_t column) { return gradient[column]; });
+  }
+};
+
 /// For rows in use that have no gradient in this step.
 template <typename Pack, typename OneRule>
 struct MoveOtherRows {
@@ -75,7 +110,22 @@ struct MoveOtherRows {
     if (held != nullptr && ((held[place.row / kTile] >> (place.row % kTile)) & 1u) == 0) return;
     UpdatePack<Pack, OneRule>(
         planes, place.row, place.column,
-        [&](int, float& value, float* states) { ApplyWithoutGradient(rule, value, states); });
+        [&](int, float& value, float* states) { ApplyWithoutGradient(rule, value, states, 0.0f); });
+  }
+};
+
+/// As MoveOtherRows, for a rule that measures rows.
+template <typename OneRule>
+struct MoveOtherWholeRows {
+  OneRule rule;
+  RulePlanes planes;
+  const unsigned char* has_gradient;  // [num_rows]
+  const uint32_t* held;               // as of MoveOtherRows
+
+  SOK_HOST_DEVICE void operator()(int64_t row) const {
+    if (has_gradient[row]) return;
+    if (held != nullptr && ((held[row / kTile] >> (row % kTile)) & 1u) == 0) return;
+    UpdateWholeRow(planes, rule, row, [](int64_t) { return 0.0f; });
   }
 };
 
@@ -111,9 +161,14 @@ void ApplyToRows(Queue& queue, const OneRule& rule, const RulePlanes& planes, Co
                  Count num_gradients,
                  const int64_t* row_ids,    // [num_gradients]
                  const float* gradients) {  // [num_gradients, dim]
-  ForEachPackOf(queue, num_gradients, planes, gradients, [&](auto pack, auto grid) {
-    return UpdateRows<decltype(pack), OneRule>{grid, rule, planes, num_rows, row_ids, gradients};
-  });
+  if constexpr (kMeasuresRows<OneRule>) {
+    queue.ForEach(num_gradients,
+                  UpdateWholeRows<OneRule>{rule, planes, num_rows, row_ids, gradients});
+  } else {
+    ForEachPackOf(queue, num_gradients, planes, gradients, [&](auto pack, auto grid) {
+      return UpdateRows<decltype(pack), OneRule>{grid, rule, planes, num_rows, row_ids, gradients};
+    });
+  }
 }
 
 /// As Table::ApplyToRowsInUse, on a queue, for all rows below num_rows. Rows of erased keys are
@@ -129,9 +184,13 @@ void ApplyToAllRows(Queue& queue, const OneRule& rule, const RulePlanes& planes,
   queue.FillBytes(has_gradient, 0, num_rows.bound);
   queue.ForEach(num_gradients, MarkRows{row_ids, num_rows.bound, has_gradient});
   ApplyToRows(queue, rule, planes, num_rows, num_gradients, row_ids, gradients);
-  ForEachPackOf(queue, num_rows, planes, nullptr, [&](auto pack, auto grid) {
-    return MoveOtherRows<decltype(pack), OneRule>{grid, rule, planes, has_gradient, held};
-  });
+  if constexpr (kMeasuresRows<OneRule>) {
+    queue.ForEach(num_rows, MoveOtherWholeRows<OneRule>{rule, planes, has_gradient, held});
+  } else {
+    ForEachPackOf(queue, num_rows, planes, nullptr, [&](auto pack, auto grid) {
+      return MoveOtherRows<decltype(pack), OneRule>{grid, rule, planes, has_gradient, held};
+    });
+  }
 }
 
 }  // namespace sok

@@ -20,10 +20,16 @@ using testing::Size;
 using testing::TestedEngine;
 using testing::Words;
 
+struct RowOfDoubles {
+  std::vector<double> gradients, values;
+  std::vector<std::vector<double>> states;  // [kStates][dim]
+};
+
 struct TestedRule {
   const char* name;
   Rule rule;
   std::function<void(double g, double& value, double* states)> formula;
+  std::function<void(RowOfDoubles* row)> row_formula = nullptr;  // instead, of a whole row
 
   int num_states() const {
     return std::visit([](const auto& one_rule) { return one_rule.kStates; }, rule);
@@ -51,36 +57,58 @@ void Ftrl(double g, double& value, double* states) {
   value = (clipped - states[1]) / (std::sqrt(new_sum) / 0.1 + 2 * 0.02);
 }
 
+/// DeepRec's KvSparseApplyFtrlOp.
+void FtrlGroupLasso(RowOfDoubles* row) {
+  std::vector<double> quadratics;
+  double squares = 0;
+  for (size_t c = 0; c < row->values.size(); ++c) {
+    const double g = row->gradients[c], shrunk = g + 2 * 0.01 * row->values[c];
+    double& sum = row->states[0][c];
+    const double root = std::sqrt(sum + shrunk * shrunk);
+    row->states[1][c] += shrunk - (root - std::sqrt(sum)) / 0.1 * row->values[c];
+    quadratics.push_back(root / 0.1 + 2 * 0.02);
+    squares += row->states[1][c] * row->states[1][c];
+    sum += g * g;
+  }
+  const double norm = std::sqrt(squares);
+  for (size_t c = 0; c < row->values.size(); ++c) {
+    const double scale = norm > 0.9 ? (0.9 - norm) / (quadratics[c] * norm) : 0;
+    row->values[c] = scale * row->states[1][c];
+  }
+}
+
 std::vector<TestedRule> Rules() {
-  return {{"sgd", SgdRule{0.1f}, [](double g, double& value, double*) { value -= 0.1 * g; }},
-          {"adagrad", AdagradRule{0.1f, 1e-7f},
-           [](double g, double& value, double* states) {
-             states[0] += g * g;
-             value -= 0.1 * g / (std::sqrt(states[0]) + 1e-7);
-           }},
-          {"adam", AdamRule{0.01f, 0.9f, 0.999f, 1e-7f},
-           [](double g, double& value, double* states) {
-             states[0] = 0.9 * states[0] + 0.1 * g;
-             states[1] = 0.999 * states[1] + 0.001 * g * g;
-             value -= 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
-           }},
-          {"adamw", AdamWRule{{0.01f, 0.9f, 0.999f, 1e-7f}, 0.05f},
-           [](double g, double& value, double* states) {
-             states[0] = 0.9 * states[0] + 0.1 * g;
-             states[1] = 0.999 * states[1] + 0.001 * g * g;
-             value = 0.95 * value - 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
-           }},
-          {"decay", DecayRule{0.75f, 0.4f},
-           [](double, double&, double* states) { states[0] = std::max(0.75 * states[0], 0.4); }},
-          {"ftrl", FtrlRule{0.1f, 0.3f, 0.02f, 0.01f}, Ftrl},
-          Momentum("momentum", false),
-          Momentum("nesterov momentum", true),
-          {"rmsprop", RmspropRule{0.01f, 0.9f, 0.8f, 1e-3f},
-           [](double g, double& value, double* states) {
-             states[0] = 0.9 * states[0] + 0.1 * g * g;
-             states[1] = 0.8 * states[1] + 0.01 * g / std::sqrt(states[0] + 1e-3);
-             value -= states[1];
-           }}};
+  return {
+      {"sgd", SgdRule{0.1f}, [](double g, double& value, double*) { value -= 0.1 * g; }},
+      {"adagrad", AdagradRule{0.1f, 1e-7f},
+       [](double g, double& value, double* states) {
+         states[0] += g * g;
+         value -= 0.1 * g / (std::sqrt(states[0]) + 1e-7);
+       }},
+      {"adam", AdamRule{0.01f, 0.9f, 0.999f, 1e-7f},
+       [](double g, double& value, double* states) {
+         states[0] = 0.9 * states[0] + 0.1 * g;
+         states[1] = 0.999 * states[1] + 0.001 * g * g;
+         value -= 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
+       }},
+      {"adamw", AdamWRule{{0.01f, 0.9f, 0.999f, 1e-7f}, 0.05f},
+       [](double g, double& value, double* states) {
+         states[0] = 0.9 * states[0] + 0.1 * g;
+         states[1] = 0.999 * states[1] + 0.001 * g * g;
+         value = 0.95 * value - 0.01 * states[0] / (std::sqrt(states[1]) + 1e-7);
+       }},
+      {"decay", DecayRule{0.75f, 0.4f},
+       [](double, double&, double* states) { states[0] = std::max(0.75 * states[0], 0.4); }},
+      {"ftrl", FtrlRule{0.1f, 0.3f, 0.02f, 0.01f}, Ftrl},
+      {"ftrl group lasso", FtrlGroupLassoRule{0.1f, 0.9f, 0.02f, 0.01f}, nullptr, FtrlGroupLasso},
+      Momentum("momentum", false),
+      Momentum("nesterov momentum", true),
+      {"rmsprop", RmspropRule{0.01f, 0.9f, 0.8f, 1e-3f},
+       [](double g, double& value, double* states) {
+         states[0] = 0.9 * states[0] + 0.1 * g * g;
+         states[1] = 0.8 * states[1] + 0.01 * g / std::sqrt(states[0] + 1e-3);
+         value -= states[1];
+       }}};
 }
 
 constexpr int64_t kNumRows = 300;
@@ -186,6 +214,15 @@ Values Apply(const TestedEngine& engine, const TestedRule& rule, const Case& of_
   return table.Read();
 }
 
+void ApplyByValue(const TestedRule& rule, RowOfDoubles* row) {
+  for (size_t c = 0; c < row->values.size(); ++c) {
+    double of_value[kMaxStates] = {};
+    for (size_t s = 0; s < row->states.size(); ++s) of_value[s] = row->states[s][c];
+    rule.formula(row->gradients[c], row->values[c], of_value);
+    for (size_t s = 0; s < row->states.size(); ++s) row->states[s][c] = of_value[s];
+  }
+}
+
 void CheckFormula(const TestedRule& rule, const Case& of_case, const Values& actual) {
   const Values first = FirstOnes(rule, of_case);
   const Floats gradients = Gradients(of_case);
@@ -195,16 +232,22 @@ void CheckFormula(const TestedRule& rule, const Case& of_case, const Values& act
     const auto found = std::find(kGradientRows.begin(), kGradientRows.end(), row);
     const bool has_gradient = found != kGradientRows.end();
     if (!has_gradient && !(of_case.rows_in_use && IsInUse(of_case, row))) continue;
-    for (int64_t c = 0; c < of_case.dim; ++c) {
-      const int64_t number = found - kGradientRows.begin();
-      const double g = has_gradient ? gradients[static_cast<size_t>(number * of_case.dim + c)] : 0;
-      double of_value[kMaxStates] = {};
-      const auto place = [&](int s) {
-        return static_cast<size_t>((row * rule.num_states() + s) * of_case.dim + c);
-      };
-      for (int s = 0; s < rule.num_states(); ++s) of_value[s] = states[place(s)];
-      rule.formula(g, rows[static_cast<size_t>(row * of_case.dim + c)], of_value);
-      for (int s = 0; s < rule.num_states(); ++s) states[place(s)] = of_value[s];
+    const auto dim = static_cast<size_t>(of_case.dim);
+    const auto begin = static_cast<size_t>(row) * dim;
+    RowOfDoubles of_row{std::vector<double>(dim), {&rows[begin], &rows[begin] + dim}, {}};
+    if (has_gradient) {
+      const auto number = static_cast<size_t>(found - kGradientRows.begin());
+      std::copy_n(&gradients[number * dim], dim, of_row.gradients.begin());
+    }
+    const auto num_states = static_cast<size_t>(rule.num_states());
+    double* const states_of_row = states.data() + begin * num_states;
+    for (size_t s = 0; s < num_states; ++s) {
+      of_row.states.emplace_back(states_of_row + s * dim, states_of_row + (s + 1) * dim);
+    }
+    rule.row_formula ? rule.row_formula(&of_row) : ApplyByValue(rule, &of_row);
+    std::copy_n(of_row.values.begin(), dim, &rows[begin]);
+    for (size_t s = 0; s < num_states; ++s) {
+      std::copy_n(of_row.states[s].begin(), dim, states_of_row + s * dim);
     }
   }
   CheckNear(actual.rows, rows);

@@ -20,11 +20,12 @@ _UNKNOWN = -1  # number of decays in a checkpoint that does not store it: assume
 class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
     """Adagrad whose accumulators decay every accumulator_decay_step steps. API of DeepRec.
 
-    Before the first update at a global step of k * accumulator_decay_step or more, all accumulators
-    of a variable, with or without a gradient, become accumulator * accumulator_decay_rate, but at
-    least initial_accumulator_value. For an embedding variable this is one pass over the rows in
-    use; all other steps touch their own rows only. The scalar slot '<variable>/<name>/decays'
-    counts decays.
+    Before the update that raises the global step to k * accumulator_decay_step, or the first one
+    after it, all accumulators of a variable, with or without a gradient, become accumulator *
+    accumulator_decay_rate, but at least initial_accumulator_value. For an embedding variable this
+    is one pass over the rows in use; all other steps touch their own rows only. In DeepRec
+    (adagrad_decay.py, training_ali_ops.cc) a row decays when its key comes next, by one power of
+    the rate. The scalar slot '<variable>/<name>/decays' counts decays.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
 
     def _prepare(self):
         super()._prepare()
-        self._due = tf.cast(self._global_step, tf.int64) // int(self._decay_step)
+        self._due = (tf.cast(self._global_step, tf.int64) + 1) // int(self._decay_step)
         done = tf.stack([self.get_slot(each, "decays").read_value() for each in self._decaying])
         is_due = tf.reduce_any(tf.not_equal(done, self._due))
         self._decayed = tf.group(tf.compat.v1.cond(is_due, self._decay_all, tf.no_op))

@@ -73,7 +73,11 @@ class AdamOptimizer(TrainsEmbeddingVariables, StepSizeOfTables, tf.compat.v1.tra
 
 class FtrlOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.FtrlOptimizer):
     """As tf.compat.v1.train.FtrlOptimizer, also for embedding variables if learning_rate_power is
-    -0.5."""
+    -0.5.
+
+    Of embedding variables l1 is a group lasso, as in DeepRec: it scales whole rows, or makes them
+    zero, by the norm of `linear`.
+    """
 
     fills = {"accum": "_initial_accumulator_value"}
 
@@ -94,4 +98,4 @@ class FtrlOptimizer(TrainsEmbeddingVariables, tf.compat.v1.train.FtrlOptimizer):
             "l2": self._adjusted_l2_regularization_strength_tensor,
             "l2_shrinkage": self._l2_shrinkage_regularization_strength_tensor,
         }
-        return self._applied("ftrl", [slots["accum"], slots["linear"]], numbers)
+        return self._applied("ftrl_group_lasso", [slots["accum"], slots["linear"]], numbers)

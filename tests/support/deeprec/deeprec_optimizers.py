@@ -55,13 +55,45 @@ class AdagradDecay:
         self._decays = 0
 
     def step(self, gradients, is_touched, global_step):
-        due = global_step // 2
+        due = (global_step + 1) // 2
         for _ in range(self._decays, due):
             self._accumulators = np.maximum(0.5 * self._accumulators, 0.3)
         self._decays = due
         self._accumulators[is_touched] += gradients[is_touched] ** 2
         roots = np.sqrt(self._accumulators[is_touched])
         self.rows[is_touched] -= 0.1 * gradients[is_touched] / roots
+
+
+class Ftrl:
+    """`rows` after steps; l1 by row, as DeepRec's for embedding variables, or by element, as
+    TensorFlow's. With shrinkage, DeepRec's also has it in the square of the step."""
+
+    def __init__(self, rows, by_row):
+        self.rows, self._sums = rows.astype(np.float64), np.full(rows.shape, 0.2)
+        self._linear, self._by_row = 0 * self.rows, by_row
+
+    def step(self, gradients, is_touched, global_step):
+        del global_step
+        rows, sums, g = self.rows[is_touched], self._sums[is_touched], gradients[is_touched]
+        shrunk = g + 2 * 0.03 * rows
+        roots = np.sqrt(sums + (shrunk if self._by_row else g) ** 2)
+        linear = self._linear[is_touched] + shrunk - (roots - np.sqrt(sums)) / 0.1 * rows
+        scale = -1 / (roots / 0.1 + 2 * 0.02)
+        size = np.linalg.norm(linear, axis=1, keepdims=True) if self._by_row else np.abs(linear)
+        self.rows[is_touched] = scale * linear * np.maximum(0, 1 - 1.5 / size)
+        self._sums[is_touched], self._linear[is_touched] = sums + g**2, linear
+
+
+def _ftrl(global_step, use_locking):
+    del global_step
+    return optimizers.FtrlOptimizer(
+        0.1,
+        initial_accumulator_value=0.2,
+        l1_regularization_strength=1.5,
+        l2_regularization_strength=0.02,
+        l2_shrinkage_regularization_strength=0.03,
+        use_locking=use_locking,
+    )
 
 
 def _adam_async(use_rmsprop):
@@ -90,6 +122,7 @@ CASES = {
     "AdamAsync-rmsprop": _adam_async(True),
     "AdagradDecay": _adagrad_decay(optimizers.AdagradDecayOptimizer),
     "AdagradDecayV2": _adagrad_decay(optimizers.AdagradDecayOptimizerV2),
+    "Ftrl": (_ftrl, lambda rows: Ftrl(rows, by_row=True), lambda rows: Ftrl(rows, by_row=False)),
     "AdamW": (
         lambda global_step, use_locking: optimizers.AdamWOptimizer(
             tf.constant(0.05), 0.1, 0.8, 0.95, 1e-3, use_locking
