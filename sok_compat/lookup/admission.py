@@ -17,8 +17,7 @@ from sok_compat.runtime.tf_versions import reroute_input
 _logger = logging.getLogger("sok_compat")
 _step: contextvars.ContextVar[Any] = contextvars.ContextVar("step", default=None)
 
-# (places of the keys that a step trains, their row ids), int64 vectors, a list with one per table.
-Admitted = tuple[list[tf.Tensor], list[tf.Tensor]]
+_has_waiting: contextvars.ContextVar[bool] = contextvars.ContextVar("waiting", default=False)
 
 
 @contextlib.contextmanager
@@ -33,6 +32,20 @@ def counting_by(step: tf.Tensor | tf.Variable | None) -> Iterator[None]:
         yield
     finally:
         _step.reset(token)
+
+
+@contextlib.contextmanager
+def gradients_of_waiting_keys() -> Iterator[None]:
+    """Context in which gradients that are built also have the keys that a filter keeps out.
+
+    Their ids are below -1. SokApplyRule trains them if a later lookup of the step admits them; no
+    other update takes such ids.
+    """
+    token = _has_waiting.set(True)
+    try:
+        yield
+    finally:
+        _has_waiting.reset(token)
 
 
 def occurrences(places: tf.Tensor, row_ids: tf.Tensor) -> tf.Tensor:
@@ -55,7 +68,7 @@ def admit_keys(
     row_ids: Sequence[tf.Tensor],
     counts: Sequence[tf.Tensor],
     absent_rows: Sequence[tf.Tensor],
-) -> Admitted:
+) -> list[tf.Tensor]:
     """Counts keys, and gives rows to the admitted ones; see SokAdmitKeys.
 
     Args:
@@ -67,9 +80,9 @@ def admit_keys(
         computes them.
 
     Returns:
-      (places of the keys that this step trains, their row ids), int64 vectors, one per table.
+      int64 [n] for each: rows, or ids of keys without a row, below 0.
     """
-    rows_to_train = ops.sok_admit_keys(
+    return ops.sok_admit_keys(
         tables,
         keys,
         row_ids,
@@ -78,24 +91,28 @@ def admit_keys(
         _current_step(),
         rows_are_given=[tf.compat.dimension_value(rows.shape[0]) != 0 for rows in absent_rows],
     )
-    places = [tf.where(ids >= 0)[:, 0] for ids in rows_to_train]
-    return places, [tf.gather(ids, where) for ids, where in zip(rows_to_train, places)]
 
 
-def admission_of(op: tf.Operation) -> Admitted | None:
-    """Returns the admission remembered for an op of a lookup; None if its keys are not counted yet.
+def places_to_train(rows_to_train: tf.Tensor) -> tf.Tensor:
+    """Returns int64 [n], the places of the keys that a gradient has, among those of admit_keys."""
+    has_key = tf.not_equal(rows_to_train, -1) if _has_waiting.get() else rows_to_train >= 0
+    return tf.where(has_key)[:, 0]
+
+
+def admission_of(op: tf.Operation) -> list[tf.Tensor] | None:
+    """Returns the result of admit_keys for an op of a lookup; None if its keys are not counted yet.
 
     All gradients of the op train the same rows.
     """
     return _admissions(op).get(_place(op))
 
 
-def remember_admission(op: tf.Operation, admitted: Admitted) -> None:
+def remember_admission(op: tf.Operation, rows_to_train: list[tf.Tensor]) -> None:
     """Remembers the result of admit_keys for an op of a lookup."""
-    _admissions(op)[_place(op)] = admitted
+    _admissions(op)[_place(op)] = rows_to_train
 
 
-def _admissions(op: tf.Operation) -> dict[Any, Admitted]:
+def _admissions(op: tf.Operation) -> dict[Any, list[tf.Tensor]]:
     """Admissions of the graph being built, if the op is in it; else an empty dict."""
     if tf.executing_eagerly():
         return {}

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Optional, Union
 import tensorflow as tf
 
 from sok_compat.lookup.admission import (
-    Admitted,
     admission_of,
     admit_keys,
     occurrences,
+    places_to_train,
     remember_admission,
 )
 from sok_compat.lookup.find_rows import insert_absent
@@ -67,12 +67,12 @@ def _pool_rows_gradient_with_insertion(op: tf.Operation, *gradients: tf.Tensor) 
 def _pool_rows_gradient_with_counts(op: tf.Operation, *gradients: tf.Tensor) -> Gradients:
     given = arguments_of(op)
     with tf.device(op.inputs[0].device):
-        admitted = admission_of(op)
-        if admitted is None:
+        rows_to_train = admission_of(op)
+        if rows_to_train is None:
             counts = [occurrences(*item) for item in zip(given.inverse, given.row_ids)]
-            admitted = _admit(op, given, counts)
+            rows_to_train = _admit(op, given, counts)
         merged = _merged_after_reads(op, gradients, given, given.row_ids, given.inverse)
-        return gradients_of(op, rows=_trained_slices(op, given.rows, merged, *admitted))
+        return gradients_of(op, rows=_trained_slices(op, given.rows, merged, rows_to_train))
 
 
 def _pool_rows_gradient_there(
@@ -112,11 +112,13 @@ def _merged_after_reads(
         )
 
 
-def _admit(op: tf.Operation, given: SimpleNamespace, counts: Sequence[tf.Tensor]) -> Admitted:
+def _admit(
+    op: tf.Operation, given: SimpleNamespace, counts: Sequence[tf.Tensor]
+) -> list[tf.Tensor]:
     """Counts the keys of a lookup, once for all gradients through it, and admits them."""
-    admitted = admit_keys(given.tables, given.keys, given.row_ids, counts, given.absent_rows)
-    remember_admission(op, admitted)
-    return admitted
+    rows_to_train = admit_keys(given.tables, given.keys, given.row_ids, counts, given.absent_rows)
+    remember_admission(op, rows_to_train)
+    return rows_to_train
 
 
 @tf.RegisterGradient("SokMergeGradients")
@@ -170,19 +172,19 @@ def _exchange_rows_gradient_with_counts(op: tf.Operation, *gradients: tf.Tensor)
     given = arguments_of(op)
     values = _as_tensors(gradients)
     with tf.device(given.rows[0].device):
-        admitted = admission_of(op)
-        if admitted is None:
+        rows_to_train = admission_of(op)
+        if rows_to_train is None:
             counts = [
                 occurrences(replies, gradient[:, 0])[:, tf.newaxis]
                 for gradient, replies in zip(values, given.replies)
             ]
             received, counts = _exchanged_gradients_and_counts(op, given, values, counts)
             counts = _merged_at_owner(counts, given, given.row_ids, are_weighted=False)
-            admitted = _admit(op, given, [tf.reshape(count, [-1]) for count in counts])
+            rows_to_train = _admit(op, given, [tf.reshape(count, [-1]) for count in counts])
         else:
             received = _exchanged_gradients(op, given, values)
         merged = _merged_at_owner(received, given, given.row_ids)
-        return gradients_of(op, rows=_trained_slices(op, given.rows, merged, *admitted))
+        return gradients_of(op, rows=_trained_slices(op, given.rows, merged, rows_to_train))
 
 
 def _exchanged_gradients(
@@ -290,11 +292,12 @@ def _trained_slices(
     op: tf.Operation,
     rows: Sequence[tf.Tensor],
     merged: Sequence[tf.Tensor],
-    places: Sequence[tf.Tensor],
-    row_ids: Sequence[tf.Tensor],
+    rows_to_train: Sequence[tf.Tensor],
 ) -> list[tf.IndexedSlices]:
-    """As _slices, for the keys at `places`, which have these row ids."""
+    """As _slices, for the keys that admit_keys gave these ids."""
+    places = [places_to_train(ids) for ids in rows_to_train]
     merged = [tf.gather(values, where) for values, where in zip(merged, places)]
+    row_ids = [tf.gather(ids, where) for ids, where in zip(rows_to_train, places)]
     return _slices(op, rows, merged, row_ids, all_have_rows=True)
 
 

@@ -42,9 +42,9 @@ class BloomCounts:
 class KeyHistory:
     """How a table uses counts and steps of its keys, which take 16 bytes a row.
 
-    filter_freq: a key gets its row after this many occurrences in training steps; until then a
-      lookup reads `value_without_row` in all columns, and its gradient is dropped. 0 or 1: a key
-      gets its row at once.
+    filter_freq: a key gets its row after this many occurrences in training steps, the last of
+      which trains it. Lookups read `value_without_row` in all columns until that step has ended.
+      0 or 1: a key gets its row at once.
     bloom: the filter that counts keys without a row, once exact counts would take more memory;
       None: exact counts.
     evicts: whether `evict` may be called.

@@ -49,7 +49,7 @@ COUNTS = {
         known([5, 8, 9], [0, 3, 3], [-1, -1, -1]),
         call("import_history", [9, 8, 4], [7, 6, 2], [1, 2, 3]),
         known([4, 8, 9], [2, 6, 7], [3, 2, 1]),
-        call("admit", [4], [1], step=5, gives=[-1]),
+        call("admit", [4], [1], step=5, gives=[2]),
         known([4], [3], [5]),
         call("find", [8, 9, 4], gives=[0, 1, 2]),
         LOOK,
@@ -84,20 +84,21 @@ FILTERED = {
     f"a filter with {how}": Script(
         dataclasses.replace(FILTER, history={**FILTER.history, **sizes}),
         call("pool", [5, 6], [0, 1], [0, 2], gives=[[-4.0, -4.0]]),
-        call("admit", [5, 6], [2, 1], step=1, gives=[-1, -1]),
+        call("admit", [5, 6], [2, 1], step=1),  # ids of keys that wait
         call("size", gives=0),
         call("contents", gives=[[], np.zeros([0, 2]), np.zeros([0, 1])]),
         call("history", [5, 6, 7], gives=[[2, 1, 0], steps_of_waiting]),
-        call("admit", [6, 5, 7], [1, 1, 1], step=2, gives=[-1, -1, -1]),
+        call("admit", [6, 5, 7], [1, 1, 1], step=2),
         call("find", [5, 6, 7], gives=[0, -1, -1]),
         call("history", [5], gives=[[3], [2]]),
         call("pool", [5, 6], [0, 1], [0, 2], gives=[[-0.5, -0.5]]),
-        call("admit", [5, 6, 7], [1, 1, 1], step=3, gives=[0, -1, -1]),
+        call("admit", [5, 6], [1, 1], step=3, gives=[0, 1]),
+        call("admit", [7], [1], step=3),
         call("find", [5, 6, 7], gives=[0, 1, -1]),
         call("history", [5, 6], gives=[[4, 3], [3, 3]]),
         LOOK,
-        # Of a key that another step has given a row since the lookup, the gradient is left out.
-        call("admit", [5], [1], row_ids=[-1], gives=[-1]),
+        # Of a key that another step has given a row since the lookup, the row is trained.
+        call("admit", [5], [1], row_ids=[-1], gives=[0]),
     )
     for how, sizes, steps_of_waiting in (
         ("exact counts", {}, [1, 1, -1]),
@@ -127,7 +128,7 @@ GIVEN = {
         call("admit", [5, 6], [3, 3]),
         call("admit", [7, 5, 8], [3, 1, 1], fails="ResourceExhaustedError"),
         known([7, 5, 8], [0, 3, 0], [-1, 0, -1]),
-        call("admit", [7, 8], [2, 2], step=4, gives=[-1, -1]),
+        call("admit", [7, 8], [2, 2], step=4),
         known([7, 8], [2, 2], [4, 4]),
     ),
     "many keys wait": Script(
@@ -193,7 +194,7 @@ EVICTED = {
         call("admit", [7], [1], step=3),
         call("evict", 4, steps_to_live=2, gives=0),
         call("waiting", gives=[[7], [1], [3]]),
-        call("admit", [5, 8, 9], [1, 1, 1], step=4, gives=[-1, -1, -1]),
+        call("admit", [5, 8, 9], [1, 1, 1], step=4),
         call("waiting"),
         call("find", [5, 6], gives=[-1, 0]),
     ),

@@ -152,6 +152,22 @@ SOK_TEST(RowsThatAStepHasGivenAreItsOwnAndOfTheseContents) {
   CHECK_TRUE(registry.GivenRows(StepRegistry::kUnseen, 1).empty());
 }
 
+SOK_TEST(KeysThatWaitHaveIdsInTheirStep) {
+  StepRegistry registry;
+  Run step(registry), other(registry);
+  CHECK_EQ(registry.GiveIds(step.step, 1, {70, 50}), -2);
+  CHECK_EQ(registry.GiveIds(other.step, 1, {60}), -4);
+  CHECK_EQ(registry.GiveIds(StepRegistry::kUnseen, 1, {80}), -5);
+  CHECK_EQ(registry.GiveIds(step.step, 1, {90}), -6);
+  const auto waiting = registry.WaitingKeys(step.step, 1);
+  CHECK_EQ(waiting.size(), size_t{2});
+  CHECK_EQ(waiting[0]->first_id, -2);
+  CHECK_TRUE((waiting[0]->keys == std::vector<int64_t>{70, 50}));
+  CHECK_EQ(waiting[1]->first_id, -6);
+  CHECK_TRUE(registry.WaitingKeys(step.step, 2).empty());
+  CHECK_TRUE(registry.WaitingKeys(StepRegistry::kUnseen, 1).empty());
+}
+
 SOK_TEST(StepsThatHaveNotBegunWaitWhileItIsClosed) {
   StepRegistry registry;
   Run begun(registry), saves(registry), waits(registry);

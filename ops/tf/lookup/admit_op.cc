@@ -2,6 +2,7 @@
 // The op that counts the keys of a training step and assigns rows to admitted keys.
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "ops/tf/base/group.h"
@@ -30,7 +31,8 @@ REGISTER_OP("SokAdmitKeys")
         "Counts distinct keys, which occurred `counts` times in this step and for which a lookup "
         "has found row_ids, and records the step. Assigns a row to each key that has now "
         "occurred often enough for its table's filter, or to all keys if it has none. Outputs "
-        "the row of each key; with a filter, -1 if the lookup found, and therefore read, no row. "
+        "the row of each key, or of a key that the filter still keeps out an id below -1: if a "
+        "later lookup of the step gives the key a row, SokApplyRule trains this row. "
         "rows_are_given: absent_rows are the initial rows of keys whose row_ids are -1, in their "
         "order, and a key that has lost its row since the lookup gets none in this step; "
         "otherwise rows start at their first values. If an item fails, its table is unchanged, "
@@ -76,15 +78,19 @@ class Arrival {
     history.NoteStep(step_);
     if (history.options().has_filter()) table->NoteGiven(ctx_, rows);
     for (size_t i = 0; i < rows.size(); ++i) found_[places_[admission.admitted[i]]] = rows[i];
-    if (history.options().has_filter()) {
-      for (size_t i = 0; i < found_.size(); ++i) {
-        if (row_ids_before_[i] == kNoRow) found_[i] = kNoRow;
-      }
-    }
+    NoteWaiting(admission, table);
     call_.CopyFromHost(Data<int64_t>(rows_to_train_), found_.data(), num_keys_);
   }
 
  private:
+  void NoteWaiting(const Admission& admission, TableResource* table) {
+    std::vector<int64_t> keys;
+    for (const size_t i : admission.waiting) keys.push_back(arriving_.keys[i]);
+    if (keys.empty()) return;
+    int64_t id = table->NoteWaiting(ctx_, std::move(keys));
+    for (const size_t i : admission.waiting) found_[places_[i]] = id--;
+  }
+
   int64_t CountOf(size_t i) const { return static_cast<int64_t>(counts_[i]); }
 
   void FindRows(Table& table) {

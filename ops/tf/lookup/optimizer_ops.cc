@@ -69,7 +69,7 @@ class ApplyRuleOp : public tf::OpKernel {
       const PlanesOfGroup planes(ctx, call, group, "tables");
       std::vector<Update> updates;
       for (int i = 0; i < group.size(); ++i) {
-        updates.push_back(CheckedUpdate(ctx, call, group, i, planes.view(i), rule));
+        updates.push_back(CheckedUpdate(ctx, call, group, i, planes, rule));
       }
       const auto apply = [&](OpCall& item_call, int i) {
         Apply(item_call, planes.view(i).table, rule, updates[static_cast<size_t>(i)]);
@@ -89,12 +89,15 @@ class ApplyRuleOp : public tf::OpKernel {
   };
 
   Update CheckedUpdate(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int item,
-                       const TableView& view, const Rule& rule) const {
-    const tf::Tensor& values = group.Matrix("gradients", item);
-    const tf::Tensor& row_ids = group.Vector("row_ids", item);
+                       const PlanesOfGroup& planes, const Rule& rule) const {
+    const TableView& view = planes.view(item);
+    const RowGradients given =
+        GradientsOfAdmitted(ctx, call, &planes.table(item), view,
+                            GradientsOf(view.options(), group.Matrix("gradients", item),
+                                        group.Vector("row_ids", item)));
     const bool are_distinct = row_ids_are_distinct_[static_cast<size_t>(item)];
     return {PlanesOf(ctx, group, item, view, rule),
-            CheckedRowGradients(call, view.table, values, row_ids, are_distinct)};
+            DistinctGradients(call, view.table, given, are_distinct)};
   }
 
   void Apply(OpCall& call, Table& table, const Rule& rule, const Update& update) const {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/lookup/row_gradients.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "ops/tf/base/lookup_checks.h"
+#include "ops/tf/tables/table_history.h"
 
 namespace sok {
 namespace {
@@ -16,14 +18,66 @@ void CheckRows(OpCall& call, Table& table, int64_t count, const int64_t* row_ids
   ThrowNoSuchRow(table.options(), row_id, table.Size(call).num_rows);
 }
 
+/// Replaces ids of keys that wait in the step of `ctx` by the rows that they have by now, and other
+/// ids below kNoRow by kNoRow.
+void FindWaiting(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource* resource,
+                 Table& table, std::vector<int64_t>* row_ids) {
+  const auto waiting = resource->WaitingKeys(ctx);
+  std::vector<size_t> places;
+  std::vector<int64_t> keys;
+  for (size_t i = 0; i < row_ids->size(); ++i) {
+    int64_t& row_id = (*row_ids)[i];
+    if (row_id >= kNoRow) continue;
+    for (const auto& batch : waiting) {
+      const int64_t place = batch->first_id - row_id;
+      if (place < 0 || place >= static_cast<int64_t>(batch->keys.size())) continue;
+      places.push_back(i);
+      keys.push_back(batch->keys[static_cast<size_t>(place)]);
+    }
+    row_id = kNoRow;
+  }
+  std::vector<int64_t> found(keys.size());
+  FindOnHost(call, table, static_cast<int64_t>(keys.size()), keys.data(), found.data());
+  for (size_t i = 0; i < places.size(); ++i) (*row_ids)[places[i]] = found[i];
+}
+
 }  // namespace
 
-RowGradients CheckedRowGradients(OpCall& call, Table& table, const tensorflow::Tensor& values,
-                                 const tensorflow::Tensor& row_ids, bool row_ids_are_distinct) {
-  const int64_t count = row_ids.NumElements();
-  const RowGradients given{count, Data<int64_t>(row_ids), Data<float>(values)};
+RowGradients GradientsOf(const TableOptions& options, const tensorflow::Tensor& values,
+                         const tensorflow::Tensor& row_ids) {
+  CheckRowGradients(options, values, row_ids.NumElements());
+  return {row_ids.NumElements(), Data<int64_t>(row_ids), Data<float>(values)};
+}
+
+RowGradients GradientsOfAdmitted(tensorflow::OpKernelContext* ctx, OpCall& call,
+                                 TableResource* resource, const TableView& view,
+                                 const RowGradients& given) {
+  if (view.history == nullptr || !view.history->options().has_filter()) return given;
+  std::vector<int64_t> row_ids(static_cast<size_t>(given.count));
+  call.CopyToHost(row_ids.data(), given.row_ids, given.count);
+  const auto waits = [](int64_t row_id) { return row_id < kNoRow; };
+  if (std::none_of(row_ids.begin(), row_ids.end(), waits)) return given;
+  FindWaiting(ctx, call, resource, view.table, &row_ids);
+  std::vector<int64_t> places, admitted;
+  for (size_t i = 0; i < row_ids.size(); ++i) {
+    if (row_ids[i] == kNoRow) continue;
+    places.push_back(static_cast<int64_t>(i));
+    admitted.push_back(row_ids[i]);
+  }
+  const auto count = static_cast<int64_t>(places.size());
+  const int64_t dim = view.options().dim;
+  auto* ids = call.Temporary<int64_t>(count);
+  auto* values = call.Temporary<float>(count * dim);
+  call.CopyFromHost(ids, admitted.data(), count);
+  call.engine().GatherRows(call, count, dim, call.OnDevice(places.data(), count), given.values,
+                           values);
+  return {count, ids, values};
+}
+
+RowGradients DistinctGradients(OpCall& call, Table& table, const RowGradients& given,
+                               bool row_ids_are_distinct) {
+  const int64_t count = given.count;
   const TableOptions& options = table.options();
-  CheckRowGradients(options, values, count);
   if (count == 0) return given;
   // On a GPU the check would have to wait.
   if (!row_ids_are_distinct || call.engine().IsHostMemory()) {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ops/tf/base/engine_of_op.h"
+#include "ops/tf/tables/table_resource.h"
 
 namespace sok {
 
@@ -16,13 +16,22 @@ struct RowGradients {
   const float* values;     // [count, dim]
 };
 
-/// Adds up the gradients of repeated rows, unless the caller guarantees that there are none. Throws
-/// kInvalidArgument for a wrong shape and, if rows may repeat, for a row that the table does not
-/// have; otherwise Table::ApplyToRows checks it.
-RowGradients CheckedRowGradients(OpCall& call, Table& table,
-                                 const tensorflow::Tensor& values,   // [n, dim]
-                                 const tensorflow::Tensor& row_ids,  // [n]
-                                 bool row_ids_are_distinct);
+/// Throws kInvalidArgument for a wrong shape.
+RowGradients GradientsOf(const TableOptions& options,
+                         const tensorflow::Tensor& values,    // [n, dim]
+                         const tensorflow::Tensor& row_ids);  // [n]
+
+/// The gradients of rows that the table has by now, where a filter may have kept keys out when a
+/// lookup of the step counted them; others' are left out.
+RowGradients GradientsOfAdmitted(tensorflow::OpKernelContext* ctx, OpCall& call,
+                                 TableResource* resource, const TableView& view,
+                                 const RowGradients& given);
+
+/// Adds up the gradients of repeated rows, unless the caller guarantees that there are none. If
+/// rows may repeat, throws kInvalidArgument for a row that the table does not have; otherwise
+/// Table::ApplyToRows checks it.
+RowGradients DistinctGradients(OpCall& call, Table& table, const RowGradients& given,
+                               bool row_ids_are_distinct);
 
 }  // namespace sok
 

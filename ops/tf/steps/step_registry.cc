@@ -89,6 +89,27 @@ void StepRegistry::Give(int64_t step, int64_t contents, const std::vector<int64_
   std::inplace_merge(given.begin(), middle, given.end());
 }
 
+int64_t StepRegistry::GiveIds(int64_t step, int64_t contents, std::vector<int64_t> keys) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const int64_t first_id = last_id_ - 1;
+  last_id_ -= static_cast<int64_t>(keys.size());
+  Step* const waiter = step == kUnseen ? nullptr : Find(step);
+  if (waiter != nullptr && !keys.empty()) {
+    waiter->waiting[contents].push_back(
+        std::make_shared<const KeysWithIds>(KeysWithIds{first_id, std::move(keys)}));
+  }
+  return first_id;
+}
+
+std::vector<std::shared_ptr<const StepRegistry::KeysWithIds>> StepRegistry::WaitingKeys(
+    int64_t step, int64_t contents) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Step* const waiter = Find(step);
+  if (waiter == nullptr) return {};
+  const auto waiting = waiter->waiting.find(contents);
+  return waiting == waiter->waiting.end() ? decltype(waiting->second)() : waiting->second;
+}
+
 std::vector<int64_t> StepRegistry::GivenRows(int64_t step, int64_t contents) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const Step* const giver = Find(step);

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -55,6 +56,15 @@ class StepRegistry {
   /// Records that the step assigned these rows to keys that had none. `contents`: a number that is
   /// unique to the table's contents.
   void Give(int64_t step, int64_t contents, const std::vector<int64_t>& rows);
+  /// Returns an id below -1 for the first of keys that the step has counted and that have no row;
+  /// the others' descend from it. No two keys ever get the same one.
+  int64_t GiveIds(int64_t step, int64_t contents, std::vector<int64_t> keys);
+  /// The keys to which GiveIds gave ids in this step, until it ends.
+  struct KeysWithIds {
+    int64_t first_id;
+    std::vector<int64_t> keys;
+  };
+  std::vector<std::shared_ptr<const KeysWithIds>> WaitingKeys(int64_t step, int64_t contents);
   /// All rows that the step has assigned, ascending.
   std::vector<int64_t> GivenRows(int64_t step, int64_t contents);
 
@@ -96,6 +106,7 @@ class StepRegistry {
     Clock::time_point began;
     std::map<const void*, int64_t> uses;            // {table: since when}
     std::map<int64_t, std::vector<int64_t>> given;  // {contents: rows}
+    std::map<int64_t, std::vector<std::shared_ptr<const KeysWithIds>>> waiting;  // {contents: keys}
   };
   struct Waiting {
     int64_t step;
@@ -120,6 +131,7 @@ class StepRegistry {
   std::map<const void*, int64_t> numbers_;  // by identity
   std::map<int64_t, Step> steps_;           // by number
   int64_t last_number_ = kUnseen;
+  int64_t last_id_ = -1;
   int64_t now_ = 0;
   int64_t num_closed_ = 0;  // number of Close calls without Open
   Cut begun_, cut_;

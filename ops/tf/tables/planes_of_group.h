@@ -19,6 +19,7 @@ class PlanesOfGroup {
   PlanesOfGroup(tensorflow::OpKernelContext* ctx, OpCall& call, const Group& group,
                 const char* list);
 
+  TableResource& table(int item) const { return *tables_[static_cast<size_t>(item)]; }
   const TableView& view(int item) const { return *views_[static_cast<size_t>(item)]; }
 
  private:

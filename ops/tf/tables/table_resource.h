@@ -81,6 +81,16 @@ class TableResource : public tensorflow::ResourceBase {
   void NoteGiven(tensorflow::OpKernelContext* ctx, const std::vector<int64_t>& rows) {
     steps_->registry().Give(steps_->StepOf(ctx), contents_, rows);
   }
+  /// Returns an id below kNoRow for the first of keys that the (noted) step of `ctx` has counted
+  /// and that have no row; the others' descend from it.
+  int64_t NoteWaiting(tensorflow::OpKernelContext* ctx, std::vector<int64_t> keys) {
+    return steps_->registry().GiveIds(steps_->StepOf(ctx), contents_, std::move(keys));
+  }
+  /// The keys that have such ids in the step of `ctx`. Needs the planes to be locked.
+  std::vector<std::shared_ptr<const StepRegistry::KeysWithIds>> WaitingKeys(
+      tensorflow::OpKernelContext* ctx) {
+    return steps_->registry().WaitingKeys(steps_->StepOf(ctx), contents_);
+  }
   /// Records that `num_rows` rows were evicted, in the table's order; running steps may still hold
   /// their ids. Needs the history's mutex.
   void NoteEvicted(int64_t num_rows) {

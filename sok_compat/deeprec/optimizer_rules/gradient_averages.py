@@ -18,7 +18,11 @@ from sok_compat.deeprec.variables.embedding_variable import (
     EmbeddingVariable,
     PartitionedEmbeddingVariable,
 )
-from sok_compat.lookup.admission import count_by_applied, counting_by
+from sok_compat.lookup.admission import (
+    count_by_applied,
+    counting_by,
+    gradients_of_waiting_keys,
+)
 from sok_compat.ranks.collectives import named_reduction
 from sok_compat.ranks.horovod.helpers import is_computed_for_wrapper
 from sok_compat.ranks.job import active_job
@@ -52,7 +56,8 @@ class AveragesGradients(_Optimizer):
         Replaces partitioned embedding variables in var_list by their parts.
         """
         var_list = None if var_list is None else _parts_of(tf.nest.flatten(var_list))
-        computed = super().compute_gradients(loss, var_list, *args, **kwargs)
+        with gradients_of_waiting_keys():
+            computed = super().compute_gradients(loss, var_list, *args, **kwargs)
         averages = is_collective() and not is_computed_for_wrapper()
         return _averages(computed) if averages else computed
 
@@ -72,11 +77,14 @@ class AveragesGradients(_Optimizer):
 
 
 def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[_Gradient]:
-    """`tf.gradients`; under the strategy 'collective', averages gradients of scalars with respect
-    to variables over ranks."""
+    """`tf.gradients`, for DeepRec's optimizers: see gradients_of_waiting_keys.
+
+    Under the strategy 'collective', averages gradients of scalars by variables over ranks.
+    """
     values = list(ys) if isinstance(ys, (list, tuple)) else [ys]
     are_losses = all(isinstance(y, tf.Tensor) and y.shape.rank == 0 for y in values)
-    computed = tf.gradients(ys, xs, *args, **kwargs)
+    with gradients_of_waiting_keys():
+        computed = tf.gradients(ys, xs, *args, **kwargs)
     if not is_collective() or not are_losses:
         return computed
     sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
