@@ -111,7 +111,8 @@ SECTIONS = {
     "Embedding variables": [
         Entry("tf.get_embedding_variable", "differs",
               "Key k starts as key floormod(k, `default_value_dim`) does, on any number of ranks "
-              "and parts. A key gets its row in a step that computes its gradient. A regularizer "
+              "and parts; if the initializer has a seed, with the numbers of `tf.get_variable`, "
+              "as there. A key gets its row in a step that computes its gradient. A regularizer "
               "or constraint raises."),
         Entry("tf.EmbeddingVariable", "differs",
               "`total_count()` and `export()` give keys of this rank; `sparse_read`, "
@@ -128,10 +129,11 @@ SECTIONS = {
               "`tf.StorageType` and `tf.CacheStrategy` with their members, but no messages"),
         Entry("tf.CounterFilter tf.CBFFilter", "differs",
               "Keys are counted in steps that compute gradients, over all ranks. A key gets its "
-              "row in the step in which it has come `filter_freq` times, and is read and trained "
-              "from the next one on. The counts of a `CBFFilter` are exact while these take less "
-              "memory than it; then which are too high depends on the number of ranks. After an "
-              "eviction a key begins with `filter_freq` there, with 0 in a `CounterFilter`."),
+              "row in the step in which it has come `filter_freq` times, which trains it, and is "
+              "read from the next one on. The counts of a `CBFFilter` are exact while these take "
+              "less memory than it, and are saved; then which are too high depends on the number "
+              "of ranks. After an eviction a key begins with `filter_freq` there, with 0 in a "
+              "`CounterFilter`."),
         Entry("tf.GlobalStepEvict tf.L2WeightEvict", "differs",
               "before `tf.train.Saver` writes; a key that no known step has trained goes from the "
               "second save on. The step is that of `minimize(global_step=...)`, or of the first "
@@ -191,15 +193,18 @@ SECTIONS = {
               "tf.train.MomentumOptimizer", "works"),
         Entry("tf.train.AdamOptimizer", "works", "on embedding variables lazily, as there"),
         Entry("tf.train.FtrlOptimizer", "differs",
-              "on embedding variables with a `learning_rate_power` of -0.5"),
+              "on embedding variables with a `learning_rate_power` of -0.5; l1 is their group "
+              "lasso, as there"),
         Entry("tf.train.AdamAsyncOptimizer tf.train.AdamWOptimizer", "works",
               "on ordinary variables, too"),
         Entry("tensorflow.python.training.weight_decay_optimizers."
               "extend_with_decoupled_weight_decay", "differs",
               "embedding variables decay with Adam alone; others raise"),
         Entry("tf.train.AdagradDecayOptimizer tf.train.AdagradDecayOptimizerV2", "differs",
-              "Accumulators of all rows in use decay in the first update after the global step "
-              "has passed a multiple of `accumulator_decay_step`."),
+              "The update that raises the global step to a multiple of `accumulator_decay_step`, "
+              "or the first after it, lets the accumulators of all rows in use decay by what is "
+              "due. In DeepRec a row decays when its key comes next, by one power at a time, a "
+              "new key's row also for the periods before it."),
         Entry("tf.train.AdadeltaOptimizer tf.train.AdagradDAOptimizer "
               "tf.train.ProximalAdagradOptimizer tf.train.ProximalGradientDescentOptimizer "
               "tf.train.RMSPropOptimizer", "differs",

@@ -115,6 +115,14 @@ RECORD_FREQUENCIES, RECORD_VERSIONS = (
         ("TF_RECORD_VERSION", "when and how often", "get_version"),
     )
 )
+SAVE_FILTERED_KEYS = Setting(
+    "TF_EV_SAVE_FILTERED_FEATURES",
+    "True",
+    "true, false, 1 or 0",
+    lambda text: {"true": True, "1": True, "false": False, "0": False}[text.lower()],
+    "False: checkpoints of DeepRec's variables have no counts of keys that a filter keeps out",
+    "scripts for DeepRec",
+)
 SETTINGS = (
     STALL_TIMEOUT,
     SHARED_MEMORY,
@@ -124,6 +132,7 @@ SETTINGS = (
     COLLECTIVE_STRATEGY,
     RECORD_FREQUENCIES,
     RECORD_VERSIONS,
+    SAVE_FILTERED_KEYS,
 )
 
 

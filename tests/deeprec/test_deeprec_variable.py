@@ -8,12 +8,18 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_sparse
+from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
+from sok_compat.deeprec.optimizer_rules.stock_optimizers import AdagradOptimizer
 from sok_compat.deeprec.variables.embedding_variable import (
     EMBEDDING_VARIABLES,
     EV_INIT_SLOT_OPS,
     EV_INIT_VAR_OPS,
 )
-from sok_compat.deeprec.variables.options import EmbeddingVariableOption, InitializerOption
+from sok_compat.deeprec.variables.options import (
+    CounterFilter,
+    EmbeddingVariableOption,
+    InitializerOption,
+)
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
@@ -127,6 +133,38 @@ def test_default_rows(graph, kind, where):
         held, held_rows, versions, freqs = session.run(variable.export())
     assert dict(zip(held, map(tuple, held_rows))) == dict(zip(keys, map(tuple, before)))
     assert versions.shape == freqs.shape == (0,)
+
+
+@pytest.mark.parametrize("key_filter", [None, CounterFilter(1)], ids=["plain", "counted"])
+@pytest.mark.parametrize("make", [
+    tf1.glorot_uniform_initializer, tf1.truncated_normal_initializer, tf.keras.initializers.HeNormal
+])  # fmt: skip
+def test_rows_of_a_seed_are_those_of_an_ordinary_variable(graph, make, key_filter):
+    """Trained, too; so a seeded run can be compared number by number."""
+    option = EmbeddingVariableOption(
+        init_option=InitializerOption(default_value_dim=8), filter_option=key_filter
+    )
+    tf1.set_random_seed(7)
+    parts = tf1.fixed_size_partitioner(3)
+    tables = [
+        get_embedding_variable("a", 3, initializer=make(seed=1), ev_option=option),
+        get_embedding_variable(
+            "b", 3, initializer=make(seed=1), ev_option=option, partitioner=parts
+        ),
+        tf1.get_variable("rows", [8, 3], initializer=make(seed=1), use_resource=True),
+    ]
+    keys = tf.constant([0, 5, 7, 2], tf.int64)
+    loss = tf.add_n([tf.reduce_sum(embedding_lookup(t, keys) ** 2) for t in tables])
+    train = AdagradOptimizer(0.1).minimize(loss)
+    later = [embedding_lookup(table, [0, 1, 2, 3, 4, 5, 6, 7]) for table in tables]
+    beyond = tf.nn.embedding_lookup(tables[0], [12, 11, -5])
+    with initialized_session() as session:
+        for _ in range(2):
+            session.run(train)
+            a, b, ordinary = session.run(later)
+            np.testing.assert_allclose(a, ordinary, rtol=1e-6)
+            np.testing.assert_array_equal(b, a)
+        np.testing.assert_array_equal(session.run(beyond), ordinary[[4, 3, 3]])
 
 
 @pytest.mark.parametrize("value", [[1.0, 2.0], np.array([[1.0, 2.0]]), (1, 2)])

@@ -12,6 +12,7 @@ from sok_compat.runtime.settings import (
     COLLECTIVE_STRATEGY,
     EXCHANGE_BY_NCCL,
     RECORD_FREQUENCIES,
+    SAVE_FILTERED_KEYS,
     SETTINGS,
     SHARED_MEMORY,
     STALL_TIMEOUT,
@@ -47,6 +48,8 @@ def nothing_is_set(monkeypatch):
         (COLLECTIVE_STRATEGY, "hb", "hb"),
         (RECORD_FREQUENCIES, "True", True),
         (RECORD_FREQUENCIES, "no", False),
+        (SAVE_FILTERED_KEYS, None, True),
+        (SAVE_FILTERED_KEYS, "False", False),
     ],
 )
 def test_values(monkeypatch, setting, text, expected):
@@ -66,6 +69,7 @@ def test_values(monkeypatch, setting, text, expected):
         (EXCHANGE_BY_NCCL, "yes", "0 or 1"),
         (CHECKPOINTS_ON_RANK_0, "", "0 .* or 1 .*"),
         (COLLECTIVE_STRATEGY, "nccl", "'sok' or 'hb'"),
+        (SAVE_FILTERED_KEYS, "no", "true, false, 1 or 0"),
     ],
 )
 def test_other_values_are_errors(monkeypatch, setting, text, values):

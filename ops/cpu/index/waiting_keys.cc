@@ -154,8 +154,10 @@ class BoundedCounts : public WaitingKeys {
         exact_(MakeExactCounts()) {}
 
   void Find(int64_t num_keys, const int64_t* keys, KeySeen* seen) const override {
-    if (exact_) return exact_->Find(num_keys, keys, seen);
-    for (int64_t i = 0; i < num_keys; ++i) seen[i] = {filter_->CountOf(keys[i]), -1};
+    if (exact_) exact_->Find(num_keys, keys, seen);
+    for (int64_t i = 0; i < num_keys; ++i) {
+      seen[i] = {exact_ ? seen[i].count : filter_->CountOf(keys[i]), -1};
+    }
   }
 
   void Reserve(Executor& executor, int64_t num_keys) override {
@@ -179,25 +181,45 @@ class BoundedCounts : public WaitingKeys {
       raised[i].count = std::max(raised[i].count, std::min(seen[i].count, most_));
       if (filter_) filter_->Raise(keys[i], raised[i].count);
     }
-    if (exact_) exact_->Put(executor, num_keys, keys, raised.data());
+    if (exact_) exact_->Put(executor, num_keys, keys, raised.data());  // with their steps
   }
 
   /// Keeps the filter's frequency, for the time when the key loses its row, and no more: the real
   /// count depends on which of a step's lookups counted first.
   void Admit(int64_t key, int64_t filter_freq) override {
-    const KeySeen seen{filter_freq, -1};
-    Put(SerialExecutor(), 1, &key, &seen);
+    const KeySeen enough{filter_freq, -1};
+    Put(SerialExecutor(), 1, &key, &enough);
+    if (!exact_) return;
+    KeySeen seen;
+    exact_->Find(1, &key, &seen);
+    num_admitted_ += seen.step != kAdmitted;
+    seen.step = kAdmitted;
+    exact_->Put(SerialExecutor(), 1, &key, &seen);
   }
 
   void Erase(int64_t) override {}
-  int64_t num_keys() const override { return 0; }
-  int64_t num_places() const override { return 0; }
-  void Export(int64_t, int64_t, std::vector<int64_t>*, std::vector<KeySeen>*) const override {}
+  int64_t num_keys() const override { return exact_ ? exact_->num_keys() - num_admitted_ : 0; }
+  int64_t num_places() const override { return exact_ ? exact_->num_places() : 0; }
+  void Export(int64_t begin, int64_t end, std::vector<int64_t>* keys,
+              std::vector<KeySeen>* seen) const override {
+    if (!exact_) return;
+    std::vector<int64_t> all_keys;
+    std::vector<KeySeen> all;
+    exact_->Export(begin, end, &all_keys, &all);
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].step == kAdmitted) continue;
+      keys->push_back(all_keys[i]);
+      seen->push_back(all[i]);
+    }
+  }
   int64_t num_bytes() const override { return exact_ ? exact_->num_bytes() : filter_->num_bytes(); }
 
  private:
+  static constexpr int64_t kAdmitted = INT64_MIN;  // the step in exact_ of a key that got a row
+
   const BloomOptions options_;
   const int64_t most_;                  // that a counter holds
+  int64_t num_admitted_ = 0;            // in exact_
   std::unique_ptr<WaitingKeys> exact_;  // or filter_; the other is null
   std::unique_ptr<BloomFilter> filter_;
 };

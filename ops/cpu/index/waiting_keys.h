@@ -59,7 +59,8 @@ std::unique_ptr<WaitingKeys> MakeExactCounts();
 
 /// Counts in at most the memory of a Bloom filter: exact ones while these take less, then the
 /// filter's, which may be too high, never too low. Does not record steps, never forgets a key, not
-/// even one that gets a row, and exports none. Counters saturate.
+/// even one that gets a row, and exports those that never got one, while counts are exact. Counters
+/// saturate.
 std::unique_ptr<WaitingKeys> MakeBloomCounts(const BloomOptions& options);
 
 }  // namespace sok

@@ -67,6 +67,24 @@ SOK_TEST(BloomCountsAreNeverTooLow) {
   }
 }
 
+SOK_TEST(ABloomFilterExportsKeysThatNeverGotARowWhileCountsAreExact) {
+  for (const int64_t num_counters : {100'000, 100}) {
+    const bool are_exact = num_counters > 100;
+    const auto waiting = MakeBloomCounts({num_counters, 2, 4});
+    for (const int64_t key : {5, 6, 7}) Put(waiting.get(), key, {key, 9});
+    for (int i = 0; i < 2; ++i) waiting->Admit(6, 3);
+    Put(waiting.get(), 6, {8, 9});
+    CHECK_EQ(SeenOf(*waiting, 6).count, 8);
+    CHECK_EQ(SeenOf(*waiting, 6).step, -1);
+    Ids keys;
+    std::vector<KeySeen> seen;
+    waiting->Export(0, waiting->num_places(), &keys, &seen);
+    CHECK_TRUE((keys == (are_exact ? Ids{5, 7} : Ids{})));
+    CHECK_EQ(waiting->num_keys(), are_exact ? 2 : 0);
+    if (are_exact) CHECK_TRUE(seen[1].count == 7 && seen[1].step == -1);
+  }
+}
+
 SOK_TEST(ABloomCounterThatIsFullStaysFull) {
   for (const int64_t num_counters : {100, 100'000}) {  // a filter, and exact counts in its place
     const auto waiting = MakeBloomCounts({num_counters, 2, 1});

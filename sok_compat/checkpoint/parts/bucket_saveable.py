@@ -11,6 +11,7 @@ import tensorflow as tf
 from sok_compat.checkpoint.parts.names_of_parts import around_part
 from sok_compat.checkpoint.streams.streamed_save import StreamedTable, collectives_of
 from sok_compat.runtime.op_library import ops
+from sok_compat.runtime.settings import SAVE_FILTERED_KEYS
 from sok_compat.tables.stored.table_part import NUM_BUCKETS, TablePart
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class BucketSaveable(StreamedTable):
       X-keys: [n], of the table's key_dtype_of_ids.
       X-values: float32 [n, width].
       X-versions, X-freqs: int64 [n]; [0] if they are not recorded.
-      X-keys_filtered, X-versions_filtered, X-freqs_filtered: [m], of keys without a row.
+      X-keys_filtered, X-versions_filtered, X-freqs_filtered: [m], of keys without a row; none with
+        TF_EV_SAVE_FILTERED_FEATURES=False.
       X-partition_offset, X-partition_filter_offset: int32 [1001], the start of each bucket.
     In addition to DeepRec's tensors, X-seed-versions, int64, of a table whose initial rows are
     random, seeds those of later keys.
@@ -73,6 +75,7 @@ class BucketSaveable(StreamedTable):
             titles=[f"{head}{self._part_of_rank()}{tail}" for head, tail in self._plane_names],
             slot_names=[slot.op.name for slot in self._slots],
             num_buckets=NUM_BUCKETS,
+            saves_waiting_keys=SAVE_FILTERED_KEYS.value(),
             Tkey=table.key_dtype_of_ids,
         )
 

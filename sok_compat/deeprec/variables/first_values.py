@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DeepRec's initializers: key k starts as default row k mod default_value_dim."""
+"""DeepRec's initializers: key k starts as default row floormod(k, default_value_dim)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ def first_value_of(
 ) -> FirstValue:
     """The first values of an embedding variable's rows.
 
-    Stock distributions are functions of (seed, name, floormod(key, default_value_dim), column), so
-    they do not depend on the number of ranks. Other initializers run once, together with the
-    variable's initializer, for default_value_dim rows, which <name>/default_rows stores.
+    Stock distributions without a seed of their own are functions of (seed, name, floormod(key,
+    default_value_dim), column), so they do not depend on the number of ranks. Other initializers
+    run once, together with the variable's initializer, for default_value_dim rows, which
+    <name>/default_rows stores. So rows of an initializer with a seed are DeepRec's: those of an
+    ordinary variable [default_value_dim, embedding_dim] with it (kv_variable_ops.py,
+    feature_descriptor_impl.h).
 
     Args:
       name: name of the embedding variable, without the suffix of a part.
@@ -54,6 +57,8 @@ def first_value_of(
     first = parse_initializer(initializer, shape, called=called)
     if first.kind == "constant":
         return first
+    if first.seed is not None:
+        first = FirstValue("preset", initializer=initializer, called=called)
     if first.kind not in ("evaluated", "preset"):
         return dataclasses.replace(first, period=init.default_value_dim)
     return _of_rows(name, lambda: first.whole_table(shape), shape, called, make_variable)

@@ -54,12 +54,12 @@ class RecordsKeys(_Table):
           ids: of any integer dtype and any shape.
 
         Returns:
-          int64, of the same shape; -1 for unknown keys, and for keys without a step.
+          int64, of the same shape; as in DeepRec 0 for unknown keys; also for those without a step.
 
         Raises:
           ValueError: as get_frequency.
         """
-        return self._known_of(ids)[1]
+        return tf.maximum(self._known_of(ids)[1], 0)
 
     def _known_of(self, ids):
         ids = self.checked_ids(ids)

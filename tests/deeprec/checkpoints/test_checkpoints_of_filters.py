@@ -7,7 +7,11 @@ import tensorflow as tf
 from sok_compat.checkpoint import IncrementalSaver
 from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
 from sok_compat.deeprec.optimizer_rules import train_optimizers as optimizers
-from sok_compat.deeprec.variables.options import CounterFilter, EmbeddingVariableOption
+from sok_compat.deeprec.variables.options import (
+    CBFFilter,
+    CounterFilter,
+    EmbeddingVariableOption,
+)
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 
 tf1 = tf.compat.v1
@@ -16,12 +20,15 @@ FIRST = [[1, 1, 2, 5], [1, 5, 2**40, 2], [5, 7, 1003], [-4, 1, 5]]
 LAST = [[2, 7, 9], [7, 1003, 1], [-4, 2**40, 2**40]]
 
 
+EXACT, BLOOM = CounterFilter(3), CBFFilter(3, 1000, 0.01)
+
+
 class Model:
     """One embedding variable 'v' whose keys get their row when they come the third time."""
 
-    def __init__(self, num_parts, make_saver=tf1.train.Saver):
+    def __init__(self, num_parts, make_saver=tf1.train.Saver, key_filter=EXACT):
         partitioner = num_parts and tf1.fixed_size_partitioner(num_parts)
-        option = EmbeddingVariableOption(filter_option=CounterFilter(3))
+        option = EmbeddingVariableOption(filter_option=key_filter)
         variable = get_embedding_variable("v", 2, partitioner=partitioner, ev_option=option)
         parts = list(variable) if num_parts else [variable]
         self.ids, step = tf1.placeholder(tf.int64, [None]), tf1.train.get_or_create_global_step()
@@ -43,10 +50,10 @@ class Model:
         return rows, waiting, numbers
 
 
-def trained(batches, num_parts=None, restored=None, path=None):
+def trained(batches, num_parts=None, restored=None, path=None, key_filter=EXACT):
     """What is known in the end; saved to the path."""
     with tf.Graph().as_default(), tf1.Session() as session:
-        model = Model(num_parts)
+        model = Model(num_parts, key_filter=key_filter)
         session.run(tf1.global_variables_initializer())
         if restored:
             session.run(model.step, {model.ids: [1, 1, 1, 70]})
@@ -93,3 +100,27 @@ def test_counts_go_on_in_any_parts(tmp_path, saved):
     for restored in (None, 1, 3):
         assert trained([], restored, path) == expected
         assert trained(LAST, restored, path) == in_the_end
+
+
+@pytest.mark.parametrize("saved, restored", [(None, 3), (2, None)])
+def test_counts_of_a_bloom_filter_go_on_while_they_are_exact(tmp_path, saved, restored):
+    path = str(tmp_path / "model")
+    rows, waiting, numbers = trained(FIRST, saved, path=path, key_filter=BLOOM)
+    exact = trained(FIRST)
+    counts = {key: freq for key, (freq, _) in exact[1].items()}
+    assert rows == exact[0] and {key: freq for key, (freq, _) in waiting.items()} == counts
+    assert trained([], restored, path, key_filter=BLOOM) == (rows, waiting, numbers)
+    go_on = trained(LAST, restored, path, key_filter=BLOOM)
+    assert go_on == trained(FIRST + LAST, key_filter=BLOOM)
+    assert go_on[0] == trained(FIRST + LAST)[0]
+
+
+@pytest.mark.parametrize("key_filter", [EXACT, BLOOM], ids=["CounterFilter", "CBFFilter"])
+def test_keys_that_are_kept_out_are_not_saved_on_request(tmp_path, monkeypatch, key_filter):
+    monkeypatch.setenv("TF_EV_SAVE_FILTERED_FEATURES", "False")
+    path = str(tmp_path / "model")
+    rows, waiting, _ = trained(FIRST, path=path, key_filter=key_filter)
+    for column in ("keys", "freqs", "versions"):
+        assert tf.train.load_variable(path, f"v-{column}_filtered").size == 0
+    restored = trained([], None, path, key_filter=key_filter)
+    assert waiting and restored[:2] == (rows, {})

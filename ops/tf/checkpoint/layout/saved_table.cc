@@ -171,14 +171,13 @@ std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int
   return without;
 }
 
-BucketWriter::BucketWriter(OpCall& call, const TableView& view, int64_t num_buckets,
-                           bool narrow_keys, const RowBits* rows, ShardWriter* writer)
+BucketWriter::BucketWriter(OpCall& call, const TableView& view, const BucketOptions& options,
+                           const RowBits* rows, ShardWriter* writer)
     : call_(call),
       view_(view),
-      num_buckets_(num_buckets),
-      narrow_keys_(narrow_keys),
+      options_(options),
       writer_(writer),
-      held_(InBuckets(call, OnlyRows(call, view.table.Export(call), rows), num_buckets)),
+      held_(InBuckets(call, OnlyRows(call, view.table.Export(call), rows), options.count)),
       keys_(static_cast<size_t>(held_.count)) {
   call.CopyToHost(keys_.data(), held_.keys, held_.count);
   if (view.history != nullptr) ReadHistory();
@@ -194,6 +193,7 @@ void BucketWriter::ReadHistory() {
     versions_.push_back(seen.step);
     freqs_.push_back(seen.count);
   }
+  if (!options_.saves_waiting_keys) return;
   const WaitingKeys& all_waiting = view_.history->waiting();
   all_waiting.Export(0, all_waiting.num_places(), &waiting_keys, &waiting);
   SortWaiting(waiting_keys, waiting);
@@ -203,8 +203,8 @@ void BucketWriter::SortWaiting(const std::vector<int64_t>& keys, const std::vect
   std::vector<size_t> order(keys.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    const int64_t bucket_a = BucketOf(keys[a], num_buckets_);
-    const int64_t bucket_b = BucketOf(keys[b], num_buckets_);
+    const int64_t bucket_a = BucketOf(keys[a], options_.count);
+    const int64_t bucket_b = BucketOf(keys[b], options_.count);
     return bucket_a != bucket_b ? bucket_a < bucket_b : keys[a] < keys[b];
   });
   for (const size_t i : order) {
@@ -232,7 +232,7 @@ void BucketWriter::Write(SavedPlane& plane) {
 }
 
 void BucketWriter::WriteKeys(const std::string& name, const std::vector<int64_t>& keys) {
-  if (!narrow_keys_) return WriteNumbers(name, keys);
+  if (!options_.narrow_keys) return WriteNumbers(name, keys);
   std::vector<int32_t> narrow(keys.begin(), keys.end());
   if (!std::equal(keys.begin(), keys.end(), narrow.begin())) {
     Throw(ErrorCode::kInvalidArgument, "table '", view_.options().name,
@@ -252,10 +252,10 @@ void BucketWriter::WriteNumbers(const std::string& name, const std::vector<int64
 
 /// Writes the start of each bucket, followed by the total.
 void BucketWriter::WriteStarts(const std::string& name, const std::vector<int64_t>& keys) {
-  std::vector<int32_t> starts(static_cast<size_t>(num_buckets_ + 1));
-  for (const int64_t key : keys) ++starts[static_cast<size_t>(BucketOf(key, num_buckets_) + 1)];
+  std::vector<int32_t> starts(static_cast<size_t>(options_.count + 1));
+  for (const int64_t key : keys) ++starts[static_cast<size_t>(BucketOf(key, options_.count) + 1)];
   std::partial_sum(starts.begin(), starts.end(), starts.begin());
-  writer_->BeginWhole(name, tf::DT_INT32, tf::TensorShape({num_buckets_ + 1}));
+  writer_->BeginWhole(name, tf::DT_INT32, tf::TensorShape({options_.count + 1}));
   writer_->Append(starts.data(), starts.size() * sizeof(int32_t));
   writer_->End();
 }

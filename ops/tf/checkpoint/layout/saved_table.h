@@ -50,13 +50,18 @@ std::vector<int64_t> KeysWithoutRows(OpCall& call, Table& table, std::vector<int
 /// first values are not random.
 void WriteSeed(const TableOptions& options, const std::string& name, ShardWriter* writer);
 
+struct BucketOptions {
+  int64_t count;     // 0: the table is not saved in buckets
+  bool narrow_keys;  // writes keys as int32, and throws kInvalidArgument for keys that do not fit
+  bool saves_waiting_keys;  // keys that a filter has not given a row
+};
+
 /// Writes nine tensors of each plane in DeepRec's layout, which belong to this rank alone: keys are
 /// in buckets, with their histories.
 class BucketWriter {
  public:
-  /// `narrow_keys`: writes keys as int32; throws kInvalidArgument for keys that do not fit. `rows`:
-  /// rows to write; nullptr: all.
-  BucketWriter(OpCall& call, const TableView& view, int64_t num_buckets, bool narrow_keys,
+  /// `rows`: rows to write; nullptr: all.
+  BucketWriter(OpCall& call, const TableView& view, const BucketOptions& options,
                const RowBits* rows, ShardWriter* writer);
 
   void Write(SavedPlane& plane);
@@ -70,8 +75,7 @@ class BucketWriter {
 
   OpCall& call_;
   const TableView& view_;
-  const int64_t num_buckets_;
-  const bool narrow_keys_;
+  const BucketOptions options_;
   ShardWriter* const writer_;
   TableEntries held_;
   std::vector<int64_t> keys_, versions_, freqs_;

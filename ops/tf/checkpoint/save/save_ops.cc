@@ -55,6 +55,7 @@ REGISTER_OP("SokSaveTable")
     .Attr("titles: list(string) >= 1")
     .Attr("slot_names: list(string) >= 0")
     .Attr("num_buckets: int >= 0 = 0")
+    .Attr("saves_waiting_keys: bool = true")
     .Attr("Tkey: {int64, int32}")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
@@ -220,8 +221,9 @@ class SaveTableOp : public WholeTableOp {
         name_(Attribute<std::string>(ctx, "table_name")),
         titles_(Attribute<std::vector<std::string>>(ctx, "titles")),
         slot_names_(Attribute<std::vector<std::string>>(ctx, "slot_names")),
-        num_buckets_(Attribute<int64_t>(ctx, "num_buckets")),
-        narrow_keys_(Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_INT32) {
+        buckets_{Attribute<int64_t>(ctx, "num_buckets"),
+                 Attribute<tf::DataType>(ctx, "Tkey") == tf::DT_INT32,
+                 Attribute<bool>(ctx, "saves_waiting_keys")} {
     const auto num_variables = Attribute<int64_t>(ctx, "num_variables");
     OP_REQUIRES(
         ctx, titles_.size() == 1 + slot_names_.size() + static_cast<size_t>(num_variables),
@@ -293,7 +295,7 @@ class SaveTableOp : public WholeTableOp {
   void Write(OpCall& call, TableToSave& saved, RankCommunicator& communicator,
              const CheckpointTransaction& checkpoint) const {
     ShardWriter* writer = checkpoint.writer.get();
-    if (num_buckets_ > 0) return WriteBuckets(call, saved, checkpoint, writer);
+    if (buckets_.count > 0) return WriteBuckets(call, saved, checkpoint, writer);
     if (checkpoint.is_increment()) return WriteIncrementOfRanks(communicator, name_, saved, writer);
     WriteRowsOfRanks(communicator, name_, saved, writer);
   }
@@ -302,7 +304,7 @@ class SaveTableOp : public WholeTableOp {
                     ShardWriter* writer) const {
     const bool is_whole = !checkpoint.is_increment();
     const RowBits* rows = is_whole ? nullptr : &checkpoint.changes.back()->rows();
-    BucketWriter buckets(call, saved.view, num_buckets_, narrow_keys_, rows, writer);
+    BucketWriter buckets(call, saved.view, buckets_, rows, writer);
     for (SavedPlane& plane : saved.planes) {
       if (!is_whole) plane.title += kIncrementEnding;
       buckets.Write(plane);
@@ -331,8 +333,7 @@ class SaveTableOp : public WholeTableOp {
   const std::string name_;
   const std::vector<std::string> titles_;  // of the rows, the slots and the variables
   const std::vector<std::string> slot_names_;
-  const int64_t num_buckets_;
-  const bool narrow_keys_;
+  const BucketOptions buckets_;
 };
 
 class CommitCheckpointOp : public CommunicatingOp {

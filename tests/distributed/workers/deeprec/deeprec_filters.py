@@ -22,7 +22,9 @@ OPTIONS = {
 
 
 def initializer_of(name):
-    """One that the op library draws, or, for one option, one whose values are given."""
+    """One that the op library draws, or, for two options, one whose values are given."""
+    if name == "bloom":
+        return tf.glorot_uniform_initializer(seed=2)
     return None if name != "steps" else lambda shape, dtype=None: 0.01 * tf.ones(shape, tf.float32)
 
 
