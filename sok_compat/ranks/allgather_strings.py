@@ -19,7 +19,7 @@ from sok_compat.runtime.op_library import ops
 
 tf1 = tf.compat.v1
 
-_rooms: dict[tuple[str, bool], _Room] = {}  # {(where, is_patient): _Room}
+_rooms: dict[Any, _Room] = {}  # {(where, options): _Room}
 _rooms_beside: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # {graph: the same}
 _making = threading.Lock()
 
@@ -32,7 +32,11 @@ class _Room:
 
 
 def allgather_strings(
-    where: str, text: str = "", graph: tf.Graph | None = None, is_patient: bool = False
+    where: str,
+    text: str = "",
+    graph: tf.Graph | None = None,
+    is_patient: bool = False,
+    ends_session: bool = False,
 ) -> list[str]:
     """Gathers a string from each rank; all ranks wait for one another here.
 
@@ -42,6 +46,8 @@ def allgather_strings(
       graph: of the session that the call is about, if any. Ranks whose sessions have diverged can
         meet again for another graph.
       is_patient: whether to wait without a timeout, for ranks that are sure to come.
+      ends_session: whether this rank's session of the graph runs no further step: ranks that do
+        fail at once, and so does this call.
 
     Returns:
       The strings of all ranks, by rank.
@@ -50,20 +56,28 @@ def allgather_strings(
       tf.errors.UnknownError: another rank has failed or left, or has not come here within the
         timeout of a step.
     """
-    return [each.decode() for each in allgather_bytes(where, text.encode(), graph, is_patient)]
+    options = {"is_patient": is_patient, "ends_session": ends_session}
+    return [each.decode() for each in allgather_bytes(where, text.encode(), graph, **options)]
 
 
 def allgather_bytes(
-    where: str, data: bytes = b"", graph: tf.Graph | None = None, is_patient: bool = False
+    where: str, data: bytes = b"", graph: tf.Graph | None = None, **options: bool
 ) -> list[bytes]:
     """As allgather_strings, for bytes."""
     if not is_connected():
         return [data]
-    room = _room(where, graph, is_patient)
+    room = _room(where, graph, options)
     try:
         return room.session.run(room.texts, {room.text: data}).tolist()
     except tf.errors.OpError as error:  # without the graph's stack trace
         raise type(error)(None, None, first_line(error, 4000)) from None
+
+
+def expect_end_of_session(where: str, graph: tf.Graph, is_patient: bool = False) -> None:
+    """Makes this rank know allgather_strings(where, graph=graph, ends_session=True), which others
+    may call while it runs steps."""
+    if is_connected():
+        _room(where, graph, {"is_patient": is_patient, "ends_session": True})
 
 
 def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None = None) -> Any:
@@ -96,20 +110,20 @@ def value_of_rank_0(where: str, make: Callable[[], Any], graph: tf.Graph | None 
     return said["value"]
 
 
-def _room(where, beside, is_patient):
+def _room(where, beside, options):
     with _making:
         rooms = _rooms if beside is None else _rooms_beside.setdefault(beside, {})
-        key = where, is_patient
+        key = where, *sorted(options.items())
         if key not in rooms:
-            rooms[key] = _make_room(where, beside, is_patient)
+            rooms[key] = _make_room(where, beside, options)
         return rooms[key]
 
 
-def _make_room(where, beside, is_patient):
+def _make_room(where, beside, options):
     with graph_beside(beside).as_default() as graph, tf.device("CPU:0"):
         text = tf1.placeholder(tf.string, [])
         collective = begin_collective(where, op_name=f"sok_compat.{where}")
-        texts = ops.sok_exchange_strings(text, collective, is_patient=is_patient)
+        texts = ops.sok_exchange_strings(text, collective, **options)
     # The session has its own thread: a training graph that fills TensorFlow's pool must not stop
     # ranks from communicating.
     config = tf1.ConfigProto(device_count={"GPU": 0}, intra_op_parallelism_threads=1)

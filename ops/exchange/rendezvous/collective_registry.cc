@@ -175,6 +175,10 @@ void CollectiveRegistry::FailAsUnknown(const CollectiveId& collective, const std
   FailAndTell(collective, {ErrorCode::kAborted, "this rank " + why}, why);
 }
 
+bool CollectiveRegistry::IsCounted(const CollectiveId& collective) {
+  return !IsOrdered(collective);
+}
+
 void CollectiveRegistry::Note(const std::string& lookup) { noted_.insert(lookup); }
 
 bool CollectiveRegistry::Knows(const CollectiveId& collective, const std::string& label) const {

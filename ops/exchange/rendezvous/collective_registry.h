@@ -80,6 +80,9 @@ class CollectiveRegistry {
   /// As above, if no graph of this rank has the lookup.
   void FailAsUnknown(const CollectiveId& collective, const std::string& why);
 
+  /// Whether ranks match the collective by its count in a session, not by the order of calls.
+  static bool IsCounted(const CollectiveId& collective);
+
   /// Records that a graph of this rank has a lookup of this name.
   void Note(const std::string& lookup);
   /// Whether a graph of this rank has the lookup; true for lookups of ordered code, which are not

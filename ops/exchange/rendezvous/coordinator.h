@@ -104,6 +104,7 @@ class Coordinator : public Receiver {
   void Run();
   void TellAndFail(std::unique_lock<std::mutex>* lock);
   void Inspect(Clock::time_point now);
+  void FailUnevenSessions(Clock::time_point now);
   void TellStatus(Clock::time_point now, std::unique_lock<std::mutex>* lock);
   std::string Missing(const ReceiveBuffer::Entry& entry, double waited) const;
   std::string WhyNever(const ReceiveBuffer::Entry& entry, Clock::time_point now) const;

@@ -29,6 +29,7 @@ struct ExchangeRequest {
   std::string exchange;                      // name within the lookup; one pending at a time
   StepId step_id;                            // of the requesting op; its failure fails the lookup
   bool is_patient = false;                   // may wait for another rank longer than stall_seconds
+  bool ends_session = false;                 // no further step of this graph's session follows
   std::vector<char> data;                    // by destination rank
   std::vector<int64_t> send_bytes;           // [num_ranks]
   Pieces pieces;                             // instead of data, for bytes that are elsewhere;

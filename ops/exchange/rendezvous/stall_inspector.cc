@@ -14,6 +14,14 @@ using Entry = ReceiveBuffer::Entry;
 constexpr double kLongWaitSeconds = 1.0;  // before a rank reports what it waits for
 constexpr double kStatusSeconds = 0.5;    // between reports to other ranks
 
+/// The graph in a label: " of graph 3"; none: the first one, or none.
+std::string GraphIn(const std::string& label) {
+  const std::string graph = " of graph ";
+  const size_t begin = label.find(graph);
+  if (begin == std::string::npos) return "";
+  return label.substr(begin, label.find_first_not_of("0123456789", begin + graph.size()) - begin);
+}
+
 }  // namespace
 
 void Coordinator::Run() {
@@ -85,6 +93,36 @@ void Coordinator::Inspect(Clock::time_point now) {
     }
   }
   for (const CollectiveId& collective : over) registry_.FailIfOver(collective);
+  FailUnevenSessions(now);
+}
+
+/// Fails lookups that other ranks wait for, and the end of a session that waits for those ranks.
+void Coordinator::FailUnevenSessions(Clock::time_point now) {
+  const double long_wait = std::min(kLongWaitSeconds, options_.stall_seconds / 4);
+  const auto is_long = [&](const Entry& each) {
+    return Seconds(now - each.since).count() > long_wait;
+  };
+  for (const auto& [end, own] : buffer_.entries()) {
+    if (!own.request || !own.request->ends_session || !is_long(own)) continue;
+    for (const auto& [place, entry] : buffer_.entries()) {
+      const bool is_of_graph = CollectiveRegistry::IsCounted(place.first) &&
+                               GraphIn(entry.lookup) == GraphIn(own.lookup);
+      // Other sessions of the graph, and threads that look ahead, go on.
+      const bool is_of_other = entry.lookup.find(" of session ") != std::string::npos ||
+                               entry.lookup.find(" of start ") != std::string::npos;
+      if (entry.request || !is_of_graph || is_of_other || !is_long(entry)) continue;
+      for (size_t rank = 0; rank < own.parts.size(); ++rank) {
+        if (own.parts[rank].description || !entry.parts[rank].description) continue;
+        const std::string advice = ": all ranks must run the same number of steps";
+        registry_.FailAsUnknown(place.first, "has ended its session" + advice);
+        registry_.Fail(end.first,
+                       {ErrorCode::kAborted, "this rank has ended its session, and rank " +
+                                                 std::to_string(rank) + " waits for " +
+                                                 entry.lookup + advice});
+        return;
+      }
+    }
+  }
 }
 
 /// Describes the ranks that a request waits for, and what they do instead.

@@ -1,33 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coordinators of several ranks, one of which fails, leaves, or deviates.
+// Coordinators of several ranks, one of which fails or leaves.
 #include "ops/tests/exchange/coordinator_fixture.h"
 
 namespace sok::testing {
 namespace {
-
-/// As if a layer had a different combiner on one rank.
-SOK_TEST(LookupsThatAreDescribedDifferently) {
-  Ranks ranks(3);
-  const auto look_up = [&](int rank, const std::string& text) {
-    const Collective collective =
-        ranks[rank].Begin({"layer", StepIdOf(rank, 0), false, std::make_shared<Description>(text)});
-    return Submit(ranks[rank], collective, Request(rank, 3, 0, "layer"));
-  };
-  for (const std::string table : {"first", "second"}) {
-    std::vector<std::future<Outcome>> results;
-    for (int rank = 0; rank < 3; ++rank)
-      results.push_back(look_up(rank, "users: sum\n" + table + ": dim 4"));
-    for (auto& result : results) CHECK_EQ(result.get().error, "");
-  }
-  std::vector<std::future<Outcome>> results;
-  for (int rank = 0; rank < 3; ++rank)
-    results.push_back(look_up(rank, rank == 1 ? "users: sum\nfirst: dim 4" : "users: sum\nnew"));
-  for (auto& result : results) {
-    const Outcome seen = result.get();
-    CheckFailed(seen, Words{"exchange layer", "ranks 0, 2 have 'new', rank 1 has 'first: dim 4'"});
-    CHECK_TRUE(seen.code == ErrorCode::kInvalidArgument);
-  }
-}
 
 SOK_TEST(AFailureFailsTheStepOnAllRanksAndNoOther) {
   Ranks ranks(3);
@@ -336,24 +312,6 @@ SOK_TEST(ARequestTwiceInAStepFails) {
   CheckReceived(other.get(), 1, 2, 0, "layer");
   CheckFailed(Submit(ranks[0], collective, Request(0, 2, 0, "layer")).get(),
               Words{"layer", "twice"});
-}
-
-/// Rank 0 has built an evaluation model before the one that both train: the same lookup has
-/// different names, which never meet.
-SOK_TEST(LookupsThatCanNeverMeetFailAtOnce) {
-  Ranks ranks(2);
-  for (const std::string name : {"layer", "layer:2"}) ranks[0].NoteLookup(name);
-  ranks[1].NoteLookup("layer");
-  const auto began = std::chrono::steady_clock::now();
-  auto second = SubmitFirst(ranks[0], 0, 2, 0, "layer:2");
-  auto first = SubmitFirst(ranks[1], 1, 2, 0, "layer");
-  CheckFailed(second.get(), Words{"exchange layer:2", "rank 1 has no lookup 'layer:2'",
-                                  "waits for layer/keys", "in the same order on all ranks"});
-  ranks[0].FailStep(StepIdOf(0, 0), ErrorCode::kAborted, "the other lookup failed");
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - began;
-  CHECK_TRUE(waited.count() < 30.0);
-  SubmitFirst(ranks[0], 0, 2, 1, "layer").get();
-  CHECK_EQ(first.get().error, "");
 }
 
 SOK_TEST(AbortEndsAllWaits) {

@@ -18,6 +18,7 @@ REGISTER_OP("SokExchangeStrings")
     .Input("sent: string")
     .Input("collective: variant")
     .Attr("is_patient: bool = false")
+    .Attr("ends_session: bool = false")
     .Output("received: string")
     .SetIsStateful()
     .SetShapeFn([](InferenceContext* c) {
@@ -27,12 +28,15 @@ REGISTER_OP("SokExchangeStrings")
     .Doc(
         "Sends each rank a string, `sent` [number of ranks] or a scalar for all; `received` "
         "[number of ranks] are those from each rank. If `is_patient`, ranks wait for each other "
-        "without the time limit of a lookup.");
+        "without the time limit of a lookup. If `ends_session`, this rank's session of the "
+        "collective's graph runs no further step.");
 
 class ExchangeStringsOp : public ExchangeOp {
  public:
   explicit ExchangeStringsOp(tf::OpKernelConstruction* ctx)
-      : ExchangeOp(ctx), is_patient_(Attribute<bool>(ctx, "is_patient")) {}
+      : ExchangeOp(ctx),
+        is_patient_(Attribute<bool>(ctx, "is_patient")),
+        ends_session_(Attribute<bool>(ctx, "ends_session")) {}
 
  protected:
   void Send(tf::OpKernelContext* ctx, ExchangeRequest* request) override {
@@ -44,6 +48,7 @@ class ExchangeStringsOp : public ExchangeOp {
             " ranks: give it one for each rank, or a scalar for all");
     }
     request->is_patient = is_patient_;
+    request->ends_session = ends_session_;
     for (int rank = 0; rank < num_ranks; ++rank) {
       const std::string_view text(texts(sent.dims() > 0 ? rank : 0));
       request->data.insert(request->data.end(), text.begin(), text.end());
@@ -62,6 +67,7 @@ class ExchangeStringsOp : public ExchangeOp {
 
  private:
   const bool is_patient_;
+  const bool ends_session_;
 };
 
 SOK_REGISTER_KERNEL(

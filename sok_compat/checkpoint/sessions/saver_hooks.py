@@ -9,9 +9,10 @@ from typing import Any
 import tensorflow as tf
 
 from sok_compat.checkpoint.sessions.saving_steps import saving_steps
-from sok_compat.ranks.allgather_strings import allgather_strings
+from sok_compat.ranks.allgather_strings import allgather_strings, expect_end_of_session
 
 tf1 = tf.compat.v1
+_END = "end_of_steps"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +79,7 @@ class SavesOnAllRanks(tf.compat.v1.train.SessionRunHook):
         self._scaffold = scaffold
         self._graph = tf1.get_default_graph()
         self._steps = saving_steps(saving.seconds, saving.steps, self._graph)
+        expect_end_of_session(_END, self._graph)
 
     def begin(self) -> None:
         """As the replaced hook; creates no op."""
@@ -113,6 +115,7 @@ class SavesOnAllRanks(tf.compat.v1.train.SessionRunHook):
         """Saves unless the last step has been saved."""
         step = int(session.run(self._global_step))
         if not self._steps.is_saved(step):
+            allgather_strings(_END, graph=self._graph, ends_session=True)
             self._save(session, step)
         for listener in self._listeners:
             listener.end(session, step)

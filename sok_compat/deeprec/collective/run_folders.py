@@ -13,8 +13,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from sok_compat.ranks.allgather_strings import allgather_strings, value_of_rank_0
+from sok_compat.ranks.allgather_strings import (
+    allgather_strings,
+    expect_end_of_session,
+    value_of_rank_0,
+)
 
+_END = "end_of_session"
 _of_rank_0: dict[str, str] = {}  # by the folder that this rank has named
 
 
@@ -33,8 +38,11 @@ def share_folder(folder: str | os.PathLike[str] | None) -> list[tf.train.Session
 class _EndsTogether(tf.train.SessionRunHook):
     """Ends the session of a rank when rank 0 has saved, however long that takes."""
 
+    def begin(self) -> None:
+        expect_end_of_session(_END, tf.get_default_graph(), is_patient=True)
+
     def end(self, session: tf.Session) -> None:
-        allgather_strings("end_of_session", graph=session.graph, is_patient=True)
+        allgather_strings(_END, graph=session.graph, is_patient=True, ends_session=True)
 
 
 def folder_of_rank_0(folder: Any) -> Any:

@@ -18,6 +18,10 @@ SCRIPTS = {  # what ranks but the last say, and what the last says
     "check": (["exchange ", ": rank "], None),
     "data": (DATA_ENDED, None),
     "estimator": (DATA_ENDED, []),
+    "fewer, saved": (
+        ["has ended its session", "same number of steps"],
+        ["this rank has ended its session, and rank", "waits for"],
+    ),
     "fewer": (["has left", "same number of steps"], []),
 }
 pytestmark = [

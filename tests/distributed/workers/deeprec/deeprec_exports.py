@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import sok_compat.deeprec as tf
+from tests.distributed.workers.deeprec.heard import Heard
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config, wait_for_all_ranks
 
 tf.config.experimental.enable_distributed_strategy("collective")
@@ -28,17 +29,6 @@ def model_fn(features, labels, mode):
     loss = tf.reduce_mean((logits - 1.0) ** 2)
     train_op = optimizer.minimize(loss, step) if mode == "train" else None
     return tf.estimator.EstimatorSpec(mode, {"logits": logits}, loss, train_op)
-
-
-class Heard(logging.Handler):
-    """Keeps warnings."""
-
-    def __init__(self):
-        super().__init__(logging.WARNING)
-        self.messages = []
-
-    def emit(self, record):
-        self.messages.append(record.getMessage())
 
 
 def train(folder, shards):

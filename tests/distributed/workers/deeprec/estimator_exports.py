@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports of an Estimator on ranks without a strategy, called by all ranks or by rank 0 alone."""
 
+import logging
 import os
 from pathlib import Path
 
 import numpy as np
 
 import sok_compat.deeprec as tf
+from tests.distributed.workers.deeprec.heard import Heard
 from tests.distributed.workers.ranks import RANK, SIZE, hvd, report, session_config
 
 FOLDER = Path(os.environ["SOK_TEST_FOLDER"])
@@ -30,6 +32,10 @@ def model_fn(features, labels, mode):
 def input_of_rank():
     dataset = tf.data.Dataset.from_tensor_slices({"ids": IDS})
     return dataset.shard(SIZE, RANK).repeat().batch(3)
+
+
+def same_input():
+    return tf.data.Dataset.from_tensor_slices({"ids": IDS}).repeat().batch(3)
 
 
 def whole_input():
@@ -64,7 +70,7 @@ def export(folder, exports):
     )
     logits = [each["logits"] for each in estimator.predict(whole_input)]
     path = exports and estimator.export_saved_model(str(folder / "called"), serving_input)
-    estimator.train(input_of_rank, hooks=hooks, steps=1)  # ranks still meet
+    estimator.train(same_input, hooks=hooks, steps=1)  # ranks still meet
     found = {}
     if RANK == 0:
         for above in [folder / "called", *sorted(folder.glob("model/export/*"))]:
@@ -74,4 +80,7 @@ def export(folder, exports):
 
 
 if __name__ == "__main__":
-    report({who: export(FOLDER / who, RANK in ranks) for who, ranks in CALLERS.items()})
+    heard = Heard()
+    logging.getLogger("sok_compat").addHandler(heard)
+    seen = {who: export(FOLDER / who, RANK in ranks) for who, ranks in CALLERS.items()}
+    report({**seen, "told": [text for text in heard.messages if "same rows" in text]})

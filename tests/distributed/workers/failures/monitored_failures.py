@@ -4,6 +4,7 @@
 Arguments: what goes wrong, in turn; all ranks report what they saw of it.
 """
 
+import os
 import sys
 import time
 
@@ -83,7 +84,9 @@ def batches_that_fail():
     return batches(FEW).concatenate(batches(1).map(fail))
 
 
-def monitored(data=None, num_steps=None, evaluates_alone=False, is_bad=False, evaluates=False):
+def monitored(
+    data=None, num_steps=None, evaluates_alone=False, is_bad=False, evaluates=False, folder=None
+):
     """Trains until the data, batches() by default, or the steps end; then all may evaluate."""
 
     def train(sessions):
@@ -98,7 +101,9 @@ def monitored(data=None, num_steps=None, evaluates_alone=False, is_bad=False, ev
             if evaluates_alone:
                 hooks.append(EvaluateOnRankZero(evaluation))
             config = session_config()
-            with tf1.train.MonitoredTrainingSession(hooks=hooks, config=config) as session:
+            with tf1.train.MonitoredTrainingSession(
+                hooks=hooks, config=config, checkpoint_dir=folder
+            ) as session:
                 if num_steps is None:
                     while not session.should_stop():
                         session.run(step)
@@ -143,6 +148,9 @@ SCRIPTS = {
     "evaluation on rank 0 alone": lambda: monitored(evaluates_alone=True),
     "check": lambda: monitored(is_bad=IS_LAST and SIZE > 1),
     "estimator": estimator,
+    "fewer, saved": lambda: monitored(
+        num_steps=few_on_last(), folder=f"{os.environ['SOK_TEST_FOLDER']}/fewer"
+    ),
     "fewer": lambda: monitored(num_steps=few_on_last()),  # the last rank's script ends
 }
 
