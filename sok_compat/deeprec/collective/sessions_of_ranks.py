@@ -16,10 +16,10 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.checkpoint.saver.increment_hook import IncrementalSaverHook
 from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
+from sok_compat.checkpoint.sessions.same_input import InputCheck
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
 from sok_compat.deeprec.collective.run_folders import share_folder
-from sok_compat.deeprec.collective.same_input import InputCheck
 from sok_compat.ranks.identity import current_ranks
 from sok_compat.ranks.job import active_job
 

@@ -53,6 +53,14 @@ def test_without_a_strategy_rank_0_exports_for_all(who):
 
 
 @needs_estimator
+def test_without_a_strategy_ranks_are_told_once_that_they_read_the_same_rows():
+    """By the runs of one process together; not of evaluations, nor of inputs with shards."""
+    first, second = (rank["told"] for rank in ranks_without_strategy())
+    (message,) = first
+    assert message.startswith("ranks 0, 1 read the same rows") and second == []
+
+
+@needs_estimator
 def test_ranks_that_name_the_folder_otherwise_restore_what_rank_0_has_saved():
     first, second = ranks()
     assert re.search(r"same_0/model\.ckpt-4$", first["latest"])

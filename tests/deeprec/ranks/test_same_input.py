@@ -4,7 +4,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from sok_compat.deeprec.collective.same_input import _message, fingerprint
+from sok_compat.checkpoint.sessions.same_input import _message, fingerprint
 
 
 def pipeline(seed=3, shard=None, lines=False, file="f", deterministic=None, capture=1):

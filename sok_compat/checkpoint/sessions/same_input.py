@@ -2,15 +2,16 @@
 """Warns of ranks that read the same rows, as their tf.data pipelines are the same.
 
 A script without a shard feeds all ranks the same batches, and trains as one process with the batch
-of one rank. Ranks compare fingerprints of their pipelines once, where they start a session and wait
-for one another anyway. A pipeline whose rows its graph does not determine (Python code, shuffles
-without a seed, placeholders) has none, and neither do ranks of different machines compare equal, as
-their files may differ.
+of one rank. Ranks compare fingerprints of their pipelines where they start a session that trains
+and wait for one another anyway. A pipeline whose rows its graph does not determine (Python code,
+shuffles without a seed, placeholders) has none, and neither do ranks of different machines compare
+equal, as their files may differ.
 """
 
 from __future__ import annotations
 
 import collections
+import functools
 import hashlib
 import logging
 import socket
@@ -19,6 +20,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from sok_compat.checkpoint.sessions.savers_of_ranks import has_shared_tables
 from sok_compat.ranks.allgather_strings import allgather_strings
 from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime.tf_versions import op_def_registry
@@ -35,7 +37,8 @@ _logger = logging.getLogger("sok_compat")
 
 
 class InputCheck(tf.train.SessionRunHook):
-    """Compares the ranks' pipelines after the first session is made, on all ranks."""
+    """Compares the ranks' pipelines after the first session is made, on all ranks; those of graphs
+    with shared tables are compared with the session's hooks."""
 
     def __init__(self) -> None:
         self._is_done = False
@@ -43,15 +46,34 @@ class InputCheck(tf.train.SessionRunHook):
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Warns on rank 0."""
         del coord
-        if self._is_done:
+        if self._is_done or has_shared_tables(session.graph):
             return
         self._is_done = True
-        digest = fingerprint(session.graph.as_graph_def())
-        text = digest and f"{socket.gethostname()} {digest}"
-        texts = allgather_strings("input_of_ranks", text, session.graph)
-        message = "" if current_ranks().rank else _message(texts)
-        if message:
-            _logger.warning(message)
+        text = text_of_input(session.graph)
+        warn_of_same_input(allgather_strings("input_of_ranks", text, session.graph))
+
+
+def text_of_input(graph: tf.Graph) -> str:
+    """The fingerprint of a graph's pipelines, of this host; '' if they have none."""
+    digest = fingerprint(graph.as_graph_def())
+    return digest and f"{socket.gethostname()} {digest}"
+
+
+def trains(graph: tf.Graph) -> bool:
+    """Whether the graph has gradients of tables that ranks share."""
+    return any(op.type == "SokExchangeGradients" for op in graph.get_operations())
+
+
+def warn_of_same_input(texts: list[str]) -> None:
+    """Warns on rank 0, once, if texts of several ranks are the same."""
+    message = "" if current_ranks().rank else _message(texts)
+    if message:
+        _warn_once(message)
+
+
+@functools.cache
+def _warn_once(message):
+    _logger.warning(message)
 
 
 def fingerprint(graph_def: tf.GraphDef) -> str:
