@@ -28,12 +28,13 @@ PYTHON = {
     "sok_compat/engine": (),
 }
 CXX = {
-    "ops/tf": ("cpu", "cuda", "device", "exchange", "engine", "base"),
-    "ops/python": ("cpu", "cuda", "device", "engine", "base"),
+    "ops/tf": ("cpu", "cuda", "device", "exchange", "formats", "engine", "base"),
+    "ops/python": ("cpu", "cuda", "device", "formats", "engine", "base"),
     "ops/cuda": ("device", "engine", "base"),
     "ops/cpu": ("engine", "base"),
     "ops/device": ("engine", "base"),
     "ops/exchange": ("engine", "base"),
+    "ops/formats": ("engine", "base"),
     "ops/engine": ("base",),
     "ops/base": (),
     "ops/tests": None,  # all of them
@@ -44,6 +45,7 @@ WITHIN = {
     "ops/cpu": (("rows",), ("index",), (".",)),
     "ops/device": (("memory",), ("kernels",), (".",)),
     "ops/exchange": (("protocol", "payload", "transport"), ("rendezvous",)),
+    "ops/formats": (("files",), ("dumps",)),
     "ops/tf": (
         ("base",),
         ("steps",),

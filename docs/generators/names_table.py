@@ -204,7 +204,7 @@ SECTIONS = {
     "SparseOperationKit 2: dumps": [
         Entry("sok.dump sok.dump_load.dump sok.experiment.dump", "differs",
               "The same files, with the table's name in the header, and a note `<name>-note`. Also "
-              "in graphs. Replaces an earlier dump when it is complete. Slots of "
+              "in graphs. One moment of all variables, which replaces earlier dumps. Slots of "
               "`tf.keras.optimizers` have the names of its `legacy`."),
         Entry("sok.load sok.dump_load.load sok.experiment.load", "differs",
               "Rows go by their keys, on any number of ranks. If a file does not fit, all "

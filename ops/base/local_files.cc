@@ -36,11 +36,11 @@ ErrorCode CodeOf(int error) {
   }
 }
 
-[[noreturn]] void ThrowOfSystem(const std::string& path, int error) {
+}  // namespace
+
+void ThrowOfSystem(const std::string& path, int error) {
   Throw(CodeOf(error), path, "; ", std::strerror(error));
 }
-
-}  // namespace
 
 bool IsLocalPath(const std::string& path) { return path.find("://") == std::string::npos; }
 
@@ -100,8 +100,12 @@ FolderLock::FolderLock(const std::string& folder, Mode mode) {
   if (!IsLocalPath(folder)) return;
   descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) return;  // using the folder gives a better error
-  while (flock(descriptor_, mode == Mode::kAlone ? LOCK_EX : LOCK_SH) != 0 && errno == EINTR) {
-  }
+  const int how = mode == Mode::kShared ? LOCK_SH : LOCK_EX;
+  const int waits = mode == Mode::kAloneIfFree ? LOCK_NB : 0;
+  int failed;
+  do failed = flock(descriptor_, how | waits);
+  while (failed != 0 && errno == EINTR);
+  is_locked_ = failed == 0;
 }
 
 FolderLock::~FolderLock() {

@@ -8,6 +8,9 @@
 
 namespace sok {
 
+/// Throws the error `error`, an errno, of the system about a path.
+[[noreturn]] void ThrowOfSystem(const std::string& path, int error);
+
 /// Whether `path` is on a file system of this machine, unlike "gs://bucket/file".
 bool IsLocalPath(const std::string& path);
 
@@ -46,17 +49,21 @@ void SyncToDisk(const std::string& path);
 void BeginSync(const std::string& path);
 
 /// Locks a folder against other processes and threads that do the same; the lock ends with the
-/// process. Does nothing if the file system has no locks or is not of this machine.
+/// process. Does nothing if the file system has no locks or is not of this machine, nor, with
+/// kAloneIfFree, if another holds the lock.
 class FolderLock {
  public:
-  enum class Mode { kShared, kAlone };
+  enum class Mode { kShared, kAlone, kAloneIfFree };
   FolderLock(const std::string& folder, Mode mode);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  bool is_locked() const { return is_locked_; }
+
  private:
   int descriptor_ = -1;
+  bool is_locked_ = false;
 };
 
 }  // namespace sok

@@ -13,5 +13,8 @@ def first_line(error: BaseException, most_characters: int = MOST_CHARACTERS) -> 
     lines = (getattr(error, "message", None) or str(error)).splitlines()
     nodes = [number for number, line in enumerate(lines) if line.startswith("Node: ")]
     lines = lines[nodes[-1] + 1 :] if nodes else lines  # after its place in the graph
+    ends = [number for number, line in enumerate(lines) if line.strip().startswith("[[{{node")]
+    if ends and lines[0] == "Graph execution error:":  # of a function, after its own stack
+        lines = lines[ends[0] - 1 :]
     said = [line.strip() for line in lines if line.strip() and "root error(s)" not in line]
     return said[0][:most_characters] if said else type(error).__name__

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.checkpoint.files.headed_files import file_stem
-from sok_compat.checkpoint.saver.headed_dumps import TableDump, dump_tables, load_tables
+from sok_compat.checkpoint.files.headed_files import bytes_of_dumps, file_stem
+from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables, run_logged
 from sok_compat.ranks.allgather_strings import allgather_bytes
 from sok_compat.sparse_operation_kit.distributed_variable import StaticVariable
 from sok_compat.sparse_operation_kit.dynamic_variable import DynamicVariable
@@ -26,7 +26,7 @@ from sok_compat.training.rows_of_gradients import (
 )
 
 _OPTIMIZERS = ("Adamax", "Adadelta", "Adagrad", "Ftrl", "Adam", "SGD")  # "Adam" after "Adamax"
-_SAVED_AS = {"Adamax": ("Adam",)}  # by SparseOperationKit
+_SAVED_AS = {"Adamax": "Adam"}  # by SparseOperationKit
 _SLOT_NAMES = {  # of tf.keras.optimizers: those of its `legacy`
     ("Adadelta", "accumulated_delta_var"): "accum_var",
     ("Adadelta", "accumulated_grad"): "accum_grad",
@@ -43,8 +43,9 @@ def dump(
 ) -> None:
     """Writes variables, and their slots of an optimizer, to files. API of SparseOperationKit 2.
 
-    All ranks call it together. Rank 0 writes; an earlier dump of a variable is replaced when its
-    new files are complete. Ranks share the disk, as for checkpoints.
+    All ranks call it together, and rank 0 writes. The files hold all of a training step, on all
+    ranks and of all variables, or none of it. Earlier dumps of the variables are replaced, all at
+    once, when the new files are complete.
 
     Args:
       path: a folder, made if need be.
@@ -57,10 +58,13 @@ def dump(
       TypeError: a variable or an optimizer of another kind.
       ValueError: no variable; two whose names differ in punctuation only; a variable has no slots
         of the optimizer; no session.
-      OSError: a file cannot be written; on other ranks tf.errors.UnknownError.
+      tf.errors.OpError: a file cannot be written, on all ranks: PermissionDeniedError,
+        ResourceExhaustedError (no space), UnknownError; DeadlineExceededError: a step that has
+        begun does not end.
     """
     variables, session = _checked_variables("sok.dump", dump_vars), _session("sok.dump", sess)
-    dump_tables(os.fspath(path), _dumps_of(variables, optimizer), session)
+    dumps, folder = _dumps_of(variables, optimizer), os.fspath(path)
+    run_logged(f"dumping {folder}", dumps, session, lambda: dump_tables(tf.constant(folder), dumps))
 
 
 def load(
@@ -69,8 +73,9 @@ def load(
     """Replaces the contents of variables, and of their slots, by those of their files.
 
     API of SparseOperationKit 2. All ranks call it together, however many ranks have written the
-    files. Rank 0 reads them. Slots that are not loaded start anew. If something does not fit, all
-    variables stay as they were.
+    files. Rank 0 reads them, and sends each rank its rows. Slots that are not loaded start anew. If
+    something does not fit, all variables stay as they were. For that, the files of several
+    variables are read twice if one has keys, and one that has keys is in memory twice.
 
     Args:
       path: a folder that `dump` or SparseOperationKit has written.
@@ -81,13 +86,21 @@ def load(
 
     Raises:
       TypeError, ValueError: as `dump`.
-      sok_compat.checkpoint.files.file_error.FileError: a file is missing, damaged or does not fit;
-        on other ranks tf.errors.UnknownError.
+      tf.errors.OpError: on all ranks: NotFoundError (a file is missing), DataLossError (one is
+        damaged), InvalidArgumentError (one does not fit), ResourceExhaustedError (more keys than
+        the capacity).
     """
     variables, session = _checked_variables("sok.load", load_vars), _session("sok.load", sess)
     if optimizer is not None and session is None:
         make_slots_of_tables(_optimizer_in(optimizer), variables, variables)
-    load_tables(os.fspath(path), _dumps_of(variables, optimizer), session)
+    dumps, folder = _dumps_of(variables, optimizer), os.fspath(path)
+    run_logged(
+        f"loading {folder}",
+        dumps,
+        session,
+        lambda: load_tables(tf.constant(folder), dumps),
+        bytes_of_dumps(folder, [each.name for each in dumps]),
+    )
 
 
 def incremental_model_dump(
@@ -152,25 +165,21 @@ def _session(user: str, session: Any) -> Any:
     return session
 
 
-def _dumps_of(variables: Sequence[Any], optimizer: Any) -> list[TableDump]:
+def _dumps_of(variables: Sequence[Any], optimizer: Any) -> list[DumpedTable]:
     _check_files_differ(variables)
     optimizer = None if optimizer is None else _optimizer_in(optimizer)
-    dumps = []
-    for variable in variables:
-        slots = {} if optimizer is None else _slots_of(variable, optimizer)
-        others = {each: _SAVED_AS.get(each[0], ()) for each in slots}
-        is_static = isinstance(variable, StaticVariable)
-        dumps.append(
-            TableDump(
-                variable,
-                variable.name,
-                _key_dtype(variable),
-                slots,
-                others,
-                variable.global_shape[0] if is_static else None,
-            )
+    return [
+        DumpedTable(
+            variable,
+            variable.name,
+            _key_dtype(variable),
+            "headed",
+            {} if optimizer is None else _slots_of(variable, optimizer),
+            _SAVED_AS,
+            variable.global_shape[0] if isinstance(variable, StaticVariable) else None,
         )
-    return dumps
+        for variable in variables
+    ]
 
 
 def _check_files_differ(variables: Sequence[Any]) -> None:

@@ -21,9 +21,7 @@ class FileFaults:
 
     def dump(self, name="file"):
         """Writes the pair, and returns what is in it."""
-        self._run(
-            lambda: ops.sok_dump_table(*self._place(), [], table_name=name, Tkey=self._key_type())
-        )
+        self._run(lambda: self._dump_op(name))
         return self.files(name)
 
     def restore(self, name="file", key_dtype=None):
@@ -100,9 +98,16 @@ class FileFaults:
         content[len(content) // 2] ^= 1
         self._path(name, part).write_bytes(content)
 
+    def _dump_op(self, name):
+        steps = ops.sok_hold_checkpoint_barrier([], num_ranks=1, rank=0, most_seconds=60.0)
+        dump = ops.sok_begin_dump(steps, num_ranks=1, rank=0)
+        written = ops.sok_dump_table(self.handle, dump, str(self.folder), [], **self._pair(name))
+        with tf.control_dependencies([written]):
+            return ops.sok_commit_dump(dump, [])
+
     def _restore_op(self, name="file", key_dtype=None):
         return ops.sok_restore_table(
-            *self._place(), [], table_name=name, Tkey=self._key_type(key_dtype)
+            self.handle, str(self.folder), [], **self._pair(name, key_dtype)
         )
 
     def _load_op(self, rows):
@@ -113,8 +118,8 @@ class FileFaults:
             [self.handle], [np.array(keys, np.int64)], [], insert=True, keys_are_distinct=True
         )
 
-    def _place(self):
-        return self.handle, str(self.folder)
+    def _pair(self, name, key_dtype=None):
+        return {"format": "pair", "table_name": name, "Tkey": self._key_type(key_dtype)}
 
     def _path(self, name, part):
         return self.folder / f"{name}_{part}.file"

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from sok_compat.checkpoint.files.file_error import FileError
-from sok_compat.checkpoint.files.headed_files import open_headed_dump
-from sok_compat.checkpoint.saver.headed_dumps import TableDump, dump_tables, load_tables
+from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables, load_tables
 from sok_compat.runtime.tf_versions import keras
 from sok_compat.tables import Table
 from sok_compat.tables.slots import slot_for
@@ -17,6 +15,10 @@ from tests.support.lookups import lookup
 
 tf1 = tf.compat.v1
 SLOT = ("Adagrad", "accumulator")
+
+
+def dumped(table, name, key_dtype=np.int64, slots=None, num_keys=None):
+    return DumpedTable(table, name, key_dtype, "headed", slots, num_keys=num_keys)
 
 
 class Tables:
@@ -28,13 +30,12 @@ class Tables:
         self.tables = [self.any_keys, self.few]
         self.slots = [slot_for(each, "Adagrad", "accumulator", fill=0.5) for each in self.tables]
 
-    def dumps(self, **changes):
+    def dumps(self):
         sizes, dtypes = [None, self.few.capacity], [np.int64, np.uint64]
         return [
-            TableDump(table, f"{table.table_name}:0", np.dtype(dtype), {SLOT: slot}, **changes,
-                      num_keys=size)
+            dumped(table, f"{table.table_name}:0", dtype, {SLOT: slot}, size)
             for table, slot, dtype, size in zip(self.tables, self.slots, dtypes, sizes)
-        ]  # fmt: skip
+        ]
 
     def insert(self):
         keys = tf.constant([7, -3], tf.int64)
@@ -77,7 +78,7 @@ def run(request):
                 if not values.is_initialized:
                     session.run(tf1.global_variables_initializer())
                     values.is_initialized = True
-                return session.run(made)
+                return session.run([each for each in made if each is not None])
 
             values.session, values.is_initialized = session, False
             yield values
@@ -95,54 +96,70 @@ def as_dict(keys, *arrays):
     return {key: [array[i].tolist() for array in arrays] for i, key in enumerate(keys.tolist())}
 
 
+def dump(run, folder, tables):
+    run(lambda: [dump_tables(tf.constant(str(folder)), tables.dumps())])
+
+
+def load(run, folder, dumps):
+    run(lambda: [load_tables(tf.constant(str(folder)), dumps)])
+
+
+def array_in(path, dtype, width=1):
+    return np.frombuffer(path.read_bytes()[296:], dtype).reshape(-1, width)
+
+
 def test_what_is_dumped_is_loaded(run, tmp_path):
     tables = filled(run)
     before = run(tables.contents)
-    dump_tables(str(tmp_path / "new"), tables.dumps(), run.session)
+    dump(run, tmp_path / "new", tables)
     names = [f"{stem}-{each}" for stem in ("any_keys_0", "few_0")
              for each in ("Adagrad-accumulator", "key", "note", "weight")]  # fmt: skip
     assert sorted(os.listdir(tmp_path / "new")) == names
     run(lambda: [lookup(tables.any_keys, tf.constant([9, 11], tf.int64), True)])
     run(tables.train)
-    load_tables(str(tmp_path / "new"), tables.dumps(), run.session)
+    load(run, tmp_path / "new", tables.dumps())
     after = run(tables.contents)
     for expected, actual in zip(before, after):
         np.testing.assert_array_equal(actual, expected)
-    load_tables(str(tmp_path / "new"), [tables.dumps()[0]], run.session)
+    load(run, tmp_path / "new", tables.dumps()[:1])
 
 
 def test_the_files_have_all_rows(run, tmp_path):
     tables = filled(run)
     keys, rows, *_ = run(tables.contents)
-    dump_tables(str(tmp_path), tables.dumps(), run.session)
-    dump = open_headed_dump(str(tmp_path), "any/keys:0", {SLOT: ()})
-    arrays = (dump.keys, dump.rows, dump.slots[SLOT])
-    found = [np.concatenate([piece for _, piece in array.pieces()]) for array in arrays]
-    assert as_dict(*found) == as_dict(keys, rows, np.full([2, 2], 1.5))
-    few = open_headed_dump(str(tmp_path), "few:0", {})
-    assert few.keys.dtype == np.uint64 and few.keys.shape == (5,) and few.rows.shape == (5, 3)
+    dump(run, tmp_path, tables)
+    parts = ("key", np.int64, 1), ("weight", np.float32, 2), ("Adagrad-accumulator", np.float32, 2)
+    found = [array_in(tmp_path / f"any_keys_0-{part}", *kind) for part, *kind in parts]
+    assert as_dict(found[0][:, 0], *found[1:]) == as_dict(keys, rows, np.full([2, 2], 1.5))
+    assert array_in(tmp_path / "few_0-key", np.uint64)[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert array_in(tmp_path / "few_0-weight", np.float32, 3).tolist() == np.ones([5, 3]).tolist()
+    slots = array_in(tmp_path / "few_0-Adagrad-accumulator", np.float32, 3)
+    assert slots.tolist() == np.repeat([[1.5], [0.5]], [2, 3], axis=0).repeat(3, axis=1).tolist()
 
 
 def test_what_does_not_fit_changes_nothing(run, tmp_path):
     tables = filled(run)
-    dump_tables(str(tmp_path), tables.dumps(), run.session)
+    dump(run, tmp_path, tables)
     before = run(tables.contents)
 
-    def fails(match, dumps, folder=tmp_path):
-        with pytest.raises(FileError, match=match):
-            load_tables(str(folder), dumps, run.session)
+    def fails(error, match, dumps, folder=tmp_path):
+        with pytest.raises(error, match=match):
+            load(run, folder, dumps)
 
     any_keys, few = tables.dumps()
-    swapped = TableDump(tables.few, "any/keys:0", np.dtype("i8"))
-    fails("has rows of 2 numbers, but those of any/keys:0 have 3", [few, swapped])
-    fails("has 2 keys, but any/keys:0 has 9 rows", [TableDump(
-        tables.any_keys, "any/keys:0", np.dtype("i8"), num_keys=9)])  # fmt: skip
-    fails("other_0-key is missing", [any_keys, TableDump(tables.few, "other:0", np.dtype("i8"))])
-    fails("is no folder with dumped tables", [any_keys], tmp_path / "none")
-    wrong = TableDump(
-        tables.any_keys, "any/keys:0", np.dtype("i8"), {("Adam", "m"): tables.slots[0]}
-    )
-    fails("any_keys_0-Adam-m is missing", [wrong])
+    wrong, missing = tf.errors.InvalidArgumentError, tf.errors.NotFoundError
+    swapped = dumped(tables.few, "any/keys:0")
+    fails(wrong, "has rows of 2 numbers, but those of any/keys:0 have 3", [few, swapped])
+    nine = dumped(tables.any_keys, "any/keys:0", num_keys=9)
+    fails(wrong, "has 2 keys, but any/keys:0 has 9 rows", [nine])
+    fails(missing, "other_0-key is missing", [any_keys, dumped(tables.few, "other:0")])
+    fails(missing, "is no folder with dumped tables", [any_keys], tmp_path / "none")
+    adam = dumped(tables.any_keys, "any/keys:0", slots={("Adam", "m"): tables.slots[0]})
+    fails(missing, "any_keys_0-Adam-m is missing", [adam])
+    path = tmp_path / "few_0-Adagrad-accumulator"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    fails(tf.errors.DataLossError, "few_0-Adagrad-accumulator is not as", [any_keys, few])
+    fails(tf.errors.DataLossError, "few_0-Adagrad-accumulator is not as", [few])
     for expected, actual in zip(before, run(tables.contents)):
         np.testing.assert_array_equal(actual, expected)
 
@@ -150,9 +167,9 @@ def test_what_does_not_fit_changes_nothing(run, tmp_path):
 def test_a_folder_that_cannot_be_written(run, tmp_path):
     tables = filled(run)
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        dump_tables(str(tmp_path / "file"), tables.dumps(), run.session)
-    os.mkdir(tmp_path / "any_keys_0-weight")
-    with pytest.raises(FileError, match="is a folder"):
-        dump_tables(str(tmp_path), tables.dumps(), run.session)
-    assert sorted(os.listdir(tmp_path)) == ["any_keys_0-weight", "file"]
+    with pytest.raises(tf.errors.UnknownError, match="file"):
+        dump(run, tmp_path / "file", tables)
+    os.mkdir(tmp_path / "few_0-weight")
+    with pytest.raises(tf.errors.UnknownError, match="is a folder"):
+        dump(run, tmp_path, tables)
+    assert sorted(os.listdir(tmp_path)) == ["few_0-weight", "file"]

@@ -21,6 +21,7 @@ class RankCommunicator {
                    std::shared_ptr<const CollectiveHandle> held);
 
   int64_t num_ranks() const { return num_ranks_; }
+  bool is_connected() const { return held_ != nullptr; }
 
   /// Returns when all ranks have called it, within the time limit of a lookup. From then on they
   /// wait for each other without a limit, as disks differ.

@@ -8,12 +8,23 @@
 namespace sok {
 namespace {
 
-void CheckKeysAreIn(const TableOptions& options, const std::vector<int64_t>& keys, int64_t least,
+void CheckKeysAreIn(const TableOptions& options, int64_t count, const int64_t* keys, int64_t least,
                     int64_t most, const char* problem) {
-  for (const int64_t key : keys) {
+  for (const int64_t* at = keys; at != keys + count; ++at) {
+    const int64_t key = *at;
     if (key >= least && key <= most) continue;
     Throw(ErrorCode::kInvalidArgument, "table '", options.name, "': key ", key, " to restore is ",
           problem);
+  }
+}
+
+void CheckAre(const TableOptions& options, int64_t count, const int64_t* keys, KeysOf are) {
+  if (are == KeysOf::kUint32) {
+    CheckKeysAreIn(options, count, keys, 0, UINT32_MAX,
+                   "not a uint32, the table's key_dtype; use key_dtype='int64'");
+  } else if (are == KeysOf::kInt32) {
+    CheckKeysAreIn(options, count, keys, INT32_MIN, INT32_MAX,
+                   "not an int32, the table's key_dtype; use key_dtype=tf.int64");
   }
 }
 
@@ -31,11 +42,16 @@ void SortKeysThatFit(const TableOptions& options, std::vector<int64_t>* keys, Ke
           " appears twice among the keys to restore");
   }
   CheckNumKeysFits(options, static_cast<int64_t>(keys->size()));
-  CheckKeysAre(options, *keys, are);
+  CheckKeysFitOneByOne(options, static_cast<int64_t>(keys->size()), keys->data(), are);
+}
+
+void CheckKeysFitOneByOne(const TableOptions& options, int64_t count, const int64_t* keys,
+                          KeysOf are) {
+  CheckAre(options, count, keys, are);
   if (options.use_hash_index) return;
   const int64_t num_rows = options.placement.NumRows(options.capacity);
-  for (const int64_t key : *keys) {
-    if (options.placement.RowOf(key, num_rows) < 0) ThrowForeignKey(options, key);
+  for (const int64_t* key = keys; key != keys + count; ++key) {
+    if (options.placement.RowOf(*key, num_rows) < 0) ThrowForeignKey(options, *key);
   }
 }
 
@@ -47,13 +63,7 @@ void CheckNumKeysFits(const TableOptions& options, int64_t num_keys) {
 }
 
 void CheckKeysAre(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are) {
-  if (are == KeysOf::kUint32) {
-    CheckKeysAreIn(options, keys, 0, UINT32_MAX,
-                   "not a uint32, the table's key_dtype; use key_dtype='int64'");
-  } else if (are == KeysOf::kInt32) {
-    CheckKeysAreIn(options, keys, INT32_MIN, INT32_MAX,
-                   "not an int32, the table's key_dtype; use key_dtype=tf.int64");
-  }
+  CheckAre(options, static_cast<int64_t>(keys.size()), keys.data(), are);
 }
 
 }  // namespace sok

@@ -22,6 +22,8 @@ void CheckKeysFit(const TableOptions& options, std::vector<int64_t> keys, KeysOf
 void SortKeysThatFit(const TableOptions& options, std::vector<int64_t>* keys, KeysOf are);
 
 /// The parts of the check, for callers that do not have all keys at once.
+void CheckKeysFitOneByOne(const TableOptions& options, int64_t count, const int64_t* keys,
+                          KeysOf are);
 void CheckNumKeysFits(const TableOptions& options, int64_t num_keys);
 void CheckKeysAre(const TableOptions& options, const std::vector<int64_t>& keys, KeysOf are);
 

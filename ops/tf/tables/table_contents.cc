@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "ops/tf/base/border.h"
 
@@ -70,59 +71,76 @@ void RowMover::FromHostInOrder(int64_t num_rows, int64_t first_row, const float*
 
 TableContents::TableContents(OpCall& call, const TableView& view) : call_(call), view_(view) {
   const TableOptions& options = view.options();
+  int64_t width = options.dim;
+  for (const Planes::Slot& slot : view.planes.slots) width = std::max(width, slot.plane->width());
   if (options.use_hash_index) {
     held_ = view.table.Export(call);
     size_ = held_.count;
   } else {
     size_ = options.placement.NumRows(options.capacity);
   }
-  const int64_t most = std::min(size_, RowsOfPart(options.dim));
-  if (!call.engine().IsHostMemory()) part_rows_ = call.Temporary<float>(most * options.dim);
+  part_ = std::min(size_, RowsOfPart(width));
+  if (!call.engine().IsHostMemory()) part_rows_ = call.Temporary<float>(part_ * width);
   if (options.use_hash_index) return;
-  part_keys_ = call.Temporary<int64_t>(most);
-  part_row_ids_ = call.Temporary<int64_t>(most);
+  part_keys_ = call.Temporary<int64_t>(part_);
+  part_row_ids_ = call.Temporary<int64_t>(part_);
 }
 
-void TableContents::Read(int64_t begin, int64_t count, int64_t* keys, float* rows) {
-  const int64_t dim = options().dim;
-  ForEachPart(count, dim, [&](int64_t first, int64_t part) {
+void TableContents::ReadKeys(int64_t begin, int64_t count, int64_t* keys) {
+  if (options().use_hash_index) return call_.CopyToHost(keys, held_.keys + begin, count);
+  for (int64_t i = 0; i < count; ++i) keys[i] = options().placement.GlobalKey(begin + i);
+}
+
+/// Sets part_keys_ and their part_row_ids_.
+void TableContents::FindRange(int64_t begin, int64_t count) {
+  std::vector<int64_t> keys(static_cast<size_t>(count));
+  ReadKeys(begin, count, keys.data());
+  call_.CopyFromHost(part_keys_, keys.data(), count);
+  view_.table.Find(call_, count, part_keys_, part_row_ids_);
+}
+
+/// Of a range of keys, calls fill_absent(its begin, the part's rows on the device, their number)
+/// before the rows of keys that have one are read.
+template <typename FillAbsent>
+void TableContents::ReadPlane(const Plane& plane, int64_t begin, int64_t count, float* values,
+                              const FillAbsent& fill_absent) {
+  const int64_t width = plane.width();
+  for (int64_t first = 0; first < count; first += part_) {
+    const int64_t part = std::min(part_, count - first);
+    float* read = part_rows_ == nullptr ? values + first * width : part_rows_;
+    const int64_t* row_ids = part_row_ids_;
     if (options().use_hash_index) {
-      ReadHeld(begin + first, part, keys + first, rows + first * dim);
+      row_ids = held_.row_ids + begin + first;
     } else {
-      ReadRange(begin + first, part, keys + first, rows + first * dim);
+      FindRange(begin + first, part);
+      fill_absent(begin + first, read, part);
     }
+    call_.engine().GatherRows(call_, part, width, row_ids, plane.data(), read);
+    call_.CopyToHost(values + first * width, read, part * width);
+  }
+}
+
+void TableContents::ReadRows(int64_t begin, int64_t count, float* rows) {
+  const FirstValue& first_value = options().first_value;
+  ReadPlane(*view_.planes.rows, begin, count, rows, [&](int64_t first, float* read, int64_t part) {
+    if (view_.has_preset) {  // all rows hold preset or trained values
+      std::vector<int64_t> row_ids(static_cast<size_t>(part));
+      std::iota(row_ids.begin(), row_ids.end(), first);
+      call_.CopyFromHost(part_row_ids_, row_ids.data(), part);
+      return;
+    }
+    // Keys that were never written have no first value in a table that was never preset.
+    if (first_value.kind == FirstValue::Kind::kPreset)
+      call_.engine().Fill(call_, read, part * options().dim, 0.0f);
+    call_.engine().FillAbsentRows(call_, part, options().dim, first_value, part_keys_,
+                                  part_row_ids_, read);
   });
 }
 
-void TableContents::ReadHeld(int64_t begin, int64_t count, int64_t* keys, float* rows) {
-  const int64_t dim = options().dim;
-  float* read = part_rows_ == nullptr ? rows : part_rows_;
-  call_.CopyToHost(keys, held_.keys + begin, count);
-  call_.engine().GatherRows(call_, count, dim, held_.row_ids + begin, view_.planes.rows->data(),
-                            read);
-  call_.CopyToHost(rows, read, count * dim);
-}
-
-void TableContents::ReadRange(int64_t begin, int64_t count, int64_t* keys, float* rows) {
-  const int64_t dim = options().dim;
-  float* read = part_rows_ == nullptr ? rows : part_rows_;
-  for (int64_t i = 0; i < count; ++i) keys[i] = options().placement.GlobalKey(begin + i);
-  call_.CopyFromHost(part_keys_, keys, count);
-  if (view_.has_preset) {  // all rows hold preset or trained values
-    std::vector<int64_t> row_ids(static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i) row_ids[static_cast<size_t>(i)] = begin + i;
-    call_.CopyFromHost(part_row_ids_, row_ids.data(), count);
-  } else {
-    view_.table.Find(call_, count, part_keys_, part_row_ids_);
-    // Keys that were never written have no first value in a table that was never preset.
-    if (options().first_value.kind == FirstValue::Kind::kPreset) {
-      call_.engine().Fill(call_, read, count * dim, 0.0f);
-    }
-  }
-  call_.engine().GatherRows(call_, count, dim, part_row_ids_, view_.planes.rows->data(), read);
-  call_.engine().FillAbsentRows(call_, count, dim, options().first_value, part_keys_, part_row_ids_,
-                                read);
-  call_.CopyToHost(rows, read, count * dim);
+void TableContents::ReadSlot(const Planes::Slot& slot, int64_t begin, int64_t count, float* rows) {
+  ReadPlane(*slot.plane, begin, count, rows, [&](int64_t, float* read, int64_t part) {
+    call_.engine().Fill(call_, read, part * slot.plane->width(), slot.initial_value);
+  });
 }
 
 TableFiller::TableFiller(OpCall& call, const TableView& fresh, int64_t num_keys,

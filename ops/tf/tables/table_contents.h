@@ -53,19 +53,22 @@ class TableContents {
 
   const TableOptions& options() const { return view_.options(); }
   int64_t size() const { return size_; }
-  /// Copies entries [begin, begin + count) to the host.
-  void Read(int64_t begin, int64_t count,
-            int64_t* keys,  // [count]
-            float* rows);   // [count, dim]
+  // Copy entries [begin, begin + count) to the host.
+  void ReadKeys(int64_t begin, int64_t count, int64_t* keys);
+  void ReadRows(int64_t begin, int64_t count, float* rows);
+  void ReadSlot(const Planes::Slot& slot, int64_t begin, int64_t count, float* rows);
 
  private:
-  void ReadHeld(int64_t begin, int64_t count, int64_t* keys, float* rows);
-  void ReadRange(int64_t begin, int64_t count, int64_t* keys, float* rows);
+  void FindRange(int64_t begin, int64_t count);
+  template <typename FillAbsent>
+  void ReadPlane(const Plane& plane, int64_t begin, int64_t count, float* values,
+                 const FillAbsent& fill_absent);
 
   OpCall& call_;
   const TableView& view_;
   TableEntries held_;  // with a hash index
   int64_t size_;
+  int64_t part_ = 0;  // rows of any plane that are read at a time
   // Buffers for one part, on the device.
   int64_t* part_keys_ = nullptr;
   int64_t* part_row_ids_ = nullptr;

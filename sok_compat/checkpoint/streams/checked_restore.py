@@ -63,16 +63,18 @@ class CheckedRestore:
         self,
         path: tf.Tensor,
         saveables: Sequence[SelfReadingSaveable],
-        tensors: Sequence[StoredTensor],
+        tensors: Sequence[StoredTensor] | None,
         holds_steps: bool = True,
+        reads_data: bool = True,
     ) -> None:
         """Creates the ops; in eager mode it runs them, and raises their errors.
 
         Args:
           path: of the checkpoint, a scalar string tensor.
           saveables: the objects to restore, at least one of them a StreamedTable.
-          tensors: the other tensors to restore.
+          tensors: the other tensors to restore; None if the path is that of no checkpoint.
           holds_steps: whether training steps wait until the restore ends.
+          reads_data: whether data of tables are read at all, as needed to replace several or none.
         """
         tables = [each for each in saveables if isinstance(each, StreamedTable)]
         ranks = max((each.table.ranks for each in tables), key=lambda ranks: ranks.size)
@@ -96,14 +98,16 @@ class CheckedRestore:
                 )
                 for device, of_device in handles.items()
             ]
-            last = reads = tf.reduce_any(hold_keys) if hold_keys else tf.constant(True)
+            reads = tf.reduce_any(hold_keys) if hold_keys else tf.constant(True)
+            last = reads = tf.logical_and(reads, reads_data)
             for each in saveables:
                 check = functools.partial(each.check, path, reads, to_check.get(each, []))
                 last = self._after(last, check)
             always = tf.constant(True)
-            last = self._after(
-                last, lambda: check_tensors(path, always, to_check_tensors, tensors, ranks)
-            )
+            if tensors is not None:
+                last = self._after(
+                    last, lambda: check_tensors(path, always, to_check_tensors, tensors, ranks)
+                )
             self.path = self._after(last, lambda: tf.identity(path))
         except BaseException:
             self.end([])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables
 from sok_compat.ranks.collectives import begin_collective
 from sok_compat.ranks.identity import is_connected
 from sok_compat.runtime.op_library import ops
@@ -21,7 +22,8 @@ def dump_to_files(table: Table, folder: str | os.PathLike[str] | tf.Tensor) -> t
 
     `<folder>/<table_name>_keys.file` holds the keys, int64 or uint32 by the table's key_dtype, and
     `<folder>/<table_name>_values.file` the rows in the same order, float32; both little-endian,
-    without a header. They do not include optimizer slots.
+    without a header. They do not include optimizer slots. They hold all of a step, on all ranks, or
+    none of it.
 
     Args:
       table: the Table.
@@ -31,13 +33,8 @@ def dump_to_files(table: Table, folder: str | os.PathLike[str] | tf.Tensor) -> t
     Returns:
       The op.
     """
-    return ops.sok_dump_table(
-        table.table_handle,
-        _as_folder(folder),
-        collectives_of_table(table, "dump"),
-        table_name=table.table_name,
-        Tkey=table.key_dtype,
-    )
+    dumped = DumpedTable(table, table.table_name, table.key_dtype, "pair")
+    return dump_tables(_as_folder(folder), [dumped])
 
 
 def restore_from_files(
@@ -60,13 +57,9 @@ def restore_from_files(
     Raises:
       TypeError, ValueError: folder is not a path, or name not a name.
     """
-    return ops.sok_restore_table(
-        table.table_handle,
-        _as_folder(folder),
-        collectives_of_table(table, "restore"),
-        table_name=table.table_name if name is None else _checked_name(name),
-        Tkey=table.key_dtype,
-    )
+    name = table.table_name if name is None else _checked_name(name)
+    dumped = DumpedTable(table, name, table.key_dtype, "pair")
+    return dumped.restore_from(_as_folder(folder), collectives_of_table(table, "restore"))
 
 
 def set_rows(table: Table, rows: Any) -> tf.Operation:

@@ -43,12 +43,18 @@ def bytes_in(tables: Iterable[Table]) -> tf.Tensor:
         row_bytes = 8 + 4 * (table.dim + sum(slot.width for slot in table.living_slots()))
         if table.history is not None and table.history.max_keys:
             row_bytes += 16  # lookups, and the last one
-        with tf.device("/cpu:0"):
-            num_keys = tf.cond(
-                var_is_initialized_op(table.handle), table.num_keys, lambda: tf.zeros([], tf.int64)
-            )
-            total += num_keys * row_bytes
+        total += bytes_of_rows(table, row_bytes)
     return total
+
+
+def bytes_of_rows(table: Table, row_bytes: int) -> tf.Tensor:
+    """Returns how many bytes rows of `row_bytes` for this rank's keys have; 0 if the table is not
+    initialized."""
+    with tf.device("/cpu:0"):
+        num_keys = tf.cond(
+            var_is_initialized_op(table.handle), table.num_keys, lambda: tf.zeros([], tf.int64)
+        )
+        return num_keys * row_bytes
 
 
 def bytes_to_read(path: str, tables_hold_keys: bool) -> int:

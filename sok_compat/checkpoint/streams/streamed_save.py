@@ -101,7 +101,7 @@ def save_checkpoint(
     with tf.device("/cpu:0"):
         own_specs = [*specs] if ranks.rank == 0 else []
         steps = checkpoint_barrier(ranks, to_hold)
-        with tf.control_dependencies(_before_save(tables, steps)):
+        with tf.control_dependencies(before_save(tables, steps)):
             own_specs += [spec for each in tables for spec in each.specs_of_rank()]
             values = [(spec, _read_now(spec.tensor)) for spec in own_specs]
             saved = [(spec, value) for spec, value in values if value is not None]
@@ -147,8 +147,8 @@ def collectives_of(ranks: Ranks, what: str, description: str = "") -> list[tf.Te
         return [begin_collective(f"tf.train.Saver ({what})", description, "tf.train.Saver.meet")]
 
 
-def _before_save(tables, steps):
-    """The ops to run, after the barrier, before the tables are read."""
+def before_save(tables: Sequence[StreamedTable], steps: tf.Tensor) -> list[tf.Operation]:
+    """The ops to run, after the barrier `steps`, before tables are read."""
     with tf.control_dependencies([steps]):
         found = [each.table.before_save() for each in tables]
     return [steps.op, *(op for op in found if op is not None)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A checkpoint that is saved while threads train has each step wholly, or not at all."""
+"""A checkpoint that is saved while threads train, or a dump, has each step wholly or not at all."""
 
 import json
 import os
@@ -27,7 +27,9 @@ def test_all_tables_of_all_ranks_are_of_the_same_step(num_ranks, tmp_path):
     ranks = reports(run_ranks("checkpoints.steps_beside_saves", num_ranks, tmp_path, "few"))
     assert [rank["errors"] for rank in ranks] == [[None, None]] * num_ranks
     *seen, before, after, again = ranks[0]["steps"]
-    for steps in (*seen, before, after, again):
+    dumped = ranks[0]["dumped"]
+    assert len(dumped) == len(seen)
+    for steps in (*seen, before, after, again, *dumped):
         assert_whole(steps)
     for earlier, later in zip(seen, seen[1:]):
         assert np.all(np.concatenate(later) > np.concatenate(earlier))

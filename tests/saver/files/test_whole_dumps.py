@@ -18,6 +18,9 @@ import pytest
 import tensorflow as tf
 
 import sok_compat
+from sok_compat.checkpoint.streams.dumps import DumpedTable, load_tables
+from sok_compat.tables.table import Table
+from tests.support.saves.killed_dumps import NAMES
 from tests.support.saves.saved_table import DIM, SavedTable, assert_rows_equal, random_rows
 from tests.support.sessions import initialized_session
 
@@ -149,9 +152,24 @@ def test_processes_that_are_killed_while_they_dump(tmp_path):
         for _ in range(8):
             assert process.stdout.readline() == "killed\n"
             assert reader.restored_number() in (0, 1)
+            assert len(numbers_of_two(tmp_path / "two")) == 1
             process.stdin.write("next\n")
             process.stdin.flush()
         process.kill()
+    assert len(os.listdir(tmp_path / "two")) <= 15  # of one dump more at most
+
+
+def numbers_of_two(folder):
+    """Of the tables of one dump."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        two = [Table(3000, DIM, name=name) for name in NAMES]
+        dumped = [DumpedTable(each, each.table_name, "int64", "headed") for each in two]
+        exported = [each.export() for each in two]
+        session.run([each.initializer for each in two])
+        session.run(load_tables(tf.constant(str(folder)), dumped))
+        found = session.run(exported)
+    assert {len(keys) - 2000 for keys, _ in found} == {rows[0, 0] for _, rows in found}
+    return {number for _, rows in found for number in np.unique(rows).tolist()}
 
 
 def test_no_lock_of_the_table_while_a_disk_is_waited_for(make_table, tmp_path):
@@ -254,8 +272,8 @@ def test_what_is_no_file(make_table, tmp_path, part):
 
 
 def test_what_a_process_that_died_has_left(make_table, tmp_path):
-    """A dump removes it after an hour; files of other names stay, and those of a process that may
-    write on another machine, whose lock is not seen."""
+    """A dump removes at once what this machine wrote, and what another one did after an hour; files
+    of other names stay, and those of a process that may write there, whose lock is not seen."""
     saved = make_table()
     stem = pathlib.Path(saved.stem)
     stays = ["EmbeddingVariable_keys.file.backup", f"other_keys.file.{'0' * 24}"]
@@ -266,6 +284,10 @@ def test_what_a_process_that_died_has_left(make_table, tmp_path):
     stays.append(f"{stem.name}_keys.file.{'0b' * 12}")
     (tmp_path / stays[-1]).write_text("")
     with initialized_session() as session:
+        session.run(saved.dump)
+        note = pathlib.Path(f"{saved.stem}.dump").read_text()
+        machine = re.search(r"^id (.{8})", note, re.M)[1]
+        (tmp_path / f"other_keys.file.{machine}{'0c' * 8}").write_text("")
         session.run(saved.dump)
     ours = [f"{stem.name}{end}" for end in ("_keys.file", "_values.file", ".dump")]
     assert sorted(os.listdir(tmp_path)) == sorted(stays + ours)

@@ -15,20 +15,26 @@ import tensorflow as tf
 
 import sok_compat
 from sok_compat.checkpoint import dump_to_files, set_rows
+from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables
 from sok_compat.tables.table import Table
 from tests.support.processes.killed_children import run_and_kill
 from tests.support.saves.saved_table import DIM
 
+NAMES = ("a", "b")
 MOST_SECONDS = 0.1  # from its first dump to its end
 
 
 def dump_for_ever(folder, ready):
-    """As NumberedTable in the tests: numbers 0 and 1 in turns."""
+    """As NumberedTable in the tests: numbers 0 and 1 in turns; and two tables in one dump."""
     table = Table(3000, DIM, name="EmbeddingVariable")
+    two = [Table(3000, DIM, name=name) for name in NAMES]
+    dumped = [DumpedTable(each, each.table_name, "int64", "headed") for each in two]
     while True:
         for number in (0, 1):
-            set_rows(table, np.full([2000 + number, DIM], number, np.float32))
+            for each in (table, *two):
+                set_rows(each, np.full([2000 + number, DIM], number, np.float32))
             dump_to_files(table, folder)
+            dump_tables(tf.constant(f"{folder}/two"), dumped)
             os.write(ready, b".")
 
 

@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
-#include <iomanip>
-#include <random>
-#include <sstream>
 
 #include "ops/base/error.h"
+#include "ops/formats/files/save_id.h"
 #include "ops/tf/base/file_errors.h"
 #include "ops/tf/checkpoint/bundle/bundle_index.h"
 #include "tensorflow/core/platform/path.h"
@@ -22,24 +19,7 @@ namespace tf = tensorflow;
 constexpr char kTemporary[] = "_temp_";
 constexpr char kInUse[] = "/in_use";
 constexpr char kMerged[] = "/merged";
-constexpr size_t kMachineDigits = 8, kIdDigits = 24;
 constexpr int64_t kLongNanoseconds = int64_t{3600} * 1000 * 1000 * 1000;
-
-/// Identifies the machine, until it reboots: locks are only visible within one machine.
-std::string MachineDigits() {
-  std::string boot_id;
-  if (!tf::ReadFileToString(tf::Env::Default(), "/proc/sys/kernel/random/boot_id", &boot_id).ok())
-    boot_id = "unknown";
-  std::ostringstream digits;
-  digits << std::hex << std::setfill('0') << std::setw(kMachineDigits)
-         << (std::hash<std::string>()(boot_id) & 0xffffffff);
-  return digits.str();
-}
-
-bool IsId(const std::string& text) {
-  return text.size() == kIdDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
 
 /// {name of the checkpoint, id} from the name of the folder of its parts; empty if it is no such
 /// folder.
@@ -47,8 +27,8 @@ std::pair<std::string, std::string> NameAndId(const std::string& folder) {
   const size_t at = folder.rfind(kTemporary);
   if (at == std::string::npos || at == 0) return {};
   std::string id = folder.substr(at + sizeof(kTemporary) - 1);
-  return IsId(id) ? std::make_pair(folder.substr(0, at), id)
-                  : std::pair<std::string, std::string>();
+  return IsSaveId(id) ? std::make_pair(folder.substr(0, at), id)
+                      : std::pair<std::string, std::string>();
 }
 
 /// The number of shards in the name of a data file, <name>.data-00000-of-00002; 0 for other files.
@@ -81,15 +61,6 @@ std::string WithoutScheme(const std::string& prefix) {
 }
 
 }  // namespace
-
-std::string CheckpointFiles::NewId() {
-  std::random_device random;
-  std::ostringstream id;
-  id << MachineDigits() << std::hex << std::setfill('0');
-  for (size_t digits = kMachineDigits; digits < kIdDigits; digits += 8)
-    id << std::setw(8) << random();
-  return id.str();
-}
 
 CheckpointFiles::CheckpointFiles(tf::Env* env, const std::string& prefix, const std::string& id,
                                  int64_t rank)
@@ -198,9 +169,8 @@ void CheckpointFiles::RemoveAbandoned() const {
 
 /// Locks are visible on one machine only; leftovers of other machines are judged by age.
 bool CheckpointFiles::IsAbandoned(const std::string& folder, const std::string& id) const {
-  const std::string machine = MachineDigits();
   tf::FileStatistics state, now;
-  if (id.compare(0, kMachineDigits, machine) != 0) {
+  if (!IsOfThisMachine(id)) {
     if (!env_->Stat(folder, &state).ok() || !env_->Stat(tf::MetaFilename(prefix_), &now).ok() ||
         state.mtime_nsec > now.mtime_nsec - kLongNanoseconds)
       return false;

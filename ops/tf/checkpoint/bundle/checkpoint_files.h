@@ -18,12 +18,8 @@ namespace sok {
 /// put in place last; data files have names that the existing index does not refer to.
 class CheckpointFiles {
  public:
-  /// Unique among all saves, including those of processes started at the same instant. Contains the
-  /// machine.
-  static std::string NewId();
-
-  /// Rank 0, which commits, creates the folder before other ranks call this. Throws the file
-  /// system's errors, naming the folder.
+  /// `id`: of NewSaveId. Rank 0, which commits, creates the folder before other ranks call this.
+  /// Throws the file system's errors, naming the folder.
   CheckpointFiles(tensorflow::Env* env, const std::string& prefix, const std::string& id,
                   int64_t rank);
   /// Removes everything that was not committed.

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that move whole tables: to and from SOK's pair of files, and to and from tensors, through the
-// host's memory.
+// Ops that dump tables: all of one dump at the same moment, committed at once.
 #include <algorithm>
-#include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ops/tf/base/lookup_checks.h"
-#include "ops/tf/base/output_shapes.h"
-#include "ops/tf/checkpoint/dump/dump_reader.h"
-#include "ops/tf/checkpoint/dump/dump_writer.h"
-#include "ops/tf/checkpoint/dump/table_gather.h"
+#include "ops/formats/dumps/dump_writer.h"
+#include "ops/tf/base/shared_variant.h"
+#include "ops/tf/base/tf_file_system.h"
+#include "ops/tf/checkpoint/bundle/checkpoint_progress.h"
+#include "ops/tf/checkpoint/dump/dump_attributes.h"
+#include "ops/tf/ranks/checkpoint_barrier.h"
+#include "ops/tf/ranks/gathered_parts.h"
 #include "ops/tf/ranks/whole_table_op.h"
-#include "ops/tf/tables/restored_keys.h"
 #include "ops/tf/tables/table_contents.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 
@@ -24,261 +24,211 @@ namespace {
 
 namespace tf = tensorflow;
 
-REGISTER_OP("SokExportTable")
-    .Input("table: resource")
-    .Output("keys: int64")
-    .Output("rows: float")
+REGISTER_OP("SokBeginDump")
+    .Input("steps: variant")
+    .Output("dump: variant")
+    .Attr("num_ranks: int >= 1")
+    .Attr("rank: int >= 0")
     .SetIsStateful()
-    .SetShapeFn(VectorAndMatrices)
-    .Doc("All keys of the table with their rows, in the order of row ids.");
-
-REGISTER_OP("SokRowsInUse")
-    .Input("table: resource")
-    .Output("row_ids: int64")
-    .SetIsStateful()
-    .SetShapeFn(AllVectors)
-    .Doc("The row ids of all keys in the table, ascending.");
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "Begins a dump of tables. `steps`: of SokHoldCheckpointBarrier; they are held until all "
+        "tables have been read. Unless SokCommitDump follows, nothing is left of it.");
 
 REGISTER_OP("SokDumpTable")
     .Input("table: resource")
+    .Input("dump: variant")
     .Input("folder: string")
     .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .Attr("table_name: string")
-    .Attr("Tkey: {int64, uint32}")
-    .SetIsStateful()
+    .Attr("num_collectives: int >= 0") SOK_DUMP_ATTRIBUTES.SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
-        "Writes the keys, and their rows in the same order, to <folder>/<table_name>_keys.file "
-        "and _values.file, and their description to <table_name>.dump. Replaces an earlier dump "
-        "atomically once all bytes are on the disk. Rank 0 writes; its result is that of all "
-        "ranks. `collectives`: one if other ranks take part, else empty.");
+        "Writes the keys, and rows and slots in the same order, to files in the folder, which are "
+        "a dump once SokCommitDump has run. Rank 0 writes; its result is that of all ranks. "
+        "`collectives`: one if other ranks take part, else empty.");
 
-REGISTER_OP("SokRestoreTable")
-    .Input("table: resource")
-    .Input("folder: string")
+REGISTER_OP("SokCommitDump")
+    .Input("dump: variant")
     .Input("collectives: num_collectives * variant")
     .Attr("num_collectives: int >= 0")
-    .Attr("table_name: string")
-    .Attr("Tkey: {int64, uint32}")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc(
-        "Makes the table hold exactly the contents of the files, on all ranks or on none. Files "
-        "that do not fit leave it unchanged. `collectives` as for SokDumpTable.");
+    .Doc("Replaces earlier dumps of the tables atomically once all bytes are on the disk.");
 
-REGISTER_OP("SokLoadTable")
-    .Input("table: resource")
-    .Input("keys: int64")
-    .Input("values: float")
-    .Input("collectives: num_collectives * variant")
-    .Attr("num_collectives: int >= 0")
-    .Attr("Tkey: {int64, uint32, int32} = DT_INT64")
-    .SetIsStateful()
-    .SetShapeFn(tf::shape_inference::NoOutputs)
-    .Doc(
-        "Makes the table hold exactly those of the keys [n] that it owns, with their rows "
-        "`values` [n, dim], on all ranks or on none. `collectives` as for SokDumpTable.");
-
-class ExportTableOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->NoteStep(ctx);
-      resource->WithPlanes(call, [&](const TableView& view) {
-        TableContents contents(call, view);
-        const int64_t size = contents.size();
-        int64_t* keys = Data<int64_t>(Output(ctx, "keys", {size}));
-        contents.Read(0, size, keys, Data<float>(Output(ctx, "rows", {size, view.options().dim})));
-      });
-    });
-  }
+/// The state shared by the ops of one dump.
+struct DumpTransaction {
+  int64_t num_ranks = 1, rank = 0;
+  std::shared_ptr<CheckpointBarrier> steps;
+  std::mutex mutex;                  // tables come one after the other
+  std::optional<DumpWriter> writer;  // rank 0's, from the first table on
 };
 
-class RowsInUseOp : public tf::OpKernel {
- public:
-  using tf::OpKernel::OpKernel;
-  void Compute(tf::OpKernelContext* ctx) override {
-    FailOpOnThrow(ctx, [&] {
-      OpCall call(ctx);
-      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
-      resource->NoteStep(ctx);
-      resource->WithTable([&](Table& table) {
-        const TableEntries held = table.Export(call);
-        call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {held.count})),
-                                   held.row_ids,
-                                   held.count * static_cast<int64_t>(sizeof(int64_t)));
-      });
-    });
-  }
-};
-
-DumpPlaces PlacesOf(tf::OpKernelContext* ctx, const std::string& name) {
-  return {Input(ctx, "folder").scalar<tf::tstring>()(), name};
+std::shared_ptr<DumpTransaction> DumpIn(tf::OpKernelContext* ctx) {
+  const tf::Tensor& tensor = Input(ctx, "dump");
+  if (auto dump = SharedIn<DumpTransaction>(tensor)) return dump;
+  Throw(ErrorCode::kInvalidArgument, "input `dump` must be the output of SokBeginDump, got ",
+        tensor.DebugString());
 }
 
-/// Rank 0 writes; the others send their part. Steps continue meanwhile: the files may or may not
-/// contain their changes of rows.
+class BeginDumpOp : public tf::OpKernel {
+ public:
+  explicit BeginDumpOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx),
+        num_ranks_(Attribute<int64_t>(ctx, "num_ranks")),
+        rank_(Attribute<int64_t>(ctx, "rank")) {}
+
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const auto dump = std::make_shared<DumpTransaction>();
+      dump->num_ranks = num_ranks_;
+      dump->rank = rank_;
+      dump->steps = SharedIn<CheckpointBarrier>(Input(ctx, "steps"));
+      if (dump->steps == nullptr) {
+        Throw(ErrorCode::kInvalidArgument,
+              "input `steps` must be the output of SokHoldCheckpointBarrier, got ",
+              Input(ctx, "steps").DebugString());
+      }
+      OutputShared(ctx, "dump", dump);
+    });
+  }
+
+ private:
+  const int64_t num_ranks_, rank_;
+};
+
+/// Reads a table's entries as columns: keys, rows, slots.
+class DumpedColumns {
+ public:
+  /// Of keys 0 to num_keys - 1 only, unless that is below 0.
+  DumpedColumns(OpCall& call, const TableView& view, int64_t num_keys)
+      : view_(view), contents_(call, view), size_(contents_.size()) {
+    const Placement& placement = view.options().placement;
+    if (placement.kind == Placement::Kind::kReplicated && placement.rank != 0) size_ = 0;
+    while (num_keys >= 0 && size_ > 0 && placement.GlobalKey(size_ - 1) >= num_keys) --size_;
+  }
+
+  size_t num_columns() const { return 2 + view_.places.size(); }
+  int64_t width(size_t column) const {
+    if (column == 0) return 1;
+    return column == 1 ? view_.options().dim : Slot(column).plane->width();
+  }
+
+  /// Calls use(count, data) for all of a column, part by part.
+  template <typename Use>
+  void ForEachPart(size_t column, const Use& use) {
+    const int64_t most = std::min(size_, RowsOfPart(std::max<int64_t>(2, width(column))));
+    const int64_t row_bytes = column == 0 ? int64_t{sizeof(int64_t)}
+                                          : width(column) * static_cast<int64_t>(sizeof(float));
+    std::vector<char> data(static_cast<size_t>(most * row_bytes));
+    for (int64_t first = 0; first < size_; first += most) {
+      const int64_t count = std::min(most, size_ - first);
+      Read(column, first, count, data.data());
+      use(count, data.data(), static_cast<size_t>(count * row_bytes));
+    }
+  }
+
+ private:
+  const Planes::Slot& Slot(size_t column) const {
+    return view_.planes.slots[view_.places[column - 2]];
+  }
+  void Read(size_t column, int64_t first, int64_t count, char* to) {
+    if (column == 0) return contents_.ReadKeys(first, count, reinterpret_cast<int64_t*>(to));
+    auto* rows = reinterpret_cast<float*>(to);
+    if (column == 1) return contents_.ReadRows(first, count, rows);
+    contents_.ReadSlot(Slot(column), first, count, rows);
+  }
+
+  const TableView& view_;
+  TableContents contents_;
+  int64_t size_;
+};
+
+/// Rank 0 writes; the others send their columns to it, one rank after the other.
 class DumpTableOp : public WholeTableOp {
  public:
-  explicit DumpTableOp(tf::OpKernelConstruction* ctx)
-      : WholeTableOp(ctx),
-        name_(Attribute<std::string>(ctx, "table_name")),
-        key_bytes_(tf::DataTypeSize(Attribute<tf::DataType>(ctx, "Tkey"))) {}
+  explicit DumpTableOp(tf::OpKernelConstruction* ctx) : WholeTableOp(ctx), attributes_(ctx) {}
 
  protected:
   void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
             RankCommunicator& communicator) override {
-    std::optional<DumpWriter> writer;  // rank 0's
-    communicator.Begin();
+    const std::shared_ptr<DumpTransaction> dump = DumpIn(ctx);
     communicator.AwaitTurn();
-    table.WithPlanes(call, [&](const TableView& view) {
+    table.WithAlone(call, attributes_.slot_names(), {}, [&](const TableView& view) {
       communicator.GiveTurn();
-      TableContents contents(call, view);
-      TableGather gather(communicator, view.options());
-      if (view.options().placement.rank != 0) {
-        gather.Send(contents);
-        return;
-      }
-      writer.emplace(ctx->env(), PlacesOf(ctx, name_), key_bytes_, view.options().dim);
-      gather.Receive(contents, [&](int64_t key, const char* row) { writer->Append(key, row); });
+      const std::lock_guard<std::mutex> lock(dump->mutex);
+      DumpedColumns columns(call, view, attributes_.num_keys());
+      RowsSink* const sink = dump->rank == 0 ? &Begin(ctx, *dump) : nullptr;
+      for (size_t column = 0; column < columns.num_columns(); ++column)
+        MoveColumn(communicator, *dump, columns, column, sink);
     });
-    if (writer) writer->Commit();  // without the lock: steps need not wait for the disk
     communicator.Share();
   }
 
  private:
-  const std::string name_;
-  const int64_t key_bytes_;
-};
-
-KeysOf KindOfKeys(tf::OpKernelConstruction* ctx) {
-  switch (Attribute<tf::DataType>(ctx, "Tkey")) {
-    case tf::DT_UINT32:
-      return KeysOf::kUint32;
-    case tf::DT_INT32:
-      return KeysOf::kInt32;
-    default:
-      return KeysOf::kInt64;
-  }
-}
-
-std::vector<int64_t> OwnedOf(const TableOptions& options, const std::vector<int64_t>& keys) {
-  std::vector<int64_t> owned;
-  std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
-               [&](int64_t key) { return options.placement.IsOwned(key); });
-  return owned;
-}
-
-/// Inserts those of a part's keys that this rank owns, with their rows [count, dim].
-void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys, const float* rows,
-                 TableFiller& filler) {
-  std::vector<int64_t> owned_keys;
-  std::vector<float> owned_rows;
-  for (int64_t i = 0; i < count; ++i) {
-    if (!options.placement.IsOwned(keys[i])) continue;
-    owned_keys.push_back(keys[i]);
-    owned_rows.insert(owned_rows.end(), rows + i * options.dim, rows + (i + 1) * options.dim);
-  }
-  filler.Insert(static_cast<int64_t>(owned_keys.size()), owned_keys.data(), owned_rows.data());
-}
-
-/// Throws the same error on all ranks if they have read different dumps.
-void CheckSameDump(const std::vector<std::string>& read_by_ranks, const DumpPlaces& places) {
-  const std::string difference = DifferenceOf(read_by_ranks);
-  if (difference.empty()) return;
-  Throw(ErrorCode::kFailedPrecondition, "the ranks have read different dumps, ", places.keys(),
-        ": ", difference,
-        "; was one written meanwhile, or do the ranks not share the folder? No rank has "
-        "restored it: restore again");
-}
-
-class RestoreTableOp : public WholeTableOp {
- public:
-  explicit RestoreTableOp(tf::OpKernelConstruction* ctx)
-      : WholeTableOp(ctx),
-        name_(Attribute<std::string>(ctx, "table_name")),
-        keys_(KindOfKeys(ctx)) {}
-
- protected:
-  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
-            RankCommunicator& communicator) override {
-    const DumpPlaces places = PlacesOf(ctx, name_);
-    communicator.Begin();
-    communicator.AwaitTurn();
-    table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
-      communicator.GiveTurn();
-      const TableOptions& options = view.options();
-      DumpReader reader(ctx->env(), places, options.dim);
-      const std::vector<int64_t> keys = reader.ReadKeys();
-      const std::vector<int64_t> owned = OwnedOf(options, keys);
-      CheckKeysFit(options, owned, keys_);
-      TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
-      reader.ForEachChunk(RowsOfPart(options.dim),
-                          [&](int64_t first, int64_t count, const float* rows) {
-                            InsertOwned(options, count, keys.data() + first, rows, filler);
-                          });
-      CheckSameDump(communicator.Share(reader.Signature()), places);
-    });
+  RowsSink& Begin(tf::OpKernelContext* ctx, DumpTransaction& dump) const {
+    const std::string folder = CleanFolder(Input(ctx, "folder").scalar<tf::tstring>()());
+    auto format = attributes_.Format(folder, /*dim=*/0);
+    if (!dump.writer) dump.writer.emplace(TfFileSystem(), FolderOf(format->note()));
+    return dump.writer->Add(std::move(format));
   }
 
- private:
-  const std::string name_;
-  const KeysOf keys_;
-};
-
-class LoadTableOp : public WholeTableOp {
- public:
-  explicit LoadTableOp(tf::OpKernelConstruction* ctx) : WholeTableOp(ctx), keys_(KindOfKeys(ctx)) {}
-
- protected:
-  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
-            RankCommunicator& communicator) override {
-    const tf::Tensor& given = Input(ctx, "keys");
-    const tf::Tensor& values = Input(ctx, "values");
-    communicator.Begin();
-    communicator.AwaitTurn();
-    table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
-      communicator.GiveTurn();
-      const TableOptions& options = view.options();
-      CheckLoadedValues(options, given, values);
-      const std::vector<int64_t> keys(Data<int64_t>(given),
-                                      Data<int64_t>(given) + given.NumElements());
-      const std::vector<int64_t> owned = OwnedOf(options, keys);
-      CheckKeysFit(options, owned, keys_);
-      TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
-      const int64_t most = RowsOfPart(options.dim);
-      for (int64_t first = 0; first < values.dim_size(0); first += most) {
-        InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
-                    Data<float>(values) + first * options.dim, filler);
+  static void MoveColumn(RankCommunicator& communicator, const DumpTransaction& dump,
+                         DumpedColumns& columns, size_t column, RowsSink* sink) {
+    const int64_t width = columns.width(column);
+    const auto row_bytes =
+        static_cast<size_t>(width) * (column == 0 ? sizeof(int64_t) : sizeof(float));
+    const auto append = [&](const char* data, size_t num_bytes) {
+      sink->Append(column, static_cast<int64_t>(num_bytes / row_bytes), width, data);
+      NoteCheckpointBytes(static_cast<int64_t>(num_bytes));
+    };
+    if (dump.rank == 0) {
+      append(nullptr, 0);  // of no keys, too
+      columns.ForEachPart(
+          column, [&](int64_t, const char* data, size_t num_bytes) { append(data, num_bytes); });
+    }
+    if (dump.num_ranks == 1) return;
+    GatheredParts parts(communicator, row_bytes);
+    for (int64_t sender = 1; sender < dump.num_ranks; ++sender) {
+      if (dump.rank == 0) {
+        parts.Receive(
+            [&](int64_t, const char* data, size_t num_bytes) { append(data, num_bytes); });
+        continue;
       }
-      communicator.Share();
-    });
+      if (dump.rank == sender) {
+        columns.ForEachPart(column, [&](int64_t, const char* data, size_t num_bytes) {
+          parts.Send(data, num_bytes);
+        });
+      }
+      parts.EndSending();
+    }
   }
 
- private:
-  const KeysOf keys_;
+  const DumpAttributes attributes_;
 };
 
-SOK_REGISTER_KERNEL(
-    Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
-    ExportTableOp);
-SOK_REGISTER_KERNEL(Name("SokRowsInUse").HostMemory("table"), RowsInUseOp);
-SOK_REGISTER_KERNEL(
-    Name("SokDumpTable").HostMemory("table").HostMemory("folder").HostMemory("collectives"),
-    DumpTableOp);
-SOK_REGISTER_KERNEL(
-    Name("SokRestoreTable").HostMemory("table").HostMemory("folder").HostMemory("collectives"),
-    RestoreTableOp);
-SOK_REGISTER_KERNEL(Name("SokLoadTable")
+class CommitDumpOp : public CommunicatingOp {
+ public:
+  using CommunicatingOp::CommunicatingOp;
+
+ protected:
+  void Run(tf::OpKernelContext* ctx, std::shared_ptr<const CollectiveHandle> held) override {
+    const std::shared_ptr<DumpTransaction> dump = DumpIn(ctx);
+    RankCommunicator communicator(ctx, dump->num_ranks, dump->rank, std::move(held));
+    dump->steps->Release();  // all ranks have sent their rows; steps need not wait for the disk
+    if (dump->writer) dump->writer->Commit();
+    communicator.Share();
+  }
+};
+
+SOK_REGISTER_KERNEL(Name("SokBeginDump").HostMemory("steps").HostMemory("dump"), BeginDumpOp);
+SOK_REGISTER_KERNEL(Name("SokDumpTable")
                         .HostMemory("table")
-                        .HostMemory("keys")
-                        .HostMemory("values")
+                        .HostMemory("dump")
+                        .HostMemory("folder")
                         .HostMemory("collectives"),
-                    LoadTableOp);
+                    DumpTableOp);
+SOK_REGISTER_KERNEL(Name("SokCommitDump").HostMemory("dump").HostMemory("collectives"),
+                    CommitDumpOp);
 
 }  // namespace
 }  // namespace sok

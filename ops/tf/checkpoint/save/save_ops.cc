@@ -6,10 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "ops/formats/files/save_id.h"
 #include "ops/tf/base/shared_variant.h"
 #include "ops/tf/checkpoint/layout/saved_table.h"
 #include "ops/tf/checkpoint/save/checkpoint_transaction.h"
-#include "ops/tf/checkpoint/save/gathered_parts.h"
+#include "ops/tf/ranks/gathered_parts.h"
 #include "ops/tf/ranks/whole_table_op.h"
 #include "ops/tf/tables/plane_checks.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -114,7 +115,7 @@ class BeginCheckpointOp : public CommunicatingOp {
     const std::string base = Base(ctx);
     std::string id;
     if (rank_ == 0) {
-      id = CheckpointFiles::NewId();
+      id = NewSaveId();
       checkpoint->files.emplace(ctx->env(), prefix, id, rank_);
     }
     const std::vector<std::string> ids = communicator.Share(id + "\n" + prefix);

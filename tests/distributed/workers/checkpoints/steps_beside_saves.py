@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains two models in threads of one session, and saves beside them.
+"""Trains two models in threads of one session, and saves and dumps beside them.
 
 Goes on from the newest checkpoint, of which rank 0 adds a line to the file "resumed": how many
 steps it has of each model. Arguments: a folder; "few", to save some times there, or "kill": for
@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
+from sok_compat.checkpoint.streams.dumps import DumpedTable, dump_tables
 from sok_compat.ranks.allgather_strings import value_of_rank_0
 from tests.distributed.workers.ranks import RANK, SIZE, report, session_config
 from tests.support.processes.killed_children import may_be_killed
@@ -48,6 +49,12 @@ class Model:
             self.step = optimizer.minimize(
                 tf.reduce_sum(rows) / SIZE + tf.reduce_sum(self.dense * factor)
             )
+
+    def dumped(self):
+        return [
+            DumpedTable(each, each.table_name, tf.int64, "headed", {("a", "a"): each.slots[0]})
+            for each in self.tables
+        ]
 
     def names_of_slots(self):
         return [f"{each.table_name}/Adagrad" for each in self.tables] + [
@@ -85,6 +92,17 @@ def steps_in(path, models):
         np.unique(np.concatenate([reader.get_tensor(name) for name in each.names_of_slots()], None))
         for each in models
     ]
+
+
+def steps_in_dump(folder, models):
+    """As steps_in, of the tables."""
+    return [
+        np.unique([
+            np.fromfile(Path(folder, f"{each.table_name.replace('/', '_')}-a-a"), "<f4", offset=296)
+            for each in model.tables
+        ])
+        for model in models
+    ]  # fmt: skip
 
 
 class SlowStep:
@@ -125,6 +143,9 @@ class Job:
         self._folder = folder
         self.models = [Model(name) for name in MODELS]
         self._slow_step = SlowStep(self.models[0])
+        tables = [table for model in self.models for table in model.dumped()]
+        self._dump = dump_tables(tf.constant(f"{folder}/dump"), tables)
+        self.dumped = []  # what was in each dump
         self._saver = tf1.train.Saver(max_to_keep=NUM_SAVES + 3)
         with mock.patch.dict(os.environ, SOK_STALL_TIMEOUT_SECONDS="1"):
             self._hasty = tf1.train.Saver()
@@ -164,6 +185,11 @@ class Job:
             for trainer in trainers:
                 trainer.wait_for_step()
             paths.append(self._saver.save(self._session, f"{self._folder}/model", number))
+            for trainer in trainers:
+                trainer.wait_for_step()
+            self._session.run(self._dump)
+            if RANK == 0 and len(self.dumped) < NUM_SAVES:
+                self.dumped.append(steps_in_dump(f"{self._folder}/dump", self.models))
             if number == numbers[0]:
                 may_be_killed(self._folder, RANK)
         saved.set()
@@ -193,7 +219,7 @@ def run(folder, what):
         failure, more = job.fail_to_save()
         job.close()
     steps = [steps_in(path, job.models) for path in paths + more] if RANK == 0 else None
-    report({"steps": steps, "errors": errors, "failure": failure})
+    report({"steps": steps, "dumped": job.dumped, "errors": errors, "failure": failure})
 
 
 if __name__ == "__main__":

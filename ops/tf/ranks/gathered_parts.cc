@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/tf/checkpoint/save/gathered_parts.h"
+#include "ops/tf/ranks/gathered_parts.h"
 
 #include <algorithm>
 
@@ -11,7 +11,8 @@ constexpr int64_t kRoundBytes = 16 << 20;  // of all ranks together: rank 0 hold
 }  // namespace
 
 void GatheredParts::Send(const char* data, size_t num_bytes) {
-  const auto most = static_cast<size_t>(kRoundBytes / communicator_.num_ranks());
+  const size_t units = static_cast<size_t>(kRoundBytes / communicator_.num_ranks()) / unit_bytes_;
+  const size_t most = std::max<size_t>(1, units) * unit_bytes_;
   for (size_t first = 0; first < num_bytes; first += most)
     Round(/*has_more=*/true, data + first, std::min(most, num_bytes - first), nullptr);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends the ranks' parts of a checkpoint to rank 0 if only it has the disk.
-#ifndef SOK_OPS_TF_CHECKPOINT_SAVE_GATHERED_PARTS_H_
-#define SOK_OPS_TF_CHECKPOINT_SAVE_GATHERED_PARTS_H_
+// Sends the ranks' parts of a save to rank 0 if only it writes.
+#ifndef SOK_OPS_TF_RANKS_GATHERED_PARTS_H_
+#define SOK_OPS_TF_RANKS_GATHERED_PARTS_H_
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,9 @@ namespace sok {
 /// communicator.
 class GatheredParts {
  public:
-  explicit GatheredParts(RankCommunicator& communicator) : communicator_(communicator) {}
+  /// Bytes are sent in multiples of `unit_bytes`.
+  explicit GatheredParts(RankCommunicator& communicator, size_t unit_bytes = 1)
+      : communicator_(communicator), unit_bytes_(unit_bytes) {}
 
   /// On ranks other than 0: sends bytes, in as many rounds as needed.
   void Send(const char* data, size_t num_bytes);
@@ -31,8 +33,9 @@ class GatheredParts {
   bool Round(bool has_more, const char* data, size_t num_bytes, const Use& use);
 
   RankCommunicator& communicator_;
+  const size_t unit_bytes_;
 };
 
 }  // namespace sok
 
-#endif  // SOK_OPS_TF_CHECKPOINT_SAVE_GATHERED_PARTS_H_
+#endif  // SOK_OPS_TF_RANKS_GATHERED_PARTS_H_

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the dump of a table, in any of the formats.
+#ifndef SOK_OPS_FORMATS_DUMPS_DUMP_SOURCE_H_
+#define SOK_OPS_FORMATS_DUMPS_DUMP_SOURCE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/formats/dumps/dump_format.h"
+#include "ops/formats/dumps/rows.h"
+
+namespace sok {
+
+/// The files of a dump or, without a note, of SparseOperationKit, of which only the sizes can be
+/// checked.
+///
+/// All methods throw kNotFound, kPermissionDenied and kIo as the file system reports them, and
+/// kDataLoss, naming the file, for corrupt files.
+class DumpSource : public RowsSource {
+ public:
+  /// `format` must outlive it. Throws kInvalidArgument for files that do not fit each other.
+  DumpSource(const FileSystem& files, const DumpFormat& format);
+  ~DumpSource() override;
+
+  int64_t num_rows() const override;
+  size_t num_columns() const override { return columns_.size(); }
+  int64_t width(size_t column) const override;
+  void Read(size_t column, int64_t first, int64_t count, char* to) override;
+
+  const StoredColumn& stored(size_t column) const;
+  /// Begins anew.
+  void Rewind();
+
+ private:
+  class Column;
+
+  void Open();
+  bool HasAnotherNote() const;
+  void CheckSum(const Column& column) const;
+
+  const FileSystem& files_;
+  const DumpFormat& format_;
+  std::optional<DumpNote> note_;
+  std::vector<std::unique_ptr<Column>> columns_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_FORMATS_DUMPS_DUMP_SOURCE_H_

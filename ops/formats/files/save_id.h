@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids of saves: part of the names of files and folders until a save is complete.
+#ifndef SOK_OPS_FORMATS_FILES_SAVE_ID_H_
+#define SOK_OPS_FORMATS_FILES_SAVE_ID_H_
+
+#include <cstddef>
+#include <string>
+
+namespace sok {
+
+inline constexpr size_t kSaveIdDigits = 24;
+
+/// Unique among all saves, including those of processes started at the same instant. Begins with
+/// digits of the machine.
+std::string NewSaveId();
+
+bool IsSaveId(const std::string& text);
+
+/// Whether this machine made the id, since it was started: locks are only visible within one
+/// machine.
+bool IsOfThisMachine(const std::string& id);
+
+}  // namespace sok
+
+#endif  // SOK_OPS_FORMATS_FILES_SAVE_ID_H_

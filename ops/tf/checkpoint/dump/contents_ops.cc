@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that move whole tables to and from tensors, through the host's memory.
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <vector>
+
+#include "ops/tf/base/lookup_checks.h"
+#include "ops/tf/base/output_shapes.h"
+#include "ops/tf/checkpoint/dump/dump_attributes.h"
+#include "ops/tf/ranks/whole_table_op.h"
+#include "ops/tf/tables/restored_keys.h"
+#include "ops/tf/tables/table_contents.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+
+namespace sok {
+namespace {
+
+namespace tf = tensorflow;
+
+REGISTER_OP("SokExportTable")
+    .Input("table: resource")
+    .Output("keys: int64")
+    .Output("rows: float")
+    .SetIsStateful()
+    .SetShapeFn(VectorAndMatrices)
+    .Doc("All keys of the table with their rows, in the order of row ids.");
+
+REGISTER_OP("SokRowsInUse")
+    .Input("table: resource")
+    .Output("row_ids: int64")
+    .SetIsStateful()
+    .SetShapeFn(AllVectors)
+    .Doc("The row ids of all keys in the table, ascending.");
+
+REGISTER_OP("SokLoadTable")
+    .Input("table: resource")
+    .Input("keys: int64")
+    .Input("values: float")
+    .Input("collectives: num_collectives * variant")
+    .Attr("num_collectives: int >= 0")
+    .Attr("Tkey: {int64, uint32, int32} = DT_INT64")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::NoOutputs)
+    .Doc(
+        "Makes the table hold exactly those of the keys [n] that it owns, with their rows "
+        "`values` [n, dim], on all ranks or on none. `collectives`: one if other ranks take part, "
+        "else empty.");
+
+class ExportTableOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      resource->NoteStep(ctx);
+      resource->WithPlanes(call, [&](const TableView& view) {
+        TableContents contents(call, view);
+        const int64_t size = contents.size();
+        int64_t* keys = Data<int64_t>(Output(ctx, "keys", {size}));
+        contents.ReadKeys(0, size, keys);
+        contents.ReadRows(0, size, Data<float>(Output(ctx, "rows", {size, view.options().dim})));
+      });
+    });
+  }
+};
+
+class RowsInUseOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      OpCall call(ctx);
+      const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
+      resource->NoteStep(ctx);
+      resource->WithTable([&](Table& table) {
+        const TableEntries held = table.Export(call);
+        call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {held.count})),
+                                   held.row_ids,
+                                   held.count * static_cast<int64_t>(sizeof(int64_t)));
+      });
+    });
+  }
+};
+
+std::vector<int64_t> OwnedOf(const TableOptions& options, const std::vector<int64_t>& keys) {
+  std::vector<int64_t> owned;
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(owned),
+               [&](int64_t key) { return options.placement.IsOwned(key); });
+  return owned;
+}
+
+/// Inserts those of a part's keys that this rank owns, with their rows [count, dim].
+void InsertOwned(const TableOptions& options, int64_t count, const int64_t* keys, const float* rows,
+                 TableFiller& filler) {
+  std::vector<int64_t> owned_keys;
+  std::vector<float> owned_rows;
+  for (int64_t i = 0; i < count; ++i) {
+    if (!options.placement.IsOwned(keys[i])) continue;
+    owned_keys.push_back(keys[i]);
+    owned_rows.insert(owned_rows.end(), rows + i * options.dim, rows + (i + 1) * options.dim);
+  }
+  filler.Insert(static_cast<int64_t>(owned_keys.size()), owned_keys.data(), owned_rows.data());
+}
+
+class LoadTableOp : public WholeTableOp {
+ public:
+  explicit LoadTableOp(tf::OpKernelConstruction* ctx) : WholeTableOp(ctx), keys_(KindOfKeys(ctx)) {}
+
+ protected:
+  void Move(tf::OpKernelContext* ctx, OpCall& call, TableResource& table,
+            RankCommunicator& communicator) override {
+    const tf::Tensor& given = Input(ctx, "keys");
+    const tf::Tensor& values = Input(ctx, "values");
+    communicator.Begin();
+    communicator.AwaitTurn();
+    table.Replace(call, {}, [&](const TableView& view, const TableView& fresh) {
+      communicator.GiveTurn();
+      const TableOptions& options = view.options();
+      CheckLoadedValues(options, given, values);
+      const std::vector<int64_t> keys(Data<int64_t>(given),
+                                      Data<int64_t>(given) + given.NumElements());
+      const std::vector<int64_t> owned = OwnedOf(options, keys);
+      CheckKeysFit(options, owned, keys_);
+      TableFiller filler(call, fresh, static_cast<int64_t>(owned.size()));
+      const int64_t most = RowsOfPart(options.dim);
+      for (int64_t first = 0; first < values.dim_size(0); first += most) {
+        InsertOwned(options, std::min(most, values.dim_size(0) - first), keys.data() + first,
+                    Data<float>(values) + first * options.dim, filler);
+      }
+      communicator.Share();
+    });
+  }
+
+ private:
+  const KeysOf keys_;
+};
+
+SOK_REGISTER_KERNEL(
+    Name("SokExportTable").HostMemory("table").HostMemory("keys").HostMemory("rows"),
+    ExportTableOp);
+SOK_REGISTER_KERNEL(Name("SokRowsInUse").HostMemory("table"), RowsInUseOp);
+SOK_REGISTER_KERNEL(Name("SokLoadTable")
+                        .HostMemory("table")
+                        .HostMemory("keys")
+                        .HostMemory("values")
+                        .HostMemory("collectives"),
+                    LoadTableOp);
+
+}  // namespace
+}  // namespace sok

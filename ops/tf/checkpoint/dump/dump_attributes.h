@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The attributes of ops on dumps, which say how a table stands in its files.
+#ifndef SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_ATTRIBUTES_H_
+#define SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_ATTRIBUTES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/formats/dumps/dump_format.h"
+#include "ops/formats/dumps/headed_dump.h"
+#include "ops/tf/tables/restored_keys.h"
+#include "tensorflow/core/framework/op_kernel.h"
+
+/// Part of a REGISTER_OP. Names of optimizers and slots are those in the files.
+#define SOK_DUMP_ATTRIBUTES                             \
+  .Attr("format: {'pair', 'headed'}")                   \
+      .Attr("table_name: string")                       \
+      .Attr("slot_names: list(string) >= 0 = []")       \
+      .Attr("optimizers: list(string) >= 0 = []")       \
+      .Attr("slots: list(string) >= 0 = []")            \
+      .Attr("other_optimizers: list(string) >= 0 = []") \
+      .Attr("num_keys: int = -1")                       \
+      .Attr("Tkey: {int64, uint32, int32, uint64}")
+
+namespace sok {
+
+/// What a table's keys are, by the attribute Tkey.
+KeysOf KindOfKeys(tensorflow::OpKernelConstruction* ctx);
+
+class DumpAttributes {
+ public:
+  explicit DumpAttributes(tensorflow::OpKernelConstruction* ctx);
+
+  /// The planes of the slots.
+  const std::vector<std::string>& slot_names() const { return slot_names_; }
+  /// The keys are 0 to num_keys - 1, and files hold all of them; -1: any keys.
+  int64_t num_keys() const { return num_keys_; }
+  const std::string& table_name() const { return table_name_; }
+
+  /// `dim`: of the rows to read.
+  std::unique_ptr<const DumpFormat> Format(const std::string& folder, int64_t dim) const;
+
+ private:
+  const std::string format_, table_name_;
+  const std::vector<std::string> slot_names_;
+  const int64_t num_keys_;
+  const StoredType key_type_;
+  std::vector<DumpedSlot> slots_;
+};
+
+}  // namespace sok
+
+#endif  // SOK_OPS_TF_CHECKPOINT_DUMP_DUMP_ATTRIBUTES_H_

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/tf/checkpoint/dump/restored_dump.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ops/base/error.h"
+#include "ops/tf/checkpoint/bundle/checkpoint_progress.h"
+
+namespace sok {
+namespace {
+
+constexpr int64_t kBlockBytes = 8 << 20;  // rank 0 has several copies
+
+int64_t RowBytes(const std::vector<int64_t>& widths) {
+  int64_t num_bytes = sizeof(int64_t);
+  for (const int64_t width : widths) num_bytes += width * static_cast<int64_t>(sizeof(float));
+  return num_bytes;
+}
+
+/// A block as bytes: all keys, then each plane.
+RowsBlock BlockIn(const char* data, int64_t count, const std::vector<int64_t>& widths) {
+  RowsBlock block{count, reinterpret_cast<const int64_t*>(data), {}};
+  data += count * static_cast<int64_t>(sizeof(int64_t));
+  for (const int64_t width : widths) {
+    block.planes.push_back(reinterpret_cast<const float*>(data));
+    data += count * width * static_cast<int64_t>(sizeof(float));
+  }
+  return block;
+}
+
+/// The rows at `places` of a block, as bytes.
+void AppendChosen(const RowsBlock& block, const std::vector<int64_t>& places,
+                  const std::vector<int64_t>& widths, std::vector<char>* bytes) {
+  const auto append = [&](const void* from, int64_t value_bytes) {
+    const auto* values = static_cast<const char*>(from);
+    for (const int64_t place : places) {
+      const char* value = values + place * value_bytes;
+      bytes->insert(bytes->end(), value, value + value_bytes);
+    }
+  };
+  append(block.keys, sizeof(int64_t));
+  for (size_t i = 0; i < widths.size(); ++i)
+    append(block.planes[i], widths[i] * static_cast<int64_t>(sizeof(float)));
+}
+
+/// Sends each rank the rows that it owns, if this process is connected to others, and uses its own.
+void Scatter(RankCommunicator& communicator, const Placement& placement,
+             const std::vector<int64_t>& widths, const RowsBlock& block, const UseBlock& use) {
+  const bool is_replicated = placement.kind == Placement::Kind::kReplicated;
+  std::vector<std::vector<int64_t>> places(static_cast<size_t>(communicator.num_ranks()));
+  for (int64_t i = 0; i < block.count; ++i) {
+    if (is_replicated) {
+      for (std::vector<int64_t>& of_rank : places) of_rank.push_back(i);
+    } else {
+      places[static_cast<size_t>(placement.Owner(block.keys[i]))].push_back(i);
+    }
+  }
+  const auto own = static_cast<size_t>(placement.rank);
+  std::vector<char> kept, sent;
+  std::vector<int64_t> send_bytes;
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    const bool is_sent = rank != own && communicator.is_connected();
+    if (is_sent || rank == own) AppendChosen(block, places[rank], widths, is_sent ? &sent : &kept);
+    const auto count = is_sent ? static_cast<int64_t>(places[rank].size()) : 0;
+    send_bytes.push_back(count * RowBytes(widths));
+  }
+  if (communicator.is_connected()) communicator.Exchange(std::move(sent), std::move(send_bytes));
+  use(BlockIn(kept.data(), static_cast<int64_t>(places[own].size()), widths));
+}
+
+}  // namespace
+
+void ForEachOwnedBlock(RankCommunicator& communicator, const Placement& placement,
+                       const std::vector<int64_t>& widths, RowsSource* source,
+                       const UseBlock& use) {
+  const std::string of_rank_0 = source == nullptr ? "" : std::to_string(source->num_rows());
+  const int64_t num_rows = std::stoll(communicator.Share(of_rank_0)[0]);
+  const int64_t row_bytes = RowBytes(widths);
+  const int64_t most = std::max<int64_t>(1, kBlockBytes / row_bytes);
+  std::vector<char> data;
+  for (int64_t first = 0; first == 0 || first < num_rows; first += most) {
+    const int64_t count = std::min(most, num_rows - first);
+    if (source == nullptr) {
+      const std::vector<std::string> received = communicator.Exchange(
+          {}, std::vector<int64_t>(static_cast<size_t>(communicator.num_ranks()), 0));
+      data.assign(received[0].begin(), received[0].end());
+      use(BlockIn(data.data(), static_cast<int64_t>(data.size()) / row_bytes, widths));
+      continue;
+    }
+    data.resize(static_cast<size_t>(count * row_bytes));
+    const RowsBlock block = BlockIn(data.data(), count, widths);
+    source->Read(0, first, count, data.data());
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const char* plane = reinterpret_cast<const char*>(block.planes[i]);
+      source->Read(1 + i, first, count, data.data() + (plane - data.data()));
+    }
+    NoteCheckpointBytes(count * row_bytes);
+    if (communicator.num_ranks() == 1)
+      use(block);
+    else
+      Scatter(communicator, placement, widths, block, use);
+  }
+}
+
+TableFromBlocks::TableFromBlocks(OpCall& call, const TableView& fresh, KeysOf keys,
+                                 int64_t num_keys)
+    : call_(call),
+      fresh_(fresh),
+      keys_(keys),
+      filler_(call, fresh, std::min(num_keys, fresh.options().capacity),
+              RowsOfPart(fresh.options().dim)),
+      rows_(call, *fresh.planes.rows, RowsOfPart(fresh.options().dim)),
+      other_slots_(fresh.planes.slots) {
+  for (const size_t place : fresh.places) {
+    Plane& plane = *fresh.planes.slots[place].plane;
+    slots_.emplace_back(call, plane, RowsOfPart(plane.width()));
+    other_slots_[place].initial_value = 0;  // as if never written
+  }
+}
+
+void TableFromBlocks::Put(const RowsBlock& block) {
+  num_keys_ += block.count;
+  CheckNumKeysFits(fresh_.options(), num_keys_);
+  CheckKeysFitOneByOne(fresh_.options(), block.count, block.keys, keys_);
+  if (block.count == 0) return;
+  if (fresh_.options().use_hash_index)
+    Append(block);
+  else
+    Insert(block);
+}
+
+bool TableFromBlocks::End() {
+  const int64_t num_repeated = filler_.EndAppending();
+  return num_repeated > 0 || fresh_.table.Size(call_).num_keys != num_keys_;
+}
+
+/// Adds rows at consecutive row ids.
+void TableFromBlocks::Append(const RowsBlock& block) {
+  const int64_t first = filler_.Append(block.count, block.keys);
+  rows_.FromHostInOrder(block.count, first, block.planes[0]);
+  for (size_t i = 0; i < slots_.size(); ++i)
+    slots_[i].FromHostInOrder(block.count, first, block.planes[1 + i]);
+  for (const Planes::Slot& slot : other_slots_) {
+    if (slot.initial_value == 0) continue;
+    const int64_t width = slot.plane->width();
+    slot.plane->ExpectRows(first + block.count);
+    call_.engine().Fill(call_, slot.plane->data() + first * width, block.count * width,
+                        slot.initial_value);
+  }
+}
+
+void TableFromBlocks::Insert(const RowsBlock& block) {
+  const int64_t* row_ids =
+      filler_.Insert(block.count, block.keys, block.planes[0], /*are_distinct=*/false);
+  for (size_t i = 0; i < slots_.size(); ++i)
+    slots_[i].FromHost(block.count, row_ids, block.planes[1 + i]);
+}
+
+}  // namespace sok
