@@ -36,10 +36,9 @@ SECTIONS = {
         Entry("sok.core.EmbeddingVariable sok.core.embedding_variable.EmbeddingVariable", "differs",
               "`handle` is the variable of the rows. Each has a table of its own. Its initializer "
               "may run again and empties the table. `m_initial_value` is a tensor, or the name of "
-              "the first value. `assign`, `assign_sub`, `scatter_sub` and `scatter_update` work by "
-              "row id, `assign_add` and `scatter_add` in eager mode. With a hash table `numpy()`, "
-              "and `assign` of rows without keys, raise. `num_keys()`, `export()` and `slots` are "
-              "new."),
+              "the first value. `assign`, `scatter_update` and their like write this rank's rows "
+              "by row id. With a hash table `numpy()`, and `assign` of rows without keys, raise. "
+              "`num_keys()`, `export()` and `slots` are new."),
         Entry("sok.core.embedding_layer_handle.EmbeddingLayerHandle",
               "differs",
               "`handle` is the table's `emb_handle`; running `initializer` does nothing"),

@@ -23,7 +23,7 @@ struct Placement {
   int64_t num_ranks = 1;
   int64_t rank = 0;        // this process's rank
   int64_t owner_rank = 0;  // kOneRank
-  int64_t num_keys = 0;    // kRange
+  int64_t num_keys = 0;    // kRange; kModulo: of all ranks without a hash index, 0: unknown
 
   /// The rank that owns `key`, any int64; with kReplicated this rank. With kRange, keys outside of
   /// [0, num_keys) belong to the first or last rank; only a table without a hash index rejects
@@ -70,8 +70,9 @@ struct Placement {
   /// Rows of this rank in such a table with the given capacity.
   SOK_HOST_DEVICE int64_t NumRows(int64_t capacity) const {
     if (kind == Kind::kOneRank) return rank == owner_rank ? capacity : 0;
-    if (kind != Kind::kRange) return capacity;
-    const int64_t size = RangeBegin(rank + 1) - RangeBegin(rank);
+    int64_t size = capacity;
+    if (kind == Kind::kRange) size = RangeBegin(rank + 1) - RangeBegin(rank);
+    if (kind == Kind::kModulo && num_keys > 0) size = (num_keys - rank + num_ranks - 1) / num_ranks;
     return size < capacity ? size : capacity;
   }
   /// The key whose LocalKey on this rank is `local_key`.
@@ -88,10 +89,10 @@ struct Placement {
   /// Without a hash index, keys are below this limit: the number of keys of all ranks together if
   /// each has `capacity` rows.
   SOK_HOST_DEVICE int64_t KeyLimit(int64_t capacity) const {
-    if (kind == Kind::kModulo) {
+    if (kind == Kind::kModulo && num_keys == 0) {
       return capacity > INT64_MAX / num_ranks ? INT64_MAX : capacity * num_ranks;
     }
-    return kind == Kind::kRange ? num_keys : capacity;
+    return num_keys > 0 ? num_keys : capacity;
   }
 
  private:

@@ -19,6 +19,7 @@ from sok_compat.runtime.tf_versions import (
     hdf5_format,
     keras,
     saver_module,
+    state_ops,
     warm_starting_util,
 )
 
@@ -254,4 +255,24 @@ _OF_OPTIMIZERS = (
         of="_BaseOptimizer",
     ),
 )  # fmt: skip
-ON_TENSORFLOW = (*_OF_CHECKPOINTS, *_OF_GRADIENTS, *_OF_OPTIMIZERS)
+_OF_WRITES = tuple(
+    _integration(
+        f"tf.{function} and its like, their ops",
+        "writes to a table by index go through its methods, as rows belong to keys",
+        "variables/test_writes_by_index",
+        lambda: state_ops,
+        module,
+        (),
+        overridden={
+            f"resource_{prefix}_{update}": (first, "indices", "updates", *others, "name")
+            for update in updates
+        },
+    )
+    for function, prefix, module, updates, first, others in (
+        ("scatter_update", "scatter", "gen_resource_variable_ops",
+         ("add", "div", "max", "min", "mul", "sub", "update"), "resource", ()),
+        ("scatter_nd_update", "scatter_nd", "gen_state_ops",
+         ("add", "sub", "update"), "ref", ("use_locking",)),
+    )
+)  # fmt: skip
+ON_TENSORFLOW = (*_OF_CHECKPOINTS, *_OF_GRADIENTS, *_OF_OPTIMIZERS, *_OF_WRITES)

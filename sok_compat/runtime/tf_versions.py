@@ -31,6 +31,7 @@ from tensorflow.python.ops import (
     gen_resource_variable_ops,
     gradients_util,
     resource_variable_ops,
+    state_ops,
     variable_scope,
 )
 from tensorflow.python.ops.variables import (
@@ -289,6 +290,7 @@ __all__ = [
     "saved_model_pb2",
     "saver_module",
     "silence_deprecation",
+    "state_ops",
     "track_variable",
     "var_handle_op",
     "var_is_initialized_op",

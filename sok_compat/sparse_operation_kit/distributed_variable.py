@@ -93,8 +93,8 @@ class StaticVariable(LooksUpKeys, Table):
         del kwargs
         check_float32(type(self).__name__, dtype, constraint)
         ranks = initialized_ranks(f"sok.{type(self).__name__}")
-        placement = placement_of(target_gpu, ranks)
         rows, dim, first = _shape_and_first_value(initial_value, shape, initializer)
+        placement = placement_of(target_gpu, ranks, rows)
         self.global_shape = tf.TensorShape([rows, dim])
         self.target_gpu, self.num_gpus, self.global_gpu_id = target_gpu, ranks.size, ranks.rank
         super().__init__(

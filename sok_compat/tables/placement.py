@@ -36,7 +36,7 @@ class Placement:
     kind: PlacementKind
     ranks: Ranks
     owner_rank: int = 0  # ONE_RANK
-    num_keys: int = 0  # RANGE
+    num_keys: int = 0  # RANGE; MODULO: of all ranks without a hash index, 0: unknown
 
     def __post_init__(self) -> None:
         if not 0 <= self.owner_rank < self.ranks.size:
@@ -48,9 +48,14 @@ class Placement:
             raise ValueError(f"num_keys must be at least 1, got {self.num_keys}")
 
     @classmethod
-    def by_modulo(cls, ranks: Ranks) -> Placement:
-        """Rank floormod(key, number of ranks) owns a key, as in SparseOperationKit and DeepRec."""
-        return cls(PlacementKind.MODULO, ranks)
+    def by_modulo(cls, ranks: Ranks, num_keys: int = 0) -> Placement:
+        """Rank floormod(key, number of ranks) owns a key, as in SparseOperationKit and DeepRec.
+
+        Args:
+          ranks: the Ranks.
+          num_keys: those of a table without a hash index on all ranks; 0: capacity * ranks.
+        """
+        return cls(PlacementKind.MODULO, ranks, num_keys=num_keys)
 
     @classmethod
     def on_one_rank(cls, ranks: Ranks, owner_rank: int) -> Placement:
@@ -122,6 +127,14 @@ class Placement:
         if self.kind is PlacementKind.RANGE:
             return keys - self.range_begin(self.ranks.rank)
         return keys
+
+    def key_of_row(self, row_ids: tf.Tensor) -> tf.Tensor:
+        """Returns the key of each row of this rank in a table without a hash index."""
+        if self.kind is PlacementKind.MODULO:
+            return row_ids * self.ranks.size + self.ranks.rank
+        if self.kind is PlacementKind.RANGE:
+            return row_ids + self.range_begin(self.ranks.rank)
+        return row_ids
 
     def range_begin(self, rank: int) -> int:
         """With by_range: the first key of a rank; num_keys for rank = number of ranks."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
@@ -20,6 +21,10 @@ from sok_compat.runtime.tf_versions import (
     eager_variable_handle,
     var_handle_op,
 )
+from sok_compat.tables.rows.scatter_functions import note_table_of_rows
+
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
 
 _next_unique_id = itertools.count()
 
@@ -44,18 +49,23 @@ def unique_id(name: str) -> str:
     return f"{name}_{next(_next_unique_id)}"
 
 
-def plane_handle(name: str, scope: str, shape: Sequence[int | None]) -> tf.Tensor:
+def plane_handle(
+    name: str, scope: str, shape: Sequence[int | None], table: Table | None = None
+) -> tf.Tensor:
     """Creates the handle of a float32 resource variable without a value.
 
     Args:
       name: of the variable.
       scope: the name scope of its ops.
       shape: [capacity, width].
+      table: the Table whose rows it holds; None: it is a slot.
     """
     if tf.executing_eagerly():
         handle = eager_variable_handle(shape, tf.float32, name)
     else:
         handle = var_handle_op(dtype=tf.float32, shape=shape, shared_name=name, name=scope)
+    if table is not None:
+        note_table_of_rows(handle, table)
     return mark_handle_of_plane(handle)
 
 

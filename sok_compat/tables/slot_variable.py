@@ -23,7 +23,8 @@ from sok_compat.runtime.tf_versions import (
 from sok_compat.tables import resource_handles
 from sok_compat.tables.declared_capacity import warn_of_declared_capacity
 from sok_compat.tables.gpu_plane import GpuPlane
-from sok_compat.tables.rows.row_updates import raise_for_kept_rows
+from sok_compat.tables.rows.row_updates import are_kept_rows, raise_for_kept_rows
+from sok_compat.tables.rows.row_writes import all_rows
 from sok_compat.tables.rows.shown_rows import ShownRows
 
 if TYPE_CHECKING:
@@ -136,6 +137,9 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
     def assign(self, value: Any, *args: Any, **kwargs: Any) -> tf.Operation | tf.Variable:
         """As a variable's, but ignores a result of hvd.broadcast: each rank's rows are its own.
 
+        Without a hash index, rows that were kept elsewhere (see are_kept_rows) bring all rows of
+        the table into use.
+
         Raises:
           NotImplementedError: the table has a hash index, and value is kept elsewhere (see
             raise_for_kept_rows).
@@ -144,8 +148,11 @@ class SlotVariable(ShownRows, GpuPlane, OfAnyStrategy, BaseResourceVariable):
             return tf.no_op()
         if self._rows_belong_to_keys:
             raise_for_kept_rows(value, self.name, self.words)
-        self._warn_of_whole_use()
-        return super().assign(value, *args, **kwargs)
+        if not are_kept_rows(value):
+            self._warn_of_whole_use()
+            return super().assign(value, *args, **kwargs)
+        with tf.control_dependencies([all_rows(self)]):
+            return super().assign(value, *args, **kwargs)
 
     def _warn_of_whole_use(self) -> None:
         is_in_scope = self.table is not None and self.table.num_scopes > 0

@@ -167,7 +167,7 @@ class Table(
         in_graph = not tf.executing_eagerly()
         with tf.name_scope(name) as scope, tf.device(table_device()):
             self.table_name = resource_handles.name_from_scope(scope)
-            handle = resource_handles.plane_handle(self.table_name, scope, shape)
+            handle = resource_handles.plane_handle(self.table_name, scope, shape, self)
             self.table_handle = resource_handles.table_handle(self.table_name)
             self._deleters = resource_handles.deleters(handle, self.table_handle)
             fetched = None

@@ -113,6 +113,8 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
         then of the learning rate.
     """
     optimizer = _optimizer_of(update)
+    if optimizer is not None and keras_3 is None:
+        _raise_in_graph(table)
     if not _is_by_rows(optimizer, table):
         return update
 
@@ -125,6 +127,17 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
             return update(table, *map(rows.localized, gradients), *others)
 
     return update_rows_in_use
+
+
+def _raise_in_graph(table: Any) -> None:
+    if tf.executing_eagerly() or tf.compat.v1.get_default_graph().building_function:
+        return
+    raise NotImplementedError(
+        f"the table {table.name} cannot be trained by this optimizer of tf.keras.optimizers: those "
+        "do not work in graph mode (apply_gradients counts a step and updates nothing); take the "
+        "one of the same name in tf.keras.optimizers.legacy, or call apply_gradients in a "
+        "tf.function"
+    )
 
 
 def _optimizer_of(update):

@@ -64,6 +64,12 @@ def test_rows_are_those_of_one_process(ranks, name):
             np.testing.assert_allclose(ours[key], row, rtol=1e-4, atol=1e-5)
 
 
+def test_rows_that_were_written_before_a_lookup(ranks):
+    for found, num_rows in zip(merged(ranks, "written"), (21, 21, 3, 3)):
+        rows = 2 * np.arange(2.0 * num_rows).reshape(num_rows, 2)
+        np.testing.assert_array_equal([found[key] for key in range(num_rows)], rows)
+
+
 def test_errors_are_those_of_all_ranks(ranks):
     """Dumps where no folder can be, loads of another dim, keys of another rank."""
     for number, rank in enumerate(ranks):

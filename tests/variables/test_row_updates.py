@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.runtime.tf_versions import has_keras_2, keras
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 
@@ -87,10 +88,15 @@ def test_scatter_takes_slices(table, method):
         getattr(table[0], method)(tf.ones([4, 3]))
 
 
-@pytest.mark.parametrize("method", ["scatter_add", "assign_add"])
-def test_what_keras_optimizers_call_without_running_it_is_refused(table, method):
-    with pytest.raises(NotImplementedError, match=f"{method} .* work in graph mode"):
-        getattr(table[0], method)(tf.ones([4, 3]))
+@pytest.mark.skipif(not has_keras_2, reason="optimizers of Keras 2")
+@pytest.mark.parametrize("optimizer", ["SGD", "Adam", "Adagrad"])
+@pytest.mark.parametrize("use_hash_index", [True, False])
+def test_keras_optimizers_that_update_nothing_are_refused(sok, optimizer, use_hash_index):
+    layer = LayerCase("dynamic", use_hash_index, "int64").make_layer()
+    output, variable = layer(tf.constant([1], tf.int64)), layer.embedding_variable
+    gradients = tf.gradients(tf.reduce_sum(output), [variable])
+    with pytest.raises(NotImplementedError, match="work in graph mode .*legacy"):
+        getattr(keras.optimizers, optimizer)(0.1).apply_gradients(zip(gradients, [variable]))
 
 
 def test_row_id_beyond_the_capacity(table):

@@ -48,6 +48,18 @@ SOK_TEST(ModuloOfNegativeKeys) {
   CHECK_TRUE(placement.LocalKey(-3) < 0);
 }
 
+SOK_TEST(RowsOfKnownKeysByModulo) {
+  const int64_t rows[] = {2, 1, 1, 0};  // keys 0 and 3, 1, 2
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    const Placement placement =
+        Of(Placement::Kind::kModulo, rank == 3 ? 4 : 3, rank, rank == 3 ? 3 : 4);
+    CHECK_EQ(placement.NumRows(5), rows[rank]);
+  }
+  CHECK_EQ(Of(Placement::Kind::kModulo, 3, 0, 4).NumRows(1), int64_t{1});
+  CHECK_EQ(Of(Placement::Kind::kModulo, 3, 0, 4).KeyLimit(5), int64_t{4});
+  CHECK_EQ(Of(Placement::Kind::kModulo, 3, 0, 0).KeyLimit(5), int64_t{15});
+}
+
 SOK_TEST(RangesAreEven) {
   const Placement placement = Of(Placement::Kind::kRange, 4, 2, 10);
   const int64_t begins[] = {0, 3, 6, 8, 10};

@@ -84,8 +84,10 @@ void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
           ", expected [", options.capacity, ", ", options.dim, "]");
   }
   rows_.plane()->Reserve(options.capacity);
-  UseView(call, View({}),
-          [&](const TableView& view) { WritePreset(call, *view.planes.rows, values); });
+  UseView(call, View({}), [&](const TableView& view) {
+    WritePreset(call, *view.planes.rows, values);
+    view.table.InsertAll(call, view.planes);
+  });
   preset_ = values;
 }
 
@@ -291,6 +293,7 @@ void TableResource::Replace(OpCall& call, const std::vector<std::string>& slot_n
     }
     WritePreset(call, *fresh.planes.rows, preset_);
     fill(view, fresh);
+    if (fresh.has_preset) fresh.table.InsertAll(call, fresh.planes);  // those that it left out
   });
   table_ = std::move(table);
   history_ = std::move(history);

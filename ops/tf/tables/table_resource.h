@@ -59,7 +59,8 @@ class TableResource : public tensorflow::ResourceBase {
   /// Detaches the slot that AttachSlot attached for `variable`, if any.
   void DetachSlot(const tensorflow::Var* variable);
 
-  /// Makes `values` [capacity, dim] the first values of rows.
+  /// Makes `values` [capacity, dim] the first values of rows. Without a hash index, all keys have
+  /// rows from then on.
   void SetPreset(OpCall& call, const tensorflow::Tensor& values);
 
   /// Called before an op finds rows whose ids its step may keep: in tables with eviction, these

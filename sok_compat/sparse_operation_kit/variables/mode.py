@@ -33,14 +33,19 @@ def mode_of(target_gpu: int) -> str:
     return "distributed" if target_gpu == EVERY_RANK else f"localized:{target_gpu}"
 
 
-def placement_of(target_gpu: int, ranks: Ranks) -> Placement:
+def placement_of(target_gpu: int, ranks: Ranks, num_keys: int = 0) -> Placement:
     """Returns the Placement of a variable's keys.
+
+    Args:
+      target_gpu: of the variable.
+      ranks: the Ranks.
+      num_keys: of a static variable.
 
     Raises:
       RuntimeError: the rank does not exist.
     """
     if target_gpu == EVERY_RANK or is_of_one_rank():  # a served graph has no other ranks
-        return Placement.by_modulo(ranks)
+        return Placement.by_modulo(ranks, num_keys)
     if not 0 <= target_gpu < ranks.size:
         raise RuntimeError(
             f"mode='localized:<rank>' needs a rank below the number of ranks, {ranks.size}, got "

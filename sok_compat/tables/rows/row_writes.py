@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets the rows of given keys; other rows and optimizer slots stay."""
+"""Rows of given keys and row ids, for writes; other rows and optimizer slots stay."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
@@ -33,3 +33,34 @@ def write_rows(table: Table, keys: tf.Tensor, rows: tf.Tensor) -> tf.Operation |
         return tf.raw_ops.ResourceScatterUpdate(
             resource=table.handle, indices=row_ids, updates=rows
         )
+
+
+def all_rows(plane: Any) -> tf.Tensor:
+    """Returns the ids of the rows that a write to a whole table or slot sets.
+
+    Without a hash index these are all rows, which get their first values now: a write must not be
+    lost because no lookup has inserted the key. With one, the rows in use.
+
+    Args:
+      plane: a Table or SlotVariable.
+    """
+    with tf.device(plane.device):
+        return ops.sok_rows_in_use(plane.table_handle, insert_all=True)
+
+
+def rows_at(table: Table, row_ids: tf.Tensor) -> tf.Tensor:
+    """Returns row ids of a table without a hash index; like `all_rows`, the rows get first values.
+
+    Raises:
+      tf.errors.InvalidArgumentError: when run: this rank has no such row.
+    """
+    keys = table.placement.key_of_row(tf.cast(row_ids, tf.int64))
+    with tf.device(table.device):
+        (row_ids,) = ops.sok_find_rows(
+            [table.table_handle],
+            [tf.reshape(keys, [-1])],
+            [],
+            insert=True,
+            keys_are_distinct=False,
+        )
+    return tf.reshape(row_ids, tf.shape(keys))

@@ -28,10 +28,13 @@ REGISTER_OP("SokExportTable")
 
 REGISTER_OP("SokRowsInUse")
     .Input("table: resource")
+    .Attr("insert_all: bool = false")
     .Output("row_ids: int64")
     .SetIsStateful()
     .SetShapeFn(AllVectors)
-    .Doc("The row ids of all keys in the table, ascending.");
+    .Doc(
+        "The row ids of all keys in the table, ascending. `insert_all`: a table without a hash "
+        "index first inserts all keys, so that its row ids are 0, 1, ...");
 
 REGISTER_OP("SokLoadTable")
     .Input("table: resource")
@@ -68,12 +71,18 @@ class ExportTableOp : public tf::OpKernel {
 
 class RowsInUseOp : public tf::OpKernel {
  public:
-  using tf::OpKernel::OpKernel;
+  explicit RowsInUseOp(tf::OpKernelConstruction* ctx)
+      : tf::OpKernel(ctx), insert_all_(Attribute<bool>(ctx, "insert_all")) {}
+
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       OpCall call(ctx);
       const auto resource = LookupTable(ctx, HandleIn(ctx, "table"));
       resource->NoteStep(ctx);
+      if (insert_all_) {
+        resource->WithRoom(call, 0,
+                           [&](const TableView& view) { view.table.InsertAll(call, view.planes); });
+      }
       resource->WithTable([&](Table& table) {
         const TableEntries held = table.Export(call);
         call.engine().CopyOnDevice(call, Data<int64_t>(Output(ctx, "row_ids", {held.count})),
@@ -82,6 +91,9 @@ class RowsInUseOp : public tf::OpKernel {
       });
     });
   }
+
+ private:
+  const bool insert_all_;
 };
 
 std::vector<int64_t> OwnedOf(const TableOptions& options, const std::vector<int64_t>& keys) {

@@ -197,6 +197,24 @@ def calls(folder):
     return found
 
 
+def written(folder):
+    """Static variables that are written before any lookup, saved, and looked up once restored."""
+    found = []
+    for num_rows in (NUM_ROWS, 3):  # fewer than 4 ranks
+        for mode in (None, f"localized:{SIZE - 1}"):
+            rows = np.arange(2.0 * num_rows).reshape(num_rows, 2)
+            table, other = (sok.Variable(0 * rows, mode=mode, name=f"w{i}") for i in range(2))
+            owned = np.flatnonzero(table.placement.is_owned(np.arange(num_rows)))
+            of_rank = np.zeros(table.shape)
+            of_rank[: len(owned)] = rows[owned]
+            table.assign(of_rank)
+            table.scatter_add(tf.IndexedSlices(rows[owned], np.arange(len(owned))))
+            tf.train.Checkpoint(table=other).read(tf.train.Checkpoint(table=table).write(folder))
+            keys = np.arange(RANK, num_rows, SIZE)
+            found.append(dict(zip(keys.tolist(), sok.all2all_dense_embedding(other, keys).numpy())))
+    return found
+
+
 def error_of(call):
     try:
         call()
@@ -225,6 +243,7 @@ def main():
     found["function"] = train_eagerly(others, make_optimizers(), True)
     found.update(train_in_graph(f"{path}_of_graph", task))
     found["calls"] = calls(f"{path}-{SIZE}")
+    found["written"] = written(f"{path}-written-{SIZE}")
     report(found)
 
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes to all rows, and to rows by index, of tables without a hash index: those of a variable."""
+
+import numpy as np
+import pytest
+import sparse_operation_kit as sok
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+
+ROWS = np.arange(1, 21, dtype=np.float32).reshape(10, 2)
+SEVENS = np.full([10, 2], 7, np.float32)
+SLICES = tf.IndexedSlices(np.array([[1.0, 2], [3, 4]], np.float32), np.array([8, 3]))
+WRITES = {
+    "assign": lambda v: v.assign(SEVENS),
+    "assign_add": lambda v: v.assign_add(SEVENS),
+    "assign_sub": lambda v: v.assign_sub(SEVENS),
+    "tf.assign_add": lambda v: tf1.assign_add(v, SEVENS),
+    "a copy": lambda v: v.assign(tf.identity(v) * 2.0),
+    **{
+        f"scatter_{update}": lambda v, update=update: getattr(v, f"scatter_{update}")(SLICES)
+        for update in ("add", "sub", "update", "mul", "div", "max", "min")
+    },
+    **{
+        f"tf.scatter_{update}": lambda v, update=update: getattr(tf1, f"scatter_{update}")(
+            v, SLICES.indices, SLICES.values
+        )
+        for update in ("add", "sub", "update", "mul", "div", "max", "min")
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def initialized():
+    sok.init()
+
+
+def static_table(initial):
+    return sok.Variable(initial, name="t")
+
+
+def layer_table(initial):
+    sok.Init(global_batch_size=2)
+    layer = sok.All2AllDenseEmbedding(
+        10, 2, 1, 1, use_hashtable=False,
+        embedding_initializer=tf1.constant_initializer(initial) if initial.any() else "zeros",
+    )  # fmt: skip
+    return layer.embedding_variable
+
+
+def read(table, keys):
+    ids = tf.RaggedTensor.from_tensor(tf.constant(keys, tf.int64)[:, tf.newaxis])
+    return sok.lookup_sparse(table, ids, combiners="sum")
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("seen", [[], [3]], ids=["none", "one"])
+@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+def test_rows_that_no_lookup_has_inserted(write, seen, in_function):
+    table, plain = sok.Variable(shape=(10, 2), initializer="ones"), tf.Variable(tf.ones([10, 2]))
+    if seen:
+        read(table, seen)
+
+    def run(variable):
+        write(variable)
+
+    for variable in (table, plain):
+        (tf.function(run) if in_function else run)(variable)
+    keys = [0, 3, 8, 9]
+    np.testing.assert_allclose(read(table, keys), tf.gather(plain, keys))
+    np.testing.assert_allclose(table.value(), plain)
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_in_a_session(write):
+    with tf.Graph().as_default():
+        sok.Init(global_batch_size=2)
+        layer = sok.All2AllDenseEmbedding(
+            10, 2, 1, 1, use_hashtable=False, embedding_initializer="ones"
+        )
+        keys = tf.constant([[0], [3], [8], [9]], tf.int64)
+        found, table = layer(keys, training=False), layer.embedding_variable
+        plain = tf1.Variable(tf.ones([10, 2]), use_resource=True)
+        done = [tf.group(write(variable)) for variable in (table, plain)]
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            session.run(done)
+            expected = session.run(plain)
+            np.testing.assert_allclose(session.run(found)[:, 0], expected[[0, 3, 8, 9]])
+
+
+def test_a_row_that_does_not_exist():
+    table = sok.Variable(ROWS)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="key 10 .*10"):
+        tf1.scatter_update(table, [10], [[1.0, 1.0]])
+    with pytest.raises(NotImplementedError, match="scatter_nd_update is not defined"):
+        tf1.scatter_nd_update(table, [[1]], [[1.0, 1.0]])
+
+
+def keras_model():
+    sok.Init(global_batch_size=8)
+    layer = sok.All2AllDenseEmbedding(
+        10, 2, 1, 1, use_hashtable=False, embedding_initializer="ones"
+    )
+    model = tf.keras.Sequential(
+        [tf.keras.Input([1], dtype=tf.int64), layer, tf.keras.layers.Flatten()]
+    )
+    model.compile(tf.keras.optimizers.legacy.Adagrad(0.5), "mse")
+    return model
+
+
+KEYS = np.arange(8)[:, np.newaxis]
+
+
+def test_copies_of_keras_models(tmp_path):
+    model = keras_model()
+    model.fit(KEYS[:4], np.zeros([4, 2]), epochs=2, verbose=0)
+    expected = model.predict(KEYS, verbose=0)
+    copy, from_file = keras_model(), keras_model()
+    copy.set_weights(model.get_weights())
+    model.save_weights(tmp_path / "m.h5")
+    from_file.load_weights(tmp_path / "m.h5")
+    for other in (copy, from_file):
+        np.testing.assert_array_equal(other.predict(KEYS, verbose=0), expected)
+    copy.fit(KEYS[:1], np.zeros([1, 2]), epochs=0, verbose=0)
+    copy.optimizer._create_all_weights(copy.trainable_variables)
+    copy.optimizer.set_weights(model.optimizer.get_weights())
+    for each in (model, copy):  # the accumulators, too
+        each.fit(KEYS, np.zeros([8, 2]), batch_size=8, verbose=0)
+    np.testing.assert_array_equal(copy.predict(KEYS, verbose=0), model.predict(KEYS, verbose=0))
+
+
+@pytest.mark.parametrize("make", [static_table, layer_table])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_given_rows_are_saved_whole(make, is_read, tmp_path):
+    table = make(ROWS)
+    if is_read:
+        read(table, [1, 2])
+    path = tf.train.Checkpoint(t=table).save(str(tmp_path / "c"))
+    other = make(0 * ROWS)
+    tf.train.Checkpoint(t=other).restore(path)
+    np.testing.assert_array_equal(read(other, [1, 2, 5]), ROWS[[1, 2, 5]])
+
+
+def test_given_rows_beyond_a_checkpoint(tmp_path):
+    table = sok.Variable(shape=(10, 2), initializer="zeros")
+    read(table, [1])
+    path = tf.train.Checkpoint(t=table).save(str(tmp_path / "c"))
+    other = sok.Variable(ROWS)
+    checkpoint = tf.train.Checkpoint(t=other)
+    checkpoint.restore(path)
+    path = checkpoint.save(str(tmp_path / "d"))
+    third = sok.Variable(shape=(10, 2), initializer="zeros")
+    tf.train.Checkpoint(t=third).restore(path)
+    np.testing.assert_array_equal(read(third, [1, 2, 5]), [[0, 0], ROWS[2], ROWS[5]])
+
+
+def test_given_rows_are_dumped_whole(tmp_path):
+    table = sok.Variable(ROWS, name="dumped")
+    read(table, [1])
+    sok.dump(str(tmp_path), table)
+    table.assign(0 * ROWS)
+    sok.load(str(tmp_path), table)
+    np.testing.assert_array_equal(read(table, [1, 2, 5]), ROWS[[1, 2, 5]])
+
+
+def test_given_rows_in_a_saver(tmp_path):
+    with tf.Graph().as_default():
+        sok.init()
+        table = sok.Variable(ROWS, name="saved")
+        saver, cleared = tf1.train.Saver(), table.assign(0 * ROWS)
+        found = read(table, [1, 5])
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            path = saver.save(session, str(tmp_path / "c"))
+            session.run(cleared)
+            saver.restore(session, path)
+            np.testing.assert_array_equal(session.run(found), ROWS[[1, 5]])
