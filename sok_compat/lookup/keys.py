@@ -76,3 +76,25 @@ def in_shape_of(keys: tf.Tensor, rows: tf.Tensor, dim: int) -> tf.Tensor:
         output = tf.reshape(rows, tf.concat([tf.shape(keys), [dim]], 0))
     output.set_shape(keys.shape.concatenate([dim]))
     return output
+
+
+def int32_keys(ids: Any, keys: tf.Tensor, called: str, way_out: str) -> tf.Tensor:
+    """Returns keys; fails when run if one does not fit in int32.
+
+    Args:
+      ids: as they were given.
+      keys: int64, of these ids.
+      called: the ids, in the error.
+      way_out: what to do, in the error.
+
+    Raises:
+      tf.errors.InvalidArgumentError: when run: a key does not fit.
+    """
+    if ids.dtype.max <= tf.int32.max:
+        return keys
+    is_wide = tf.logical_or(keys < tf.int32.min, keys > tf.int32.max)
+    message = f"{called} must fit in int32, {way_out}. Those that do not:"
+    wide = tf.boolean_mask(keys, is_wide)
+    done = tf.debugging.Assert(tf.equal(tf.size(wide), 0), [message, wide])
+    with tf.control_dependencies([] if done is None else [done]):
+        return tf.identity(keys)

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from sok_compat.lookup.keys import int32_keys
 from sok_compat.runtime.known_words import checks_words
 from sok_compat.runtime.tf_versions import global_seed
 from sok_compat.sparse_operation_kit.communication import initialized_ranks
@@ -30,7 +31,7 @@ _numbers = itertools.count()  # of variables without a name
 class DynamicVariable(LooksUpKeys, Table):
     """Keys -> rows of `dimension` float32; lookups insert keys. API of SparseOperationKit 2.
 
-    Any integer of key_type is a key, and others are cast to it. One of var_type 'hybrid' that has
+    Any integer of key_type is a key; others raise. One of var_type 'hybrid' that has
     max_capacity keys on a rank evicts the least recently used ones. Train it with
     `sok.OptimizerWrapper` or `sok.SGD`. Its gradients are tf.IndexedSlices by row ids, not by keys.
 
@@ -152,9 +153,18 @@ class DynamicVariable(LooksUpKeys, Table):
     to_dynamic = to_static
 
     def checked_keys(self, keys: Any) -> tf.Tensor:
-        """See the base class; casts the keys to key_type first."""
-        keys = super().checked_keys(keys)
-        return tf.cast(tf.cast(keys, tf.int32), tf.int64) if self.key_type == tf.int32 else keys
+        """See the base class.
+
+        Raises:
+          tf.errors.InvalidArgumentError: when run: a key does not fit in key_type.
+        """
+        if not isinstance(keys, (tf.SparseTensor, tf.RaggedTensor)):  # which raise
+            keys = tf.convert_to_tensor(keys)
+        checked = super().checked_keys(keys)
+        if self.key_type == tf.int64:
+            return checked
+        called = f"keys of {self.table_name}"
+        return int32_keys(keys, checked, called, "its key_type; use key_type=tf.int64")
 
 
 def assign(variable: Table, indices: Any, values: Any) -> tf.Operation | None:

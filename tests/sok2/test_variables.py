@@ -120,13 +120,35 @@ def test_dynamic_variable_grows_with_any_key(sok, var_type, key_type):
     sok.assign(variable, tf.constant([7, 8], key_type), [[1, 2, 3], [4, 5, 6]])
     exported, _ = sok.export(variable)
     assert exported.dtype == key_type and exported.numpy().tolist() == sorted([*keys, -5, 8])
-    sok.lookup_sparse(variable, tf.ragged.constant([[2**33 + 7]], tf.int64))
-    is_cast = key_type == tf.int32  # to the key 7
-    assert set(contents(sok, variable)) == {*keys, -5, 8, *([] if is_cast else [2**33 + 7])}
-    sok.assign(variable, [2**33 + 7], [[1, 2, 3]])
     assert contents(sok, variable)[7] == [1, 2, 3] and contents(sok, variable)[8] == [4, 5, 6]
     assert contents(sok, variable)[-1] == [13, 13, 13]
-    assert variable.size.numpy().tolist() == [7 if is_cast else 8, 3]
+    assert variable.size.numpy().tolist() == [7, 3]
+
+
+OF_WIDE_KEYS = {
+    "lookup_sparse": lambda sok, v, ids: sok.lookup_sparse(
+        v, tf.RaggedTensor.from_tensor(ids[:, tf.newaxis]), combiners="sum"
+    ),
+    "embedding_lookup": lambda sok, v, ids: tf.nn.embedding_lookup(v, ids),
+    "all2all": lambda sok, v, ids: sok.all2all_dense_embedding(v, ids),
+    "assign": lambda sok, v, ids: sok.assign(v, ids, tf.zeros([2, 3])),
+}
+
+
+@pytest.mark.parametrize("call", OF_WIDE_KEYS.values(), ids=OF_WIDE_KEYS)
+@pytest.mark.parametrize("in_function", [False, True])
+def test_keys_that_do_not_fit_in_int32(sok, call, in_function):
+    variable = sok.DynamicVariable(3, "13", key_type=tf.int32, name="narrow")
+
+    def run(ids):
+        call(sok, variable, ids)
+
+    run = tf.function(run) if in_function else run
+    run(tf.constant([-(2**31), 2**31 - 1], tf.int64))
+    for wide in (-(2**31) - 1, 2**31, 2**33 + 7):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="keys of .*narrow.* fit in int32"):
+            run(tf.constant([1, wide], tf.int64))
+    assert set(contents(sok, variable)) == {-(2**31), 2**31 - 1}
 
 
 def test_properties_of_a_dynamic_variable(sok):

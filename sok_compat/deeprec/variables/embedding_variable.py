@@ -19,7 +19,7 @@ from sok_compat.deeprec.variables.recorded_keys import RecordsKeys
 from sok_compat.lookup.find_rows import WITH_GRADIENT
 from sok_compat.lookup.group import lookup_group
 from sok_compat.lookup.initial_rows import InitialRows
-from sok_compat.lookup.keys import in_shape_of, integer_keys
+from sok_compat.lookup.keys import in_shape_of, int32_keys, integer_keys
 from sok_compat.lookup.table_lookup import Lookup
 from sok_compat.tables.first_value import FirstValue
 from sok_compat.tables.placement import Placement
@@ -195,13 +195,9 @@ class EmbeddingVariable(RecordsKeys, Table):
         if not isinstance(ids, (tf.SparseTensor, tf.RaggedTensor)):  # which raise
             ids = tf.convert_to_tensor(ids)
         keys = integer_keys(ids, called, "tf.nn.group_embedding_lookup_sparse")
-        if self.key_dtype_of_ids == tf.int64 or ids.dtype.max <= tf.int32.max:
+        if self.key_dtype_of_ids == tf.int64:
             return keys
-        least, most = tf.reduce_min(keys), tf.reduce_max(keys)
-        fits = tf.logical_and(least >= tf.int32.min, most <= tf.int32.max)  # true without ids
-        message = f"{called} must fit in int32, its key_dtype; use int64. The least and the most:"
-        with tf.control_dependencies([tf.debugging.Assert(fits, [message, least, most])]):
-            return tf.identity(keys)
+        return int32_keys(ids, keys, called, "its key_dtype; use int64")
 
     def replace_initializer(self, op: tf.Operation) -> None:
         """See the base class; also replaces it in EV_INIT_VAR_OPS."""
