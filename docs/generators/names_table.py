@@ -36,9 +36,9 @@ SECTIONS = {
         Entry("sok.core.EmbeddingVariable sok.core.embedding_variable.EmbeddingVariable", "differs",
               "`handle` is the variable of the rows. Each has a table of its own. Its initializer "
               "may run again and empties the table. `m_initial_value` is a tensor, or the name of "
-              "the first value. `assign`, `scatter_update` and their like write this rank's rows "
-              "by row id. With a hash table `numpy()`, and `assign` of rows without keys, raise. "
-              "`num_keys()`, `export()` and `slots` are new."),
+              "the first value. Without a hash table `assign`, `scatter_update` and their like "
+              "write this rank's rows by row id. With one they, slices and `numpy()` raise, except "
+              "for a gradient's indices. `num_keys()`, `export()` and `slots` are new."),
         Entry("sok.core.embedding_layer_handle.EmbeddingLayerHandle",
               "differs",
               "`handle` is the table's `emb_handle`; running `initializer` does nothing"),
@@ -163,7 +163,7 @@ SECTIONS = {
               "`kLru` does. A hybrid variable "
               "with `max_capacity` keys on a rank evicts the least recently used ones. "
               "Lookups by `tf.nn.embedding_lookup` take keys of all ranks. "
-              "The indices of gradients are row ids; `to_static` and "
+              "The indices of gradients are row ids, and writes by others raise; `to_static` and "
               "`to_dynamic` raise: `sok.OptimizerWrapper` does their work. Saved by "
               "`tf.train.Saver` and `tf.train.Checkpoint`."),
         Entry("sok.assign sok.dynamic_variable.assign sok.experiment.assign", "differs",

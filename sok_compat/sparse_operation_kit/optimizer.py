@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.tables.rows.shown_rows import showing_all_rows
+from sok_compat.tables.table import Table
 from sok_compat.training.rows_of_gradients import (
     apply_to_rows_of_gradients,
     is_legacy_keras,
@@ -148,7 +151,9 @@ def _descend(variable: tf.Variable, gradient: Any, rate: tf.Variable) -> Any:
         return variable.assign_sub(tf.cast(rate, gradient.dtype) * gradient)
     delta = tf.cast(rate, gradient.dtype) * gradient.values
     slices = tf.IndexedSlices(delta, gradient.indices, gradient.dense_shape)
-    return variable.scatter_sub(slices)
+    is_table = isinstance(variable, Table)
+    with showing_all_rows(variable) if is_table else contextlib.nullcontext():
+        return variable.scatter_sub(slices)
 
 
 __all__ = ["SGD", "OptimizerWrapper"]

@@ -21,7 +21,11 @@ import tensorflow as tf
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
 from sok_compat.runtime.tf_versions import has_keras_2, keras, keras_3, keras_of_layers
-from sok_compat.tables.rows.shown_rows import showing_rows_in_use, showing_some_rows
+from sok_compat.tables.rows.shown_rows import (
+    showing_all_rows,
+    showing_rows_in_use,
+    showing_some_rows,
+)
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
@@ -105,7 +109,8 @@ def _is_by_rows(optimizer: Any, variable: Any) -> bool:
 
 
 def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps an update so that it applies to the shown rows, if one of these optimizers made it.
+    """Wraps an update so that it applies to the shown rows, if one of these optimizers made it, and
+    by row id, if another did.
 
     Args:
       table: the Table, or any other variable.
@@ -115,18 +120,20 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
     optimizer = _optimizer_of(update)
     if optimizer is not None and keras_3 is None:
         _raise_in_graph(table)
-    if not _is_by_rows(optimizer, table):
-        return update
+    is_by_rows = _is_by_rows(optimizer, table)
 
-    def update_rows_in_use(table, *args):
+    @functools.wraps(update)  # nested strategies wrap it again
+    def update_rows(table, *args, **kwargs):
+        if table.shows_rows():
+            return update(table, *args, **kwargs)
         gradients, others = args[:1], args[1:]
-        is_sparse = any(_updates_rows_of_batch(optimizer, each) for each in gradients)
-        if is_sparse or table.shows_rows_in_use():
-            return update(table, *args)
+        if not is_by_rows or any(_updates_rows_of_batch(optimizer, each) for each in gradients):
+            with showing_all_rows(table):
+                return update(table, *args, **kwargs)
         with showing_rows_in_use(table) as rows:
-            return update(table, *map(rows.localized, gradients), *others)
+            return update(table, *map(rows.localized, gradients), *others, **kwargs)
 
-    return update_rows_in_use
+    return update_rows
 
 
 def _raise_in_graph(table: Any) -> None:

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.runtime.tf_versions import has_keras_2, keras
+from sok_compat.tables.rows.shown_rows import showing_all_rows
 from tests.support.cases.layer_cases import LayerCase
 from tests.support.sessions import initialized_session
 
@@ -30,9 +31,10 @@ def table(sok):
 
 
 def after(table, make_update):
-    """The rows of both after the same update."""
+    """The rows of both after the same update, which takes row ids."""
     variable, plain, copy = table
-    updates = [make_update(variable), tf.group(make_update(plain))]
+    with showing_all_rows(variable):
+        updates = [make_update(variable), tf.group(make_update(plain))]
     with initialized_session() as session:
         session.run(copy)
         session.run(updates)
@@ -100,7 +102,9 @@ def test_keras_optimizers_that_update_nothing_are_refused(sok, optimizer, use_ha
 
 
 def test_row_id_beyond_the_capacity(table):
-    update = table[0].scatter_sub(tf.IndexedSlices(tf.ones([1, 3]), tf.constant([4], tf.int64)))
+    with showing_all_rows(table[0]):
+        slices = tf.IndexedSlices(tf.ones([1, 3]), tf.constant([4], tf.int64))
+        update = table[0].scatter_sub(slices)
     with initialized_session() as session, pytest.raises(tf.errors.InvalidArgumentError):
         session.run(update)
 
@@ -110,7 +114,7 @@ def test_a_row_changed_before_its_key_comes_starts_fresh(sok):
     variable = layer.embedding_variable
     slices = tf.IndexedSlices(tf.fill([4, 3], 5.0), tf.range(4, dtype=tf.int64))
     output = layer(tf.constant([1], tf.int64))
-    with initialized_session() as session:
+    with initialized_session() as session, showing_all_rows(variable):
         session.run(variable.scatter_update(slices))
         assert session.run(output).tolist() == [[1.0] * 3]
 

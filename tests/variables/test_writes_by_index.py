@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to all rows, and to rows by index, of tables without a hash index: those of a variable."""
+"""Writes to all rows and by index: as of a variable without a hash index, refused with one."""
+
+import contextlib
 
 import numpy as np
 import pytest
@@ -95,6 +97,80 @@ def test_a_row_that_does_not_exist():
         tf1.scatter_update(table, [10], [[1.0, 1.0]])
     with pytest.raises(NotImplementedError, match="scatter_nd_update is not defined"):
         tf1.scatter_nd_update(table, [[1]], [[1.0, 1.0]])
+
+
+@pytest.mark.parametrize("in_function", [False, True], ids=["eager", "function"])
+def test_slices(in_function):
+    table, plain = sok.Variable(0 * ROWS), tf.Variable(0 * ROWS)
+
+    def write(variable):
+        variable[3:5].assign(SEVENS[3:5])
+
+    for variable in (table, plain):
+        (tf.function(write) if in_function else write)(variable)
+    np.testing.assert_array_equal(read(table, [2, 3, 4]), plain[2:5])
+
+
+def hash_table(kind):
+    if kind == "DynamicVariable":
+        return sok.DynamicVariable(2, "zeros")
+    sok.Init(global_batch_size=2)
+    return sok.All2AllDenseEmbedding(10, 2, 1, 1, embedding_initializer="zeros").embedding_variable
+
+
+OF_USERS = {name: write for name, write in WRITES.items() if "scatter" in name}
+OF_USERS.update(
+    {
+        "tf.scatter_nd_update": lambda v: tf1.scatter_nd_update(v, [[1]], [[1.0, 1.0]]),
+        "tf.scatter_nd_add": lambda v: tf1.scatter_nd_add(v, [[1]], [[1.0, 1.0]]),
+        "tf.batch_scatter_update": lambda v: tf1.batch_scatter_update(v, [1], [[1.0, 1.0]]),
+        "a slice": lambda v: v[1].assign([1.0, 1.0]),
+    }
+)
+
+
+@pytest.mark.parametrize("write", OF_USERS.values(), ids=OF_USERS)
+@pytest.mark.parametrize("kind", ["DynamicVariable", "EmbeddingVariable"])
+@pytest.mark.parametrize("how", ["eager", "function", "graph"])
+def test_rows_with_keys_have_no_index(write, kind, how):
+    def check():
+        table = hash_table(kind)
+        with pytest.raises(NotImplementedError, match="rows +belong to keys"):
+            write(table)
+
+    with tf.Graph().as_default() if how == "graph" else contextlib.nullcontext():
+        (tf.function(check, autograph=False) if how == "function" else check)()
+
+
+@pytest.mark.parametrize("how", ["eager", "function", "graph"])
+@pytest.mark.parametrize("is_unique", [False, True])
+def test_gradients_have_row_ids(how, is_unique):
+    with tf.Graph().as_default() if how == "graph" else contextlib.nullcontext():
+        table = sok.DynamicVariable(2, "zeros")
+
+        def step():
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(read(table, [20, 30]))
+            gradient = tape.gradient(loss, table)
+            indices = tf.unique(gradient.indices)[0] if is_unique else gradient.indices
+            return table.scatter_sub(tf.IndexedSlices(gradient.values, indices))
+
+        if how == "eager" and is_unique:
+            with pytest.raises(NotImplementedError, match="as they are"):
+                step()
+        elif how == "graph":
+            done, found = step(), table.export()
+            with tf1.Session() as session:
+                session.run(tf1.global_variables_initializer())
+                session.run(done)
+                np.testing.assert_array_equal(session.run(found)[1], -np.ones([2, 2]))
+        else:
+
+            def run():
+                step()
+
+            (tf.function(run) if how == "function" else run)()
+            np.testing.assert_array_equal(table.export()[1], -np.ones([2, 2]))
 
 
 def keras_model():

@@ -44,6 +44,19 @@ class RowReads(VariableMixin):
             )
         return super().numpy()
 
+    def __getitem__(self, slice_spec: Any) -> tf.Tensor:
+        """A slice of value(), without a hash index.
+
+        Raises:
+          NotImplementedError: with a hash index: rows belong to keys.
+        """
+        if self.use_hash_index and not self.shows_rows():
+            raise NotImplementedError(
+                f"a slice of the table {self.table_name} would be of rows in the order in which "
+                f"their keys came: rows belong to keys. Look keys up {self.words.look_up}"
+            )
+        return super().__getitem__(slice_spec)
+
     def __array__(self, dtype: Any = None) -> np.ndarray:
         """value() for NumPy, which also calls it to put variables into an array."""
         return np.asarray(self.value(), dtype)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 
 from sok_compat.ranks.horovod.communicator import is_broadcast
+from sok_compat.tables.rows.row_ids import are_of_gradient
 from sok_compat.tables.rows.row_writes import all_rows, rows_at
 from sok_compat.tables.variable_mixin import VariableMixin
 
@@ -68,9 +69,9 @@ def _is_fed(value: Any) -> bool:
 class RowUpdates(VariableMixin):
     """`assign`, `assign_add` and the `scatter_...` by row id, on `handle`.
 
-    Row ids are those of the table's gradients, not keys. Repeated ids are all added or subtracted;
-    an update keeps one of them. Without a hash index, rows that no lookup has inserted are written
-    like others.
+    Repeated ids are all added or subtracted; an update keeps one of them. Without a hash index,
+    rows that no lookup has inserted are written like others. With one, row ids are those of the
+    table's gradients, and no others are taken: to users, rows belong to keys.
     """
 
     def assign(
@@ -116,7 +117,13 @@ class RowUpdates(VariableMixin):
         name: str | None = None,
         read_value: bool = True,
     ) -> tf.Operation | tf.Variable:
-        """Subtracts [capacity, dim] from the rows."""
+        """Subtracts [capacity, dim] from the rows.
+
+        Raises:
+          NotImplementedError: with a hash index, delta is kept elsewhere (see raise_for_kept_rows).
+        """
+        if self.use_hash_index:
+            raise_for_kept_rows(delta, self.table_name, self.words)
         with tf.control_dependencies(self._inserted()):
             return super().assign_sub(delta, use_locking, name, read_value)
 
@@ -127,9 +134,20 @@ class RowUpdates(VariableMixin):
         name: str | None = None,
         read_value: bool = True,
     ) -> tf.Operation | tf.Variable:
-        """Adds [capacity, dim] to the rows."""
+        """Adds [capacity, dim] to the rows.
+
+        Raises:
+          NotImplementedError: with a hash index, delta is kept elsewhere (see raise_for_kept_rows).
+        """
+        if self.use_hash_index:
+            raise_for_kept_rows(delta, self.table_name, self.words)
         with tf.control_dependencies(self._inserted()):
             return super().assign_add(delta, use_locking, name, read_value)
+
+    def _strided_slice_assign(self, *args: Any, **kwargs: Any) -> tf.Variable:
+        """`table[i].assign(...)`, without a hash index."""
+        with tf.control_dependencies(self._inserted()):
+            return super()._strided_slice_assign(*args, **kwargs)
 
     def _inserted(self) -> list[tf.Tensor]:
         """What an update of all rows waits for, unless it is of a scope for the rows in use."""
@@ -189,12 +207,18 @@ class RowUpdates(VariableMixin):
           The op; None in eager mode.
 
         Raises:
-          NotImplementedError: another update.
+          NotImplementedError: another update; with a hash index, other indices than a gradient's.
           tf.errors.InvalidArgumentError: when run: this rank has no such row.
         """
         self._raise_if_undefined(update)
         if not self.use_hash_index:
             indices = rows_at(self, indices)
+        elif not (self.shows_rows() or are_of_gradient(indices)):
+            raise NotImplementedError(
+                f"scatter_{update} of the table {self.table_name} takes the indices of its "
+                "gradients alone, as they are: rows belong to keys. Use an optimizer, or "
+                f"{self.words.set_rows} to set rows"
+            )
         with tf.device(self.device):
             return _SCATTERS[update](
                 resource=self.handle,

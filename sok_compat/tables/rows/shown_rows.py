@@ -89,7 +89,7 @@ def showing_some_rows(table: Table) -> AbstractContextManager[None]:
 
 
 def showing_all_rows(table: Table) -> AbstractContextManager[None]:
-    """Context in which gathers from `table` take row ids, as its gradients have, and no keys."""
+    """Context in which gathers and scatters of `table` take row ids, as gradients have, no keys."""
     return _showing(table, AllRows())
 
 
@@ -162,6 +162,10 @@ class ShownRows(VariableMixin):
     def shows_rows_in_use(self) -> bool:
         """Whether this is inside `showing_rows_in_use` or `showing_rows_of`."""
         return self._rows_in_use() is not None
+
+    def shows_rows(self) -> bool:
+        """Whether this is inside one of these contexts."""
+        return self._shown() is not None
 
     def shown_row_ids(self) -> tf.Tensor | None:
         """Returns int64 [n], the ids of the rows that this shows; None: all, by their ids."""
