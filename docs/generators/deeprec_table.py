@@ -9,7 +9,8 @@ INTRODUCTION = """\
 A script for DeepRec runs without a changed line by `python -m sok_compat.run script.py`, or after
 one: `import sok_compat.deeprec as tf` in the place of `import tensorflow as tf`. On several ranks a
 loss that is a sum over ranks [needs one more change](#losses-on-several-ranks). Both give every
-name of `tf.compat.v1` with TensorFlow 1's behaviour, and DeepRec's own as below;
+name of `tf.compat.v1` with TensorFlow 1's behaviour, and DeepRec's own as below; the launcher hides
+TensorFlow's deprecation warnings, which `python -W default -m sok_compat.run` shows;
 [porting](porting_sok.md#without-a-changed-line) says which imports change. Not there yet: tiers of
 storage.
 

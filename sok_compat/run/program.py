@@ -12,6 +12,7 @@ import types
 from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 
+from sok_compat.run.console import hide_deprecations
 from sok_compat.run.distributions import answer_as_deeprec
 from sok_compat.run.horovod_stand_in import stand_in_for_horovod
 from sok_compat.run.rank import NOTE, note_failure
@@ -53,6 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     _refuse_clusters(os.environ.get("TF_CONFIG"))
     if importlib.util.find_spec("tf_keras"):  # with Keras 3, TensorFlow lacks tf.layers
         os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    hide_deprecations()
     stand_in_for_horovod()
     run = _run_module if is_module else _run_script
     run(name, own)

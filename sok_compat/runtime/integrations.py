@@ -67,6 +67,13 @@ CHANGES_OF_OBJECTS = (
         "ends with the process; sok_compat.run.distributions.answer_as_installed()",
     ),
     ChangeOfObject(
+        "the logger tensorflow and warnings.filters, by python -m sok_compat.run",
+        "a script for TensorFlow 1 calls deprecated functions: their warnings hid all others",
+        "TensorFlow 2.15 to 2.21",
+        "tests/deeprec/scripts/test_console.py",
+        "python -W default -m sok_compat.run; sok_compat.run.console.show_deprecations()",
+    ),
+    ChangeOfObject(
         "numpy, by python -m sok_compat.run",
         "names that NumPy 1.24 and 2.0 dropped, such as np.object and np.float, are there again",
         "NumPy 1.23 to 2.4",

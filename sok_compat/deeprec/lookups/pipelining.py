@@ -54,6 +54,9 @@ def make_prefetch_hook(*args: Any, **kwargs: Any) -> tf.train.SessionRunHook:
 
 
 class _FeedHook(tf.train.SessionRunHook):
+    def __init__(self) -> None:
+        """Does not call the base class's, which warns that it is deprecated."""
+
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs | None:
         feeds: dict[tf.Tensor, Any] = {}
         for placeholders, values in run_context.session.graph.get_collection(_FEEDS):

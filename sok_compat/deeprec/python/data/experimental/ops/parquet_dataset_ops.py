@@ -124,13 +124,13 @@ def _dataset(
             f"{index}"
         )
     columns = _checked_fields(fields, first)
-    types = flat_types(columns)
+    signature = tuple(tf.TensorSpec(None, dtype) for dtype in flat_types(columns))
 
     def batches_of(filename):
         read = functools.partial(
             _read, fields=columns, batch_size=batch_size, part=(index, count), exact=drop_remainder
         )
-        return tf.data.Dataset.from_generator(read, types, args=(filename,))
+        return tf.data.Dataset.from_generator(read, args=(filename,), output_signature=signature)
 
     names = filenames.flat_map(_one_by_one)
     if num_files is None:
