@@ -18,6 +18,7 @@ from sok_compat.ranks.horovod.helpers import (
 )
 from sok_compat.ranks.job import active_job, connection_of
 from sok_compat.ranks.mpi.job import MpiJob
+from sok_compat.ranks.sentences_first import put_sentences_first
 from sok_compat.ranks.shared_gradients import watch_gradients
 from sok_compat.runtime import integrations
 from sok_compat.runtime.seeds import draw_seed
@@ -86,6 +87,7 @@ def connect_ranks(
                 lambda: watch_gradients(is_shared_table, refuse_early_tape)
             )
             integrations.when_there_are_tables(clip_by_norm_over_ranks)
+            integrations.when_there_are_tables(put_sentences_first)
     _exchange_thread.leave_at_exit()  # the script may have called hvd.init() once more
     _exchange_thread.wait_for_ranks(user)
     return Ranks(job.rank(), job.size())

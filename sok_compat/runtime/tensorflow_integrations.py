@@ -14,6 +14,7 @@ from sok_compat.runtime.tf_versions import (
     control_flow_state,
     custom_gradient,
     distribute,
+    error_interpolation,
     functional_saver,
     gradients_util,
     hdf5_format,
@@ -213,6 +214,14 @@ _OF_GRADIENTS = (
         lambda: clip_ops,  # Keras calls this one, too
         "global_norm",
         ("t_list", "name"),
+    ),
+    _integration(
+        "errors of tf.compat.v1.Session.run",
+        "on several ranks, the message of a failed op of this package begins with its sentence",
+        "runtime/test_exchange_errors",
+        lambda: error_interpolation,
+        "interpolate_graph",
+        ("message", "graph"),
     ),
 )  # fmt: skip
 _OF_OPTIMIZERS = (

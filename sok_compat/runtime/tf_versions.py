@@ -19,7 +19,7 @@ from tensorflow.python.checkpoint import (
 from tensorflow.python.client import session
 from tensorflow.python.distribute import distribute_lib
 from tensorflow.python.eager import context
-from tensorflow.python.framework import op_def_registry, tensor_util
+from tensorflow.python.framework import error_interpolation, op_def_registry, tensor_util
 from tensorflow.python.ops import (
     clip_ops,
     cond_v2,
@@ -267,6 +267,7 @@ __all__ = [
     "eager_context",
     "eager_mode",
     "eager_variable_handle",
+    "error_interpolation",
     "feature_columns",
     "forget_dependency",
     "functional_saver",

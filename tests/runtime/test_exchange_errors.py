@@ -4,7 +4,12 @@
 import pytest
 import tensorflow as tf
 
+from sok_compat.lookup.group import lookup_group
+from sok_compat.lookup.table_lookup import Lookup
+from sok_compat.ranks.sentences_first import put_sentences_first
+from sok_compat.runtime import integrations
 from sok_compat.runtime.error_texts import MOST_CHARACTERS, first_line
+from sok_compat.tables import Table
 
 tf1 = tf.compat.v1
 
@@ -18,6 +23,27 @@ def test_an_error_of_a_session_without_its_stack_traces():
     assert "most recent call last" in raised.value.message
     assert first_line(raised.value).startswith("Could not parse")
     assert "\n" not in first_line(raised.value)
+
+
+def test_the_sentence_stands_before_the_stack():
+    put_sentences_first()
+    try:
+        with tf.Graph().as_default(), tf1.Session() as session:
+            table = Table(4, 2, use_hash_index=False, name="small")
+            (rows,) = lookup_group([Lookup(table, tf.constant([9], tf.int64))], insert=True)
+            other = tf.io.parse_tensor(tf.constant(b"no tensor"), tf.float32)
+            session.run(tf1.global_variables_initializer())
+            with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+                session.run(rows)
+            with pytest.raises(tf.errors.InvalidArgumentError) as of_tensorflow:
+                session.run(other)
+    finally:
+        integrations.undo("errors of tf.compat.v1.Session.run")
+    sentence = raised.value.message.splitlines()[0]
+    assert "small" in sentence and "9" in sentence
+    assert "most recent call last" in raised.value.message
+    assert first_line(raised.value) == sentence
+    assert of_tensorflow.value.message.startswith("Graph execution error")
 
 
 @pytest.mark.parametrize(
