@@ -132,7 +132,7 @@ def _with_saves_of_rank_0(hooks, creator):
     if not is_first:
         for hook in hooks:
             if _has_folder_of_events(hook) and str(hook._output_dir) in first["folders_of_events"]:
-                hook._summary_writer = _NoEvents()
+                hook._summary_writer = NoEvents()
     has_listeners = any(each["has_listeners"] for each in of_ranks)
     made = [
         SavesOnAllRanks(Saving(*saving), is_first, has_listeners, hook, scaffold)
@@ -149,7 +149,7 @@ def _with_saves_of_rank_0(hooks, creator):
     return hooks
 
 
-class _NoEvents:
+class NoEvents:
     """Replaces a tf.summary.FileWriter in rank 0's folder: two writers may pick one file name."""
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:

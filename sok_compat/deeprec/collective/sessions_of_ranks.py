@@ -4,11 +4,8 @@ only rank 0 writes files."""
 
 from __future__ import annotations
 
-import atexit
 import copy
 import inspect
-import shutil
-import tempfile
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from sok_compat.checkpoint.saver.increment_hook import IncrementalSaverHook
 from sok_compat.checkpoint.saver.incremental_saver import IncrementalSaver
+from sok_compat.checkpoint.sessions.restored_sessions import NoEvents
 from sok_compat.checkpoint.sessions.same_input import InputCheck
 from sok_compat.deeprec.collective.distributed_strategy import is_collective
 from sok_compat.deeprec.collective.micro_batches import with_micro_batches
@@ -64,7 +62,7 @@ def monitored_training_session(
     if current_ranks().rank != 0:
         options = {name: value for name, value in options.items() if name not in _OF_RANK_0}
         if has_summaries:
-            options["summary_dir"] = _temporary_folder()
+            _add_summaries(options)
     options["hooks"] = [*with_broadcast(options.get("hooks"), trains=True), *last_hooks]
     options["config"] = session_config(options.get("config"))
     return tf.train.MonitoredTrainingSession(**options)
@@ -117,10 +115,15 @@ class _Broadcast(tf.train.SessionRunHook):
         session.run(self._broadcast)
 
 
-def _temporary_folder() -> str:
-    folder = tempfile.mkdtemp(prefix="sok_compat_summaries_")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+def _add_summaries(options: dict[str, Any]) -> None:
+    """Makes a session without a folder run summary ops as often as rank 0's, and write none."""
+    default = None if "save_summaries_secs" in options else 100  # TensorFlow's
+    steps = options.get("save_summaries_steps", default)
+    if not steps:
+        return
+    options["scaffold"] = scaffold = options.get("scaffold") or tf.train.Scaffold()
+    hook = tf.train.SummarySaverHook(steps, summary_writer=NoEvents(), scaffold=scaffold)
+    options["hooks"] = [*(options["hooks"] or []), hook]
 
 
 def session_config(config: tf.ConfigProto | None = None) -> tf.ConfigProto:
