@@ -20,7 +20,7 @@ PYTHON = {
     "sok_compat/distributed_embeddings": _BELOW_FACES,
     "sok_compat/training": ("tables", *_BELOW_TABLES),
     "sok_compat/serving": ("lookup", "tables", *_BELOW_TABLES),
-    "sok_compat/checkpoint": ("tables", *_BELOW_TABLES),
+    "sok_compat/checkpoint": ("tables", *_BELOW_TABLES, "engine"),
     "sok_compat/lookup": ("tables", *_BELOW_TABLES),
     "sok_compat/tables": _BELOW_TABLES,
     "sok_compat/ranks": ("runtime",),

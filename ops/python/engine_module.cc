@@ -6,6 +6,7 @@
 
 #include "ops/base/error.h"
 #include "ops/python/engines.h"
+#include "ops/python/formats_binding.h"
 #include "ops/python/stored_table.h"
 
 namespace nb = nanobind;
@@ -152,6 +153,7 @@ NB_MODULE(SOK_MODULE_NAME, module) {
              nb::arg("capacity"), nb::arg("kind"), nb::arg("low_or_mean"),
              nb::arg("high_or_stddev"), nb::arg("seed"));
   BindStoredTable(module);
+  BindFormats(module);
   module.attr("HAS_CUDA") = bool{SOK_HAS_CUDA};
   module.attr("WHY_NO_CUDA") = SOK_WHY_NO_CUDA;
 }

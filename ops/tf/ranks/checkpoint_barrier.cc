@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/base/error.h"
+#include "ops/tf/base/shared_variant.h"
 
 namespace sok {
 namespace {
@@ -123,6 +124,13 @@ CheckpointBarrier::CheckpointBarrier(tf::OpKernelContext* ctx, RankCommunicator&
     Release();
     throw;
   }
+}
+
+std::shared_ptr<CheckpointBarrier> BarrierIn(tf::OpKernelContext* ctx) {
+  const tf::Tensor& steps = Input(ctx, "steps");
+  if (auto barrier = SharedIn<CheckpointBarrier>(steps)) return barrier;
+  Throw(ErrorCode::kInvalidArgument,
+        "input `steps` must be the output of SokHoldCheckpointBarrier, got ", steps.DebugString());
 }
 
 void CheckpointBarrier::Release() {

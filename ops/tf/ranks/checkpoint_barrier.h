@@ -3,6 +3,8 @@
 #ifndef SOK_OPS_TF_RANKS_CHECKPOINT_BARRIER_H_
 #define SOK_OPS_TF_RANKS_CHECKPOINT_BARRIER_H_
 
+#include <memory>
+
 #include "ops/tf/ranks/rank_communicator.h"
 #include "ops/tf/steps/session_steps.h"
 
@@ -25,6 +27,9 @@ class CheckpointBarrier {
  private:
   tensorflow::core::RefCountPtr<SessionSteps> steps_;  // null once released
 };
+
+/// The barrier that is the input `steps` of an op. Throws kInvalidArgument.
+std::shared_ptr<CheckpointBarrier> BarrierIn(tensorflow::OpKernelContext* ctx);
 
 }  // namespace sok
 

@@ -1,75 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds and reads dumps: the pair of files that sok.Saver writes of a table, and their note."""
+"""Dumps of sok.Saver: the pair of files of a table, and their note. The engine's module has the
+format."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import math
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.files.stored_array import Extent, StoredArray
+from sok_compat.engine import _engine
 
-ID_DIGITS = 24
-_NOTE = re.compile(
-    r"sok_compat-dump-1\nid ([0-9a-f]{24})\nkeys (\d+) of ([48]) bytes, CRC-32C (\d+)\n"
-    r"rows of ([1-9]\d*) float32, CRC-32C (\d+)\nend\n"
-)
-KEY_DTYPES: dict[str, np.dtype] = {"int64": np.dtype("<i8"), "uint32": np.dtype("<u4")}
-
-
-@dataclasses.dataclass(frozen=True)
-class DumpNote:
-    """Description of a dump's two files; see ops/tf/checkpoint/dump/dump_note.h."""
-
-    id: str
-    num_keys: int
-    key_bytes: int
-    keys_sum: int
-    dim: int
-    rows_sum: int
-
-    def to_text(self) -> str:
-        """The content of the note's file."""
-        return (
-            f"sok_compat-dump-1\nid {self.id}\nkeys {self.num_keys} of {self.key_bytes} bytes, "
-            f"CRC-32C {self.keys_sum}\nrows of {self.dim} float32, CRC-32C {self.rows_sum}\nend\n"
-        )
-
-    @classmethod
-    def read(cls, path: str) -> DumpNote | None:
-        """The note in a file; None if there is no such file.
-
-        Raises:
-          FileError: the file is not a note.
-        """
-        match = match_note(path, _NOTE)
-        return match and cls(match[1], *map(int, match.groups()[1:]))
-
-
-def match_note(path: str, pattern: re.Pattern[str]) -> re.Match[str] | None:
-    """The match of the note in a file; None if there is no such file.
-
-    Raises:
-      FileError: the file does not match.
-    """
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            match = pattern.fullmatch(file.read())
-    except FileNotFoundError:
-        return None
-    if match is None:
-        raise FileError(
-            f"{path} is not what a dump has written; remove it to read the files beside it as they "
-            "are"
-        )
-    return match
+KEY_DTYPES = ("int64", "uint32")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,19 +26,10 @@ class DumpPlaces:
     name: str  # of the table; may contain folders
 
     @property
-    def keys(self) -> str:
-        """Path of the keys."""
-        return os.path.join(self.folder, f"{self.name}_keys.file")
-
-    @property
-    def rows(self) -> str:
-        """Path of the rows."""
-        return os.path.join(self.folder, f"{self.name}_values.file")
-
-    @property
-    def note(self) -> str:
-        """Path of the note."""
-        return os.path.join(self.folder, f"{self.name}.dump")
+    def paths(self) -> tuple[str, str, str]:
+        """Of the keys, the rows and the note."""
+        stem = os.path.join(self.folder, self.name)
+        return f"{stem}_keys.file", f"{stem}_values.file", f"{stem}.dump"
 
 
 def dumped_tables(folder: str) -> list[str]:
@@ -120,74 +57,57 @@ def open_dump(places: DumpPlaces, key_dtype: str = "int64") -> tuple[StoredArray
     Raises:
       FileError: a file is missing or has the wrong size.
     """
-    with folder_lock(os.path.dirname(places.keys) or ".", fcntl.LOCK_SH):
-        note = DumpNote.read(places.note)
-        paths = [_path_now(place, note) for place in (places.keys, places.rows)]
-        sizes = [_size_of(path) for path in paths]
-    if note is None:
-        dtype = KEY_DTYPES[key_dtype]
-        num_keys, dim = _measured(paths, sizes, dtype)
-        sums: tuple[int | None, int | None] = (None, None)
-    else:
-        dtype = KEY_DTYPES["int64" if note.key_bytes == 8 else "uint32"]
-        num_keys, dim, sums = note.num_keys, note.dim, (note.keys_sum, note.rows_sum)
-    kinds: tuple[np.dtype, np.dtype] = (dtype, np.dtype("<f4"))
-    shapes = ((num_keys,), (num_keys, dim))
-    arrays = []
-    for path, size, kind, shape, checksum in zip(paths, sizes, kinds, shapes, sums):
-        expected = math.prod(shape) * kind.itemsize
-        if size != expected:
-            raise FileError(
-                f"{path} is not as it was written: it has {size} bytes, and {places.note} says "
-                f"{expected}"
-            )
-        extent = Extent(path, 0, size, checksum, "the file")
-        arrays.append(StoredArray(kind, shape, (extent,) if size else ()))
+    with _as_file_errors():
+        columns = _engine.columns_of_pair(places.folder or ".", places.name, key_dtype == "uint32")
+    arrays: list[StoredArray] = []
+    for path, dtype, num_rows, width, num_bytes, checksum in columns:
+        shape = (num_rows, width) if arrays else (num_rows,)
+        extent = Extent(path, 0, num_bytes, checksum, "the file")
+        arrays.append(StoredArray(np.dtype(dtype), shape, (extent,) if num_bytes else ()))
     keys, rows = arrays
     return keys, rows
 
 
-@contextlib.contextmanager
-def folder_lock(folder: str, mode: int) -> Iterator[None]:
-    """Locks a folder as dumps do, while this is open; no-op if the file system has no locks."""
+def write_dump(
+    places: DumpPlaces,
+    dim: int,
+    pieces: Iterable[tuple[np.ndarray, np.ndarray]],
+    key_dtype: str = "int64",
+) -> int:
+    """Writes a dump, and replaces an earlier one atomically.
+
+    Args:
+      places: paths of its files; the folder is created if it is missing.
+      dim: floats in a row.
+      pieces: yields (keys int64 [n], rows float32 [n, dim]). If it raises, the earlier dump stays.
+      key_dtype: dtype of the keys in the file, 'int64' or 'uint32'; all keys must fit.
+
+    Returns:
+      The number of keys.
+
+    Raises:
+      FileError: a file cannot be written.
+    """
+    num_keys = 0
+    with _as_file_errors():
+        writer = _engine.PairDumpWriter(places.folder, places.name, key_dtype == "uint32")
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:  # using the folder reports why
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, mode)
-        yield
+        writer.append(0, dim, 0, 0)
+        for keys, rows in pieces:
+            keys, rows = np.ascontiguousarray(keys, "<i8"), np.ascontiguousarray(rows, "<f4")
+            with _as_file_errors():
+                writer.append(len(keys), dim, keys.ctypes.data, rows.ctypes.data)
+            num_keys += len(keys)
+        with _as_file_errors():
+            writer.commit()
     finally:
-        os.close(descriptor)
+        writer.close()
+    return num_keys
 
 
-def until(place: str, dump_id: str) -> str:
-    """Path of a file until its dump is complete; it stays there if the process dies before."""
-    return f"{place}.{dump_id}"
-
-
-def _path_now(place, note):
-    if note is not None and os.path.exists(until(place, note.id)):
-        return until(place, note.id)
-    return place
-
-
-def _size_of(path):
+@contextlib.contextmanager
+def _as_file_errors() -> Iterator[None]:
     try:
-        return os.path.getsize(path)
-    except FileNotFoundError:
-        raise FileError(f"{path} is missing, one of the two files of a dump") from None
-
-
-def _measured(paths, sizes, dtype):
-    num_keys = sizes[0] // dtype.itemsize
-    dim = sizes[1] // (4 * num_keys) if num_keys else 1
-    if sizes != [num_keys * dtype.itemsize, num_keys * dim * 4] or (num_keys and dim < 1):
-        raise FileError(
-            f"{paths[0]} has {sizes[0]} bytes and {paths[1]} has {sizes[1]}: not a row of float32 "
-            f"for each key of {dtype.itemsize} bytes; no note beside them says what they are "
-            "(--key-dtype uint32 takes keys of 4 bytes)"
-        )
-    return num_keys, dim
+        yield
+    except (ValueError, OSError) as error:
+        raise FileError(str(error)) from None

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import os
-import re
-import string
 from collections.abc import Iterable
+
+from sok_compat.engine import _engine
 
 
 def file_stem(table_name: str) -> str:
     """The beginning of a table's file names: its name, with '_' for punctuation."""
-    return re.sub(f"[{re.escape(string.punctuation)}]", "_", table_name)
+    return _engine.stem_of_headed_dump(table_name)
 
 
 def bytes_of_dumps(folder: str, table_names: Iterable[str]) -> int:

@@ -8,8 +8,7 @@ import argparse
 import numpy as np
 
 from sok_compat.checkpoint.files.compare import SHARE_KEYS, keys_of_share
-from sok_compat.checkpoint.files.dump_files import DumpPlaces
-from sok_compat.checkpoint.files.dump_writer import write_dump
+from sok_compat.checkpoint.files.dump_files import DumpPlaces, write_dump
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.tool import array_files
 from sok_compat.checkpoint.tool.sizes import counted
@@ -18,16 +17,11 @@ from sok_compat.checkpoint.tool.sizes import counted
 def run(options: argparse.Namespace) -> int:
     """Writes the dump atomically; returns the exit status."""
     name = options.table
-    if not name or name.startswith("/") or ".." in name.split("/"):
-        raise FileError(
-            f"a table's name, {name!r}, is part of its files' names: it must not be empty, begin "
-            "with '/', or contain '..'"
-        )
     reader = array_files.kind_of(options.files).Reader(options.files)
     _check_keys(reader, options.key_dtype)
     places = DumpPlaces(options.path, name)
     num_keys = write_dump(places, reader.dim, reader.pieces(), options.key_dtype)
-    print(f"{counted(num_keys, 'key')} of {name}: {places.keys}, {places.rows}, {places.note}")
+    print(f"{counted(num_keys, 'key')} of {name}: {', '.join(places.paths)}")
     return 0
 
 

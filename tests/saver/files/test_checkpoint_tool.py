@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from sok_compat.checkpoint import restore_from_files
-from sok_compat.checkpoint.files import dump_writer
+from sok_compat.checkpoint.files import dump_files
 from sok_compat.checkpoint.files.dump_files import DumpPlaces
 from sok_compat.checkpoint.files.file_error import FileError
 from sok_compat.checkpoint.tool.command_line import main
@@ -362,7 +362,7 @@ class TestBrokenFiles:
             raise FileError("a file that ends early")
 
         with pytest.raises(FileError, match="ends early"):
-            dump_writer.write_dump(places, DIM, pieces())
+            dump_files.write_dump(places, DIM, pieces())
         assert len(os.listdir(tmp_path / "dump")) == 3
         assert "4 keys int64" in said(0, "show", tmp_path / "dump")
 

@@ -82,12 +82,7 @@ class BeginDumpOp : public tf::OpKernel {
       const auto dump = std::make_shared<DumpTransaction>();
       dump->num_ranks = num_ranks_;
       dump->rank = rank_;
-      dump->steps = SharedIn<CheckpointBarrier>(Input(ctx, "steps"));
-      if (dump->steps == nullptr) {
-        Throw(ErrorCode::kInvalidArgument,
-              "input `steps` must be the output of SokHoldCheckpointBarrier, got ",
-              Input(ctx, "steps").DebugString());
-      }
+      dump->steps = BarrierIn(ctx);
       OutputShared(ctx, "dump", dump);
     });
   }

@@ -111,7 +111,7 @@ class BeginCheckpointOp : public CommunicatingOp {
     RankCommunicator communicator(ctx, num_ranks_, rank_,
                                   std::move(held));  // since SokHoldCheckpointBarrier
     const auto checkpoint = std::make_shared<CheckpointTransaction>(num_ranks_, rank_, on_rank_0_);
-    checkpoint->steps = StepsIn(ctx);
+    checkpoint->steps = BarrierIn(ctx);
     const std::string base = Base(ctx);
     std::string id;
     if (rank_ == 0) {
@@ -141,14 +141,6 @@ class BeginCheckpointOp : public CommunicatingOp {
       Throw(ErrorCode::kFailedPrecondition, "the checkpoint ", prefix, " is shared by ", num_ranks_,
             " ranks, but this process is not connected to them");
     }
-  }
-
-  static std::shared_ptr<CheckpointBarrier> StepsIn(tf::OpKernelContext* ctx) {
-    const tf::Tensor& steps = Input(ctx, "steps");
-    if (auto barrier = SharedIn<CheckpointBarrier>(steps)) return barrier;
-    Throw(ErrorCode::kInvalidArgument,
-          "input `steps` must be the output of SokHoldCheckpointBarrier, got ",
-          steps.DebugString());
   }
 
   std::string Base(tf::OpKernelContext* ctx) const {
