@@ -167,7 +167,8 @@ SECTIONS = {
               "`to_dynamic` raise: `sok.OptimizerWrapper` does their work. Saved by "
               "`tf.train.Saver` and `tf.train.Checkpoint`."),
         Entry("sok.assign sok.dynamic_variable.assign sok.experiment.assign", "differs",
-              "also takes variables of `sok.Variable`; a key of another rank raises"),
+              "also takes variables of `sok.Variable`; a key of another rank raises, as does one "
+              "without a row where the variable is a slot"),
         Entry("sok.export sok.dynamic_variable.export sok.experiment.export", "differs",
               "keys ascend for each `var_type`"),
         Entry("sok.filter_variables sok.dynamic_variable.filter_variables "

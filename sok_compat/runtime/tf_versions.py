@@ -83,6 +83,17 @@ keras = _keras_2()
 has_keras_2 = not isinstance(keras, _MissingKeras)
 
 
+def _keras_optimizers():
+    """keras.optimizers; a script may have put its `legacy` there, as SparseOperationKit 2 does."""
+    if not has_keras_2:
+        return keras
+    name, _, last = keras.optimizers.__name__.rpartition(".")
+    return importlib.import_module(name) if last == "legacy" else keras.optimizers
+
+
+keras_optimizers = _keras_optimizers()
+
+
 def _keras_3() -> Any:
     """Keras 3, if it is tf.keras, runs on TensorFlow, and there is no Keras 2; else None."""
     if has_keras_2 or VERSION < (2, 16):
@@ -279,6 +290,7 @@ __all__ = [
     "is_within_xla",
     "is_eager_disabled",
     "keras",
+    "keras_optimizers",
     "keras_3",
     "keras_of_layers",
     "make_slots",

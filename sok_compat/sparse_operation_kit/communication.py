@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from sok_compat.ranks.horovod.communicator import HOROVOD
 from sok_compat.ranks.identity import Ranks, ranks_of_job
-from sok_compat.ranks.job import active_job, start_job
+from sok_compat.ranks.job import active_job, launched_size, start_job
 from sok_compat.sparse_operation_kit.core.initialization import tell_tensorflow_of_tables
 from sok_compat.tables.table import connected_ranks
 
@@ -50,14 +50,17 @@ def set_comm_tool(comm_tool: str) -> None:
 
 
 def initialized_ranks(user: str) -> Ranks:
-    """Returns the Ranks that share the tables.
+    """Returns the Ranks that share the tables. One process alone may do without `init`.
 
     Args:
       user: name of the caller, for the message.
 
     Raises:
-      RuntimeError: `init` has not been called.
+      RuntimeError: `init` has not been called, and there are several ranks.
     """
+    if _comm_tool is None and launched_size() == 1 and (ranks_of_job() or Ranks()).size == 1:
+        tell_tensorflow_of_tables()
+        return connected_ranks(user)
     check_initialized(user)
     return connected_ranks(user)
 

@@ -19,8 +19,13 @@ from sok_compat.sparse_operation_kit.variables.first_values import first_value_o
 from sok_compat.sparse_operation_kit.variables.key_lookups import LooksUpKeys
 from sok_compat.sparse_operation_kit.variables.mode import mode_of, placement_of, target_of
 from sok_compat.sparse_operation_kit.variables.options import DynamicOptions, checked_var_type
+from sok_compat.sparse_operation_kit.variables.slots_by_key import (
+    assign_rows_of_slot,
+    rows_of_slot,
+)
 from sok_compat.tables.key_history import KeyHistory
 from sok_compat.tables.rows.row_writes import write_rows
+from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 
 KEY_TYPES = (tf.int64, tf.int32)
@@ -167,11 +172,12 @@ class DynamicVariable(LooksUpKeys, Table):
         return int32_keys(keys, checked, called, "its key_type; use key_type=tf.int64")
 
 
-def assign(variable: Table, indices: Any, values: Any) -> tf.Operation | None:
+def assign(variable: Any, indices: Any, values: Any) -> tf.Operation | None:
     """Sets the rows of keys of this rank; unknown keys are inserted. API of SparseOperationKit 2.
 
     Args:
-      variable: a DynamicVariable; also one of sok.Variable.
+      variable: a DynamicVariable; also one of sok.Variable, or a slot of either, whose keys have
+        rows already.
       indices: integers [n]: distinct keys that this rank owns.
       values: [n, dim].
 
@@ -183,6 +189,8 @@ def assign(variable: Table, indices: Any, values: Any) -> tf.Operation | None:
       ValueError: the shapes do not fit.
       tf.errors.InvalidArgumentError: when run: another rank owns a key.
     """
+    if isinstance(variable, SlotVariable):
+        return assign_rows_of_slot(variable, indices, values)
     if not isinstance(variable, (DynamicVariable, StaticVariable)):
         raise TypeError(f"sok.assign needs a variable of sok, got {type(variable).__name__}")
     keys = variable.checked_keys(indices)
@@ -214,17 +222,20 @@ def export(variable: Any) -> tuple[tf.Tensor, tf.Tensor] | None:
     """Returns the keys and rows of this rank, on the CPU. API of SparseOperationKit 2.
 
     Args:
-      variable: a DynamicVariable.
+      variable: a DynamicVariable, or a slot of one, whose keys are int64.
 
     Returns:
       (keys [n] of key_type, ascending; rows float32 [n, dimension]); None for other variables.
     """
-    if not isinstance(variable, DynamicVariable):
+    if isinstance(variable, SlotVariable):
+        key_type, (keys, rows) = tf.int64, rows_of_slot(variable)
+    elif isinstance(variable, DynamicVariable):
+        key_type, (keys, rows) = variable.key_type, variable.export()
+    else:
         return None
-    keys, rows = variable.export()
     with tf.device("CPU:0"):
         order = tf.argsort(keys)
-        return tf.cast(tf.gather(keys, order), variable.key_type), tf.gather(rows, order)
+        return tf.cast(tf.gather(keys, order), key_type), tf.gather(rows, order)
 
 
 def filter_variables(

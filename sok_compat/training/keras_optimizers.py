@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
-from sok_compat.runtime.tf_versions import has_keras_2, keras, keras_3, keras_of_layers
+from sok_compat.runtime.tf_versions import has_keras_2, keras_3, keras_of_layers, keras_optimizers
 from sok_compat.tables.rows.shown_rows import (
     showing_all_rows,
     showing_rows_in_use,
@@ -161,5 +161,5 @@ def _updates_rows_of_batch(optimizer: Any, gradient: tf.Tensor | tf.IndexedSlice
     """Whether the update touches only the gradient's rows, as Adagrad with sparse gradients."""
     if keras_3 is not None:
         return False
-    is_adagrad = type(optimizer).update_step is keras.optimizers.Adagrad.update_step
+    is_adagrad = type(optimizer).update_step is keras_optimizers.Adagrad.update_step
     return is_adagrad and isinstance(gradient, tf.IndexedSlices)

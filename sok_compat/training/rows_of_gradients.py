@@ -15,7 +15,7 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import has_keras_2, keras, make_slots
+from sok_compat.runtime.tf_versions import has_keras_2, keras_optimizers, make_slots
 from sok_compat.tables.rows.shown_rows import showing_all_rows, showing_rows_of, showing_some_rows
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
@@ -23,7 +23,7 @@ from sok_compat.training.update_scope import UpdateScope
 
 Gradient = Union[tf.Tensor, tf.IndexedSlices]
 
-_legacy: Any = keras.optimizers.legacy if has_keras_2 else None
+_legacy: Any = keras_optimizers.legacy if has_keras_2 else None
 _SCATTERS = ("_resource_scatter_add", "_resource_scatter_update")  # methods of optimizers
 
 
@@ -80,7 +80,7 @@ def _no_slots_to_make(optimizer: Any) -> dict[str, Callable[..., Any]]:
 
 def is_newer_keras(optimizer: Any) -> bool:
     """Whether it is an optimizer of tf.keras.optimizers, not of its `legacy`."""
-    is_keras = has_keras_2 and isinstance(optimizer, keras.optimizers.Optimizer)
+    is_keras = has_keras_2 and isinstance(optimizer, keras_optimizers.Optimizer)
     return is_keras and not is_legacy_keras(optimizer)
 
 

@@ -204,3 +204,25 @@ def test_declared_capacity_takes_no_memory_in_eager_mode():
     peaks = dict(line.split(" ") for line in printed.splitlines())  # MiB, so far
     assert len(peaks) == 26
     assert all(100 < int(peak) < 1500 for peak in peaks.values()), peaks
+
+
+def test_a_script_may_put_legacy_in_the_place_of_optimizers():
+    """As SparseOperationKit 2 does, before the package is imported or after."""
+    for first in ("", "import sok_compat.training.keras_optimizers"):
+        run_python(f"""
+            {first}
+            import tensorflow as tf
+            from tensorflow.compat.v2 import keras
+            if hasattr(keras.optimizers, "legacy") and tf.__version__ < "2.16":
+                newer = keras.optimizers.Adam
+                keras.optimizers = keras.optimizers.legacy
+                import sok_compat as sok
+                sok.init()
+                variable = sok.DynamicVariable(2, initializer="ones")
+                for optimizer in (newer(1.0), keras.optimizers.SGD(1.0)):
+                    with tf.GradientTape() as tape:
+                        loss = tf.reduce_sum(tf.nn.embedding_lookup(variable, [3]))
+                    gradients = tape.gradient(loss, [variable])
+                    sok.OptimizerWrapper(optimizer).apply_gradients(zip(gradients, [variable]))
+                assert abs(sok.export(variable)[1].numpy() + 1.0).max() < 1e-3
+        """)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from sok_compat.runtime.tf_versions import keras
 from sok_compat.sparse_operation_kit.variables import options
 from tests.support.sessions import initialized_session
 
@@ -28,7 +29,10 @@ def test_init(sok):
 
 
 def test_calls_before_init(sok, monkeypatch):
+    """One process alone makes variables before it; several ranks do not."""
     monkeypatch.setattr(sok.communication, "_comm_tool", None)
+    assert sok.DynamicVariable(3).num_gpus == 1 and sok.Variable(ROWS).num_gpus == 1
+    monkeypatch.setattr(sok.communication, "launched_size", lambda: 2)
     for call in (
         lambda: sok.DynamicVariable(3),
         lambda: sok.Variable(ROWS),
@@ -331,3 +335,22 @@ def test_in_a_graph(sok):
             session.run(tf.compat.v1.global_variables_initializer())  # empties it
             assert session.run(dynamic.size).tolist() == [0, 2]
             assert session.run(read)[1].tolist() == ROWS[4:].tolist()
+
+
+@pytest.mark.parametrize("key_type", [tf.int64, tf.int32])
+def test_slots_by_key(sok, key_type):
+    variable = sok.DynamicVariable(2, initializer="ones", key_type=key_type)
+    optimizer = keras.optimizers.legacy.Adagrad(1.0, initial_accumulator_value=0.5)
+    wrapper = sok.OptimizerWrapper(optimizer)
+    with tf.GradientTape() as tape:
+        rows = tf.nn.embedding_lookup(variable, tf.constant([7, -2, 7], key_type))
+        loss = tf.reduce_sum(rows * [[1.0, 2.0]])
+    wrapper.apply_gradients([(tape.gradient(loss, variable), variable)])
+    slot = optimizer.get_slot(variable, "accumulator")
+    keys, values = sok.export(slot)
+    assert keys.numpy().tolist() == [-2, 7]
+    np.testing.assert_allclose(values, [[1.5, 4.5], [4.5, 16.5]])
+    sok.assign(slot, tf.constant([7], key_type), [[3.0, 4.0]])
+    np.testing.assert_allclose(sok.export(slot)[1], [[1.5, 4.5], [3, 4]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="sok.assign of .*: a key has no row"):
+        sok.assign(slot, [5], [[0.0, 0.0]])

@@ -7,12 +7,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_optimizers
 from sok_compat.sparse_operation_kit.core.graph_keys import GraphKeys
 from sok_compat.tables.table import Table
 
 
-class Optimizer(keras.optimizers.legacy.Optimizer):
+class Optimizer(keras_optimizers.legacy.Optimizer):
     """A Keras 2 optimizer that trains tables only. API of SparseOperationKit 1.x.
 
     A subclass makes its state in `_create_slots` and updates rows in

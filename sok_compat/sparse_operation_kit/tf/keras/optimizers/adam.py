@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`sok.tf.keras.optimizers.Adam`: Keras Adam, fused on tables."""
 
-from sok_compat.runtime.tf_versions import keras, track_variable
+from sok_compat.runtime.tf_versions import keras_optimizers, track_variable
 from sok_compat.tables.table import Table
 from sok_compat.training import fused_adam
 
 
-class Adam(keras.optimizers.legacy.Adam):
+class Adam(keras_optimizers.legacy.Adam):
     """Keras Adam (TF1 and Keras 2), with a fused update of tables. API of SparseOperationKit 1.x.
 
     The numbers are Keras Adam's: all rows in use decay and move in every step. On tables the cost

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`sok.export` and `sok.assign` of an optimizer's slot: its rows by key.
+
+In SparseOperationKit 2 such a slot is a DynamicVariable of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from sok_compat.runtime.op_library import ops
+from sok_compat.tables.slot_variable import SlotVariable
+
+
+def rows_of_slot(slot: SlotVariable) -> tuple[tf.Tensor, tf.Tensor]:
+    """(keys int64 [n] of this rank, the slot's rows [n, width])"""
+    keys, _ = ops.sok_export_table(slot.table_handle)
+    rows = tf.raw_ops.ResourceGather(
+        resource=slot.handle, indices=_row_ids(slot, keys, "sok.export"), dtype=tf.float32
+    )
+    rows.set_shape([None, slot.width])
+    return keys, rows
+
+
+def assign_rows_of_slot(slot: SlotVariable, indices: Any, values: Any) -> tf.Operation | None:
+    """Sets the slot's rows of keys, integers [n], to values [n, width].
+
+    Returns:
+      The op; None in eager mode.
+
+    Raises:
+      tf.errors.InvalidArgumentError: when run: a key has no row on this rank.
+    """
+    keys = tf.cast(tf.convert_to_tensor(indices), tf.int64)
+    values = tf.cast(tf.convert_to_tensor(values), tf.float32)
+    return tf.raw_ops.ResourceScatterUpdate(
+        resource=slot.handle,
+        indices=_row_ids(slot, keys, "sok.assign"),
+        updates=tf.reshape(values, [-1, slot.width]),
+    )
+
+
+def _row_ids(slot, keys, user):
+    with tf.device(slot.device):
+        (row_ids,) = ops.sok_find_rows(
+            [slot.table_handle], [keys], [], insert=False, keys_are_distinct=True
+        )
+        message = f"{user} of {slot.name}: a key has no row on this rank; a lookup inserts it"
+        found = tf.debugging.Assert(tf.reduce_all(row_ids >= 0), [message, keys])
+        with tf.control_dependencies([] if found is None else [found]):
+            return tf.identity(row_ids)
