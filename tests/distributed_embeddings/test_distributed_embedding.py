@@ -257,7 +257,8 @@ def test_memory_of_weights(shape, kind):
     )
     table = 4 * np.prod(shape) // 2**20
     by_set, by_get = map(int, printed.split())
-    assert table / 2 < by_set < table + 80
+    assert by_set < table + 80
+    assert by_set > table / 2 or kind == "Doubled"  # a variable has its memory already
     assert by_get < table + 80
 
 
