@@ -95,8 +95,41 @@ def admit_keys(
 
 def places_to_train(rows_to_train: tf.Tensor) -> tf.Tensor:
     """Returns int64 [n], the places of the keys that a gradient has, among those of admit_keys."""
-    has_key = tf.not_equal(rows_to_train, -1) if _has_waiting.get() else rows_to_train >= 0
-    return tf.where(has_key)[:, 0]
+    if _has_waiting.get():
+        return tf.where(tf.not_equal(rows_to_train, -1))[:, 0]
+    if tf.executing_eagerly():
+        return tf.where(rows_to_train >= 0)[:, 0]
+    graph = tf.compat.v1.get_default_graph()
+    if not hasattr(graph, "_sok_gradients_of_rows"):
+        graph._sok_gradients_of_rows = {}
+    ids = tf.maximum(rows_to_train, tf.constant(-1, tf.int64))
+    where = tf.where(tf.not_equal(ids, -1))
+    # Made here, as a loop's ops take no others.
+    graph._sok_gradients_of_rows[where.op.name] = ids.op, tf.constant(tf.int64.min, tf.int64)
+    return where[:, 0]
+
+
+def include_waiting_keys(row_ids: tf.Tensor) -> None:
+    """Makes a gradient in the graph being built have waiting keys, as gradients_of_waiting_keys.
+
+    Those of lookups in control flow v2 stay without.
+
+    Args:
+      row_ids: the indices of the gradient, or a tensor computed from them.
+    """
+    if not tf.is_symbolic_tensor(row_ids):
+        return
+    of_rows = getattr(row_ids.graph, "_sok_gradients_of_rows", {})
+    seen, ahead = set(), [row_ids.op] if of_rows else []
+    while ahead:
+        op = ahead.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        if op.name in of_rows:
+            ids, least = of_rows.pop(op.name)
+            reroute_input(ids, 1, least)
+        ahead += [x.op for x in op.inputs if x.dtype.is_integer]
 
 
 def admission_of(op: tf.Operation) -> list[tf.Tensor] | None:

@@ -9,6 +9,7 @@ from sok_compat.deeprec.lookups.group_lookup import group_embedding_lookup_spars
 from sok_compat.deeprec.optimizer_rules import stock_optimizers
 from sok_compat.deeprec.optimizer_rules.adagrad_decay_optimizers import AdagradDecayOptimizer
 from sok_compat.deeprec.optimizer_rules.adam_optimizers import AdamAsyncOptimizer
+from sok_compat.deeprec.optimizer_rules.gradient_averages import gradients
 from sok_compat.deeprec.variables.options import (
     CBFFilter,
     CounterFilter,
@@ -16,7 +17,6 @@ from sok_compat.deeprec.variables.options import (
     InitializerOption,
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
-from sok_compat.lookup.admission import gradients_of_waiting_keys
 from sok_compat.runtime.op_library import ops
 from tests.support.deeprec.deeprec_steps import NO_PERMISSION, Steps, found_rows, get_variable
 from tests.support.sessions import initialized_session
@@ -105,8 +105,7 @@ def test_lookups_of_a_step_admit_together_in_any_order(graph):
     rows = [tf.nn.embedding_lookup(variable, each) for each in ids]
     loss = tf.add_n([tf.reduce_sum(x) * 10.0**n for n, x in enumerate(rows)])
     optimizer = stock_optimizers.GradientDescentOptimizer(0.5)
-    with gradients_of_waiting_keys():
-        (gradient,) = tf1.gradients(loss, [variable])
+    (gradient,) = tf1.gradients(loss, [variable])
     (clipped,), norm = tf.clip_by_global_norm([gradient], 1e9)
     train = optimizer.apply_gradients([(clipped, variable)], step)
     with initialized_session() as session:
@@ -120,6 +119,28 @@ def test_lookups_of_a_step_admit_together_in_any_order(graph):
         session.run(
             train, {gradient.indices: ids_of_another_step, gradient.values: np.ones([3, 2])}
         )
+
+
+class OwnOptimizer(tf1.train.Optimizer):
+    def __init__(self):
+        super().__init__(False, "Own")
+
+    def _resource_apply_sparse(self, grad, handle, indices):
+        return tf1.scatter_sub(handle, indices, 0.25 * grad)
+
+
+@pytest.mark.parametrize(
+    "make", [OwnOptimizer, lambda: tf1.train.GradientDescentOptimizer(0.25)], ids=["own", "stock"]
+)
+def test_other_optimizers_take_gradients_of_rows_alone(graph, make):
+    variable = get_variable(filter_option=EXACT)
+    rows = tf.nn.embedding_lookup(variable, tf.constant([5, 6], tf.int64))
+    (gradient,) = gradients(tf.reduce_sum(rows), [variable])
+    (clipped,), _ = tf.clip_by_global_norm([gradient], 1e9)
+    train = make().apply_gradients([(clipped, variable)])
+    with initialized_session() as session:
+        read = [session.run([rows[0, 0], train])[0] for _ in range(5)]
+    assert read == [NO_PERMISSION] * 3 + [0.75, 0.5]
 
 
 def test_lookups_of_a_group_count_each_occurrence(graph):

@@ -22,6 +22,7 @@ from sok_compat.lookup.admission import (
     count_by_applied,
     counting_by,
     gradients_of_waiting_keys,
+    include_waiting_keys,
 )
 from sok_compat.ranks.collectives import named_reduction
 from sok_compat.ranks.horovod.helpers import is_computed_for_wrapper
@@ -72,19 +73,19 @@ class AveragesGradients(_Optimizer):
         pairs = list(grads_and_vars)
         if any(isinstance(v, EmbeddingVariable) and g is not None for g, v in pairs):
             count_by_applied(global_step)
+        for gradient, variable in pairs:
+            if isinstance(variable, EmbeddingVariable) and isinstance(gradient, tf.IndexedSlices):
+                include_waiting_keys(gradient.indices)
         pairs = mean_gradients(_averages(pairs) if is_collective() else pairs)
         return super().apply_gradients(pairs, global_step, *args, **kwargs)
 
 
 def gradients(ys: Any, xs: Any, *args: Any, **kwargs: Any) -> list[_Gradient]:
-    """`tf.gradients`, for DeepRec's optimizers: see gradients_of_waiting_keys.
-
-    Under the strategy 'collective', averages gradients of scalars by variables over ranks.
-    """
+    """`tf.gradients`; under the strategy 'collective', averages gradients of scalars with respect
+    to variables over ranks."""
     values = list(ys) if isinstance(ys, (list, tuple)) else [ys]
     are_losses = all(isinstance(y, tf.Tensor) and y.shape.rank == 0 for y in values)
-    with gradients_of_waiting_keys():
-        computed = tf.gradients(ys, xs, *args, **kwargs)
+    computed = tf.gradients(ys, xs, *args, **kwargs)
     if not is_collective() or not are_losses:
         return computed
     sources = list(xs) if isinstance(xs, (list, tuple)) else [xs]
