@@ -161,6 +161,14 @@ class FindRowsOp : public tf::AsyncOpKernel {
 
   void FindAll(tf::OpKernelContext* ctx) const {
     const Group group(ctx);
+    FindAll(ctx, group);
+    if (CollectivesIn(ctx).empty()) return;
+    for (int i = 0; i < group.size(); ++i) {
+      LookupTable(ctx, group.Handle("tables", i))->NoteLookupOfRanks();
+    }
+  }
+
+  void FindAll(tf::OpKernelContext* ctx, const Group& group) const {
     std::vector<tf::Tensor*> row_ids;
     for (int i = 0; i < group.size(); ++i) {
       row_ids.push_back(&group.Output("row_ids", i, group.Vector("keys", i).shape()));

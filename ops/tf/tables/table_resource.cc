@@ -68,6 +68,7 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   num_draws_ = 0;
   ForgetContents();
   fingerprints_->Forget();
+  if (was_looked_up_.exchange(false)) steps_->NoteInitializedAgain(options.name);
   preset_ = tf::Tensor();
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   rows_.Put(std::move(plane));

@@ -69,6 +69,8 @@ class TableResource : public tensorflow::ResourceBase {
   int64_t NoteStep(tensorflow::OpKernelContext* ctx) {
     return notes_steps_ ? steps_->registry().Use(steps_->StepOf(ctx), this) : 0;
   }
+  /// Called when a lookup of several ranks has found rows: Initialize notes that it is run again.
+  void NoteLookupOfRanks() { was_looked_up_ = true; }
   /// Returns `row_ids` in the same memory. As long as this memory lives, in any tensor, these rows
   /// are not reused in tables with eviction: a gradient of eager code is applied by another step
   /// than the one that found its rows. `since`: what NoteStep returned before it found them.
@@ -170,6 +172,7 @@ class TableResource : public tensorflow::ResourceBase {
   TableSlots slots_;
   std::unique_ptr<KeyHistory> history_;
   std::atomic<bool> notes_steps_{false};
+  std::atomic<bool> was_looked_up_{false};  // by several ranks, since Initialize
   std::atomic<int64_t> num_draws_{0};
   std::atomic<int64_t> num_evicted_{0};
   EvictedRows evicted_;   // like contents_, belongs to the table's contents
