@@ -49,7 +49,7 @@ def dump(
 
     Args:
       path: a folder, made if need be.
-      dump_vars: variables of `sok.Variable` and `sok.DynamicVariable`, or one.
+      dump_vars: variables of `sok.Variable` and `sok.DynamicVariable`, or one; repeats count once.
       optimizer: an OptimizerWrapper, or an optimizer as it takes, that has trained all of them; or
         a list of one; None: no slots.
       sess: of a graph, the session; None: the default one. Not in eager mode.
@@ -153,7 +153,7 @@ def _checked_variables(user: str, variables: Any) -> list[Any]:
                 f"{user} takes variables of sok.Variable and sok.DynamicVariable, got "
                 f"{type(variable).__name__}"
             )
-    return variables
+    return list({id(variable): variable for variable in variables}.values())
 
 
 def _session(user: str, session: Any) -> Any:

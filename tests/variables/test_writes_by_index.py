@@ -234,9 +234,9 @@ def test_given_rows_beyond_a_checkpoint(tmp_path):
 def test_given_rows_are_dumped_whole(tmp_path):
     table = sok.Variable(ROWS, name="dumped")
     read(table, [1])
-    sok.dump(str(tmp_path), table)
+    sok.dump(str(tmp_path), [table, table])  # a variable given twice is dumped once
     table.assign(0 * ROWS)
-    sok.load(str(tmp_path), table)
+    sok.load(str(tmp_path), [table, table])
     np.testing.assert_array_equal(read(table, [1, 2, 5]), ROWS[[1, 2, 5]])
 
 
