@@ -49,9 +49,10 @@ test: build $(VENV)/.horovod  ## the Python tests against the installed wheel, w
 # has been compiled for the first one. Its tests are those of what differs between releases: Keras, its optimizers,
 # variables, control flow and what is replaced. `make test TENSORFLOW=...` runs all.
 OTHER_TENSORFLOW := $(shell $(PYTHON) cmake/tensorflow_install.py --other $(TENSORFLOW) 2>/dev/null)
-OTHER_TESTS := tests/optimizers tests/variables $(addprefix tests/layers/test_,control_flow.py get_embedding.py \
-  layer_handles.py ragged_inputs.py tf_distributed_embedding.py unusual_steps.py) $(addprefix tests/runtime/test_, \
-  integrations.py keras_3.py v1_behavior.py without_keras_2.py)
+OTHER_TESTS := tests/optimizers tests/variables tests/eager/test_keras_models.py \
+  $(addprefix tests/layers/test_,control_flow.py get_embedding.py layer_handles.py ragged_inputs.py \
+  tf_distributed_embedding.py unusual_steps.py) $(addprefix tests/runtime/test_,integrations.py keras_3.py \
+  v1_behavior.py without_keras_2.py)
 
 # The kernels of a GPU, on CPU threads: tests of the CPU, too, but for those of what Python does with ops.
 GPU_KERNEL_TESTS := tests/conformance $(addprefix tests/layers/test_,equals_tensorflow.py first_values.py full_table.py \

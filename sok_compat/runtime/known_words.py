@@ -57,7 +57,8 @@ def checks_words(others: Iterable[str]) -> Callable[[_Init], _Init]:
     """
 
     def decorate(init: _Init) -> _Init:
-        named = [*inspect.signature(init).parameters.values()][1:]
+        signature = inspect.signature(init)
+        named = [*signature.parameters.values()][1:]
         known = [one.name for one in named if one.kind is not one.VAR_KEYWORD] + [*others]
 
         @functools.wraps(init)
@@ -65,6 +66,7 @@ def checks_words(others: Iterable[str]) -> Callable[[_Init], _Init]:
             raise_for_unknown_words(type(self).__name__, kwargs, known)
             init(self, *args, **kwargs)
 
+        checked.__signature__ = signature  # type: ignore[attr-defined]  # as Keras 3 looks at it
         return cast("_Init", checked)
 
     return decorate

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import tensorflow as tf
 from sok_compat.ranks.identity import current_ranks
 from sok_compat.runtime.strategies import around_slots
 from sok_compat.runtime.tf_versions import keras_3
+from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
 from sok_compat.training.slot_creation import make_slot
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from tensorflow.python.ops.variables import Variable
 
 _Variable: Any = object if keras_3 is None else keras_3.Variable
-_unique_ids: set[str] = set()  # of the tables that are in Keras variables
+# {unique id of a table: the Keras variable that holds it}
+_holders: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 class TableVariable(_Variable):
@@ -39,7 +42,7 @@ class TableVariable(_Variable):
                 f"layers of Keras 3 train on one rank, got {current_ranks().size}: install "
                 "tf-keras and set TF_USE_LEGACY_KERAS=1 to use Keras 2"
             )
-        _unique_ids.add(table._unique_id)
+        _holders[table._unique_id] = self
         around_slots(_making_planes)
         self._table = table
         super().__init__(
@@ -67,10 +70,23 @@ class TableVariable(_Variable):
             "the model with tf.train.Checkpoint"
         )
 
-    def assign(self, value: Any) -> Any:
-        """As numpy()."""
-        del value
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """As numpy(), for `.h5` files."""
+        del dtype, copy
         return self.numpy()
+
+    def assign(self, value: Any) -> Any:
+        """Refuses to replace the rows.
+
+        Raises:
+          NotImplementedError: always.
+        """
+        del value
+        raise NotImplementedError(
+            f"the table {self._table.table_name} cannot be assigned rows, which do not tell their "
+            "keys: restore the model with tf.train.Checkpoint. If the weight decay of Muon did it, "
+            "set adam_weight_decay=None, or take AdamW"
+        )
 
     def __repr__(self) -> str:
         """Leaves the rows out."""
@@ -81,11 +97,34 @@ class TableVariable(_Variable):
         return {}
 
 
+def check_optimizer(optimizer: Any, table: Table) -> None:
+    """Refuses an optimizer that keeps arrays of a table's declared rows, as Adafactor does.
+
+    Raises:
+      NotImplementedError: it has a variable with the table's name and number of rows, which Keras
+        did not make beside the table, so that it is no plane.
+    """
+    holder = _holders.get(table._unique_id)
+    if holder is None:
+        return
+    for each in optimizer.variables:
+        is_of_table = each.name.startswith(holder.name) and each.shape[:1] == (table.capacity,)
+        if is_of_table and not isinstance(each.value, SlotVariable):
+            raise NotImplementedError(
+                f"{type(optimizer).__name__} of Keras 3 cannot train the table {table.table_name}: "
+                f"its {each.path} {tuple(each.shape)} has a place for each declared row, not for "
+                "each row in use. Take another optimizer, or install tf-keras and set "
+                "TF_USE_LEGACY_KERAS=1 to use Keras 2"
+            )
+
+
 def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
     """The context in which an optimizer creates a slot of a variable."""
     table: Any = variable
-    if not isinstance(table, Table) or table._unique_id not in _unique_ids:
+    holder = _holders.get(table._unique_id) if isinstance(table, Table) else None
+    if holder is None:
         return contextlib.nullcontext()
+    before = f"{holder.path.replace('/', '_')}_"  # of the slot's own name
 
     def creator(next_creator: Any, **kwargs: Any) -> Any:
         del next_creator
@@ -94,6 +133,7 @@ def _making_planes(variable: Variable) -> AbstractContextManager[Any]:
                 f"gradient_accumulation_steps would add up arrays of the capacity of the table "
                 f"{table.table_name}: leave it out, and use larger batches"
             )
-        return make_slot(table, f"{table.table_name}/{kwargs['name']}", kwargs["initial_value"])
+        slot = kwargs["name"].removeprefix(before)
+        return make_slot(table, f"{table.table_name}/{slot}", kwargs["initial_value"])
 
     return tf.variable_creator_scope(creator)

@@ -29,6 +29,7 @@ from sok_compat.tables.rows.shown_rows import (
 from sok_compat.tables.slot_names import owner_by_name
 from sok_compat.tables.slot_variable import SlotVariable
 from sok_compat.tables.table import Table
+from sok_compat.training.keras_3_tables import check_optimizer
 from sok_compat.training.slot_creation import make_slot_or_variable
 from sok_compat.training.stock_slots import has_slots_saved_with_it, slots_apart
 
@@ -121,6 +122,8 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
     if optimizer is not None and keras_3 is None:
         _raise_in_graph(table)
     is_by_rows = _is_by_rows(optimizer, table)
+    if is_by_rows and keras_3 is not None:
+        check_optimizer(optimizer, table)
 
     @functools.wraps(update)  # nested strategies wrap it again
     def update_rows(table, *args, **kwargs):

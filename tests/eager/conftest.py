@@ -8,7 +8,7 @@ import pytest
 def sok(monkeypatch):
     """The package, with Init called in eager mode for this test alone; seed 7."""
     import sok_compat
-    from sok_compat.runtime.tf_versions import keras
+    from sok_compat.runtime.tf_versions import keras_of_layers as keras
     from sok_compat.sparse_operation_kit.core import initialization
 
     keras.backend.clear_session()  # names start over

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers in models of Keras 3, where there is no Keras 2."""
 
+from pathlib import Path
+
 import pytest
 
 from sok_compat.runtime.tf_versions import VERSION
@@ -8,7 +10,7 @@ from tests.support.processes.subprocess_python import run_python
 
 pytestmark = pytest.mark.skipif(VERSION < (2, 16), reason="this TensorFlow brings Keras 2")
 BEGIN = """
-import os, resource, sys
+import os, re, resource, sys
 sys.modules["tf_keras"] = None
 os.chdir({folder!r})
 import numpy as np
@@ -50,16 +52,25 @@ for optimizer in (
     lambda: optimizers.Adam(0.01, clipnorm=1.0),
     lambda: optimizers.Adagrad(0.1),
     lambda: optimizers.Ftrl(0.1),
+    lambda: optimizers.Muon(0.01, adam_weight_decay=None, exclude_layers=["rows"]),
 ):
     layer = sok.All2AllDenseEmbedding(1 << 28, 4, 3, 1, embedding_initializer="ones")
     ours, dense = (losses(compiled(each, optimizer)) for each in (layer, Dense()))
     np.testing.assert_allclose(ours, dense, rtol=1e-4, err_msg=optimizer().name)
     assert int(layer.embedding_variable.num_keys()) == 48
-layer = sok.All2AllDenseEmbedding(1 << 28, 4, 3, 1)
-try:
-    losses(compiled(layer, lambda: optimizers.SGD(gradient_accumulation_steps=2)))
-except NotImplementedError as error:
-    print("leave it out" in str(error), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**21)
+for refused, way_out in (
+    (lambda: optimizers.SGD(gradient_accumulation_steps=2), "leave it out"),
+    (lambda: optimizers.Adafactor(0.01), "for each declared row.*Take another optimizer"),
+    (lambda: optimizers.Muon(0.01), "adam_weight_decay=None"),
+):
+    layer = sok.All2AllDenseEmbedding(1 << 20, 4, 3, 1)
+    try:
+        losses(compiled(layer, refused))
+    except NotImplementedError as error:
+        assert re.search(way_out, str(error)), error
+    else:
+        raise AssertionError(way_out)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**21)
 """
 CHECKPOINTS = """
 sok.Init(global_batch_size=64)
@@ -72,11 +83,21 @@ checkpoint.restore(path).assert_consumed()
 np.testing.assert_allclose(losses(model), after, rtol=1e-5)
 names = [name for name, shape in tf.train.list_variables(path) if shape[:1] == [48]]
 print(len(names), layer.rows)
-for save in (model.save_weights, model.save):
+for is_built in (False, True):  # a model of the same build, whose table has another name
+    layer = sok.All2AllDenseEmbedding(1 << 28, 4, 3, 1)
+    again = compiled(layer, lambda: keras.optimizers.Adam(0.01))
+    if is_built:
+        again.optimizer.build(again.trainable_variables)
+    status = tf.train.Checkpoint(model=again, optimizer=again.optimizer).restore(path)
+    np.testing.assert_allclose(losses(again), after, rtol=1e-5)
+    status.assert_consumed()
+for save, file in (
+    (model.save_weights, "model.weights.h5"), (model.save, "model.keras"), (model.save, "m.h5")
+):
     try:
-        save("model.weights.h5" if save == model.save_weights else "model.keras")
+        save(file)
     except NotImplementedError as error:
-        print("use tf.train.Checkpoint" in str(error))
+        print("with tf.train.Checkpoint" in str(error) or "use tf.train.Checkpoint" in str(error))
 try:
     model.get_weights()
 except NotImplementedError as error:
@@ -122,14 +143,31 @@ def run(folder, script):
 
 
 def test_training_is_that_of_dense_rows(tmp_path):
-    assert run(tmp_path, TRAINING)[-1] == "True True"
+    assert run(tmp_path, TRAINING)[-1] == "True"
 
 
 def test_checkpoints_hold_the_table_with_its_slots(tmp_path):
-    *_, names, weights, model, refused = run(tmp_path, CHECKPOINTS)
+    *_, names, weights, model, older, refused = run(tmp_path, CHECKPOINTS)
     assert names.startswith("4 <TableVariable path=EmbeddingVariable")  # keys, rows and two slots
-    assert (weights, model) == ("True", "True")
+    assert (weights, model, older) == ("True", "True", "True")
     assert "do not tell their keys" in refused
+
+
+@pytest.mark.thorough
+def test_models_train_as_those_of_keras_2():
+    """The tests of models once more, in a process without Keras 2."""
+    file = Path(__file__).parents[1] / "eager" / "test_keras_models.py"
+    run_python(
+        f"""
+        import os, sys
+        sys.modules["tf_keras"] = None
+        import pytest
+        os.dup2(2, 1)  # what fails is shown
+        options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--at-most", "2"]
+        sys.exit(pytest.main([*options, {str(file)!r}]))
+        """,
+        is_fresh=True,
+    )
 
 
 def test_pooled_bags(tmp_path):

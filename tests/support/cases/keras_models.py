@@ -6,7 +6,8 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from sok_compat.runtime.tf_versions import keras
+from sok_compat.runtime.tf_versions import keras_of_layers as keras
+from sok_compat.runtime.tf_versions import variable_of
 from tests.support.cases.layer_cases import MAX_NNZ, SLOT_NUM, LayerCase
 
 SPARSE, DENSE = (LayerCase(kind, True, "int64") for kind in ("mean", "static"))
@@ -19,10 +20,13 @@ class PlainEmbedding(keras.layers.Layer):
     def __init__(self, case, rows):
         super().__init__()
         self.case = case
-        self.rows = tf.Variable(rows)
+        self.rows = self.add_weight(
+            name="rows", shape=rows.shape, initializer=keras.initializers.Constant(rows)
+        )
 
     def call(self, inputs):
-        return self.case.reference(self.rows, inputs)
+        # A dense gradient: Keras 3 squares the gradients of a key that repeats one by one.
+        return self.case.reference(1.0 * variable_of(self.rows), inputs)
 
 
 class Top(keras.Model):
