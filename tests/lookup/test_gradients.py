@@ -6,8 +6,10 @@ import pytest
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat import deeprec
 from sok_compat import distributed_embeddings as de
+from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
+from sok_compat.deeprec.optimizer_rules import train_optimizers
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from tests.support.sessions import initialized_session
 
 tf1 = tf.compat.v1
@@ -35,8 +37,8 @@ def sok2(name):
 
 
 def of_deeprec(name):
-    table = deeprec.get_embedding_variable(name, DIM, initializer=tf1.ones_initializer())
-    return table, lambda keys: deeprec.nn.embedding_lookup(table, keys)
+    table = get_embedding_variable(name, DIM, initializer=tf1.ones_initializer())
+    return table, lambda keys: embedding_lookup(table, keys)
 
 
 def of_distributed_embeddings(name):
@@ -54,7 +56,7 @@ def losses_of(make, gradients_of, num_steps=3):
         sok.init()
         sok.Init(global_batch_size=len(KEYS))
         loss, gradients, variables = gradients_of(*make("one"), *make("another"))
-        train = deeprec.train if make is of_deeprec else tf1.train
+        train = train_optimizers if make is of_deeprec else tf1.train
         optimizer = train.AdagradOptimizer(0.1)
         if make is sok2:
             optimizer = sok.OptimizerWrapper(optimizer)

@@ -8,7 +8,9 @@ import numpy as np
 import tensorflow as tf
 
 import sok_compat as sok
-from sok_compat import deeprec
+from sok_compat.deeprec.lookups.stock_lookups import embedding_lookup
+from sok_compat.deeprec.optimizer_rules import train_optimizers
+from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
 from sok_compat.runtime import integrations
 from tests.distributed.workers.global_batch import GLOBAL_BATCH, division
 from tests.distributed.workers.ranks import RANK, SIZE, hvd, report, session_config
@@ -148,17 +150,17 @@ def after_training(broadcast):
 
 def add_up(with_dense, steps_to_live=None):
     """A table without a capacity: a step adds up two halves of a rank's part of the batch."""
-    table = deeprec.get_embedding_variable(
+    table = get_embedding_variable(
         "table", 2, initializer=tf1.ones_initializer(), steps_to_live=steps_to_live
     )
     keys = tf1.placeholder(tf.int64, [None])
     dense = [tf1.Variable([[1.0], [2.0]], use_resource=True)] if with_dense else []
-    rows = deeprec.nn.embedding_lookup(table, keys)
+    rows = embedding_lookup(table, keys)
     outputs = rows @ dense[0] if with_dense else tf.reduce_sum(rows, axis=1, keepdims=True)
     loss = tf.reduce_mean((outputs - tf.cast(keys, tf.float32)[:, tf.newaxis]) ** 2)
     halves = dict(backward_passes_per_step=2, sparse_as_dense=True)
     optimizer = wrapped(
-        deeprec.train.AdagradOptimizer(0.1), **halves, average_aggregated_gradients=True
+        train_optimizers.AdagradOptimizer(0.1), **halves, average_aggregated_gradients=True
     )
     step = optimizer.minimize(loss)
     with tf1.Session(config=session_config(rewrites=False)) as session:
@@ -207,6 +209,7 @@ if __name__ == "__main__":
     for broadcast in BROADCASTS if hvd else ():
         with tf.Graph().as_default():
             seen[f"broadcast {broadcast}"] = after_training(broadcast)
+    seen["changes"] = len(integrations.applied())
     for title, with_dense in {
         "passes of a table and others": True,
         "passes of a table": False,
@@ -215,5 +218,4 @@ if __name__ == "__main__":
             seen[title] = add_up(with_dense)
     with tf.Graph().as_default():
         seen["evicts"] = error_of_passes()
-    seen["changes"] = len(integrations.applied())
     report(seen)
