@@ -166,8 +166,8 @@ class Benchmark {
                       [&](int run) {
                         table_->Find(*call_, kBatch, batches[static_cast<size_t>(run)].data(),
                                      row_ids.data());
-                        CpuEngine().GatherRows(*call_, kBatch, dim, row_ids.data(), plane.data(),
-                                               out.data());
+                        CpuEngine().GatherRows(*call_, kBatch, row_ids.data(),
+                                               FloatRows(plane.data(), dim), out.data());
                       }) /
         kBatch;
     const auto row_bytes = static_cast<double>(dim * 4);

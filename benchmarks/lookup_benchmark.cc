@@ -83,7 +83,8 @@ void MeasureBags(Call& call, int64_t dim) {
   for (const Combiner combiner : {Combiner::kNone, Combiner::kSum, Combiner::kMean}) {
     const Batch batch(combiner);
     Measure(name("pool", combiner), [&](int) {
-      CpuEngine().PoolRows(call, batch.bags, dim, {plane.data(), batch.row_ids.data(), nullptr},
+      CpuEngine().PoolRows(call, batch.bags,
+                           {FloatRows(plane.data(), dim), batch.row_ids.data(), nullptr},
                            out.data());
     });
     Measure(name("merge", combiner), [&](int) {
@@ -100,17 +101,16 @@ void MeasureRules(Call& call, int64_t dim) {
   std::vector<float> rows(static_cast<size_t>(kRows * dim), 1.0f);
   std::vector<float> states(static_cast<size_t>(2 * kRows * dim), 1.0f);
   RulePlanes planes;
-  planes.dim = dim;
-  planes.rows = rows.data();
-  planes.states[0] = {states.data(), dim};
+  planes.rows = FloatRows(rows.data(), dim);
+  planes.states[0] = FloatRows(states.data(), dim);
   const auto measure = [&](const char* name, const Rule& rule) {
     Measure(std::string(name) + ", dim " + std::to_string(dim), [&](int) {
       table->ApplyToRows(call, rule, planes, kDistinct, batch.row_ids.data(), gradients.data());
     });
   };
   measure("adagrad", AdagradRule{0.1f, 0.0f});
-  planes.states[0] = {states.data(), 2 * dim};
-  planes.states[1] = {states.data() + dim, 2 * dim};
+  planes.states[0] = FloatRows(states.data(), 2 * dim);
+  planes.states[1] = planes.states[0].FromColumn(dim);
   const AdamRule adam{0.01f, 0.9f, 0.999f, 1e-7f};
   measure("lazy adam", adam);
   Measure("adam, dim " + std::to_string(dim), [&](int) {

@@ -79,8 +79,8 @@ class TableSetting {
       table_.FindOrInsert(stream, chunk, keys.data(), true, nullptr, planes_, row_ids.data());
     }
     const QueueCall<CudaQueue> call(queue, stream);  // not zeros: they may run faster
-    queue.ForEach(num_keys * dim, FillFloats{rows_.data()});
-    queue.ForEach(num_keys * 2 * dim, FillFloats{state_.data()});
+    queue.ForEach(num_keys * dim, FillFloats{rows_.data().As<float>()});
+    queue.ForEach(num_keys * 2 * dim, FillFloats{state_.data().As<float>()});
   }
 
   /// `cumulated` as for ZipfKeys, or nullptr for uniform keys without repeats.
@@ -119,8 +119,8 @@ class TableSetting {
     const Timing ceiling = TimeCall([&](int) {
       queue_.ForEach(batch, ReadBuckets{table_.index().buckets, places.data(), row_ids.data()});
       queue_.ForEach(batch, WriteBuckets{others.data(), places.data()});
-      queue_.FillBytes(rows_.data() + first_row * dim_, 0, batch * dim_ * 4);
-      queue_.FillBytes(state_.data() + first_row * 2 * dim_, 0, batch * dim_ * 8);
+      queue_.FillBytes(rows_.data().From(first_row).data, 0, batch * dim_ * 4);
+      queue_.FillBytes(state_.data().From(first_row).data, 0, batch * dim_ * 8);
     });
     const Timing time = Time(stream_, kRuns, [&](int run) {
       table_.FindOrInsert(stream_, batch, keys.data() + run * batch, true, nullptr, planes_,
@@ -206,8 +206,8 @@ class TableSetting {
       queue_.ForEachLookThenMove(
           setting.batch, dim_ / Pack::width,
           ReadBucketsAndRows<Pack>{table_.index().buckets, batches.Of(batches.places, run),
-                                   batches.Of(batches.rows, run), dim_, rows_.data(),
-                                   row_ids.data(), out.data()});
+                                   batches.Of(batches.rows, run), dim_,
+                                   rows_.data().As<const float>(), row_ids.data(), out.data()});
     });
     const Timing time = Time(stream_, repeats_, [&](int run) {
       table_.FindAndGatherRows(stream_, setting.batch, batches.Of(batches.keys, run), rows_,
@@ -230,10 +230,9 @@ class TableSetting {
   void MeasureAdam(const Case& setting, const Batches& batches, const Array<float>& gradients) {
     const AdamRule adam{1e-6f, 0.9f, 0.999f, 1e-7f};
     RulePlanes planes;
-    planes.dim = dim_;
     planes.rows = rows_.data();
-    planes.states[0] = {state_.data(), 2 * dim_};
-    planes.states[1] = {state_.data() + dim_, 2 * dim_};
+    planes.states[0] = state_.data();
+    planes.states[1] = state_.data().FromColumn(dim_);
     const Array<int64_t> row_ids(queue_, Batches::kSets * setting.batch);
     table_.Find(stream_, Batches::kSets * setting.batch, batches.keys.data(), row_ids.data());
     {

@@ -41,14 +41,15 @@ int64_t Distinct(int64_t num_keys, const Key* keys, int64_t* distinct_keys, int3
 }
 
 /// The address of each distinct key's row.
-std::vector<const float*> RowPointers(Executor& executor, int64_t num_distinct, int64_t dim,
-                                      const RowSource& source) {
+std::vector<const float*> RowPointers(Executor& executor, int64_t num_distinct,
+                                      const RowSource& source, const float* plane) {
+  const int64_t dim = source.plane.width;
   std::vector<const float*> pointers(static_cast<size_t>(num_distinct));
   executor.ParallelFor(num_distinct, kPointerNanoseconds, [&](int64_t begin, int64_t end) {
     for (int64_t d = begin; d < end; ++d) {
       const int64_t row_id = source.row_ids == nullptr ? d : source.row_ids[d];
       pointers[static_cast<size_t>(d)] =
-          row_id < 0 ? source.absent_values + d * dim : source.plane + row_id * dim;
+          row_id < 0 ? source.absent_values + d * dim : plane + row_id * dim;
     }
   });
   return pointers;
@@ -141,36 +142,37 @@ class EngineOfHost : public Engine {
     return Distinct(num_keys, keys, distinct_keys, inverse);
   }
 
-  void GatherRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                  const float* plane, float* out) override {
-    sok::GatherRows(call.executor(), num_rows, dim, row_ids, plane, out);
+  void GatherRows(Call& call, int64_t num_rows, const int64_t* row_ids, const RowsView& plane,
+                  float* out) override {
+    sok::GatherRows(call.executor(), num_rows, row_ids, plane, out);
   }
-  void ScatterRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                   const float* rows, float* plane) override {
-    sok::ScatterRows(call.executor(), num_rows, dim, row_ids, rows, plane);
+  void ScatterRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* rows,
+                   const RowsView& plane) override {
+    sok::ScatterRows(call.executor(), num_rows, row_ids, rows, plane);
   }
-  void AddToRows(Call&, int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
-                 float* plane) override {
-    sok::AddToRows(num_rows, dim, row_ids, values, plane);
+  void AddToRows(Call&, int64_t num_rows, const int64_t* row_ids, const float* values,
+                 const RowsView& plane) override {
+    sok::AddToRows(num_rows, row_ids, values, plane);
   }
-  void AssignRows(Call&, int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
-                  float* plane) override {
-    sok::AssignRows(num_rows, dim, row_ids, rows, plane);
+  void AssignRows(Call&, int64_t num_rows, const int64_t* row_ids, const float* rows,
+                  const RowsView& plane) override {
+    sok::AssignRows(num_rows, row_ids, rows, plane);
   }
-  void SumRows(Call& call, int64_t first_row, int64_t num_rows, int64_t width, const float* plane,
+  void SumRows(Call& call, int64_t first_row, int64_t num_rows, const RowsView& plane,
                uint64_t* sums) override {
-    sok::SumRows(call.executor(), num_rows, width, plane + first_row * width, sums);
+    sok::SumRows(call.executor(), num_rows, plane.From(first_row), sums);
   }
   void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim, const FirstValue& first_value,
                       const int64_t* keys, const int64_t* row_ids, float* out) override {
     sok::FillAbsentRows(call.executor(), num_keys, dim, first_value, keys, row_ids, out);
   }
 
-  void PoolRows(Call& call, const Bags& bags, int64_t dim, const RowSource& source,
-                float* out) override {
-    const std::vector<const float*> pointers =
-        RowPointers(call.executor(), bags.num_distinct, dim, source);
-    sok::PoolRows(call.executor(), bags, dim, pointers.data(), out);
+  void PoolRows(Call& call, const Bags& bags, const RowSource& source, float* out) override {
+    WithElement(source.plane, [&](const auto* plane) {
+      const std::vector<const float*> pointers =
+          RowPointers(call.executor(), bags.num_distinct, source, plane);
+      sok::PoolRows(call.executor(), bags, source.plane.width, pointers.data(), out);
+    });
   }
   void MergeGradients(Call& call, const Bags& bags, int64_t dim, const float* gradients,
                       float* merged) override {

@@ -17,8 +17,7 @@ class CpuPlane : public Plane {
   /// Throws kOutOfMemory if the system refuses the address space.
   explicit CpuPlane(const PlaneOptions& options);
 
-  float* data() const override { return static_cast<float*>(memory_.data()); }
-  int64_t width() const override { return options_.width; }
+  RowsView data() const override { return {memory_.data(), options_.element, options_.width}; }
   int64_t num_rows() const override { return num_rows_; }
   void Reserve(int64_t num_rows) override;
   bool MovesWhenItGrows() const override { return options_.capacity == kMaxRows; }

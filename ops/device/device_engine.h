@@ -79,32 +79,34 @@ class DeviceEngine : public Engine {
     return Distinct(call, num_keys, keys, distinct_keys, inverse);
   }
 
-  void GatherRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                  const float* plane, float* out) override {
-    Run(call,
-        [&](Queue& queue, auto&) { sok::GatherRows(queue, num_rows, dim, row_ids, plane, out); });
-  }
-  void ScatterRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                   const float* rows, float* plane) override {
-    Run(call,
-        [&](Queue& queue, auto&) { sok::ScatterRows(queue, num_rows, dim, row_ids, rows, plane); });
-  }
-  void AddToRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                 const float* values, float* plane) override {
-    Run(call, [&](Queue& queue, Scratch<Queue>& scratch) {
-      sok::AddToRows(queue, scratch, num_rows, dim, row_ids, values, plane);
+  void GatherRows(Call& call, int64_t num_rows, const int64_t* row_ids, const RowsView& plane,
+                  float* out) override {
+    Run(call, plane, [&](Queue& queue, auto&, const auto* rows) {
+      sok::GatherRows(queue, num_rows, plane.width, row_ids, rows, out);
     });
   }
-  void AssignRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                  const float* rows, float* plane) override {
-    Run(call, [&](Queue& queue, Scratch<Queue>& scratch) {
-      sok::AssignRows(queue, scratch, num_rows, dim, row_ids, rows, plane);
+  void ScatterRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* rows,
+                   const RowsView& plane) override {
+    Run(call, plane, [&](Queue& queue, auto&, auto* to) {
+      sok::ScatterRows(queue, num_rows, plane.width, row_ids, rows, to);
     });
   }
-  void SumRows(Call& call, int64_t first_row, int64_t num_rows, int64_t width, const float* plane,
+  void AddToRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* values,
+                 const RowsView& plane) override {
+    Run(call, [&](Queue& queue, Scratch<Queue>& scratch) {
+      sok::AddToRows(queue, scratch, num_rows, row_ids, values, plane);
+    });
+  }
+  void AssignRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* rows,
+                  const RowsView& plane) override {
+    Run(call, plane, [&](Queue& queue, Scratch<Queue>& scratch, auto* to) {
+      sok::AssignRows(queue, scratch, num_rows, plane.width, row_ids, rows, to);
+    });
+  }
+  void SumRows(Call& call, int64_t first_row, int64_t num_rows, const RowsView& plane,
                uint64_t* sums) override {
-    Run(call, [&](Queue& queue, auto&) {
-      queue.ForEach(num_rows, SumOfRow{width, plane + first_row * width, sums});
+    Run(call, plane.From(first_row), [&](Queue& queue, auto&, const auto* rows) {
+      queue.ForEach(num_rows, SumOfRow{plane.width, rows, sums});
     });
   }
   void FillAbsentRows(Call& call, int64_t num_keys, int64_t dim, const FirstValue& first_value,
@@ -114,9 +116,8 @@ class DeviceEngine : public Engine {
     });
   }
 
-  void PoolRows(Call& call, const Bags& bags, int64_t dim, const RowSource& source,
-                float* out) override {
-    Run(call, [&](Queue& queue, auto&) { sok::PoolRows(queue, bags, dim, source, out); });
+  void PoolRows(Call& call, const Bags& bags, const RowSource& source, float* out) override {
+    Run(call, [&](Queue& queue, auto&) { sok::PoolRows(queue, bags, source, out); });
   }
   void MergeGradients(Call& call, const Bags& bags, int64_t dim, const float* gradients,
                       float* merged) override {
@@ -132,6 +133,13 @@ class DeviceEngine : public Engine {
   void Run(const Call& call, const Body& body) {
     const DeviceTurn<Queue> turn(*state_, call.stream());
     body(state_->queue, state_->scratch);
+  }
+  /// Calls body(queue, scratch, rows of the view).
+  template <typename Body>
+  void Run(const Call& call, const RowsView& view, const Body& body) {
+    WithElement(view, [&](auto* rows) {
+      Run(call, [&](Queue& queue, Scratch<Queue>& scratch) { body(queue, scratch, rows); });
+    });
   }
 
   template <typename Key>

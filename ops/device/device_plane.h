@@ -22,10 +22,9 @@ class DevicePlane : public Plane {
   DevicePlane(std::shared_ptr<DeviceState<Queue>> state, const PlaneOptions& options)
       : state_(std::move(state)),
         rows_(state_->queue, std::min(options.capacity, DeviceTable<Queue>::kMaxKeys),
-              options.width) {}
+              options.width, options.element) {}
 
-  float* data() const override { return rows_.data(); }
-  int64_t width() const override { return rows_.width(); }
+  RowsView data() const override { return rows_.data(); }
   int64_t num_rows() const override {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     return rows_.num_rows();
@@ -36,9 +35,9 @@ class DevicePlane : public Plane {
     const int64_t rows_before = rows_.num_rows();
     rows_.Reserve(num_rows);
     if (rows_.num_rows() == rows_before) return;
-    float last = 0.0f;
-    const int64_t last_place = rows_.num_rows() * rows_.width() - 1;
-    state_->queue.CopyToHost(&last, rows_.data() + last_place, sizeof(last));
+    char last = 0;
+    const void* end = rows_.data().From(rows_.num_rows()).data;
+    state_->queue.CopyToHost(&last, static_cast<const char*>(end) - 1, sizeof(last));
   }
   bool MovesWhenItGrows() const override { return false; }
   void Release() override {

@@ -79,11 +79,12 @@ void DeviceTable<Queue>::FindAndGatherRows(Stream stream, int64_t num_keys, cons
   CheckKeys(num_keys, keys);
   const int64_t dim = options_.dim;
   WithIndex([&](auto index) {
-    WithPack(dim, {rows.data(), out}, [&](auto pack) {
+    const float* plane = rows.data().template As<float>();
+    WithPack(dim, {plane, out}, [&](auto pack) {
       using Pack = decltype(pack);
       queue_.ForEachLookThenMove(
           num_keys, dim / Pack::width,
-          FindAndGather<Pack, decltype(index)>{index, dim, keys, rows.data(), row_ids, out});
+          FindAndGather<Pack, decltype(index)>{index, dim, keys, plane, row_ids, out});
     });
   });
   FillAbsentRows(queue_, num_keys, dim, options_.first_value, keys, row_ids, out);
@@ -173,7 +174,7 @@ template <typename Queue>
 void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* new_rows,
                                       const float* initial_rows, const Planes& planes) {
   const int64_t dim = options_.dim;
-  float* plane = planes.rows != nullptr ? planes.rows->data() : nullptr;
+  float* plane = planes.rows != nullptr ? planes.rows->data().template As<float>() : nullptr;
   if (plane != nullptr && initial_rows != nullptr) {
     ForEachPack(queue_, new_keys.count, dim, {plane, initial_rows}, [&](auto pack, auto grid) {
       return CopyGivenRows<decltype(pack)>{grid,         dim,  new_rows, new_keys.first_positions,
@@ -186,10 +187,11 @@ void DeviceTable<Queue>::WriteNewRows(const NewKeys& new_keys, const int64_t* ne
     });
   }
   for (const auto& slot : planes.slots) {
-    const int64_t width = slot.rows->width();
-    float* values = slot.rows->data();
-    ForEachPack(queue_, new_keys.count, width, {values}, [&](auto pack, auto grid) {
-      return FillRows<decltype(pack)>{grid, width, new_rows, slot.initial_value, values};
+    const RowsView view = slot.rows->data();
+    WithElement(view, [&](auto* values) {
+      ForEachPack(queue_, new_keys.count, view.width, {values}, [&](auto pack, auto grid) {
+        return FillRows<decltype(pack)>{grid, view.width, new_rows, slot.initial_value, values};
+      });
     });
   }
 }

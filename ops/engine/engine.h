@@ -16,7 +16,7 @@ namespace sok {
 /// Rows to pool. The row of distinct key d is plane[row_ids[d]], or absent_values[d] if row_ids[d]
 /// < 0, or plane[d] if row_ids == nullptr.
 struct RowSource {
-  const float* plane = nullptr;          // [rows, dim]
+  RowsView plane;                        // of width dim
   const int64_t* row_ids = nullptr;      // [num_distinct]
   const float* absent_values = nullptr;  // [num_distinct, dim]; nullptr: no row id is below 0
 };
@@ -55,21 +55,22 @@ class Engine {
   virtual int64_t DistinctKeys(Call& call, int64_t num_keys, const int32_t* keys,
                                int64_t* distinct_keys, int32_t* inverse) = 0;
 
+  // Rows outside of planes are float32 [num_rows, plane.width].
+
   /// out[i] = plane[row_ids[i]]; out[i] is unchanged if row_ids[i] < 0.
-  virtual void GatherRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                          const float* plane, float* out) = 0;
+  virtual void GatherRows(Call& call, int64_t num_rows, const int64_t* row_ids,
+                          const RowsView& plane, float* out) = 0;
   /// plane[row_ids[i]] = rows[i]; row_ids are distinct, those below 0 are skipped.
-  virtual void ScatterRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                           const float* rows, float* plane) = 0;
+  virtual void ScatterRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* rows,
+                           const RowsView& plane) = 0;
   /// plane[row_ids[i]] += values[i]; repeated row ids add up; none is below 0.
-  virtual void AddToRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                         const float* values, float* plane) = 0;
+  virtual void AddToRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* values,
+                         const RowsView& plane) = 0;
   /// plane[row_ids[i]] = rows[i]; the last of repeated row ids wins; none is below 0.
-  virtual void AssignRows(Call& call, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                          const float* rows, float* plane) = 0;
+  virtual void AssignRows(Call& call, int64_t num_rows, const int64_t* row_ids, const float* rows,
+                          const RowsView& plane) = 0;
   /// sums[i] = RowSum(sums[i], plane[first_row + i]); see row_sum.h.
-  virtual void SumRows(Call& call, int64_t first_row, int64_t num_rows, int64_t width,
-                       const float* plane,
+  virtual void SumRows(Call& call, int64_t first_row, int64_t num_rows, const RowsView& plane,
                        uint64_t* sums) = 0;  // [num_rows]
   /// out[i] = first value of keys[i] if row_ids[i] < 0; other rows, and all rows with kPreset, are
   /// unchanged.
@@ -78,7 +79,7 @@ class Engine {
                               const int64_t* row_ids, float* out) = 0;
 
   /// out[b] = factor of bag b * sum over its keys i of weights[i] * row of inverse[i]; see Bags.
-  virtual void PoolRows(Call& call, const Bags& bags, int64_t dim, const RowSource& source,
+  virtual void PoolRows(Call& call, const Bags& bags, const RowSource& source,
                         float* out) = 0;  // [num_bags, dim]
   /// merged[d] = sum over the occurrences i of distinct key d of gradients[bag of i], each times
   /// the factors of PoolRows; zeros if d has no occurrence. The order of additions is fixed.

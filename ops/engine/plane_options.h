@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/engine/rows_view.h"
+
 namespace sok {
 
 /// Address space of a process.
@@ -13,16 +15,18 @@ constexpr size_t kMostPlaneBytes = size_t{1} << 47;
 
 struct PlaneOptions {
   int64_t capacity = 0;  // rows; kMaxRows if none was declared
-  int64_t width = 0;     // floats
+  int64_t width = 0;     // numbers of a row
   /// Rows are assigned in the order 0, 1, 2, ..., so pages may be large. Otherwise access is
   /// sparse.
   bool rows_fill_in_order = true;
+  Element element = Element::kFloat32;
 
-  size_t row_bytes() const { return static_cast<size_t>(width) * sizeof(float); }
+  size_t row_bytes() const { return static_cast<size_t>(width * ElementBytes(element)); }
 };
 
-/// Throws kInvalidArgument for less than one row or float and for rows wider than all states of a
-/// rule, and kOutOfMemory for a declared capacity above kMostPlaneBytes.
+/// Throws kInvalidArgument for less than one row or number, for rows wider than all states of a
+/// rule and for elements other than float32, and kOutOfMemory for a declared capacity above
+/// kMostPlaneBytes.
 void CheckPlaneOptions(const PlaneOptions& options);
 
 }  // namespace sok

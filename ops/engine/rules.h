@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "ops/base/host_device.h"
+#include "ops/engine/rows_view.h"
 
 namespace sok {
 
@@ -211,15 +212,13 @@ SOK_HOST_DEVICE inline void ApplyWithoutGradient(const AdamRule& rule, float& va
   rule.Decay(value, states);
 }
 
-/// The memory of a rule. States are slots of their own, or adjacent in one slot.
+/// The memory of a rule. States are slots of their own, or adjacent in one slot: then their views
+/// start at their first columns.
 struct RulePlanes {
-  struct State {
-    float* data = nullptr;  // of row 0
-    int64_t stride = 0;     // floats from one row to the next, at least dim
-  };
-  int64_t dim = 0;
-  float* rows = nullptr;  // [capacity, dim]
-  State states[kMaxStates];
+  RowsView rows;
+  RowsView states[kMaxStates];  // float32, of at least rows.width
+
+  SOK_HOST_DEVICE int64_t dim() const { return rows.width; }
 };
 
 }  // namespace sok

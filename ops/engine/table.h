@@ -8,17 +8,18 @@
 #include <vector>
 
 #include "ops/engine/call.h"
+#include "ops/engine/rows_view.h"
 #include "ops/engine/rules.h"
 #include "ops/engine/table_options.h"
 
 namespace sok {
 
-/// An array with `width` floats for each row id, zero until written. Memory grows with the rows.
+/// An array with `width` numbers for each row id, zero until written. Memory grows with the rows.
 class Plane {
  public:
   virtual ~Plane() = default;
-  virtual float* data() const = 0;
-  virtual int64_t width() const = 0;
+  virtual RowsView data() const = 0;
+  int64_t width() const { return data().width; }
   /// Rows that may be accessed at data() now.
   virtual int64_t num_rows() const = 0;
   /// Grows the plane to at least min(`num_rows`, capacity) rows. New memory is zero on return, for

@@ -87,14 +87,14 @@ int64_t StoredTable::UpdateRows(DeviceStream stream, int64_t num_keys, const int
 int64_t StoredTable::ScatterAdd(DeviceStream stream, int64_t num_keys, const int64_t* keys,
                                 const float* values) {
   return UpdateRows(stream, num_keys, keys, [&](Call& call, const int64_t* row_ids) {
-    engine_.AddToRows(call, num_keys, dim(), row_ids, values, rows_->data());
+    engine_.AddToRows(call, num_keys, row_ids, values, rows_->data());
   });
 }
 
 int64_t StoredTable::Assign(DeviceStream stream, int64_t num_keys, const int64_t* keys,
                             const float* values) {
   return UpdateRows(stream, num_keys, keys, [&](Call& call, const int64_t* row_ids) {
-    engine_.AssignRows(call, num_keys, dim(), row_ids, values, rows_->data());
+    engine_.AssignRows(call, num_keys, row_ids, values, rows_->data());
   });
 }
 
@@ -113,7 +113,7 @@ int64_t StoredTable::Export(DeviceStream stream, int64_t room, int64_t* keys, fl
   if (entries.count > room) return entries.count;
   engine_.CopyOnDevice(*call, keys, entries.keys,
                        entries.count * static_cast<int64_t>(sizeof(int64_t)));
-  engine_.GatherRows(*call, entries.count, dim(), entries.row_ids, rows_->data(), rows);
+  engine_.GatherRows(*call, entries.count, entries.row_ids, rows_->data(), rows);
   return entries.count;
 }
 

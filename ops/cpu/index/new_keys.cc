@@ -98,7 +98,7 @@ void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const f
                         const Planes& planes) const {
   if (planes.rows == nullptr && planes.slots.empty()) return;
   const int64_t dim = options.dim;
-  float* const rows = planes.rows == nullptr ? nullptr : planes.rows->data();
+  float* const rows = planes.rows == nullptr ? nullptr : planes.rows->data().As<float>();
   const std::vector<int64_t> first_places =
       initial_rows == nullptr ? std::vector<int64_t>() : FirstPlaces();
   const auto write_rows = [&](int64_t begin, int64_t end) {
@@ -114,11 +114,12 @@ void NewKeys::WriteRows(Executor& executor, const TableOptions& options, const f
   executor.ParallelFor(size(), RowNanoseconds(planes), [&](int64_t begin, int64_t end) {
     if (rows != nullptr) write_rows(begin, end);
     for (const Planes::Slot& slot : planes.slots) {
-      float* const data = slot.plane->data();
-      const int64_t width = slot.plane->width();
-      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        std::fill_n(data + row_ids[i] * width, width, slot.initial_value);
-      }
+      const RowsView view = slot.plane->data();
+      WithElement(view, [&](auto* data) {
+        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+          std::fill_n(data + row_ids[i] * view.width, view.width, slot.initial_value);
+        }
+      });
     }
   });
 }

@@ -67,9 +67,9 @@ template <typename Rule, typename Dim>
 class RowsOf {
  public:
   RowsOf(const Rule& rule, Dim dim, const RulePlanes& planes)
-      : rule_(rule), dim_(dim), planes_(planes) {
+      : rule_(rule), dim_(dim), rows_(planes.rows.As<float>()), states_(planes.states) {
     for (int s = 1; s < Rule::kStates; ++s) {
-      are_side_by_side_ &= planes.states[s].data == planes.states[0].data + s * planes.dim;
+      are_side_by_side_ &= states_[s].data == states_[0].FromColumn(s * planes.dim()).data;
     }
   }
 
@@ -83,7 +83,7 @@ class RowsOf {
 
   SOK_INLINE void Prefetch(int64_t row_id) const {
     const int64_t size = dim_;
-    PrefetchRow(planes_.rows + row_id * size, size);
+    PrefetchRow(rows_ + row_id * size, size);
     if (Rule::kStates == 0) return;
     if (are_side_by_side_) return PrefetchRow(State(0, row_id), Rule::kStates * size);
     for (int s = 0; s < Rule::kStates; ++s) PrefetchRow(State(s, row_id), size);
@@ -91,19 +91,20 @@ class RowsOf {
 
   template <typename Gradient>
   SOK_INLINE void Update(int64_t row_id, Gradient gradient) const {
-    UpdateRow(rule_, dim_, gradient, planes_.rows + row_id * int64_t{dim_},
+    UpdateRow(rule_, dim_, gradient, rows_ + row_id * int64_t{dim_},
               Rule::kStates > 0 ? State(0, row_id) : nullptr,
               Rule::kStates > 1 ? State(1, row_id) : nullptr);
   }
 
  private:
   SOK_INLINE float* State(int s, int64_t row_id) const {
-    return planes_.states[s].data + row_id * planes_.states[s].stride;
+    return states_[s].As<float>() + row_id * states_[s].width;
   }
 
   const Rule rule_;
   const Dim dim_;
-  const RulePlanes planes_;
+  float* const rows_;
+  const RowsView* const states_;
   bool are_side_by_side_ = true;
 };
 
@@ -182,7 +183,7 @@ void ForRows(Executor& executor, const Rule& any_rule, int64_t dim, int64_t num_
 
 void ApplyToRows(Executor& executor, const Rule& rule, const RulePlanes& planes,
                  int64_t num_gradients, const int64_t* row_ids, const float* gradients) {
-  ForRows(executor, rule, planes.dim, num_gradients,
+  ForRows(executor, rule, planes.dim(), num_gradients,
           [&](const auto& one_rule, auto dim, int64_t begin, int64_t end) {
             UpdateRange(one_rule, dim, planes, begin, end, row_ids, gradients);
           });
@@ -192,13 +193,13 @@ void ApplyToRowsInUse(Executor& executor, const Rule& rule, const RulePlanes& pl
                       int64_t num_rows, const int64_t* rows_in_use, int64_t num_gradients,
                       const int64_t* row_ids, const float* gradients) {
   const GradientsByPlace by_place = FindGradients(num_rows, rows_in_use, num_gradients, row_ids);
-  ForRows(executor, rule, planes.dim, num_rows,
+  ForRows(executor, rule, planes.dim(), num_rows,
           [&](const auto& one_rule, auto dim, int64_t begin, int64_t end) {
             MoveRange(one_rule, dim, planes, begin, end, rows_in_use, by_place.of_place.data(),
                       gradients);
           });
   for (const int64_t i : by_place.others) {
-    ApplyToRows(executor, rule, planes, 1, row_ids + i, gradients + i * planes.dim);
+    ApplyToRows(executor, rule, planes, 1, row_ids + i, gradients + i * planes.dim());
   }
 }
 

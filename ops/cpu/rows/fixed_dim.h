@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "ops/base/wide_vectors.h"
+#include "ops/engine/rows_view.h"
 
 namespace sok {
 
@@ -32,6 +33,14 @@ void WithFixedDim(int64_t dim, Body&& body) {
     default:
       return body(dim);
   }
+}
+
+/// Calls body(rows, dim): rows points at numbers of the view's element, dim is as of WithFixedDim.
+template <typename Body>
+void WithRows(const RowsView& view, Body&& body) {
+  WithElement(view, [&](auto* rows) {
+    WithFixedDim(view.width, [&](auto fixed_dim) { body(rows, fixed_dim); });
+  });
 }
 
 /// Cache lines of a row.

@@ -13,47 +13,52 @@ int64_t GatherCost(int64_t dim) { return 12 + dim / 8; }
 
 }  // namespace
 
-void GatherRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                const float* plane, float* out) {
-  executor.ParallelFor(num_rows, GatherCost(dim), [&](int64_t begin, int64_t end) {
-    WithFixedDim(dim, [&](auto fixed_dim) {
+void GatherRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, const RowsView& plane,
+                float* out) {
+  executor.ParallelFor(num_rows, GatherCost(plane.width), [&](int64_t begin, int64_t end) {
+    WithRows(plane, [&](const auto* rows, auto fixed_dim) {
       const int64_t size = fixed_dim;
       const int64_t ahead = PrefetchDistance(NumLines(size));
       for (int64_t i = begin; i < end; ++i) {
         // Prefetching a negative row id is harmless: invalid addresses are ignored.
-        if (i + ahead < end) PrefetchRow(plane + row_ids[i + ahead] * size, size);
-        if (row_ids[i] >= 0) std::copy_n(plane + row_ids[i] * size, size, out + i * size);
+        if (i + ahead < end) PrefetchRow(rows + row_ids[i + ahead] * size, size);
+        if (row_ids[i] >= 0) std::copy_n(rows + row_ids[i] * size, size, out + i * size);
       }
     });
   });
 }
 
-void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim, const int64_t* row_ids,
-                 const float* rows, float* plane) {
+void ScatterRows(Executor& executor, int64_t num_rows, const int64_t* row_ids, const float* rows,
+                 const RowsView& plane) {
+  const int64_t dim = plane.width;
   executor.ParallelFor(num_rows, GatherCost(dim), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (row_ids[i] >= 0) std::copy_n(rows + i * dim, dim, plane + row_ids[i] * dim);
+    WithElement(plane, [&](auto* to) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (row_ids[i] >= 0) std::copy_n(rows + i * dim, dim, to + row_ids[i] * dim);
+      }
+    });
+  });
+}
+
+void AddToRows(int64_t num_rows, const int64_t* row_ids, const float* values,
+               const RowsView& plane) {
+  const int64_t dim = plane.width;
+  WithElement(plane, [&](auto* rows) {
+    for (int64_t i = 0; i < num_rows; ++i) {
+      auto* row = rows + row_ids[i] * dim;
+      for (int64_t column = 0; column < dim; ++column) row[column] += values[i * dim + column];
     }
   });
 }
 
-void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
-               float* plane) {
-  for (int64_t i = 0; i < num_rows; ++i) {
-    float* row = plane + row_ids[i] * dim;
-    for (int64_t column = 0; column < dim; ++column) row[column] += values[i * dim + column];
-  }
+void AssignRows(int64_t num_rows, const int64_t* row_ids, const float* rows,
+                const RowsView& plane) {
+  ScatterRows(SerialExecutor(), num_rows, row_ids, rows, plane);
 }
 
-void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
-                float* plane) {
-  ScatterRows(SerialExecutor(), num_rows, dim, row_ids, rows, plane);
-}
-
-void SumRows(Executor& executor, int64_t num_rows, int64_t width, const float* rows,
-             uint64_t* sums) {
-  executor.ParallelFor(num_rows, 2 + width / 4, [&](int64_t begin, int64_t end) {
-    WithFixedDim(width, [&](auto fixed_width) {
+void SumRows(Executor& executor, int64_t num_rows, const RowsView& view, uint64_t* sums) {
+  executor.ParallelFor(num_rows, 2 + view.width / 4, [&](int64_t begin, int64_t end) {
+    WithRows(view, [&](const auto* rows, auto fixed_width) {
       const int64_t size = fixed_width;
       for (int64_t i = begin; i < end; ++i) sums[i] = RowSum(sums[i], rows + i * size, size);
     });
@@ -65,7 +70,7 @@ void GatherRows(Call& call, Table& table, int64_t num_keys, const int64_t* keys,
   const TableOptions& options = table.options();
   auto* row_ids = call.Temporary<int64_t>(num_keys);
   table.Find(call, num_keys, keys, row_ids);
-  GatherRows(call.executor(), num_keys, options.dim, row_ids, rows.data(), out);
+  GatherRows(call.executor(), num_keys, row_ids, rows.data(), out);
   FillAbsentRows(call.executor(), num_keys, options.dim, options.first_value, keys, row_ids, out);
 }
 

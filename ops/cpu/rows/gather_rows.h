@@ -12,10 +12,10 @@
 namespace sok {
 
 /// As Engine::GatherRows.
-void GatherRows(Executor& executor, int64_t num_rows, int64_t dim,
+void GatherRows(Executor& executor, int64_t num_rows,
                 const int64_t* row_ids,  // [num_rows]
-                const float* plane,      // [rows, dim]
-                float* out);             // [num_rows, dim]
+                const RowsView& plane,
+                float* out);  // [num_rows, plane.width]
 
 /// As Table::GatherRows.
 void GatherRows(Call& call, Table& table, int64_t num_keys,
@@ -24,21 +24,19 @@ void GatherRows(Call& call, Table& table, int64_t num_keys,
                 float* out);  // [num_keys, dim]
 
 /// As Engine::ScatterRows.
-void ScatterRows(Executor& executor, int64_t num_rows, int64_t dim,
+void ScatterRows(Executor& executor, int64_t num_rows,
                  const int64_t* row_ids,  // [num_rows]
-                 const float* rows,       // [num_rows, dim]
-                 float* plane);           // [rows, dim]
+                 const float* rows,       // [num_rows, plane.width]
+                 const RowsView& plane);
 
 /// As Engine::AddToRows and Engine::AssignRows, in the order of `row_ids`.
-void AddToRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* values,
-               float* plane);
-void AssignRows(int64_t num_rows, int64_t dim, const int64_t* row_ids, const float* rows,
-                float* plane);
+void AddToRows(int64_t num_rows, const int64_t* row_ids, const float* values,
+               const RowsView& plane);
+void AssignRows(int64_t num_rows, const int64_t* row_ids, const float* rows, const RowsView& plane);
 
-/// As Engine::SumRows; `rows` points at the first row.
-void SumRows(Executor& executor, int64_t num_rows, int64_t width,
-             const float* rows,  // [num_rows, width]
-             uint64_t* sums);    // [num_rows]
+/// As Engine::SumRows, of the first rows.
+void SumRows(Executor& executor, int64_t num_rows, const RowsView& rows,
+             uint64_t* sums);  // [num_rows]
 
 /// As Engine::FillAbsentRows.
 void FillAbsentRows(Executor& executor, int64_t num_keys, int64_t dim,

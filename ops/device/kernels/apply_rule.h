@@ -18,9 +18,9 @@ SOK_HOST_DEVICE void UpdatePack(const RulePlanes& planes, int64_t row_id, int64_
   constexpr int kStates = OneRule::kStates;
   constexpr int kLoadedStates = kStates == 0 ? 1 : kStates;
   const auto state = [&](int s) {
-    return planes.states[s].data + row_id * planes.states[s].stride + column;
+    return planes.states[s].template As<float>() + row_id * planes.states[s].width + column;
   };
-  float* row = planes.rows + row_id * planes.dim + column;
+  float* row = planes.rows.template As<float>() + row_id * planes.dim() + column;
   Pack states[kLoadedStates];
   SOK_UNROLL
   for (int s = 0; s < kStates; ++s) states[s] = LoadPack<Pack>(state(s));
@@ -46,7 +46,7 @@ SOK_HOST_DEVICE void UpdateWholeRow(const RulePlanes& planes, const OneRule& rul
   using One = FloatPack<1>;
   float measure = 0.0f;
   const auto for_columns = [&](const auto& update) {
-    for (int64_t column = 0; column < planes.dim; ++column) {
+    for (int64_t column = 0; column < planes.dim(); ++column) {
       UpdatePack<One, OneRule>(planes, row_id, column, [&](int, float& value, float* states) {
         update(gradient(column), value, states);
       });
@@ -71,7 +71,7 @@ struct UpdateRows {
     const int64_t row_id = row_ids[place.row];
     // As unsigned, a negative id is larger than any row: one comparison saves registers.
     if (static_cast<uint64_t>(row_id) >= static_cast<uint64_t>(num_rows.value())) return;
-    const Pack gradient = LoadPack<Pack>(gradients + place.row * planes.dim + place.column);
+    const Pack gradient = LoadPack<Pack>(gradients + place.row * planes.dim() + place.column);
     UpdatePack<Pack, OneRule>(
         planes, row_id, place.column,
         [&](int column, float& value, float* states) { rule(gradient.at[column], value, states); });
@@ -90,7 +90,7 @@ struct UpdateWholeRows {
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const int64_t row_id = row_ids[i];
     if (static_cast<uint64_t>(row_id) >= static_cast<uint64_t>(num_rows.value())) return;
-    const float* gradient = gradients + i * planes.dim;
+    const float* gradient = gradients + i * planes.dim();
     UpdateWholeRow(planes, rule, row_id, [&](int64_t column) { return gradient[column]; });
   }
 };
@@ -144,14 +144,14 @@ template <typename Queue, typename MakeKernel>
 void ForEachPackOf(Queue& queue, Count num_rows, const RulePlanes& planes, const float* gradients,
                    const MakeKernel& make_kernel) {
   // For states, tests the first two rows: the others have the same alignments.
-  const auto second = [&](int s) {
-    return planes.states[s].data == nullptr ? nullptr
-                                            : planes.states[s].data + planes.states[s].stride;
+  const auto state = [&](int s, int64_t row) {
+    const RowsView& view = planes.states[s];
+    return view.data == nullptr ? nullptr : view.From(row).As<float>();
   };
   static_assert(kMaxStates == 2, "lists all states");
   ForEachPack(
-      queue, num_rows, planes.dim,
-      {planes.rows, gradients, planes.states[0].data, planes.states[1].data, second(0), second(1)},
+      queue, num_rows, planes.dim(),
+      {planes.rows.As<float>(), gradients, state(0, 0), state(1, 0), state(0, 1), state(1, 1)},
       make_kernel);
 }
 

@@ -11,14 +11,15 @@
 
 namespace sok {
 
-/// RowSource on a device, with rows of a known dim.
+/// RowSource on a device.
 struct PooledRows {
   RowSource source;
-  int64_t dim;
 
+  SOK_HOST_DEVICE int64_t dim() const { return source.plane.width; }
   SOK_HOST_DEVICE const float* Row(int64_t d) const {
     const int64_t row_id = source.row_ids != nullptr ? source.row_ids[d] : d;
-    return row_id >= 0 ? source.plane + row_id * dim : source.absent_values + d * dim;
+    return row_id >= 0 ? source.plane.template As<float>() + row_id * dim()
+                       : source.absent_values + d * dim();
   }
 };
 
@@ -32,7 +33,7 @@ struct CopyRowsOfKeys {
 
   SOK_HOST_DEVICE void operator()(int64_t i) const {
     const auto place = grid.At(i);
-    StreamPack(out + place.row * rows.dim + place.column,
+    StreamPack(out + place.row * rows.dim() + place.column,
                LoadPack<Pack>(rows.Row(inverse[place.row]) + place.column));
   }
 };
@@ -68,7 +69,7 @@ struct PoolBags {
     const float factor = BagFactor(bags, place.row, weight_sum);
     SOK_UNROLL
     for (int c = 0; c < Pack::width; ++c) sum.at[c] *= factor;
-    StreamPack(out + place.row * rows.dim + place.column, sum);
+    StreamPack(out + place.row * rows.dim() + place.column, sum);
   }
 
   SOK_HOST_DEVICE Pack SumBlock(int64_t begin, int64_t end, int64_t column,
@@ -103,12 +104,13 @@ struct PoolBags {
 /// As Engine::PoolRows, on a queue: the CPU's additions in the same order. Ignores
 /// Bags::num_distinct.
 template <typename Queue>
-void PoolRows(Queue& queue, const Bags& bags, int64_t dim, const RowSource& source,
+void PoolRows(Queue& queue, const Bags& bags, const RowSource& source,
               float* out) {  // [num_bags, dim]
-  WithPack(dim, {source.plane, source.absent_values, out}, [&](auto pack) {
+  const int64_t dim = source.plane.width;
+  WithPack(dim, {source.plane.As<float>(), source.absent_values, out}, [&](auto pack) {
     using Pack = decltype(pack);
     const PackGrid<Pack> grid(dim);
-    const PooledRows rows{source, dim};
+    const PooledRows rows{source};
     const int64_t num_packs = bags.num_bags * grid.packs_per_row();
     if (bags.combiner == Combiner::kNone) {
       queue.ForEach(num_packs, CopyRowsOfKeys<Pack>{grid, rows, bags.inverse, out});

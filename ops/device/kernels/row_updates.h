@@ -48,10 +48,10 @@ DistinctRows FindDistinctRows(Queue& queue, Scratch<Queue>& scratch, int64_t num
 
 /// As Engine::AddToRows, on a queue: adds up the values for one row first.
 template <typename Queue>
-void AddToRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows, int64_t dim,
+void AddToRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows,
                const int64_t* row_ids,  // [num_rows]
-               const float* values,     // [num_rows, dim]
-               float* plane) {          // [rows, dim]
+               const float* values,     // [num_rows, plane.width]
+               const RowsView& plane) {
   if (num_rows == 0) return;
   const DistinctRows distinct = FindDistinctRows(queue, scratch, num_rows, row_ids);
   Bags bags;
@@ -59,10 +59,9 @@ void AddToRows(Queue& queue, Scratch<Queue>& scratch, int64_t num_rows, int64_t 
   bags.num_distinct = num_rows;  // a bound
   bags.inverse = distinct.inverse;
   bags.num_bags = num_rows;
-  auto* sums = scratch.template Take<float>(num_rows * dim);
-  MergeGradients(queue, scratch, bags, dim, values, sums);
+  auto* sums = scratch.template Take<float>(num_rows * plane.width);
+  MergeGradients(queue, scratch, bags, plane.width, values, sums);
   RulePlanes planes;
-  planes.dim = dim;
   planes.rows = plane;
   SgdRule add;
   add.learning_rate = -1.0f;

@@ -9,23 +9,24 @@
 
 #include "ops/base/error.h"
 #include "ops/base/memory/reserve_ahead.h"
+#include "ops/engine/rows_view.h"
 
 namespace sok {
 
-/// `width` floats for each row id below num_rows(), zero until written, at a fixed address. Use it
+/// `width` numbers for each row id below num_rows(), zero until written, at a fixed address. Use it
 /// within a call to the queue.
 template <typename Queue>
 class GrowingRows {
  public:
   /// Reserves address space for `capacity` rows, but no memory.
-  GrowingRows(Queue& queue, int64_t capacity, int64_t width)
+  GrowingRows(Queue& queue, int64_t capacity, int64_t width, Element element = Element::kFloat32)
       : queue_(queue),
         capacity_(capacity),
         width_(width),
-        memory_(queue, LimitBytes(capacity, width)) {}
+        element_(element),
+        memory_(queue, LimitRows() * RowBytes()) {}
 
-  float* data() const { return static_cast<float*>(memory_.data()); }
-  int64_t width() const { return width_; }
+  RowsView data() const { return {memory_.data(), element_, width_}; }
   int64_t num_rows() const { return num_rows_; }
   int64_t size_bytes() const { return memory_.size_bytes(); }
 
@@ -34,9 +35,9 @@ class GrowingRows {
   void Reserve(int64_t num_rows) {
     num_rows = std::min(num_rows, capacity_);
     if (num_rows <= num_rows_) return;
-    if (num_rows > LimitBytes(capacity_, width_) / RowBytes()) {
+    if (num_rows > LimitRows()) {
       Throw(ErrorCode::kOutOfMemory, num_rows, " rows of ", width_,
-            " floats are more than a GPU can address");
+            " numbers are more than a GPU can address");
     }
     const int64_t bytes_before = memory_.size_bytes();
     memory_.Reserve(num_rows * RowBytes());
@@ -58,15 +59,16 @@ class GrowingRows {
   }
 
  private:
-  static int64_t LimitBytes(int64_t capacity, int64_t width) {
+  int64_t LimitRows() const {
     constexpr int64_t kAddressBytes = int64_t{1} << 46;  // more than the memory of any GPU
-    return std::min(capacity, kAddressBytes / 4 / width) * width * 4;
+    return std::min(capacity_, kAddressBytes / RowBytes());
   }
-  int64_t RowBytes() const { return width_ * static_cast<int64_t>(sizeof(float)); }
+  int64_t RowBytes() const { return width_ * ElementBytes(element_); }
 
   Queue& queue_;
   int64_t capacity_;
   int64_t width_;
+  Element element_;
   int64_t num_rows_ = 0;
   typename Queue::GrowingMemory memory_;
 };

@@ -101,31 +101,29 @@ int64_t CountBeyondHalf(const float* from, int64_t count) {
 
 }  // namespace
 
-int64_t WireBytes(WireDtype dtype) { return dtype == WireDtype::kFloat32 ? 4 : 2; }
-
-int64_t Narrow(WireDtype dtype, const float* from, int64_t count, char* to) {
+int64_t Narrow(Element dtype, const float* from, int64_t count, char* to) {
   switch (dtype) {
-    case WireDtype::kFloat32:
+    case Element::kFloat32:
       if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
       return 0;
-    case WireDtype::kBfloat16:
+    case Element::kBfloat16:
       NarrowEach<ToBfloat16>(from, count, to);
       return 0;
-    case WireDtype::kFloat16:
+    case Element::kFloat16:
       NarrowEach<ToFloat16>(from, count, to);
       return CountBeyondHalf(from, count);
   }
   return 0;
 }
 
-void Widen(WireDtype dtype, const char* from, int64_t count, float* to) {
+void Widen(Element dtype, const char* from, int64_t count, float* to) {
   switch (dtype) {
-    case WireDtype::kFloat32:
+    case Element::kFloat32:
       if (count > 0) std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
       return;
-    case WireDtype::kBfloat16:
+    case Element::kBfloat16:
       return WidenEach<FromBfloat16>(from, count, to);
-    case WireDtype::kFloat16:
+    case Element::kFloat16:
       return WidenEach<FromFloat16>(from, count, to);
   }
 }

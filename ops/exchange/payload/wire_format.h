@@ -5,28 +5,17 @@
 
 #include <cstdint>
 
-#include "ops/base/names.h"
+#include "ops/engine/rows_view.h"
 
 namespace sok {
 
-enum class WireDtype { kFloat32, kBfloat16, kFloat16 };
-
-constexpr Named<WireDtype> kWireDtypes[] = {
-    {"float32", WireDtype::kFloat32},
-    {"bfloat16", WireDtype::kBfloat16},
-    {"float16", WireDtype::kFloat16},
-};
-
-/// Bytes per number.
-int64_t WireBytes(WireDtype dtype);
-
 /// Encodes `count` numbers, rounded to nearest, ties to even; infinities and NaNs are kept. Numbers
 /// beyond the float16 range are clamped to +-65,504; returns how many were.
-int64_t Narrow(WireDtype dtype, const float* from, int64_t count,
-               char* to);  // [count * WireBytes(dtype)], any alignment
+int64_t Narrow(Element dtype, const float* from, int64_t count,
+               char* to);  // [count * ElementBytes(dtype)], any alignment
 
 /// Decodes the output of Narrow exactly.
-void Widen(WireDtype dtype, const char* from,  // [count * WireBytes(dtype)], any alignment
+void Widen(Element dtype, const char* from,  // [count * ElementBytes(dtype)], any alignment
            int64_t count, float* to);
 
 }  // namespace sok

@@ -34,7 +34,7 @@ struct Rows {
     return row_id < 0 ? absent.data() + d * dim : plane.data() + row_id * dim;
   }
   RowSource Upload(CallWithArrays& arrays) const {
-    return {arrays.Upload(plane), arrays.Upload(row_ids), arrays.Upload(absent)};
+    return {FloatRows(arrays.Upload(plane), dim), arrays.Upload(row_ids), arrays.Upload(absent)};
   }
 
   int64_t dim;
@@ -49,7 +49,7 @@ Floats Pool(const TestedEngine& engine, const RandomBatch& batch, const Rows& ro
   auto* out = arrays.Empty<float>(count);
   const Bags bags = Uploaded(arrays, batch);
   engine.engine.CheckBags(arrays.call(), bags, "test");
-  engine.engine.PoolRows(arrays.call(), bags, rows.dim, rows.Upload(arrays), out);
+  engine.engine.PoolRows(arrays.call(), bags, rows.Upload(arrays), out);
   return arrays.Download(out, count);
 }
 
@@ -82,10 +82,9 @@ SOK_TEST(WithoutRowIdsTheRowsStandInOrder) {
     const Bags bags = Uploaded(arrays, batch);
     auto* out = arrays.Empty<float>(50 * dim);
     auto* expected = arrays.Empty<float>(50 * dim);
-    const float* rows = arrays.Upload(plane);
-    engine.engine.PoolRows(arrays.call(), bags, dim, {rows, nullptr, nullptr}, out);
-    engine.engine.PoolRows(arrays.call(), bags, dim, {rows, arrays.Upload(in_order), nullptr},
-                           expected);
+    const RowsView rows = FloatRows(arrays.Upload(plane), dim);
+    engine.engine.PoolRows(arrays.call(), bags, {rows, nullptr, nullptr}, out);
+    engine.engine.PoolRows(arrays.call(), bags, {rows, arrays.Upload(in_order), nullptr}, expected);
     CHECK_TRUE(arrays.Download(out, 50 * dim) == arrays.Download(expected, 50 * dim));
   });
 }
@@ -187,8 +186,8 @@ SOK_TEST(FactorsStandInForTheCombiner) {
     bags.combiner = Combiner::kMean;
     bags.factors = arrays.Upload(Floats{0.25f});
     auto* out = arrays.Empty<float>(2);
-    engine.engine.PoolRows(arrays.call(), bags, 1,
-                           {arrays.Upload(Floats{12, 16}), nullptr, nullptr}, out);
+    engine.engine.PoolRows(arrays.call(), bags,
+                           {FloatRows(arrays.Upload(Floats{12, 16}), 1), nullptr, nullptr}, out);
     CHECK_EQ(arrays.Download(out, 1)[0], 7.0f);
     engine.engine.MergeGradients(arrays.call(), bags, 1, arrays.Upload(Floats{6}), out);
     CHECK_TRUE(arrays.Download(out, 2) == (Floats{1.5f, 1.5f}));
@@ -206,8 +205,8 @@ SOK_TEST(WeightsThatAddUpToNothingGiveZeros) {
     bags.combiner = Combiner::kMean;
     bags.weights = arrays.Upload(Floats{2, -2});
     auto* out = arrays.Empty<float>(2);
-    engine.engine.PoolRows(arrays.call(), bags, 1,
-                           {arrays.Upload(Floats{12, 16}), nullptr, nullptr}, out);
+    engine.engine.PoolRows(arrays.call(), bags,
+                           {FloatRows(arrays.Upload(Floats{12, 16}), 1), nullptr, nullptr}, out);
     CHECK_EQ(arrays.Download(out, 1)[0], 0.0f);
     engine.engine.MergeGradients(arrays.call(), bags, 1, arrays.Upload(Floats{6}), out);
     CHECK_TRUE(arrays.Download(out, 2) == (Floats{0, 0}));

@@ -15,11 +15,11 @@ using testing::Words;
 
 Floats Read(const TestedEngine& engine, const Plane& plane, int64_t row_id) {
   CallWithArrays arrays(engine);
-  return arrays.Download(plane.data() + row_id * plane.width(), plane.width());
+  return arrays.Download(plane.data().From(row_id).As<const float>(), plane.width());
 }
 
 void Write(const TestedEngine& engine, const Plane& plane, int64_t row_id, float value) {
-  engine.engine.Fill(*engine.NewCall(), plane.data() + row_id * plane.width(), plane.width(),
+  engine.engine.Fill(*engine.NewCall(), plane.data().From(row_id).As<float>(), plane.width(),
                      value);
 }
 
@@ -47,9 +47,9 @@ SOK_TEST(APlaneOfADeclaredCapacityStaysWhereItIs) {
     const auto plane = engine.engine.MakePlane({1'000'000, 8});
     CHECK_TRUE(!plane->MovesWhenItGrows());
     plane->Reserve(1);
-    float* const data = plane->data();
+    const void* const data = plane->data().data;
     plane->Reserve(1'000'000);
-    CHECK_EQ(plane->data(), data);
+    CHECK_EQ(plane->data().data, data);
     CHECK_EQ(plane->num_rows(), 1'000'000);
   });
 }

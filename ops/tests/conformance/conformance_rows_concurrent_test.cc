@@ -107,8 +107,8 @@ SOK_TEST(GatherCopiesHeldRows) {
   ForAllDims([](const TestedEngine& engine, int64_t dim, const Floats& plane, Floats rows) {
     CallWithArrays arrays(engine);
     float* out = arrays.Upload(rows);
-    engine.engine.GatherRows(arrays.call(), Size(kRowIds), dim, arrays.Upload(kRowIds),
-                             arrays.Upload(plane), out);
+    engine.engine.GatherRows(arrays.call(), Size(kRowIds), arrays.Upload(kRowIds),
+                             FloatRows(arrays.Upload(plane), dim), out);
     ForHeldColumns(dim, [&](size_t in_plane, size_t in_rows) { rows[in_rows] = plane[in_plane]; });
     CHECK_TRUE(arrays.Download(out, Size(rows)) == rows);
   });
@@ -118,8 +118,8 @@ SOK_TEST(ScatterReplacesHeldRows) {
   ForAllDims([](const TestedEngine& engine, int64_t dim, Floats plane, const Floats& rows) {
     CallWithArrays arrays(engine);
     float* out = arrays.Upload(plane);
-    engine.engine.ScatterRows(arrays.call(), Size(kRowIds), dim, arrays.Upload(kRowIds),
-                              arrays.Upload(rows), out);
+    engine.engine.ScatterRows(arrays.call(), Size(kRowIds), arrays.Upload(kRowIds),
+                              arrays.Upload(rows), FloatRows(out, dim));
     ForHeldColumns(dim, [&](size_t in_plane, size_t in_rows) { plane[in_plane] = rows[in_rows]; });
     CHECK_TRUE(arrays.Download(out, Size(plane)) == plane);
   });
@@ -184,12 +184,12 @@ SOK_TEST(RepeatedRowsAddUpAndTheLastAssignedStays) {
       const int64_t* ids = arrays.Upload(row_ids);
       const float* given = arrays.Upload(values);
       float* plane = arrays.Upload(Floats(static_cast<size_t>(10 * dim), 1.0f));
-      engine.engine.AddToRows(arrays.call(), 0, dim, ids, given, plane);
-      engine.engine.AddToRows(arrays.call(), 3000, dim, ids, given, plane);
+      engine.engine.AddToRows(arrays.call(), 0, ids, given, FloatRows(plane, dim));
+      engine.engine.AddToRows(arrays.call(), 3000, ids, given, FloatRows(plane, dim));
       CHECK_TRUE(arrays.Download(plane, 10 * dim) == sums);
       plane = arrays.Upload(Floats(static_cast<size_t>(10 * dim), 1.0f));
-      engine.engine.AssignRows(arrays.call(), 0, dim, ids, given, plane);
-      engine.engine.AssignRows(arrays.call(), 3000, dim, ids, given, plane);
+      engine.engine.AssignRows(arrays.call(), 0, ids, given, FloatRows(plane, dim));
+      engine.engine.AssignRows(arrays.call(), 3000, ids, given, FloatRows(plane, dim));
       CHECK_TRUE(arrays.Download(plane, 10 * dim) == last);
     }
   });
@@ -208,12 +208,12 @@ SOK_TEST(SumsTellRowsThatDiffer) {
     CHECK_EQ(std::unordered_set<uint64_t>(expected.begin(), expected.end()).size(), size_t{kRows});
     OnAllEngines([&](const TestedEngine& engine) {
       CallWithArrays arrays(engine);
-      const float* plane = arrays.Upload(rows);
+      const RowsView plane = FloatRows(arrays.Upload(rows), width);
       auto* sums = arrays.Upload(before);
-      engine.engine.SumRows(arrays.call(), 0, kRows, width, plane, sums);
+      engine.engine.SumRows(arrays.call(), 0, kRows, plane, sums);
       CHECK_TRUE(arrays.Download(sums, kRows) == expected);
       auto* of_some = arrays.Upload(std::vector<uint64_t>(before.begin() + 5, before.begin() + 9));
-      engine.engine.SumRows(arrays.call(), 5, 4, width, plane, of_some);
+      engine.engine.SumRows(arrays.call(), 5, 4, plane, of_some);
       CHECK_TRUE(arrays.Download(of_some, 4) ==
                  std::vector<uint64_t>(expected.begin() + 5, expected.begin() + 9));
     });

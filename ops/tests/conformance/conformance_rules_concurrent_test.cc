@@ -153,15 +153,14 @@ class RuleTable {
     }
     table_->FindOrInsert(arrays_.call(), Size(keys), arrays_.Upload(keys), true, nullptr, {},
                          arrays_.Empty<int64_t>(Size(keys)));
-    planes_.dim = of_case.dim;
     const Values values = FirstOnes(rule, of_case);
-    planes_.rows = arrays_.Upload(values.rows);
+    planes_.rows = FloatRows(arrays_.Upload(values.rows), of_case.dim);
     const int64_t row_states = num_states_ * of_case.dim;
-    float* side_by_side = arrays_.Upload(values.states);
+    const RowsView side_by_side = FloatRows(arrays_.Upload(values.states), row_states);
     for (int s = 0; s < num_states_; ++s) {
-      planes_.states[s] = {side_by_side + s * of_case.dim, row_states};
+      planes_.states[s] = side_by_side.FromColumn(s * of_case.dim);
       if (!of_case.are_states_side_by_side) {
-        planes_.states[s] = {arrays_.Upload(OfState(values.states, s)), of_case.dim};
+        planes_.states[s] = FloatRows(arrays_.Upload(OfState(values.states, s)), of_case.dim);
       }
     }
   }
@@ -177,12 +176,12 @@ class RuleTable {
   }
 
   Values Read() {
-    Values values{arrays_.Download(planes_.rows, kNumRows * case_.dim),
+    Values values{arrays_.Download(planes_.rows.As<float>(), kNumRows * case_.dim),
                   Floats(static_cast<size_t>(kNumRows * case_.dim * num_states_))};
     for (int s = 0; s < num_states_; ++s) {
       const auto& state = planes_.states[s];
       for (int64_t row = 0; row < kNumRows; ++row) {
-        const Floats of_row = arrays_.Download(state.data + row * state.stride, case_.dim);
+        const Floats of_row = arrays_.Download(state.From(row).As<float>(), case_.dim);
         std::copy(of_row.begin(), of_row.end(),
                   values.states.begin() + (row * num_states_ + s) * case_.dim);
       }
@@ -312,20 +311,19 @@ SOK_TEST(AdamKeepsTheSignOfZeroWithoutAGradient) {
       table->FindOrInsert(arrays.call(), 2, arrays.Upload(Ids{0, 1}), true, nullptr, {},
                           arrays.Empty<int64_t>(2));
       RulePlanes planes;
-      planes.dim = 4;
-      planes.rows = arrays.Upload(Floats(8, -0.0f));
-      for (RulePlanes::State& state : planes.states) {
-        state = {arrays.Upload(Floats(8, -0.0f)), 4};
+      planes.rows = FloatRows(arrays.Upload(Floats(8, -0.0f)), 4);
+      for (RowsView& state : planes.states) {
+        state = FloatRows(arrays.Upload(Floats(8, -0.0f)), 4);
       }
       AdamRule adam;
       adam.step_size = adam.beta1 = adam.beta2 = 0.5f;
       adam.epsilon = 0.1f;
       table->ApplyToRowsInUse(arrays.call(), adam, planes, 1, arrays.Upload(Ids{1}),
                               arrays.Upload(Floats(4, 0.0f)));
-      const Floats m = arrays.Download(planes.states[0].data, 8);
+      const Floats m = arrays.Download(planes.states[0].As<float>(), 8);
       CHECK_TRUE(std::signbit(m[0]) && std::signbit(m[3]));
       CHECK_TRUE(!std::signbit(m[4]) && !std::signbit(m[7]));
-      CHECK_TRUE(!std::signbit(arrays.Download(planes.rows, 8)[0]));
+      CHECK_TRUE(!std::signbit(arrays.Download(planes.rows.As<float>(), 8)[0]));
     }
   });
 }
@@ -335,12 +333,11 @@ SOK_TEST(NoGradientsAndNoRows) {
     const auto table = engine.engine.MakeTable(testing::Options(true, 10));
     CallWithArrays arrays(engine);
     RulePlanes planes;
-    planes.dim = 3;
-    planes.rows = arrays.Upload(Floats(30, 1.0f));
+    planes.rows = FloatRows(arrays.Upload(Floats(30, 1.0f)), 3);
     const Rule rule = SgdRule{0.5f};
     table->ApplyToRows(arrays.call(), rule, planes, 0, nullptr, nullptr);
     table->ApplyToRowsInUse(arrays.call(), rule, planes, 0, nullptr, nullptr);
-    CHECK_TRUE(arrays.Download(planes.rows, 30) == Floats(30, 1.0f));
+    CHECK_TRUE(arrays.Download(planes.rows.As<float>(), 30) == Floats(30, 1.0f));
   });
 }
 

@@ -219,8 +219,8 @@ class TestedTable {
   Floats Slot(int64_t row_id) const { return Read(*slot_, row_id); }
   void WriteRow(int64_t row_id, float value) const {
     const std::unique_ptr<Call> call = tested_.NewCall();
-    tested_.engine.Fill(*call, rows_->data() + row_id * options().dim, options().dim, value);
-    tested_.engine.Fill(*call, slot_->data() + row_id * kSlotWidth, kSlotWidth, value);
+    tested_.engine.Fill(*call, rows_->data().From(row_id).As<float>(), options().dim, value);
+    tested_.engine.Fill(*call, slot_->data().From(row_id).As<float>(), kSlotWidth, value);
   }
 
   Floats FirstValueOf(int64_t key) const {
@@ -237,7 +237,7 @@ class TestedTable {
  private:
   Floats Read(const Plane& plane, int64_t row_id) const {
     CallWithArrays arrays(tested_);
-    return arrays.Download(plane.data() + row_id * plane.width(), plane.width());
+    return arrays.Download(plane.data().From(row_id).As<const float>(), plane.width());
   }
 
   const TestedEngine& tested_;

@@ -58,11 +58,11 @@ SOK_TEST(WithoutACapacityAPlaneGrowsAsFarAsItMay) {
   CHECK_TRUE(plane->MovesWhenItGrows());
   const int64_t num_rows = plane->num_rows();
   CHECK_TRUE(num_rows > 1000);
-  plane->data()[64 * num_rows - 1] = 5.0f;
+  plane->data().As<float>()[64 * num_rows - 1] = 5.0f;
   plane->Reserve(num_rows + 1);
   CHECK_EQ(plane->num_rows(), 4 * num_rows);
-  CHECK_EQ(plane->data()[64 * num_rows - 1], 5.0f);
-  CHECK_EQ(plane->data()[64 * 4 * num_rows - 1], 0.0f);
+  CHECK_EQ(plane->data().As<float>()[64 * num_rows - 1], 5.0f);
+  CHECK_EQ(plane->data().As<float>()[64 * 4 * num_rows - 1], 0.0f);
   // Four times as much is refused; a smaller growth is still worth a move.
   plane->Reserve(4 * num_rows + 1);
   const int64_t rows_granted = plane->num_rows();
@@ -70,7 +70,7 @@ SOK_TEST(WithoutACapacityAPlaneGrowsAsFarAsItMay) {
   CHECK_THROWS(ErrorCode::kOutOfMemory, std::vector<std::string>{"refused"},
                plane->Reserve(int64_t{1} << 28));
   CHECK_EQ(plane->num_rows(), rows_granted);
-  CHECK_EQ(plane->data()[64 * num_rows - 1], 5.0f);
+  CHECK_EQ(plane->data().As<float>()[64 * num_rows - 1], 5.0f);
 }
 
 /// Grows to the process's limit in few steps: not one per batch.
@@ -78,7 +78,7 @@ SOK_TEST(APlaneThatFillsTheAddressSpaceMovesRarely) {
   if (!kMayLimitAddresses) return;
   const AddressLimit limit(int64_t{256} << 20);
   const auto plane = CpuEngine().MakePlane({kMaxRows, 64});
-  plane->data()[0] = 5.0f;
+  plane->data().As<float>()[0] = 5.0f;
   int num_moves = 0;
   try {
     constexpr int64_t kBatch = 1000;
@@ -90,7 +90,7 @@ SOK_TEST(APlaneThatFillsTheAddressSpaceMovesRarely) {
   } catch (const Error& error) {
     CHECK_TRUE(error.code() == ErrorCode::kOutOfMemory);
   }
-  CHECK_EQ(plane->data()[0], 5.0f);
+  CHECK_EQ(plane->data().As<float>()[0], 5.0f);
   // Without address space for the old and the new plane at once.
   CHECK_TRUE(plane->num_rows() * 64 * int64_t{sizeof(float)} > int64_t{200} << 20);
 }
@@ -107,7 +107,7 @@ SOK_TEST(ATableOfOneKeyTakesSmallPages) {
   const int64_t before = StatusBytes("VmRSS:");
   for (int i = 0; i < 200; ++i) {
     planes.push_back(CpuEngine().MakePlane({1'000'000, 16}));
-    planes.back()->data()[0] = 1.0f;
+    planes.back()->data().As<float>()[0] = 1.0f;
   }
   const int64_t taken = StatusBytes("VmRSS:") - before;
   CHECK_TRUE(kMayLimitAddresses ? taken < 200 * (256 << 10) : true);

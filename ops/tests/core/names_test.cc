@@ -35,7 +35,7 @@ SOK_TEST(AnUnknownNameIsAnError) {
   CheckIsAnErrorToLack(kPlacementKinds, "placement_kind");
   CheckIsAnErrorToLack(kFirstValueKinds, "first_value");
   CheckIsAnErrorToLack(kCombiners, "combiner");
-  CheckIsAnErrorToLack(kWireDtypes, "wire_dtype");
+  CheckIsAnErrorToLack(kElements, "wire_dtype");
   CheckIsAnErrorToLack(NamedRules(), "rule");
   CHECK_THROWS(ErrorCode::kInvalidArgument, (Names{"'sgd', ", "got 'rms'"}), RuleMaker("rms", {}));
 }

@@ -118,8 +118,7 @@ SOK_TEST(ItemsBeyondTheCountOnTheDeviceAreLeftOut) {
     GatherRows(fixture.queue, count, kDim, device_row_ids.data(), device_plane.data(),
                device_rows.data());
     RulePlanes planes;
-    planes.dim = kDim;
-    planes.rows = device_plane.data();
+    planes.rows = FloatRows(device_plane.data(), kDim);
     ApplyToRows(fixture.queue, SgdRule{2.0f}, planes, 10, count, device_row_ids.data(),
                 device_rows.data());
   }

@@ -15,19 +15,19 @@ namespace sok {
 namespace {
 
 constexpr int kNumPatterns = 1 << 16;
-constexpr WireDtype kHalves[] = {WireDtype::kBfloat16, WireDtype::kFloat16};
+constexpr Element kHalves[] = {Element::kBfloat16, Element::kFloat16};
 
 struct Format {
   int exponent_bits;
   int fraction_bits;
 };
 
-Format FormatOf(WireDtype dtype) {
-  return dtype == WireDtype::kBfloat16 ? Format{8, 7} : Format{5, 10};
+Format FormatOf(Element dtype) {
+  return dtype == Element::kBfloat16 ? Format{8, 7} : Format{5, 10};
 }
 
 /// The value of a pattern, by the definition of the format.
-double ValueOf(WireDtype dtype, int pattern) {
+double ValueOf(Element dtype, int pattern) {
   const Format format = FormatOf(dtype);
   const int fraction = pattern & ((1 << format.fraction_bits) - 1);
   const int exponent = (pattern >> format.fraction_bits) & ((1 << format.exponent_bits) - 1);
@@ -46,7 +46,7 @@ double ValueOf(WireDtype dtype, int pattern) {
 }
 
 /// The nearest number of the format, ties to even, by arithmetic on doubles.
-double Nearest(WireDtype dtype, float value) {
+double Nearest(Element dtype, float value) {
   if (!std::isfinite(value) || value == 0.0f) return value;
   const Format format = FormatOf(dtype);
   const int bias = (1 << (format.exponent_bits - 1)) - 1;
@@ -55,8 +55,7 @@ double Nearest(WireDtype dtype, float value) {
   const double rounded = std::nearbyint(value / unit) * unit;
   const double most = std::ldexp(2.0 - std::ldexp(1.0, -format.fraction_bits), bias);
   if (std::fabs(rounded) <= most) return rounded;
-  const double beyond =
-      dtype == WireDtype::kFloat16 ? most : std::numeric_limits<double>::infinity();
+  const double beyond = dtype == Element::kFloat16 ? most : std::numeric_limits<double>::infinity();
   return std::copysign(beyond, value);
 }
 
@@ -73,14 +72,14 @@ std::vector<uint16_t> AllPatterns() {
   return patterns;
 }
 
-std::vector<float> Widened(WireDtype dtype, const std::vector<uint16_t>& halves) {
+std::vector<float> Widened(Element dtype, const std::vector<uint16_t>& halves) {
   std::vector<float> values(halves.size());
   Widen(dtype, reinterpret_cast<const char*>(halves.data()), static_cast<int64_t>(halves.size()),
         values.data());
   return values;
 }
 
-std::vector<uint16_t> Narrowed(WireDtype dtype, const std::vector<float>& values) {
+std::vector<uint16_t> Narrowed(Element dtype, const std::vector<float>& values) {
   std::vector<uint16_t> halves(values.size());
   Narrow(dtype, values.data(), static_cast<int64_t>(values.size()),
          reinterpret_cast<char*>(halves.data()));
@@ -88,7 +87,7 @@ std::vector<uint16_t> Narrowed(WireDtype dtype, const std::vector<float>& values
 }
 
 SOK_TEST(EveryPatternIsItsNumberAndComesBack) {
-  for (const WireDtype dtype : kHalves) {
+  for (const Element dtype : kHalves) {
     const std::vector<float> values = Widened(dtype, AllPatterns());
     const std::vector<uint16_t> back = Narrowed(dtype, values);
     for (int pattern = 0; pattern < kNumPatterns; ++pattern) {
@@ -130,7 +129,7 @@ std::vector<float> FloatsOfAllSizes() {
 
 SOK_TEST(FloatsBecomeTheNearest) {
   const std::vector<float> values = FloatsOfAllSizes();
-  for (const WireDtype dtype : kHalves) {
+  for (const Element dtype : kHalves) {
     const std::vector<uint16_t> halves = Narrowed(dtype, values);
     for (size_t i = 0; i < values.size(); ++i) {
       const double nearest = Nearest(dtype, values[i]);
@@ -147,15 +146,15 @@ SOK_TEST(CountsWhatIsBeyondFloat16) {
                                      1.0f};
   std::vector<char> bytes(values.size() * 2);
   const auto count = static_cast<int64_t>(values.size());
-  CHECK_EQ(Narrow(WireDtype::kFloat16, values.data(), count, bytes.data()), 2);
-  CHECK_EQ(Narrow(WireDtype::kBfloat16, values.data(), count, bytes.data()), 0);
+  CHECK_EQ(Narrow(Element::kFloat16, values.data(), count, bytes.data()), 2);
+  CHECK_EQ(Narrow(Element::kBfloat16, values.data(), count, bytes.data()), 0);
 }
 
 SOK_TEST(AnywhereInMemory) {
   const std::vector<float> values = {1.0f, -2.5f, 0.0f, 3.0f, 8.0f};
-  for (const WireDtype dtype : {WireDtype::kFloat32, WireDtype::kBfloat16, WireDtype::kFloat16}) {
+  for (const Element dtype : {Element::kFloat32, Element::kBfloat16, Element::kFloat16}) {
     const auto count = static_cast<int64_t>(values.size());
-    std::vector<char> bytes(static_cast<size_t>(count * WireBytes(dtype)) + 1);
+    std::vector<char> bytes(static_cast<size_t>(count * ElementBytes(dtype)) + 1);
     Narrow(dtype, values.data(), count, bytes.data() + 1);
     std::vector<float> back(values.size());
     Widen(dtype, bytes.data() + 1, count, back.data());

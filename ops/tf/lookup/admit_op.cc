@@ -137,9 +137,8 @@ class Arrival {
     if (rows_are_given_) {
       const int64_t dim = view.options().dim;
       initial_rows = call_.Temporary<float>(num_admitted * dim);
-      call_.engine().GatherRows(call_, num_admitted, dim,
-                                call_.OnDevice(given.data(), num_admitted),
-                                Data<float>(absent_rows_), initial_rows);
+      call_.engine().GatherRows(call_, num_admitted, call_.OnDevice(given.data(), num_admitted),
+                                FloatRows(Data<float>(absent_rows_), dim), initial_rows);
     }
     int64_t* row_ids = call_.Temporary<int64_t>(num_admitted);
     view.table.FindOrInsert(call_, num_admitted, call_.OnDevice(keys.data(), num_admitted),

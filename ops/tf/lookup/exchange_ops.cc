@@ -166,7 +166,7 @@ class ExchangeKeysOp : public ExchangeOp {
     options.key_bytes = static_cast<size_t>(key_bytes_[item]);
     options.dim = dims_[item];
     options.num_trips = num_trips_;
-    options.float_bytes = WireBytes(wire_dtypes_[item]);
+    options.float_bytes = ElementBytes(wire_dtypes_[item]);
     const Bags bags = CheckedBags(call,
                                   {combiners_[item], keys.NumElements(), group.Vector("inverse", i),
                                    group.Vector("row_splits", i), &group.Vector("weights", i)},
@@ -178,7 +178,7 @@ class ExchangeKeysOp : public ExchangeOp {
   std::vector<Combiner> combiners_;
   std::vector<int64_t> dims_;
   std::vector<int64_t> key_bytes_;
-  std::vector<WireDtype> wire_dtypes_;
+  std::vector<Element> wire_dtypes_;
 };
 
 class ExchangeRowsOp : public ExchangeOp {
@@ -256,25 +256,25 @@ class ExchangeRowsOp : public ExchangeOp {
                                 ? nullptr
                                 : AbsentRows(call, view, group.Vector("keys", i), row_ids,
                                              group.Matrix("absent_rows", i));
-      Pool(call, sums, dim,
-           {view.RowsOf(ctx, group.Handle("rows", i)), Data<int64_t>(row_ids), absent},
+      Pool(call, sums, {view.RowsOf(ctx, group.Handle("rows", i)), Data<int64_t>(row_ids), absent},
            layout.kept_run(i), places);
     });
   }
 
-  static void Pool(OpCall& call, const Bags& sums, int64_t dim, const RowSource& source,
-                   const RowRun& kept, const Places& places) {
+  static void Pool(OpCall& call, const Bags& sums, const RowSource& source, const RowRun& kept,
+                   const Places& places) {
     if (places.kept == nullptr || sums.combiner != Combiner::kNone) {
-      call.engine().PoolRows(call, sums, dim, source, places.all);
+      call.engine().PoolRows(call, sums, source, places.all);
       if (places.kept) std::copy_n(places.all + kept.first_float, kept.num_floats, places.kept);
       return;
     }
+    const int64_t dim = source.plane.width;
     const int64_t begin = kept.first_float / dim, end = begin + kept.num_floats / dim;
     const auto pool = [&](int64_t first, int64_t last, float* to) {
       Bags rows = sums;
       rows.inverse += first;
       rows.num_keys = rows.num_bags = last - first;
-      if (last > first) call.engine().PoolRows(call, rows, dim, source, to);
+      if (last > first) call.engine().PoolRows(call, rows, source, to);
     };
     pool(0, begin, places.all);
     pool(begin, end, places.kept);
@@ -283,7 +283,7 @@ class ExchangeRowsOp : public ExchangeOp {
 
   const bool all_keys_have_rows_;
   std::vector<int64_t> dims_;
-  std::vector<WireDtype> wire_dtypes_;
+  std::vector<Element> wire_dtypes_;
 };
 
 class ExchangeGradientsOp : public ExchangeOp {
@@ -336,7 +336,7 @@ class ExchangeGradientsOp : public ExchangeOp {
     return dims;
   }
 
-  std::vector<WireDtype> wire_dtypes_;
+  std::vector<Element> wire_dtypes_;
 };
 
 // On a GPU: keys are sent from the host.

@@ -9,28 +9,28 @@
 
 namespace sok {
 
-std::vector<WireDtype> WireDtypesOf(tensorflow::OpKernelConstruction* ctx) {
+std::vector<Element> WireDtypesOf(tensorflow::OpKernelConstruction* ctx) {
   const auto num_items = static_cast<size_t>(Attribute<int64_t>(ctx, "N"));
   const auto names = Attribute<std::vector<std::string>>(ctx, "wire_dtypes");
-  if (names.empty()) return std::vector<WireDtype>(num_items, WireDtype::kFloat32);
-  std::vector<WireDtype> wire_dtypes;
+  if (names.empty()) return std::vector<Element>(num_items, Element::kFloat32);
+  std::vector<Element> wire_dtypes;
   for (const std::string& name : ItemAttributes<std::string>(ctx, "wire_dtypes")) {
-    wire_dtypes.push_back(ItemNamed(kWireDtypes, "wire_dtype", name).value);
+    wire_dtypes.push_back(ItemNamed(kElements, "wire_dtype", name).value);
   }
   return wire_dtypes;
 }
 
 std::optional<size_t> RankThatKeeps(tensorflow::OpKernelContext* ctx, const OpCall& call,
-                                    const std::vector<WireDtype>& wire_dtypes) {
+                                    const std::vector<Element>& wire_dtypes) {
   const bool travel_as_they_are =
       std::all_of(wire_dtypes.begin(), wire_dtypes.end(),
-                  [](WireDtype wire_dtype) { return wire_dtype == WireDtype::kFloat32; });
+                  [](Element wire_dtype) { return wire_dtype == Element::kFloat32; });
   if (!travel_as_they_are || !call.engine().IsHostMemory()) return std::nullopt;
   return static_cast<size_t>(CollectiveHandleIn(Input(ctx, "collective"))->coordinator().rank());
 }
 
 RowLayout::RowLayout(const std::string& op_name, const Group& group, const char* counts_list,
-                     const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes,
+                     const std::vector<int64_t>& dims, const std::vector<Element>& wire_dtypes,
                      std::optional<size_t> kept)
     : op_name_(op_name),
       wire_dtypes_(wire_dtypes),
@@ -57,7 +57,7 @@ RowLayout::RowLayout(const std::string& op_name, const Group& group, const char*
         continue;
       }
       if (count > 0) runs_[i].push_back(run);
-      num_bytes += num_floats * WireBytes(wire_dtypes_[i]);
+      num_bytes += num_floats * ElementBytes(wire_dtypes_[i]);
     }
     bytes_of_ranks_.push_back(num_bytes);
     total_bytes_ += num_bytes;

@@ -24,12 +24,12 @@ struct RowRun {
 };
 
 /// The attribute `wire_dtypes`, one per item of a group; if empty, all are float32.
-std::vector<WireDtype> WireDtypesOf(tensorflow::OpKernelConstruction* ctx);
+std::vector<Element> WireDtypesOf(tensorflow::OpKernelConstruction* ctx);
 
 /// This rank, if an op has its rows for itself in the host's memory, unconverted: it then takes
 /// them from there, and they are not part of the request.
 std::optional<size_t> RankThatKeeps(tensorflow::OpKernelContext* ctx, const OpCall& call,
-                                    const std::vector<WireDtype>& wire_dtypes);
+                                    const std::vector<Element>& wire_dtypes);
 
 /// Ordered by rank, then by item.
 class RowLayout {
@@ -38,7 +38,7 @@ class RowLayout {
   /// [num_ranks], on the host. Rows of rank `kept` are not sent. Throws kInvalidArgument for
   /// impossible counts.
   RowLayout(const std::string& op_name, const Group& group, const char* counts_list,
-            const std::vector<int64_t>& dims, const std::vector<WireDtype>& wire_dtypes,
+            const std::vector<int64_t>& dims, const std::vector<Element>& wire_dtypes,
             std::optional<size_t> kept);
 
   const std::vector<int64_t>& bytes_of_ranks() const { return bytes_of_ranks_; }
@@ -46,7 +46,7 @@ class RowLayout {
   size_t num_floats() const;  // of all items, including rows that are not sent
   /// The position of a run in the bytes of all ranks.
   int64_t PlaceOf(const RowRun& run) const { return begin_of_ranks_[run.rank] + run.first_byte; }
-  WireDtype wire_dtype(int item) const { return wire_dtypes_[static_cast<size_t>(item)]; }
+  Element wire_dtype(int item) const { return wire_dtypes_[static_cast<size_t>(item)]; }
   int64_t num_rows(int item) const { return num_rows_[static_cast<size_t>(item)]; }
   const std::vector<RowRun>& runs(int item) const { return runs_[static_cast<size_t>(item)]; }
   /// The run of an item's rows that is not sent; empty if there is none.
@@ -61,7 +61,7 @@ class RowLayout {
 
  private:
   const std::string op_name_;
-  const std::vector<WireDtype> wire_dtypes_;
+  const std::vector<Element> wire_dtypes_;
   std::vector<int64_t> bytes_of_ranks_;
   std::vector<int64_t> begin_of_ranks_;
   int64_t total_bytes_ = 0;

@@ -91,7 +91,7 @@ class MakeRoomOp : public tf::OpKernel {
     int64_t* gone = Data<int64_t>(Output(ctx, "evicted_keys", {count}));
     float* values = Data<float>(Output(ctx, "evicted_rows", {count, dim}));
     call.CopyFromHost(gone, keys.data(), count);
-    call.engine().GatherRows(call, count, dim, call.OnDevice(rows.data(), count),
+    call.engine().GatherRows(call, count, call.OnDevice(rows.data(), count),
                              view.planes.rows->data(), values);
   }
 };

@@ -111,8 +111,8 @@ class ApplyRuleOp : public tf::OpKernel {
     }
   }
 
-  static float* RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle,
-                       const TableView& view) {
+  static RowsView RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle,
+                         const TableView& view) {
     Plane& rows = view.PlaneOf(ctx, handle);
     if (&rows == view.planes.rows) return rows.data();
     Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " is a slot of table '",
@@ -122,20 +122,19 @@ class ApplyRuleOp : public tf::OpKernel {
   RulePlanes PlanesOf(tf::OpKernelContext* ctx, const Group& group, int item, const TableView& view,
                       const Rule& rule) const {
     RulePlanes planes;
-    planes.dim = view.options().dim;
     planes.rows = RowsOf(ctx, group.Handle("rows", item), view);
     const int wanted = std::visit([](const auto& any) { return any.kStates; }, rule);
     for (int i = 0; i < num_states_; ++i) {
       const Plane& plane = view.PlaneOf(ctx, group.Handle("states", i * group.size() + item));
       const int in_plane = num_states_ == 1 ? wanted : 1;
       if (num_states_ > kMaxStates || (num_states_ != wanted && num_states_ != 1) ||
-          plane.width() != in_plane * planes.dim) {
+          plane.width() != in_plane * planes.dim()) {
         Throw(ErrorCode::kInvalidArgument, "table '", view.options().name, "': the rule '",
-              rule_->name(), "' has ", wanted, " states of ", planes.dim, " floats, got ",
+              rule_->name(), "' has ", wanted, " states of ", planes.dim(), " floats, got ",
               num_states_, " variables, one of width ", plane.width());
       }
       for (int state = 0; state < in_plane; ++state) {
-        planes.states[i + state] = {plane.data() + state * planes.dim, plane.width()};
+        planes.states[i + state] = plane.data().FromColumn(state * planes.dim());
       }
     }
     if (num_states_ == 0 && wanted > 0) {

@@ -19,7 +19,7 @@ struct Run {
   int64_t first_byte;
   const float* begin;
   int64_t num_floats;
-  WireDtype wire_dtype;
+  Element wire_dtype;
 };
 
 /// The runs in the order of the bytes.
@@ -53,7 +53,7 @@ void CopyNarrowed(OpCall& call, const RowLayout& layout, const std::vector<Run>&
   std::vector<float> room;
   for (const Run& run : runs) {
     char* to = request->data.data() + run.first_byte;
-    if (run.wire_dtype == WireDtype::kFloat32) {
+    if (run.wire_dtype == Element::kFloat32) {
       call.CopyToHost(reinterpret_cast<float*>(to), run.begin, run.num_floats);
     } else {
       const float* from = call.OnHost(run.begin, run.num_floats, &room);
@@ -67,9 +67,8 @@ void CopyNarrowed(OpCall& call, const RowLayout& layout, const std::vector<Run>&
 void SendRows(OpCall& call, const RowLayout& layout, const std::vector<const float*>& rows,
               std::shared_ptr<const void> memory, ExchangeRequest* request) {
   const std::vector<Run> runs = RunsOf(layout, rows);
-  const bool travel_as_they_are = std::all_of(runs.begin(), runs.end(), [](const Run& run) {
-    return run.wire_dtype == WireDtype::kFloat32;
-  });
+  const bool travel_as_they_are = std::all_of(
+      runs.begin(), runs.end(), [](const Run& run) { return run.wire_dtype == Element::kFloat32; });
   if (travel_as_they_are && call.engine().IsHostMemory()) {
     SendInPlace(runs, std::move(memory), request);
   } else {
@@ -93,11 +92,11 @@ void OutputReceived(tf::OpKernelContext* ctx, const Group& group, const RowLayou
   std::vector<float> room;
   for (int i = 0; i < group.size(); ++i) {
     float* rows = ReceivedRows(ctx, group, layout, dims, list, i);
-    const WireDtype wire_dtype = layout.wire_dtype(i);
+    const Element wire_dtype = layout.wire_dtype(i);
     for (const RowRun& run : layout.runs(i)) {
       const char* from = result.parts[run.rank].data() + run.first_byte;
       float* to = rows + run.first_float;
-      if (wire_dtype == WireDtype::kFloat32) {
+      if (wire_dtype == Element::kFloat32) {
         call.CopyFromHost(to, reinterpret_cast<const float*>(from), run.num_floats);
       } else if (call.engine().IsHostMemory()) {
         Widen(wire_dtype, from, run.num_floats, to);

@@ -148,7 +148,7 @@ class PoolRowsOp : public tf::OpKernel {
         {combiners_[static_cast<size_t>(i)], group.Input("row_ids", i).NumElements(),
          group.Vector("inverse", i), group.Vector("row_splits", i), &group.Vector("weights", i)},
         name().c_str());
-    call.engine().PoolRows(call, bags, dim, source,
+    call.engine().PoolRows(call, bags, source,
                            Data<float>(group.Output("output", i, {bags.num_bags, dim})));
   }
 
@@ -174,7 +174,7 @@ class PoolReceivedRowsOp : public tf::OpKernel {
                         {combiners_->Of(i, splits), rows.dim_size(0), group.Vector("inverse", i),
                          splits, &group.Vector("weights", i), &group.Vector("factors", i)},
                         name().c_str());
-        call.engine().PoolRows(call, bags, dim, {Data<float>(rows), nullptr, nullptr},
+        call.engine().PoolRows(call, bags, {FloatRows(Data<float>(rows), dim), nullptr, nullptr},
                                Data<float>(group.Output("output", i, {bags.num_bags, dim})));
       });
     });

@@ -69,8 +69,8 @@ RowGradients GradientsOfAdmitted(tensorflow::OpKernelContext* ctx, OpCall& call,
   auto* ids = call.Temporary<int64_t>(count);
   auto* values = call.Temporary<float>(count * dim);
   call.CopyFromHost(ids, admitted.data(), count);
-  call.engine().GatherRows(call, count, dim, call.OnDevice(places.data(), count), given.values,
-                           values);
+  call.engine().GatherRows(call, count, call.OnDevice(places.data(), count),
+                           FloatRows(given.values, dim), values);
   return {count, ids, values};
 }
 

@@ -159,10 +159,11 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
     const int64_t num_rows = shape.dim_size(0);
     const int64_t num_ids = row_ids.NumElements();
     RulePlanes planes;
-    planes.dim = num_rows > 0 ? shape.num_elements() / num_rows : 0;
-    if (gradients.NumElements() != num_ids * planes.dim) {
+    planes.rows =
+        FloatRows(Data<float>(values[0]), num_rows > 0 ? shape.num_elements() / num_rows : 0);
+    if (gradients.NumElements() != num_ids * planes.dim()) {
       Throw(ErrorCode::kInvalidArgument, "input `gradients` must be ", num_ids, " rows of ",
-            planes.dim, " floats, got ", gradients.shape().DebugString());
+            planes.dim(), " floats, got ", gradients.shape().DebugString());
     }
     for (int64_t i = 0; i < num_ids; ++i) {
       const int64_t row_id = Data<int64_t>(row_ids)[i];
@@ -170,9 +171,8 @@ class ApplyRuleToVariableOp : public tf::OpKernel {
       Throw(ErrorCode::kInvalidArgument, "row_ids[", i, "] = ", row_id, " is not in [0, ", num_rows,
             ")");
     }
-    planes.rows = Data<float>(values[0]);
     for (int i = 0; i < num_states_; ++i) {
-      planes.states[i] = {Data<float>(values[static_cast<size_t>(i) + 1]), planes.dim};
+      planes.states[i] = FloatRows(Data<float>(values[static_cast<size_t>(i) + 1]), planes.dim());
     }
     return planes;
   }

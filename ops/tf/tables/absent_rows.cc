@@ -133,8 +133,10 @@ const float* AbsentRows(OpCall& call, const TableView& view, const tf::Tensor& k
                            call.OnHost(Data<int64_t>(keys), num_keys, &room_of_keys),
                            view.table.Size(call).num_rows);
   call.engine().Fill(call, rows, num_keys * options.dim, 0.0f);
-  call.engine().GatherRows(call, num_keys, options.dim, call.OnDevice(sources.data(), num_keys),
-                           are_given ? Data<float>(absent_rows) : view.planes.rows->data(), rows);
+  call.engine().GatherRows(
+      call, num_keys, call.OnDevice(sources.data(), num_keys),
+      are_given ? FloatRows(Data<float>(absent_rows), options.dim) : view.planes.rows->data(),
+      rows);
   return rows;
 }
 

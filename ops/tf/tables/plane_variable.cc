@@ -16,7 +16,7 @@ namespace {
 class PlaneBuffer : public tf::TensorBuffer {
  public:
   PlaneBuffer(std::shared_ptr<Plane> plane, int64_t num_bytes)
-      : tf::TensorBuffer(plane->data()), plane_(std::move(plane)), num_bytes_(num_bytes) {}
+      : tf::TensorBuffer(plane->data().data), plane_(std::move(plane)), num_bytes_(num_bytes) {}
   size_t size() const override { return static_cast<size_t>(num_bytes_); }
   tf::TensorBuffer* root_buffer() override { return this; }
   void FillAllocationDescription(tf::AllocationDescription* description) const override {
@@ -90,11 +90,11 @@ void PlaneVariable::Show(int64_t num_rows) {
 void PlaneVariable::PutPlane() {
   const tf::TensorShape shape = Shape();
   tf::core::RefCountPtr<tf::TensorBuffer> buffer(
-      new PlaneBuffer(plane_, shape.num_elements() * static_cast<int64_t>(sizeof(float))));
+      new PlaneBuffer(plane_, num_rows_ * static_cast<int64_t>(options_.row_bytes())));
   *variable_->tensor() = tf::Tensor(tf::DT_FLOAT, shape, std::move(buffer));
   variable_->is_initialized = true;
   variable_->copy_on_read_mode.store(true);
-  shown_ = plane_->data();
+  shown_ = plane_->data().data;
 }
 
 void PlaneVariable::TakeBack(OpCall& call, const std::function<int64_t()>& num_written) {
@@ -109,8 +109,8 @@ void PlaneVariable::TakeBack(OpCall& call, const std::function<int64_t()>& num_w
   }
   const int64_t count = std::min<int64_t>(num_written(), values.dim_size(0));
   plane_->Reserve(count);
-  call.engine().CopyOnDevice(call, plane_->data(), Data<float>(values),
-                             count * options_.width * static_cast<int64_t>(sizeof(float)));
+  call.engine().CopyOnDevice(call, plane_->data().data, values.data(),
+                             count * static_cast<int64_t>(options_.row_bytes()));
   PutPlane();
 }
 

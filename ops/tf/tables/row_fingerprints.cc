@@ -81,7 +81,7 @@ void RowFingerprints::Gone(const std::vector<int64_t>& keys, const std::vector<i
 
 std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_rows,
                                                      const RowBits* held,
-                                                     const std::vector<PlaneToCompare>& planes,
+                                                     const std::vector<RowsView>& planes,
                                                      KeyHistory* history) {
   const std::lock_guard<std::mutex> lock(mutex_);
   DropSave();  // a save in progress will notice that it is not the latest
@@ -96,8 +96,7 @@ std::unique_ptr<RowChanges> RowFingerprints::Compare(OpCall& call, int64_t num_r
   ForEachRun(num_rows, held, [&](int64_t first, int64_t count) {
     // The bits of zeros.
     call.engine().Fill(call, reinterpret_cast<float*>(sums), 2 * count, 0.0f);
-    for (const PlaneToCompare& plane : planes)
-      call.engine().SumRows(call, first, count, plane.width, plane.rows, sums);
+    for (const RowsView& plane : planes) call.engine().SumRows(call, first, count, plane, sums);
     std::vector<uint64_t> room;
     uint64_t* now = sums;
     if (!call.engine().IsHostMemory()) {

@@ -19,12 +19,6 @@ namespace sok {
 /// One bit per row id.
 using RowBits = std::vector<uint64_t>;
 
-/// One plane: [rows, width].
-struct PlaneToCompare {
-  const float* rows;
-  int64_t width;
-};
-
 class RowChanges;
 
 /// Rows are compared with their saved checksums, so it does not matter how they were changed, and
@@ -44,8 +38,7 @@ class RowFingerprints : public std::enable_shared_from_this<RowFingerprints> {
   /// until it has written them. `held`: rows that have a key; nullptr: all. `history`: included in
   /// the checksums; nullptr: none.
   std::unique_ptr<RowChanges> Compare(OpCall& call, int64_t num_rows, const RowBits* held,
-                                      const std::vector<PlaneToCompare>& planes,
-                                      KeyHistory* history);
+                                      const std::vector<RowsView>& planes, KeyHistory* history);
 
  private:
   friend class RowChanges;

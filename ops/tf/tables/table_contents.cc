@@ -29,13 +29,13 @@ int64_t RowsOfPart(int64_t width) {
 }
 
 RowMover::RowMover(OpCall& call, Plane& plane, int64_t most_rows)
-    : call_(call), plane_(&plane), rows_(nullptr), width_(plane.width()) {
+    : call_(call), plane_(&plane), width_(plane.width()) {
   if (!call.engine().IsHostMemory())
     part_ = call.Temporary<float>(std::min(most_rows, RowsOfPart(width_)) * width_);
 }
 
-RowMover::RowMover(OpCall& call, float* rows, int64_t width, int64_t most_rows)
-    : call_(call), plane_(nullptr), rows_(rows), width_(width) {
+RowMover::RowMover(OpCall& call, const RowsView& rows, int64_t most_rows)
+    : call_(call), plane_(nullptr), rows_(rows), width_(rows.width) {
   if (!call.engine().IsHostMemory())
     part_ = call.Temporary<float>(std::min(most_rows, RowsOfPart(width_)) * width_);
 }
@@ -43,7 +43,7 @@ RowMover::RowMover(OpCall& call, float* rows, int64_t width, int64_t most_rows)
 void RowMover::ToHost(int64_t num_rows, const int64_t* row_ids, float* values) {
   ForEachPart(num_rows, width_, [&](int64_t first, int64_t count) {
     float* read = part_ == nullptr ? values + first * width_ : part_;
-    call_.engine().GatherRows(call_, count, width_, row_ids + first, rows(), read);
+    call_.engine().GatherRows(call_, count, row_ids + first, rows(), read);
     call_.CopyToHost(values + first * width_, read, count * width_);
   });
 }
@@ -55,7 +55,7 @@ void RowMover::FromHost(int64_t num_rows, const int64_t* row_ids, const float* v
       call_.CopyFromHost(part_, written, count * width_);
       written = part_;
     }
-    call_.engine().ScatterRows(call_, count, width_, row_ids + first, written, rows());
+    call_.engine().ScatterRows(call_, count, row_ids + first, written, rows());
   });
 }
 
@@ -64,9 +64,11 @@ void RowMover::ExpectRows(int64_t num_rows) {
 }
 
 void RowMover::FromHostInOrder(int64_t num_rows, int64_t first_row, const float* values) {
-  if (values == rows() + first_row * width_) return;
-  ExpectRows(first_row + num_rows);
-  call_.CopyFromHost(rows() + first_row * width_, values, num_rows * width_);
+  WithElement(rows().From(first_row), [&](auto* to) {
+    if (values == to) return;
+    ExpectRows(first_row + num_rows);
+    call_.CopyFromHost(to, values, num_rows * width_);
+  });
 }
 
 TableContents::TableContents(OpCall& call, const TableView& view) : call_(call), view_(view) {
@@ -115,7 +117,7 @@ void TableContents::ReadPlane(const Plane& plane, int64_t begin, int64_t count, 
       FindRange(begin + first, part);
       fill_absent(begin + first, read, part);
     }
-    call_.engine().GatherRows(call_, part, width, row_ids, plane.data(), read);
+    call_.engine().GatherRows(call_, part, row_ids, plane.data(), read);
     call_.CopyToHost(values + first * width, read, part * width);
   }
 }

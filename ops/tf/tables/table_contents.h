@@ -18,12 +18,12 @@ class RowMover {
  public:
   /// For any number of rows at a time, at most `most_rows`.
   RowMover(OpCall& call, Plane& plane, int64_t most_rows);
-  /// For memory that is not a table's plane: rows [..., width].
-  RowMover(OpCall& call, float* rows, int64_t width, int64_t most_rows);
+  /// For memory that is not a table's plane.
+  RowMover(OpCall& call, const RowsView& rows, int64_t most_rows);
 
   int64_t width() const { return width_; }
-  /// The memory of the plane: [..., width], on the device.
-  float* rows() const { return plane_ == nullptr ? rows_ : plane_->data(); }
+  /// The memory of the plane, on the device.
+  RowsView rows() const { return plane_ == nullptr ? rows_ : plane_->data(); }
 
   /// values[i] = row row_ids[i] of the plane.
   void ToHost(int64_t num_rows, const int64_t* row_ids, float* values);
@@ -38,7 +38,7 @@ class RowMover {
  private:
   OpCall& call_;
   Plane* const plane_;
-  float* const rows_;
+  const RowsView rows_;
   const int64_t width_;
   float* part_ = nullptr;  // on the device; nullptr if that is the host's memory
 };

@@ -249,7 +249,7 @@ class ReadRowsOp : public tf::OpKernel {
         const int64_t width = plane.width();
         const int64_t num_rows = view.NumWrittenRows(call, plane);
         float* values = Data<float>(Output(ctx, "values", {view.num_rows, width}));
-        call.engine().CopyOnDevice(call, values, plane.data(),
+        call.engine().CopyOnDevice(call, values, plane.data().data,
                                    num_rows * width * static_cast<int64_t>(sizeof(float)));
         call.engine().Fill(call, values + num_rows * width, (view.num_rows - num_rows) * width,
                            0.0f);

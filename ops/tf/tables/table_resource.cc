@@ -95,7 +95,7 @@ void TableResource::SetPreset(OpCall& call, const tf::Tensor& values) {
 void TableResource::WritePreset(OpCall& call, Plane& rows, const tf::Tensor& values) const {
   if (values.dims() != 2) return;
   rows.Reserve(table_->options().capacity);
-  call.engine().CopyOnDevice(call, rows.data(), values.data(),
+  call.engine().CopyOnDevice(call, rows.data().data, values.data(),
                              static_cast<int64_t>(values.TotalBytes()));
 }
 

@@ -27,8 +27,8 @@ void FillRowsInUse(OpCall& call, Table& table, const SlotOptions& options, Plane
   auto* chunk = call.Temporary<float>(most * width);
   call.engine().Fill(call, chunk, most * width, options.initial_value);
   for (int64_t first = 0; first < held.count; first += most) {
-    call.engine().ScatterRows(call, std::min(most, held.count - first), width, held.row_ids + first,
-                              chunk, plane.data());
+    call.engine().ScatterRows(call, std::min(most, held.count - first), held.row_ids + first, chunk,
+                              plane.data());
   }
 }
 

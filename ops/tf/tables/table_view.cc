@@ -23,7 +23,7 @@ Plane& TableView::PlaneOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& ha
         "' in this session: run its initializer (tf.global_variables_initializer()) first");
 }
 
-const float* TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
+RowsView TableView::RowsOf(tf::OpKernelContext* ctx, const tf::ResourceHandle& handle) const {
   const Plane& plane = PlaneOf(ctx, handle);
   if (plane.width() == options().dim) return plane.data();
   Throw(ErrorCode::kInvalidArgument, "variable ", handle.name(), " has rows of ", plane.width(),

@@ -32,8 +32,7 @@ struct TableView {
   /// table's.
   Plane& PlaneOf(tensorflow::OpKernelContext* ctx, const tensorflow::ResourceHandle& handle) const;
   /// As PlaneOf; the plane must have width dim.
-  const float* RowsOf(tensorflow::OpKernelContext* ctx,
-                      const tensorflow::ResourceHandle& handle) const;
+  RowsView RowsOf(tensorflow::OpKernelContext* ctx, const tensorflow::ResourceHandle& handle) const;
 };
 
 }  // namespace sok

@@ -28,7 +28,7 @@ class Saver {
  public:
   std::unique_ptr<RowChanges> Compare(RowFingerprints& saved, const std::vector<float>& rows) {
     call_.emplace(context_.get(), *executor_);
-    return saved.Compare(*call_, kRows, nullptr, {{rows.data(), kDim}}, nullptr);
+    return saved.Compare(*call_, kRows, nullptr, {FloatRows(rows.data(), kDim)}, nullptr);
   }
 
  private:

@@ -72,9 +72,8 @@ class SharedTable {
         if (row != kNoRow) held.push_back(row);
       }
       const auto num_held = static_cast<int64_t>(held.size());
-      call.engine().AddToRows(call, num_held, kDim, held.data(), ones.data(),
-                              view.planes.rows->data());
-      call.engine().AddToRows(call, num_held, kDim, held.data(), ones.data(),
+      call.engine().AddToRows(call, num_held, held.data(), ones.data(), view.planes.rows->data());
+      call.engine().AddToRows(call, num_held, held.data(), ones.data(),
                               view.planes.slots[view.places[0]].plane->data());
     });
   }
@@ -85,8 +84,8 @@ class SharedTable {
     OpCall& call = op.call();
     resource_->WithAlone(call, {"m"}, {}, [&](const TableView& view) {
       const TableEntries held = view.table.Export(call);
-      const float* rows = view.planes.rows->data();
-      const float* slot = view.planes.slots[view.places[0]].plane->data();
+      const auto* rows = view.planes.rows->data().As<const float>();
+      const auto* slot = view.planes.slots[view.places[0]].plane->data().As<const float>();
       for (int64_t i = 0; i < held.count; ++i) {
         const int64_t at = held.row_ids[i] * kDim;
         CHECK_EQ(rows[at], slot[at]);
@@ -174,7 +173,7 @@ SOK_TEST(SlotsComeAndGo) {
     OpCall& call = op.call();
     table->WithSlots(call, {"v"}, [&](const TableView& view) {
       const TableEntries held = view.table.Export(call);
-      const float* slot = view.planes.slots[view.places[0]].plane->data();
+      const auto* slot = view.planes.slots[view.places[0]].plane->data().As<const float>();
       for (int64_t i = 0; i < held.count; ++i) CHECK_EQ(slot[held.row_ids[i] * kDim], 0.5f);
     });
     table->DetachSlot(kept.get());

@@ -144,10 +144,10 @@ void TableFromBlocks::Append(const RowsBlock& block) {
     slots_[i].FromHostInOrder(block.count, first, block.planes[1 + i]);
   for (const Planes::Slot& slot : other_slots_) {
     if (slot.initial_value == 0) continue;
-    const int64_t width = slot.plane->width();
     slot.plane->ExpectRows(first + block.count);
-    call_.engine().Fill(call_, slot.plane->data() + first * width, block.count * width,
-                        slot.initial_value);
+    WithElement(slot.plane->data().From(first), [&](auto* to) {
+      call_.engine().Fill(call_, to, block.count * slot.plane->width(), slot.initial_value);
+    });
   }
 }
 

@@ -159,7 +159,7 @@ class RestoreRowsOp : public RowsOp {
     return [target](size_t tensor, int64_t row) -> char* {
       if (tensor == 0 || tensor > 1 + target->slots.size()) return nullptr;
       RowMover& mover = tensor == 1 ? target->rows : target->slots[tensor - 2];
-      return reinterpret_cast<char*>(mover.rows() + row * mover.width());
+      return mover.rows().From(row).As<char>();
     };
   }
 
@@ -185,10 +185,11 @@ class RestoreRowsOp : public RowsOp {
       slot.FromHostInOrder(count, first, rows.Of(next++, slot.width()));
     for (const Planes::Slot& slot : target->other_slots) {
       if (slot.initial_value == 0) continue;
-      const int64_t width = slot.plane->width();
       slot.plane->ExpectRows(first + count);
-      target->call.engine().Fill(target->call, slot.plane->data() + first * width, count * width,
-                                 slot.initial_value);
+      WithElement(slot.plane->data().From(first), [&](auto* rows) {
+        target->call.engine().Fill(target->call, rows, count * slot.plane->width(),
+                                   slot.initial_value);
+      });
     }
     target->of_variables.AddInOrder(count, first,
                                     [&](size_t i) { return rows.Of(next + i, widths_[i]); });

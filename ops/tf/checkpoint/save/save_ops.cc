@@ -273,9 +273,8 @@ class SaveTableOp : public WholeTableOp {
             "' cannot be saved as an increment of ", checkpoint->series->base->name,
             ", which is not its last save; save a whole checkpoint");
     }
-    std::vector<PlaneToCompare> planes;
-    for (const SavedPlane& plane : saved->planes)
-      planes.push_back({plane.mover.rows(), plane.mover.width()});
+    std::vector<RowsView> planes;
+    for (const SavedPlane& plane : saved->planes) planes.push_back(plane.mover.rows());
     LiveKeys& held = saved->held;
     checkpoint->changes.push_back(
         fingerprints.Compare(call, held.num_rows(), held.Bits(), planes, saved->view.history));
@@ -318,7 +317,8 @@ class SaveTableOp : public WholeTableOp {
       const std::string& title = titles_[planes.size()];
       tf::Tensor* rows = variable->tensor();
       CheckRowsByRowId(view.options(), title, *rows);
-      planes.push_back({title, RowMover(call, Data<float>(*rows), rows->dim_size(1), most)});
+      planes.push_back(
+          {title, RowMover(call, FloatRows(Data<float>(*rows), rows->dim_size(1)), most)});
     }
     return planes;
   }

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows in an engine's memory, with the type of their numbers.
+#ifndef SOK_OPS_ENGINE_ROWS_VIEW_H_
+#define SOK_OPS_ENGINE_ROWS_VIEW_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ops/base/error.h"
+#include "ops/base/host_device.h"
+#include "ops/base/names.h"
+
+namespace sok {
+
+/// The type of stored or sent numbers. What is computed with them is float32.
+enum class Element { kFloat32, kBfloat16, kFloat16 };
+
+constexpr Named<Element> kElements[] = {
+    {"float32", Element::kFloat32},
+    {"bfloat16", Element::kBfloat16},
+    {"float16", Element::kFloat16},
+};
+
+constexpr int64_t ElementBytes(Element element) { return element == Element::kFloat32 ? 4 : 2; }
+
+/// Rows 0, 1, 2, ... of `width` numbers each. The memory is the owner's.
+struct RowsView {
+  void* data = nullptr;
+  Element element = Element::kFloat32;
+  int64_t width = 0;
+
+  template <typename Number>
+  SOK_HOST_DEVICE Number* As() const {
+    return static_cast<Number*>(data);
+  }
+  /// The rows from `row` on.
+  RowsView From(int64_t row) const { return Skip(row * width); }
+  /// The rows without their first `column` numbers; rows are as far apart as before.
+  RowsView FromColumn(int64_t column) const { return Skip(column); }
+
+ private:
+  RowsView Skip(int64_t numbers) const {
+    return {static_cast<char*>(data) + numbers * ElementBytes(element), element, width};
+  }
+};
+
+/// Rows of memory that is no plane.
+inline RowsView FloatRows(const float* data, int64_t width) {
+  return {const_cast<float*>(data), Element::kFloat32, width};
+}
+
+/// Calls body(rows), where rows points at numbers of the view's element.
+template <typename Body>
+void WithElement(const RowsView& view, Body&& body) {
+  if (view.element != Element::kFloat32) {
+    Throw(ErrorCode::kInvalidArgument, "rows must be float32, got ",
+          kElements[static_cast<int>(view.element)].name);
+  }
+  body(view.template As<float>());
+}
+
+}  // namespace sok
+
+#endif  // SOK_OPS_ENGINE_ROWS_VIEW_H_
