@@ -15,6 +15,14 @@ FILTERS_AND_EVICTS = dataclasses.replace(CONSTANT, history={"filter_freq": 2, "e
 BLOOM = {"bloom_counters": 1000, "bloom_hashes": 4, "bloom_counter_bytes": 2}
 UNFILTERED = dataclasses.replace(CONSTANT, history=None)
 LOOK = call("contents")
+_IN_BUCKETS = {  # four of them
+    "x-keys": np.array([8, 5]), "x-values": np.ones([2, 2], np.float32),
+    "x-versions": np.array([-1, 7]), "x-freqs": np.array([-1, 4]),
+    "x-partition_offset": np.array([0, 1, 2, 2, 2], np.int32),
+    "x-keys_filtered": np.array([4, 6]), "x-versions_filtered": np.array([-1, 2]),
+    "x-freqs_filtered": np.array([-1, 2]),
+    "x-partition_filter_offset": np.array([0, 1, 1, 2, 2], np.int32),
+}  # fmt: skip
 
 
 def known(keys, counts, steps):
@@ -54,6 +62,14 @@ COUNTS = {
         call("find", [8, 9, 4], gives=[0, 1, 2]),
         LOOK,
     ),
+    **{f"the history comes back from buckets: a filter of {freq}": Script(
+        dataclasses.replace(FILTER, history={"filter_freq": freq}),
+        call("restore_buckets", _IN_BUCKETS),
+        known([5, 8, 4, 6], [4, freq, 0, 2], [7, -1, -1, 2]),
+        call("admit", [6, 5], [1, 1], step=9, gives=[-1, 1]),
+        known([5, 6], [5, 3], [9, 9]),
+        LOOK,
+    ) for freq in (3, 5)},
     "without a filter nothing waits": Script(
         CONSTANT, call("import_history", [4], [2], [3]), known([4], [0], [-1])
     ),

@@ -321,7 +321,7 @@ class TableOps(LookupOps, FileFaults):
     def restore_buckets(self, tensors, slots=(), num_parts=1, part=0):
         """From a checkpoint of these tensors, {name: value}; the table is 'x' there."""
         path = self._checkpoint_of(tensors)
-        return self._run(lambda: ops.sok_restore_buckets(
+        self._run(lambda: ops.sok_restore_buckets(
             self.handle,
             path,
             [],

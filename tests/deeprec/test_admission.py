@@ -17,7 +17,6 @@ from sok_compat.deeprec.variables.options import (
     InitializerOption,
 )
 from sok_compat.deeprec.variables.variable_creation import get_embedding_variable
-from sok_compat.runtime.op_library import ops
 from tests.support.deeprec.deeprec_steps import NO_PERMISSION, Steps, found_rows, get_variable
 from tests.support.sessions import initialized_session
 
@@ -262,25 +261,3 @@ def test_random_steps_follow_the_model(graph, seed):
             assert steps.held(session) == {key: tuple(k) for key, k in model.held.items()}
             known = {key: (step, freq) for key, freq, step in zip(*session.run(waiting))}
             assert known == {key: tuple(k[1:]) for key, k in model.waiting.items()}
-
-
-@pytest.mark.parametrize("freq", [3, 5])
-def test_what_is_recorded_comes_back(graph, freq):
-    """A key with a row keeps it under a stricter filter, and keys that wait go on from there."""
-    steps = Steps(get_variable(filter_option=CounterFilter(freq)))
-    held = ops.sok_load_table(
-        steps.variable.table_handle, tf.constant([5, 8], tf.int64), tf.ones([2, 2]), []
-    )
-    columns = [tf.constant(column, tf.int64) for column in ([5, 8], [7, -1], [4, -1])]
-    waiting = [tf.constant(column, tf.int64) for column in ([6], [2], [2])]
-    restore = steps.variable.restore_recorded(*columns, waiting)
-    saved = steps.variable.recorded(columns[0]), steps.variable.waiting_keys()
-    with initialized_session() as session:
-        session.run(held)
-        session.run(restore)
-        (versions, freqs), others = session.run(saved)
-        assert versions.tolist() == [7, -1] and freqs.tolist() == [4, freq]
-        assert [column.tolist() for column in others] == [[6], [2], [2]]
-        assert session.run(steps.variable.get_frequency([5, 6, 9])).tolist() == [4, 2, 0]
-        assert steps.train(session, 6, 5) == [NO_PERMISSION, 1.0]
-        assert set(steps.held(session)) == ({5, 8, 6} if freq == 3 else {5, 8})

@@ -12,6 +12,9 @@ constexpr int64_t kMostHashes = 64;
 constexpr int64_t kRowsAhead = 24;  // fetched before they are written
 constexpr int64_t kNanosecondsOfUse = 20;
 
+static_assert(kKeyNumbers[0].field == &KeySeen::count && kKeyNumbers[1].field == &KeySeen::step,
+              "counts() and steps() are the first two");
+
 std::unique_ptr<WaitingKeys> MakeWaitingKeys(const HistoryOptions& options) {
   return options.has_filter() && options.bloom.num_counters > 0 ? MakeBloomCounts(options.bloom)
                                                                 : MakeExactCounts();
@@ -38,7 +41,9 @@ void CheckHistoryOptions(const HistoryOptions& options) {
 }
 
 KeyHistory::KeyHistory(const HistoryOptions& options)
-    : options_(options), waiting_(MakeWaitingKeys(options)) {}
+    : options_(options), waiting_(MakeWaitingKeys(options)) {
+  for (size_t i = 0; i < kNumKeyNumbers; ++i) numbers_.emplace_back(0, PageSize::kHuge);
+}
 
 Admission KeyHistory::Admit(Executor& executor, int64_t num_rows, ArrivingKeys* arriving) {
   const size_t num_keys = arriving->keys.size();
@@ -102,16 +107,24 @@ void KeyHistory::Use(Executor& executor, int64_t num_rows, const int64_t* row_id
 }
 
 KeySeen KeyHistory::OfRow(int64_t row_id) const {
-  const bool is_covered = row_id < num_rows_;
-  const int64_t step = is_covered ? steps()[row_id] : -1;
-  if (options_.limits_keys()) return {0, step};
-  return {is_covered ? counts()[row_id] : std::max<int64_t>(1, options_.filter_freq), step};
+  KeySeen seen = WithoutHistory();
+  for (size_t i = 0; row_id < num_rows_ && i < kNumKeyNumbers; ++i) {
+    if (Records(kKeyNumbers[i])) seen.*kKeyNumbers[i].field = NumbersAt(i)[row_id];
+  }
+  return seen;
+}
+
+KeySeen KeyHistory::WithoutHistory() const {
+  KeySeen seen;
+  if (!options_.limits_keys()) seen.count = std::max<int64_t>(1, options_.filter_freq);
+  return seen;
 }
 
 void KeyHistory::SetRow(int64_t row_id, const KeySeen& seen) {
   CoverRow(row_id);
-  if (!options_.limits_keys()) counts()[row_id] = seen.count;
-  steps()[row_id] = seen.step;
+  for (size_t i = 0; i < kNumKeyNumbers; ++i) {
+    if (Records(kKeyNumbers[i])) NumbersAt(i)[row_id] = seen.*kKeyNumbers[i].field;
+  }
 }
 
 std::vector<LastUse> KeyHistory::LeastRecentlyUsed(
@@ -122,24 +135,26 @@ std::vector<LastUse> KeyHistory::LeastRecentlyUsed(
 
 void KeyHistory::CoverRow(int64_t row_id) {
   ReserveRows(row_id + 1);
-  const KeySeen without_history = OfRow(num_rows_);
-  for (; num_rows_ <= row_id; ++num_rows_) {
-    if (!options_.limits_keys()) counts()[num_rows_] = without_history.count;
-    steps()[num_rows_] = without_history.step;
+  const KeySeen seen = WithoutHistory();
+  for (size_t i = 0; num_rows_ <= row_id && i < kNumKeyNumbers; ++i) {
+    if (!Records(kKeyNumbers[i])) continue;
+    std::fill(NumbersAt(i) + num_rows_, NumbersAt(i) + row_id + 1, seen.*kKeyNumbers[i].field);
   }
+  num_rows_ = std::max(num_rows_, row_id + 1);
 }
 
 void KeyHistory::ReserveRows(int64_t num_rows) {
   const size_t bytes = static_cast<size_t>(num_rows) * sizeof(int64_t);
-  const auto reserve = [bytes](ReservedMemory& memory) {
-    if (bytes > memory.size_bytes()) memory.Grow(std::max(bytes, 2 * memory.size_bytes()));
-  };
-  reserve(steps_);
-  if (!options_.limits_keys()) reserve(counts_);
+  for (size_t i = 0; i < kNumKeyNumbers; ++i) {
+    ReservedMemory& memory = numbers_[i];
+    if (!Records(kKeyNumbers[i]) || bytes <= memory.size_bytes()) continue;
+    memory.Grow(std::max(bytes, 2 * memory.size_bytes()));
+  }
 }
 
 int64_t KeyHistory::num_bytes() const {
-  const int64_t bytes_of_row = (options_.limits_keys() ? 1 : 2) * int64_t{sizeof(int64_t)};
+  int64_t bytes_of_row = 0;
+  for (const KeyNumber& number : kKeyNumbers) bytes_of_row += Records(number) ? 8 : 0;
   return num_rows_ * bytes_of_row + waiting_->num_bytes() + use_order_.num_bytes();
 }
 

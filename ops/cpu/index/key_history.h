@@ -98,8 +98,13 @@ class KeyHistory {
  private:
   static constexpr int64_t kGone = INT64_MIN;  // the step of a row without a key
 
-  int64_t* counts() const { return static_cast<int64_t*>(counts_.data()); }
-  int64_t* steps() const { return static_cast<int64_t*>(steps_.data()); }
+  bool Records(const KeyNumber& number) const {
+    return number.with_limit || !options_.limits_keys();
+  }
+  int64_t* NumbersAt(size_t place) const { return static_cast<int64_t*>(numbers_[place].data()); }
+  int64_t* counts() const { return NumbersAt(0); }
+  int64_t* steps() const { return NumbersAt(1); }
+  KeySeen WithoutHistory() const;
   /// Throws kOutOfMemory without effect.
   void ReserveRows(int64_t num_rows);
   /// Rows up to this one have a count and a step from here on.
@@ -107,10 +112,9 @@ class KeyHistory {
 
   const HistoryOptions options_;
   FairSharedMutex mutex_;
-  // Of rows, each in an array of its own: with a limit of keys there are no counts. In huge pages,
-  // as lookups write anywhere in them.
-  ReservedMemory counts_{0, PageSize::kHuge};
-  ReservedMemory steps_{0, PageSize::kHuge};
+  // Of rows, by place in kKeyNumbers; empty if it is not recorded. In huge pages, as lookups write
+  // anywhere in them.
+  std::vector<ReservedMemory> numbers_;
   int64_t num_rows_ = 0;
   std::unique_ptr<WaitingKeys> waiting_;
   UseOrder use_order_;

@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_CPU_INDEX_WAITING_KEYS_H_
 #define SOK_OPS_CPU_INDEX_WAITING_KEYS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -18,6 +19,20 @@ struct KeySeen {
   int64_t count = 0;  // occurrences in training steps
   int64_t step = -1;  // the last of these; -1: unknown
 };
+
+/// A number that tables record of each key: a column.
+struct KeyNumber {
+  const char* name;  // in checkpoints
+  int64_t KeySeen::* field;
+  bool with_limit;  // whether a table with a limit of keys records it
+};
+
+/// All fields of KeySeen. Memory, checkpoints, increments and fingerprints follow this list.
+constexpr KeyNumber kKeyNumbers[] = {
+    {"freqs", &KeySeen::count, false},
+    {"versions", &KeySeen::step, true},
+};
+constexpr size_t kNumKeyNumbers = sizeof(kKeyNumbers) / sizeof(KeyNumber);
 
 /// A counting Bloom filter's size, which determines its error.
 struct BloomOptions {

@@ -134,7 +134,10 @@ class ImportHistoryOp : public tf::OpKernel {
       const int64_t* steps = Data<int64_t>(OfKeys(ctx, "steps", keys));
       OpCall call(ctx);
       LookupTable(ctx, HandleIn(ctx, "table"))->WithPlanes(call, [&](const TableView& view) {
-        Import(call, view, keys.NumElements(), Data<int64_t>(keys), counts, steps);
+        const int64_t* all = Data<int64_t>(keys);
+        std::vector<KeySeen> seen;
+        for (int64_t i = 0; i < keys.NumElements(); ++i) seen.push_back({counts[i], steps[i]});
+        ImportHistory(call, view, {all, all + keys.NumElements()}, seen);
       });
     });
   }
@@ -146,33 +149,6 @@ class ImportHistoryOp : public tf::OpKernel {
     if (values.NumElements() == keys.NumElements()) return values;
     Throw(ErrorCode::kInvalidArgument, name, " must have one value for each of ",
           keys.NumElements(), " keys, got ", values.NumElements());
-  }
-
-  static void Import(OpCall& call, const TableView& view, int64_t num_keys, const int64_t* keys,
-                     const int64_t* counts, const int64_t* steps) {
-    KeyHistory& history = HistoryOf(view);
-    std::vector<int64_t> row_ids(static_cast<size_t>(num_keys));
-    std::vector<int64_t> waiting_keys;
-    std::vector<KeySeen> waiting;
-    const std::lock_guard<FairSharedMutex> lock(history.mutex());
-    FindOnHost(call, view.table, num_keys, keys, row_ids.data());
-    for (size_t i = 0; i < row_ids.size(); ++i) {
-      if (row_ids[i] != kNoRow || !history.options().has_filter()) continue;
-      waiting_keys.push_back(keys[i]);
-      waiting.push_back({counts[i], steps[i]});
-    }
-    const auto num_waiting = static_cast<int64_t>(waiting.size());
-    // Allocates first: nothing may fail from here on.
-    history.Reserve(call.executor(), view.table.Size(call).num_rows, num_keys);
-    for (size_t i = 0; i < row_ids.size(); ++i) {
-      history.NoteStep(steps[i]);
-      if (row_ids[i] == kNoRow) continue;
-      history.SetRow(row_ids[i], {counts[i], steps[i]});
-      const HistoryOptions& options = history.options();
-      if (options.has_filter()) history.waiting().Admit(keys[i], options.filter_freq);
-    }
-    history.waiting().Put(call.executor(), num_waiting, waiting_keys.data(), waiting.data());
-    history.ForgetOrder();
   }
 };
 

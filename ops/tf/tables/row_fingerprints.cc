@@ -36,8 +36,8 @@ void AddHistory(KeyHistory* history, int64_t first_row, int64_t num_rows, uint64
   const std::lock_guard<FairSharedMutex> lock(history->mutex());
   for (int64_t i = 0; i < num_rows; ++i) {
     const KeySeen seen = history->OfRow(first_row + i);
-    sums[i] = MixedSum(MixedSum(sums[i], static_cast<uint64_t>(seen.count)),
-                       static_cast<uint64_t>(seen.step));
+    for (const KeyNumber& number : kKeyNumbers)
+      sums[i] = MixedSum(sums[i], static_cast<uint64_t>(seen.*number.field));
   }
 }
 

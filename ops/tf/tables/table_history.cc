@@ -141,16 +141,39 @@ class LimitedLookup {
   const TableSize size_;
 };
 
-bool LimitsKeys(const TableView& view) {
-  return view.history != nullptr && view.history->options().limits_keys();
-}
-
 }  // namespace
 
 KeyHistory& HistoryOf(const TableView& view) {
   if (view.history != nullptr) return *view.history;
   Throw(ErrorCode::kFailedPrecondition, "table '", view.options().name,
         "' keeps no history of its keys: create it with a filter, eviction or a history");
+}
+
+void ImportHistory(OpCall& call, const TableView& view, const std::vector<int64_t>& keys,
+                   const std::vector<KeySeen>& seen) {
+  KeyHistory& history = HistoryOf(view);
+  const auto num_keys = static_cast<int64_t>(keys.size());
+  const bool has_filter = history.options().has_filter();
+  std::vector<int64_t> row_ids(keys.size()), waiting_keys;
+  std::vector<KeySeen> waiting;
+  const std::lock_guard<FairSharedMutex> lock(history.mutex());
+  FindOnHost(call, view.table, num_keys, keys.data(), row_ids.data());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (row_ids[i] != kNoRow || !has_filter) continue;
+    waiting_keys.push_back(keys[i]);
+    waiting.push_back(seen[i]);
+  }
+  // Allocates first: nothing may fail from here on.
+  history.Reserve(call.executor(), view.table.Size(call).num_rows, num_keys);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    history.NoteStep(seen[i].step);
+    if (row_ids[i] == kNoRow) continue;
+    history.SetRow(row_ids[i], seen[i]);
+    if (has_filter) history.waiting().Admit(keys[i], history.options().filter_freq);
+  }
+  history.waiting().Put(call.executor(), static_cast<int64_t>(waiting.size()), waiting_keys.data(),
+                        waiting.data());
+  history.ForgetOrder();
 }
 
 void FindOnHost(OpCall& call, Table& table, int64_t num_keys, const int64_t* keys,
@@ -165,7 +188,7 @@ int64_t EvictRows(OpCall& call, const TableView& view, TableResource* table,
                   const std::vector<int64_t>& keys, const std::vector<int64_t>& row_ids) {
   const auto count = static_cast<int64_t>(keys.size());
   const int64_t num_evicted = view.table.Evict(call, count, call.OnDevice(keys.data(), count));
-  if (LimitsKeys(view)) {
+  if (view.limits_keys()) {
     for (const int64_t row_id : row_ids) view.history->SetGone(row_id);
   }
   table->fingerprints().Gone(keys, row_ids);
@@ -177,7 +200,7 @@ void FindUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, int6
               const int64_t* keys, int64_t* row_ids) {
   bool is_limited = false;
   table->WithPlanes(call, [&](const TableView& view) {
-    is_limited = LimitsKeys(view);
+    is_limited = view.limits_keys();
     if (!is_limited) return;
     const std::lock_guard<FairSharedMutex> lock(view.history->mutex());
     LimitedLookup(ctx, call, table, view, num_keys, keys).Find(row_ids);
@@ -188,7 +211,7 @@ void FindUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, int6
 void FindOrInsertUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,
                       const TableView& view, int64_t num_keys, const int64_t* keys,
                       bool keys_are_distinct, const float* initial_rows, int64_t* row_ids) {
-  if (!LimitsKeys(view)) {
+  if (!view.limits_keys()) {
     view.table.FindOrInsert(call, num_keys, keys, keys_are_distinct, initial_rows, view.planes,
                             row_ids);
     return;
@@ -201,7 +224,7 @@ void FindOrInsertUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* tab
 std::vector<LastUse> UseAndChooseVictims(tf::OpKernelContext* ctx, OpCall& call,
                                          TableResource* table, const TableView& view,
                                          int64_t num_keys, const int64_t* keys) {
-  if (!LimitsKeys(view)) return {};
+  if (!view.limits_keys()) return {};
   LimitedLookup lookup(ctx, call, table, view, num_keys, keys);
   std::vector<LastUse> victims = lookup.ChooseVictims();
   lookup.Keep();

@@ -13,6 +13,11 @@ namespace sok {
 /// Throws kFailedPrecondition if the table keeps none.
 KeyHistory& HistoryOf(const TableView& view);
 
+/// Replaces the history of these distinct keys. Keys without a row still wait for one, however
+/// often they occurred; without a filter their history is dropped.
+void ImportHistory(OpCall& call, const TableView& view, const std::vector<int64_t>& keys,
+                   const std::vector<KeySeen>& seen);
+
 /// Table::Find for arrays on the host.
 void FindOnHost(OpCall& call, Table& table, int64_t num_keys, const int64_t* keys,
                 int64_t* row_ids);

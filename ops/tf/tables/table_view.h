@@ -31,6 +31,8 @@ struct TableView {
   /// The plane of the variable behind a handle; kFailedPrecondition if it is not one of the
   /// table's.
   Plane& PlaneOf(tensorflow::OpKernelContext* ctx, const tensorflow::ResourceHandle& handle) const;
+  /// Whether the least recently used keys lose their rows.
+  bool limits_keys() const { return history != nullptr && history->options().limits_keys(); }
   /// As PlaneOf; the plane must have width dim.
   RowsView RowsOf(tensorflow::OpKernelContext* ctx, const tensorflow::ResourceHandle& handle) const;
 };

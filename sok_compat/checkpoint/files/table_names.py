@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 ROWS, BUCKETS = "rows", "buckets"
+RECORDED = ("versions", "freqs")  # of each key: kKeyNumbers in ops/cpu/index/waiting_keys.h
 _OF_PART = re.compile(r"(?P<head>.+)/part_(?P<number>\d+)(?P<tail>(?:/.*)?)")
 _KEY_DTYPES = ("int64", "int32")
 
@@ -175,9 +176,7 @@ def _table_in_buckets(tensors, planes, plane, slots):
 
 def _recorded(tensors, expected, heads):
     """PlaneNames of the numbers that were recorded for each key, by the heads of their names."""
-    names = [
-        PlaneNames(what, tuple(head + what for head in heads)) for what in ("versions", "freqs")
-    ]
+    names = [PlaneNames(what, tuple(head + what for head in heads)) for what in RECORDED]
     return tuple(
         plane for plane in names if [tensors.get(name) for name in plane.tensors] == expected
     )

@@ -43,9 +43,6 @@ class BucketSaveable(StreamedTable):
       key_dtype_of_ids: tf.int64 or tf.int32.
       part: its TablePart; None if it is whole.
       before_save(): an op that runs before the table is read, or None.
-      restore_recorded(keys, versions, freqs, filtered): an op that restores its history, or None.
-        `filtered` is (keys, versions, freqs) of keys without a row; a version or freq of -1 was not
-        in the checkpoint.
     """
 
     def __init__(
@@ -147,14 +144,12 @@ def restore_buckets(
     planes: list[Table | SlotVariable] = [table, *slots]
     are_there = [each.initialize_if_missing() for each in planes]
     with tf.device(table.device), tf.control_dependencies(are_there):
-        keys, versions, freqs, *filtered = ops.sok_restore_buckets(
+        return ops.sok_restore_buckets(
             table.table_handle,
             path,
             list(collectives),
             **_what_to_read(table, plane_names, slots, slot_is_required),
         )
-    recorded = table.restore_recorded(keys, versions, freqs, filtered)
-    return tf.group(keys, *([] if recorded is None else [recorded]))
 
 
 def _what_to_read(table, plane_names, slots, slot_is_required):

@@ -100,34 +100,3 @@ class RecordsKeys(_Table):
             return tf.zeros([0], tf.int64), tf.zeros([0], tf.int64)
         freqs, versions = self.key_history(tf.cast(keys, tf.int64))
         return versions, freqs
-
-    def restore_recorded(
-        self,
-        keys: tf.Tensor,
-        versions: tf.Tensor,
-        freqs: tf.Tensor,
-        filtered: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-    ) -> tf.Operation | None:
-        """An op that restores saved versions and freqs; None if the table has no history.
-
-        Keys with a row keep it, whatever the filter. A key without a row whose freq is enough for
-        the filter gets its row when it comes next.
-
-        Args:
-          keys: [n], all keys that have rows now.
-          versions, freqs: int64 [n], of these keys; -1 where the checkpoint has none.
-          filtered: (keys, versions, freqs) of keys to which the filter has not given a row, int64
-            [m], versions and freqs as above.
-        """
-        if self.history is None:
-            return None
-        filtered_keys, filtered_versions, filtered_freqs = filtered
-        as_admitted = tf.fill(
-            tf.shape(freqs), tf.constant(max(1, self.history.filter_freq), tf.int64)
-        )
-        freqs = tf.where(freqs < 0, as_admitted, freqs)
-        return self.import_history(
-            tf.concat([tf.cast(keys, tf.int64), tf.cast(filtered_keys, tf.int64)], 0),
-            tf.concat([freqs, tf.maximum(filtered_freqs, 0)], 0),
-            tf.concat([versions, filtered_versions], 0),
-        )

@@ -225,21 +225,12 @@ def test_an_imported_meta_graph(tmp_path):
 
 def test_what_is_recorded_of_keys(tmp_path, monkeypatch):
     """A variable that records something gives it to the saver, and gets it back."""
-    path, calls = str(tmp_path / "model"), []
-
-    def records(variable):
-        ran = tf1.Variable(0, name="ran", collections=[tf1.GraphKeys.LOCAL_VARIABLES])
-        monkeypatch.setattr(variable, "before_save", lambda: ran.assign_add(1).op)
-        monkeypatch.setattr(
-            variable, "restore_recorded", lambda *args: tf1.py_func(
-                lambda *found: calls.append([each.tolist() for each in found]),
-                [*args[:3], *args[3]], []))  # fmt: skip
-        return ran
-
+    path = str(tmp_path / "model")
     with tf.Graph().as_default(), tf1.Session() as session:
         option = EmbeddingVariableOption(filter_option=CounterFilter(2))
         model = Model(saver=lambda: None, ev_option=option)
-        ran = records(model.variable)
+        ran = tf1.Variable(0, name="ran", collections=[tf1.GraphKeys.LOCAL_VARIABLES])
+        monkeypatch.setattr(model.variable, "before_save", lambda: ran.assign_add(1).op)
         history = [1005, 5, 6, 1003, 2, 3], [100500, 500, 600, 1, 2, 3], [10050, 50, 60, 7, 8, 9]
         record = model.variable.import_history(*(tf.constant(x, tf.int64) for x in history))
         saver = tf1.train.Saver()
@@ -258,10 +249,13 @@ def test_what_is_recorded_of_keys(tmp_path, monkeypatch):
         offsets = load(f"{plane}-partition_filter_offset")
         assert offsets[[0, 2, 3, 4, 1000]].tolist() == [0, 0, 1, 3, 3]
     with tf.Graph().as_default(), tf1.Session() as session:
-        model = Model(num_parts=2, saver=lambda: None)
-        records(model.parts[1])
+        model = Model(num_parts=2, saver=lambda: None, ev_option=option)
+        part = model.parts[1]
+        found = part.key_history(tf.constant([5, 1005, 3], tf.int64)), part.waiting_keys()
         tf1.train.Saver().restore(session, path)
-    assert calls == [[[5, 1005], [50, 10050], [500, 100500], [3, 1003], [9, 7], [3, 1]]]
+        (freqs, versions), waiting = session.run(found)
+        assert freqs.tolist() == [500, 100500, 3] and versions.tolist() == [50, 10050, 9]
+        assert sorted(zip(*waiting)) == [(3, 3, 9), (1003, 1, 7)]
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -48,12 +48,12 @@ void OwnedRows::Choose(const SavedBlock& block) {
   }
 }
 
-const float* OwnedRows::Of(size_t tensor, int64_t width) {
-  const auto* rows = reinterpret_cast<const float*>(block_->data[tensor]);
+const void* OwnedRows::Of(size_t tensor, int64_t row_bytes) {
+  const char* rows = block_->data[tensor];
   if (count() == block_->count) return rows;
-  chosen_.resize(static_cast<size_t>(count() * width));
-  float* next = chosen_.data();
-  for (const int64_t place : places_) next = std::copy_n(rows + place * width, width, next);
+  chosen_.resize(static_cast<size_t>(count() * row_bytes));
+  char* next = chosen_.data();
+  for (const int64_t place : places_) next = std::copy_n(rows + place * row_bytes, row_bytes, next);
   return chosen_.data();
 }
 

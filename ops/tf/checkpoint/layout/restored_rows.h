@@ -23,15 +23,15 @@ class OwnedRows {
 
   int64_t count() const { return static_cast<int64_t>(keys_.size()); }
   const std::vector<int64_t>& keys() const { return keys_; }
-  /// These rows of a tensor [any, width], valid until the next call.
-  const float* Of(size_t tensor, int64_t width);
+  /// These rows of a tensor, valid until the next call.
+  const void* Of(size_t tensor, int64_t row_bytes);
 
  private:
   const Placement placement_;
   const SavedBlock* block_ = nullptr;
   std::vector<int64_t> keys_;
   std::vector<int64_t> places_;  // in the block; empty if all are owned
-  std::vector<float> chosen_;
+  std::vector<char> chosen_;
 };
 
 /// The number of keys in a tensor, of all ranks. Throws kInvalidArgument and kNotFound.

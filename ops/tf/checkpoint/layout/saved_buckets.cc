@@ -133,8 +133,8 @@ void SavedBuckets::CheckShape(const SavedKeys& saved, int64_t width) {
         shape.DebugString(), ", but ", saved.num_saved, " keys require ", expected.DebugString());
 }
 
-std::vector<int64_t> SavedBuckets::Numbers(const SavedKeys& saved, const char* of_numbers) {
-  const std::string name = saved.plane + of_numbers + saved.suffix;
+std::vector<int64_t> SavedBuckets::Numbers(const SavedKeys& saved, const char* number) {
+  const std::string name = saved.plane + "-" + number + saved.suffix;
   std::vector<int64_t> numbers(saved.keys.size(), -1);
   if (!Contains(name)) return numbers;
   const int64_t num_there = ShapeOf(name, tf::DT_INT64).num_elements();

@@ -58,8 +58,8 @@ class SavedBuckets : public SavedTensors {
   /// kInvalidArgument if the checkpoint does not have such a row for every key, even if none is
   /// selected.
   void ForEachChunk(const SavedKeys& saved, int64_t width, const UseRows& use);
-  /// The tensor "-versions" or "-freqs", one value per key; -1 if it is empty or missing.
-  std::vector<int64_t> Numbers(const SavedKeys& saved, const char* of_numbers);
+  /// The tensor "-<number>", one value per key; -1 if it is empty or missing.
+  std::vector<int64_t> Numbers(const SavedKeys& saved, const char* number);
 
  private:
   std::vector<std::string> NumberedPartsOf(const PlaneName& name);

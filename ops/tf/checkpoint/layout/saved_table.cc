@@ -16,16 +16,11 @@ namespace {
 
 namespace tf = tensorflow;
 
-float* RoomForRows(ShardWriter* writer, int64_t count, int64_t width) {
-  return reinterpret_cast<float*>(
-      writer->Buffer(static_cast<size_t>(count * width) * sizeof(float)));
-}
-
-/// Appends rows of a plane, at most as many as are moved at a time.
-void AppendPart(SavedPlane& plane, int64_t count, const int64_t* row_ids, ShardWriter* writer) {
-  const int64_t width = plane.mover.width();
-  plane.mover.ToHost(count, row_ids, RoomForRows(writer, count, width));
-  writer->AppendBuffer(static_cast<size_t>(count * width) * sizeof(float));
+/// Appends rows of a column, at most as many as are moved at a time.
+void AppendPart(Column& column, int64_t count, const int64_t* row_ids, ShardWriter* writer) {
+  const auto num_bytes = static_cast<size_t>(count * column.row_bytes());
+  column.source->ToHost(count, row_ids, writer->Buffer(num_bytes));
+  writer->AppendBuffer(num_bytes);
 }
 
 void AppendKeys(LiveKeys& held, ShardWriter* writer) {
@@ -37,22 +32,6 @@ void AppendKeys(LiveKeys& held, ShardWriter* writer) {
       std::memcpy(writer->Buffer(num_bytes), keys + first, num_bytes);
       writer->AppendBuffer(num_bytes);
     }
-  });
-}
-
-void AppendHistory(TableToSave& table, bool of_steps, ShardWriter* writer) {
-  KeyHistory& history = *table.view.history;
-  table.held.ForEachRowIds(RowsOfPart(2), [&](int64_t count, const int64_t* row_ids) {
-    std::vector<int64_t> room;
-    const int64_t* on_host = table.call.OnHost(row_ids, count, &room);
-    const auto num_bytes = static_cast<size_t>(count) * sizeof(int64_t);
-    auto* numbers = reinterpret_cast<int64_t*>(writer->Buffer(num_bytes));
-    const std::lock_guard<FairSharedMutex> lock(history.mutex());
-    for (int64_t i = 0; i < count; ++i) {
-      const KeySeen seen = history.OfRow(on_host[i]);
-      numbers[i] = of_steps ? seen.step : seen.count;
-    }
-    writer->AppendBuffer(num_bytes);
   });
 }
 
@@ -96,28 +75,20 @@ Slice SliceOf(RankCommunicator& communicator, const Placement& placement, int64_
 }
 
 /// `ending`: appended to all names.
-void WriteKeysAndPlanes(const Slice& slice, const std::string& title, const std::string& ending,
-                        TableToSave& table, ShardWriter* writer) {
+void WriteColumns(const Slice& slice, const std::string& title, const std::string& ending,
+                  TableToSave& table, ShardWriter* writer) {
   writer->Begin(title + "/keys" + ending, tf::DT_INT64, tf::TensorShape({slice.total}), slice.first,
                 slice.count);
   if (slice.count > 0) AppendKeys(table.held, writer);
   writer->End();
-  for (SavedPlane& plane : table.planes) {
-    const int64_t width = plane.mover.width();
-    writer->Begin(plane.title + ending, tf::DT_FLOAT, tf::TensorShape({slice.total, width}),
-                  slice.first, slice.count);
+  for (Column& column : table.columns) {
+    writer->Begin(column.title + ending, column.dtype, column.ShapeOf(slice.total), slice.first,
+                  slice.count);
     if (slice.count > 0) {
-      table.held.ForEachRowIds(RowsOfPart(width), [&](int64_t count, const int64_t* row_ids) {
-        AppendPart(plane, count, row_ids, writer);
+      table.held.ForEachRowIds(column.RowsAtOnce(), [&](int64_t count, const int64_t* row_ids) {
+        AppendPart(column, count, row_ids, writer);
       });
     }
-    writer->End();
-  }
-  if (table.view.history == nullptr || !table.view.history->options().limits_keys()) return;
-  for (const bool of_steps : {false, true}) {
-    writer->Begin(title + kHistoryEndings[of_steps] + ending, tf::DT_INT64,
-                  tf::TensorShape({slice.total}), slice.first, slice.count);
-    if (slice.count > 0) AppendHistory(table, of_steps, writer);
     writer->End();
   }
 }
@@ -139,7 +110,7 @@ void WriteRowsOfRanks(RankCommunicator& communicator, const std::string& title, 
   const TableOptions& options = table.view.options();
   const Slice slice = SliceOf(communicator, options.placement, table.held.count());
   if (options.placement.rank == 0) WriteSeed(options, title + "/seed", writer);
-  if (slice.is_written()) WriteKeysAndPlanes(slice, title, "", table, writer);
+  if (slice.is_written()) WriteColumns(slice, title, "", table, writer);
 }
 
 void WriteIncrementOfRanks(RankCommunicator& communicator, const std::string& title,
@@ -148,7 +119,7 @@ void WriteIncrementOfRanks(RankCommunicator& communicator, const std::string& ti
   // Before anything is written, as writing may use the same communicator.
   const Slice slice = SliceOf(communicator, placement, table.held.count());
   const Slice gone = SliceOf(communicator, placement, static_cast<int64_t>(table.gone_keys.size()));
-  if (slice.is_written()) WriteKeysAndPlanes(slice, title, kIncrementEnding, table, writer);
+  if (slice.is_written()) WriteColumns(slice, title, kIncrementEnding, table, writer);
   if (!gone.is_written()) return;
   writer->Begin(title + kGoneEnding, tf::DT_INT64, tf::TensorShape({gone.total}), gone.first,
                 gone.count);
@@ -188,11 +159,7 @@ void BucketWriter::ReadHistory() {
   std::vector<KeySeen> waiting;
   const int64_t* row_ids = call_.OnHost(held_.row_ids, held_.count, &room);
   const std::lock_guard<FairSharedMutex> lock(view_.history->mutex());
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    const KeySeen seen = view_.history->OfRow(row_ids[i]);
-    versions_.push_back(seen.step);
-    freqs_.push_back(seen.count);
-  }
+  for (size_t i = 0; i < keys_.size(); ++i) seen_.push_back(view_.history->OfRow(row_ids[i]));
   if (!options_.saves_waiting_keys) return;
   const WaitingKeys& all_waiting = view_.history->waiting();
   all_waiting.Export(0, all_waiting.num_places(), &waiting_keys, &waiting);
@@ -209,26 +176,31 @@ void BucketWriter::SortWaiting(const std::vector<int64_t>& keys, const std::vect
   });
   for (const size_t i : order) {
     filtered_.push_back(keys[i]);
-    filtered_versions_.push_back(seen[i].step);
-    filtered_freqs_.push_back(seen[i].count);
+    filtered_seen_.push_back(seen[i]);
   }
 }
 
-void BucketWriter::Write(SavedPlane& plane) {
+void BucketWriter::Write(Column& plane) {
   WriteKeys(plane.title + "-keys", keys_);
-  writer_->BeginWhole(plane.title + "-values", tf::DT_FLOAT,
-                      tf::TensorShape({held_.count, plane.mover.width()}));
-  const int64_t most = RowsOfPart(plane.mover.width());
+  writer_->BeginWhole(plane.title + "-values", plane.dtype, plane.ShapeOf(held_.count));
+  const int64_t most = plane.RowsAtOnce();
   for (int64_t row = 0; row < held_.count; row += most)
     AppendPart(plane, std::min(most, held_.count - row), held_.row_ids + row, writer_);
   writer_->End();
-  WriteNumbers(plane.title + "-versions", versions_);
-  WriteNumbers(plane.title + "-freqs", freqs_);
+  WriteHistory(plane, "", seen_);
   WriteKeys(plane.title + "-keys_filtered", filtered_);
-  WriteNumbers(plane.title + "-versions_filtered", filtered_versions_);
-  WriteNumbers(plane.title + "-freqs_filtered", filtered_freqs_);
+  WriteHistory(plane, "_filtered", filtered_seen_);
   WriteStarts(plane.title + "-partition_offset", keys_);
   WriteStarts(plane.title + "-partition_filter_offset", filtered_);
+}
+
+void BucketWriter::WriteHistory(const Column& plane, const char* ending,
+                                const std::vector<KeySeen>& seen) {
+  for (const KeyNumber& number : kKeyNumbers) {
+    std::vector<int64_t> numbers;
+    for (const KeySeen& each : seen) numbers.push_back(each.*number.field);
+    WriteNumbers(plane.title + "-" + number.name + ending, numbers);
+  }
 }
 
 void BucketWriter::WriteKeys(const std::string& name, const std::vector<int64_t>& keys) {

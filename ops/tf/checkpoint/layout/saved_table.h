@@ -8,33 +8,23 @@
 
 #include "ops/tf/checkpoint/bundle/shard_writer.h"
 #include "ops/tf/ranks/rank_communicator.h"
+#include "ops/tf/tables/columns.h"
 #include "ops/tf/tables/live_keys.h"
-#include "ops/tf/tables/table_contents.h"
 
 namespace sok {
-
-/// Rows to save, one per key: those of the table, of a slot, or of an ordinary variable that is
-/// indexed by row id.
-struct SavedPlane {
-  std::string title;
-  RowMover mover;
-};
 
 /// The contents to save of a table.
 struct TableToSave {
   OpCall& call;
   const TableView& view;
-  std::vector<SavedPlane>& planes;  // the first is the table's rows
-  LiveKeys held;                    // in an increment, keys whose rows have changed
-  std::vector<int64_t> gone_keys;   // keys without rows, in an increment
+  std::vector<Column>& columns;    // the first is the table's rows
+  LiveKeys held;                   // in an increment, keys whose rows have changed
+  std::vector<int64_t> gone_keys;  // keys without rows, in an increment
 };
 
-/// The endings of names of tensors with the counts and steps of keys' histories.
-inline constexpr const char* kHistoryEndings[] = {"/freqs", "/versions"};
-
-/// Writes the keys <title>/keys and each plane as one tensor over all ranks, in the order of ranks:
-/// each rank writes its slice. Keys are in the order of row ids. <title>/seed is the seed of later
-/// keys' first values. A table with a limit of keys has their histories, too.
+/// Writes the keys <title>/keys and each column as one tensor over all ranks, in the order of
+/// ranks: each rank writes its slice. Keys are in the order of row ids. <title>/seed is the seed of
+/// later keys' first values.
 void WriteRowsOfRanks(RankCommunicator& communicator, const std::string& title, TableToSave& table,
                       ShardWriter* writer);
 
@@ -64,12 +54,13 @@ class BucketWriter {
   BucketWriter(OpCall& call, const TableView& view, const BucketOptions& options,
                const RowBits* rows, ShardWriter* writer);
 
-  void Write(SavedPlane& plane);
+  void Write(Column& plane);
   void WriteNumbers(const std::string& name, const std::vector<int64_t>& numbers);
 
  private:
   void ReadHistory();
   void SortWaiting(const std::vector<int64_t>& keys, const std::vector<KeySeen>& seen);
+  void WriteHistory(const Column& plane, const char* ending, const std::vector<KeySeen>& seen);
   void WriteKeys(const std::string& name, const std::vector<int64_t>& keys);
   void WriteStarts(const std::string& name, const std::vector<int64_t>& keys);
 
@@ -78,8 +69,8 @@ class BucketWriter {
   const BucketOptions options_;
   ShardWriter* const writer_;
   TableEntries held_;
-  std::vector<int64_t> keys_, versions_, freqs_;
-  std::vector<int64_t> filtered_, filtered_versions_, filtered_freqs_;
+  std::vector<int64_t> keys_, filtered_;
+  std::vector<KeySeen> seen_, filtered_seen_;  // of these; empty without a history
 };
 
 }  // namespace sok

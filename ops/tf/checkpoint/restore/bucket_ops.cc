@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/tf/base/output_shapes.h"
 #include "ops/tf/checkpoint/restore/buckets_op.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
+#include "ops/tf/tables/table_history.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
@@ -20,12 +20,6 @@ REGISTER_OP("SokRestoreBuckets")
     .Input("table: resource")
     .Input("prefix: string")
     .Input("collectives: num_collectives * variant")
-    .Output("keys: int64")
-    .Output("versions: int64")
-    .Output("freqs: int64")
-    .Output("filtered_keys: int64")
-    .Output("filtered_versions: int64")
-    .Output("filtered_freqs: int64")
     .Attr("num_collectives: int >= 0")
     .Attr("heads: list(string) >= 1")
     .Attr("tails: list(string) >= 1")
@@ -36,14 +30,14 @@ REGISTER_OP("SokRestoreBuckets")
     .Attr("part: int >= 0 = 0")
     .Attr("Tkey: {int64, int32}")
     .SetIsStateful()
-    .SetShapeFn(AllVectors)
+    .SetShapeFn(tf::shape_inference::NoOutputs)
     .Doc(
         "Makes the table hold exactly the checkpoint's keys that this rank owns and whose bucket "
         "is `part` modulo num_parts, however many parts it was saved in. heads and tails name "
         "the rows, then each named slot. A slot starts at its initial value for keys that it was "
         "not saved for, as do unnamed slots, and optional ones that the checkpoint lacks. If the "
-        "checkpoint does not fit, the table stays unchanged on all ranks. Outputs the keys and "
-        "their history, and the same of keys without rows; -1 if no history was saved.");
+        "checkpoint does not fit, the table stays unchanged on all ranks. A table that keeps the "
+        "history of keys gets that of the checkpoint, also of keys that wait for a row.");
 
 REGISTER_OP("SokReadSavedTensor")
     .Input("prefix: string")
@@ -82,7 +76,7 @@ class RestoreBucketsOp : public BucketsOp {
       ReadOnAllRanks(communicator, chain.back(), [&] {
         const WantedKeys wanted = Wanted(view.options());
         found = ReadKeys(saved, names_.front(), wanted);
-        CheckKeysFit(view.options(), found.keys, keys_);
+        CheckKeysFit(view.options(), found.held.keys, keys_);
         FillRows(call, saved, found, fresh);
         FillSlots(call, saved, found, names_, wanted, fresh);
         std::string signature = SignatureOf(saved, found, names_);
@@ -91,12 +85,7 @@ class RestoreBucketsOp : public BucketsOp {
           for (size_t i = 1; i < chain.size(); ++i)
             signature += AddIncrement(call, chain[i], wanted, fresh, &merged);
         }
-        OutputVector(ctx, "keys", found.keys);
-        OutputVector(ctx, "versions", found.versions);
-        OutputVector(ctx, "freqs", found.freqs);
-        OutputVector(ctx, "filtered_keys", found.filtered_keys);
-        OutputVector(ctx, "filtered_versions", found.filtered_versions);
-        OutputVector(ctx, "filtered_freqs", found.filtered_freqs);
+        if (fresh.history != nullptr) RestoreHistory(call, fresh, found);
         return signature;
       });
     };
@@ -110,7 +99,7 @@ class RestoreBucketsOp : public BucketsOp {
     SavedBuckets saved(prefix);
     const std::vector<PlaneName> names = NamesOfIncrement();
     const PartsToRestore found = ReadKeys(saved, names.front(), wanted);
-    CheckKeysFit(fresh.options(), found.keys, keys_);
+    CheckKeysFit(fresh.options(), found.held.keys, keys_);
     const std::vector<int64_t> gone = GoneKeys(saved, names.front(), found, wanted);
     const auto num_gone = static_cast<int64_t>(gone.size());
     fresh.table.Erase(call, num_gone, call.OnDevice(gone.data(), num_gone));
@@ -119,6 +108,21 @@ class RestoreBucketsOp : public BucketsOp {
     FillSlots(call, saved, found, names, wanted, fresh);
     merged->Add(found);
     return SignatureOf(saved, found, names);
+  }
+
+  /// Keys with a row keep it, whatever the filter. A key without a row whose count is enough for
+  /// the filter gets its row when it comes next.
+  static void RestoreHistory(OpCall& call, const TableView& fresh, const PartsToRestore& found) {
+    std::vector<int64_t> keys = found.held.keys;
+    std::vector<KeySeen> seen = found.held.seen;
+    const int64_t as_admitted = std::max<int64_t>(1, fresh.history->options().filter_freq);
+    for (KeySeen& each : seen) each.count = each.count < 0 ? as_admitted : each.count;
+    keys.insert(keys.end(), found.waiting.keys.begin(), found.waiting.keys.end());
+    for (KeySeen each : found.waiting.seen) {
+      each.count = std::max<int64_t>(0, each.count);
+      seen.push_back(each);
+    }
+    ImportHistory(call, fresh, keys, seen);
   }
 
   void FillSlots(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
@@ -134,7 +138,7 @@ class RestoreBucketsOp : public BucketsOp {
   static void FillRows(OpCall& call, SavedBuckets& saved, const PartsToRestore& found,
                        const TableView& fresh) {
     const int64_t dim = fresh.options().dim;
-    const auto num_keys = static_cast<int64_t>(found.keys.size());
+    const auto num_keys = static_cast<int64_t>(found.held.keys.size());
     const int64_t num_before = fresh.table.Size(call).num_keys;
     TableFiller filler(call, fresh, num_before + num_keys, num_keys);
     RowMover mover(call, *fresh.planes.rows, num_keys);
@@ -199,17 +203,9 @@ class ReadSavedTensorOp : public tf::OpKernel {
 };
 
 // On a GPU: checkpoints are on the host.
-SOK_REGISTER_KERNEL(Name("SokRestoreBuckets")
-                        .HostMemory("table")
-                        .HostMemory("prefix")
-                        .HostMemory("collectives")
-                        .HostMemory("keys")
-                        .HostMemory("versions")
-                        .HostMemory("freqs")
-                        .HostMemory("filtered_keys")
-                        .HostMemory("filtered_versions")
-                        .HostMemory("filtered_freqs"),
-                    RestoreBucketsOp);
+SOK_REGISTER_KERNEL(
+    Name("SokRestoreBuckets").HostMemory("table").HostMemory("prefix").HostMemory("collectives"),
+    RestoreBucketsOp);
 SOK_REGISTER_KERNEL(
     Name("SokReadSavedTensor").HostMemory("prefix").HostMemory("is_there").HostMemory("value"),
     ReadSavedTensorOp);

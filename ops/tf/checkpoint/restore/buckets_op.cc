@@ -12,14 +12,20 @@ namespace tf = tensorflow;
 
 namespace {
 
-void Append(const std::vector<int64_t>& values, std::vector<int64_t>* all) {
-  all->insert(all->end(), values.begin(), values.end());
+void Append(SavedBuckets& saved, const SavedKeys& keys, SavedHistory* all) {
+  all->keys.insert(all->keys.end(), keys.keys.begin(), keys.keys.end());
+  const size_t first = all->seen.size();
+  all->seen.resize(all->keys.size());
+  for (const KeyNumber& number : kKeyNumbers) {
+    KeySeen* next = all->seen.data() + first;
+    for (const int64_t each : saved.Numbers(keys, number.name)) (next++)->*number.field = each;
+  }
 }
 
 }  // namespace
 
 MergedKeys::MergedKeys(PartsToRestore* all) : all_(*all) {
-  for (size_t i = 0; i < all_.keys.size(); ++i) places_[all_.keys[i]] = i;
+  for (size_t i = 0; i < all_.held.keys.size(); ++i) places_[all_.held.keys[i]] = i;
 }
 
 void MergedKeys::Remove(const std::vector<int64_t>& keys) {
@@ -28,29 +34,27 @@ void MergedKeys::Remove(const std::vector<int64_t>& keys) {
     if (found == places_.end()) continue;
     const size_t place = found->second;
     places_.erase(found);
-    for (auto* numbers : {&all_.keys, &all_.versions, &all_.freqs}) {
-      (*numbers)[place] = numbers->back();
-      numbers->pop_back();
-    }
-    if (place < all_.keys.size()) places_[all_.keys[place]] = place;
+    SavedHistory& held = all_.held;
+    held.keys[place] = held.keys.back();
+    held.seen[place] = held.seen.back();
+    held.keys.pop_back();
+    held.seen.pop_back();
+    if (place < held.keys.size()) places_[held.keys[place]] = place;
   }
 }
 
 void MergedKeys::Add(const PartsToRestore& later) {
-  for (size_t i = 0; i < later.keys.size(); ++i) {
-    const auto [entry, is_new] = places_.emplace(later.keys[i], all_.keys.size());
+  SavedHistory& held = all_.held;
+  for (size_t i = 0; i < later.held.keys.size(); ++i) {
+    const auto [entry, is_new] = places_.emplace(later.held.keys[i], held.keys.size());
     if (is_new) {
-      all_.keys.push_back(later.keys[i]);
-      all_.versions.push_back(later.versions[i]);
-      all_.freqs.push_back(later.freqs[i]);
+      held.keys.push_back(later.held.keys[i]);
+      held.seen.push_back(later.held.seen[i]);
     } else {
-      all_.versions[entry->second] = later.versions[i];
-      all_.freqs[entry->second] = later.freqs[i];
+      held.seen[entry->second] = later.held.seen[i];
     }
   }
-  all_.filtered_keys = later.filtered_keys;
-  all_.filtered_versions = later.filtered_versions;
-  all_.filtered_freqs = later.filtered_freqs;
+  all_.waiting = later.waiting;
 }
 
 BucketsOp::BucketsOp(tf::OpKernelConstruction* ctx)
@@ -85,13 +89,8 @@ PartsToRestore BucketsOp::ReadKeys(SavedBuckets& saved, const PlaneName& name,
   found.parts = saved.PartsOf(name, /*parts_first=*/wanted.num_parts > 1);
   for (const std::string& part : found.parts) {
     const SavedKeys rows = saved.Keys(name.Of(part), wanted);
-    Append(rows.keys, &found.keys);
-    Append(saved.Numbers(rows, "-versions"), &found.versions);
-    Append(saved.Numbers(rows, "-freqs"), &found.freqs);
-    const SavedKeys filtered = saved.FilteredKeys(name.Of(part), wanted);
-    Append(filtered.keys, &found.filtered_keys);
-    Append(saved.Numbers(filtered, "-versions"), &found.filtered_versions);
-    Append(saved.Numbers(filtered, "-freqs"), &found.filtered_freqs);
+    Append(saved, rows, &found.held);
+    Append(saved, saved.FilteredKeys(name.Of(part), wanted), &found.waiting);
     found.rows.push_back(rows);
   }
   return found;

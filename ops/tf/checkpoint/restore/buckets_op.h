@@ -15,13 +15,18 @@
 
 namespace sok {
 
+/// Keys and their history; -1 where none was saved.
+struct SavedHistory {
+  std::vector<int64_t> keys;
+  std::vector<KeySeen> seen;
+};
+
 /// The table's new contents, found before the old ones are touched.
 struct PartsToRestore {
   std::vector<std::string> parts;
   std::vector<SavedKeys> rows;  // by part
-  std::vector<int64_t> keys;    // of all parts together
-  std::vector<int64_t> versions, freqs;
-  std::vector<int64_t> filtered_keys, filtered_versions, filtered_freqs;
+  SavedHistory held;            // of all parts together
+  SavedHistory waiting;         // for a row
 };
 
 /// The history of keys, merged over the whole checkpoint and its increments in turn.

@@ -224,7 +224,7 @@ class CheckBucketsOp : public BucketsOp {
       const PartsToRestore found = CheckLink(options, widths, names, saved, &signature);
       merged.Remove(GoneKeys(saved, names.front(), found, Wanted(options)));
       merged.Add(found);
-      CheckNumKeysFits(options, static_cast<int64_t>(held.keys.size()));
+      CheckNumKeysFits(options, static_cast<int64_t>(held.held.keys.size()));
     }
     return signature;
   }
@@ -234,7 +234,7 @@ class CheckBucketsOp : public BucketsOp {
                            std::string* signature) const {
     const WantedKeys wanted = Wanted(options);
     PartsToRestore found = ReadKeys(saved, names.front(), wanted);
-    CheckKeysFit(options, found.keys, keys_);
+    CheckKeysFit(options, found.held.keys, keys_);
     const auto read = [](int64_t, const int64_t*, const float*) {};
     for (const SavedKeys& rows : found.rows) saved.ForEachChunk(rows, widths[0], read);
     for (size_t i = 1; i < names.size(); ++i) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The op behind tf.train.Saver.restore, which fills a table from the slices of all ranks.
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "ops/tf/base/output_shapes.h"
 #include "ops/tf/checkpoint/restore/restored_together.h"
 #include "ops/tf/checkpoint/restore/rows_op.h"
+#include "ops/tf/tables/columns.h"
 
 namespace sok {
 namespace {
@@ -70,17 +70,20 @@ class RestoreRowsOp : public RowsOp {
     Target(tf::OpKernelContext* ctx, OpCall& op_call, const TableView& view,
            const std::vector<int64_t>& widths, const Chain& chain, int64_t moment)
         : call(op_call),
-          now(moment),
           fresh(view),
           filler(op_call, view, chain[0]->owned.count, MostKeys(chain)),
-          rows(op_call, *view.planes.rows, RowsOfPart(view.options().dim)),
           of_variables(ctx, widths, NumKeys(chain)),
           other_slots(view.planes.slots) {
+      AddPlane(*view.planes.rows);
       for (const size_t place : view.places) {
-        Plane& plane = *view.planes.slots[place].plane;
-        slots.emplace_back(call, plane, RowsOfPart(plane.width()));
+        AddPlane(*view.planes.slots[place].plane);
         other_slots[place].initial_value = 0;  // as if never written
       }
+      if (view.limits_keys()) numbers = ColumnsOfHistory(call, "", *view.history, moment);
+    }
+
+    void AddPlane(Plane& plane) {
+      planes.push_back(ColumnOf("", RowMover(call, plane, RowsOfPart(plane.width()))));
     }
 
     static int64_t MostKeys(const Chain& chain) {
@@ -95,11 +98,10 @@ class RestoreRowsOp : public RowsOp {
     }
 
     OpCall& call;
-    const int64_t now;  // the moment of the restore
     const TableView& fresh;
     TableFiller filler;
-    RowMover rows;
-    std::vector<RowMover> slots;
+    std::vector<Column> planes;   // the rows, then the slots
+    std::vector<Column> numbers;  // of the history of a table that limits its keys
     RowsOfVariables of_variables;
     std::vector<Planes::Slot> other_slots;
   };
@@ -154,12 +156,10 @@ class RestoreRowsOp : public RowsOp {
   /// ids that Append assigns. Nobody reads there meanwhile.
   SavedStreams::Place PlaceInPlanes(int64_t count, Target* target) const {
     if (!target->call.engine().IsHostMemory()) return nullptr;
-    target->rows.ExpectRows(count);
-    for (RowMover& slot : target->slots) slot.ExpectRows(count);
+    for (Column& plane : target->planes) plane.source->ExpectRows(count);
     return [target](size_t tensor, int64_t row) -> char* {
-      if (tensor == 0 || tensor > 1 + target->slots.size()) return nullptr;
-      RowMover& mover = tensor == 1 ? target->rows : target->slots[tensor - 2];
-      return mover.rows().From(row).As<char>();
+      if (tensor == 0 || tensor > target->planes.size()) return nullptr;
+      return target->planes[tensor - 1].source->rows().From(row).As<char>();
     };
   }
 
@@ -179,57 +179,47 @@ class RestoreRowsOp : public RowsOp {
   void Append(OwnedRows& rows, const Link& link, Target* target) const {
     const int64_t count = rows.count();
     const int64_t first = target->filler.Append(count, rows.keys().data());
-    target->rows.FromHostInOrder(count, first, rows.Of(1, target->rows.width()));
-    size_t next = 2;
-    for (RowMover& slot : target->slots)
-      slot.FromHostInOrder(count, first, rows.Of(next++, slot.width()));
+    ForEachColumn(rows, link, target, [&](Column& column, const void* numbers) {
+      column.source->FromHostInOrder(count, first, numbers);
+    });
     for (const Planes::Slot& slot : target->other_slots) {
       if (slot.initial_value == 0) continue;
       slot.plane->ExpectRows(first + count);
-      WithElement(slot.plane->data().From(first), [&](auto* rows) {
-        target->call.engine().Fill(target->call, rows, count * slot.plane->width(),
+      WithElement(slot.plane->data().From(first), [&](auto* to) {
+        target->call.engine().Fill(target->call, to, count * slot.plane->width(),
                                    slot.initial_value);
       });
     }
     target->of_variables.AddInOrder(count, first,
-                                    [&](size_t i) { return rows.Of(next + i, widths_[i]); });
-    SetHistory(rows, link, target, [&](int64_t i) { return first + i; });
+                                    [&](size_t i) { return RowsOfVariable(rows, i); });
   }
 
   void Insert(OwnedRows& rows, const Link& link, Target* target) const {
     const bool are_fresh = link.is_whole();  // none of these keys has been added before
-    const int64_t dim = target->rows.width();
-    const float* values = rows.Of(1, dim);
+    const auto* values = static_cast<const float*>(rows.Of(1, target->planes[0].row_bytes()));
     const int64_t* row_ids = target->filler.Insert(rows.count(), rows.keys().data(), values,
                                                    /*are_distinct=*/false);
-    if (!are_fresh) target->rows.FromHost(rows.count(), row_ids, values);
-    size_t next = 2;
-    for (RowMover& slot : target->slots)
-      slot.FromHost(rows.count(), row_ids, rows.Of(next++, slot.width()));
+    ForEachColumn(rows, link, target, [&](Column& column, const void* numbers) {
+      if (are_fresh && &column == &target->planes[0]) return;  // inserted with the keys
+      column.source->FromHost(rows.count(), row_ids, numbers);
+    });
     target->of_variables.Add(target->call, rows.count(), row_ids, !are_fresh,
-                             [&](size_t i) { return rows.Of(next + i, widths_[i]); });
-    std::vector<int64_t> room;
-    const int64_t* on_host = target->call.OnHost(row_ids, rows.count(), &room);
-    SetHistory(rows, link, target, [&](int64_t i) { return on_host[i]; });
+                             [&](size_t i) { return RowsOfVariable(rows, i); });
   }
 
-  /// Records the uses of keys, if they were saved. A use after now, by another machine's clock, was
-  /// now: else no step could evict the key.
-  template <typename RowAt>
-  void SetHistory(OwnedRows& rows, const Link& link, Target* target, const RowAt& row_at) const {
+  /// Calls put(column, its numbers for these rows) for all columns that the checkpoint has.
+  template <typename Put>
+  void ForEachColumn(OwnedRows& rows, const Link& link, Target* target, const Put& put) const {
+    size_t tensor = 1;
+    for (Column& plane : target->planes) put(plane, rows.Of(tensor++, plane.row_bytes()));
+    tensor = 1 + titles_.size();
     if (!link.has_history) return;
-    KeyHistory& history = *target->fresh.history;
-    const size_t first = 1 + titles_.size();
-    for (const bool of_steps : {false, true}) {
-      const float* data = rows.Of(first + of_steps, sizeof(int64_t) / sizeof(float));
-      for (int64_t i = 0; i < rows.count(); ++i) {
-        int64_t number;
-        std::memcpy(&number, data + i * 2, sizeof(number));
-        KeySeen seen = history.OfRow(row_at(i));
-        (of_steps ? seen.step : seen.count) = of_steps ? std::min(number, target->now) : number;
-        history.SetRow(row_at(i), seen);
-      }
-    }
+    for (Column& number : target->numbers) put(number, rows.Of(tensor++, number.row_bytes()));
+  }
+
+  const float* RowsOfVariable(OwnedRows& rows, size_t i) const {
+    const size_t tensor = 2 + slot_names_.size() + i;
+    return static_cast<const float*>(rows.Of(tensor, widths_[i] * int64_t{sizeof(float)}));
   }
 
   [[noreturn]] void ThrowRepeatedKey(Link& link, const TableOptions& options) const {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/checkpoint/restore/rows_op.h"
 
-#include "ops/tf/checkpoint/layout/saved_table.h"
 #include "ops/tf/tables/plane_checks.h"
 
 namespace sok {
@@ -31,7 +30,8 @@ std::vector<std::string> RowsOp::NamesIn(const Link& link) const {
   std::vector<std::string> names{KeysIn(link)};
   for (const std::string& title : titles_) names.push_back(title + link.ending);
   if (!link.has_history) return names;
-  for (const char* ending : kHistoryEndings) names.push_back(name_ + ending + link.ending);
+  for (const KeyNumber& number : kKeyNumbers)
+    names.push_back(name_ + "/" + number.name + link.ending);
   return names;
 }
 
@@ -47,8 +47,8 @@ void RowsOp::CheckShapes(const TableView& view, Link& link) const {
     CheckPlaneToRestore(view.options(), title, num_keys, widths[i],
                         link.saved.ShapeOf(title, tf::DT_FLOAT));
   }
-  link.has_history = view.history != nullptr && view.history->options().limits_keys() &&
-                     link.saved.Contains(name_ + kHistoryEndings[0] + link.ending);
+  link.has_history =
+      view.limits_keys() && link.saved.Contains(name_ + "/" + kKeyNumbers[0].name + link.ending);
   const std::vector<std::string> all_names = NamesIn(link);
   for (size_t i = names.size(); i < all_names.size(); ++i) {
     const int64_t count = NumKeysIn(link.saved, all_names[i]);

@@ -235,9 +235,9 @@ class SaveTableOp : public WholeTableOp {
     table.WithAlone(call, slot_names_, others, [&](const TableView& view) {
       communicator.GiveTurn();
       CheckAllSlotsAreNamed(view.options(), view.planes.slots.size(), view.places.size());
-      std::vector<SavedPlane> planes = Planes(call, view, others);
+      std::vector<Column> columns = Columns(call, view, others);
       const std::lock_guard<std::mutex> lock(checkpoint->mutex);
-      TableToSave saved{call, view, planes, LiveKeys(call, view), {}};
+      TableToSave saved{call, view, columns, LiveKeys(call, view), {}};
       if (checkpoint->series) Compare(call, checkpoint.get(), table.fingerprints(), &saved);
       if (!checkpoint->on_rank_0) {
         Write(call, saved, communicator, *checkpoint);
@@ -274,7 +274,10 @@ class SaveTableOp : public WholeTableOp {
             ", which is not its last save; save a whole checkpoint");
     }
     std::vector<RowsView> planes;
-    for (const SavedPlane& plane : saved->planes) planes.push_back(plane.mover.rows());
+    for (const Column& column : saved->columns) {
+      const RowsView rows = column.source->rows();
+      if (rows.width > 0) planes.push_back(rows);
+    }
     LiveKeys& held = saved->held;
     checkpoint->changes.push_back(
         fingerprints.Compare(call, held.num_rows(), held.Bits(), planes, saved->view.history));
@@ -297,7 +300,7 @@ class SaveTableOp : public WholeTableOp {
     const bool is_whole = !checkpoint.is_increment();
     const RowBits* rows = is_whole ? nullptr : &checkpoint.changes.back()->rows();
     BucketWriter buckets(call, saved.view, buckets_, rows, writer);
-    for (SavedPlane& plane : saved.planes) {
+    for (Column& plane : saved.columns) {
       if (!is_whole) plane.title += kIncrementEnding;
       buckets.Write(plane);
     }
@@ -305,22 +308,26 @@ class SaveTableOp : public WholeTableOp {
     buckets.WriteNumbers(titles_[0] + kIncrementEnding + kGoneOfBuckets, saved.gone_keys);
   }
 
-  std::vector<SavedPlane> Planes(OpCall& call, const TableView& view,
-                                 const std::vector<tf::Var*>& variables) const {
+  /// Buckets have the history of keys beside each plane.
+  std::vector<Column> Columns(OpCall& call, const TableView& view,
+                              const std::vector<tf::Var*>& variables) const {
     const int64_t most = view.options().capacity;
-    std::vector<SavedPlane> planes{{titles_[0], RowMover(call, *view.planes.rows, most)}};
-    for (const size_t place : view.places) {
-      planes.push_back(
-          {titles_[planes.size()], RowMover(call, *view.planes.slots[place].plane, most)});
-    }
+    std::vector<Column> columns;
+    const auto add = [&](RowMover rows) {
+      columns.push_back(ColumnOf(titles_[columns.size()], std::move(rows)));
+    };
+    add(RowMover(call, *view.planes.rows, most));
+    for (const size_t place : view.places)
+      add(RowMover(call, *view.planes.slots[place].plane, most));
     for (tf::Var* variable : variables) {
-      const std::string& title = titles_[planes.size()];
       tf::Tensor* rows = variable->tensor();
-      CheckRowsByRowId(view.options(), title, *rows);
-      planes.push_back(
-          {title, RowMover(call, FloatRows(Data<float>(*rows), rows->dim_size(1)), most)});
+      CheckRowsByRowId(view.options(), titles_[columns.size()], *rows);
+      add(RowMover(call, FloatRows(Data<float>(*rows), rows->dim_size(1)), most));
     }
-    return planes;
+    if (buckets_.count > 0 || !view.limits_keys()) return columns;
+    for (Column& column : ColumnsOfHistory(call, name_ + "/", *view.history))
+      columns.push_back(std::move(column));
+    return columns;
   }
 
   const std::string name_;
