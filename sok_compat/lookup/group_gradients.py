@@ -21,7 +21,7 @@ from sok_compat.ranks.collectives import gradient_occurrence
 from sok_compat.runtime.op_arguments import arguments_of, gradients_of
 from sok_compat.runtime.op_library import ops
 from sok_compat.runtime.tf_versions import constant_value, variable_shape
-from sok_compat.tables.rows.row_ids import kept_as, mark_as_of_gradient
+from sok_compat.tables.rows.row_ids import kept_as
 
 if TYPE_CHECKING:
     # One for each input of an op.
@@ -311,7 +311,7 @@ def _slices_of_table(
         row_ids = kept_as(tf.boolean_mask(row_ids, has_row), row_ids)
     elif tf.is_symbolic_tensor(row_ids) and row_ids.graph is not tf.compat.v1.get_default_graph():
         row_ids = tf.identity(row_ids)  # captured by a separate gradient function
-    return tf.IndexedSlices(merged, mark_as_of_gradient(row_ids), dense_shape_of(rows))
+    return tf.IndexedSlices(merged, row_ids, dense_shape_of(rows))
 
 
 def dense_shape_of(rows: tf.Tensor) -> tf.Tensor:

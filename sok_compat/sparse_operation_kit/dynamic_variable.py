@@ -79,10 +79,10 @@ class DynamicVariable(LooksUpKeys, Table):
         Args:
           dimension: floats in a row, an int >= 1.
           initializer: None or 'random' (uniform in [-0.05, 0.05) for 'hbm', a standard normal for
-            'hybrid'), 'normal', 'uniform' (in [0, 1)), 'ones', 'zeros', a number or its text, a
-            variable (its first element), any name or initializer of Keras that can make single
-            rows, or a callable of (shape, dtype). Those that depend on the number of rows, as
-            Glorot's, take init_capacity for it.
+            'hybrid'), 'random {"mean": .., "stddev": ..}' (normal), 'normal', 'uniform' (in [0,
+            1)), 'ones', 'zeros', a number or its text, a variable (its first element), any name or
+            initializer of Keras that can make single rows, or a callable of (shape, dtype). Those
+            that depend on the number of rows, as Glorot's, take init_capacity for it.
           var_type: 'hbm' or 'hybrid' (also None).
           name: made unique; None: 'sok_dynamic_Variable_<number>'.
           constraint: None.

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from sok_compat.tables.rows.row_ids import checking_rows
 from sok_compat.tables.rows.shown_rows import showing_all_rows
 from sok_compat.tables.table import Table
 from sok_compat.training.rows_of_gradients import (
@@ -25,10 +26,12 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
 
     API of SparseOperationKit 2. Adam becomes lazy Adam: rows without a gradient, and their slots,
     stay as they are. Slots are planes of the variables, and are saved with them. Ordinary variables
-    are updated as without the wrapper.
+    are updated as without the wrapper. It counts the steps of an optimizer of Keras itself: scripts
+    also call the optimizer, in the same step, for their ordinary variables.
 
     Attributes:
       optimizer: the optimizer that it was given.
+      iterations: the number of the wrapper's steps, for an optimizer of Keras; else None.
     """
 
     def __init__(self, optimizer: Any) -> None:
@@ -47,6 +50,9 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
                 f"{kind.__module__}.{kind.__name__}"
             )
         self.optimizer = optimizer
+        self.iterations = None
+        if hasattr(optimizer, "_iterations"):
+            self.iterations = tf.Variable(0, trainable=False, name="iter", dtype=tf.int64)
 
     def apply_gradients(
         self, grads_and_vars: _GradsAndVars, global_step: Any = None, name: str | None = None
@@ -85,7 +91,20 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
                 "sok.OptimizerWrapper moves the rows of a step, but use_ema averages all rows: "
                 f"make the {type(self.optimizer).__name__} without it"
             )
-        return apply_to_rows_of_gradients(self.optimizer, pairs, **options)
+        with self._counting():
+            return apply_to_rows_of_gradients(self.optimizer, pairs, **options)
+
+    @contextlib.contextmanager
+    def _counting(self):
+        """Puts the wrapper's count into the optimizer."""
+        if self.iterations is None:
+            yield
+            return
+        of_optimizer, self.optimizer._iterations = self.optimizer._iterations, self.iterations
+        try:
+            yield
+        finally:
+            self.optimizer._iterations = of_optimizer
 
     def __getattr__(self, name: str) -> Any:
         """get_slot, get_slot_names and compute_gradients are the optimizer's, if it has them."""
@@ -93,11 +112,6 @@ class OptimizerWrapper(tf.__internal__.tracking.AutoTrackable):
         if name in ("get_slot", "get_slot_names", "compute_gradients"):
             return getattr(self.optimizer, name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-
-    @property
-    def iterations(self) -> tf.Variable:
-        """The optimizer's number of steps, of Keras."""
-        return self.optimizer.iterations
 
     @property
     def lr(self) -> Any:
@@ -152,7 +166,8 @@ def _descend(variable: tf.Variable, gradient: Any, rate: tf.Variable) -> Any:
     delta = tf.cast(rate, gradient.dtype) * gradient.values
     slices = tf.IndexedSlices(delta, gradient.indices, gradient.dense_shape)
     is_table = isinstance(variable, Table)
-    with showing_all_rows(variable) if is_table else contextlib.nullcontext():
+    shown = showing_all_rows(variable) if is_table else contextlib.nullcontext()
+    with checking_rows(variable, gradient), shown:
         return variable.scatter_sub(slices)
 
 

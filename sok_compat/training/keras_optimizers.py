@@ -21,6 +21,7 @@ import tensorflow as tf
 from sok_compat.runtime import integrations
 from sok_compat.runtime.strategies import around_updates
 from sok_compat.runtime.tf_versions import has_keras_2, keras_3, keras_of_layers, keras_optimizers
+from sok_compat.tables.rows.row_ids import checking_rows
 from sok_compat.tables.rows.shown_rows import (
     showing_all_rows,
     showing_rows_in_use,
@@ -130,10 +131,13 @@ def _of_rows_in_use(table: Any, update: Callable[..., Any]) -> Callable[..., Any
         if table.shows_rows():
             return update(table, *args, **kwargs)
         gradients, others = args[:1], args[1:]
-        if not is_by_rows or any(_updates_rows_of_batch(optimizer, each) for each in gradients):
-            with showing_all_rows(table):
+        with contextlib.ExitStack() as stack:
+            for each in gradients:
+                stack.enter_context(checking_rows(table, each))
+            if not is_by_rows or any(_updates_rows_of_batch(optimizer, g) for g in gradients):
+                stack.enter_context(showing_all_rows(table))
                 return update(table, *args, **kwargs)
-        with showing_rows_in_use(table) as rows:
+            rows = stack.enter_context(showing_rows_in_use(table))
             return update(table, *map(rows.localized, gradients), *others, **kwargs)
 
     return update_rows

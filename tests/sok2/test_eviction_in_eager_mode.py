@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A full variable evicts keys between a lookup and its update, two steps in eager mode."""
+"""Keys are evicted, or all replaced, between a lookup and its update, two steps in eager mode."""
 
 import pytest
 import tensorflow as tf
@@ -59,3 +59,84 @@ def test_rows_are_reused_once_their_gradients_are_gone(sok, full):
         gradient = tape.gradient(loss, full)
         optimizer.apply_gradients([(gradient, full)])
     assert int(tf.reduce_max(gradient.indices)) < 4 * MOST
+
+
+@pytest.mark.parametrize("is_function", [False, True], ids=["eager", "function"])
+def test_a_lookup_keeps_the_keys_of_others_in_its_call(sok, full, is_function):
+    optimizer = sok.SGD(0.25)
+    for key in range(1, MOST + 1):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(look_up(sok, full, [key]))
+        optimizer.apply_gradients([(tape.gradient(loss, full), full)])
+
+    def read():
+        bags = [tf.ragged.constant([keys], tf.int64) for keys in ([9], [1], [2, 9])]
+        return sok.lookup_sparse([full] * 3, bags, combiners=["sum"] * 3)
+
+    rows = (tf.function(read) if is_function else read)()
+    assert [row[0, 0].numpy() for row in rows] == [1.0, 0.75, 1.75]
+    assert set(rows_of(sok, full)) == {1, 2, 4, 9}
+
+
+def _sgd(sok):
+    return sok.SGD(1.0)
+
+
+def _wrapped(sok):
+    return sok.OptimizerWrapper(tf.keras.optimizers.legacy.SGD(1.0))
+
+
+def _keras(sok):
+    del sok
+    return tf.keras.optimizers.legacy.SGD(1.0)
+
+
+class _ByHand:
+    def apply_gradients(self, pairs):
+        for gradient, variable in pairs:
+            variable.scatter_sub(gradient)
+
+
+@pytest.mark.parametrize("var_type, replace", [("hbm", "load"), ("hybrid", "restore")])
+@pytest.mark.parametrize("gradient_comes", ["before", "after"])
+@pytest.mark.parametrize(
+    "make_optimizer", [_sgd, _wrapped, _keras, lambda sok: _ByHand()],
+    ids=["sok.SGD", "wrapped", "legacy", "by hand"],
+)  # fmt: skip
+@pytest.mark.parametrize("is_function", [False, True], ids=["eager", "function"])
+def test_a_gradient_of_replaced_keys(
+    sok, tmp_path, var_type, replace, gradient_comes, make_optimizer, is_function
+):
+    first, other = (
+        sok.DynamicVariable(2, "zeros", var_type=var_type, name=name) for name in ("first", "other")
+    )
+    look_up(sok, other, [30, 2, 3, 1])
+    sok.dump(str(tmp_path), other)
+    path = tf.train.Checkpoint(t=other).write(str(tmp_path / "other"))
+    look_up(sok, first, [1, 2, 3])  # their rows are those of other keys in the dump
+    tf.train.Checkpoint(t=other).read(tf.train.Checkpoint(t=first).write(str(tmp_path / "first")))
+
+    def replaced():
+        if replace == "load":
+            sok.load(str(tmp_path), other)
+        else:
+            tf.train.Checkpoint(t=other).read(path)
+
+    read = lambda keys: look_up(sok, other, keys)  # noqa: E731
+    read = tf.function(read) if is_function else read
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(read([1]))
+    if gradient_comes == "before":
+        gradient = tape.gradient(loss, other)
+        replaced()
+    else:
+        replaced()
+        gradient = tape.gradient(loss, other)
+    optimizer = make_optimizer(sok)
+    with pytest.raises(tf.errors.FailedPreconditionError, match="'other.*restored, loaded"):
+        optimizer.apply_gradients([(gradient, other)])
+    assert set(rows_of(sok, other).values()) == {0.0}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(read([1]))
+    optimizer.apply_gradients([(tape.gradient(loss, other), other)])
+    assert rows_of(sok, other) == {1: -1.0, 2: 0.0, 3: 0.0, 30: 0.0}

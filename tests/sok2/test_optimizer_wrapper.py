@@ -102,6 +102,32 @@ def test_equals_the_optimizer_on_the_rows_of_a_step(sok, name, as_function):
         assert not np.allclose(after[7], rows[7])
 
 
+@pytest.mark.parametrize("as_function", [False, True])
+@pytest.mark.parametrize("name", ["legacy Adam", "newer Adam"])
+def test_one_optimizer_with_and_without_the_wrapper(sok, name, as_function):
+    """Each counts its own steps, as in SparseOperationKit 2."""
+    optimizer, alone = OPTIMIZERS[name](), OPTIMIZERS[name]()
+    wrapper, variable = sok.OptimizerWrapper(optimizer), made(sok, "dynamic")
+    ordinary, expected = tf.Variable(ROWS), tf.Variable(ROWS)
+
+    def step():
+        with tf.GradientTape(persistent=True) as tape:
+            losses = [loss_of(tf.nn.embedding_lookup(variable, tf.range(8)))]
+            losses += [loss_of(each) for each in (ordinary, expected)]
+        wrapper.apply_gradients([(tape.gradient(losses[0], variable), variable)])
+        optimizer.apply_gradients([(tape.gradient(losses[1], ordinary), ordinary)])
+        alone.apply_gradients([(tape.gradient(losses[2], expected), expected)])
+
+    if name == "newer Adam":  # in a function, it makes the slots of all its variables at once
+        optimizer.build([variable, ordinary])
+    run = tf.function(step) if as_function else step
+    for _ in range(3):
+        run()
+    np.testing.assert_allclose(ordinary, expected, rtol=1e-6)
+    np.testing.assert_allclose(rows_of(sok, variable), expected, rtol=1e-5, atol=1e-6)
+    assert wrapper.iterations.numpy() == optimizer.iterations.numpy() == 3
+
+
 @pytest.mark.parametrize("name", ["legacy Adam", "legacy Adagrad", "newer Adam", "tf.train Adam"])
 @pytest.mark.parametrize("kind", ["static", "dynamic"])
 def test_dense_gradients_move_all_rows(sok, name, kind):

@@ -185,6 +185,10 @@ def test_properties_of_a_dynamic_variable(sok):
     (3, "hbm", 3, 0, 3, 3),
     (tf.keras.initializers.RandomUniform(2, 4), "hybrid", 3, 2 / 12**0.5, 2, 4),
     ("he_normal_is_refused", None, None, None, None, None),
+    ('random {"mean": 2, "stddev": 0.0025}', "hbm", 2, 0.0025, 1.9, 2.1),
+    ('random {"stddev": 0.5}', "hybrid", 0, 0.5, -3, 3),
+    ('random {"deviation": 1}', None, None, None, None, None),
+    ("random {1", None, None, None, None, None),
     (tf.keras.initializers.Identity(), None, None, None, None, None),
     (lambda shape, dtype: tf.fill(shape, 6.0), "hbm", 6, 0, 6, 6),
 ])  # fmt: skip

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/allocation_description.pb.h"
 
 namespace sok {
@@ -13,9 +14,13 @@ namespace tf = tensorflow;
 
 class HoldingBuffer : public tf::TensorBuffer {
  public:
-  HoldingBuffer(const tf::Tensor& tensor, std::shared_ptr<const void> held)
-      : tf::TensorBuffer(tensor.data()), tensor_(tensor), held_(std::move(held)) {}
+  HoldingBuffer(const tf::Tensor& tensor, std::shared_ptr<const void> held, int64_t contents)
+      : tf::TensorBuffer(tensor.data()),
+        tensor_(tensor),
+        held_(std::move(held)),
+        contents_(contents) {}
 
+  int64_t contents() const { return contents_; }
   size_t size() const override { return tensor_.TotalBytes(); }
   tf::TensorBuffer* root_buffer() override { return this; }
   void FillAllocationDescription(tf::AllocationDescription* description) const override {
@@ -25,14 +30,24 @@ class HoldingBuffer : public tf::TensorBuffer {
  private:
   const tf::Tensor tensor_;
   const std::shared_ptr<const void> held_;
+  const int64_t contents_;
 };
 
 }  // namespace
 
-tf::Tensor Holding(const tf::Tensor& tensor, std::shared_ptr<const void> held) {
+tf::Tensor Holding(const tf::Tensor& tensor, std::shared_ptr<const void> held, int64_t contents) {
   if (tensor.NumElements() == 0) return tensor;
-  tf::core::RefCountPtr<tf::TensorBuffer> buffer(new HoldingBuffer(tensor, std::move(held)));
+  tf::core::RefCountPtr<tf::TensorBuffer> buffer(
+      new HoldingBuffer(tensor, std::move(held), contents));
   return tf::Tensor(tensor.dtype(), tensor.shape(), std::move(buffer));
+}
+
+int64_t ContentsOf(const tf::Tensor& tensor) {
+  const tf::TensorBuffer* buffer = tf::DMAHelper::buffer(&tensor);
+  if (buffer == nullptr) return 0;
+  const auto* holding =
+      dynamic_cast<const HoldingBuffer*>(const_cast<tf::TensorBuffer*>(buffer)->root_buffer());
+  return holding == nullptr ? 0 : holding->contents();
 }
 
 }  // namespace sok

@@ -3,6 +3,7 @@
 #ifndef SOK_OPS_TF_BASE_HOLDING_TENSOR_H_
 #define SOK_OPS_TF_BASE_HOLDING_TENSOR_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "tensorflow/core/framework/tensor.h"
@@ -10,7 +11,13 @@
 namespace sok {
 
 /// A tensor in the same memory. `held` lives as long as any tensor made from it in this memory.
-tensorflow::Tensor Holding(const tensorflow::Tensor& tensor, std::shared_ptr<const void> held);
+/// `contents`: see ContentsOf.
+tensorflow::Tensor Holding(const tensorflow::Tensor& tensor, std::shared_ptr<const void> held,
+                           int64_t contents);
+
+/// Of row ids: the contents of the table that they belong to, see TableResource::Contents; 0 if
+/// they are not in the memory of a `Holding` tensor.
+int64_t ContentsOf(const tensorflow::Tensor& tensor);
 
 }  // namespace sok
 

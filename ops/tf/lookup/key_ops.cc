@@ -2,6 +2,7 @@
 // Ops from keys to row ids: distinct keys, and the rows of keys in their tables.
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "ops/tf/base/engine_of_op.h"
@@ -161,14 +162,6 @@ class FindRowsOp : public tf::AsyncOpKernel {
 
   void FindAll(tf::OpKernelContext* ctx) const {
     const Group group(ctx);
-    FindAll(ctx, group);
-    if (CollectivesIn(ctx).empty()) return;
-    for (int i = 0; i < group.size(); ++i) {
-      LookupTable(ctx, group.Handle("tables", i))->NoteLookupOfRanks();
-    }
-  }
-
-  void FindAll(tf::OpKernelContext* ctx, const Group& group) const {
     std::vector<tf::Tensor*> row_ids;
     for (int i = 0; i < group.size(); ++i) {
       row_ids.push_back(&group.Output("row_ids", i, group.Vector("keys", i).shape()));
@@ -177,6 +170,7 @@ class FindRowsOp : public tf::AsyncOpKernel {
       Find(ctx, call, group, i, *row_ids[static_cast<size_t>(i)]);
     };
     if (insert_ || uses_keys_) {  // if an item fails, later ones must insert nothing
+      if (insert_) NoteUsesOfLaterItems(ctx, group);
       ForEachItem(ctx, find);
       return;
     }
@@ -187,6 +181,17 @@ class FindRowsOp : public tf::AsyncOpKernel {
                     Data<int64_t>(*row_ids[static_cast<size_t>(i)]));
     };
     TryEachItemAtOnce(ctx, "keys", try_find, find);
+  }
+
+  /// An item must not evict keys that a later one of its table finds.
+  static void NoteUsesOfLaterItems(tf::OpKernelContext* ctx, const Group& group) {
+    std::set<TableResource*> seen;
+    ForEachItem(ctx, [&](OpCall& call, int i) {
+      const auto resource = LookupTable(ctx, group.Handle("tables", i));
+      if (seen.insert(resource.get()).second) return;
+      const tf::Tensor& keys = group.Input("keys", i);
+      NoteUses(ctx, call, resource.get(), keys.NumElements(), Data<int64_t>(keys));
+    });
   }
 
   void Find(tf::OpKernelContext* ctx, OpCall& call, const Group& group, int i,
@@ -247,7 +252,10 @@ class InsertAbsentOp : public tf::OpKernel {
       FindOrInsert(ctx, call, table.get(), keys.NumElements(), Data<int64_t>(keys), row_ids);
     }
     output = table->KeepRows(output, began);
-    if (began != 0) output = Holding(output, std::make_shared<tf::Tensor>(found));
+    if (began != 0) {
+      const int64_t contents = ContentsOf(output);
+      output = Holding(output, std::make_shared<tf::Tensor>(found), contents);
+    }
   }
 
   static void InsertSome(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,

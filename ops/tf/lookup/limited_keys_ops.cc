@@ -132,7 +132,7 @@ class KeepRowsOp : public tf::OpKernel {
   void Compute(tf::OpKernelContext* ctx) override {
     FailOpOnThrow(ctx, [&] {
       const auto found = std::make_shared<tf::Tensor>(Input(ctx, "found"));
-      SetOutput(ctx, "kept", Holding(Input(ctx, "row_ids"), found));
+      SetOutput(ctx, "kept", Holding(Input(ctx, "row_ids"), found, ContentsOf(*found)));
     });
   }
 };

@@ -93,7 +93,7 @@ class BeginCollectiveOp : public tf::OpKernel {
         call.lookup += " of start " + std::to_string(Input(ctx, "start").scalar<int64_t>()());
       if (!is_eager_) call.step_id = StepIdOf(ctx);
       call.is_ordered = IsOrdered(ctx);
-      call.description = call.is_ordered ? description_ : DescriptionInSession(ctx);
+      call.description = description_;
       Collective collective = coordinator->Begin(call);
       OutputShared(
           ctx, "collective",
@@ -102,11 +102,6 @@ class BeginCollectiveOp : public tf::OpKernel {
   }
 
  private:
-  std::shared_ptr<const Description> DescriptionInSession(tf::OpKernelContext* ctx) const {
-    const std::string again = graph_ < 0 ? "" : SessionSteps::Of(ctx)->InitializedAgain();
-    return again.empty() ? description_ : std::make_shared<Description>(description_->text + again);
-  }
-
   std::string NameInSession(tf::OpKernelContext* ctx) const {
     const int64_t number = graph_ < 0 ? 0 : SessionSteps::Of(ctx)->NumberAmongSessionsOf(graph_);
     if (number == 0) return name_in_graph_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/tf/steps/session_steps.h"
 
+#include <mutex>
 #include <utility>
 
 #include "ops/tf/base/border.h"
@@ -48,21 +49,6 @@ int64_t SessionSteps::NumberAmongSessionsOf(int64_t graph) {
   const auto [number, is_new] = numbers_.try_emplace(graph);
   if (is_new) number->second = (*num_sessions)[graph]++;
   return number->second;
-}
-
-void SessionSteps::NoteInitializedAgain(const std::string& table) {
-  const std::lock_guard<std::mutex> lock(initialized_again_mutex_);
-  ++initialized_again_[table];
-}
-
-std::string SessionSteps::InitializedAgain() {
-  const std::lock_guard<std::mutex> lock(initialized_again_mutex_);
-  std::string lines;
-  for (const auto& [table, times] : initialized_again_) {
-    lines += "\ntable '" + table +
-             "' initialized again after lookups, times: " + std::to_string(times);
-  }
-  return lines;
 }
 
 int64_t SessionSteps::StepOf(tf::OpKernelContext* ctx) {

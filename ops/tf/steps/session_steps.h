@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -28,10 +27,6 @@ class SessionSteps : public tensorflow::ResourceBase {
   /// The number of this session, from 0, among those of the process that have called this for the
   /// graph, in the order of their first calls. Ranks count alike: all make the sessions of a graph.
   int64_t NumberAmongSessionsOf(int64_t graph);
-  /// Notes that a table that ranks have looked up was initialized again.
-  void NoteInitializedAgain(const std::string& table);
-  /// A line for each table of NoteInitializedAgain, with how often; empty without one.
-  std::string InitializedAgain();
   /// Throws kCancelled if the step has been cancelled.
   int64_t StepOf(tensorflow::OpKernelContext* ctx);
 
@@ -49,8 +44,6 @@ class SessionSteps : public tensorflow::ResourceBase {
 
   StepRegistry registry_;
   std::map<int64_t, int64_t> numbers_;  // by graph
-  std::mutex initialized_again_mutex_;
-  std::map<std::string, int64_t> initialized_again_;  // by table
 };
 
 }  // namespace sok

@@ -196,8 +196,9 @@ int64_t EvictRows(OpCall& call, const TableView& view, TableResource* table,
   return num_evicted;
 }
 
-void FindUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, int64_t num_keys,
-              const int64_t* keys, int64_t* row_ids) {
+/// Returns false if the table has no limit of keys.
+bool FindIfLimited(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, int64_t num_keys,
+                   const int64_t* keys, int64_t* row_ids) {
   bool is_limited = false;
   table->WithPlanes(call, [&](const TableView& view) {
     is_limited = view.limits_keys();
@@ -205,7 +206,19 @@ void FindUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, int6
     const std::lock_guard<FairSharedMutex> lock(view.history->mutex());
     LimitedLookup(ctx, call, table, view, num_keys, keys).Find(row_ids);
   });
-  if (!is_limited) table->Find(ctx, call, num_keys, keys, row_ids);
+  return is_limited;
+}
+
+void FindUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, int64_t num_keys,
+              const int64_t* keys, int64_t* row_ids) {
+  if (!FindIfLimited(ctx, call, table, num_keys, keys, row_ids)) {
+    table->Find(ctx, call, num_keys, keys, row_ids);
+  }
+}
+
+void NoteUses(tf::OpKernelContext* ctx, OpCall& call, TableResource* table, int64_t num_keys,
+              const int64_t* keys) {
+  FindIfLimited(ctx, call, table, num_keys, keys, call.Temporary<int64_t>(num_keys));
 }
 
 void FindOrInsertUsed(tf::OpKernelContext* ctx, OpCall& call, TableResource* table,

@@ -37,6 +37,11 @@ void FindOrInsertUsed(tensorflow::OpKernelContext* ctx, OpCall& call, TableResou
                       const TableView& view, int64_t num_keys, const int64_t* keys,
                       bool keys_are_distinct, const float* initial_rows, int64_t* row_ids);
 
+/// Records the use of those keys of an op's later lookup that have rows, if the table has a limit
+/// of keys: an earlier lookup of the op evicts others first.
+void NoteUses(tensorflow::OpKernelContext* ctx, OpCall& call, TableResource* table,
+              int64_t num_keys, const int64_t* keys);
+
 /// The keys to evict before FindOrInsertUsed inserts `keys`, in the order of their last uses, with
 /// the moment of the lookup; records the uses of keys that have rows. Needs the history's mutex.
 std::vector<LastUse> UseAndChooseVictims(tensorflow::OpKernelContext* ctx, OpCall& call,

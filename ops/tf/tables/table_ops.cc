@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/tf/base/border.h"
+#include "ops/tf/base/holding_tensor.h"
 #include "ops/tf/tables/table_attributes.h"
 #include "ops/tf/tables/table_resource.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
@@ -95,6 +96,17 @@ REGISTER_OP("SokTableSize")
     .SetIsStateful()
     .SetShapeFn(tf::shape_inference::ScalarShape)
     .Doc("The number of keys in the table.");
+
+REGISTER_OP("SokCheckRowsFound")
+    .Input("table: resource")
+    .Input("row_ids: int64")
+    .Output("are_known: bool")
+    .SetIsStateful()
+    .SetShapeFn(tf::shape_inference::ScalarShape)
+    .Doc(
+        "Whether the row ids are in the memory of an op that found them, with a hash index; fails "
+        "if it found them in other contents than the table has now: before a restore, a load or "
+        "an initialization, or in another table.");
 
 REGISTER_OP("SokTableStatistics")
     .Input("table: resource")
@@ -209,6 +221,26 @@ class TableSizeOp : public tf::OpKernel {
   }
 };
 
+class CheckRowsFoundOp : public tf::OpKernel {
+ public:
+  using tf::OpKernel::OpKernel;
+  void Compute(tf::OpKernelContext* ctx) override {
+    FailOpOnThrow(ctx, [&] {
+      const tf::ResourceHandle& handle = HandleIn(ctx, "table");
+      const int64_t found_in = ContentsOf(Input(ctx, "row_ids"));
+      Output(ctx, "are_known", {}).scalar<bool>()() = found_in != 0;
+      const auto resource = LookupTable(ctx, handle);
+      if (found_in == 0 || found_in == resource->Contents()) return;
+      resource->WithTable([&](Table& table) {
+        Throw(ErrorCode::kFailedPrecondition, "table '", table.options().name,
+              "': a gradient has row ids of other contents: the table has been restored, loaded or "
+              "initialized since the lookup, and other keys may have these rows now. Look the keys "
+              "up again, and take the gradient of that");
+      });
+    });
+  }
+};
+
 class TableStatisticsOp : public tf::OpKernel {
  public:
   using tf::OpKernel::OpKernel;
@@ -268,6 +300,8 @@ SOK_REGISTER_KERNEL(Name("SokTableAttachSlot").HostMemory("table").HostMemory("s
 SOK_REGISTER_KERNEL(Name("SokTableDetachSlot").HostMemory("table").HostMemory("slot"),
                     TableDetachSlotOp);
 SOK_REGISTER_KERNEL(Name("SokTableSize").HostMemory("table").HostMemory("num_keys"), TableSizeOp);
+SOK_REGISTER_KERNEL(Name("SokCheckRowsFound").HostMemory("table").HostMemory("are_known"),
+                    CheckRowsFoundOp);
 SOK_REGISTER_KERNEL(Name("SokTableStatistics").HostMemory("table").HostMemory("statistics"),
                     TableStatisticsOp);
 SOK_REGISTER_KERNEL(Name("SokTablePreset").HostMemory("table"), TablePresetOp);

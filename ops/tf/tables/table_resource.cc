@@ -68,7 +68,6 @@ void TableResource::Initialize(OpCall& call, const TableOptions& options,
   num_draws_ = 0;
   ForgetContents();
   fingerprints_->Forget();
-  if (was_looked_up_.exchange(false)) steps_->NoteInitializedAgain(options.name);
   preset_ = tf::Tensor();
   const VariableLocks locks(Variables(), VariableLocks::Mode::kAlone);
   rows_.Put(std::move(plane));
@@ -127,6 +126,12 @@ void TableResource::DetachSlot(const tf::Var* variable) {
   std::unique_lock<FairSharedMutex> lock(mutex_);
   slots_.Remove(variable);
   fingerprints_->Forget();
+}
+
+int64_t TableResource::Contents() {
+  const std::shared_lock<FairSharedMutex> lock(mutex_);
+  CheckInitialized();
+  return table_->options().use_hash_index ? contents_ : 0;
 }
 
 void TableResource::WithTable(const std::function<void(Table& table)>& use) {
@@ -208,8 +213,9 @@ void TableResource::WithRoom(OpCall& call, int64_t num_keys, const Use& use) {
 }
 
 tf::Tensor TableResource::KeepRows(const tf::Tensor& row_ids, int64_t since) {
-  if (!notes_steps_) return row_ids;
-  return Holding(row_ids, std::make_shared<KeptRows>(steps_.GetNewRef(), this, since));
+  std::shared_ptr<KeptRows> kept;
+  if (notes_steps_) kept = std::make_shared<KeptRows>(steps_.GetNewRef(), this, since);
+  return Holding(row_ids, std::move(kept), Contents());
 }
 
 int64_t TableResource::NumWaiting() {

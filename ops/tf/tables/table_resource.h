@@ -69,11 +69,10 @@ class TableResource : public tensorflow::ResourceBase {
   int64_t NoteStep(tensorflow::OpKernelContext* ctx) {
     return notes_steps_ ? steps_->registry().Use(steps_->StepOf(ctx), this) : 0;
   }
-  /// Called when a lookup of several ranks has found rows: Initialize notes that it is run again.
-  void NoteLookupOfRanks() { was_looked_up_ = true; }
   /// Returns `row_ids` in the same memory. As long as this memory lives, in any tensor, these rows
   /// are not reused in tables with eviction: a gradient of eager code is applied by another step
-  /// than the one that found its rows. `since`: what NoteStep returned before it found them.
+  /// than the one that found its rows. ContentsOf gives the contents that they belong to. `since`:
+  /// what NoteStep returned before it found them.
   tensorflow::Tensor KeepRows(const tensorflow::Tensor& row_ids, int64_t since);
   /// A moment later than all moments until now; see StepRegistry.
   int64_t Now() { return steps_->registry().Now(); }
@@ -100,6 +99,9 @@ class TableResource : public tensorflow::ResourceBase {
     evicted_.Add(steps_->registry(), num_rows);
     num_evicted_ += num_rows;
   }
+  /// A unique number of the table's contents: another one after they were replaced or emptied, when
+  /// other keys may have its row ids; 0 without a hash index.
+  int64_t Contents();
   /// The number of keys evicted since the table was made.
   int64_t NumEvicted() const { return num_evicted_; }
   /// The number of keys that a filter has counted exactly and that have no row.
@@ -172,7 +174,6 @@ class TableResource : public tensorflow::ResourceBase {
   TableSlots slots_;
   std::unique_ptr<KeyHistory> history_;
   std::atomic<bool> notes_steps_{false};
-  std::atomic<bool> was_looked_up_{false};  // by several ranks, since Initialize
   std::atomic<int64_t> num_draws_{0};
   std::atomic<int64_t> num_evicted_{0};
   EvictedRows evicted_;   // like contents_, belongs to the table's contents

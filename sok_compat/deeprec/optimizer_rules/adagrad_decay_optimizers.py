@@ -79,7 +79,8 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
 
     def _prepare(self):
         super()._prepare()
-        self._due = (tf.cast(self._global_step, tf.int64) + 1) // int(self._decay_step)
+        step, period = tf.cast(self._global_step, tf.int64), int(self._decay_step)
+        self._due, self._due_before = (step + 1) // period, step // period
         done = tf.stack([self.get_slot(each, "decays").read_value() for each in self._decaying])
         is_due = tf.reduce_any(tf.not_equal(done, self._due))
         self._decayed = tf.group(tf.compat.v1.cond(is_due, self._decay_all, tf.no_op))
@@ -105,9 +106,8 @@ class AdagradDecayOptimizer(ActsFirst, AdagradOptimizer):
         """Decays all accumulators as often as is due: never if an earlier step was restored."""
         decays, accumulator = (self.get_slot(variable, name) for name in ("decays", "accumulator"))
         done = decays.read_value()
-        missed = tf.where(
-            tf.equal(done, _UNKNOWN), tf.zeros_like(done), tf.maximum(self._due - done, 0)
-        )
+        done = tf.where(tf.equal(done, _UNKNOWN), self._due_before, done)
+        missed = tf.maximum(self._due - done, 0)
         rate = tf.pow(self._decay_rate, tf.cast(missed, tf.float32))
         least = tf.where(missed > 0, self._initial_accumulator_value, -np.inf)
         if isinstance(variable, EmbeddingVariable):

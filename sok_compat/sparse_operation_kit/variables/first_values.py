@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import numbers
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,8 +35,9 @@ def first_value_of_keys(
     """Returns the first value of a DynamicVariable's rows.
 
     Args:
-      initializer: None, '' or 'random' (by var_type), 'normal', 'uniform', 'ones', 'zeros', a
-        number or its text, a variable (its first element), or what `parse_initializer` takes.
+      initializer: None, '' or 'random' (by var_type), 'random {"mean": .., "stddev": ..}' (a
+        normal distribution, as EasyRec writes it), 'normal', 'uniform', 'ones', 'zeros', a number
+        or its text, a variable (its first element), or what `parse_initializer` takes.
       var_type: 'hbm' or 'hybrid'.
       shape: [rows, dim], for initializers that depend on the number of rows.
       called: the initializer's name in messages.
@@ -47,12 +49,27 @@ def first_value_of_keys(
         return _RANDOM[var_type]
     if isinstance(initializer, str) and initializer in _OF_STRINGS:
         return _OF_STRINGS[initializer]
+    if isinstance(initializer, str) and initializer.startswith("random {"):
+        return _normal_of(initializer, called)
     if isinstance(initializer, Variable):
         return _of_variable(initializer)
     number = _number_in(initializer)
     if number is not None:
         return FirstValue("constant", number)
     return parse_initializer(initializer, shape, called=called)
+
+
+def _normal_of(text: str, called: str) -> FirstValue:
+    try:
+        given = {name: float(each) for name, each in json.loads(text[len("random ") :]).items()}
+        is_known = given.keys() <= {"mean", "stddev"}
+    except (TypeError, ValueError):
+        is_known = False
+    if not is_known:
+        raise ValueError(
+            f'{called} must be random {{"mean": number, "stddev": number}}, got {text!r}'
+        )
+    return FirstValue("normal", given.get("mean", 0.0), given.get("stddev", 1.0))
 
 
 def _of_variable(variable: tf.Variable) -> FirstValue:

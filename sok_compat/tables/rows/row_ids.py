@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from sok_compat.runtime.op_library import ops
 
+if TYPE_CHECKING:
+    from sok_compat.tables.table import Table
+
 _GIVE_DISTINCT_ROWS = ("SokAdmitKeys", "SokFindRows", "SokInsertAbsent", "SokRowsInUse")
 _FUNCTIONS = ("PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While")
-
-_OF_GRADIENT = "_sok_compat_row_ids"  # an attribute of tensors in eager mode
 
 
 def rows_are_distinct(row_ids: tf.Tensor) -> bool:
@@ -27,38 +29,59 @@ def giver_of_rows(row_ids: tf.Tensor) -> tf.Operation:
     return row_ids.op
 
 
-def mark_as_of_gradient(row_ids: tf.Tensor) -> tf.Tensor:
-    """Marks row ids of eager mode for `are_of_gradient`; returns them."""
-    if not tf.is_symbolic_tensor(row_ids):
-        setattr(row_ids, _OF_GRADIENT, True)
-    return row_ids
+@tf.autograph.experimental.do_not_convert
+def are_of_gradient(table: Table, indices: Any) -> bool:
+    """Whether indices are known to be the row ids of a gradient of a table.
+
+    In a graph they may be computed from these; in eager mode they are those of the gradient of one
+    lookup, as they are.
+    """
+    if tf.is_symbolic_tensor(indices):
+        return _come_from_lookups(indices)
+    if not isinstance(indices, tf.Tensor):
+        return False
+    return indices.shape.num_elements() == 0 or any(map(bool, _checked(table, indices)))
 
 
 @tf.autograph.experimental.do_not_convert
-def are_of_gradient(indices: Any) -> bool:
-    """Whether indices are known to be the row ids of a gradient, or computed from them.
+def checking_rows(variable: Any, gradient: Any) -> AbstractContextManager[Any]:
+    """Context of an update by a gradient, which fails if the rows are not those of its keys.
 
-    In eager mode only the indices of the gradient themselves are.
+    They are not if the table has been restored, loaded or initialized after the lookup. In a
+    session and in one function, the lookup is part of the step.
+
+    Args:
+      variable: a Table, or another variable, of which nothing is checked.
+      gradient: of the variable.
+
+    Raises:
+      tf.errors.FailedPreconditionError: they are not; in a function, when run.
     """
+    is_of_table = isinstance(gradient, tf.IndexedSlices) and hasattr(variable, "use_hash_index")
+    return tf.control_dependencies(_checked(variable, gradient.indices) if is_of_table else [])
+
+
+def _checked(table: Table, indices: tf.Tensor) -> list[tf.Tensor]:
+    """Returns [whether the row ids are known], a bool tensor, or [] where they need no check."""
+    is_eager = tf.compat.v1.executing_eagerly_outside_functions()
+    if not is_eager or not table.use_hash_index or indices.dtype != tf.int64:
+        return []
+    if tf.is_symbolic_tensor(indices) and _come_from_lookups(indices):
+        return []
+    with tf.device(table.device):
+        return [ops.sok_check_rows_found(table.table_handle, indices)]
+
+
+def _come_from_lookups(indices: tf.Tensor) -> bool:
     seen, waiting = set(), [indices]
     while waiting:
         tensor = waiting.pop()
-        if not tf.is_symbolic_tensor(tensor):
-            if hasattr(tensor, _OF_GRADIENT):
-                return True
-            continue
-        op = tensor.op
-        if op.type in (*_GIVE_DISTINCT_ROWS, *_FUNCTIONS):
+        if tensor.op.type in (*_GIVE_DISTINCT_ROWS, *_FUNCTIONS):
             return True
-        if op not in seen:
-            seen.add(op)
-            waiting += [x for x in (*op.inputs, *_captured(tensor)) if x.dtype.is_integer]
+        if tensor.op not in seen:
+            seen.add(tensor.op)
+            waiting += [x for x in tensor.op.inputs if x.dtype.is_integer]
     return False
-
-
-def _captured(tensor: tf.Tensor) -> list[tf.Tensor]:
-    captures = getattr(tensor.graph, "captures", ()) if tensor.op.type == "Placeholder" else ()
-    return [outer for outer, inner in captures if inner is tensor]
 
 
 def kept_as(row_ids: tf.Tensor, *found: tf.Tensor) -> tf.Tensor:

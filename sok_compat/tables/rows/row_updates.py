@@ -122,7 +122,7 @@ class RowUpdates(VariableMixin):
         Raises:
           NotImplementedError: with a hash index, delta is kept elsewhere (see raise_for_kept_rows).
         """
-        if self.use_hash_index:
+        if self.use_hash_index and not self._is_own_slot(delta):
             raise_for_kept_rows(delta, self.table_name, self.words)
         with tf.control_dependencies(self._inserted()):
             return super().assign_sub(delta, use_locking, name, read_value)
@@ -139,10 +139,14 @@ class RowUpdates(VariableMixin):
         Raises:
           NotImplementedError: with a hash index, delta is kept elsewhere (see raise_for_kept_rows).
         """
-        if self.use_hash_index:
+        if self.use_hash_index and not self._is_own_slot(delta):
             raise_for_kept_rows(delta, self.table_name, self.words)
         with tf.control_dependencies(self._inserted()):
             return super().assign_add(delta, use_locking, name, read_value)
+
+    def _is_own_slot(self, delta: Any) -> bool:
+        """Whether an optimizer updates the rows by a slot of the table, such as a momentum."""
+        return getattr(delta, "table", None) is self
 
     def _strided_slice_assign(self, *args: Any, **kwargs: Any) -> tf.Variable:
         """`table[i].assign(...)`, without a hash index."""
@@ -209,11 +213,13 @@ class RowUpdates(VariableMixin):
         Raises:
           NotImplementedError: another update; with a hash index, other indices than a gradient's.
           tf.errors.InvalidArgumentError: when run: this rank has no such row.
+          tf.errors.FailedPreconditionError: in eager mode, the indices are of a gradient whose
+            lookup came before a restore.
         """
         self._raise_if_undefined(update)
         if not self.use_hash_index:
             indices = rows_at(self, indices)
-        elif not (self.shows_rows() or are_of_gradient(indices)):
+        elif not (self.shows_rows() or are_of_gradient(self, indices)):
             raise NotImplementedError(
                 f"scatter_{update} of the table {self.table_name} takes the indices of its "
                 "gradients alone, as they are: rows belong to keys. Use an optimizer, or "

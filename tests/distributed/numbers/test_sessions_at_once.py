@@ -13,13 +13,6 @@ def test_each_lookup_meets_its_own():
 
 
 @pytest.mark.thorough
-def test_an_initializer_that_one_rank_runs_again_fails_lookups_until_all_have():
-    for first, refused, last in reports(run_ranks("numbers.sessions", 2, "again")):
-        assert (first, last) == ([1.0], [3.0])
-        assert "rank 1 has 'table 'Table' initialized again after lookups, times: 1'" in refused
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_step_that_one_rank_skips_meets_no_other_session(step):
     """Steps of other numbers of one session may meet; a rank that has skipped one is behind."""

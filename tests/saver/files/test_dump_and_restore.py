@@ -119,7 +119,8 @@ def test_what_the_table_held_is_forgotten(make_table, is_preset, way, use_hashta
         for _ in range(3):
             session.run(saved.step, {saved.keys: [7, 8, 9, 2]})
         session.run(getattr(saved, way), {saved.values: list(rows.values())})
-        assert session.run(saved.table.num_keys()) == 3
+        are_all_in_use = is_preset and not use_hashtable
+        assert session.run(saved.table.num_keys()) == (16 if are_all_in_use else 3)
         np.testing.assert_array_equal(session.run(saved.read, {saved.keys: [2]}), [rows[2]])
         again = session.run(saved.output, {saved.keys: [7, 8, 9]})
         anew = preset[[3, 4, 5]] if is_preset and use_hashtable else first[1:]

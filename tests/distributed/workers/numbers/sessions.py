@@ -83,23 +83,6 @@ def skip(step_to_skip):
     return seen
 
 
-def initialize_again():
-    """What a session gives, or raises, where the last rank alone runs the initializer again, and
-    where the others have followed."""
-    (session, _), (rows, _), _ = sessions_of_one_graph()
-    first_value, init = (session.graph.get_tensor_by_name("Placeholder:0"), "init")
-    seen = []
-    for ranks in ([], [SIZE - 1], range(SIZE - 1)):
-        wait_for_all_ranks(f"before {len(seen)}")
-        if RANK in ranks:
-            session.run(init, {first_value: 3.0})
-        try:
-            seen.append(np.unique(session.run(rows)).tolist())
-        except tf.errors.OpError as error:
-            seen.append(str(error))
-    return seen
-
-
 def run(session, fetches, seed):
     """The values of all rows that came, in steps with pauses of this rank's own."""
     rng = np.random.default_rng([RANK, seed])
@@ -145,7 +128,4 @@ def in_any_order():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["again"]:
-        report(initialize_again())
-    else:
-        report(skip(int(sys.argv[1])) if len(sys.argv) > 1 else in_any_order())
+    report(skip(int(sys.argv[1])) if len(sys.argv) > 1 else in_any_order())
