@@ -122,8 +122,7 @@ class RowUpdates(VariableMixin):
         Raises:
           NotImplementedError: with a hash index, delta is kept elsewhere (see raise_for_kept_rows).
         """
-        if self.use_hash_index and not self._is_own_slot(delta):
-            raise_for_kept_rows(delta, self.table_name, self.words)
+        self._check_delta(delta)
         with tf.control_dependencies(self._inserted()):
             return super().assign_sub(delta, use_locking, name, read_value)
 
@@ -139,14 +138,14 @@ class RowUpdates(VariableMixin):
         Raises:
           NotImplementedError: with a hash index, delta is kept elsewhere (see raise_for_kept_rows).
         """
-        if self.use_hash_index and not self._is_own_slot(delta):
-            raise_for_kept_rows(delta, self.table_name, self.words)
+        self._check_delta(delta)
         with tf.control_dependencies(self._inserted()):
             return super().assign_add(delta, use_locking, name, read_value)
 
-    def _is_own_slot(self, delta: Any) -> bool:
-        """Whether an optimizer updates the rows by a slot of the table, such as a momentum."""
-        return getattr(delta, "table", None) is self
+    def _check_delta(self, delta: Any) -> None:
+        """Refuses rows kept elsewhere; a slot of the table, such as a momentum, has its keys."""
+        if self.use_hash_index and getattr(delta, "table", None) is not self:
+            raise_for_kept_rows(delta, self.table_name, self.words)
 
     def _strided_slice_assign(self, *args: Any, **kwargs: Any) -> tf.Variable:
         """`table[i].assign(...)`, without a hash index."""
