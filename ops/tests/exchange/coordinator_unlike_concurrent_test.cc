@@ -53,6 +53,7 @@ SOK_TEST(StepsOfASessionThatHasEndedElsewhereFailAtOnce) {
   Ranks ranks(2);
   for (const std::string name : {"layer of graph 3", "layer of graph 30"})
     ranks[1].NoteLookup(name);
+  ranks[0].NoteLookup("end of graph 3");
   const auto began = std::chrono::steady_clock::now();
   ExchangeRequest end = Request(1, 2, 0, "end of graph 3");
   end.ends_session = true;
